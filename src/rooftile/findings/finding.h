@@ -1,0 +1,52 @@
+// The contract between judging and telling.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rooftile/base/units.h"
+#include "rooftile/workload/op.h"
+
+namespace rooftile {
+
+// error: a wrong result or a crash; warning: time is lost for sure; advice: a gain worth trying;
+// info: good to know, hidden by default.
+enum class Level { info, advice, warning, error };
+std::string_view to_string(Level level);
+std::optional<Level> parse_level(std::string_view text);
+
+// What a fix does to the results.
+enum class Exactness {
+  bit_exact,           // the same bits
+  exact_arithmetic,    // the same in real arithmetic; rounding may differ
+  changes_numerics,    // another precision
+  changes_training,    // another model, batch or data order
+  not_applicable,      // nothing to change
+};
+std::string_view to_string(Exactness exactness);
+
+struct Fix {
+  std::string text;  // one imperative sentence with the numbers in it
+  Exactness exactness = Exactness::not_applicable;
+
+  bool operator==(const Fix&) const = default;
+};
+
+struct Finding {
+  std::string rule;     // id: gemm/unaligned-row-stride; filled in by the runner
+  Level level = Level::info;  // filled in by the runner unless the rule sets another
+  std::string message;  // one sentence: what, where, how bad
+  Provenance location;  // of the first operation concerned
+  std::int64_t count = 1;                // operations (times their repeats) concerned
+  std::optional<Range<Seconds>> saving;  // per pass over the workload, all `count` together
+  Fix fix;
+  std::vector<std::string> evidence;     // facts behind the message, one a line, each with its source
+  std::vector<std::size_t> ops;          // indices of the operations concerned
+
+  bool operator==(const Finding&) const = default;
+};
+
+}  // namespace rooftile

@@ -1,0 +1,56 @@
+// What a check found, complete: a renderer needs nothing else.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "rooftile/findings/finding.h"
+#include "rooftile/workload/workload.h"
+
+namespace rooftile {
+
+struct DeviceSummary {
+  std::string id, name;
+  bool calibrated = false;  // the time model was fitted on this GPU
+};
+
+// One operation as the table of `rooftile ops` shows it.
+struct OpRow {
+  std::string name, kind, dtype, phase, dims, bound;
+  std::int64_t count = 1;
+  Flop flop;    // of one run
+  Bytes bytes;  // of one run
+  std::optional<Range<Seconds>> time;  // of one run
+};
+
+// Time per kind of operation, largest first.
+struct KindShare {
+  std::string kind;
+  double runs = 0;
+  Seconds time;
+  double share = 0;
+};
+
+struct Coverage {
+  double ops = 0, ops_with_time = 0;  // runs
+  double skipped = 0;                 // records left out, see Report::skipped
+};
+
+struct Report {
+  std::vector<std::string> inputs;
+  DeviceSummary device;
+  Mode mode = Mode::inference;
+  Coverage coverage;
+  std::map<std::string, std::int64_t> skipped;
+  std::vector<std::string> notes;
+  Range<Seconds> total;
+  Flop flop;
+  Bytes bytes;
+  double parameters = 0;
+  std::vector<KindShare> kinds;
+  std::vector<Finding> findings;  // ranked: errors first, then by expected saving
+  std::vector<OpRow> ops;         // input order
+};
+
+}  // namespace rooftile

@@ -1,0 +1,40 @@
+// A GPU as data: what its data sheet says, in SI units.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rooftile/base/units.h"
+#include "rooftile/workload/tensor.h"
+
+namespace rooftile {
+
+// Numbers a file leaves out stay empty; predictions then get wider or abstain.
+struct Device {
+  std::string id;    // file name without ".json": h100_sxm
+  std::string name;  // "H100 SXM5 80 GB"
+  std::vector<std::string> aliases;
+  std::string architecture;        // pascal volta turing ampere ada hopper blackwell
+  int compute_capability = 0;      // 10 · major + minor: 80, 86, 89, 90, 100, 120
+  int sms = 0;                     // streaming multiprocessors
+  Hertz boost_clock;
+  std::map<Dtype, FlopPerSecond> tensor_core_peak;  // dense
+  std::map<Dtype, FlopPerSecond> cuda_core_peak;
+  BytesPerSecond dram_bandwidth;
+  Bytes dram_size;
+  Bytes l2_size;
+  std::optional<Bytes> shared_memory_per_sm;
+  std::optional<Watts> power_limit;
+  std::optional<BytesPerSecond> nvlink_bandwidth;  // one direction
+  std::optional<BytesPerSecond> pcie_bandwidth;    // one direction
+
+  // Dense peak for products of this dtype: Tensor Cores where they take it, else CUDA cores.
+  std::optional<FlopPerSecond> peak(Dtype dtype) const;
+  bool has_tensor_cores(Dtype dtype) const { return tensor_core_peak.contains(dtype); }
+  // Arithmetic intensity above which products of this dtype are math-bound.
+  std::optional<FlopPerByte> ridge(Dtype dtype) const;
+};
+
+}  // namespace rooftile

@@ -1,0 +1,36 @@
+// Devices come from data/devices/*.json (built into the library) or from a user's own file.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rooftile/base/result.h"
+#include "rooftile/hardware/device.h"
+
+namespace rooftile {
+
+// One number of a device file with the place it was published.
+struct SourcedNumber {
+  std::string key, source;
+  double value = 0.0;
+};
+
+// Reads the text of a device file; `where` names it in errors.
+Result<Device> parse_device(std::string_view json, std::string_view where);
+Result<Device> read_device_file(const std::string& path);
+
+// All built-in devices, by id.
+std::vector<Device> built_in_devices();
+// Each number of a built-in device with its source, in file order; empty for an unknown id.
+std::vector<SourcedNumber> device_sources(std::string_view id);
+
+// By id, alias or product name, in any case and with spaces, '-' or '_' ("NVIDIA A100-SXM4-80GB"),
+// and MIG slices of those that have them ("a100_sxm_80gb:3g.40gb"). An unknown name lists the
+// nearest ones.
+Result<Device> find_device(std::string_view name);
+
+// The GPU in this machine, through NVML, loaded at run time.
+Result<Device> detect_device();
+
+}  // namespace rooftile

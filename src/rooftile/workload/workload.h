@@ -1,0 +1,31 @@
+// The neutral form: what every reader produces and every analysis reads.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rooftile/workload/op.h"
+
+namespace rooftile {
+
+enum class Mode { inference, training };
+
+struct Workload {
+  std::vector<Op> ops;
+  Mode mode = Mode::inference;
+  std::optional<std::int64_t> parameters;       // of the whole model, where the reader knows
+  std::vector<std::string> sources;             // files or "-" it was read from
+  std::map<std::string, std::int64_t> skipped;  // what was left out: name -> count
+  std::vector<std::string> notes;               // assumptions, in words
+
+  bool operator==(const Workload&) const = default;
+};
+
+// Parameters of the model: the reader's number, else the sum over its forward operations.
+double count_parameters(const Workload& workload);
+
+}  // namespace rooftile
