@@ -41,13 +41,14 @@ struct Gemm {
 enum class TensorLayout { nchw, nhwc };
 
 // 1-D to 3-D convolution: input [n, c, input...], weight [k, c/groups, kernel...]. A transposed
-// convolution maps c input to k output channels and enlarges; its weight is [c, k/groups, kernel...].
+// convolution maps c input to k output channels and enlarges; its weight is [c, k/groups,
+// kernel...].
 struct Convolution {
   std::int64_t n = 0, c = 0, k = 0;
-  Extents input, kernel;              // one size per spatial axis
-  Extents stride, dilation;           // empty = 1
-  Extents pad_begin, pad_end;         // empty = 0
-  Extents output_pad;                 // transposed only; empty = 0
+  Extents input, kernel;       // one size per spatial axis
+  Extents stride, dilation;    // empty = 1
+  Extents pad_begin, pad_end;  // empty = 0
+  Extents output_pad;          // transposed only; empty = 0
   std::int64_t groups = 1;
   bool transposed = false;
   TensorLayout layout = TensorLayout::nchw;
@@ -145,7 +146,14 @@ struct Cast {
   bool operator==(const Cast&) const = default;
 };
 
-enum class CollectiveKind { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, point_to_point };
+enum class CollectiveKind {
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  broadcast,
+  point_to_point
+};
 enum class Link { nvlink, pcie, network };
 
 // `elements` counts the full tensor (the gathered one for all_gather).

@@ -13,7 +13,21 @@ namespace rooftile {
 
 // tf32 is stored in 4 bytes and multiplied on Tensor Cores; fp8 and fp4 stand for all their
 // variants, int8 and int4 for signed and unsigned.
-enum class Dtype { fp64, fp32, tf32, fp16, bf16, fp8, fp4, int64, int32, int16, int8, int4, boolean };
+enum class Dtype {
+  fp64,
+  fp32,
+  tf32,
+  fp16,
+  bf16,
+  fp8,
+  fp4,
+  int64,
+  int32,
+  int16,
+  int8,
+  int4,
+  boolean
+};
 
 struct DtypeInfo {
   Dtype dtype;

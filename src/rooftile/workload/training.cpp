@@ -1,0 +1,100 @@
+#include "rooftile/workload/training.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <unordered_set>
+
+#include "rooftile/workload/validate.h"
+
+namespace rooftile {
+namespace {
+
+bool has_backward(const Workload& workload) {
+  return std::any_of(workload.ops.begin(), workload.ops.end(),
+                     [](const Op& op) { return op.phase != Phase::forward; });
+}
+
+// Whether anything differentiable is computed: integer arithmetic has no gradient.
+bool is_differentiable(const Op& op) {
+  switch (op.dtypes.input) {
+    case Dtype::int64:
+    case Dtype::int32:
+    case Dtype::int16:
+    case Dtype::boolean:
+      return std::holds_alternative<Embedding>(op.body);
+    default:
+      break;
+  }
+  return !std::holds_alternative<Collective>(op.body) &&
+         !std::holds_alternative<OptimizerStep>(op.body);
+}
+
+// Which operations need the gradient of their input: those behind a trained weight. Follows the
+// named values; an operation without names follows the one before it in the list.
+std::vector<bool> input_needs_gradient(const std::vector<Op>& ops) {
+  std::unordered_set<std::string> with_gradient;
+  std::vector<bool> needs;
+  bool previous = false;
+  for (const Op& op : ops) {
+    const bool input = op.inputs.empty()
+                           ? previous
+                           : std::any_of(op.inputs.begin(), op.inputs.end(),
+                                         [&](const auto& v) { return with_gradient.contains(v); });
+    needs.push_back(input && is_differentiable(op));
+    previous = previous || (is_differentiable(op) && (needs.back() || count_parameters(op) > 0));
+    if (is_differentiable(op) && (needs.back() || count_parameters(op) > 0)) {
+      with_gradient.insert(op.outputs.begin(), op.outputs.end());
+    }
+  }
+  return needs;
+}
+
+Op in_phase(const Op& forward, Phase phase) {
+  Op op = forward;
+  op.phase = phase;
+  op.inputs.clear();
+  op.outputs.clear();
+  op.measured.reset();
+  return op;
+}
+
+// Products have a separate weight gradient; norms reduce theirs in the same pass over the data.
+bool has_wgrad(const Op& op) {
+  if (const auto* gemm = std::get_if<Gemm>(&op.body)) return gemm->weight_is_parameter;
+  return std::holds_alternative<Convolution>(op.body) ||
+         std::holds_alternative<Recurrent>(op.body) || std::holds_alternative<Embedding>(op.body);
+}
+
+void add_backward(const Op& forward, bool needs_dgrad, std::vector<Op>& ops) {
+  if (!is_differentiable(forward)) return;
+  // A lookup has a weight gradient only; its input is indices.
+  if (needs_dgrad && !std::holds_alternative<Embedding>(forward.body)) {
+    ops.push_back(in_phase(forward, Phase::dgrad));
+  }
+  if (has_wgrad(forward)) ops.push_back(in_phase(forward, Phase::wgrad));
+}
+
+}  // namespace
+
+Workload derive_training(Workload workload, OptimizerKind optimizer) {
+  if (has_backward(workload)) return workload;
+  workload.mode = Mode::training;
+  const std::vector<Op> forward = workload.ops;
+  const std::vector<bool> needs_dgrad = input_needs_gradient(forward);
+  for (std::size_t i = forward.size(); i-- > 0;) {
+    add_backward(forward[i], needs_dgrad[i], workload.ops);
+  }
+  const double parameters = count_parameters(workload);
+  if (parameters >= 1) {
+    Op step;
+    step.name = "optimizer";
+    step.body = OptimizerStep{optimizer, std::llround(std::min(parameters, double{kMaxSize}))};
+    step.phase = Phase::optimizer;
+    if (!forward.empty()) step.source.file = forward.front().source.file;
+    workload.ops.push_back(std::move(step));
+  }
+  return workload;
+}
+
+}  // namespace rooftile

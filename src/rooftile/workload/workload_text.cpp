@@ -1,0 +1,473 @@
+#include "rooftile/workload/workload_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "rooftile/base/text.h"
+#include "rooftile/workload/op_fields.h"
+#include "rooftile/workload/validate.h"
+
+namespace rooftile {
+namespace {
+
+// ---- names -----------------------------------------------------------------------------------
+
+// Percent-encoding (RFC 3986) of what would end a word or a list item.
+std::string encode(std::string_view text) {
+  std::string encoded;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte <= 0x20 || byte == 0x7f || c == '#' || c == '%' || c == ',' || c == '=') {
+      encoded += fmt::format("%{:02X}", byte);
+    } else {
+      encoded += c;
+    }
+  }
+  return encoded;
+}
+
+std::optional<int> hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return std::nullopt;
+}
+
+std::string decode(std::string_view text) {
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto high = text[i] == '%' && i + 2 < text.size() ? hex_digit(text[i + 1]) : std::nullopt;
+    const auto low = high ? hex_digit(text[i + 2]) : std::nullopt;
+    if (low) {
+      decoded += static_cast<char>(*high * 16 + *low);
+      i += 2;
+    } else {
+      decoded += text[i];
+    }
+  }
+  return decoded;
+}
+
+std::vector<std::string> decode_list(std::string_view text) {
+  std::vector<std::string> names;
+  for (const std::string_view part : split(text, ',')) {
+    if (!part.empty()) names.push_back(decode(part));
+  }
+  return names;
+}
+
+std::string encode_list(const std::vector<std::string>& names) {
+  std::vector<std::string> parts;
+  for (const std::string& name : names) parts.push_back(encode(name));
+  return join(parts, ",");
+}
+
+// ---- writing ---------------------------------------------------------------------------------
+
+std::string extents_text(const Extents& extents) {
+  std::vector<std::string> parts;
+  for (const std::int64_t extent : extents) parts.push_back(std::to_string(extent));
+  return join(parts, "x");
+}
+
+class FieldWriter {
+ public:
+  void required(std::string_view key, std::int64_t size) { add(key, std::to_string(size)); }
+  void optional(std::string_view key, std::int64_t size, std::int64_t otherwise) {
+    if (size != otherwise) required(key, size);
+  }
+  void flag(std::string_view key, bool value, bool otherwise) {
+    if (value != otherwise) add(key, value ? "1" : "0");
+  }
+  template <class Enum, class Names>
+  void choice(std::string_view key, Enum value, const Names& names, Enum otherwise) {
+    // The function of an operation is always said; other choices only when unusual.
+    if (value != otherwise || key == "fn" || key == "cell") {
+      add(key, names[static_cast<std::size_t>(value)]);
+    }
+  }
+  void word(std::string_view key, const std::string& value) {
+    if (!value.empty()) add(key, encode(value));
+  }
+  void extents(std::string_view key, const Extents& sizes, std::optional<std::int64_t> otherwise) {
+    const bool usual = otherwise && std::all_of(sizes.begin(), sizes.end(), [&](std::int64_t size) {
+                         return size == *otherwise;
+                       });
+    if (!usual) add(key, extents_text(sizes));
+  }
+  void add(std::string_view key, std::string_view value) {
+    if (!text.empty()) text += ' ';
+    text.append(key).append("=").append(value);
+  }
+
+  std::string text;
+};
+
+void write_dtypes(FieldWriter& writer, const Dtypes& dtypes) {
+  if (dtypes.weight != dtypes.input) writer.add("weight_dtype", to_string(dtypes.weight));
+  if (dtypes.output != dtypes.input) writer.add("out_dtype", to_string(dtypes.output));
+}
+
+void write_provenance(FieldWriter& writer, const Provenance& source) {
+  writer.add("file", encode(source.file));
+  writer.required("line", source.line);
+  writer.word("node", source.node);
+  writer.word("module", source.module);
+}
+
+// ---- parsing ---------------------------------------------------------------------------------
+
+struct Word {
+  std::string_view key, value;
+  bool used = false;
+};
+
+// The words key=value of one line; remembers the first mistake.
+class FieldParser {
+ public:
+  explicit FieldParser(std::vector<Word> words) : words_(std::move(words)) {}
+
+  void required(std::string_view key, std::int64_t& size) {
+    if (const Word* word = take(key)) {
+      size = integer(*word);
+    } else {
+      mistake(fmt::format("{} is missing", key));
+    }
+  }
+  void optional(std::string_view key, std::int64_t& size, std::int64_t otherwise) {
+    const Word* word = take(key);
+    size = word == nullptr ? otherwise : integer(*word);
+  }
+  void flag(std::string_view key, bool& value, bool otherwise) {
+    const Word* word = take(key);
+    value = otherwise;
+    if (word == nullptr) return;
+    if (word->value == "1" || word->value == "0") {
+      value = word->value == "1";
+    } else {
+      mistake(fmt::format("{}={}: expected 0 or 1", key, word->value));
+    }
+  }
+  template <class Enum, class Names>
+  void choice(std::string_view key, Enum& value, const Names& names, Enum otherwise) {
+    value = otherwise;
+    const Word* word = take(key);
+    if (word == nullptr) return;
+    const auto found = std::find(names.begin(), names.end(), word->value);
+    if (found == names.end()) {
+      const std::vector<std::string> all(names.begin(), names.end());
+      mistake(fmt::format("{}={}: expected one of {}", key, quoted(word->value), join(all, ", ")));
+    } else {
+      value = static_cast<Enum>(found - names.begin());
+    }
+  }
+  void word(std::string_view key, std::string& value) {
+    if (const Word* word = take(key)) value = decode(word->value);
+  }
+  void extents(std::string_view key, Extents& sizes, std::optional<std::int64_t> otherwise) {
+    const Word* word = take(key);
+    if (word == nullptr) {
+      if (!otherwise) mistake(fmt::format("{} is missing", key));
+      return;
+    }
+    for (const std::string_view part : split(word->value, 'x')) {
+      const std::optional<std::int64_t> size = parse_integer(part);
+      if (!size || sizes.size() >= kMaxAxes) {
+        mistake(fmt::format("{}: expected sizes such as 3x3, found {}", key, quoted(word->value)));
+        return;
+      }
+      sizes.push_back(*size);
+    }
+  }
+  void dtype(std::string_view key, Dtype& value) {
+    const Word* word = take(key);
+    if (word == nullptr) return;
+    if (const std::optional<Dtype> parsed = parse_dtype(word->value)) {
+      value = *parsed;
+    } else {
+      mistake(fmt::format("{}: unknown dtype {}", key, quoted(word->value)));
+    }
+  }
+  const Word* take(std::string_view key) {
+    known_.emplace_back(key);
+    const auto found = std::find_if(words_.begin(), words_.end(),
+                                    [&](const Word& word) { return word.key == key; });
+    if (found == words_.end()) return nullptr;
+    found->used = true;
+    return &*found;
+  }
+  bool has(std::string_view key) const {
+    return std::any_of(words_.begin(), words_.end(),
+                       [&](const Word& word) { return word.key == key; });
+  }
+  void mistake(std::string message) {
+    if (!mistake_) mistake_ = std::move(message);
+  }
+  // The first mistake, or a word that no field took.
+  std::optional<std::string> result() const {
+    if (mistake_) return mistake_;
+    for (const Word& word : words_) {
+      if (!word.used) {
+        return fmt::format("unknown or repeated key {}, expected {}", quoted(word.key),
+                           join(known_, ", "));
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static constexpr std::size_t kMaxAxes = 16;
+
+  std::int64_t integer(const Word& word) {
+    const std::optional<std::int64_t> value = parse_integer(word.value);
+    if (!value) {
+      mistake(fmt::format("{}: expected a whole number, found {}", word.key, quoted(word.value)));
+    }
+    return value.value_or(1);
+  }
+
+  std::vector<Word> words_;
+  std::vector<std::string> known_;
+  std::optional<std::string> mistake_;
+};
+
+// A size given once stands for all spatial axes; sizes equal to the default become empty, so that
+// equal operations compare equal.
+void spread(Extents& sizes, std::size_t axes, std::optional<std::int64_t> otherwise) {
+  if (sizes.size() == 1 && axes > 1) sizes.assign(axes, sizes.front());
+  if (otherwise && std::all_of(sizes.begin(), sizes.end(),
+                               [&](std::int64_t size) { return size == *otherwise; })) {
+    sizes.clear();
+  }
+}
+
+void complete(Convolution& conv) {
+  const std::size_t axes = conv.input.size();
+  spread(conv.kernel, axes, std::nullopt);
+  spread(conv.stride, axes, 1);
+  spread(conv.dilation, axes, 1);
+  spread(conv.pad_begin, axes, 0);
+  spread(conv.pad_end, axes, 0);
+  spread(conv.output_pad, axes, 0);
+}
+
+void complete(Pooling& pool) { spread(pool.kernel, pool.input.size(), std::nullopt); }
+
+template <class B>
+void complete(B&) {}
+
+// pad= alone pads both ends.
+void copy_pad(FieldParser& parser, Convolution& conv) {
+  if (!parser.has("pad_end")) conv.pad_end = conv.pad_begin;
+}
+template <class B>
+void copy_pad(FieldParser&, B&) {}
+
+template <std::size_t... I>
+std::optional<Body> make_body(std::string_view kind, std::index_sequence<I...>) {
+  std::optional<Body> body;
+  (void)((kind == kind_name(Body(std::in_place_index<I>))
+              ? (body.emplace(std::in_place_index<I>), true)
+              : false) ||
+         ...);
+  return body;
+}
+
+std::string known_kinds() {
+  return "gemm, conv, attention, recurrent, norm, softmax, pool, elementwise, reduce, embedding, "
+         "layout, cast, collective, optimizer, other";
+}
+
+std::vector<std::string_view> words_of(std::string_view line) {
+  std::vector<std::string_view> words;
+  std::size_t i = 0;
+  while (i < line.size()) {
+    if (line[i] == ' ' || line[i] == '\t') {
+      ++i;
+      continue;
+    }
+    if (line[i] == '#') break;
+    const std::size_t end = std::min(line.find_first_of(" \t", i), line.size());
+    words.push_back(line.substr(i, end - i));
+    i = end;
+  }
+  return words;
+}
+
+Result<std::vector<Word>> key_values(const std::vector<std::string_view>& words,
+                                     std::size_t first) {
+  std::vector<Word> pairs;
+  for (std::size_t i = first; i < words.size(); ++i) {
+    const std::size_t equals = words[i].find('=');
+    if (equals == std::string_view::npos || equals == 0) {
+      return fail("expected key=value, found " + quoted(words[i]));
+    }
+    pairs.push_back({words[i].substr(0, equals), words[i].substr(equals + 1)});
+  }
+  return pairs;
+}
+
+void parse_common(FieldParser& parser, Op& op) {
+  parser.dtype("weight_dtype", op.dtypes.weight);
+  parser.dtype("out_dtype", op.dtypes.output);
+  parser.choice("phase", op.phase, kPhaseNames, Phase::forward);
+  parser.optional("count", op.count, 1);
+  op.outputs = {op.name};
+  if (const Word* word = parser.take("from")) op.inputs = decode_list(word->value);
+  if (const Word* word = parser.take("to")) op.outputs = decode_list(word->value);
+  parser.word("file", op.source.file);
+  parser.optional("line", op.source.line, op.source.line);
+  parser.word("node", op.source.node);
+  parser.word("module", op.source.module);
+  if (const Word* word = parser.take("measured_s")) {
+    const std::optional<double> time = parse_number(word->value);
+    if (time && *time >= 0 && *time < 1e9) {
+      op.measured = Seconds(*time);
+    } else {
+      parser.mistake("measured_s: expected seconds, found " + quoted(word->value));
+    }
+  }
+}
+
+Result<Op> parse_op(const std::vector<std::string_view>& words, std::string_view source,
+                    std::int64_t line) {
+  Op op;
+  std::optional<Body> body =
+      make_body(words[0], std::make_index_sequence<std::variant_size_v<Body>>());
+  if (!body) {
+    return fail(fmt::format("unknown operation {}, expected {}", quoted(words[0]), known_kinds()));
+  }
+  if (words.size() < 3) return fail("expected: kind name dtype key=value …");
+  op.body = std::move(*body);
+  op.name = decode(words[1]);
+  const std::optional<Dtype> dtype = parse_dtype(words[2]);
+  if (!dtype) {
+    return fail(
+        fmt::format("unknown dtype {} after the name {}", quoted(words[2]), quoted(op.name)));
+  }
+  op.dtypes = Dtypes(*dtype);
+  op.source.file = source;
+  op.source.line = line;
+  Result<std::vector<Word>> pairs = key_values(words, 3);
+  if (!pairs) return tl::unexpected(pairs.error());
+  FieldParser parser(std::move(*pairs));
+  std::visit(
+      [&](auto& fields) {
+        visit_fields(parser, fields);
+        copy_pad(parser, fields);
+        complete(fields);
+      },
+      op.body);
+  parse_common(parser, op);
+  if (const std::optional<std::string> mistake = parser.result()) return fail(*mistake);
+  if (const std::optional<std::string> mistake = find_invalid_dim(op)) return fail(*mistake);
+  return op;
+}
+
+// workload mode=training parameters=124439808
+Result<bool> parse_header(const std::vector<std::string_view>& words, Workload& workload) {
+  static constexpr std::array<std::string_view, 2> kModeNames{"inference", "training"};
+  Result<std::vector<Word>> pairs = key_values(words, 1);
+  if (!pairs) return tl::unexpected(pairs.error());
+  FieldParser parser(std::move(*pairs));
+  parser.choice("mode", workload.mode, kModeNames, Mode::inference);
+  if (const Word* word = parser.take("parameters")) {
+    workload.parameters = parse_integer(word->value);
+    if (!workload.parameters || *workload.parameters < 0) {
+      parser.mistake("parameters: expected a whole number, found " + quoted(word->value));
+    }
+  }
+  if (const Word* word = parser.take("source")) workload.sources = decode_list(word->value);
+  if (const std::optional<std::string> mistake = parser.result()) return fail(*mistake);
+  return true;
+}
+
+Result<bool> parse_skipped(const std::vector<std::string_view>& words, Workload& workload) {
+  const std::optional<std::int64_t> count =
+      words.size() == 3 ? parse_integer(words[2]) : std::nullopt;
+  if (!count || *count < 0) return fail("expected: skipped name count");
+  workload.skipped[decode(words[1])] = *count;
+  return true;
+}
+
+Result<bool> parse_line(std::string_view line, std::string_view source, std::int64_t number,
+                        Workload& workload) {
+  const std::vector<std::string_view> words = words_of(line);
+  if (words.empty()) return true;
+  if (words[0] == "workload") return parse_header(words, workload);
+  if (words[0] == "skipped") return parse_skipped(words, workload);
+  if (words[0] == "note" && words.size() == 2) {
+    workload.notes.push_back(decode(words[1]));
+    return true;
+  }
+  Result<Op> op = parse_op(words, source, number);
+  if (!op) return tl::unexpected(op.error());
+  workload.ops.push_back(std::move(*op));
+  return true;
+}
+
+std::string header_text(const Workload& workload) {
+  FieldWriter writer;
+  if (workload.mode == Mode::training) writer.add("mode", "training");
+  if (workload.parameters) writer.required("parameters", *workload.parameters);
+  if (!workload.sources.empty()) writer.add("source", encode_list(workload.sources));
+  return writer.text.empty() ? "" : "workload " + writer.text + "\n";
+}
+
+}  // namespace
+
+Result<Workload> parse_workload(std::string_view text, std::string_view source) {
+  Workload workload;
+  workload.sources = {std::string(source)};
+  std::int64_t number = 0;
+  for (std::string_view line : split(text, '\n')) {
+    ++number;
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    const Result<bool> parsed = parse_line(line, source, number, workload);
+    if (!parsed) {
+      const std::string place = source == "-" ? "" : std::string(source) + ": ";
+      return fail(parsed.error().message, fmt::format("{}line {}", place, number));
+    }
+  }
+  return workload;
+}
+
+std::string dims_text(const Body& body) {
+  FieldWriter writer;
+  std::visit([&](const auto& fields) { visit_fields(writer, fields); }, body);
+  return writer.text;
+}
+
+std::string to_text(const Op& op) {
+  FieldWriter writer;
+  std::visit([&](const auto& fields) { visit_fields(writer, fields); }, op.body);
+  // pad alone stands for both ends, so an unpadded end has to be said.
+  if (const auto* conv = std::get_if<Convolution>(&op.body);
+      conv != nullptr && conv->pad_end.empty() && !conv->pad_begin.empty()) {
+    writer.add("pad_end", "0");
+  }
+  write_dtypes(writer, op.dtypes);
+  writer.choice("phase", op.phase, kPhaseNames, Phase::forward);
+  writer.optional("count", op.count, 1);
+  if (!op.inputs.empty()) writer.add("from", encode_list(op.inputs));
+  if (op.outputs != std::vector<std::string>{op.name}) writer.add("to", encode_list(op.outputs));
+  write_provenance(writer, op.source);
+  if (op.measured) writer.add("measured_s", fmt::format("{}", op.measured->value()));
+  return fmt::format("{} {} {} {}", kind_name(op.body), op.name.empty() ? "_" : encode(op.name),
+                     to_string(op.dtypes.input), writer.text);
+}
+
+std::string to_text(const Workload& workload) {
+  std::string text = header_text(workload);
+  for (const Op& op : workload.ops) text += to_text(op) + "\n";
+  for (const auto& [name, count] : workload.skipped) {
+    text += fmt::format("skipped {} {}\n", encode(name), count);
+  }
+  for (const std::string& note : workload.notes) text += "note " + encode(note) + "\n";
+  return text;
+}
+
+}  // namespace rooftile
