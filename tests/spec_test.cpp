@@ -1,0 +1,253 @@
+// Runs the Markdown specs of the rules: tests/specs/<area>/<rule>.md, one case per fenced workload.
+// A line ending in "# finding: <rule-id>" must get a finding of that rule; every other line must
+// get none. A mark on a line of its own stands for a finding about the workload as a whole.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "rooftile/rooftile.h"
+#include "rooftile/workload/training.h"
+#include "rooftile/workload/workload_text.h"
+
+namespace rooftile {
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kRoot = ROOFTILE_ROOT;
+
+// One fenced workload of a spec.
+struct SpecCase {
+  std::string rule;     // id, from the file's path
+  std::string heading;  // the "## " above it
+  fs::path file;
+  int line = 0;      // of the fence's first line
+  std::string info;  // what follows "workload": device=h100_sxm mode=training
+  std::string text;
+};
+
+// Lines are counted from 1 within the fence; 0 is the workload as a whole.
+struct Marks {
+  std::set<std::int64_t> fires;
+  int silent_ops = 0;
+};
+
+std::string read_text(const fs::path& path) {
+  std::ifstream in(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+std::string rule_of(const fs::path& spec) {
+  return spec.parent_path().filename().string() + "/" + spec.stem().string();
+}
+
+std::vector<SpecCase> cases_of(const fs::path& spec) {
+  std::vector<SpecCase> cases;
+  std::istringstream in(read_text(spec));
+  std::string heading;
+  bool inside = false;
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (inside && line == "```") {
+      inside = false;
+    } else if (inside) {
+      cases.back().text += line + "\n";
+    } else if (line.starts_with("## ")) {
+      heading = line.substr(3);
+    } else if (line.starts_with("```workload")) {
+      inside = true;
+      cases.push_back({rule_of(spec), heading, spec, number, line.substr(11), ""});
+    }
+  }
+  return cases;
+}
+
+std::vector<fs::path> spec_files() {
+  std::vector<fs::path> files;
+  if (!fs::exists(kRoot / "tests/specs")) return files;
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / "tests/specs")) {
+    if (entry.path().extension() == ".md") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(" \t\r");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+// Complains about a mark that names another rule, which would otherwise never be checked.
+Marks marks_of(const SpecCase& spec) {
+  constexpr std::string_view kMark = "# finding:";
+  Marks marks;
+  std::istringstream in(spec.text);
+  std::int64_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    const auto mark = line.find(kMark);
+    const std::string op = trimmed(line.substr(0, line.find('#')));
+    if (mark == std::string::npos) {
+      marks.silent_ops += op.empty() ? 0 : 1;
+      continue;
+    }
+    EXPECT_EQ(trimmed(line.substr(mark + kMark.size())), spec.rule)
+        << "marks name the spec's own rule, in line " << number << " of the fence";
+    marks.fires.insert(op.empty() ? 0 : number);
+  }
+  return marks;
+}
+
+struct FenceOptions {
+  std::string device;
+  bool training = false;
+};
+
+FenceOptions options_of(const SpecCase& spec) {
+  FenceOptions options;
+  std::istringstream in(spec.info);
+  for (std::string word; in >> word;) {
+    if (word.starts_with("device=")) {
+      options.device = word.substr(7);
+    } else if (word == "mode=training") {
+      options.training = true;
+    } else {
+      ADD_FAILURE() << "unknown option '" << word << "': expected device=ID or mode=training";
+    }
+  }
+  return options;
+}
+
+std::int64_t line_of(const Finding& finding, const Workload& workload) {
+  return finding.ops.empty() ? finding.location.line
+                             : workload.ops.at(finding.ops.front()).source.line;
+}
+
+// The runner merges equal findings of several lines and drops what is not worth a line; a rule's
+// own finding counts when all its operations are part of one that was kept.
+bool is_kept(const Finding& finding, const std::vector<Finding>& kept) {
+  return std::any_of(kept.begin(), kept.end(), [&](const Finding& candidate) {
+    return std::all_of(finding.ops.begin(), finding.ops.end(), [&](std::size_t op) {
+      return std::count(candidate.ops.begin(), candidate.ops.end(), op) > 0;
+    });
+  });
+}
+
+std::map<std::int64_t, std::string> messages_by_line(const RuleInput& input, const Rule& rule) {
+  const Rule* const only[] = {&rule};
+  const std::vector<Finding> kept = run_rules(input, only);
+  std::map<std::int64_t, std::string> messages;
+  for (const Finding& finding : rule.check(input)) {
+    if (!is_kept(finding, kept)) continue;
+    messages[line_of(finding, input.workload)] += finding.message + "\n";
+  }
+  return messages;
+}
+
+void run_case(const SpecCase& spec) {
+  SCOPED_TRACE(spec.file.string() + ":" + std::to_string(spec.line));
+  const Rule* rule = find_rule(spec.rule);
+  ASSERT_NE(rule, nullptr) << "no rule " << spec.rule;
+  const FenceOptions options = options_of(spec);
+  const Result<Device> device = find_device(options.device);
+  ASSERT_TRUE(device) << to_string(device.error());
+  Result<Workload> workload = parse_workload(spec.text, spec.file.filename().string());
+  ASSERT_TRUE(workload) << to_string(workload.error());
+  if (options.training) *workload = derive_training(*std::move(workload));
+
+  const TimeModel model(*device);
+  const Analysis analysis = analyse(*workload, model);
+  const auto found = messages_by_line({*workload, analysis, model}, *rule);
+  const Marks marks = marks_of(spec);
+  for (const std::int64_t line : marks.fires) {
+    EXPECT_TRUE(found.contains(line)) << "line " << line << " of the fence should get a finding";
+  }
+  for (const auto& [line, message] : found) {
+    EXPECT_TRUE(marks.fires.contains(line))
+        << "line " << line << " of the fence should stay silent, but: " << message;
+  }
+}
+
+class SpecTest : public testing::Test {
+ public:
+  explicit SpecTest(SpecCase spec) : spec_(std::move(spec)) {}
+  void TestBody() override { run_case(spec_); }
+
+ private:
+  SpecCase spec_;
+};
+
+// '-' and ':' have a meaning in --gtest_filter.
+std::string test_name(std::string text) {
+  const auto is_special = [](unsigned char c) { return std::isalnum(c) == 0 && c != '/'; };
+  std::replace_if(text.begin(), text.end(), is_special, '_');
+  return text;
+}
+
+bool register_specs() {
+  for (const fs::path& file : spec_files()) {
+    int number = 0;
+    for (const SpecCase& spec : cases_of(file)) {
+      const std::string name = std::to_string(++number) + "_" + test_name(spec.heading);
+      testing::RegisterTest(test_name(spec.rule).c_str(), name.c_str(), nullptr, nullptr,
+                            file.c_str(), spec.line,
+                            [spec]() -> SpecTest* { return new SpecTest(spec); });
+    }
+  }
+  return true;
+}
+const bool kRegistered = register_specs();
+
+TEST(Specs, EverySpecHasARuleAFiringAndASilentLine) {
+  for (const fs::path& file : spec_files()) {
+    SCOPED_TRACE(file);
+    EXPECT_NE(find_rule(rule_of(file)), nullptr) << "no rule " << rule_of(file);
+    std::size_t fires = 0;
+    int silent = 0;
+    for (const SpecCase& spec : cases_of(file)) {
+      const Marks marks = marks_of(spec);
+      fires += marks.fires.size();
+      silent += marks.silent_ops;
+    }
+    EXPECT_GT(fires, 0u);
+    EXPECT_GT(silent, 0);
+  }
+}
+
+TEST(Specs, EveryRuleHasASpecAndAFileOfItsName) {
+  for (const Rule* rule : all_rules()) {
+    const std::string id(rule->id);
+    std::string source = id;
+    std::replace(source.begin(), source.end(), '-', '_');
+    EXPECT_TRUE(fs::exists(kRoot / "tests/specs" / (id + ".md"))) << id;
+    EXPECT_TRUE(fs::exists(kRoot / "src/rooftile/rules" / (source + ".cpp"))) << id;
+  }
+}
+
+TEST(Rules, IdsAreUnique) {
+  std::set<std::string_view> ids;
+  for (const Rule* rule : all_rules()) EXPECT_TRUE(ids.insert(rule->id).second) << rule->id;
+  EXPECT_FALSE(ids.empty());
+}
+
+TEST(Rules, DocumentationHasItsHeadingsInOrder) {
+  for (const Rule* rule : all_rules()) {
+    std::vector<std::string> headings;
+    std::istringstream in{std::string(rule->doc)};
+    for (std::string line; std::getline(in, line);) {
+      if (line.starts_with("## ")) headings.push_back(line);
+    }
+    const std::vector<std::string> expected(std::begin(kDocHeadings), std::end(kDocHeadings));
+    EXPECT_EQ(headings, expected) << rule->id;
+  }
+}
+
+}  // namespace
+}  // namespace rooftile
