@@ -13,10 +13,10 @@
 namespace rooftile {
 
 struct OpAnalysis {
-  Cost cost;                             // of one run
-  std::vector<MatrixProduct> products;   // empty for operations without
-  std::optional<TimeEstimate> time;      // of one run
-  double time_share = 0;                 // of the whole, all `count` runs; 0 where unknown
+  Cost cost;                            // of one run
+  std::vector<MatrixProduct> products;  // empty for operations without
+  std::optional<TimeEstimate> time;     // of one run
+  double time_share = 0;                // of the whole, all `count` runs; 0 where unknown
 };
 
 struct Analysis {

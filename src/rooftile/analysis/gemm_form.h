@@ -10,10 +10,10 @@
 
 namespace rooftile {
 
-// One operand as stored: `contiguous` elements in a row, `leading` elements from row to row, and
-// the offset of its first element from an aligned address.
+// One operand as stored: `contiguous` elements in a row (0: it stays on chip), `leading` elements
+// from row to row, and the offset of its first element from an aligned address.
 struct MatrixOperand {
-  std::string_view role;          // x, w, out, dout, dx, dw, q, k, scores …
+  std::string_view role;            // x, w, out, dout, dx, dw, q, k, scores …
   std::string_view contiguous_dim;  // the layer's name of that dimension: in_features, tokens …
   std::int64_t contiguous = 0, leading = 0, offset = 0;
   Dtype dtype = Dtype::fp32;
@@ -26,6 +26,10 @@ struct MatrixProduct {
   MatrixOperand a, b, out;
   Dtype math = Dtype::fp32;
   bool implicit = false;  // a convolution: no matrix in memory has these dims
+  // Share of the m·n·k multiply-adds that touch no inserted zero; below 1 for strided dgrad.
+  double density = 1.0;
+
+  Flop flop() const;  // of all batches and repeats, without the inserted zeros
 };
 
 // Empty for operations without products. Sources: NVIDIA Linear Layers and Convolutional Layers

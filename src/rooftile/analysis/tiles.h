@@ -18,11 +18,11 @@ struct Tile {
 // How `tiles` blocks of one tile fill the GPU, one block per SM at a time.
 struct TileGrid {
   Tile tile;
-  double tiles = 0;              // thread blocks
-  double waves = 0;              // rounded up
-  double tile_efficiency = 0;    // useful share of the computed elements
-  double wave_efficiency = 0;    // busy share of the SMs over all waves
-  double last_wave_fill = 0;     // busy share in the last wave
+  double tiles = 0;            // thread blocks
+  double waves = 0;            // rounded up
+  double tile_efficiency = 0;  // useful share of the computed elements
+  double wave_efficiency = 0;  // busy share of the SMs over all waves
+  double last_wave_fill = 0;   // busy share in the last wave
 
   double efficiency() const { return tile_efficiency * wave_efficiency; }
 };

@@ -20,11 +20,11 @@ std::optional<Level> parse_level(std::string_view text);
 
 // What a fix does to the results.
 enum class Exactness {
-  bit_exact,           // the same bits
-  exact_arithmetic,    // the same in real arithmetic; rounding may differ
-  changes_numerics,    // another precision
-  changes_training,    // another model, batch or data order
-  not_applicable,      // nothing to change
+  bit_exact,         // the same bits
+  exact_arithmetic,  // the same in real arithmetic; rounding may differ
+  changes_numerics,  // another precision
+  changes_training,  // another model, batch or data order
+  not_applicable,    // nothing to change
 };
 std::string_view to_string(Exactness exactness);
 
@@ -36,15 +36,16 @@ struct Fix {
 };
 
 struct Finding {
-  std::string rule;     // id: gemm/unaligned-row-stride; filled in by the runner
-  Level level = Level::info;  // filled in by the runner unless the rule sets another
-  std::string message;  // one sentence: what, where, how bad
-  Provenance location;  // of the first operation concerned
+  std::string rule;                      // id: gemm/unaligned-row-stride; filled in by the runner
+  std::optional<Level> own_level;        // when a rule's finding is weaker or stronger than usual
+  Level level = Level::info;             // filled in by the runner: own_level, else the rule's
+  std::string message;                   // one sentence: what, where, how bad
+  Provenance location;                   // of the first operation concerned
   std::int64_t count = 1;                // operations (times their repeats) concerned
   std::optional<Range<Seconds>> saving;  // per pass over the workload, all `count` together
   Fix fix;
-  std::vector<std::string> evidence;     // facts behind the message, one a line, each with its source
-  std::vector<std::size_t> ops;          // indices of the operations concerned
+  std::vector<std::string> evidence;  // facts behind the message, one a line, each with its source
+  std::vector<std::size_t> ops;       // indices of the operations concerned
 
   bool operator==(const Finding&) const = default;
 };

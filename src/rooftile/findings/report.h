@@ -2,7 +2,9 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rooftile/findings/finding.h"
@@ -13,14 +15,23 @@ namespace rooftile {
 struct DeviceSummary {
   std::string id, name;
   bool calibrated = false;  // the time model was fitted on this GPU
+  // Dense peak for the dtype in which most of the flop run; empty where the GPU has none.
+  std::optional<FlopPerSecond> peak;
+  std::string peak_dtype;
+};
+
+// What a report says about a rule that fired.
+struct RuleSummary {
+  std::string id, summary, doc;  // doc is Markdown
+  Level level = Level::info;
 };
 
 // One operation as the table of `rooftile ops` shows it.
 struct OpRow {
   std::string name, kind, dtype, phase, dims, bound;
   std::int64_t count = 1;
-  Flop flop;    // of one run
-  Bytes bytes;  // of one run
+  Flop flop;                           // of one run
+  Bytes bytes;                         // of one run
   std::optional<Range<Seconds>> time;  // of one run
 };
 
@@ -41,6 +52,9 @@ struct Report {
   std::vector<std::string> inputs;
   DeviceSummary device;
   Mode mode = Mode::inference;
+  // What the user fixed, as flag and value: {"batch", "32"}. Filled in by the caller of check().
+  std::vector<std::pair<std::string, std::string>> options;
+  std::optional<Seconds> budget;  // the expected time may not exceed it; from the caller too
   Coverage coverage;
   std::map<std::string, std::int64_t> skipped;
   std::vector<std::string> notes;
@@ -49,8 +63,9 @@ struct Report {
   Bytes bytes;
   double parameters = 0;
   std::vector<KindShare> kinds;
-  std::vector<Finding> findings;  // ranked: errors first, then by expected saving
-  std::vector<OpRow> ops;         // input order
+  std::vector<Finding> findings;   // ranked: errors first, then by expected saving
+  std::vector<RuleSummary> rules;  // of the findings, in their order, each once
+  std::vector<OpRow> ops;          // input order
 };
 
 }  // namespace rooftile

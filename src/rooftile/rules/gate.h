@@ -12,6 +12,9 @@ namespace rooftile {
 // Below this share of the total time a finding is not worth a reader's minute.
 inline constexpr double kMinTimeShare = 0.01;
 
+// Nor is a change that saves less than this share, at the most.
+inline constexpr double kMinSavingShare = 0.005;
+
 // True when the operation takes a visible share of the time (all its runs together).
 bool matters(const RuleInput& input, std::size_t op);
 

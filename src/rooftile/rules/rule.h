@@ -1,8 +1,8 @@
 // A rule: one condition, documented, checked against a workload on a GPU.
 #pragma once
 
-#include <string_view>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "rooftile/analysis/analysis.h"
@@ -24,8 +24,8 @@ struct RuleInput {
 enum class Cause { none, alignment, tile_shape, precision, layout, fusion, launch, memory };
 
 struct Rule {
-  std::string_view id;       // area/what-is-wrong
-  Level level;               // of its findings unless they say otherwise
+  std::string_view id;  // area/what-is-wrong
+  Level level;          // of its findings unless they say otherwise
   Cause cause;
   std::string_view summary;  // one line
   std::string_view doc;      // Markdown, the headings of kDocHeadings in order
@@ -33,8 +33,14 @@ struct Rule {
 };
 
 inline constexpr std::string_view kDocHeadings[] = {
-    "## What it finds",     "## Why it costs time", "## How to fix", "## How the saving is estimated",
-    "## When not to",       "## Evidence"};
+    "## What it finds", "## Why it costs time", "## How to fix", "## How the saving is estimated",
+    "## When not to",   "## Evidence"};
+
+// The rules, each defined in its own file; listed, because a linker drops objects of a static
+// library that only register themselves.
+#define RULE(name) extern const Rule name;
+#include "rooftile/rules/rule_list.inc"
+#undef RULE
 
 // All rules, in the order of rule_list.inc.
 std::span<const Rule* const> all_rules();

@@ -1,0 +1,51 @@
+#include "rooftile/readers/reader.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "rooftile/base/file.h"
+#include "rooftile/base/file_kind.h"
+
+namespace rooftile {
+
+#define READER(name) extern const Reader name;
+#include "rooftile/readers/reader_list.inc"
+#undef READER
+
+std::span<const Reader* const> all_readers() {
+  static constexpr auto kReaders = std::to_array<const Reader*>({
+#define READER(name) &name,
+#include "rooftile/readers/reader_list.inc"
+#undef READER
+  });
+  return kReaders;
+}
+
+namespace {
+
+constexpr std::size_t kHeadBytes = 4096;
+
+Error unknown_format(const std::string& path, std::string_view head) {
+  return {fmt::format("{}: expected an ONNX model, a Hugging Face config.json or the text form",
+                      describe_content(head)),
+          path};
+}
+
+}  // namespace
+
+Result<Workload> read_workload(const std::string& path, const ReadOptions& options) {
+  std::string head;
+  if (path != "-") {
+    Result<std::string> bytes = read_head(path, kHeadBytes);
+    if (!bytes) return tl::unexpected(bytes.error());
+    head = std::move(*bytes);
+    if (head.empty()) return tl::unexpected(unknown_format(path, head));
+  }
+  for (const Reader* reader : all_readers()) {
+    if (reader->recognises(path, head)) return reader->read(path, options);
+  }
+  return tl::unexpected(unknown_format(path, head));
+}
+
+}  // namespace rooftile

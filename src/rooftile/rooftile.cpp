@@ -1,0 +1,121 @@
+#include "rooftile/rooftile.h"
+
+#include <algorithm>
+#include <map>
+
+#include "rooftile/workload/op_fields.h"
+#include "rooftile/workload/training.h"
+#include "rooftile/workload/workload_text.h"
+
+namespace rooftile {
+namespace {
+
+bool is_float(Dtype dtype) {
+  return dtype == Dtype::fp64 || dtype == Dtype::fp32 || dtype == Dtype::tf32 ||
+         dtype == Dtype::fp16 || dtype == Dtype::bf16;
+}
+
+// The precision of everything that is neither a product nor stored in the asked one: TF32 exists
+// only inside products, and 8- and 4-bit products sit in a network of 16-bit activations.
+Dtype activation_dtype(Dtype asked) {
+  switch (asked) {
+    case Dtype::tf32:
+      return Dtype::fp32;
+    case Dtype::fp8:
+    case Dtype::fp4:
+    case Dtype::int8:
+    case Dtype::int4:
+      return Dtype::bf16;
+    default:
+      return asked;
+  }
+}
+
+void run_in(Dtype dtype, Op& op) {
+  if (op.phase == Phase::optimizer || std::holds_alternative<Cast>(op.body)) return;
+  const Dtype operand = is_matrix_op(op) && !std::holds_alternative<Attention>(op.body)
+                            ? dtype
+                            : activation_dtype(dtype);
+  if (is_float(op.dtypes.input)) op.dtypes.input = operand;
+  if (is_float(op.dtypes.weight)) op.dtypes.weight = operand;
+  if (is_float(op.dtypes.output)) {
+    op.dtypes.output = dtype == Dtype::tf32 ? operand : activation_dtype(dtype);
+  }
+}
+
+OpRow row_of(const Op& op, const OpAnalysis& analysis) {
+  OpRow row;
+  row.name = op.name;
+  row.kind = kind_name(op.body);
+  row.dtype = to_string(op.dtypes.input);
+  row.phase = kPhaseNames[static_cast<std::size_t>(op.phase)];
+  row.dims = dims_text(op.body);
+  row.count = op.count;
+  row.flop = analysis.cost.flop;
+  row.bytes = analysis.cost.bytes;
+  row.bound = to_string(analysis.time ? analysis.time->bound : Bound::unknown);
+  if (analysis.time) row.time = analysis.time->time;
+  return row;
+}
+
+std::vector<KindShare> kind_shares(const Workload& workload, const Analysis& analysis) {
+  std::map<std::string, KindShare> by_kind;
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const Op& op = workload.ops[i];
+    KindShare& share = by_kind[std::string(kind_name(op.body))];
+    share.kind = kind_name(op.body);
+    const double runs = static_cast<double>(op.count);
+    share.runs += runs;
+    if (analysis.ops[i].time) share.time += runs * analysis.ops[i].time->time.expected;
+    share.share += analysis.ops[i].time_share;
+  }
+  std::vector<KindShare> shares;
+  for (auto& [kind, share] : by_kind) shares.push_back(std::move(share));
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const KindShare& a, const KindShare& b) { return a.time > b.time; });
+  return shares;
+}
+
+void add_totals(const Workload& workload, const Analysis& analysis, Report& report) {
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const double runs = static_cast<double>(workload.ops[i].count);
+    report.flop += runs * analysis.ops[i].cost.flop;
+    report.bytes += runs * analysis.ops[i].cost.bytes;
+    report.coverage.ops += runs;
+    report.ops.push_back(row_of(workload.ops[i], analysis.ops[i]));
+  }
+  report.coverage.ops_with_time = report.coverage.ops - analysis.ops_without_time;
+  for (const auto& [name, count] : workload.skipped) {
+    report.coverage.skipped += static_cast<double>(count);
+  }
+  report.total = analysis.total;
+  report.kinds = kind_shares(workload, analysis);
+}
+
+}  // namespace
+
+Result<Workload> read(const std::string& path, const ReadOptions& options) {
+  Result<Workload> workload = read_workload(path, options);
+  if (!workload) return workload;
+  if (options.dtype) {
+    for (Op& op : workload->ops) run_in(*options.dtype, op);
+  }
+  return options.mode == Mode::training ? derive_training(std::move(*workload)) : workload;
+}
+
+Report check(const Workload& workload, const Device& device, std::span<const Rule* const> rules) {
+  const TimeModel model(device);
+  const Analysis analysis = analyse(workload, model);
+  Report report;
+  report.inputs = workload.sources;
+  report.device = {device.id, device.name, model.calibrated()};
+  report.mode = workload.mode;
+  report.skipped = workload.skipped;
+  report.notes = workload.notes;
+  report.parameters = count_parameters(workload);
+  add_totals(workload, analysis, report);
+  report.findings = run_rules({workload, analysis, model}, rules);
+  return report;
+}
+
+}  // namespace rooftile

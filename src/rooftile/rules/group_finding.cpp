@@ -1,0 +1,94 @@
+#include "rooftile/rules/group_finding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace rooftile {
+namespace {
+
+constexpr Phase kPhases[] = {Phase::forward, Phase::dgrad, Phase::wgrad};
+
+// Any operation of the phase stands for the others: they have the same dims and dtypes.
+std::optional<std::size_t> first_of_phase(const RuleInput& input, const LayerGroup& group,
+                                          Phase phase) {
+  for (const std::size_t i : group.ops) {
+    if (input.workload.ops[i].phase == phase) return i;
+  }
+  return std::nullopt;
+}
+
+// The gradients of a layer do not add to the count.
+std::int64_t count_layers(const RuleInput& input, const std::vector<std::size_t>& ops) {
+  std::int64_t forward = 0, all = 0;
+  for (const std::size_t i : ops) {
+    const Op& op = input.workload.ops[i];
+    all += op.count;
+    if (op.phase == Phase::forward) forward += op.count;
+  }
+  return forward > 0 ? forward : all;
+}
+
+}  // namespace
+
+std::optional<Range<Seconds>> saving_if_all(const RuleInput& input, const LayerGroup& group,
+                                            const Change& change) {
+  Range<Seconds> total{};
+  for (const Phase phase : kPhases) {
+    const std::optional<std::size_t> first = first_of_phase(input, group, phase);
+    if (!first) continue;
+    const Op& op = input.workload.ops[*first];
+    const std::optional<Range<Seconds>> saving = saving_if(input, *first, change(op));
+    if (!saving) return std::nullopt;
+    const double runs = count_runs(input.workload, group, phase);
+    total += *saving * (runs / static_cast<double>(op.count));
+  }
+  return total;
+}
+
+std::optional<Seconds> time_of(const RuleInput& input, const LayerGroup& group) {
+  Seconds total;
+  for (const std::size_t i : group.ops) {
+    const std::optional<TimeEstimate>& time = input.analysis.ops[i].time;
+    if (!time) return std::nullopt;
+    total += time->time.expected * static_cast<double>(input.workload.ops[i].count);
+  }
+  return total;
+}
+
+bool is_math_bound(const RuleInput& input, const LayerGroup& group) {
+  return std::any_of(group.ops.begin(), group.ops.end(), [&](std::size_t i) {
+    const std::vector<MatrixProduct>& products = input.analysis.ops[i].products;
+    return std::any_of(products.begin(), products.end(),
+                       [&](const MatrixProduct& product) { return is_math_bound(input, product); });
+  });
+}
+
+Finding finding_at_groups(const RuleInput& input, const std::vector<LayerGroup>& groups,
+                          std::string message, Fix fix, std::optional<Range<Seconds>> saving) {
+  std::vector<std::size_t> ops;
+  for (const LayerGroup& group : groups) ops.insert(ops.end(), group.ops.begin(), group.ops.end());
+  std::sort(ops.begin(), ops.end());
+  Finding finding = finding_at(input, ops.front(), std::move(message), std::move(fix));
+  finding.count = count_layers(input, ops);
+  finding.saving = saving;
+  finding.ops = std::move(ops);
+  return finding;
+}
+
+void soften_unless_sure(Finding& finding) {
+  if (!finding.saving || finding.saving->low <= Seconds(0)) finding.own_level = Level::advice;
+}
+
+bool is_pointless(const std::optional<Range<Seconds>>& saving) {
+  return saving && saving->expected <= Seconds(0);
+}
+
+std::string percent_text(double fraction) {
+  const double percent = 100.0 * fraction;
+  const double size = std::abs(percent);
+  return fmt::format("{:+.{}f} %", percent, size < 1 ? 2 : size < 10 ? 1 : 0);
+}
+
+}  // namespace rooftile

@@ -1,0 +1,124 @@
+#include "rooftile/rules/rule.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+
+#include "rooftile/rules/gate.h"
+
+namespace rooftile {
+namespace {
+
+struct Judged {
+  const Rule* rule;
+  Finding finding;
+};
+
+Seconds expected_saving(const Finding& finding) {
+  return finding.saving ? finding.saving->expected : Seconds(0);
+}
+
+// Errors and plain information are told whatever they save.
+bool is_worth_telling(const RuleInput& input, const Finding& finding) {
+  if (finding.level == Level::error || finding.level == Level::info || !finding.saving) return true;
+  return finding.saving->high >= kMinSavingShare * input.analysis.total.expected;
+}
+
+std::vector<Judged> judge(const RuleInput& input, std::span<const Rule* const> rules) {
+  std::vector<Judged> all;
+  for (const Rule* rule : rules) {
+    for (Finding& finding : rule->check(input)) {
+      finding.rule = rule->id;
+      finding.level = finding.own_level.value_or(rule->level);
+      if (is_worth_telling(input, finding)) all.push_back({rule, std::move(finding)});
+    }
+  }
+  return all;
+}
+
+// Of findings of one cause on the same operation only the one that saves most stays; information
+// yields to advice.
+void drop_overlapping(std::vector<Judged>& all) {
+  std::stable_sort(all.begin(), all.end(), [](const Judged& a, const Judged& b) {
+    const bool a_info = a.finding.level == Level::info, b_info = b.finding.level == Level::info;
+    return std::tuple(a_info, expected_saving(b.finding)) <
+           std::tuple(b_info, expected_saving(a.finding));
+  });
+  std::map<std::pair<Cause, std::size_t>, const Rule*> taken;
+  std::erase_if(all, [&](const Judged& judged) {
+    if (judged.rule->cause == Cause::none) return false;
+    for (const std::size_t op : judged.finding.ops) {
+      const auto [owner, is_new] = taken.emplace(std::pair(judged.rule->cause, op), judged.rule);
+      if (!is_new && owner->second != judged.rule) return true;
+    }
+    return false;
+  });
+}
+
+// Repeated layers: the same rule says the same of operations of the same shape.
+void merge_repeats(std::vector<Judged>& all, const Workload& workload) {
+  using Key = std::tuple<const Rule*, std::string, Body, Phase>;
+  std::vector<std::pair<Key, std::size_t>> seen;
+  std::vector<Judged> merged;
+  for (Judged& judged : all) {
+    if (judged.finding.ops.empty()) {
+      merged.push_back(std::move(judged));
+      continue;
+    }
+    const Op& op = workload.ops[judged.finding.ops.front()];
+    Key key{judged.rule, judged.finding.fix.text, op.body, op.phase};
+    const auto same = std::find_if(seen.begin(), seen.end(),
+                                   [&](const auto& entry) { return entry.first == key; });
+    if (same == seen.end()) {
+      seen.emplace_back(std::move(key), merged.size());
+      merged.push_back(std::move(judged));
+      continue;
+    }
+    Finding& first = merged[same->second].finding;
+    first.count += judged.finding.count;
+    if (first.saving && judged.finding.saving) *first.saving += *judged.finding.saving;
+    first.ops.insert(first.ops.end(), judged.finding.ops.begin(), judged.finding.ops.end());
+  }
+  all = std::move(merged);
+}
+
+std::vector<Finding> rank(std::vector<Judged> all) {
+  std::stable_sort(all.begin(), all.end(), [](const Judged& a, const Judged& b) {
+    const auto group = [](const Finding& f) {
+      return f.level == Level::error ? 0 : f.level == Level::info ? 2 : 1;
+    };
+    return std::tuple(group(a.finding), expected_saving(b.finding)) <
+           std::tuple(group(b.finding), expected_saving(a.finding));
+  });
+  std::vector<Finding> findings;
+  for (Judged& judged : all) findings.push_back(std::move(judged.finding));
+  return findings;
+}
+
+}  // namespace
+
+std::span<const Rule* const> all_rules() {
+  static constexpr auto kRules = std::to_array<const Rule*>({
+#define RULE(name) &name,
+#include "rooftile/rules/rule_list.inc"
+#undef RULE
+  });
+  return kRules;
+}
+
+const Rule* find_rule(std::string_view id) {
+  for (const Rule* rule : all_rules()) {
+    if (rule->id == id) return rule;
+  }
+  return nullptr;
+}
+
+std::vector<Finding> run_rules(const RuleInput& input, std::span<const Rule* const> rules) {
+  std::vector<Judged> all = judge(input, rules);
+  drop_overlapping(all);
+  merge_repeats(all, input.workload);
+  return rank(std::move(all));
+}
+
+}  // namespace rooftile
