@@ -58,6 +58,44 @@ OpRow row_of(const Op& op, const OpAnalysis& analysis) {
   return row;
 }
 
+// The dtype in which most of the flop run.
+std::optional<Dtype> main_dtype(const Workload& workload, const Analysis& analysis) {
+  std::map<Dtype, Flop> by_dtype;
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    if (!analysis.ops[i].products.empty()) {
+      by_dtype[workload.ops[i].dtypes.input] +=
+          static_cast<double>(workload.ops[i].count) * analysis.ops[i].cost.flop;
+    }
+  }
+  const auto most =
+      std::max_element(by_dtype.begin(), by_dtype.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == by_dtype.end() ? std::nullopt : std::optional(most->first);
+}
+
+DeviceSummary summary_of(const Device& device, const TimeModel& model, const Workload& workload,
+                         const Analysis& analysis) {
+  DeviceSummary summary{device.id, device.name, model.calibrated(), std::nullopt, ""};
+  if (const std::optional<Dtype> dtype = main_dtype(workload, analysis)) {
+    summary.peak = device.peak(*dtype);
+    summary.peak_dtype = to_string(*dtype);
+  }
+  return summary;
+}
+
+std::vector<RuleSummary> rules_of(const std::vector<Finding>& findings) {
+  std::vector<RuleSummary> summaries;
+  for (const Finding& finding : findings) {
+    const bool known = std::any_of(summaries.begin(), summaries.end(),
+                                   [&](const auto& summary) { return summary.id == finding.rule; });
+    const Rule* rule = known ? nullptr : find_rule(finding.rule);
+    if (rule == nullptr) continue;
+    summaries.push_back(
+        {std::string(rule->id), std::string(rule->summary), std::string(rule->doc), rule->level});
+  }
+  return summaries;
+}
+
 std::vector<KindShare> kind_shares(const Workload& workload, const Analysis& analysis) {
   std::map<std::string, KindShare> by_kind;
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
@@ -108,13 +146,14 @@ Report check(const Workload& workload, const Device& device, std::span<const Rul
   const Analysis analysis = analyse(workload, model);
   Report report;
   report.inputs = workload.sources;
-  report.device = {device.id, device.name, model.calibrated()};
+  report.device = summary_of(device, model, workload, analysis);
   report.mode = workload.mode;
   report.skipped = workload.skipped;
   report.notes = workload.notes;
   report.parameters = count_parameters(workload);
   add_totals(workload, analysis, report);
   report.findings = run_rules({workload, analysis, model}, rules);
+  report.rules = rules_of(report.findings);
   return report;
 }
 
