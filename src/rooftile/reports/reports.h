@@ -1,24 +1,32 @@
-// Renderers: a Report in, text out. Nothing is computed here.
+// Renderers: a Report in, text out. Nothing is judged here; numbers are scaled.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "rooftile/findings/report.h"
+#include "rooftile/reports/layout.h"
+#include "rooftile/reports/scale.h"
 
 namespace rooftile {
 
 struct TextStyle {
   bool colour = false;
   bool verbose = false;  // info findings, evidence
+  int width = 100;       // columns; 0 never breaks or cuts
 };
 
 std::string render_text(const Report& report, const TextStyle& style = {});
-std::string render_json(const Report& report);      // docs/formats/report.schema.json
-std::string render_sarif(const Report& report);     // SARIF 2.1.0
+std::string render_json(const Report& report);   // docs/formats/report.schema.json
+std::string render_sarif(const Report& report);  // SARIF 2.1.0
 std::string render_markdown(const Report& report);
 
-std::string render_ops_text(const Report& report);
+std::string render_ops_text(const Report& report, const TextStyle& style = {});
 std::string render_ops_csv(const Report& report);   // docs/formats/ops.md
-std::string render_ops_json(const Report& report);
+std::string render_ops_json(const Report& report);  // docs/formats/ops.schema.json
+
+// Markdown as a terminal shows it: headings, wrapped paragraphs and lists; code and tables as
+// they are.
+std::string render_doc(std::string_view markdown, const TextStyle& style = {});
 
 }  // namespace rooftile

@@ -1,0 +1,22 @@
+// The values of flags that are more than a word or a number.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "rooftile/rooftile.h"
+
+namespace rooftile {
+
+// "batch=8".
+Result<std::pair<std::string, std::int64_t>> parse_named_size(std::string_view text);
+
+// "pixel_values=1x3x224x224"; the last '=' separates, because names may hold one.
+Result<std::pair<std::string, Extents>> parse_named_shape(std::string_view text);
+
+// "40ms"; units ns, us, µs, ms, s, min.
+Result<Seconds> parse_duration(std::string_view text);
+
+}  // namespace rooftile

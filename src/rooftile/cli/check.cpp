@@ -1,0 +1,53 @@
+// rooftile check: read, judge, tell.
+#include <algorithm>
+
+#include "rooftile/cli/commands.h"
+#include "rooftile/cli/inputs.h"
+
+namespace rooftile {
+namespace {
+
+std::string rendered(const Report& report, const std::string& format, const TextStyle& style) {
+  if (format == "json") return render_json(report);
+  if (format == "sarif") return render_sarif(report);
+  if (format == "markdown") return render_markdown(report);
+  return render_text(report, style);
+}
+
+// Machines and people see the same findings: info only where it was asked for.
+void hide_info(Report& report) {
+  std::erase_if(report.findings, [](const Finding& f) { return f.level == Level::info; });
+  std::erase_if(report.rules, [&](const RuleSummary& rule) {
+    return std::none_of(report.findings.begin(), report.findings.end(),
+                        [&](const Finding& f) { return f.rule == rule.id; });
+  });
+}
+
+ExitCode verdict(const Report& report, const CheckCommand& command) {
+  const bool found =
+      std::any_of(report.findings.begin(), report.findings.end(),
+                  [&](const Finding& finding) { return finding.level >= command.fail_on; });
+  const bool over_budget = command.budget && report.total.expected > *command.budget;
+  return found || over_budget ? ExitCode::findings : ExitCode::clean;
+}
+
+}  // namespace
+
+Result<Outcome> run(const CheckCommand& command, const TextStyle& style) {
+  const auto rules = pick_rules(command.select, command.ignore);
+  if (!rules) return tl::unexpected(rules.error());
+  const auto device = pick_device(command.input);
+  if (!device) return tl::unexpected(device.error());
+  const auto workload = read_inputs(command.input);
+  if (!workload) return tl::unexpected(workload.error());
+
+  Report report = check(*workload, *device, *rules);
+  report.options = command.input.shown;
+  report.budget = command.budget;
+  TextStyle shown = style;
+  shown.verbose = command.output.verbose;
+  if (!shown.verbose && command.fail_on != Level::info) hide_info(report);
+  return Outcome{rendered(report, command.output.format, shown), verdict(report, command)};
+}
+
+}  // namespace rooftile

@@ -1,0 +1,293 @@
+#include "rooftile/cli/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include "rooftile/base/text.h"
+#include "rooftile/base/version.h"
+#include "rooftile/cli/arguments.h"
+
+namespace rooftile {
+namespace {
+
+constexpr const char* kAbout =
+    "Finds what limits a neural network on an NVIDIA GPU and what to change; needs no GPU.";
+constexpr const char* kFooter =
+    "Exit codes: 0 nothing found, 1 findings (or over the budget), 2 bad input or usage.\n"
+    "Example: rooftile check model.onnx --gpu h100 --batch 32";
+
+// Flag values as words; turned into options once CLI11 is done.
+struct RawInput {
+  std::vector<std::string> dims, shapes;
+  std::string batch, seq, dtype, mode = "inference";
+};
+
+struct Raw {
+  CheckCommand check;
+  OpsCommand ops;
+  ExplainCommand explain;
+  RulesCommand rules;
+  GpusCommand gpus;
+  RawInput check_input, ops_input;
+  std::string budget, fail_on = "advice";
+};
+
+// Each occurrence of the flag takes one value, so that files may follow it.
+CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<std::string>& values,
+                      const std::string& help, const std::string& value_name) {
+  return app.add_option(name, values, help)
+      ->type_name(value_name)
+      ->allow_extra_args(false)
+      ->take_all();
+}
+
+void add_gpu_flags(CLI::App& app, InputOptions& input) {
+  auto* gpu = app.add_option("--gpu", input.gpu, "GPU to judge for: a name, or auto for this one")
+                  ->type_name("NAME");
+  app.add_option("--gpu-file", input.gpu_file, "your own GPU description")
+      ->type_name("FILE.json")
+      ->excludes(gpu);
+}
+
+void add_size_flags(CLI::App& app, RawInput& raw) {
+  app.add_option("--batch", raw.batch, "size of the batch dimension")->type_name("N");
+  app.add_option("--seq", raw.seq, "sequence length")->type_name("N");
+  add_list(app, "--dim", raw.dims, "size of a symbolic dimension (repeatable)", "NAME=VALUE");
+  add_list(app, "--shape", raw.shapes, "shape of an input (repeatable)", "INPUT=1x3x224x224");
+  app.add_option("--dtype", raw.dtype, "floating-point operations run in this one: fp16, bf16 …")
+      ->type_name("DTYPE");
+  app.add_option("--mode", raw.mode, "inference, or train: adds backward pass and optimizer")
+      ->check(CLI::IsMember({"inference", "train"}))
+      ->type_name("MODE");
+}
+
+void add_input_flags(CLI::App& app, InputOptions& input, RawInput& raw) {
+  app.add_option("FILE", input.files,
+                 "ONNX model, Hugging Face config.json or workload text; - reads standard input; "
+                 "several files run one after the other")
+      ->required()
+      ->type_name("");
+  add_gpu_flags(app, input);
+  add_size_flags(app, raw);
+}
+
+void add_output_flags(CLI::App& app, OutputOptions& output,
+                      const std::vector<std::string>& formats) {
+  app.add_option("--format", output.format, "form of the output")
+      ->check(CLI::IsMember(formats))
+      ->type_name(join(formats, "|"));
+  app.add_option("-o,--output", output.path, "write to this file, all of it or nothing")
+      ->type_name("FILE");
+}
+
+void add_check(CLI::App& app, Raw& raw) {
+  CLI::App& command = *app.add_subcommand("check", "find what limits a network and what to change");
+  add_input_flags(command, raw.check.input, raw.check_input);
+  add_output_flags(command, raw.check.output, {"text", "json", "sarif", "markdown"});
+  command.add_option("--fail-on", raw.fail_on, "lowest level that makes the exit code 1")
+      ->check(CLI::IsMember({"error", "warning", "advice", "info"}))
+      ->type_name("LEVEL");
+  command
+      .add_option("--budget", raw.budget, "exit code 1 when the expected time is above, as 40ms")
+      ->type_name("TIME");
+  add_list(command, "--select", raw.check.select, "only these rules, as 'gemm/*' (repeatable)",
+           "RULE");
+  add_list(command, "--ignore", raw.check.ignore, "not these rules (repeatable)", "RULE");
+  command.add_flag("--verbose", raw.check.output.verbose, "evidence, and findings of level info");
+}
+
+void add_ops(CLI::App& app, Raw& raw) {
+  CLI::App& command = *app.add_subcommand("ops", "one row per operation: work, traffic, time");
+  add_input_flags(command, raw.ops.input, raw.ops_input);
+  add_output_flags(command, raw.ops.output, {"text", "csv", "json"});
+}
+
+void add_explain(CLI::App& app, Raw& raw) {
+  CLI::App& command = *app.add_subcommand("explain", "the documentation of a rule");
+  command.add_option("RULE", raw.explain.rule, "id of the rule: gemm/unaligned-row-stride")
+      ->required()
+      ->type_name("");
+}
+
+void add_lists(CLI::App& app, Raw& raw) {
+  add_output_flags(*app.add_subcommand("rules", "all rules"), raw.rules.output, {"text", "json"});
+  add_output_flags(*app.add_subcommand("gpus", "all GPUs that --gpu knows"), raw.gpus.output,
+                   {"text", "json"});
+}
+
+Error in_flag(std::string_view flag, const Error& error) {
+  return {error.message, std::string(flag)};
+}
+
+Result<std::optional<std::int64_t>> size_of(std::string_view flag, const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const auto size = parse_integer(text);
+  if (size && *size >= 1) return size;
+  return fail("expected a whole number from 1, found " + rooftile::quoted(text), std::string(flag));
+}
+
+Result<void> read_sizes(const RawInput& raw, ReadOptions& options) {
+  const auto batch = size_of("--batch", raw.batch);
+  if (!batch) return tl::unexpected(batch.error());
+  const auto seq = size_of("--seq", raw.seq);
+  if (!seq) return tl::unexpected(seq.error());
+  options.batch = *batch;
+  options.seq = *seq;
+  for (const std::string& text : raw.dims) {
+    const auto dim = parse_named_size(text);
+    if (!dim) return tl::unexpected(in_flag("--dim", dim.error()));
+    options.dims[dim->first] = dim->second;
+  }
+  for (const std::string& text : raw.shapes) {
+    const auto shape = parse_named_shape(text);
+    if (!shape) return tl::unexpected(in_flag("--shape", shape.error()));
+    options.shapes[shape->first] = shape->second;
+  }
+  return {};
+}
+
+Result<std::optional<Dtype>> read_dtype(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const auto dtype = parse_dtype(text);
+  if (dtype) return dtype;
+  std::vector<std::string> names;
+  for (const DtypeInfo& entry : kDtypes) names.emplace_back(entry.name);
+  return fail(
+      fmt::format("expected one of {}, found {}", join(names, ", "), rooftile::quoted(text)),
+      "--dtype");
+}
+
+void remember(std::string_view flag, const std::string& value, InputOptions& input) {
+  if (!value.empty()) input.shown.emplace_back(flag, value);
+}
+
+Result<void> finish_input(const RawInput& raw, InputOptions& input) {
+  const auto sizes = read_sizes(raw, input.read);
+  if (!sizes) return sizes;
+  const auto dtype = read_dtype(raw.dtype);
+  if (!dtype) return tl::unexpected(dtype.error());
+  input.read.dtype = *dtype;
+  input.read.mode = raw.mode == "train" ? Mode::training : Mode::inference;
+  remember("batch", raw.batch, input);
+  remember("seq", raw.seq, input);
+  for (const auto& [name, size] : input.read.dims) {
+    input.shown.emplace_back(name, std::to_string(size));
+  }
+  for (const std::string& shape : raw.shapes) {
+    const std::size_t equals = shape.rfind('=');
+    input.shown.emplace_back(shape.substr(0, equals), shape.substr(equals + 1));
+  }
+  remember("dtype", raw.dtype, input);
+  return {};
+}
+
+Result<Command> finish_check(Raw& raw) {
+  const auto input = finish_input(raw.check_input, raw.check.input);
+  if (!input) return tl::unexpected(input.error());
+  if (!raw.budget.empty()) {
+    const auto budget = parse_duration(raw.budget);
+    if (!budget) return tl::unexpected(in_flag("--budget", budget.error()));
+    raw.check.budget = *budget;
+  }
+  raw.check.fail_on = parse_level(raw.fail_on).value_or(Level::advice);
+  return raw.check;
+}
+
+Result<Command> finish(const CLI::App& app, Raw& raw) {
+  const std::string name = app.get_subcommands().front()->get_name();
+  if (name == "check") return finish_check(raw);
+  if (name == "explain") return raw.explain;
+  if (name == "rules") return raw.rules;
+  if (name == "gpus") return raw.gpus;
+  const auto input = finish_input(raw.ops_input, raw.ops.input);
+  if (!input) return tl::unexpected(input.error());
+  return raw.ops;
+}
+
+std::vector<std::string> command_names(CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
+// "; did you mean --batch?", or nothing.
+std::string suggestion(std::string_view found, const std::vector<std::string>& candidates) {
+  const std::vector<std::string> close = nearest(found, candidates);
+  return close.empty() ? "" : fmt::format("; did you mean {}?", join(close, ", "));
+}
+
+std::vector<std::string> flag_names(CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+Error unknown_word(CLI::App& app, const std::string& word) {
+  const auto commands = app.get_subcommands();
+  if (!commands.empty()) {
+    const std::string flag = word.substr(0, word.find('='));
+    return {
+        fmt::format("{} is not an option of {}{}", rooftile::quoted(word),
+                    commands.front()->get_name(), suggestion(flag, flag_names(*commands.front()))),
+        ""};
+  }
+  if (word.starts_with("-")) {
+    return {fmt::format("{} is not an option{}", rooftile::quoted(word),
+                        suggestion(word, flag_names(app))),
+            ""};
+  }
+  const std::vector<std::string> names = command_names(app);
+  const std::string close = suggestion(word, names);
+  return {fmt::format("{} is not a command ({}){}", rooftile::quoted(word), join(names, ", "),
+                      close.empty() && word.find('.') != std::string::npos
+                          ? "; did you mean `rooftile check " + printable(word) + "`?"
+                          : close),
+          ""};
+}
+
+Error usage_error(CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining(true);
+  if (!unknown.empty()) return unknown_word(app, unknown.front());
+  if (app.get_subcommands().empty()) {
+    return {"no command: try `rooftile check FILE --gpu h100` or `rooftile --help`", ""};
+  }
+  std::string message = error.what();
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  return {message, ""};
+}
+
+}  // namespace
+
+Result<Command> parse_command_line(int argc, const char* const* argv) {
+  CLI::App app(kAbout, "rooftile");
+  app.footer(kFooter);
+  app.set_version_flag("--version", "rooftile " + std::string(kVersion));
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(36);
+  Raw raw;
+  add_check(app, raw);
+  add_ops(app, raw);
+  add_explain(app, raw);
+  add_lists(app, raw);
+  try {
+    app.parse(argc, argv);
+    return finish(app, raw);
+  } catch (const CLI::CallForHelp&) {
+    const auto commands = app.get_subcommands();
+    return ShowCommand{commands.empty() ? app.help() : commands.front()->help()};
+  } catch (const CLI::CallForVersion& version) {
+    return ShowCommand{std::string(version.what()) + '\n'};
+  } catch (const CLI::ParseError& error) {
+    return tl::unexpected(usage_error(app, error));
+  }
+}
+
+}  // namespace rooftile

@@ -1,0 +1,66 @@
+// Words on the command line to a command with its options. Flag texts live in command_line.cpp.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "rooftile/rooftile.h"
+
+namespace rooftile {
+
+// Which networks, on which GPU.
+struct InputOptions {
+  std::vector<std::string> files;  // "-" is standard input
+  std::string gpu, gpu_file;       // one of them, the other empty
+  ReadOptions read;
+  // What the user fixed, as flag and value, for the report's header.
+  std::vector<std::pair<std::string, std::string>> shown;
+};
+
+struct OutputOptions {
+  std::string format = "text";
+  std::string path;  // empty: standard output
+  bool verbose = false;
+};
+
+struct CheckCommand {
+  InputOptions input;
+  OutputOptions output;
+  std::vector<std::string> select, ignore;  // patterns of rule ids
+  std::optional<Seconds> budget;
+  Level fail_on = Level::advice;
+};
+
+struct OpsCommand {
+  InputOptions input;
+  OutputOptions output;
+};
+
+struct ExplainCommand {
+  std::string rule;
+  OutputOptions output;
+};
+
+struct RulesCommand {
+  OutputOptions output;
+};
+
+struct GpusCommand {
+  OutputOptions output;
+};
+
+// --help and --version: text to print, nothing to do.
+struct ShowCommand {
+  std::string text;
+};
+
+using Command =
+    std::variant<CheckCommand, OpsCommand, ExplainCommand, RulesCommand, GpusCommand, ShowCommand>;
+
+// Errors name the flag and what it takes, in one line.
+Result<Command> parse_command_line(int argc, const char* const* argv);
+
+}  // namespace rooftile

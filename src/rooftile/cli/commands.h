@@ -1,0 +1,24 @@
+// What each subcommand does: options in, text and exit code out. One source file each.
+#pragma once
+
+#include <string>
+
+#include "rooftile/base/result.h"
+#include "rooftile/cli/command_line.h"
+
+namespace rooftile {
+
+enum class ExitCode { clean = 0, findings = 1, error = 2 };
+
+struct Outcome {
+  std::string text;  // for the output
+  ExitCode code = ExitCode::clean;
+};
+
+Result<Outcome> run(const CheckCommand& command, const TextStyle& style);
+Result<Outcome> run(const OpsCommand& command, const TextStyle& style);
+Result<Outcome> run(const ExplainCommand& command, const TextStyle& style);
+Result<Outcome> run(const RulesCommand& command, const TextStyle& style);
+Result<Outcome> run(const GpusCommand& command, const TextStyle& style);
+
+}  // namespace rooftile

@@ -1,0 +1,24 @@
+// From the input options to a workload and a GPU.
+#pragma once
+
+#include <vector>
+
+#include "rooftile/cli/command_line.h"
+#include "rooftile/rooftile.h"
+
+namespace rooftile {
+
+// Several files become one workload that runs them one after the other.
+Result<Workload> read_inputs(const InputOptions& options);
+
+// The GPU named by the flags; without one the error says how to name it.
+Result<Device> pick_device(const InputOptions& options);
+
+// All rules, or those the patterns leave. A pattern that matches no rule is an error.
+Result<std::vector<const Rule*>> pick_rules(const std::vector<std::string>& select,
+                                            const std::vector<std::string>& ignore);
+
+// The rule, or an error with the nearest ids.
+Result<const Rule*> pick_rule(const std::string& id);
+
+}  // namespace rooftile

@@ -1,0 +1,69 @@
+// The command line: parse, run, write.
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <new>
+#include <string>
+#include <variant>
+
+#include "rooftile/cli/command_line.h"
+#include "rooftile/cli/commands.h"
+#include "rooftile/cli/output.h"
+
+namespace rooftile {
+namespace {
+
+std::string output_path(const Command& command) {
+  return std::visit(
+      [](const auto& options) -> std::string {
+        if constexpr (requires { options.output; }) return options.output.path;
+        return "";
+      },
+      command);
+}
+
+Result<Outcome> run_command(const Command& command) {
+  const TextStyle style = output_style(output_path(command));
+  return std::visit(
+      [&](const auto& options) -> Result<Outcome> {
+        if constexpr (requires { options.text; }) {
+          return Outcome{options.text};
+        } else {
+          return run(options, style);
+        }
+      },
+      command);
+}
+
+Result<ExitCode> run_words(int argc, const char* const* argv) {
+  const auto command = parse_command_line(argc, argv);
+  if (!command) return tl::unexpected(command.error());
+  const auto outcome = run_command(*command);
+  if (!outcome) return tl::unexpected(outcome.error());
+  const auto written = write_output(output_path(*command), outcome->text);
+  if (!written) return tl::unexpected(written.error());
+  return outcome->code;
+}
+
+// One line, whatever a file name or a library's message holds.
+int report_error(const Error& error) {
+  fmt::print(stderr, "rooftile: {}\n", printable(to_string(error)));
+  return static_cast<int>(ExitCode::error);
+}
+
+}  // namespace
+}  // namespace rooftile
+
+int main(int argc, char** argv) {
+  using rooftile::report_error;
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is then an error of write()
+  try {
+    const auto code = rooftile::run_words(argc, argv);
+    return code ? static_cast<int>(*code) : report_error(code.error());
+  } catch (const std::bad_alloc&) {
+    return report_error({"not enough memory", ""});
+  } catch (const std::exception& error) {
+    return report_error({error.what(), ""});
+  }
+}

@@ -1,0 +1,38 @@
+// rooftile rules: the rules, in the order in which they run.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "rooftile/cli/commands.h"
+
+namespace rooftile {
+namespace {
+
+std::string rules_json() {
+  auto list = nlohmann::ordered_json::array();
+  for (const Rule* rule : all_rules()) {
+    list.push_back({{"id", rule->id},
+                    {"level", to_string(rule->level)},
+                    {"summary", rule->summary},
+                    {"doc", rule->doc}});
+  }
+  const nlohmann::ordered_json json = {{"schema", "rooftile-rules/1"}, {"rules", std::move(list)}};
+  return json.dump(2) + '\n';
+}
+
+std::string rules_text(const TextStyle& style) {
+  TextTable table{{{"rule"}, {"level"}, {"finds", false, Cut::end}}, {}};
+  for (const Rule* rule : all_rules()) {
+    table.rows.push_back(
+        {std::string(rule->id), std::string(to_string(rule->level)), std::string(rule->summary)});
+  }
+  return table_text(table, style.width);
+}
+
+}  // namespace
+
+Result<Outcome> run(const RulesCommand& command, const TextStyle& style) {
+  return Outcome{command.output.format == "json" ? rules_json() : rules_text(style)};
+}
+
+}  // namespace rooftile

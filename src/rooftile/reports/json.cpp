@@ -1,0 +1,90 @@
+// The report for machines. The contract is docs/formats/report.schema.json.
+#include "rooftile/reports/json_values.h"
+#include "rooftile/reports/reports.h"
+#include "rooftile/reports/words.h"
+
+namespace rooftile {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kSchema = "rooftile-report/1";
+
+Json location_json(const Provenance& location) {
+  Json line = nullptr;
+  if (location.line > 0) line = location.line;
+  return {{"file", json_text_or_null(location.file)},
+          {"line", line},
+          {"node", json_text_or_null(location.node)},
+          {"module", json_text_or_null(location.module)}};
+}
+
+Json finding_json(const Finding& finding) {
+  return {{"rule", finding.rule},         {"level", to_string(finding.level)},
+          {"message", finding.message},   {"location", location_json(finding.location)},
+          {"count", finding.count},       {"saving_s", json_range(finding.saving)},
+          {"fix", json_fix(finding.fix)}, {"evidence", finding.evidence},
+          {"operations", finding.ops}};
+}
+
+Json gpu_json(const DeviceSummary& device) {
+  return {{"id", device.id}, {"name", device.name}, {"calibrated", device.calibrated}};
+}
+
+Json coverage_json(const Coverage& coverage) {
+  return {{"operations", json_number(coverage.ops)},
+          {"operations_with_time", json_number(coverage.ops_with_time)},
+          {"skipped", json_number(coverage.skipped)}};
+}
+
+Json kinds_json(const std::vector<KindShare>& kinds) {
+  Json list = Json::array();
+  for (const KindShare& kind : kinds) {
+    list.push_back({{"kind", kind.kind},
+                    {"runs", json_number(kind.runs)},
+                    {"time_s", json_number(kind.time.value())},
+                    {"share", json_number(kind.share)}});
+  }
+  return list;
+}
+
+Json options_json(const Report& report) {
+  Json options = Json::object();
+  for (const auto& [name, value] : report.options) options[name] = value;
+  return options;
+}
+
+// A total of nothing is unknown, not zero.
+Json total_json(const Report& report) {
+  if (report.coverage.ops_with_time <= 0) return nullptr;
+  return json_range(report.total);
+}
+
+Json findings_json(const Report& report) {
+  Json list = Json::array();
+  for (const Finding& finding : report.findings) list.push_back(finding_json(finding));
+  return list;
+}
+
+}  // namespace
+
+std::string render_json(const Report& report) {
+  Json json = {{"schema", kSchema},
+               {"inputs", report.inputs},
+               {"gpu", gpu_json(report.device)},
+               {"mode", mode_name(report.mode)},
+               {"options", options_json(report)},
+               {"coverage", coverage_json(report.coverage)},
+               {"skipped", report.skipped},
+               {"notes", report.notes},
+               {"total_s", total_json(report)}};
+  if (report.budget) json["budget_s"] = json_number(report.budget->value());
+  json["flop"] = json_number(report.flop.value());
+  json["bytes"] = json_number(report.bytes.value());
+  json["parameters"] = json_number(report.parameters);
+  json["kinds"] = kinds_json(report.kinds);
+  json["findings"] = findings_json(report);
+  return dump_json(json);
+}
+
+}  // namespace rooftile

@@ -1,0 +1,40 @@
+#include "rooftile/reports/json_values.h"
+
+#include <cmath>
+#include <cstdint>
+
+namespace rooftile {
+namespace {
+
+constexpr double kExactIntegers = 9007199254740992.0;  // 2^53
+
+}  // namespace
+
+nlohmann::ordered_json json_number(double value) {
+  if (value == std::floor(value) && std::abs(value) <= kExactIntegers) {
+    return static_cast<std::int64_t>(value);
+  }
+  return value;
+}
+
+nlohmann::ordered_json json_range(const std::optional<Range<Seconds>>& range) {
+  if (!range) return nullptr;
+  return {{"low", json_number(range->low.value())},
+          {"expected", json_number(range->expected.value())},
+          {"high", json_number(range->high.value())}};
+}
+
+nlohmann::ordered_json json_text_or_null(const std::string& text) {
+  if (text.empty()) return nullptr;
+  return text;
+}
+
+nlohmann::ordered_json json_fix(const Fix& fix) {
+  return {{"text", fix.text}, {"exactness", to_string(fix.exactness)}};
+}
+
+std::string dump_json(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace rooftile

@@ -1,0 +1,26 @@
+// Pieces of JSON that several renderers write. Include in .cpp files only: it brings the JSON
+// library.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "rooftile/base/units.h"
+#include "rooftile/findings/finding.h"
+
+namespace rooftile {
+
+// An integer where the number is one and a double holds it exactly.
+nlohmann::ordered_json json_number(double value);
+// {"low": …, "expected": …, "high": …}, or null.
+nlohmann::ordered_json json_range(const std::optional<Range<Seconds>>& range);
+// null for an empty text.
+nlohmann::ordered_json json_text_or_null(const std::string& text);
+// The spelling in JSON: "exact_arithmetic".
+nlohmann::ordered_json json_fix(const Fix& fix);
+
+// Indented, one line end at the end; bytes that are not UTF-8 become U+FFFD.
+std::string dump_json(const nlohmann::ordered_json& json);
+
+}  // namespace rooftile

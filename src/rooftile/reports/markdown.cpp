@@ -1,0 +1,84 @@
+// The report as Markdown, for a pull request or an issue.
+#include <fmt/format.h>
+
+#include "rooftile/base/text.h"
+#include "rooftile/reports/reports.h"
+#include "rooftile/reports/words.h"
+
+namespace rooftile {
+namespace {
+
+// Text of a model in running Markdown: what would start markup is escaped.
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : printable(text)) {
+    if (std::string_view("\\`*_[]<>|#").find(c) != std::string_view::npos) result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+// A code span survives backticks in the text when its fence is longer.
+std::string code(std::string_view text) {
+  const std::string plain = printable(text);
+  if (plain.find('`') == std::string::npos) return fmt::format("`{}`", plain);
+  return fmt::format("`` {} ``", plain);
+}
+
+std::string header(const Report& report) {
+  std::vector<std::string> inputs;
+  for (const std::string& input : report.inputs) inputs.push_back(code(input));
+  std::string text = fmt::format("## Rooftile: {} on {}\n\n{}", join(inputs, " + "),
+                                 escaped(report.device.name), mode_name(report.mode));
+  const std::string options = options_text(report);
+  if (!options.empty()) text += ", " + escaped(options);
+  if (report.coverage.ops_with_time <= 0) return text + "; expected time unknown.\n";
+  text += fmt::format("; expected time **{}**, likely {}", range_text(report.total),
+                      time_text(report.total.expected));
+  if (report.budget) {
+    text += fmt::format(", {} the budget of {}",
+                        report.total.expected <= *report.budget ? "within" : "**over**",
+                        time_text(*report.budget));
+  }
+  if (!report.device.calibrated) text += ". The time model is not calibrated on this GPU";
+  return text + ".\n";
+}
+
+std::string finding_markdown(const Finding& finding, const Report& report) {
+  const std::string times = finding.count > 1 ? fmt::format(" (×{})", finding.count) : "";
+  std::string text =
+      fmt::format("### {}: {}{}\n\n**{}** · {} · {}\n\n{}\n", finding.rule,
+                  code(place_text(finding.location, report.inputs.size() > 1)), times,
+                  to_string(finding.level), saving_text(finding, report),
+                  code("rooftile explain " + finding.rule), escaped(finding.message));
+  if (!finding.fix.text.empty()) {
+    const std::string_view exactness = exactness_text(finding.fix.exactness);
+    text += "\n**Fix:** " + escaped(finding.fix.text);
+    text += exactness.empty() ? "\n" : fmt::format(" *({})*\n", exactness);
+  }
+  if (finding.evidence.empty()) return text;
+  text += "\n<details><summary>Evidence</summary>\n\n";
+  for (const std::string& fact : finding.evidence) text += "- " + escaped(fact) + '\n';
+  return text + "\n</details>\n";
+}
+
+std::string basis(const Report& report) {
+  std::string text = fmt::format("Times cover {}.", coverage_text(report));
+  if (!report.skipped.empty()) text += fmt::format(" Left out: {}.", escaped(skipped_text(report)));
+  text += '\n';
+  if (!report.notes.empty()) text += '\n';
+  for (const std::string& note : report.notes) text += "- " + escaped(note) + '\n';
+  return text;
+}
+
+}  // namespace
+
+std::string render_markdown(const Report& report) {
+  std::string text = header(report);
+  if (report.kinds.size() > 1) text += '\n' + table_markdown(kinds_table(report));
+  if (report.findings.empty()) text += "\nNo change worth making.\n";
+  for (const Finding& finding : report.findings) text += '\n' + finding_markdown(finding, report);
+  return text + '\n' + basis(report);
+}
+
+}  // namespace rooftile

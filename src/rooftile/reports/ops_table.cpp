@@ -1,0 +1,123 @@
+// One row per operation: a table to read, CSV and JSON. The contract is docs/formats/ops.md.
+#include <fmt/format.h>
+
+#include "rooftile/reports/json_values.h"
+#include "rooftile/reports/reports.h"
+
+namespace rooftile {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kSchema = "rooftile-ops/1";
+constexpr std::string_view kCsvHeader =
+    "name,kind,dtype,phase,dims,count,flop,bytes,bound,time_s,time_low_s,time_high_s\n";
+
+// Work and traffic are unknown where the reader knew no shape: then nothing is counted.
+bool has_cost(const OpRow& row) {
+  return row.time.has_value() || row.flop.value() > 0 || row.bytes.value() > 0;
+}
+
+std::string bound_or_empty(const OpRow& row) { return row.bound == "unknown" ? "" : row.bound; }
+
+// RFC 4180: quotes around fields with separators, quotes doubled.
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+// The shortest text that reads back to the same double; integers without exponent.
+std::string csv_number(double value) { return json_number(value).dump(); }
+
+std::string csv_row(const OpRow& row) {
+  std::string line;
+  for (const std::string* text : {&row.name, &row.kind, &row.dtype, &row.phase, &row.dims}) {
+    line += csv_field(*text) + ',';
+  }
+  line += fmt::format("{},", row.count);
+  line += has_cost(row) ? csv_number(row.flop.value()) + ',' : ",";
+  line += has_cost(row) ? csv_number(row.bytes.value()) + ',' : ",";
+  line += csv_field(bound_or_empty(row));
+  if (!row.time) return line + ",,,\n";
+  return fmt::format("{},{},{},{}\n", line, csv_number(row.time->expected.value()),
+                     csv_number(row.time->low.value()), csv_number(row.time->high.value()));
+}
+
+Json row_json(const OpRow& row) {
+  Json flop = nullptr, bytes = nullptr;
+  if (has_cost(row)) {
+    flop = json_number(row.flop.value());
+    bytes = json_number(row.bytes.value());
+  }
+  return {{"name", row.name},
+          {"kind", row.kind},
+          {"dtype", row.dtype},
+          {"phase", row.phase},
+          {"dims", row.dims},
+          {"count", row.count},
+          {"flop", flop},
+          {"bytes", bytes},
+          {"bound", json_text_or_null(bound_or_empty(row))},
+          {"time_s", json_range(row.time)}};
+}
+
+std::string row_share(const OpRow& row, const Report& report) {
+  if (!row.time || report.total.expected.value() <= 0) return "";
+  const double runs = static_cast<double>(row.count);
+  return share_text(row.time->expected * runs / report.total.expected);
+}
+
+std::vector<std::string> row_cells(const OpRow& row, const Report& report) {
+  return {printable(row.name),
+          row.kind,
+          row.dtype,
+          row.phase,
+          printable(row.dims),
+          fmt::format("{}", row.count),
+          has_cost(row) ? flop_text(row.flop) : "",
+          has_cost(row) ? bytes_text(row.bytes) : "",
+          bound_or_empty(row),
+          row.time ? range_text(*row.time) : "",
+          row_share(row, report)};
+}
+
+}  // namespace
+
+std::string render_ops_text(const Report& report, const TextStyle& style) {
+  TextTable table{{{"name", false, Cut::start},
+                   {"kind"},
+                   {"dtype"},
+                   {"phase"},
+                   {"dims", false, Cut::end},
+                   {"count", true},
+                   {"work", true},
+                   {"traffic", true},
+                   {"bound"},
+                   {"time", true},
+                   {"share", true}},
+                  {}};
+  for (const OpRow& row : report.ops) table.rows.push_back(row_cells(row, report));
+  return table_text(table, style.width);
+}
+
+std::string render_ops_csv(const Report& report) {
+  std::string text(kCsvHeader);
+  for (const OpRow& row : report.ops) text += csv_row(row);
+  return text;
+}
+
+std::string render_ops_json(const Report& report) {
+  Json rows = Json::array();
+  for (const OpRow& row : report.ops) rows.push_back(row_json(row));
+  return dump_json({{"schema", kSchema},
+                    {"inputs", report.inputs},
+                    {"gpu", {{"id", report.device.id}, {"name", report.device.name}}},
+                    {"ops", rows}});
+}
+
+}  // namespace rooftile

@@ -1,0 +1,96 @@
+#include "rooftile/reports/scale.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <span>
+#include <string_view>
+
+namespace rooftile {
+namespace {
+
+struct Unit {
+  double size;
+  std::string_view name;
+};
+
+constexpr std::array<Unit, 4> kTimeUnits{{{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}, {1e-9, "ns"}}};
+constexpr std::array<Unit, 6> kDecimalUnits{
+    {{1e15, "P"}, {1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}}};
+constexpr std::array<Unit, 5> kBinaryUnits{{{1099511627776.0, "TiB"},
+                                            {1073741824.0, "GiB"},
+                                            {1048576.0, "MiB"},
+                                            {1024.0, "KiB"},
+                                            {1.0, "B"}}};
+
+double rounded(double value, int digits) {
+  if (value == 0 || !std::isfinite(value)) return value;
+  const double exponent = std::floor(std::log10(std::abs(value)));
+  const double step = std::pow(10.0, exponent - digits + 1);
+  return std::round(value / step) * step;
+}
+
+// The largest unit that leaves at least 1, judged after rounding, so that 999.9 µs is 1.00 ms.
+const Unit& unit_for(double value, std::span<const Unit> units) {
+  for (const Unit& unit : units) {
+    if (rounded(std::abs(value) / unit.size, 3) >= 1) return unit;
+  }
+  return units.back();
+}
+
+std::string with_unit(double value, std::span<const Unit> units, std::string_view suffix) {
+  // Nothing has no scale: "0 s" and not "0 ns".
+  const Unit& unit = value == 0 && units.front().size == 1 ? units.front() : unit_for(value, units);
+  const std::string number = digits_text(value / unit.size);
+  if (unit.name.empty() && suffix.empty()) return number;
+  return fmt::format("{} {}{}", number, unit.name, suffix);
+}
+
+}  // namespace
+
+std::string digits_text(double value, int digits) {
+  const double number = rounded(value, digits);
+  if (number == 0) return "0";
+  if (!std::isfinite(number)) return "unknown";
+  // A hair above the exponent's floor: rounding may leave 9.999999 where 10 is meant.
+  const int exponent = static_cast<int>(std::floor(std::log10(std::abs(number)) + 1e-9));
+  return fmt::format("{:.{}f}", number, std::max(0, digits - 1 - exponent));
+}
+
+std::string time_text(Seconds time) { return with_unit(time.value(), kTimeUnits, ""); }
+
+std::string range_text(const Range<Seconds>& range) {
+  const double reference =
+      range.expected.value() != 0 ? range.expected.value() : range.high.value();
+  const Unit& unit = reference == 0 ? kTimeUnits.front() : unit_for(reference, kTimeUnits);
+  const std::string low = digits_text(range.low.value() / unit.size, 2);
+  const std::string high = digits_text(range.high.value() / unit.size, 2);
+  if (low == high) return fmt::format("{} {}", low, unit.name);
+  return fmt::format("{}–{} {}", low, high, unit.name);
+}
+
+std::string flop_text(Flop work) { return with_unit(work.value(), kDecimalUnits, "FLOP"); }
+
+std::string rate_text(FlopPerSecond rate) {
+  return with_unit(rate.value(), kDecimalUnits, "FLOP/s");
+}
+
+std::string rate_text(BytesPerSecond rate) { return with_unit(rate.value(), kDecimalUnits, "B/s"); }
+
+std::string bytes_text(Bytes size) { return with_unit(size.value(), kBinaryUnits, ""); }
+
+std::string count_text(double count) {
+  if (count < 1e4 && count == std::floor(count)) return fmt::format("{:.0f}", count);
+  return with_unit(count, kDecimalUnits, "");
+}
+
+std::string share_text(double share) {
+  const double percent = share * 100;
+  if (!std::isfinite(percent)) return "unknown";
+  if (percent > 0 && percent < 0.1) return "< 0.1 %";
+  return fmt::format("{} %",
+                     percent >= 10 ? fmt::format("{:.0f}", percent) : digits_text(percent, 2));
+}
+
+}  // namespace rooftile

@@ -1,0 +1,24 @@
+// Numbers for people: SI quantities scaled to the unit that reads best. The only place where
+// quantities lose their SI units.
+#pragma once
+
+#include <string>
+
+#include "rooftile/base/units.h"
+
+namespace rooftile {
+
+// Rounded to `digits` significant digits, without exponent: 1234.5 with 3 digits is "1230".
+std::string digits_text(double value, int digits = 3);
+
+std::string time_text(Seconds time);  // "1.23 ms"
+// Both ends in one unit, two digits each: "0.8–1.5 ms"; one number where they agree.
+std::string range_text(const Range<Seconds>& range);
+std::string flop_text(Flop work);            // "8.18 GFLOP"
+std::string rate_text(FlopPerSecond rate);   // "312 TFLOP/s"
+std::string rate_text(BytesPerSecond rate);  // "3.35 TB/s", decimal as data sheets have it
+std::string bytes_text(Bytes size);          // "80.0 GiB", binary
+std::string count_text(double count);        // "25.6 M"
+std::string share_text(double share);        // 0.124 is "12 %"
+
+}  // namespace rooftile

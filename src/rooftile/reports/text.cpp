@@ -1,0 +1,176 @@
+// The report on a terminal: what it costs, where the time goes, what to change, what was left out.
+#include "rooftile/base/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "rooftile/reports/reports.h"
+#include "rooftile/reports/words.h"
+
+namespace rooftile {
+namespace {
+
+constexpr int kIndent = 4;  // of what belongs to a finding
+constexpr int kShortestPlace = 24;
+
+constexpr std::string_view kBold = "1";
+constexpr std::string_view kDim = "2";
+
+std::string painted(const std::string& text, std::string_view code, const TextStyle& style) {
+  if (!style.colour || code.empty() || text.empty()) return text;
+  return fmt::format("\033[{}m{}\033[0m", code, text);
+}
+
+std::string_view level_colour(Level level) {
+  switch (level) {
+    case Level::error:
+      return "1;31";
+    case Level::warning:
+      return "1;33";
+    case Level::advice:
+      return "1;36";
+    case Level::info:
+      return kDim;
+  }
+  return "";
+}
+
+bool is_shown(const Finding& finding, const TextStyle& style) {
+  return style.verbose || finding.level != Level::info;
+}
+
+std::string title(const Report& report, const TextStyle& style) {
+  std::vector<std::string> inputs;
+  for (const std::string& input : report.inputs) {
+    inputs.push_back(input == "-" ? "standard input" : printable(input));
+  }
+  const std::string network = painted(join(inputs, " + "), kBold, style);
+  std::string line =
+      fmt::format("{} on {}, {}", network, report.device.name, mode_name(report.mode));
+  const std::string options = options_text(report);
+  if (!options.empty()) line += ", " + options;
+  return line + '\n';
+}
+
+std::string budget_text(const Report& report) {
+  if (!report.budget) return "";
+  const bool kept = report.total.expected <= *report.budget;
+  return fmt::format("; {} the budget of {}", kept ? "within" : "over", time_text(*report.budget));
+}
+
+std::string time_line(const Report& report) {
+  if (report.coverage.ops_with_time <= 0) return "Expected time unknown.\n";
+  return fmt::format("Expected time {}, likely {}{}.\n", range_text(report.total),
+                     time_text(report.total.expected), budget_text(report));
+}
+
+std::string work_line(const Report& report) {
+  std::string line = flop_text(report.flop);
+  const Seconds time = report.total.expected;
+  if (time.value() > 0 && report.flop.value() > 0) {
+    const FlopPerSecond rate = report.flop / time;
+    line += " at " + rate_text(rate);
+    if (report.device.peak) {
+      line += fmt::format(", {} of the {} peak", share_text(rate / *report.device.peak),
+                          report.device.peak_dtype);
+    }
+  }
+  if (report.parameters > 0) {
+    line += fmt::format("; {} parameters", count_text(report.parameters));
+  }
+  return line + ".\n";
+}
+
+std::string header(const Report& report, const TextStyle& style) {
+  std::string text = title(report, style) + time_line(report) + work_line(report);
+  if (!report.device.calibrated) {
+    text += wrapped("The time model is not calibrated on this GPU: ranges are wide.", style.width);
+  }
+  return text;
+}
+
+// "warning  gemm/unaligned-row-stride  lm_head                    saves 0.8–1.5 ms, 12 %"
+std::string finding_headline(const Finding& finding, const Report& report, const TextStyle& style) {
+  const std::string level = fmt::format("{:<7}", to_string(finding.level));
+  const std::string saving = saving_text(finding, report);
+  const std::string times = finding.count > 1 ? fmt::format(" (×{})", finding.count) : "";
+  const std::string before = fmt::format("{}  {}  ", level, finding.rule);
+  const int taken = display_width(before + times + "  " + saving);
+  std::string place = place_text(finding.location, report.inputs.size() > 1);
+  if (style.width > 0) place = cut_start(place, std::max(kShortestPlace, style.width - taken));
+  const int gap = style.width - taken - display_width(place);
+  const std::string padding(static_cast<std::size_t>(std::max(gap, 0)), ' ');
+  return fmt::format("{}  {}  {}{}{}  {}\n", painted(level, level_colour(finding.level), style),
+                     painted(finding.rule, kBold, style), place, times, padding,
+                     painted(saving, kBold, style));
+}
+
+std::string fix_line(const Fix& fix) {
+  if (fix.text.empty()) return "";
+  const std::string_view exactness = exactness_text(fix.exactness);
+  std::string line = "Fix: " + fix.text;
+  if (exactness.empty()) return line;
+  if (line.back() == '.') line.pop_back();
+  return fmt::format("{} ({}).", line, exactness);
+}
+
+std::string finding_text(const Finding& finding, const Report& report, const TextStyle& style) {
+  std::string text = finding_headline(finding, report, style);
+  text += wrapped(printable(finding.message), style.width, kIndent);
+  text += wrapped(printable(fix_line(finding.fix)), style.width, kIndent);
+  if (!style.verbose) return text;
+  for (const std::string& fact : finding.evidence) {
+    text += painted(wrapped("- " + printable(fact), style.width, kIndent), kDim, style);
+  }
+  return text;
+}
+
+std::string findings_text(const Report& report, const TextStyle& style) {
+  std::string text;
+  for (const Finding& finding : report.findings) {
+    if (!is_shown(finding, style)) continue;
+    if (!text.empty()) text += '\n';
+    text += finding_text(finding, report, style);
+  }
+  return text.empty() ? "No change worth making.\n" : text;
+}
+
+// What stands behind the numbers: coverage, what was left out, what was assumed.
+std::string basis_text(const Report& report, const TextStyle& style) {
+  std::string text = wrapped("Times cover " + coverage_text(report) + '.', style.width);
+  if (!report.skipped.empty()) {
+    text += wrapped("Left out: " + skipped_text(report) + '.', style.width);
+  }
+  for (const std::string& note : report.notes) {
+    text += wrapped("Note: " + printable(note), style.width);
+  }
+  return text;
+}
+
+std::string next_step(const Report& report, const TextStyle& style) {
+  const auto shown = [&](const Finding& finding) { return is_shown(finding, style); };
+  const auto first = std::find_if(report.findings.begin(), report.findings.end(), shown);
+  if (first != report.findings.end()) return "Next: rooftile explain " + first->rule + '\n';
+  const auto hidden = std::count_if(report.findings.begin(), report.findings.end(),
+                                    [&](const Finding& finding) { return !shown(finding); });
+  if (hidden > 0) {
+    return fmt::format("Next: --verbose shows {} more for information.\n", hidden);
+  }
+  if (report.inputs.size() != 1 || report.inputs.front() == "-") return "";
+  return fmt::format("Next: rooftile ops {} --gpu {}\n", printable(report.inputs.front()),
+                     report.device.id);
+}
+
+}  // namespace
+
+std::string render_text(const Report& report, const TextStyle& style) {
+  std::string text = header(report, style);
+  if (report.kinds.size() > 1) text += '\n' + table_text(kinds_table(report), style.width, 2);
+  text += '\n' + findings_text(report, style);
+  text += '\n' + basis_text(report, style);
+  return text + next_step(report, style);
+}
+
+}  // namespace rooftile

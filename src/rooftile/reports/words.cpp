@@ -1,0 +1,100 @@
+#include "rooftile/reports/words.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "rooftile/base/text.h"
+#include "rooftile/reports/scale.h"
+
+namespace rooftile {
+namespace {
+
+constexpr double kSmallKind = 0.005;  // share below which a kind has no row of its own
+
+std::vector<std::string> kind_row(const KindShare& kind) {
+  return {printable(kind.kind), count_text(kind.runs), time_text(kind.time),
+          share_text(kind.share)};
+}
+
+}  // namespace
+
+std::string_view mode_name(Mode mode) { return mode == Mode::training ? "training" : "inference"; }
+
+std::string_view exactness_text(Exactness exactness) {
+  switch (exactness) {
+    case Exactness::bit_exact:
+      return "same bits";
+    case Exactness::exact_arithmetic:
+      return "same result up to rounding";
+    case Exactness::changes_numerics:
+      return "changes the precision";
+    case Exactness::changes_training:
+      return "changes the model or its training";
+    case Exactness::not_applicable:
+      break;
+  }
+  return "";
+}
+
+std::string place_text(const Provenance& location, bool several_inputs) {
+  std::string place;
+  if (location.line > 0) {
+    place = fmt::format("{}:{}", location.file, location.line);
+  } else if (several_inputs) {
+    place = location.file;
+  }
+  const std::string& name = location.node.empty() ? location.module : location.node;
+  if (!name.empty()) place += place.empty() ? name : ' ' + name;
+  return printable(place.empty() ? location.file : place);
+}
+
+std::string saving_text(const Finding& finding, const Report& report) {
+  if (!finding.saving) return "saving unknown";
+  const std::string range = range_text(*finding.saving);
+  if (report.total.expected.value() <= 0) return "saves " + range;
+  const double share = finding.saving->expected / report.total.expected;
+  return fmt::format("saves {}, {}", range, share_text(share));
+}
+
+std::string skipped_text(const Report& report) {
+  std::vector<std::string> parts;
+  for (const auto& [name, count] : report.skipped) {
+    parts.push_back(fmt::format("{} × {}", count, printable(name)));
+  }
+  return join(parts, ", ");
+}
+
+std::string coverage_text(const Report& report) {
+  return fmt::format("{} of {} operations", count_text(report.coverage.ops_with_time),
+                     count_text(report.coverage.ops));
+}
+
+std::string options_text(const Report& report) {
+  std::vector<std::string> parts;
+  for (const auto& [name, value] : report.options) {
+    parts.push_back(printable(fmt::format("{} {}", name, value)));
+  }
+  return join(parts, ", ");
+}
+
+TextTable kinds_table(const Report& report) {
+  TextTable table{{{"time goes to"}, {"runs", true}, {"time", true}, {"share", true}}, {}};
+  KindShare rest;
+  rest.kind = "the rest";
+  const KindShare* only = nullptr;
+  for (const KindShare& kind : report.kinds) {
+    if (kind.share >= kSmallKind) {
+      table.rows.push_back(kind_row(kind));
+      continue;
+    }
+    only = rest.runs == 0 ? &kind : nullptr;
+    rest.runs += kind.runs;
+    rest.time += kind.time;
+    rest.share += kind.share;
+  }
+  if (rest.runs > 0) table.rows.push_back(kind_row(only != nullptr ? *only : rest));
+  return table;
+}
+
+}  // namespace rooftile

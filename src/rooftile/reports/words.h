@@ -1,0 +1,37 @@
+// Words that more than one renderer uses.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "rooftile/findings/report.h"
+#include "rooftile/reports/layout.h"
+
+namespace rooftile {
+
+std::string_view mode_name(Mode mode);
+
+// What a fix does to the results, for readers: "same result up to rounding"; empty where nothing
+// changes.
+std::string_view exactness_text(Exactness exactness);
+
+// "workload.txt:3 vocab": the line where there is one, then the operation. The file alone where
+// nothing else is known; a file without line is named only when there are `several_inputs`.
+std::string place_text(const Provenance& location, bool several_inputs);
+
+// "saves 0.8–1.5 ms, 12 %", "saving unknown".
+std::string saving_text(const Finding& finding, const Report& report);
+
+// "3 × NonZero, 1 × Loop".
+std::string skipped_text(const Report& report);
+
+// "17 of 18 operations": how much of the workload the time stands for.
+std::string coverage_text(const Report& report);
+
+// "batch 32, seq 2048", empty when the user fixed nothing.
+std::string options_text(const Report& report);
+
+// Where the expected time goes, kinds below half a percent in one row.
+TextTable kinds_table(const Report& report);
+
+}  // namespace rooftile
