@@ -1,6 +1,7 @@
 // The time model: one run of an operation on a GPU.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "rooftile/analysis/gemm_form.h"
@@ -10,9 +11,8 @@
 
 namespace rooftile {
 
-struct Calibration;  // fitted constants, data/calibration/*.json
-
-// Predicts for one device; cheap to copy.
+// Predicts kernel time on one device, launches hidden behind the kernel before; cheap to copy.
+// docs/time_model.md explains the forms and where their constants come from.
 class TimeModel {
  public:
   explicit TimeModel(const Device& device);
@@ -24,18 +24,19 @@ class TimeModel {
   // The same when the kernel's tile is known (read off a trace, or forced).
   TimeEstimate estimate_with_tile(const MatrixProduct& product, Tile tile) const;
 
-  const Device& device() const { return device_; }
-  // False when the constants come from another GPU generation: ranges are then wide.
+  const Device& device() const;
+  // False when the constants of its matrix products come from another GPU generation: ranges are
+  // then wide.
   bool calibrated() const;
 
  private:
-  Device device_;
-  const Calibration* calibration_;
-  double uncertainty_ = 1.0;  // widening of the calibration's intervals, in log
+  struct State;
+  std::shared_ptr<const State> state_;
 };
 
 // Time saved when `before` is replaced by `after`: the errors of two estimates of one model are
-// mostly shared, so the range is narrower than that of a difference of strangers.
+// mostly shared, so the range is narrower than that of a difference of strangers. `low` is 0 or
+// less where the model cannot tell the two apart.
 Range<Seconds> estimate_saving(const TimeEstimate& before, const TimeEstimate& after);
 
 }  // namespace rooftile

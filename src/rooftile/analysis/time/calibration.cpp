@@ -1,0 +1,152 @@
+#include "rooftile/analysis/time/calibration.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <charconv>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <span>
+
+#include "rooftile/analysis/time/section_reader.h"
+#include "rooftile/base/embedded.h"
+
+namespace rooftile {
+namespace {
+
+using nlohmann::json;
+
+Result<json> parse_embedded(std::string_view name) {
+  for (const EmbeddedFile& file : embedded_calibration()) {
+    if (file.name != name) continue;
+    json parsed = json::parse(file.text, nullptr, false);
+    if (!parsed.is_object()) return fail("found no JSON object, expected one", std::string(name));
+    return parsed;
+  }
+  return fail("found no such calibration file", std::string(name));
+}
+
+// The section of the file itself, or of the file it names under "use".
+template <class Constants>
+std::optional<Error> read_section(const json& file, const std::string& name, const char* key,
+                                  Section<Constants>& section, bool may_borrow = true) {
+  const std::string where = fmt::format("{}, {}", name, key);
+  const auto found = file.find(key);
+  if (found == file.end() || !found->is_object()) return Error{"found no such section", where};
+  SectionReader reader(*found, where);
+  if (!found->contains("use")) {
+    reader.text("origin", section.origin);
+    read_constants(reader, section.constants);
+    return reader.finish();
+  }
+  if (!may_borrow) return Error{"found \"use\" in a section that others use", where};
+  std::string donor, reason;
+  double widening = 1;
+  reader.text("use", donor);
+  reader.text("reason", reason);
+  reader.number("widening", widening, 1, 10);
+  if (const auto error = reader.finish()) return error;
+  const auto donor_file = parse_embedded(donor);
+  if (!donor_file) return donor_file.error();
+  if (const auto error = read_section(*donor_file, donor, key, section, false)) return error;
+  section.origin = fmt::format("{}; {}", section.origin, reason);
+  section.widening = widening;
+  section.own = false;
+  return std::nullopt;
+}
+
+std::optional<Error> read_sections(const json& file, Calibration& calibration) {
+  const std::string& name = calibration.name;
+  const std::array errors{read_section(file, name, "tensor_gemm", calibration.tensor_gemm),
+                          read_section(file, name, "cuda_gemm", calibration.cuda_gemm),
+                          read_section(file, name, "known_tile", calibration.known_tile),
+                          read_section(file, name, "alignment", calibration.alignment),
+                          read_section(file, name, "stream", calibration.stream),
+                          read_section(file, name, "convolution", calibration.convolution),
+                          read_section(file, name, "attention", calibration.attention),
+                          read_section(file, name, "recurrent", calibration.recurrent),
+                          read_section(file, name, "collective", calibration.collective)};
+  const auto first =
+      std::ranges::find_if(errors, [](const auto& error) { return error.has_value(); });
+  return first == errors.end() ? std::nullopt : *first;
+}
+
+std::optional<Error> read_header(const json& file, Calibration& calibration) {
+  constexpr std::array kSections{"tensor_gemm", "cuda_gemm", "known_tile", "alignment", "stream",
+                                 "convolution", "attention", "recurrent",  "collective"};
+  SectionReader reader(file, calibration.name);
+  reader.text("generation", calibration.generation);
+  if (const json* list = reader.member("fitted_on")) {
+    if (!list->is_array()) reader.report("\"fitted_on\": expected a list");
+    for (const json& id : *list) {
+      if (!id.is_string()) return Error{"\"fitted_on\": expected device ids", calibration.name};
+      calibration.fitted_on.push_back(id.get<std::string>());
+    }
+  }
+  for (const char* key : kSections) reader.member(key);
+  return reader.finish();
+}
+
+// "sm80" -> 80; empty for any other name.
+std::optional<int> compute_capability_of(std::string_view name) {
+  if (!name.starts_with("sm")) return std::nullopt;
+  name.remove_prefix(2);
+  int capability = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), capability);
+  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return capability;
+}
+
+// The newest generation that is not newer than the GPU; the oldest for still older ones.
+std::string_view generation_for(int compute_capability) {
+  std::string_view best, oldest;
+  int best_capability = -1, oldest_capability = 1 << 20;
+  for (const EmbeddedFile& file : embedded_calibration()) {
+    const auto capability = compute_capability_of(file.name);
+    if (!capability) continue;
+    if (*capability <= compute_capability && *capability > best_capability) {
+      best_capability = *capability;
+      best = file.name;
+    }
+    if (*capability < oldest_capability) {
+      oldest_capability = *capability;
+      oldest = file.name;
+    }
+  }
+  return best.empty() ? oldest : best;
+}
+
+}  // namespace
+
+std::vector<std::string> calibration_names() {
+  std::vector<std::string> names;
+  for (const EmbeddedFile& file : embedded_calibration()) names.emplace_back(file.name);
+  return names;
+}
+
+Result<Calibration> read_calibration(std::string_view name) {
+  Calibration calibration;
+  calibration.name = name;
+  const auto file = parse_embedded(name);
+  if (!file) return tl::unexpected(file.error());
+  if (const auto error = read_header(*file, calibration)) return tl::unexpected(*error);
+  if (const auto error = read_sections(*file, calibration)) return tl::unexpected(*error);
+  return calibration;
+}
+
+const Calibration& calibration_for(const Device& device) {
+  static std::mutex mutex;
+  static std::map<std::string_view, Calibration> parsed;
+  const std::string_view name = generation_for(device.compute_capability);
+  const std::lock_guard lock(mutex);
+  const auto known = parsed.find(name);
+  if (known != parsed.end()) return known->second;
+  auto calibration = read_calibration(name);
+  // The files are compiled in and each is read by a test, so this is a programmer's mistake.
+  assert(calibration.has_value());
+  if (!calibration) std::abort();
+  return parsed.emplace(name, std::move(*calibration)).first->second;
+}
+
+}  // namespace rooftile

@@ -1,0 +1,154 @@
+// The constants of the time model, one set per GPU generation, from data/calibration/*.json.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rooftile/analysis/tiles.h"
+#include "rooftile/base/result.h"
+#include "rooftile/base/units.h"
+#include "rooftile/hardware/device.h"
+
+namespace rooftile {
+
+// 5 % and 95 % quantiles of measured over predicted time.
+struct Interval {
+  double low = 1.0, high = 1.0;
+};
+
+// One interval per regime of a kernel.
+struct Intervals {
+  Interval latency, memory, math;
+};
+
+// A kernel's output tile; `cluster_rows` is what m is rounded up to, the tile's rows unless blocks
+// work in pairs.
+struct GemmTile {
+  Tile tile;
+  int cluster_rows = 0;
+};
+
+// docs/time_model.md explains each in its formula.
+struct GemmConstants {
+  Seconds launch, latency_per_k, prologue, epilogue;
+  double in_core_efficiency = 1, tile_edge_elements = 0;
+  BytesPerSecond operand_port;  // into one SM
+  double sustained_efficiency = 1, dram_efficiency = 1;
+  Seconds dram_latency;
+  double wave_sharpness = 1;
+  Seconds split_launch;
+  double l2_speedup = 1, l2_share = 1, operand_sets = 1;
+  double overlap_exponent = 3, level = 1;
+  // Of the GPU they were fitted on; other GPUs scale by them.
+  Hertz reference_clock;
+  double reference_watts_per_flop_rate = 0;  // power limit over peak rate; 0 = no such rule
+  std::vector<GemmTile> tiles;
+  Intervals intervals;
+};
+
+// A kernel whose tile is forced or read off a trace.
+struct KnownTileConstants {
+  double efficiency = 1;  // of the SM's peak in a 256x128 tile
+  double creep = 0;       // slowdown of a wave when it is full
+  double creep_exponent = 1;
+  Interval interval;
+};
+
+// Throughput left when operands meet at least these alignments; the first row that holds counts.
+struct AlignmentRow {
+  double operand_bytes = 0, out_bytes = 0;
+  Range<double> factor{1, 1, 1};
+};
+
+struct AlignmentConstants {
+  std::vector<AlignmentRow> sixteen_bit, tf32, eight_bit;
+};
+
+// Kernels that wait for memory.
+struct StreamConstants {
+  Seconds launch;
+  double dram_efficiency = 1;       // elementwise, copies, casts
+  double row_efficiency = 1;        // normalisation, softmax, reductions
+  double gather_efficiency = 1;     // embeddings
+  double transpose_efficiency = 1;  // layout conversions
+  double l2_speedup = 1, l2_share = 1;
+  double sm_share = 1;  // of the bandwidth that one SM can draw, in shares of 1/SMs
+  Intervals intervals;
+};
+
+struct ConvolutionConstants {
+  double math_efficiency = 1;            // against a plain product of the same dims
+  double fp32_math_efficiency = 1;       // CUDA cores; above 1 where Winograd saves work
+  double depthwise_efficiency = 1;       // of the DRAM bandwidth
+  double depthwise_math_efficiency = 1;  // of the CUDA core peak
+  Intervals intervals;
+};
+
+struct AttentionConstants {
+  Seconds launch;
+  Seconds block_fixed;  // per query block: prologue, first loads, epilogue
+  int query_block = 128;
+  double math_efficiency = 1;  // of the Tensor Core peak inside a block
+  double sustained_efficiency = 1;
+  double exponentials_per_clock = 16;  // per SM
+  double dram_efficiency = 1;
+  Seconds decode_launch, decode_fixed;
+  double decode_dram_efficiency = 1;
+  double l2_speedup = 1, l2_share = 1;
+  double backward_flop = 2.5;  // against forward; Dao, FlashAttention-2
+  double backward_efficiency = 1;
+  Intervals intervals;
+};
+
+struct RecurrentConstants {
+  Seconds step;             // pointwise work and launch of one step, standard algorithm
+  Seconds persistent_step;  // grid-wide barrier of one step
+  double persistent_math_efficiency = 1;
+  Interval interval;
+};
+
+struct LinkConstants {
+  Seconds latency;           // of one hop
+  double efficiency = 1;     // of the link's bandwidth
+  BytesPerSecond bandwidth;  // where the device file has none; one direction
+};
+
+struct CollectiveConstants {
+  LinkConstants nvlink, pcie, network;
+  Interval interval;
+};
+
+// What a part of the model was fitted on, and how far the GPU at hand is from it.
+template <class Constants>
+struct Section {
+  Constants constants;
+  std::string origin;     // where the numbers come from
+  double widening = 1.0;  // of the intervals, in log; above 1 where another GPU donated
+  bool own = true;        // fitted on this generation
+};
+
+struct Calibration {
+  std::string name;  // file name without ".json": sm80
+  std::string generation;
+  std::vector<std::string> fitted_on;  // device ids
+  Section<GemmConstants> tensor_gemm, cuda_gemm;
+  Section<KnownTileConstants> known_tile;
+  Section<AlignmentConstants> alignment;
+  Section<StreamConstants> stream;
+  Section<ConvolutionConstants> convolution;
+  Section<AttentionConstants> attention;
+  Section<RecurrentConstants> recurrent;
+  Section<CollectiveConstants> collective;
+};
+
+// Names of all calibrations that come with the library.
+std::vector<std::string> calibration_names();
+
+// Parses one of them with all it borrows from others; an error names file and key.
+Result<Calibration> read_calibration(std::string_view name);
+
+// The calibration of a GPU's compute capability, or of the nearest older one; parsed once.
+const Calibration& calibration_for(const Device& device);
+
+}  // namespace rooftile

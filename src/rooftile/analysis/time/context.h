@@ -1,0 +1,36 @@
+// What every kernel family of the time model reads.
+#pragma once
+
+#include "rooftile/analysis/time/calibration.h"
+#include "rooftile/analysis/time/time_estimate.h"
+
+namespace rooftile {
+
+struct TimeContext {
+  const Device& device;
+  const Calibration& calibration;
+  const GemmConstants& tensor_gemm;  // scaled to the device
+  const GemmConstants& cuda_gemm;
+  bool measured = false;  // this very GPU was fitted on
+};
+
+// How much wider than fitted the intervals of a part of the model are, in log: sections that
+// another generation donated say so themselves; a sister of the fitted GPU gets 1.3, read off H200
+// predicted from H100.
+template <class Constants>
+double widening(const TimeContext& context, const Section<Constants>& section) {
+  constexpr double kSisterGpu = 1.3;
+  if (!section.own) return section.widening;
+  return context.measured ? 1.0 : kSisterGpu;
+}
+
+// The interval around an expected time.
+Range<Seconds> interval_around(Seconds expected, const Interval& interval, double widening);
+
+// One kernel: the interval of its regime, and its bound by the longest part.
+TimeEstimate make_estimate(Seconds total, Bound bound, const Intervals& intervals, double widening);
+
+// Kernels this close to the launch floor wait for latency, whatever else they do.
+inline constexpr double kLatencyMargin = 3.5e-6;
+
+}  // namespace rooftile

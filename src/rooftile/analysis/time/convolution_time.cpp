@@ -1,0 +1,88 @@
+// Convolutions: implicit GEMM with the traffic of the real tensors; depthwise ones wait for memory.
+#include <algorithm>
+
+#include "rooftile/analysis/cost.h"
+#include "rooftile/analysis/time/families.h"
+#include "rooftile/analysis/time/product_time.h"
+
+namespace rooftile {
+namespace {
+
+double positions(const Convolution& conv) {
+  return static_cast<double>(conv.n) * element_count(conv.input);
+}
+double out_positions(const Convolution& conv) {
+  return static_cast<double>(conv.n) * element_count(output_extents(conv));
+}
+
+// No sum over channels is left, so libraries use CUDA cores.
+bool is_depthwise_convolution(const Convolution& conv) {
+  return conv.groups > 1 && conv.groups == conv.c;
+}
+
+// Convolution without groups is a plain product; with them, one product per group.
+TimeEstimate depthwise(const TimeContext& context, const Op& op) {
+  const auto& section = context.calibration.convolution;
+  const ConvolutionConstants& c = section.constants;
+  const Cost cost = count_cost(op);
+  const MathUnit unit = math_unit(context.device, Dtype::fp32);
+  const Seconds launch = context.calibration.stream.constants.launch;
+  const Seconds memory = cost.bytes / (context.device.dram_bandwidth * c.depthwise_efficiency);
+  const Seconds compute = cost.flop / (unit.peak * c.depthwise_math_efficiency);
+  const bool math = compute > memory;
+  TimeEstimate estimate =
+      make_estimate(launch + std::max(compute, memory), math ? Bound::math : Bound::memory,
+                    c.intervals, widening(context, section));
+  estimate.launch = launch;
+  estimate.memory = memory;
+  estimate.compute = compute;
+  return estimate;
+}
+
+// Tensor Core kernels of cuDNN take NHWC only; an NCHW tensor is converted on the way in and out,
+// each a kernel that reads and writes it. Weights are small beside them.
+TimeEstimate conversions(const TimeContext& context, const Op& op, const Convolution& conv) {
+  const double input = positions(conv) * static_cast<double>(conv.c);
+  const double output = out_positions(conv) * static_cast<double>(conv.k);
+  const Bytes in_bytes = 2 * storage(input, op.dtypes.input);
+  const Bytes out_bytes = 2 * storage(output, op.dtypes.output);
+  return estimate_stream(context, in_bytes, Access::transpose) +
+         estimate_stream(context, out_bytes, Access::transpose);
+}
+
+TimeEstimate implicit_gemm(const TimeContext& context, const Op& op, const MatrixProduct& product,
+                           bool tensor_cores) {
+  const auto& section = context.calibration.convolution;
+  const Cost cost = count_cost(op);
+  const Bytes out = storage(static_cast<double>(product.m) * static_cast<double>(product.n) *
+                                static_cast<double>(product.batch),
+                            product.out.dtype);
+  ProductTraits traits;
+  traits.math_efficiency =
+      tensor_cores ? section.constants.math_efficiency : section.constants.fp32_math_efficiency;
+  traits.out_bytes = std::min(out, cost.bytes).value();
+  traits.operand_bytes = (cost.bytes - std::min(out, cost.bytes)).value();
+  traits.intervals = &section.constants.intervals;
+  traits.widening = widening(context, section);
+  return estimate_product(context, product, traits);
+}
+
+}  // namespace
+
+TimeEstimate estimate_convolution(const TimeContext& context, const Op& op,
+                                  const Convolution& conv) {
+  if (is_depthwise_convolution(conv)) return depthwise(context, op);
+  TimeEstimate total;
+  bool tensor_cores = false;
+  bool first = true;
+  for (const MatrixProduct& product : matrix_products(op)) {
+    tensor_cores = math_unit(context.device, product.math).tensor_cores;
+    const TimeEstimate part = implicit_gemm(context, op, product, tensor_cores);
+    total = first ? part : total + part;
+    first = false;
+  }
+  const bool converts = tensor_cores && conv.layout == TensorLayout::nchw;
+  return converts ? total + conversions(context, op, conv) : total;
+}
+
+}  // namespace rooftile

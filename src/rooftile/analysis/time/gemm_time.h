@@ -1,0 +1,39 @@
+// The time of one matrix product when the library is free to choose tile and split.
+#pragma once
+
+#include "rooftile/analysis/tiles.h"
+#include "rooftile/analysis/time/calibration.h"
+#include "rooftile/analysis/time/math_unit.h"
+
+namespace rooftile {
+
+// A product as a kernel sees it.
+struct GemmWork {
+  double m = 1, n = 1, k = 1, batch = 1;
+  double element_bytes = 2;         // of the operands in shared memory
+  double operand_bytes = 0;         // both operands, all products of the batch
+  double out_bytes = 0;             // all products of the batch
+  double throughput_factor = 1;     // what alignment leaves of the math rate
+  FlopPerSecond peak;               // of the unit in use
+  double sustained_efficiency = 1;  // of that peak, for as long as power allows
+};
+
+// Seconds throughout; the parts overlap.
+struct GemmParts {
+  GemmTile tile;
+  int split_k = 1;
+  double waves = 0;
+  double launch = 0, compute = 0, memory = 0, power = 0, total = 0;
+  bool waits_for_latency = false;  // the steps along k of one tile are the longest part
+};
+
+// The constants of a generation on one of its GPUs: latency goes with 1/clock, the port of an SM
+// with the clock, the sustained rate with power per peak rate.
+GemmConstants scale_constants(GemmConstants constants, const Device& device, bool tensor_cores);
+
+GemmWork gemm_work(const MatrixProduct& product, const MathUnit& unit,
+                   const GemmConstants& constants);
+
+GemmParts gemm_parts(const GemmWork& work, const GemmConstants& constants, const Device& device);
+
+}  // namespace rooftile

@@ -1,0 +1,27 @@
+// Estimates of matrix products: precision, alignment and kernel model together.
+#pragma once
+
+#include "rooftile/analysis/time/context.h"
+#include "rooftile/analysis/time/gemm_time.h"
+
+namespace rooftile {
+
+// How a family's products differ from a plain one.
+struct ProductTraits {
+  double math_efficiency = 1;  // factor on the math rate
+  // Real traffic where the operands of the product do not lie in memory (implicit GEMM); of one
+  // repeat.
+  std::optional<double> operand_bytes, out_bytes;
+  const Intervals* intervals = nullptr;  // instead of the product's
+  double widening = 1;                   // with `intervals`, in log
+};
+
+// All repeats of the product.
+TimeEstimate estimate_product(const TimeContext& context, const MatrixProduct& product,
+                              const ProductTraits& traits = {});
+
+// All repeats, with the tile given: waves of equal blocks.
+TimeEstimate estimate_known_tile(const TimeContext& context, const MatrixProduct& product,
+                                 Tile tile);
+
+}  // namespace rooftile

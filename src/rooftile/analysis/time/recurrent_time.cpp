@@ -1,0 +1,69 @@
+// Recurrent layers: the input products of all steps at once, then step after step.
+#include <algorithm>
+
+#include "rooftile/analysis/persistent_rnn.h"
+#include "rooftile/analysis/time/families.h"
+#include "rooftile/analysis/time/product_time.h"
+
+namespace rooftile {
+namespace {
+
+bool is_sequential(const MatrixProduct& product, const Recurrent& rnn) {
+  return product.repeats >= rnn.seq * rnn.layers && rnn.seq > 1;
+}
+
+bool is_persistent(const TimeContext& context, const Op& op, const Recurrent& rnn) {
+  const RnnChoice choice = cudnn_rnn_algorithm(rnn, op.dtypes.input, context.device);
+  return (op.phase == Phase::forward ? choice.forward : choice.backward) != RnnAlgorithm::standard;
+}
+
+// Weights stay in registers and shared memory: a step is its math and one grid-wide barrier.
+TimeEstimate persistent_steps(const TimeContext& context, const MatrixProduct& product) {
+  const auto& section = context.calibration.recurrent;
+  const RecurrentConstants& c = section.constants;
+  const MathUnit unit = math_unit(context.device, product.math);
+  const double steps = static_cast<double>(product.repeats);
+  TimeEstimate estimate;
+  estimate.launch = c.persistent_step * steps;
+  estimate.compute = product.flop() / (unit.peak * c.persistent_math_efficiency);
+  estimate.bound = estimate.compute > estimate.launch ? Bound::math : Bound::latency;
+  estimate.time =
+      interval_around(estimate.launch + estimate.compute, c.interval, widening(context, section));
+  return estimate;
+}
+
+TimeEstimate standard_steps(const TimeContext& context, const MatrixProduct& product) {
+  const auto& section = context.calibration.recurrent;
+  const RecurrentConstants& c = section.constants;
+  const double steps = static_cast<double>(product.repeats);
+  TimeEstimate pointwise;
+  pointwise.bound = Bound::latency;
+  pointwise.launch = c.step * steps;
+  pointwise.time = interval_around(pointwise.launch, c.interval, widening(context, section));
+  ProductTraits traits;
+  const Intervals intervals{c.interval, c.interval, c.interval};
+  traits.intervals = &intervals;
+  traits.widening = widening(context, section);
+  return estimate_product(context, product, traits) + pointwise;
+}
+
+}  // namespace
+
+TimeEstimate estimate_recurrent(const TimeContext& context, const Op& op, const Recurrent& rnn) {
+  const bool persistent = is_persistent(context, op, rnn);
+  TimeEstimate total;
+  bool first = true;
+  for (const MatrixProduct& product : matrix_products(op)) {
+    TimeEstimate part;
+    if (!is_sequential(product, rnn)) {
+      part = estimate_product(context, product);
+    } else {
+      part = persistent ? persistent_steps(context, product) : standard_steps(context, product);
+    }
+    total = first ? part : total + part;
+    first = false;
+  }
+  return total;
+}
+
+}  // namespace rooftile

@@ -1,0 +1,227 @@
+#include "rooftile/analysis/time/section_reader.h"
+
+#include <cmath>
+
+namespace rooftile {
+
+using nlohmann::json;
+
+void SectionReader::report(const std::string& message) {
+  if (!error_) error_ = Error{message, where_};
+}
+
+const json* SectionReader::member(const char* key) {
+  asked_.insert(key);
+  if (failed()) return nullptr;
+  const auto found = json_.find(key);
+  if (found == json_.end()) {
+    report(fmt::format("found no \"{}\", expected it", key));
+    return nullptr;
+  }
+  return &*found;
+}
+
+void SectionReader::number(const char* key, double& value, double low, double high) {
+  const json* found = member(key);
+  if (!found) return;
+  if (!found->is_number()) return report(fmt::format("\"{}\": expected a number", key));
+  const double read = found->get<double>();
+  if (!std::isfinite(read) || read < low || read > high) {
+    return report(fmt::format("\"{}\": found {}, expected {} to {}", key, read, low, high));
+  }
+  value = read;
+}
+
+void SectionReader::text(const char* key, std::string& value) {
+  const json* found = member(key);
+  if (!found) return;
+  if (!found->is_string() || found->get<std::string>().empty()) {
+    return report(fmt::format("\"{}\": expected a text", key));
+  }
+  value = found->get<std::string>();
+}
+
+void SectionReader::interval(const char* key, Interval& value) {
+  const json* found = member(key);
+  if (!found) return;
+  const bool pair =
+      found->is_array() && found->size() == 2 && (*found)[0].is_number() && (*found)[1].is_number();
+  if (!pair) return report(fmt::format("\"{}\": expected [low, high]", key));
+  value = {(*found)[0].get<double>(), (*found)[1].get<double>()};
+  if (!(value.low > 0 && value.low <= 1 && value.high >= 1)) {
+    report(fmt::format("\"{}\": expected 0 < low <= 1 <= high", key));
+  }
+}
+
+void SectionReader::intervals(const char* key, Intervals& value) {
+  const json* found = member(key);
+  if (!found) return;
+  SectionReader inner(*found, fmt::format("{}, {}", where_, key));
+  inner.interval("latency", value.latency);
+  inner.interval("memory", value.memory);
+  inner.interval("math", value.math);
+  if (const auto error = inner.finish(); error && !error_) error_ = error;
+}
+
+std::optional<Error> SectionReader::finish() {
+  if (failed()) return error_;
+  for (const auto& [key, unused] : json_.items()) {
+    if (!asked_.contains(key)) report(fmt::format("found unknown key \"{}\"", key));
+  }
+  return error_;
+}
+
+namespace {
+
+// [rows, columns] or [rows, columns, cluster rows].
+std::optional<GemmTile> read_tile(const json& entry) {
+  if (!entry.is_array() || entry.size() < 2 || entry.size() > 3) return std::nullopt;
+  for (const json& size : entry) {
+    if (!size.is_number_unsigned() || size.get<unsigned>() == 0 || size.get<unsigned>() > 4096) {
+      return std::nullopt;
+    }
+  }
+  const int rows = entry[0].get<int>();
+  return GemmTile{{rows, entry[1].get<int>()}, entry.size() == 3 ? entry[2].get<int>() : rows};
+}
+
+void read_tiles(SectionReader& reader, std::vector<GemmTile>& tiles) {
+  const json* found = reader.member("tiles");
+  if (!found) return;
+  if (!found->is_array() || found->empty()) return reader.report("\"tiles\": expected a list");
+  for (const json& entry : *found) {
+    const auto tile = read_tile(entry);
+    if (!tile) return reader.report("\"tiles\": expected [rows, columns] or [rows, columns, pair]");
+    tiles.push_back(*tile);
+  }
+}
+
+void read_alignment_row(const json& entry, const std::string& where, SectionReader& parent,
+                        std::vector<AlignmentRow>& rows) {
+  AlignmentRow row;
+  SectionReader reader(entry, where);
+  reader.number("operand_bytes_at_least", row.operand_bytes, 0, 16);
+  reader.number("out_bytes_at_least", row.out_bytes, 0, 16);
+  reader.number("factor", row.factor.expected, 1e-3, 1);
+  reader.number("low", row.factor.low, 1e-3, row.factor.expected);
+  reader.number("high", row.factor.high, row.factor.expected, 1);
+  if (const auto error = reader.finish()) parent.report(error->message);
+  rows.push_back(row);
+}
+
+void read_alignment_rows(SectionReader& reader, const char* key, std::vector<AlignmentRow>& rows) {
+  const json* found = reader.member(key);
+  if (!found) return;
+  if (!found->is_array()) return reader.report(fmt::format("\"{}\": expected a list", key));
+  for (const json& entry : *found) {
+    read_alignment_row(entry, fmt::format("{}, {}", reader.where(), key), reader, rows);
+  }
+  const bool complete =
+      !rows.empty() && rows.back().operand_bytes <= 0 && rows.back().out_bytes <= 0;
+  if (!complete) reader.report(fmt::format("\"{}\": the last row must hold for all", key));
+}
+
+void read_link(SectionReader& reader, const char* key, LinkConstants& link) {
+  const json* found = reader.member(key);
+  if (!found) return;
+  SectionReader inner(*found, fmt::format("{}, {}", reader.where(), key));
+  inner.quantity("latency_s", link.latency);
+  inner.number("efficiency", link.efficiency, 0.01, 1);
+  inner.quantity("bandwidth_bytes_per_s", link.bandwidth);
+  if (const auto error = inner.finish()) reader.report(error->message);
+}
+
+}  // namespace
+
+void read_constants(SectionReader& reader, GemmConstants& constants) {
+  reader.quantity("launch_s", constants.launch);
+  reader.quantity("latency_per_k_s", constants.latency_per_k);
+  reader.quantity("prologue_s", constants.prologue);
+  reader.quantity("epilogue_of_128x128_s", constants.epilogue);
+  reader.number("in_core_efficiency", constants.in_core_efficiency, 0.01, 4);
+  reader.number("tile_edge_elements", constants.tile_edge_elements, 0, 1000);
+  reader.quantity("operand_port_bytes_per_s", constants.operand_port);
+  reader.number("sustained_efficiency", constants.sustained_efficiency, 0.01, 2);
+  reader.number("dram_efficiency", constants.dram_efficiency, 0.01, 1);
+  reader.quantity("dram_latency_s", constants.dram_latency);
+  reader.number("wave_sharpness", constants.wave_sharpness, 0, 1);
+  reader.quantity("split_launch_s", constants.split_launch);
+  reader.number("l2_speedup", constants.l2_speedup, 1, 100);
+  reader.number("l2_share", constants.l2_share, 0.01, 10);
+  reader.number("operand_sets", constants.operand_sets, 1, 100);
+  reader.number("overlap_exponent", constants.overlap_exponent, 1, 20);
+  reader.number("level", constants.level, 0.5, 2);
+  reader.quantity("reference_boost_clock_hz", constants.reference_clock);
+  reader.number("reference_watts_per_flop_per_s", constants.reference_watts_per_flop_rate, 0, 1);
+  reader.intervals("measured_over_predicted", constants.intervals);
+  read_tiles(reader, constants.tiles);
+}
+
+void read_constants(SectionReader& reader, KnownTileConstants& constants) {
+  reader.number("efficiency", constants.efficiency, 0.01, 1);
+  reader.number("creep", constants.creep, 0, 1);
+  reader.number("creep_exponent", constants.creep_exponent, 1, 20);
+  reader.interval("measured_over_predicted", constants.interval);
+}
+
+void read_constants(SectionReader& reader, AlignmentConstants& constants) {
+  read_alignment_rows(reader, "sixteen_bit", constants.sixteen_bit);
+  read_alignment_rows(reader, "tf32", constants.tf32);
+  read_alignment_rows(reader, "eight_bit", constants.eight_bit);
+}
+
+void read_constants(SectionReader& reader, StreamConstants& constants) {
+  reader.quantity("launch_s", constants.launch);
+  reader.number("dram_efficiency", constants.dram_efficiency, 0.01, 1);
+  reader.number("row_efficiency", constants.row_efficiency, 0.01, 1);
+  reader.number("gather_efficiency", constants.gather_efficiency, 0.01, 1);
+  reader.number("transpose_efficiency", constants.transpose_efficiency, 0.01, 1);
+  reader.number("l2_speedup", constants.l2_speedup, 1, 100);
+  reader.number("l2_share", constants.l2_share, 0.01, 10);
+  reader.number("sm_share", constants.sm_share, 1, 100);
+  reader.intervals("measured_over_predicted", constants.intervals);
+}
+
+void read_constants(SectionReader& reader, ConvolutionConstants& constants) {
+  reader.number("math_efficiency", constants.math_efficiency, 0.01, 4);
+  reader.number("fp32_math_efficiency", constants.fp32_math_efficiency, 0.01, 4);
+  reader.number("depthwise_efficiency", constants.depthwise_efficiency, 0.01, 1);
+  reader.number("depthwise_math_efficiency", constants.depthwise_math_efficiency, 0.01, 1);
+  reader.intervals("measured_over_predicted", constants.intervals);
+}
+
+void read_constants(SectionReader& reader, AttentionConstants& constants) {
+  double block = constants.query_block;
+  reader.quantity("launch_s", constants.launch);
+  reader.quantity("block_fixed_s", constants.block_fixed);
+  reader.number("query_block", block, 16, 1024);
+  constants.query_block = static_cast<int>(block);
+  reader.number("math_efficiency", constants.math_efficiency, 0.01, 2);
+  reader.number("sustained_efficiency", constants.sustained_efficiency, 0.01, 2);
+  reader.number("exponentials_per_clock", constants.exponentials_per_clock, 1, 1000);
+  reader.number("dram_efficiency", constants.dram_efficiency, 0.01, 1);
+  reader.quantity("decode_launch_s", constants.decode_launch);
+  reader.quantity("decode_fixed_s", constants.decode_fixed);
+  reader.number("decode_dram_efficiency", constants.decode_dram_efficiency, 0.01, 1);
+  reader.number("l2_speedup", constants.l2_speedup, 1, 100);
+  reader.number("l2_share", constants.l2_share, 0.01, 10);
+  reader.number("backward_flop", constants.backward_flop, 1, 10);
+  reader.number("backward_efficiency", constants.backward_efficiency, 0.01, 2);
+  reader.intervals("measured_over_predicted", constants.intervals);
+}
+
+void read_constants(SectionReader& reader, RecurrentConstants& constants) {
+  reader.quantity("step_s", constants.step);
+  reader.quantity("persistent_step_s", constants.persistent_step);
+  reader.number("persistent_math_efficiency", constants.persistent_math_efficiency, 0.01, 1);
+  reader.interval("measured_over_predicted", constants.interval);
+}
+
+void read_constants(SectionReader& reader, CollectiveConstants& constants) {
+  read_link(reader, "nvlink", constants.nvlink);
+  read_link(reader, "pcie", constants.pcie);
+  read_link(reader, "network", constants.network);
+  reader.interval("measured_over_predicted", constants.interval);
+}
+
+}  // namespace rooftile

@@ -1,0 +1,77 @@
+#include "rooftile/analysis/time/time_model.h"
+
+#include <algorithm>
+
+#include "rooftile/analysis/time/families.h"
+#include "rooftile/analysis/time/product_time.h"
+
+namespace rooftile {
+
+struct TimeModel::State {
+  Device device;
+  const Calibration& calibration;
+  GemmConstants tensor_gemm, cuda_gemm;
+
+  explicit State(const Device& given)
+      : device(given),
+        calibration(calibration_for(given)),
+        tensor_gemm(scale_constants(calibration.tensor_gemm.constants, given, true)),
+        cuda_gemm(scale_constants(calibration.cuda_gemm.constants, given, false)) {}
+
+  TimeContext context() const {
+    const auto& fitted = calibration.fitted_on;
+    const bool measured = std::ranges::find(fitted, device.id) != fitted.end();
+    return {device, calibration, tensor_gemm, cuda_gemm, measured};
+  }
+};
+
+namespace {
+
+struct EstimateOp {
+  const TimeContext& context;
+  const Op& op;
+
+  std::optional<TimeEstimate> operator()(const Gemm&) const { return estimate_gemm(context, op); }
+  std::optional<TimeEstimate> operator()(const Convolution& conv) const {
+    return estimate_convolution(context, op, conv);
+  }
+  std::optional<TimeEstimate> operator()(const Attention& attention) const {
+    return estimate_attention(context, op, attention);
+  }
+  std::optional<TimeEstimate> operator()(const Recurrent& rnn) const {
+    return estimate_recurrent(context, op, rnn);
+  }
+  std::optional<TimeEstimate> operator()(const Collective& collective) const {
+    return estimate_collective(context, op, collective);
+  }
+  template <class Body>
+  std::optional<TimeEstimate> operator()(const Body&) const {
+    return estimate_memory_bound(context, op);
+  }
+};
+
+}  // namespace
+
+TimeModel::TimeModel(const Device& device) : state_(std::make_shared<const State>(device)) {}
+
+std::optional<TimeEstimate> TimeModel::estimate(const Op& op) const {
+  const TimeContext context = state_->context();
+  return std::visit(EstimateOp{context, op}, op.body);
+}
+
+TimeEstimate TimeModel::estimate(const MatrixProduct& product) const {
+  return estimate_product(state_->context(), product);
+}
+
+TimeEstimate TimeModel::estimate_with_tile(const MatrixProduct& product, Tile tile) const {
+  return estimate_known_tile(state_->context(), product, tile);
+}
+
+const Device& TimeModel::device() const { return state_->device; }
+
+bool TimeModel::calibrated() const {
+  const bool tensor_cores = !state_->device.tensor_core_peak.empty();
+  return tensor_cores ? state_->calibration.tensor_gemm.own : state_->calibration.cuda_gemm.own;
+}
+
+}  // namespace rooftile
