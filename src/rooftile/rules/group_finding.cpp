@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+
+#include "rooftile/base/text.h"
 
 namespace rooftile {
 namespace {
@@ -17,6 +20,13 @@ std::optional<std::size_t> first_of_phase(const RuleInput& input, const LayerGro
     if (input.workload.ops[i].phase == phase) return i;
   }
   return std::nullopt;
+}
+
+void scale(TimeEstimate& estimate, double factor) {
+  estimate.time = estimate.time * factor;
+  for (Seconds* part : {&estimate.launch, &estimate.compute, &estimate.memory, &estimate.power}) {
+    *part = *part * factor;
+  }
 }
 
 // The gradients of a layer do not add to the count.
@@ -45,6 +55,50 @@ std::optional<Range<Seconds>> saving_if_all(const RuleInput& input, const LayerG
     total += *saving * (runs / static_cast<double>(op.count));
   }
   return total;
+}
+
+std::optional<Range<Seconds>> saving_at_equal_work(const RuleInput& input, const LayerGroup& group,
+                                                   const Change& change, double more) {
+  Range<Seconds> total{};
+  for (const Phase phase : kPhases) {
+    const std::optional<std::size_t> first = first_of_phase(input, group, phase);
+    if (!first) continue;
+    const std::optional<TimeEstimate>& before = input.analysis.ops[*first].time;
+    std::optional<TimeEstimate> after = input.model.estimate(change(input.workload.ops[*first]));
+    if (!before || !after) return std::nullopt;
+    scale(*after, 1 / more);
+    total += estimate_saving(*before, *after) * count_runs(input.workload, group, phase);
+  }
+  return total;
+}
+
+std::string misaligned_operands_text(const RuleInput& input, const LayerGroup& group) {
+  static constexpr std::string_view kNames[] = {"forward", "dgrad", "wgrad"};
+  std::vector<std::string> parts;
+  for (const Phase phase : kPhases) {
+    const std::optional<std::size_t> first = first_of_phase(input, group, phase);
+    if (!first) continue;
+    std::vector<std::string> roles;
+    for (const MatrixProduct& product : input.analysis.ops[*first].products) {
+      for (const MatrixOperand* operand : {&product.a, &product.b, &product.out}) {
+        if (aligned_bytes(*operand) < 16) roles.emplace_back(operand->role);
+      }
+    }
+    if (roles.empty()) continue;
+    parts.push_back(fmt::format("{} {}", kNames[static_cast<std::size_t>(phase)],
+                                join(roles, ", ")));
+  }
+  return join(parts, "; ");
+}
+
+double worst_alignment(const RuleInput& input, const LayerGroup& group) {
+  double worst = 16;
+  for (const std::size_t i : group.ops) {
+    for (const MatrixProduct& product : input.analysis.ops[i].products) {
+      worst = std::min(worst, alignment_of(product).worst());
+    }
+  }
+  return worst;
 }
 
 std::optional<Seconds> time_of(const RuleInput& input, const LayerGroup& group) {

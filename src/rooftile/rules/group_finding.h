@@ -30,6 +30,16 @@ bool is_math_bound(const RuleInput& input, const LayerGroup& group);
 Finding finding_at_groups(const RuleInput& input, const std::vector<LayerGroup>& groups,
                           std::string message, Fix fix, std::optional<Range<Seconds>> saving);
 
+// Time saved at equal work when each operation is changed and then does `more` times as much:
+// doubling the tokens of a layer halves how often it runs.
+std::optional<Range<Seconds>> saving_at_equal_work(const RuleInput& input, const LayerGroup& group,
+                                                   const Change& change, double more);
+
+// "forward out; dgrad dout, dx": the operands of each phase that are not 16-byte aligned.
+std::string misaligned_operands_text(const RuleInput& input, const LayerGroup& group);
+// The smallest alignment of any operand in any phase, in bytes, at most 16.
+double worst_alignment(const RuleInput& input, const LayerGroup& group);
+
 // A saving that may be nothing is advice, one that is sure keeps the rule's own level.
 void soften_unless_sure(Finding& finding);
 

@@ -1,0 +1,151 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/alignment.h"
+#include "rooftile/analysis/gemm_dims.h"
+#include "rooftile/rules/group_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A math-bound layer with a small width that does not fill its tiles: a good part of the tile's
+elements is computed and thrown away.
+
+## Why it costs time
+The output is computed in tiles of fixed size, such as 128 by 64. A tile that sticks out over the
+edge of the matrix costs as much as a full one.
+
+## How to fix
+For the next model choose a width at the edge of a tile, a multiple of 64: the message names the
+nearest ones below and above.
+
+## How the saving is estimated
+The time model predicts the layer, forward and gradients, at both neighbours. The saving is at equal
+work: time per unit of width times today's width. It speaks only above 5 %.
+
+## When not to
+- Not for a trained model: its width is given, so for inference this is information only. Zero
+  padding adds no useful work.
+- Large widths waste little whatever their remainder: 5128 is 0.5 % above a tile edge, 520 is 10 %.
+- On Hopper and later the kernels have other tiles and schedules; the advice is only "possible".
+- A width that breaks the 16-byte condition loses more by that; another rule tells.
+
+## Evidence
+- NVIDIA Matrix Multiplication Background User's Guide, "Tile Quantization".
+- NVIDIA, "Get Started With Deep Learning Performance": dimensions divisible by at least 64; matters
+  for small dimensions.
+)md";
+
+constexpr double kMinTileEfficiency = 0.9;
+constexpr double kMinGain = 0.05;
+constexpr std::int64_t kEdge = 64;  // the narrowest efficient tile
+
+bool is_candidate(const RuleInput& input, const Op& op) {
+  const auto* gemm = std::get_if<Gemm>(&op.body);
+  return gemm != nullptr && gemm->weight_is_parameter && gemm->m > 1 &&
+         input.device().has_tensor_cores(op.dtypes.input) &&
+         (gemm->n % kEdge != 0 || gemm->k % kEdge != 0) &&
+         misaligned_row_dims(*gemm, op.dtypes).empty();
+}
+
+// The phase whose tiles waste most.
+const TileGrid* worst_grid(const RuleInput& input, const LayerGroup& group) {
+  const TileGrid* worst = nullptr;
+  for (const std::size_t i : group.ops) {
+    const std::optional<TimeEstimate>& time = input.analysis.ops[i].time;
+    if (!time || !time->grid) continue;
+    if (worst == nullptr || time->grid->tile_efficiency < worst->tile_efficiency) {
+      worst = &*time->grid;
+    }
+  }
+  return worst;
+}
+
+struct Option {
+  GemmDim dim = GemmDim::n;
+  std::int64_t from = 0, to = 0;
+  Range<Seconds> saving{};
+};
+
+std::optional<Option> option_at(const RuleInput& input, const LayerGroup& group, GemmDim dim,
+                                std::int64_t to) {
+  const auto& gemm = std::get<Gemm>(input.workload.ops[group.ops.front()].body);
+  const std::int64_t from = size_of(gemm, dim);
+  if (to < kEdge || to == from) return std::nullopt;
+  const auto saving = saving_at_equal_work(
+      input, group,
+      [&](const Op& op) {
+        Op changed = op;
+        changed.body = with_size(std::get<Gemm>(op.body), dim, to);
+        return changed;
+      },
+      static_cast<double>(to) / static_cast<double>(from));
+  if (!saving) return std::nullopt;
+  return Option{dim, from, to, *saving};
+}
+
+std::optional<Option> best_option(const RuleInput& input, const LayerGroup& group) {
+  const auto& gemm = std::get<Gemm>(input.workload.ops[group.ops.front()].body);
+  std::optional<Option> best;
+  for (const GemmDim dim : {GemmDim::n, GemmDim::k}) {
+    const std::int64_t above = round_up(size_of(gemm, dim), kEdge);
+    for (const std::int64_t to : {above - kEdge, above}) {
+      const std::optional<Option> option = option_at(input, group, dim, to);
+      if (!option) continue;
+      if (!best || option->saving.expected > best->saving.expected) best = option;
+    }
+  }
+  return best;
+}
+
+Finding describe(const RuleInput& input, const LayerGroup& group, const TileGrid& grid,
+                 const Option& option) {
+  const auto& gemm = std::get<Gemm>(input.workload.ops[group.ops.front()].body);
+  const std::int64_t above = round_up(option.from, kEdge);
+  const bool uncertain = input.device().compute_capability >= 90;
+  Finding finding = finding_at_groups(
+      input, {group},
+      fmt::format("{}{} {} fills {:.0f} % of its {}x{} tiles", uncertain ? "possible: " : "",
+                  dim_name(gemm, option.dim), option.from, 100 * grid.tile_efficiency,
+                  grid.tile.rows, grid.tile.cols),
+      {fmt::format("In the next model choose {} {} instead of {}{}", dim_name(gemm, option.dim),
+                   option.to, option.from,
+                   above > kEdge ? fmt::format(" (tile edges: {} and {})", above - kEdge, above)
+                                 : std::string()),
+       Exactness::changes_training},
+      option.saving);
+  if (input.workload.mode == Mode::inference) finding.own_level = Level::info;
+  finding.evidence = {
+      "partly filled tiles cost as much as full ones: NVIDIA Matrix Multiplication Background "
+      "User's Guide, Tile Quantization"};
+  return finding;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  std::vector<Finding> findings;
+  const auto wanted = [&](const Op& op) { return is_candidate(input, op); };
+  for (const LayerGroup& group : group_equal_layers(input.workload, input.analysis, wanted)) {
+    if (group.time_share < kMinTimeShare || !is_math_bound(input, group)) continue;
+    const TileGrid* grid = worst_grid(input, group);
+    if (grid == nullptr || grid->tile_efficiency >= kMinTileEfficiency) continue;
+    const std::optional<Option> option = best_option(input, group);
+    const Seconds total = time_of(input, group).value_or(Seconds(0));
+    if (!option || option->saving.expected < kMinGain * total) continue;
+    findings.push_back(describe(input, group, *grid, *option));
+  }
+  return findings;
+}
+
+}  // namespace
+
+const Rule gemm_partial_tiles{.id = "gemm/partial-tiles",
+                              .level = Level::advice,
+                              .cause = Cause::tile_shape,
+                              .summary = "A small width leaves tiles partly empty",
+                              .doc = kDoc,
+                              .check = check};
+
+}  // namespace rooftile
