@@ -90,7 +90,7 @@ std::string gpus_text(const TextStyle& style) {
                    {"also", false, Cut::end}},
                   {}};
   for (const Device& device : built_in_devices()) table.rows.push_back(device_row(device));
-  return table_text(table, style.width);
+  return table_text(table, style.terminal ? style.width : 0);
 }
 
 }  // namespace

@@ -90,6 +90,7 @@ bool wants_colour() {
 TextStyle output_style(const std::string& path) {
   TextStyle style;
   if (!path.empty() || ::isatty(STDOUT_FILENO) == 0) return style;
+  style.terminal = true;
   style.colour = wants_colour();
   winsize window{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0) {

@@ -26,7 +26,7 @@ std::string rules_text(const TextStyle& style) {
     table.rows.push_back(
         {std::string(rule->id), std::string(to_string(rule->level)), std::string(rule->summary)});
   }
-  return table_text(table, style.width);
+  return table_text(table, style.terminal ? style.width : 0);
 }
 
 }  // namespace

@@ -2,11 +2,29 @@
 
 #include <cmath>
 #include <cstdint>
+#include <string_view>
 
 namespace rooftile {
 namespace {
 
 constexpr double kExactIntegers = 9007199254740992.0;  // 2^53
+
+// Spelled as the enumerators: part of the contract, whatever people read elsewhere.
+std::string_view exactness_id(Exactness exactness) {
+  switch (exactness) {
+    case Exactness::bit_exact:
+      return "bit_exact";
+    case Exactness::exact_arithmetic:
+      return "exact_arithmetic";
+    case Exactness::changes_numerics:
+      return "changes_numerics";
+    case Exactness::changes_training:
+      return "changes_training";
+    case Exactness::not_applicable:
+      break;
+  }
+  return "not_applicable";
+}
 
 }  // namespace
 
@@ -30,7 +48,7 @@ nlohmann::ordered_json json_text_or_null(const std::string& text) {
 }
 
 nlohmann::ordered_json json_fix(const Fix& fix) {
-  return {{"text", fix.text}, {"exactness", to_string(fix.exactness)}};
+  return {{"text", fix.text}, {"exactness", exactness_id(fix.exactness)}};
 }
 
 std::string dump_json(const nlohmann::ordered_json& json) {

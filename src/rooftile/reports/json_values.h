@@ -17,7 +17,7 @@ nlohmann::ordered_json json_number(double value);
 nlohmann::ordered_json json_range(const std::optional<Range<Seconds>>& range);
 // null for an empty text.
 nlohmann::ordered_json json_text_or_null(const std::string& text);
-// The spelling in JSON: "exact_arithmetic".
+// The exactness is spelled as its enumerator: "exact_arithmetic".
 nlohmann::ordered_json json_fix(const Fix& fix);
 
 // Indented, one line end at the end; bytes that are not UTF-8 become U+FFFD.

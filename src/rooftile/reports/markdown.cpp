@@ -46,10 +46,11 @@ std::string header(const Report& report) {
 
 std::string finding_markdown(const Finding& finding, const Report& report) {
   const std::string times = finding.count > 1 ? fmt::format(" (×{})", finding.count) : "";
+  const std::string saving = saving_text(finding, report);
   std::string text =
-      fmt::format("### {}: {}{}\n\n**{}** · {} · {}\n\n{}\n", finding.rule,
+      fmt::format("### {}: {}{}\n\n**{}**{} · {}\n\n{}\n", finding.rule,
                   code(place_text(finding.location, report.inputs.size() > 1)), times,
-                  to_string(finding.level), saving_text(finding, report),
+                  to_string(finding.level), saving.empty() ? "" : " · " + saving,
                   code("rooftile explain " + finding.rule), escaped(finding.message));
   if (!finding.fix.text.empty()) {
     const std::string_view exactness = exactness_text(finding.fix.exactness);

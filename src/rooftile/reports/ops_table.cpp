@@ -95,14 +95,14 @@ std::string render_ops_text(const Report& report, const TextStyle& style) {
                    {"phase"},
                    {"dims", false, Cut::end},
                    {"count", true},
-                   {"work", true},
-                   {"traffic", true},
+                   {"work/run", true},
+                   {"traffic/run", true},
                    {"bound"},
-                   {"time", true},
+                   {"time/run", true},
                    {"share", true}},
                   {}};
   for (const OpRow& row : report.ops) table.rows.push_back(row_cells(row, report));
-  return table_text(table, style.width);
+  return table_text(table, style.terminal ? style.width : 0);
 }
 
 std::string render_ops_csv(const Report& report) {

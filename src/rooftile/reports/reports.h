@@ -12,8 +12,9 @@ namespace rooftile {
 
 struct TextStyle {
   bool colour = false;
-  bool verbose = false;  // info findings, evidence
-  int width = 100;       // columns; 0 never breaks or cuts
+  bool verbose = false;   // info findings, evidence
+  int width = 100;        // columns; 0 never breaks or cuts
+  bool terminal = false;  // tables are cut to the width only there
 };
 
 std::string render_text(const Report& report, const TextStyle& style = {});

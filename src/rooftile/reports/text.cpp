@@ -102,9 +102,11 @@ std::string finding_headline(const Finding& finding, const Report& report, const
   if (style.width > 0) place = cut_start(place, std::max(kShortestPlace, style.width - taken));
   const int gap = style.width - taken - display_width(place);
   const std::string padding(static_cast<std::size_t>(std::max(gap, 0)), ' ');
-  return fmt::format("{}  {}  {}{}{}  {}\n", painted(level, level_colour(finding.level), style),
-                     painted(finding.rule, kBold, style), place, times, padding,
-                     painted(saving, kBold, style));
+  const std::string line =
+      fmt::format("{}  {}  {}{}", painted(level, level_colour(finding.level), style),
+                  painted(finding.rule, kBold, style), place, times);
+  if (saving.empty()) return line + '\n';
+  return fmt::format("{}{}  {}\n", line, padding, painted(saving, kBold, style));
 }
 
 std::string fix_line(const Fix& fix) {
@@ -167,7 +169,7 @@ std::string next_step(const Report& report, const TextStyle& style) {
 
 std::string render_text(const Report& report, const TextStyle& style) {
   std::string text = header(report, style);
-  if (report.kinds.size() > 1) text += '\n' + table_text(kinds_table(report), style.width, 2);
+  if (report.kinds.size() > 1) text += '\n' + table_text(kinds_table(report), 0, 2);
   text += '\n' + findings_text(report, style);
   text += '\n' + basis_text(report, style);
   return text + next_step(report, style);

@@ -50,7 +50,7 @@ std::string place_text(const Provenance& location, bool several_inputs) {
 }
 
 std::string saving_text(const Finding& finding, const Report& report) {
-  if (!finding.saving) return "saving unknown";
+  if (!finding.saving) return finding.level == Level::info ? "" : "saving unknown";
   const std::string range = range_text(*finding.saving);
   if (report.total.expected.value() <= 0) return "saves " + range;
   const double share = finding.saving->expected / report.total.expected;

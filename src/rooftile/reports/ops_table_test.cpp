@@ -1,0 +1,53 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "rooftile/base/text.h"
+#include "rooftile/reports/reports.h"
+#include "rooftile/reports/sample_report.h"
+
+namespace rooftile {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(OpsCsv, HeaderAndRowsAreTheContract) {
+  const std::string csv = render_ops_csv(sample_report());
+  EXPECT_THAT(
+      split(csv, '\n'),
+      ElementsAre(
+          "name,kind,dtype,phase,dims,count,flop,bytes,bound,time_s,time_low_s,time_high_s",
+          "qkv,gemm,bf16,forward,m=4096 n=2304 k=768,12,14495514624,28704768,math,2.5e-05,2e-05,"
+          "3e-05",
+          "\"act, \"\"gelu\"\"\",elementwise,bf16,forward,fn=gelu elements=12582912,12,12582912,"
+          "50331648,memory,1.7000000000000003e-05,1.6e-05,2e-05",
+          "lm_head,gemm,bf16,forward,m=4096 n=50257 k=768,1,316193636352,495190016,math,0.002,"
+          "0.0015,0.0025",
+          "mystery,other,fp32,forward,fn=MyOp,1,,,,,,", ""));
+}
+
+TEST(OpsCsv, LineEndsInNamesAreQuoted) {
+  Report report = sample_unknown_report();
+  report.ops[0].name = "a\nb";
+  EXPECT_THAT(render_ops_csv(report), testing::HasSubstr("\n\"a\nb\",other,"));
+}
+
+TEST(OpsJson, UnknownIsNull) {
+  const auto json = nlohmann::json::parse(render_ops_json(sample_report()));
+  EXPECT_EQ(json["schema"], "rooftile-ops/1");
+  ASSERT_EQ(json["ops"].size(), 4u);
+  EXPECT_EQ(json["ops"][0]["flop"], 14495514624);
+  EXPECT_DOUBLE_EQ(json["ops"][0]["time_s"]["low"], 2e-05);
+  for (const char* key : {"flop", "bytes", "bound", "time_s"}) {
+    EXPECT_TRUE(json["ops"][3][key].is_null()) << key;
+  }
+}
+
+TEST(OpsText, SharesAreOfAllRuns) {
+  // 12 runs of 25 µs in 10 ms.
+  EXPECT_THAT(render_ops_text(sample_report()), testing::ContainsRegex("qkv .* 20–30 µs +3.0 %\n"));
+}
+
+}  // namespace
+}  // namespace rooftile

@@ -1,0 +1,98 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "rooftile/reports/reports.h"
+#include "rooftile/reports/sample_report.h"
+
+namespace rooftile {
+namespace {
+
+using testing::AllOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(TextReport, RangeComesBeforeTheNumberAndTheBudgetIsJudged) {
+  const std::string text = render_text(sample_report());
+  EXPECT_THAT(text,
+              HasSubstr("Expected time 8.1–12 ms, likely 10.0 ms; over the budget of 9.00 ms"));
+  // 3.5 TFLOP in 10 ms against a peak of 989.4 TFLOP/s.
+  EXPECT_THAT(text, HasSubstr("3.50 TFLOP at 350 TFLOP/s, 35 % of the bf16 peak"));
+}
+
+TEST(TextReport, InformationAndEvidenceNeedVerbose) {
+  EXPECT_THAT(render_text(sample_report()),
+              AllOf(Not(HasSubstr("sizing/last-wave")), Not(HasSubstr("ridge"))));
+  EXPECT_THAT(render_text(sample_report(), {.verbose = true}),
+              AllOf(HasSubstr("sizing/last-wave"), HasSubstr("the GPU's ridge is 295")));
+}
+
+TEST(TextReport, LinesFitTheWidth) {
+  for (const int width : {80, 100, 140}) {
+    const std::string text = render_text(sample_report(), {.verbose = true, .width = width});
+    std::size_t start = 0;
+    for (std::size_t end; (end = text.find('\n', start)) != std::string::npos; start = end + 1) {
+      EXPECT_LE(display_width(text.substr(start, end - start)), width + 14) << text.substr(start);
+    }
+  }
+}
+
+TEST(TextReport, ColourChangesNoLetter) {
+  const std::string plain = render_text(sample_report(), {.verbose = true});
+  std::string coloured = render_text(sample_report(), {.colour = true, .verbose = true});
+  EXPECT_NE(plain, coloured);
+  for (std::size_t at; (at = coloured.find('\033')) != std::string::npos;) {
+    coloured.erase(at, coloured.find('m', at) - at + 1);
+  }
+  EXPECT_EQ(plain, coloured);
+}
+
+TEST(TextReport, NothingToChangeIsAnAnswer) {
+  const std::string text = render_text(sample_clean_report());
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("No change worth making."), HasSubstr("not calibrated on this GPU")));
+}
+
+TEST(TextReport, UnknownTimeIsNotZero) {
+  const std::string text = render_text(sample_unknown_report());
+  EXPECT_THAT(text, AllOf(HasSubstr("Expected time unknown."),
+                          HasSubstr("Times cover 0 of 1 operations"), Not(HasSubstr("0 s"))));
+}
+
+TEST(TextReport, LastLineIsTheNextStep) {
+  EXPECT_THAT(render_text(sample_report()),
+              EndsWith("Next: rooftile explain gemm/unaligned-row-stride\n"));
+}
+
+TEST(TextReport, HostileNamesCannotDriveTheTerminal) {
+  for (const bool verbose : {false, true}) {
+    const std::string text = render_text(sample_hostile_report(), {.verbose = verbose});
+    for (const char c : text) EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20);
+    EXPECT_THAT(text, Not(HasSubstr("\xc2\x9b")));
+  }
+}
+
+TEST(MarkdownReport, HostileNamesAreNoMarkup) {
+  const std::string text = render_markdown(sample_hostile_report());
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("\\<b\\>"), Not(HasSubstr("\n## x")), Not(HasSubstr("\n- Op"))));
+}
+
+TEST(RenderDoc, HeadingsParagraphsListsAndCode) {
+  EXPECT_EQ(render_doc("\n## What it finds\nOne\ntwo **bold**.\n\n- first\n  more\n- second\n"
+                       "1. numbered\n\n```\nx = 1\n```\n| a | b |\n|---|---|\n",
+                       {.width = 30}),
+            "What it finds\n"
+            "  One two bold.\n"
+            "\n"
+            "  - first more\n"
+            "  - second\n"
+            "  1. numbered\n"
+            "\n"
+            "    x = 1\n"
+            "    | a | b |\n"
+            "    |---|---|\n");
+}
+
+}  // namespace
+}  // namespace rooftile

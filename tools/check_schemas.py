@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Checks what a rooftile binary writes for machines against the contracts in docs/formats.
+
+Usage: check_schemas.py BINARY [SARIF_SCHEMA.json]
+
+Needs the package jsonschema. With the official SARIF 2.1.0 schema as second argument the SARIF
+output is validated against it too; without, its required properties are checked.
+"""
+import csv
+import io
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import jsonschema
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FORMATS = ROOT / "docs" / "formats"
+CSV_HEADER = "name,kind,dtype,phase,dims,count,flop,bytes,bound,time_s,time_low_s,time_high_s"
+
+WORKLOADS = {
+    "vocabulary": "gemm vocab bf16 m=4096 n=50257 k=768\n",
+    "aligned": "gemm proj fp16 m=8192 n=4096 k=4096\n",
+    "mixed": (
+        "gemm qkv bf16 m=4096 n=2304 k=768 count=12\n"
+        'gemm "odd, \\"name\\"" fp16 m=1001 n=33 k=999\n'
+        "softmax probs bf16 rows=49152 cols=1024\n"
+        "elementwise act bf16 fn=gelu elements=12582912\n"
+        "other mystery fp32 fn=MyOp\n"
+    ),
+}
+
+
+def run(binary, arguments, text=""):
+    """Standard output of a command that must read its input."""
+    done = subprocess.run(
+        [binary, *arguments], input=text, capture_output=True, text=True, timeout=60, check=False
+    )
+    if done.returncode not in (0, 1):
+        raise ValueError(f"exit code {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def schema(name):
+    """A contract, itself checked against its dialect."""
+    contract = json.loads((FORMATS / f"{name}.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(contract)
+    return contract
+
+
+def check_json(name, text):
+    """Validates one document against the contract `name` and returns it."""
+    document = json.loads(text)
+    jsonschema.Draft202012Validator(schema(name)).validate(document)
+    return document
+
+
+def check_ranges(value):
+    """low <= expected <= high, wherever a range stands."""
+    if isinstance(value, dict):
+        if "expected" in value:
+            assert value["low"] <= value["expected"] <= value["high"], value
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            check_ranges(part)
+
+
+def check_report(text):
+    """A report: its contract, its ranges, and parts that sum to the total."""
+    report = check_json("report", text)
+    check_ranges(report)
+    if report["total_s"]:
+        parts = sum(kind["time_s"] for kind in report["kinds"])
+        assert abs(parts - report["total_s"]["expected"]) <= 1e-9 + 1e-6 * parts, "kinds != total"
+    assert report["coverage"]["skipped"] == sum(report["skipped"].values())
+
+
+def check_csv(csv_text, json_text):
+    """The header, the number of columns, and the same rows as the JSON form."""
+    assert csv_text.split("\n", 1)[0] == CSV_HEADER, "header"
+    rows = list(csv.DictReader(io.StringIO(csv_text), strict=True))
+    ops = check_json("ops", json_text)["ops"]
+    check_ranges(ops)
+    assert len(rows) == len(ops), "one row per operation"
+    for row, op in zip(rows, ops):
+        assert None not in row and None not in row.values(), row
+        for key in ("name", "kind", "dtype", "phase", "dims"):
+            assert row[key] == op[key], (key, row[key], op[key])
+        assert int(row["count"]) == op["count"]
+        time = op["time_s"] or {}
+        numbers = {"flop": op["flop"], "bytes": op["bytes"], "time_s": time.get("expected"),
+                   "time_low_s": time.get("low"), "time_high_s": time.get("high")}
+        for key, value in numbers.items():
+            assert row[key] == "" if value is None else float(row[key]) == value, (key, row[key])
+
+
+def check_sarif(text, official):
+    """Required properties of SARIF 2.1.0, and the official schema where it is given."""
+    log = json.loads(text)
+    if official:
+        validator = jsonschema.validators.validator_for(official)
+        validator(official).validate(log)
+    assert log["version"] == "2.1.0"
+    (sarif_run,) = log["runs"]
+    driver = sarif_run["tool"]["driver"]
+    assert driver["name"] == "rooftile"
+    ids = [rule["id"] for rule in driver["rules"]]
+    assert len(ids) == len(set(ids)), "rule ids are unique"
+    for rule in driver["rules"]:
+        assert rule["shortDescription"]["text"] and rule["help"]["text"] and rule["help"]["markdown"]
+        assert rule["defaultConfiguration"]["level"] in ("error", "warning", "note")
+    for result in sarif_run["results"]:
+        assert ids[result["ruleIndex"]] == result["ruleId"]
+        assert result["level"] in ("error", "warning", "note") and result["message"]["text"]
+        (location,) = result["locations"]
+        physical = location["physicalLocation"]
+        assert re.fullmatch(r"[A-Za-z0-9._~/:%-]+", physical["artifactLocation"]["uri"])
+        assert physical["region"]["startLine"] >= 1
+    prints = [json.dumps(result["partialFingerprints"]) for result in sarif_run["results"]]
+    assert len(prints) == len(set(prints)), "fingerprints are unique"
+    check_ranges(sarif_run["results"])
+
+
+def checks(binary, official):
+    """Name and action of each check."""
+    yield "rules", lambda: check_json("rules", run(binary, ["rules", "--format", "json"]))
+    yield "gpus", lambda: check_json("gpus", run(binary, ["gpus", "--format", "json"]))
+    for name, text in WORKLOADS.items():
+        for mode in ("inference", "train"):
+            flags = ["-", "--gpu", "h100", "--mode", mode]
+            check = ["check", *flags, "--verbose", "--format"]
+            yield (f"{name} {mode} json",
+                   lambda c=check, t=text: check_report(run(binary, [*c, "json"], t)))
+            yield (f"{name} {mode} sarif",
+                   lambda c=check, t=text: check_sarif(run(binary, [*c, "sarif"], t), official))
+            yield (f"{name} {mode} ops",
+                   lambda f=flags, t=text: check_csv(run(binary, ["ops", *f, "--format", "csv"], t),
+                                                     run(binary, ["ops", *f, "--format", "json"], t)))
+
+
+def main():
+    """Runs all checks; the exit code is 1 when one fails."""
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    official = json.loads(pathlib.Path(sys.argv[2]).read_text()) if len(sys.argv) == 3 else None
+    passed = failed = 0
+    for name, action in checks(sys.argv[1], official):
+        try:
+            action()
+            passed += 1
+        except (ValueError, KeyError, IndexError, TypeError, AssertionError, subprocess.SubprocessError,
+                jsonschema.ValidationError) as error:
+            failed += 1
+            print(f"FAILED {name}: {error.__class__.__name__}: {error}")
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
