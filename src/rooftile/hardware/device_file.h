@@ -1,6 +1,7 @@
 // Devices come from data/devices/*.json (built into the library) or from a user's own file.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +17,10 @@ struct SourcedNumber {
   double value = 0.0;
 };
 
-// Reads the text of a device file; `where` names it in errors.
+inline constexpr std::size_t kMaxDeviceFileBytes = std::size_t{1} << 20;
+
+// Reads the text of a device file (docs/formats/device.md); `where` names it in errors, and its
+// file name without extension becomes the id.
 Result<Device> parse_device(std::string_view json, std::string_view where);
 Result<Device> read_device_file(const std::string& path);
 
@@ -30,7 +34,7 @@ std::vector<SourcedNumber> device_sources(std::string_view id);
 // nearest ones.
 Result<Device> find_device(std::string_view name);
 
-// The GPU in this machine, through NVML, loaded at run time.
+// The first GPU of this machine that CUDA_VISIBLE_DEVICES shows, through NVML, loaded at run time.
 Result<Device> detect_device();
 
 }  // namespace rooftile

@@ -1,0 +1,129 @@
+// The built-in devices and how they are found by name.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "rooftile/base/embedded.h"
+#include "rooftile/base/text.h"
+#include "rooftile/hardware/device_file.h"
+#include "rooftile/hardware/device_json.h"
+#include "rooftile/hardware/device_names.h"
+#include "rooftile/hardware/mig.h"
+
+namespace rooftile {
+namespace {
+
+std::optional<EmbeddedFile> file_of_id(std::string_view id) {
+  for (const EmbeddedFile& file : embedded_devices()) {
+    if (file.name == id) return file;
+  }
+  return std::nullopt;
+}
+
+bool goes_by(const EmbeddedFile& file, std::string_view key) {
+  if (device_key(file.name) == key) return true;
+  const std::vector<std::string> names = device_names(file.text);
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return device_key(name) == key; });
+}
+
+std::string ids() {
+  std::vector<std::string> names;
+  for (const EmbeddedFile& file : embedded_devices()) names.emplace_back(file.name);
+  return join(names, " ");
+}
+
+// Ids of the devices with a name near the key, nearest first.
+std::vector<std::string> near_ids(std::string_view key) {
+  std::map<std::string, std::string> id_of_key;
+  for (const EmbeddedFile& file : embedded_devices()) {
+    id_of_key[device_key(file.name)] = file.name;
+    for (const std::string& name : device_names(file.text)) id_of_key[device_key(name)] = file.name;
+  }
+  std::vector<std::string> keys;
+  for (const auto& [name, id] : id_of_key) keys.push_back(name);
+  std::vector<std::string> found;
+  for (const std::string& name : nearest(key, keys)) {
+    const std::string& id = id_of_key[name];
+    if (std::find(found.begin(), found.end(), id) == found.end()) found.push_back(id);
+  }
+  return found;
+}
+
+Error unknown_gpu(std::string_view name, std::string_view key) {
+  const std::vector<std::string> near = key.size() < 2 ? std::vector<std::string>{} : near_ids(key);
+  const std::string hint =
+      near.empty() ? "known are " + ids() : "did you mean " + join(near, " or ") + "?";
+  return {fmt::format("unknown GPU {}, {}", rooftile::quoted(name), hint), ""};
+}
+
+Result<Device> find_whole(std::string_view name) {
+  const std::string key = device_key(name);
+  for (const EmbeddedFile& file : embedded_devices()) {
+    if (goes_by(file, key)) return parse_device(file.text, file.name);
+  }
+  return tl::unexpected(unknown_gpu(name, key));
+}
+
+// "h100:1g.10gb", or "NVIDIA H100 80GB HBM3 MIG 1g.10gb" as the driver names a slice.
+struct SliceName {
+  std::string_view gpu, profile;
+};
+
+std::optional<SliceName> slice_name(std::string_view name) {
+  constexpr std::string_view kMig = " MIG ";
+  if (const std::size_t at = name.find(':'); at != std::string_view::npos) {
+    return SliceName{name.substr(0, at), name.substr(at + 1)};
+  }
+  if (const std::size_t at = name.find(kMig); at != std::string_view::npos) {
+    return SliceName{name.substr(0, at), name.substr(at + kMig.size())};
+  }
+  return std::nullopt;
+}
+
+void collect(const DeviceJson& value, const std::string& path,
+             std::vector<SourcedNumber>& numbers) {
+  if (value.is_object() && value.contains("value") && value.contains("source")) {
+    numbers.push_back({path, value["source"].get<std::string>(), value["value"].get<double>()});
+    return;
+  }
+  if (!value.is_object()) return;
+  for (const auto& entry : value.items()) {
+    collect(entry.value(), path.empty() ? entry.key() : path + "." + entry.key(), numbers);
+  }
+}
+
+}  // namespace
+
+std::vector<Device> built_in_devices() {
+  std::vector<Device> devices;
+  for (const EmbeddedFile& file : embedded_devices()) {
+    if (Result<Device> device = parse_device(file.text, file.name)) {
+      devices.push_back(std::move(*device));
+    }
+  }
+  std::sort(devices.begin(), devices.end(),
+            [](const Device& a, const Device& b) { return a.id < b.id; });
+  return devices;
+}
+
+std::vector<SourcedNumber> device_sources(std::string_view id) {
+  std::vector<SourcedNumber> numbers;
+  const std::optional<EmbeddedFile> file = file_of_id(id);
+  if (!file) return numbers;
+  if (const Result<DeviceJson> root = parse_device_json(file->text, id)) {
+    collect(*root, "", numbers);
+  }
+  return numbers;
+}
+
+Result<Device> find_device(std::string_view name) {
+  const std::optional<SliceName> slice = slice_name(name);
+  Result<Device> device = find_whole(slice ? slice->gpu : name);
+  if (!device || !slice) return device;
+  return mig_slice(*device, slice->profile);
+}
+
+}  // namespace rooftile

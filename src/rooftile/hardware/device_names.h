@@ -1,0 +1,17 @@
+// The names a device goes by.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rooftile {
+
+// Lower case without spaces, '-', '_' and a leading "NVIDIA", "Tesla" or "GeForce": the form in
+// which names are compared.
+std::string device_key(std::string_view name);
+
+// Name and aliases of a built-in device file, read without the rest: they stand first in it.
+std::vector<std::string> device_names(std::string_view json);
+
+}  // namespace rooftile

@@ -1,0 +1,59 @@
+#include "rooftile/hardware/mig.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "rooftile/base/text.h"
+
+namespace rooftile {
+namespace {
+
+// "+me", "+gfx", "-me" add or drop media engines and graphics; the SMs and memory stay the same.
+std::string without_suffix(std::string_view profile) {
+  return lower(trim(profile.substr(0, profile.find_first_of("+-"))));
+}
+
+Error unknown_profile(const Device& device, std::string_view profile) {
+  std::vector<std::string> names;
+  for (const auto& [name, slice] : device.mig_profiles) names.push_back(name);
+  const std::string expected =
+      names.empty() ? "no MIG profile of this GPU is known" : "expected one of " + join(names, " ");
+  return {
+      fmt::format("{} has no MIG profile {}, {}", device.id, rooftile::quoted(profile), expected),
+      ""};
+}
+
+void scale(std::map<Dtype, FlopPerSecond>& peaks, double share) {
+  for (auto& [dtype, rate] : peaks) rate = rate * share;
+}
+
+}  // namespace
+
+Result<Device> mig_slice(const Device& device, std::string_view profile) {
+  const auto entry = device.mig_profiles.find(without_suffix(profile));
+  if (entry == device.mig_profiles.end()) {
+    return tl::unexpected(unknown_profile(device, profile));
+  }
+  const auto& [name, part] = *entry;
+  Device slice = device;
+  slice.id = device.id + ":" + name;
+  slice.name = device.name + " MIG " + name;
+  slice.aliases.clear();
+  slice.mig_profiles.clear();
+  slice.sms = part.sms;
+  const double sm_share = static_cast<double>(part.sms) / device.sms;
+  scale(slice.tensor_core_peak, sm_share);
+  scale(slice.cuda_core_peak, sm_share);
+  slice.dram_size = device.dram_size * part.memory_share;
+  slice.dram_bandwidth = device.dram_bandwidth * part.memory_share;
+  slice.l2_size = device.l2_size * part.l2_share;
+  // Slices share one power limit, and MIG mode switches NVLink off (MIG User Guide, "Deployment
+  // Considerations").
+  slice.power_limit.reset();
+  slice.nvlink_bandwidth.reset();
+  return slice;
+}
+
+}  // namespace rooftile

@@ -1,0 +1,14 @@
+// Multi-Instance GPU: one slice of a GPU as a device of its own.
+#pragma once
+
+#include <string_view>
+
+#include "rooftile/base/result.h"
+#include "rooftile/hardware/device.h"
+
+namespace rooftile {
+
+// The slice with this profile ("3g.40gb", also "1g.10gb+me"); an unknown profile lists those known.
+Result<Device> mig_slice(const Device& device, std::string_view profile);
+
+}  // namespace rooftile

@@ -1,0 +1,76 @@
+#include "rooftile/hardware/mig.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "rooftile/hardware/device_file.h"
+
+namespace rooftile {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct SliceCase {
+  const char* name;
+  int sms;
+  double memory_share, l2_share;
+};
+
+class MigSlice : public ::testing::TestWithParam<SliceCase> {};
+
+TEST_P(MigSlice, HasItsShareOfTheGpu) {
+  const SliceCase& expected = GetParam();
+  const std::string name = expected.name;
+  const Result<Device> slice = find_device(name);
+  ASSERT_TRUE(slice) << slice.error().message;
+  const Result<Device> whole = find_device(name.substr(0, name.find(':')));
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(slice->sms, expected.sms);
+  EXPECT_DOUBLE_EQ(slice->dram_bandwidth / whole->dram_bandwidth, expected.memory_share);
+  EXPECT_DOUBLE_EQ(slice->dram_size / whole->dram_size, expected.memory_share);
+  EXPECT_DOUBLE_EQ(slice->l2_size / whole->l2_size, expected.l2_share);
+  EXPECT_DOUBLE_EQ(*slice->peak(Dtype::bf16) / *whole->peak(Dtype::bf16),
+                   static_cast<double>(expected.sms) / whole->sms);
+}
+
+// Source: NVIDIA Multi-Instance GPU User Guide, "Supported MIG Profiles"; SM counts as printed by
+// nvidia-smi mig -lgip.
+INSTANTIATE_TEST_SUITE_P(UserGuide, MigSlice,
+                         ::testing::Values(SliceCase{"a30:1g.6gb", 14, 0.25, 0.25},
+                                           SliceCase{"a30:4g.24gb", 56, 1, 1},
+                                           SliceCase{"a100_sxm_40gb:1g.5gb", 14, 0.125, 0.125},
+                                           SliceCase{"a100_sxm_40gb:3g.20gb", 42, 0.5, 0.5},
+                                           SliceCase{"a100_sxm_80gb:3g.40gb", 42, 0.5, 0.5},
+                                           SliceCase{"a100_pcie_80gb:2g.20gb", 28, 0.25, 0.25},
+                                           SliceCase{"a100:7g.80gb", 98, 1, 1},
+                                           SliceCase{"h100:1g.10gb", 16, 0.125, 0.125},
+                                           SliceCase{"h100:1g.20gb", 26, 0.25, 0.125},
+                                           SliceCase{"h100_sxm:3g.40gb", 60, 0.5, 0.5},
+                                           SliceCase{"h100_pcie:3g.40gb", 46, 0.5, 0.5},
+                                           SliceCase{"h200:1g.18gb", 16, 0.125, 0.125},
+                                           SliceCase{"H200:7G.141GB", 132, 1, 1},
+                                           SliceCase{"rtx_pro_6000:2g.48gb", 94, 0.5, 0.5},
+                                           SliceCase{"h100:1g.10gb+me", 16, 0.125, 0.125}));
+
+TEST(MigSlice, IsNamedAsTheDriverNamesIt) {
+  const Result<Device> slice = find_device("NVIDIA A100-SXM4-80GB MIG 3g.40gb");
+  ASSERT_TRUE(slice) << slice.error().message;
+  EXPECT_EQ(slice->id, "a100_sxm_80gb:3g.40gb");
+  EXPECT_FALSE(slice->nvlink_bandwidth);
+  EXPECT_FALSE(slice->power_limit);
+}
+
+TEST(MigSlice, ListsKnownProfiles) {
+  const Result<Device> slice = find_device("a30:1g.5gb");
+  ASSERT_FALSE(slice);
+  EXPECT_THAT(slice.error().message, HasSubstr("1g.6gb 2g.12gb 4g.24gb"));
+  EXPECT_THAT(find_device("h100:").error().message, HasSubstr("1g.10gb"));
+}
+
+TEST(MigSlice, NeedsAGpuThatHasThem) {
+  EXPECT_THAT(find_device("t4:1g.2gb").error().message, HasSubstr("no MIG profile"));
+  EXPECT_THAT(find_device("h999:1g.10gb").error().message, HasSubstr("unknown GPU 'h999'"));
+}
+
+}  // namespace
+}  // namespace rooftile
