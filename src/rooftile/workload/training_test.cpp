@@ -1,0 +1,60 @@
+#include "rooftile/workload/training.h"
+
+#include <gtest/gtest.h>
+
+#include "rooftile/workload/workload_text.h"
+
+namespace rooftile {
+namespace {
+
+std::vector<std::string> phases(std::string_view text) {
+  const auto forward = parse_workload(text);
+  EXPECT_TRUE(forward) << (forward ? "" : to_string(forward.error()));
+  std::vector<std::string> result;
+  for (const Op& op : derive_training(*forward).ops) {
+    if (op.phase == Phase::forward) continue;
+    result.push_back(op.name + (op.phase == Phase::dgrad   ? " dgrad"
+                                : op.phase == Phase::wgrad ? " wgrad"
+                                                           : " step"));
+  }
+  return result;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(Training, FirstLayerHasNoDgrad) {
+  EXPECT_EQ(phases("gemm a fp16 m=8 n=8 k=8\ngemm b fp16 m=8 n=8 k=8"),
+            (Names{"b dgrad", "b wgrad", "a wgrad", "optimizer step"}));
+}
+
+TEST(Training, FollowsNamedValues) {
+  // Two layers read the network's input, so neither needs its gradient.
+  EXPECT_EQ(phases("gemm a fp16 m=8 n=8 k=8 from=x\ngemm b fp16 m=8 n=8 k=8 from=x\n"
+                   "elementwise c fp16 fn=add elements=64 inputs=2 from=a,b"),
+            (Names{"c dgrad", "b wgrad", "a wgrad", "optimizer step"}));
+}
+
+TEST(Training, EmbeddingMakesTheNextLayerNeedADgrad) {
+  EXPECT_EQ(phases("embedding e fp16 vocab=10 width=8 lookups=4\ngemm a fp16 m=4 n=8 k=8"),
+            (Names{"a dgrad", "a wgrad", "e wgrad", "optimizer step"}));
+}
+
+TEST(Training, ProductOfActivationsHasNoWeightGradient) {
+  EXPECT_EQ(phases("gemm a fp16 m=8 n=8 k=8\ngemm s fp16 m=8 n=8 k=8 weight=activation"),
+            (Names{"s dgrad", "a wgrad", "optimizer step"}));
+}
+
+TEST(Training, OptimizerStepsOverAllParameters) {
+  const auto forward = parse_workload("gemm a fp16 m=8 n=10 k=20 bias=1 count=3");
+  const Workload step = derive_training(*forward);
+  EXPECT_EQ(std::get<OptimizerStep>(step.ops.back().body).parameters, 3 * (10 * 20 + 10));
+  EXPECT_EQ(step.mode, Mode::training);
+}
+
+TEST(Training, AStepStaysAsItIs) {
+  const auto workload = parse_workload("gemm a fp16 m=8 n=8 k=8 phase=wgrad");
+  EXPECT_EQ(derive_training(*workload), *workload);
+}
+
+}  // namespace
+}  // namespace rooftile
