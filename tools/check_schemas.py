@@ -25,7 +25,7 @@ WORKLOADS = {
     "aligned": "gemm proj fp16 m=8192 n=4096 k=4096\n",
     "mixed": (
         "gemm qkv bf16 m=4096 n=2304 k=768 count=12\n"
-        'gemm "odd, \\"name\\"" fp16 m=1001 n=33 k=999\n'
+        'gemm odd,"name" fp16 m=1001 n=33 k=999\n'
         "softmax probs bf16 rows=49152 cols=1024\n"
         "elementwise act bf16 fn=gelu elements=12582912\n"
         "other mystery fp32 fn=MyOp\n"

@@ -14,8 +14,8 @@ std::string rendered(const Report& report, const std::string& format, const Text
   return render_text(report, style);
 }
 
-// Machines and people see the same findings: info only where it was asked for.
-void hide_info(Report& report) {
+// Machines see what people see: info only where it was asked for.
+void drop_info(Report& report) {
   std::erase_if(report.findings, [](const Finding& f) { return f.level == Level::info; });
   std::erase_if(report.rules, [&](const RuleSummary& rule) {
     return std::none_of(report.findings.begin(), report.findings.end(),
@@ -45,8 +45,9 @@ Result<Outcome> run(const CheckCommand& command, const TextStyle& style) {
   report.options = command.input.shown;
   report.budget = command.budget;
   TextStyle shown = style;
-  shown.verbose = command.output.verbose;
-  if (!shown.verbose && command.fail_on != Level::info) hide_info(report);
+  shown.verbose = command.output.verbose || command.fail_on == Level::info;
+  // The text report counts what it hides.
+  if (!shown.verbose && command.output.format != "text") drop_info(report);
   return Outcome{rendered(report, command.output.format, shown), verdict(report, command)};
 }
 

@@ -40,29 +40,29 @@ struct Raw {
 CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<std::string>& values,
                       const std::string& help, const std::string& value_name) {
   return app.add_option(name, values, help)
-      ->type_name(value_name)
+      ->option_text(value_name)
       ->allow_extra_args(false)
       ->take_all();
 }
 
 void add_gpu_flags(CLI::App& app, InputOptions& input) {
   auto* gpu = app.add_option("--gpu", input.gpu, "GPU to judge for: a name, or auto for this one")
-                  ->type_name("NAME");
+                  ->option_text("NAME");
   app.add_option("--gpu-file", input.gpu_file, "your own GPU description")
-      ->type_name("FILE.json")
+      ->option_text("FILE.json")
       ->excludes(gpu);
 }
 
 void add_size_flags(CLI::App& app, RawInput& raw) {
-  app.add_option("--batch", raw.batch, "size of the batch dimension")->type_name("N");
-  app.add_option("--seq", raw.seq, "sequence length")->type_name("N");
+  app.add_option("--batch", raw.batch, "size of the batch dimension")->option_text("N");
+  app.add_option("--seq", raw.seq, "sequence length")->option_text("N");
   add_list(app, "--dim", raw.dims, "size of a symbolic dimension (repeatable)", "NAME=VALUE");
   add_list(app, "--shape", raw.shapes, "shape of an input (repeatable)", "INPUT=1x3x224x224");
   app.add_option("--dtype", raw.dtype, "floating-point operations run in this one: fp16, bf16 …")
-      ->type_name("DTYPE");
-  app.add_option("--mode", raw.mode, "inference, or train: adds backward pass and optimizer")
+      ->option_text("DTYPE");
+  app.add_option("--mode", raw.mode, "train adds the backward pass and the optimizer")
       ->check(CLI::IsMember({"inference", "train"}))
-      ->type_name("MODE");
+      ->option_text("inference|train");
 }
 
 void add_input_flags(CLI::App& app, InputOptions& input, RawInput& raw) {
@@ -77,23 +77,25 @@ void add_input_flags(CLI::App& app, InputOptions& input, RawInput& raw) {
 
 void add_output_flags(CLI::App& app, OutputOptions& output,
                       const std::vector<std::string>& formats) {
-  app.add_option("--format", output.format, "form of the output")
+  app.add_option("--format", output.format, "form of the output, text unless given")
       ->check(CLI::IsMember(formats))
-      ->type_name(join(formats, "|"));
+      ->option_text(join(formats, "|"));
   app.add_option("-o,--output", output.path, "write to this file, all of it or nothing")
-      ->type_name("FILE");
+      ->option_text("FILE");
 }
 
 void add_check(CLI::App& app, Raw& raw) {
   CLI::App& command = *app.add_subcommand("check", "find what limits a network and what to change");
   add_input_flags(command, raw.check.input, raw.check_input);
   add_output_flags(command, raw.check.output, {"text", "json", "sarif", "markdown"});
-  command.add_option("--fail-on", raw.fail_on, "lowest level that makes the exit code 1")
+  command
+      .add_option("--fail-on", raw.fail_on,
+                  "lowest level that makes the exit code 1, advice unless given")
       ->check(CLI::IsMember({"error", "warning", "advice", "info"}))
-      ->type_name("LEVEL");
+      ->option_text("error|warning|advice|info");
   command
       .add_option("--budget", raw.budget, "exit code 1 when the expected time is above, as 40ms")
-      ->type_name("TIME");
+      ->option_text("TIME");
   add_list(command, "--select", raw.check.select, "only these rules, as 'gemm/*' (repeatable)",
            "RULE");
   add_list(command, "--ignore", raw.check.ignore, "not these rules (repeatable)", "RULE");
@@ -281,8 +283,7 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
     app.parse(argc, argv);
     return finish(app, raw);
   } catch (const CLI::CallForHelp&) {
-    const auto commands = app.get_subcommands();
-    return ShowCommand{commands.empty() ? app.help() : commands.front()->help()};
+    return ShowCommand{app.help()};
   } catch (const CLI::CallForVersion& version) {
     return ShowCommand{std::string(version.what()) + '\n'};
   } catch (const CLI::ParseError& error) {

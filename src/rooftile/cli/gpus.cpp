@@ -63,6 +63,15 @@ std::string tera_text(const std::optional<FlopPerSecond>& rate) {
   return rate ? digits_text(rate->value() / 1e12) : "";
 }
 
+// Aliases to type; the others are product names as drivers report them.
+std::string friendly_aliases(const Device& device) {
+  std::vector<std::string> aliases;
+  for (const std::string& alias : device.aliases) {
+    if (alias == lower(alias) && alias.find(' ') == std::string::npos) aliases.push_back(alias);
+  }
+  return join(aliases, ", ");
+}
+
 std::vector<std::string> device_row(const Device& device) {
   const auto ridge = device.ridge(Dtype::fp16);
   return {device.id,
@@ -71,10 +80,10 @@ std::vector<std::string> device_row(const Device& device) {
           fmt::format("{}", device.sms),
           tera_text(device.peak(Dtype::fp16)),
           tera_text(device.peak(Dtype::fp32)),
-          digits_text(device.dram_bandwidth.value() / 1e9),
+          digits_text(device.dram_bandwidth.value() / 1e9, 4),
           digits_text(device.dram_size.value() / 1073741824.0),
           ridge ? digits_text(ridge->value()) : "",
-          join(device.aliases, " ")};
+          friendly_aliases(device)};
 }
 
 std::string gpus_text(const TextStyle& style) {
@@ -86,7 +95,7 @@ std::string gpus_text(const TextStyle& style) {
                    {"fp32", true},
                    {"GB/s", true},
                    {"GiB", true},
-                   {"FLOP/B", true},
+                   {"ridge", true},
                    {"also", false, Cut::end}},
                   {}};
   for (const Device& device : built_in_devices()) table.rows.push_back(device_row(device));

@@ -61,10 +61,11 @@ std::string digits_text(double value, int digits) {
 std::string time_text(Seconds time) { return with_unit(time.value(), kTimeUnits, ""); }
 
 std::string range_text(const Range<Seconds>& range) {
-  const double reference =
-      range.expected.value() != 0 ? range.expected.value() : range.high.value();
+  const double reference = range.high.value() != 0 ? range.high.value() : range.low.value();
   const Unit& unit = reference == 0 ? kTimeUnits.front() : unit_for(reference, kTimeUnits);
-  const std::string low = digits_text(range.low.value() / unit.size, 2);
+  // A low end far below the high one is as good as nothing: two decimals are enough.
+  const double low_value = std::round(range.low.value() / unit.size * 100) / 100;
+  const std::string low = digits_text(low_value, 2);
   const std::string high = digits_text(range.high.value() / unit.size, 2);
   if (low == high) return fmt::format("{} {}", low, unit.name);
   return fmt::format("{}–{} {}", low, high, unit.name);

@@ -12,7 +12,8 @@ namespace rooftile {
 std::string digits_text(double value, int digits = 3);
 
 std::string time_text(Seconds time);  // "1.23 ms"
-// Both ends in one unit, two digits each: "0.8–1.5 ms"; one number where they agree.
+// Both ends in the unit of the high one, two digits each: "0.80–1.5 ms"; one number where they
+// agree.
 std::string range_text(const Range<Seconds>& range);
 std::string flop_text(Flop work);            // "8.18 GFLOP"
 std::string rate_text(FlopPerSecond rate);   // "312 TFLOP/s"

@@ -23,6 +23,8 @@ TEST(Scale, RangesShareOneUnit) {
   EXPECT_EQ(range_text({milliseconds(0.8), milliseconds(1.2), milliseconds(1.5)}), "0.80–1.5 ms");
   EXPECT_EQ(range_text({milliseconds(343), milliseconds(345), milliseconds(344)}), "340 ms");
   EXPECT_EQ(range_text({Seconds(0), Seconds(0), Seconds(0)}), "0 s");
+  EXPECT_EQ(range_text({microseconds(5.6), milliseconds(0.8), milliseconds(2.2)}), "0.01–2.2 ms");
+  EXPECT_EQ(range_text({microseconds(1), milliseconds(0.8), milliseconds(2.2)}), "0–2.2 ms");
   // No gain is expected, yet one is possible.
   EXPECT_EQ(range_text({Seconds(0), Seconds(0), microseconds(5)}), "0–5.0 µs");
   EXPECT_EQ(range_text({microseconds(-200), milliseconds(1), milliseconds(2)}), "-0.20–2.0 ms");

@@ -32,6 +32,7 @@ Finding finding_at(const RuleInput& input, std::size_t op, std::string message, 
   Finding finding;
   finding.message = std::move(message);
   finding.location = concerned.source;
+  if (finding.location.node.empty()) finding.location.node = concerned.name;
   finding.count = concerned.count;
   finding.fix = std::move(fix);
   finding.ops = {op};
