@@ -1,10 +1,27 @@
 #include "rooftile/rules/replacement.h"
 
+#include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "rooftile/rules/gate.h"
 
 namespace rooftile {
+namespace {
+
+// Orders the operations of a workload so that those of one layer are neighbours.
+struct ByLayer {
+  const std::vector<Op>& ops;
+
+  auto key(std::size_t op) const {
+    const Op& o = ops[op];
+    return std::tuple(o.body.index(), std::string_view(o.name), std::string_view(o.source.node),
+                      o.source.line);
+  }
+  bool operator()(std::size_t a, std::size_t b) const { return key(a) < key(b); }
+};
+
+}  // namespace
 
 LayerGroup group_of(const RuleInput& input, std::vector<std::size_t> ops) {
   LayerGroup group{.ops = std::move(ops)};
@@ -20,18 +37,29 @@ LayerGroup select(const RuleInput& input, const std::function<bool(std::size_t)>
   return group_of(input, std::move(ops));
 }
 
+LayerGroup with_gradients(const RuleInput& input, std::vector<std::size_t> forward) {
+  const std::vector<Op>& ops = input.workload.ops;
+  const ByLayer by_layer{ops};
+  std::vector<std::size_t> all = forward;
+  std::sort(forward.begin(), forward.end(), by_layer);
+  for (std::size_t op = 0; op < ops.size(); ++op) {
+    if (ops[op].phase != Phase::dgrad && ops[op].phase != Phase::wgrad) continue;
+    const auto layer = std::lower_bound(forward.begin(), forward.end(), op, by_layer);
+    if (layer != forward.end() && !by_layer(op, *layer) && ops[op].body == ops[*layer].body) {
+      all.push_back(op);
+    }
+  }
+  std::sort(all.begin(), all.end());
+  return group_of(input, std::move(all));
+}
+
 bool matters(const LayerGroup& group) { return group.time_share >= kMinTimeShare; }
 
 TimeEstimate total_time(const RuleInput& input, const LayerGroup& group) {
   TimeEstimate total;
   for (const std::size_t op : group.ops) {
     const std::optional<TimeEstimate>& time = input.analysis.ops[op].time;
-    if (!time) continue;
-    const double runs = static_cast<double>(input.workload.ops[op].count);
-    total.time += time->time * runs;
-    total.launch += time->launch * runs;
-    total.compute += time->compute * runs;
-    total.memory += time->memory * runs;
+    if (time) total = total + *time * static_cast<double>(input.workload.ops[op].count);
   }
   return total;
 }

@@ -14,6 +14,9 @@ LayerGroup group_of(const RuleInput& input, std::vector<std::size_t> ops);
 // All operations that `wanted` accepts, by index, as one group.
 LayerGroup select(const RuleInput& input, const std::function<bool(std::size_t)>& wanted);
 
+// The operations and the gradients of the same layers: equal name, place and dims.
+LayerGroup with_gradients(const RuleInput& input, std::vector<std::size_t> forward);
+
 bool matters(const LayerGroup& group);
 
 // Time of all runs, summed; operations the model knows nothing of count as 0.

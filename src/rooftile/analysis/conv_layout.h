@@ -1,0 +1,18 @@
+// What the channels_last memory format does to a convolution's time: the published heuristic of
+// PyTorch Inductor (torch/_inductor/graph.py, decide_layout_opt).
+#pragma once
+
+#include "rooftile/workload/workload.h"
+
+namespace rooftile {
+
+// Mean of channels_last over contiguous time, measured by Inductor's authors on the convolutions
+// of a model benchmark in inference; below 1 is faster.
+double channels_last_factor(const Convolution& conv);
+
+// True where Inductor would choose channels_last: flop weighted with the factor must not grow. In
+// training, one grouped convolution or one that halves its channels is enough to decline, because
+// models with them ran slower.
+bool channels_last_pays(const Workload& workload);
+
+}  // namespace rooftile

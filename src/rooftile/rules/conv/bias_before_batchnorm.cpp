@@ -1,0 +1,121 @@
+// A bias that the following BatchNorm subtracts again, in training.
+#include <fmt/format.h>
+
+#include "rooftile/analysis/convolution.h"
+#include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/replacement.h"
+#include "rooftile/workload/graph.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+In a training step: a convolution or Linear layer with a bias whose output is read by a BatchNorm of
+the same width and by nothing else. One finding for the network.
+
+## Why it costs time
+In training BatchNorm subtracts the mean of each channel, and a constant added to the channel changes
+the mean by the same amount. The bias has no effect, but it is added in the forward pass and its
+gradient is a sum over the whole output in the backward pass.
+
+## How to fix
+`bias=False`. BatchNorm's own shift takes the bias's place. For a trained checkpoint that is used in
+evaluation mode afterwards, subtract the bias from `running_mean`, else its outputs change.
+
+## How the saving is estimated
+Expected: the reduction that computes the bias gradient, one read of the output gradient. High: also
+one read and write of the output to add the bias. Low: nothing, where both are fused into other
+kernels. No measured figure is published; the gain is small.
+
+## When not to
+- BatchNorm that is frozen (evaluation mode during fine-tuning) uses stored statistics, and the bias
+  counts. The graph does not show it.
+- GroupNorm and LayerNorm subtract the mean of several channels: the bias is not cancelled. They stay
+  silent, and so does a layer whose output also goes elsewhere or passes an activation or add first.
+- In inference the bias is part of what folding computes; see `conv/unfolded-batchnorm`.
+- Weights shared with a layer that has no BatchNorm.
+
+## Evidence
+- PyTorch Performance Tuning Guide, "Disable bias for convolutions directly followed by a batch norm".
+- torchvision's ResNets have no convolution bias.
+)md";
+
+std::int64_t width_with_bias(const Op& op) {
+  if (const auto* conv = std::get_if<Convolution>(&op.body)) return conv->bias ? conv->k : 0;
+  if (const auto* gemm = std::get_if<Gemm>(&op.body)) {
+    return gemm->bias && gemm->weight_is_parameter ? gemm->n : 0;
+  }
+  return 0;
+}
+
+double output_elements(const Op& op) {
+  if (const auto* gemm = std::get_if<Gemm>(&op.body)) {
+    return static_cast<double>(gemm->m) * static_cast<double>(gemm->n);
+  }
+  const auto& conv = std::get<Convolution>(op.body);
+  return static_cast<double>(conv.n) * static_cast<double>(conv.k) *
+         element_count(output_extents(conv));
+}
+
+bool is_cancelled(const Workload& workload, const Graph& graph, std::size_t op) {
+  const std::int64_t width = width_with_bias(workload.ops[op]);
+  if (width == 0 || workload.ops[op].phase != Phase::forward) return false;
+  const auto reader = graph.sole_consumer(op);
+  if (!reader) return false;
+  const auto* norm = std::get_if<Normalization>(&workload.ops[*reader].body);
+  return norm != nullptr && norm->fn == NormKind::batch && norm->cols == width;
+}
+
+// Time to stream the output `passes` times, without the launches of kernels of their own.
+Seconds stream_output(const RuleInput& input, const Op& op, double passes) {
+  const Bytes output = storage(output_elements(op), op.dtypes.output);
+  return output * passes / input.device().dram_bandwidth * static_cast<double>(op.count);
+}
+
+Range<Seconds> bias_time(const RuleInput& input, const LayerGroup& layers) {
+  constexpr double kGradientPasses = 1, kAddPasses = 2;
+  Range<Seconds> sum{};
+  for (const std::size_t layer : layers.ops) {
+    const Op& op = input.workload.ops[layer];
+    sum.expected += stream_output(input, op, kGradientPasses);
+    sum.high += stream_output(input, op, kGradientPasses + kAddPasses);
+  }
+  return sum;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.mode != Mode::training) return {};
+  const Graph graph(input.workload);
+  const LayerGroup layers =
+      select(input, [&](std::size_t op) { return is_cancelled(input.workload, graph, op); });
+  if (layers.ops.empty() || !matters(layers)) return {};
+  const auto& norm =
+      std::get<Normalization>(input.workload.ops[*graph.sole_consumer(layers.ops.front())].body);
+  Finding finding = finding_at_groups(
+      input, {layers},
+      fmt::format(
+          "The bias in front of BatchNorm ({} channels at the first layer) has no effect in "
+          "training: BatchNorm subtracts it again.",
+          norm.cols),
+      {"Set bias=False; to keep using a trained checkpoint, subtract the bias from running_mean.",
+       Exactness::exact_arithmetic},
+      bias_time(input, layers));
+  finding.evidence = {
+      "BatchNorm(x + b) = BatchNorm(x) when the statistics come from the batch (PyTorch "
+      "Performance "
+      "Tuning Guide, \"Disable bias for convolutions directly followed by a batch norm\")."};
+  return {finding};
+}
+
+}  // namespace
+
+const Rule conv_bias_before_batchnorm{
+    .id = "conv/bias-before-batchnorm",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "BatchNorm cancels the bias of the layer before it",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

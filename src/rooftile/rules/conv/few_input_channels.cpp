@@ -1,0 +1,112 @@
+// The first layer: three image channels leave most of each 16-byte load empty.
+#include <fmt/format.h>
+
+#include "rooftile/analysis/convolution.h"
+#include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/replacement.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A convolution on Tensor Cores that reads one to three channels, such as the RGB image of a first
+layer.
+
+## Why it costs time
+Tensor Core kernels load 16 bytes of channels at a time: 8 in fp16 and bf16, 4 in TF32. Three channels
+fill no such group, so cuDNN takes a slower kernel or pads the image itself in every step.
+
+## How to fix
+Pad the image with zero channels: to 4 when the layer has stride 2, which has kernels of its own, else
+to a whole 16-byte group. Do it where the image is made, so that the data pipeline emits RGBX; a pad
+operation in every step costs a copy. Pad the weights with zeros.
+
+## How the saving is estimated
+The time model runs on the layer with the padded channel count, in every phase the workload has. The
+added multiplications are part of it: 4 channels for 3 are a third more. The gradient of the network's
+input is not computed, so it does not count. With no gain expected the rule is silent.
+
+## When not to
+- The gain is limited to this one layer. Below one per cent of the time the rule is silent.
+- With stride 1 nobody promises a fast kernel for 4 channels, and 8 channels multiply the work.
+- Recent cuDNN versions may pad inside the kernel. Measure before you change a data pipeline.
+- Depthwise layers and Tensor Cores do not meet; fp32 without TF32 has nothing to gain either.
+
+## Evidence
+- NVIDIA, Convolutional Layers User's Guide, "Channels In and Out": for a first layer with three
+  channels, pad to 4; 4 channels with stride 2 have special kernels.
+- PyTorch issue 54404: the fp16 backward pass of a 3-channel, stride-1 first layer on A100 is far
+  slower than fp32.
+)md";
+
+constexpr std::int64_t kImageChannels = 3;
+
+// 4 where the specialised stride-2 kernels take it, else whole 16-byte groups.
+std::int64_t padded_channels(const Convolution& conv, Dtype math) {
+  const bool has_special_kernel =
+      !conv.stride.empty() && std::all_of(conv.stride.begin(), conv.stride.end(),
+                                          [](std::int64_t size) { return size == 2; });
+  return has_special_kernel ? 4 : alignment_elements(math);
+}
+
+bool is_candidate(const RuleInput& input, const LayerGroup& layer) {
+  const auto& conv = std::get<Convolution>(input.workload.ops[layer.ops.front()].body);
+  return conv.groups == 1 && conv.c <= kImageChannels && !conv.transposed && matters(layer) &&
+         on_tensor_cores(input.analysis.ops[layer.ops.front()], input.device());
+}
+
+Finding few_channels_at(const RuleInput& input, const LayerGroup& layer, const Convolution& padded,
+                        const Range<Seconds>& saving) {
+  const Op& op = input.workload.ops[layer.ops.front()];
+  const auto& conv = std::get<Convolution>(op.body);
+  const Dtype math = input.analysis.ops[layer.ops.front()].products.front().math;
+  Op changed = op;
+  changed.body = padded;
+  Finding finding = finding_at_groups(
+      input, {layer},
+      fmt::format(
+          "{} input channel{} fill{} {} of the 16 bytes that a {} Tensor Core kernel loads.",
+          conv.c, conv.c == 1 ? "" : "s", conv.c == 1 ? "s" : "",
+          static_cast<double>(conv.c) * size_in_bytes(math), to_string(math)),
+      {fmt::format("Let the data pipeline emit {} channels, zeros behind the {} real ones, and pad "
+                   "the weights with zeros (+{:.0f} parameters, {:+.0f} % nominal work).",
+                   padded.c, conv.c, count_parameters(changed) - count_parameters(op),
+                   100.0 * (static_cast<double>(padded.c) / static_cast<double>(conv.c) - 1)),
+       Exactness::exact_arithmetic},
+      saving);
+  finding.evidence = {padded.c == 4
+                          ? "4 channels suffice where the stride is 2 (NVIDIA Convolutional Layers "
+                            "User's Guide, \"Channels In and Out\")."
+                          : "Whole 16-byte groups of channels (NVIDIA Convolutional Layers User's "
+                            "Guide, checklist)."};
+  return finding;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  std::vector<Finding> findings;
+  for (const LayerGroup& layer :
+       group_equal_layers(input.workload, input.analysis, is_convolution)) {
+    if (!is_candidate(input, layer)) continue;
+    const std::size_t first = layer.ops.front();
+    Convolution padded = std::get<Convolution>(input.workload.ops[first].body);
+    padded.c = padded_channels(padded, input.analysis.ops[first].products.front().math);
+    const auto saving = saving_if_all(input, layer, [&](Op op) {
+      op.body = padded;
+      return op;
+    });
+    if (is_gain(saving)) findings.push_back(few_channels_at(input, layer, padded, *saving));
+  }
+  return findings;
+}
+
+}  // namespace
+
+const Rule conv_few_input_channels{.id = "conv/few-input-channels",
+                                   .level = Level::advice,
+                                   .cause = Cause::alignment,
+                                   .summary = "A first layer reads three channels",
+                                   .doc = kDoc,
+                                   .check = check};
+
+}  // namespace rooftile

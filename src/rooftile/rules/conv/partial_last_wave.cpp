@@ -1,0 +1,173 @@
+// A batch size at which the tiles of the convolutions leave many SMs idle in their last wave.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/convolution.h"
+#include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/replacement.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A network that spends most of its time in convolutions, at a batch size where another one,
+up to a quarter larger or smaller, takes clearly less time per sample. One finding for the network.
+
+## Why it costs time
+A GPU computes the tiles of a layer in waves of one tile per SM. When the last wave is nearly empty,
+most SMs wait for a few. With N*P*Q rows and K columns the batch is the knob that changes nothing else
+in the layer.
+
+## How to fix
+Use the batch size named, or scan its neighbourhood. Scale the learning rate as you would for any change
+of the batch.
+
+## How the saving is estimated
+The time model runs on all convolutions at several batch sizes; times are compared per sample. What a
+larger batch saves by spreading launches over more samples is taken off. The saving is for one pass at
+the present number of samples.
+
+## When not to
+- The best batch differs from layer to layer; the rule weighs all of them. Kernels chosen by cuDNN may
+  have other tiles than assumed.
+- A larger batch needs more memory, and it changes training.
+- Networks that are not dominated by convolutions stay silent.
+
+## Evidence
+- NVIDIA, Matrix Multiplication Background User's Guide, "Wave Quantization".
+- NVIDIA, Convolutional Layers User's Guide: the implicit product of the forward pass is (N*P*Q) x K x
+  (C*R*S).
+)md";
+
+constexpr double kDominantShare = 0.5;
+constexpr double kMinGain = 0.05;  // of the convolutions' time, per sample
+constexpr std::int64_t kCandidates = 16;
+
+// The batch that all candidates share; 0 where they differ.
+std::int64_t common_batch(const RuleInput& input, const LayerGroup& convs) {
+  std::int64_t batch = 0;
+  for (const std::size_t op : convs.ops) {
+    const std::int64_t n = std::get<Convolution>(input.workload.ops[op].body).n;
+    if (batch != 0 && n != batch) return 0;
+    batch = n;
+  }
+  return batch;
+}
+
+// Batches from three to five quarters of the present one, evenly spaced, multiples of 8 if large.
+std::vector<std::int64_t> nearby_batches(std::int64_t batch) {
+  const std::int64_t reach = batch / 4;
+  std::int64_t step = std::max<std::int64_t>(1, 2 * reach / kCandidates);
+  if (batch >= 64) step = round_up(step, 8);
+  std::vector<std::int64_t> batches;
+  for (std::int64_t n = round_up(batch - reach, step); n <= batch + reach; n += step) {
+    if (n != batch) batches.push_back(n);
+  }
+  return batches;
+}
+
+struct Choice {
+  std::int64_t batch = 0;
+  Range<Seconds> saving{};
+};
+
+// Saving of one run at another batch, for the present number of samples and without amortised
+// launches.
+std::optional<Range<Seconds>> saving_of_run(const RuleInput& input, std::size_t op,
+                                            std::int64_t other) {
+  Op changed = input.workload.ops[op];
+  auto& conv = std::get<Convolution>(changed.body);
+  const double samples = static_cast<double>(conv.n) / static_cast<double>(other);
+  conv.n = other;
+  const std::optional<TimeEstimate>& before = input.analysis.ops[op].time;
+  const std::optional<TimeEstimate> after = input.model.estimate(changed);
+  if (!before || !after) return std::nullopt;
+  const Seconds launches = before->launch - after->launch * samples;
+  const Range<Seconds> saving = estimate_saving(*before, *after * samples);
+  return saving + Range<Seconds>{-1.0 * launches, -1.0 * launches, -1.0 * launches};
+}
+
+// Of all runs; equal operations are estimated once.
+Range<Seconds> saving_at(const RuleInput& input, const std::vector<LayerGroup>& layers,
+                         std::int64_t other) {
+  Range<Seconds> sum{};
+  for (const LayerGroup& layer : layers) {
+    for (const Phase phase : {Phase::forward, Phase::dgrad, Phase::wgrad}) {
+      const auto first = std::find_if(layer.ops.begin(), layer.ops.end(), [&](std::size_t op) {
+        return input.workload.ops[op].phase == phase;
+      });
+      if (first == layer.ops.end()) continue;
+      const auto saving = saving_of_run(input, *first, other);
+      if (saving) sum += *saving * count_runs(input.workload, layer, phase);
+    }
+  }
+  return sum;
+}
+
+Choice best_batch(const RuleInput& input, std::int64_t batch) {
+  const std::vector<LayerGroup> layers =
+      group_equal_layers(input.workload, input.analysis, is_convolution);
+  Choice best;
+  for (const std::int64_t other : nearby_batches(batch)) {
+    const Range<Seconds> saving = saving_at(input, layers, other);
+    if (saving.expected > best.saving.expected) best = {other, saving};
+  }
+  return best;
+}
+
+// Mean busy share of the SMs, weighted with time.
+double mean_wave_efficiency(const RuleInput& input, const LayerGroup& convs) {
+  double weight = 0, sum = 0;
+  for (const std::size_t op : convs.ops) {
+    const auto& time = input.analysis.ops[op].time;
+    if (!time || !time->grid) continue;
+    weight += input.analysis.ops[op].time_share;
+    sum += input.analysis.ops[op].time_share * time->grid->wave_efficiency;
+  }
+  return weight > 0 ? sum / weight : 1;
+}
+
+Finding partial_wave_finding(const RuleInput& input, const LayerGroup& convs, std::int64_t batch,
+                             const Choice& best) {
+  const bool training = input.workload.mode == Mode::training;
+  const double gain = best.saving.expected / total_time(input, convs).time.expected;
+  return finding_at_groups(
+      input, {convs},
+      fmt::format("At batch {} the convolutions' last waves of tiles leave SMs idle (mean wave "
+                  "efficiency {:.0f} %): batch {} takes {:.0f} % less of their time per sample.",
+                  batch, 100 * mean_wave_efficiency(input, convs), best.batch, 100 * gain),
+      {fmt::format("Use batch {} (activation memory {:+.0f} %).", best.batch,
+                   100.0 * (static_cast<double>(best.batch) / static_cast<double>(batch) - 1)),
+       training ? Exactness::changes_training : Exactness::exact_arithmetic},
+      best.saving);
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  const LayerGroup convs =
+      select(input, [&](std::size_t op) { return is_convolution(input.workload.ops[op]); });
+  if (convs.ops.empty() || convs.time_share < kDominantShare) return {};
+  const std::int64_t batch = common_batch(input, convs);
+  if (batch < 4) return {};
+  const Choice best = best_batch(input, batch);
+  if (best.saving.expected < kMinGain * total_time(input, convs).time.expected) return {};
+  Finding finding = partial_wave_finding(input, convs, batch, best);
+  finding.evidence = {
+      fmt::format("{} SMs compute one tile each at a time (NVIDIA Matrix "
+                  "Multiplication Background User's Guide, \"Wave Quantization\").",
+                  input.device().sms)};
+  return {finding};
+}
+
+}  // namespace
+
+const Rule conv_partial_last_wave{
+    .id = "conv/partial-last-wave",
+    .level = Level::advice,
+    .cause = Cause::tile_shape,
+    .summary = "The batch leaves the last wave of the convolutions' tiles nearly empty",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

@@ -1,0 +1,84 @@
+// BatchNorm that runs on its own in inference, where it is a constant scale and shift.
+#include <fmt/format.h>
+
+#include "rooftile/analysis/convolution.h"
+#include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/replacement.h"
+#include "rooftile/workload/graph.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+In inference: a BatchNorm that directly follows a convolution or Linear layer of the same width and is
+the only reader of its output. One finding for the network.
+
+## Why it costs time
+With stored statistics BatchNorm is a constant scale and shift of each channel. On its own it reads and
+writes the whole tensor; folded into the weights it costs nothing.
+
+## How to fix
+Scale the layer's weights and move the shift into its bias: `torch.nn.utils.fuse_conv_bn_eval`,
+`torch.fx` experimental fuse, Inductor's freezing, or the graph optimisation of the inference runtime.
+
+## How the saving is estimated
+The time of the BatchNorm operations. A bias that a layer gets by folding is added inside the kernel.
+
+## When not to
+- Never in training: the statistics come from the batch.
+- The runtime may fold when it loads the model. TensorRT and ONNX Runtime do; the finding then concerns
+  only what runs in eager mode.
+- BatchNorm behind an activation or add, or of an output with other readers, cannot be folded backwards
+  and stays silent.
+
+## Evidence
+- PyTorch tutorial "Building a Convolution/Batch Norm fuser in FX".
+- Folding is exact in real arithmetic: (w x + b - mean) * s + shift = (s w) x + (b - mean) s + shift.
+)md";
+
+std::int64_t output_width(const Op& op) {
+  if (const auto* conv = std::get_if<Convolution>(&op.body)) return conv->k;
+  const auto* gemm = std::get_if<Gemm>(&op.body);
+  return gemm != nullptr && gemm->weight_is_parameter ? gemm->n : 0;
+}
+
+bool is_foldable(const Workload& workload, const Graph& graph, std::size_t op) {
+  const auto* norm = std::get_if<Normalization>(&workload.ops[op].body);
+  if (norm == nullptr || norm->fn != NormKind::batch) return false;
+  const auto producer = graph.producer_of(op);
+  return producer && output_width(workload.ops[*producer]) == norm->cols &&
+         graph.sole_consumer(*producer) == op;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.mode != Mode::inference) return {};
+  const Graph graph(input.workload);
+  const LayerGroup norms =
+      select(input, [&](std::size_t op) { return is_foldable(input.workload, graph, op); });
+  if (norms.ops.empty() || !matters(norms)) return {};
+  Finding finding = finding_at_groups(
+      input, {norms},
+      fmt::format(
+          "BatchNorm right behind a convolution or Linear layer takes {:.1f} % of the time; "
+          "in inference it is a constant that belongs into the weights.",
+          100 * norms.time_share),
+      {"Fold it into the layer before: fuse_conv_bn_eval, Inductor freezing, or the runtime's "
+       "graph "
+       "optimisation.",
+       Exactness::exact_arithmetic},
+      total_time(input, norms).time);
+  finding.evidence = {"Each BatchNorm reads and writes its tensor once; folded it moves nothing."};
+  return {finding};
+}
+
+}  // namespace
+
+const Rule conv_unfolded_batchnorm{.id = "conv/unfolded-batchnorm",
+                                   .level = Level::warning,
+                                   .cause = Cause::fusion,
+                                   .summary = "BatchNorm runs on its own in inference",
+                                   .doc = kDoc,
+                                   .check = check};
+
+}  // namespace rooftile
