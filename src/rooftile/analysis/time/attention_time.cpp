@@ -21,10 +21,9 @@ double visible_pairs(const Op& op) {
 double heads(const Attention& a) { return as_double(a.batch) * as_double(a.heads); }
 
 // Scores times values and queries times keys, on Tensor Cores or CUDA cores.
-double math_seconds(const TimeContext& context, const Op& op, const Attention& a, double peak) {
+double math_seconds(const Op& op, const Attention& a, FlopPerSecond peak) {
   const double flop = 2 * heads(a) * visible_pairs(op) * as_double(a.head_dim + a.value_dim);
-  (void)context;
-  return flop / peak;
+  return flop / peak.value();
 }
 
 double exponential_seconds(const TimeContext& context, const Op& op, const Attention& a) {
@@ -34,10 +33,15 @@ double exponential_seconds(const TimeContext& context, const Op& op, const Atten
   return heads(a) * visible_pairs(op) / std::max(per_second, 1.0);
 }
 
-double warm_bytes(const AttentionConstants& c, double bytes, const Device& device) {
-  const double capacity = std::max(c.l2_share * device.l2_size.value(), 1.0);
+struct L2 {
+  double speedup, share;
+};
+
+// Bytes that count at DRAM speed when those in L2 come faster.
+double dram_equivalent(L2 l2, double bytes, const Device& device) {
+  const double capacity = std::max(l2.share * device.l2_size.value(), 1.0);
   const double warm = 1.0 / (1.0 + std::pow(bytes / capacity, 6));
-  return bytes * ((1 - warm) + warm / c.l2_speedup);
+  return bytes * ((1 - warm) + warm / l2.speedup);
 }
 
 struct Parts {
@@ -62,15 +66,16 @@ Parts prefill_parts(const TimeContext& context, const Op& op, const Attention& a
   // Rows of a short last block are computed all the same.
   const double rows =
       std::ceil(as_double(a.query_len) / c.query_block) * c.query_block / as_double(a.query_len);
-  const double math = math_seconds(context, op, a, unit.peak.value());
+  const double math = math_seconds(op, a, unit.peak);
   const double busy = std::min(1.0, blocks / sms);
   Parts parts;
   parts.launch = c.launch.value();
   parts.fixed = waves * c.block_fixed.value();
   parts.compute = (math * rows / c.math_efficiency + exponential_seconds(context, op, a)) / busy;
   parts.power = math / c.sustained_efficiency;
-  parts.memory = warm_bytes(c, count_cost(op).bytes.value(), context.device) /
-                 (c.dram_efficiency * context.device.dram_bandwidth.value());
+  parts.memory =
+      dram_equivalent({c.l2_speedup, c.l2_share}, count_cost(op).bytes.value(), context.device) /
+      (c.dram_efficiency * context.device.dram_bandwidth.value());
   return parts;
 }
 
@@ -86,8 +91,10 @@ Parts decode_parts(const TimeContext& context, const Op& op, const Attention& a,
   // Tensor Core rows hold 16 queries; a group with fewer leaves the rest idle.
   const double queries = as_double(a.query_len) * as_double(a.heads) / as_double(a.kv_heads);
   const double idle_rows = std::max(1.0, 16 / queries);
-  parts.compute = math_seconds(context, op, a, unit.peak.value()) * idle_rows / c.math_efficiency;
-  parts.memory = warm_bytes(c, count_cost(op).bytes.value(), context.device) /
+  parts.compute = math_seconds(op, a, unit.peak) * idle_rows / c.decode_math_efficiency;
+  // A window leaves the older part of the cache alone.
+  const double bytes = count_cost(op).bytes.value() * matrix_products(op).front().density;
+  parts.memory = dram_equivalent({c.decode_l2_speedup, c.decode_l2_share}, bytes, context.device) /
                  (c.decode_dram_efficiency * context.device.dram_bandwidth.value());
   return parts;
 }

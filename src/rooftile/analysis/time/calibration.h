@@ -79,7 +79,8 @@ struct StreamConstants {
 
 struct ConvolutionConstants {
   double math_efficiency = 1;            // against a plain product of the same dims
-  double fp32_math_efficiency = 1;       // CUDA cores; above 1 where Winograd saves work
+  double fp32_math_efficiency = 1;       // the same on CUDA cores
+  double winograd_gain = 1;              // there, for 3x3 kernels of stride 1
   double depthwise_efficiency = 1;       // of the DRAM bandwidth
   double depthwise_math_efficiency = 1;  // of the CUDA core peak
   Intervals intervals;
@@ -94,8 +95,9 @@ struct AttentionConstants {
   double exponentials_per_clock = 16;  // per SM
   double dram_efficiency = 1;
   Seconds decode_launch, decode_fixed;
-  double decode_dram_efficiency = 1;
+  double decode_math_efficiency = 1, decode_dram_efficiency = 1;
   double l2_speedup = 1, l2_share = 1;
+  double decode_l2_speedup = 1, decode_l2_share = 1;
   double backward_flop = 2.5;  // against forward; Dao, FlashAttention-2
   double backward_efficiency = 1;
   Intervals intervals;

@@ -20,7 +20,6 @@ bool is_depthwise_convolution(const Convolution& conv) {
   return conv.groups > 1 && conv.groups == conv.c;
 }
 
-// Convolution without groups is a plain product; with them, one product per group.
 TimeEstimate depthwise(const TimeContext& context, const Op& op) {
   const auto& section = context.calibration.convolution;
   const ConvolutionConstants& c = section.constants;
@@ -50,16 +49,26 @@ TimeEstimate conversions(const TimeContext& context, const Op& op, const Convolu
          estimate_stream(context, out_bytes, Access::transpose);
 }
 
-TimeEstimate implicit_gemm(const TimeContext& context, const Op& op, const MatrixProduct& product,
-                           bool tensor_cores) {
+// Winograd's algorithm multiplies less than the formula; cuDNN has it for 3x3 kernels.
+double cuda_core_efficiency(const ConvolutionConstants& constants, const Op& op,
+                            const Convolution& conv) {
+  const auto is_one = [](std::int64_t size) { return size == 1; };
+  const bool winograd = conv.kernel == Extents{3, 3} && conv.groups == 1 && !conv.transposed &&
+                        op.phase != Phase::wgrad && std::ranges::all_of(conv.stride, is_one) &&
+                        std::ranges::all_of(conv.dilation, is_one);
+  return constants.fp32_math_efficiency * (winograd ? constants.winograd_gain : 1);
+}
+
+TimeEstimate implicit_gemm(const TimeContext& context, const Op& op, const Convolution& conv,
+                           const MatrixProduct& product, bool tensor_cores) {
   const auto& section = context.calibration.convolution;
   const Cost cost = count_cost(op);
   const Bytes out = storage(static_cast<double>(product.m) * static_cast<double>(product.n) *
                                 static_cast<double>(product.batch),
                             product.out.dtype);
   ProductTraits traits;
-  traits.math_efficiency =
-      tensor_cores ? section.constants.math_efficiency : section.constants.fp32_math_efficiency;
+  traits.math_efficiency = tensor_cores ? section.constants.math_efficiency
+                                        : cuda_core_efficiency(section.constants, op, conv);
   traits.out_bytes = std::min(out, cost.bytes).value();
   traits.operand_bytes = (cost.bytes - std::min(out, cost.bytes)).value();
   traits.intervals = &section.constants.intervals;
@@ -77,7 +86,7 @@ TimeEstimate estimate_convolution(const TimeContext& context, const Op& op,
   bool first = true;
   for (const MatrixProduct& product : matrix_products(op)) {
     tensor_cores = math_unit(context.device, product.math).tensor_cores;
-    const TimeEstimate part = implicit_gemm(context, op, product, tensor_cores);
+    const TimeEstimate part = implicit_gemm(context, op, conv, product, tensor_cores);
     total = first ? part : total + part;
     first = false;
   }

@@ -164,17 +164,21 @@ class Search {
   GemmParts best_;
 };
 
-// How far the power rule may move the sustained rate; beyond, other limits take over.
-constexpr double kMinPowerScale = 0.75, kMaxPowerScale = 1.35;
+// A part with far less power per peak rate than its donor is not limited in proportion; one with
+// far more is limited by its cores instead.
+constexpr double kMinPowerScale = 0.75, kMaxSustainedEfficiency = 1.05;
 
-double power_scale(const GemmConstants& constants, const Device& device, bool tensor_cores) {
+double sustained_efficiency(const GemmConstants& constants, const Device& device,
+                            bool tensor_cores) {
+  const double donor = constants.sustained_efficiency;
   const auto peak = device.tensor_core_peak.find(Dtype::fp16);
   const bool known = tensor_cores && device.power_limit && peak != device.tensor_core_peak.end() &&
                      constants.reference_watts_per_flop_rate > 0;
-  if (!known) return 1;
+  if (!known) return donor;
   const double watts_per_flop_rate = device.power_limit->value() / peak->second.value();
-  return std::clamp(watts_per_flop_rate / constants.reference_watts_per_flop_rate, kMinPowerScale,
-                    kMaxPowerScale);
+  const double scale =
+      std::max(watts_per_flop_rate / constants.reference_watts_per_flop_rate, kMinPowerScale);
+  return std::min(donor * scale, std::max(donor, kMaxSustainedEfficiency));
 }
 
 }  // namespace
@@ -185,7 +189,7 @@ GemmConstants scale_constants(GemmConstants constants, const Device& device, boo
                            : 1.0;
   constants.latency_per_k = constants.latency_per_k / clock;
   constants.operand_port = constants.operand_port * clock;
-  constants.sustained_efficiency *= power_scale(constants, device, tensor_cores);
+  constants.sustained_efficiency = sustained_efficiency(constants, device, tensor_cores);
   return constants;
 }
 

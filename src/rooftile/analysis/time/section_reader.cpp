@@ -185,6 +185,7 @@ void read_constants(SectionReader& reader, StreamConstants& constants) {
 void read_constants(SectionReader& reader, ConvolutionConstants& constants) {
   reader.number("math_efficiency", constants.math_efficiency, 0.01, 4);
   reader.number("fp32_math_efficiency", constants.fp32_math_efficiency, 0.01, 4);
+  reader.number("winograd_gain", constants.winograd_gain, 1, 4);
   reader.number("depthwise_efficiency", constants.depthwise_efficiency, 0.01, 1);
   reader.number("depthwise_math_efficiency", constants.depthwise_math_efficiency, 0.01, 1);
   reader.intervals("measured_over_predicted", constants.intervals);
@@ -202,6 +203,9 @@ void read_constants(SectionReader& reader, AttentionConstants& constants) {
   reader.number("dram_efficiency", constants.dram_efficiency, 0.01, 1);
   reader.quantity("decode_launch_s", constants.decode_launch);
   reader.quantity("decode_fixed_s", constants.decode_fixed);
+  reader.number("decode_math_efficiency", constants.decode_math_efficiency, 0.001, 2);
+  reader.number("decode_l2_speedup", constants.decode_l2_speedup, 1, 100);
+  reader.number("decode_l2_share", constants.decode_l2_share, 0.01, 10);
   reader.number("decode_dram_efficiency", constants.decode_dram_efficiency, 0.01, 1);
   reader.number("l2_speedup", constants.l2_speedup, 1, 100);
   reader.number("l2_share", constants.l2_share, 0.01, 10);
