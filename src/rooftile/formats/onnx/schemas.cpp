@@ -1,0 +1,33 @@
+#include "rooftile/formats/onnx/schemas.h"
+
+#include "onnx/defs/operator_sets.h"
+#include "onnx/defs/operator_sets_ml.h"
+#include "onnx/defs/operator_sets_preview.h"
+#include "onnx/defs/operator_sets_training.h"
+
+namespace rooftile::onnx_format {
+namespace {
+
+bool register_all() {
+  onnx::RegisterOnnxOperatorSetSchema();
+  onnx::RegisterOnnxMLOperatorSetSchema();
+  onnx::RegisterOnnxPreviewOperatorSetSchema();
+  onnx::RegisterOnnxTrainingOperatorSetSchema();
+  return true;
+}
+
+}  // namespace
+
+int newest_opset() {
+  const auto& ranges = onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map();
+  const auto found = ranges.find(onnx::ONNX_DOMAIN);
+  return found == ranges.end() ? 0 : found->second.second;
+}
+
+const onnx::OpSchema* find_schema(const std::string& op, int version, const std::string& domain) {
+  static const bool registered = register_all();
+  if (!registered) return nullptr;
+  return onnx::OpSchemaRegistry::Instance()->GetSchema(op, version, domain);
+}
+
+}  // namespace rooftile::onnx_format
