@@ -44,9 +44,9 @@ constexpr std::array<NumberField, 10> kNumbers{{
      false,
      [](Device& d, double v) { d.shared_memory_per_sm = Bytes(v); }},
     {"power_limit_w", {1, 1e5}, false, [](Device& d, double v) { d.power_limit = Watts(v); }},
-    {"nvlink_bandwidth_per_direction_bytes_per_s", kLinkBandwidth, false,
+    {"nvlink_bandwidth_bytes_per_s", kLinkBandwidth, false,
      [](Device& d, double v) { d.nvlink_bandwidth = BytesPerSecond(v); }},
-    {"pcie_bandwidth_per_direction_bytes_per_s", kLinkBandwidth, false,
+    {"pcie_bandwidth_bytes_per_s", kLinkBandwidth, false,
      [](Device& d, double v) { d.pcie_bandwidth = BytesPerSecond(v); }},
 }};
 
@@ -62,8 +62,8 @@ constexpr std::array<std::string_view, 8> kOtherKeys = {"name",
                                                         "aliases",
                                                         "architecture",
                                                         "compute_capability",
-                                                        "tensor_core_peak_flop_per_s",
-                                                        "cuda_core_peak_flop_per_s",
+                                                        "tensor_core_flop_per_s",
+                                                        "cuda_core_flop_per_s",
                                                         "mig_profiles",
                                                         "time_model"};
 
@@ -85,14 +85,14 @@ Result<void> read_numbers(const ObjectReader& file, Device& device) {
 
 // "9.0": a text, since 10.3 is not a quantity.
 Result<int> read_compute_capability(const ObjectReader& file) {
-  constexpr std::string_view kKey = "compute_capability";
-  const Result<std::string> text = file.text(kKey);
+  const Result<std::string> text = file.text("compute_capability");
   if (!text) return tl::unexpected(text.error());
   const std::vector<std::string_view> parts = split(*text, '.');
   const auto major = parse_integer(parts.front());
   const auto minor = parts.size() == 2 ? parse_integer(parts.back()) : std::nullopt;
   if (!major || !minor || *major < 1 || *major > 99 || *minor < 0 || *minor > 9) {
-    return file.error(kKey, "expected major.minor as in \"9.0\", found " + rooftile::quoted(*text));
+    return file.error("compute_capability",
+                      "expected major.minor as in \"9.0\", found " + rooftile::quoted(*text));
   }
   return static_cast<int>(10 * *major + *minor);
 }
@@ -137,11 +137,11 @@ Result<std::map<Dtype, FlopPerSecond>> read_peaks(const ObjectReader& file, std:
 }
 
 Result<void> read_all_peaks(const ObjectReader& file, Device& device) {
-  auto tensor = read_peaks(file, "tensor_core_peak_flop_per_s", kTensorCoreDtypes);
+  auto tensor = read_peaks(file, "tensor_core_flop_per_s", kTensorCoreDtypes);
   if (!tensor) return tl::unexpected(tensor.error());
-  auto cuda = read_peaks(file, "cuda_core_peak_flop_per_s", kCudaCoreDtypes);
+  auto cuda = read_peaks(file, "cuda_core_flop_per_s", kCudaCoreDtypes);
   if (!cuda) return tl::unexpected(cuda.error());
-  if (!cuda->contains(Dtype::fp32)) return file.error("cuda_core_peak_flop_per_s.fp32", "missing");
+  if (!cuda->contains(Dtype::fp32)) return file.error("cuda_core_flop_per_s.fp32", "missing");
   device.tensor_core_peak = std::move(*tensor);
   device.cuda_core_peak = std::move(*cuda);
   return {};

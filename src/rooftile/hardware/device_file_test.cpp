@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <string>
 
 #include "rooftile/base/embedded.h"
@@ -13,12 +14,11 @@ namespace rooftile {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 // The smallest file that is accepted.
 constexpr std::string_view kMinimal = R"({
   "name": "Test", "architecture": "ampere", "compute_capability": "8.0",
-  "sms": 108, "boost_clock_hz": 1.41e9, "cuda_core_peak_flop_per_s": {"fp32": 19.5e12},
+  "sms": 108, "boost_clock_hz": 1.41e9, "cuda_core_flop_per_s": {"fp32": 19.5e12},
   "dram_bandwidth_bytes_per_s": 1.555e12, "dram_size_bytes": 4e10, "l2_size_bytes": 4e7})";
 
 std::string replaced(std::string_view from, std::string_view to) {
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"large", std::string(kMaxDeviceFileBytes + 1, ' '), "larger than 1048576 bytes"},
         BadFile{"huge_number", replaced("108", "1e999"), "not valid JSON"},
         BadFile{"missing", replaced(R"("sms": 108,)", ""), "'sms': missing"},
-        BadFile{"no_fp32", replaced("fp32", "fp16"), "'cuda_core_peak_flop_per_s.fp32': missing"},
+        BadFile{"no_fp32", replaced("fp32", "fp16"), "'cuda_core_flop_per_s.fp32': missing"},
         BadFile{"text", replaced("108", R"("108")"), "'sms': expected a number, found '\"108\"'"},
         BadFile{"negative", replaced("108", "-1"), "'sms': expected a whole number from 1 to 4096"},
         BadFile{"zero", replaced("1.555e12", "0"), "'dram_bandwidth_bytes_per_s': expected"},
@@ -80,12 +80,11 @@ INSTANTIATE_TEST_SUITE_P(
             "megahertz", replaced("1.41e9", "1410"),
             "'boost_clock_hz': expected a number from 1e+08 to 1e+10, found '1410' (the unit is "
             "in the key)"},
-        BadFile{"teraflops", replaced("19.5e12", "19.5"),
-                "'cuda_core_peak_flop_per_s.fp32': expected"},
+        BadFile{"teraflops", replaced("19.5e12", "19.5"), "'cuda_core_flop_per_s.fp32': expected"},
         BadFile{"unknown_key", replaced("\"sms\"", "\"sm\""),
                 "'sm': unknown key, did you mean sms?"},
         BadFile{"unknown_dtype", replaced(R"("fp32")", R"("fp32": 1e12, "fp33")"),
-                "'cuda_core_peak_flop_per_s.fp33': unknown key"},
+                "'cuda_core_flop_per_s.fp33': unknown key"},
         BadFile{"architecture", replaced("ampere", "rdna"), "expected one of"},
         BadFile{"capability", replaced("\"8.0\"", "\"eight\""), "as in \"9.0\", found 'eight'"},
         BadFile{"no_value", replaced("108", R"({"source": "x"})"), "expected a \"value\""},
@@ -119,6 +118,17 @@ TEST(ReadDeviceFile, ReadsAUsersFile) {
   EXPECT_EQ(device->id, "my_gpu");
 }
 
+TEST(ParseDevice, TakesTheExampleOfItsDocumentation) {
+  std::ifstream page(std::string(ROOFTILE_ROOT) + "/docs/formats/device.md");
+  const std::string text{std::istreambuf_iterator<char>(page), {}};
+  const std::size_t begin = text.find("```json\n{");
+  ASSERT_NE(begin, std::string::npos);
+  const std::size_t start = begin + std::string_view("```json\n").size();
+  const Result<Device> device =
+      parse_device(text.substr(start, text.find("```", start) - start), "x");
+  EXPECT_TRUE(device) << to_string(device.error());
+}
+
 TEST(BuiltInDevices, AllParse) {
   for (const EmbeddedFile& file : embedded_devices()) {
     const Result<Device> device = parse_device(file.text, file.name);
@@ -150,7 +160,7 @@ TEST(DeviceSources, KeepFileOrderAndFullKeys) {
   ASSERT_GE(numbers.size(), 4u);
   EXPECT_EQ(numbers[0].key, "sms");
   EXPECT_EQ(numbers[0].value, 132);
-  EXPECT_EQ(numbers[3].key, "tensor_core_peak_flop_per_s.fp64");
+  EXPECT_EQ(numbers[3].key, "tensor_core_flop_per_s.fp64");
   EXPECT_TRUE(device_sources("no such GPU").empty());
 }
 

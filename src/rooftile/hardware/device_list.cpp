@@ -15,6 +15,8 @@
 namespace rooftile {
 namespace {
 
+constexpr std::string_view kMig = " MIG ";
+
 std::optional<EmbeddedFile> file_of_id(std::string_view id) {
   for (const EmbeddedFile& file : embedded_devices()) {
     if (file.name == id) return file;
@@ -43,6 +45,7 @@ std::vector<std::string> near_ids(std::string_view key) {
     for (const std::string& name : device_names(file.text)) id_of_key[device_key(name)] = file.name;
   }
   std::vector<std::string> keys;
+  keys.reserve(id_of_key.size());
   for (const auto& [name, id] : id_of_key) keys.push_back(name);
   std::vector<std::string> found;
   for (const std::string& name : nearest(key, keys)) {
@@ -73,7 +76,6 @@ struct SliceName {
 };
 
 std::optional<SliceName> slice_name(std::string_view name) {
-  constexpr std::string_view kMig = " MIG ";
   if (const std::size_t at = name.find(':'); at != std::string_view::npos) {
     return SliceName{name.substr(0, at), name.substr(at + 1)};
   }

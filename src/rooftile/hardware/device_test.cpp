@@ -13,9 +13,7 @@ namespace {
 
 // Fused multiply-adds per clock and SM.
 using Rates = std::map<Dtype, double>;
-constexpr Dtype fp64 = Dtype::fp64, fp32 = Dtype::fp32, tf32 = Dtype::tf32, fp16 = Dtype::fp16,
-                bf16 = Dtype::bf16, fp8 = Dtype::fp8, fp4 = Dtype::fp4, int8 = Dtype::int8,
-                int4 = Dtype::int4;
+using enum Dtype;
 
 struct SmRates {
   Rates tensor, cuda;
