@@ -1,0 +1,200 @@
+#include "rooftile/readers/hf_config/build.h"
+
+#include <fmt/format.h>
+
+#include "rooftile/readers/hf_config/emit_layer.h"
+#include "rooftile/readers/hf_config/emitter.h"
+
+namespace rooftile::hf {
+namespace {
+
+constexpr std::size_t kShownRuns = 3;
+constexpr double kMaxParameters = 1e15;
+
+struct Group {
+  std::vector<std::int64_t> indices;
+  std::vector<Dtypes> dtypes;
+};
+
+std::string layer_prefix(const Stack& stack, const std::string& label) {
+  return fmt::format("{}.{}.", stack.path, label);
+}
+
+// Quantized layers and unquantized ones of the same shape are different layers.
+std::vector<Dtypes> dtypes_of_layer(const Stack& stack, std::size_t index, const Shape& shape,
+                                    const BuildSettings& settings,
+                                    const Quantization& quantization) {
+  if (quantization.empty()) return {};
+  Workload scratch;
+  Emitter out(scratch, "", settings.dtype, quantization);
+  out.enter("", layer_prefix(stack, std::to_string(index)), 1, 1);
+  emit_layer(out, stack.layers[index], shape, "");
+  std::vector<Dtypes> dtypes;
+  for (const Op& op : scratch.ops) dtypes.push_back(op.dtypes);
+  return dtypes;
+}
+
+// Groups in the order in which their first layers appear.
+std::vector<Group> group_layers(const Stack& stack, const Shape& shape,
+                                const BuildSettings& settings, const Quantization& quantization) {
+  std::vector<Group> groups;
+  for (std::size_t index = 0; index < stack.layers.size(); ++index) {
+    std::vector<Dtypes> dtypes = dtypes_of_layer(stack, index, shape, settings, quantization);
+    Group* home = nullptr;
+    for (Group& group : groups) {
+      const auto& first = stack.layers[static_cast<std::size_t>(group.indices.front())];
+      if (first == stack.layers[index] && group.dtypes == dtypes) home = &group;
+    }
+    if (home == nullptr) home = &groups.emplace_back(Group{{}, std::move(dtypes)});
+    home->indices.push_back(static_cast<std::int64_t>(index));
+  }
+  return groups;
+}
+
+// Emits the parts of a tower one after the other.
+class TowerBuilder {
+ public:
+  TowerBuilder(Emitter& out, const BuildSettings& settings, const Quantization& quantization,
+               const Tower& tower, Value memory)
+      : out_(out),
+        settings_(settings),
+        quantization_(quantization),
+        shape_{settings.batch, tower.length, 0, tower.memory_length, std::move(memory)} {
+    for (const Part& part : tower.parts) {
+      out_.enter("", "", 1, 1);
+      std::visit(*this, part);
+    }
+  }
+
+  const Value& result() const { return current_; }
+
+  void operator()(const Table& table) {
+    const std::int64_t rows = shape_.rows();
+    const Value looked_up = out_.add(table.path, Embedding{table.vocab, table.width, rows}, {});
+    if (!table.tied) {
+      out_.add_parameters(static_cast<double>(table.vocab) * static_cast<double>(table.width));
+    }
+    current_ = table.add ? out_.pointwise(table.path + "_add", "add", {current_, looked_up},
+                                          rows * table.width)
+                         : looked_up;
+  }
+
+  void operator()(const NormPart& part) {
+    current_ = out_.norm(part.path, current_, part.norm, rows(part.rows), part.cols);
+  }
+
+  void operator()(const Projection& part) {
+    Value result = out_.linear(part.path, part.reads.empty() ? current_ : part.reads,
+                               {.rows = rows(part.rows),
+                                .in = part.in,
+                                .out = part.out,
+                                .bias = part.bias,
+                                .counts_parameters = !part.tied,
+                                .usually_quantized = false});
+    if (part.tied && part.bias) out_.add_parameters(static_cast<double>(part.out));
+    if (!part.activation.empty()) {
+      result = out_.pointwise(part.path + "_activation", part.activation, {result},
+                              rows(part.rows) * part.out);
+    }
+    if (!part.branch) current_ = result;
+  }
+
+  void operator()(const Conv& part) {
+    const Convolution& conv = part.body;
+    const Value before = current_;
+    const double weights =
+        element_count({conv.k, conv.c / conv.groups}) * element_count(conv.kernel);
+    out_.add_parameters(weights + (conv.bias ? static_cast<double>(conv.k) : 0.0) +
+                        static_cast<double>(part.extra_parameters));
+    current_ = out_.add(part.path, conv, {current_});
+    std::int64_t positions = conv.n;
+    for (const std::int64_t extent : output_extents(conv)) positions *= extent;
+    // Group normalisation with one channel a group: each channel has its own statistics.
+    const bool per_channel = part.norm.kind == NormKind::group;
+    if (part.norm.present) {
+      out_.add_parameters(static_cast<double>(conv.k) * 2.0);
+      const Normalization body =
+          per_channel ? Normalization{NormKind::group, conv.n * conv.k, positions / conv.n}
+                      : Normalization{NormKind::layer, positions, conv.k};
+      current_ = out_.add(part.path + "_norm", body, {current_});
+    }
+    if (!part.activation.empty()) {
+      current_ = out_.pointwise(part.path + "_activation", part.activation, {current_},
+                                positions * conv.k);
+    }
+    if (part.residual) {
+      current_ =
+          out_.pointwise(part.path + "_residual", "add", {before, current_}, positions * conv.k);
+    }
+  }
+
+  void operator()(const Pointwise& part) {
+    current_ = out_.add(part.path, Elementwise{part.fn, shape_.rows() * part.width, part.inputs},
+                        {current_});
+  }
+
+  void operator()(const Parameters& part) { out_.add_parameters(static_cast<double>(part.count)); }
+
+  void operator()(const Stack& stack) {
+    shape_.hidden = stack.hidden;
+    const auto total = static_cast<std::int64_t>(stack.layers.size());
+    for (const Group& group : group_layers(stack, shape_, settings_, quantization_)) {
+      const auto count = static_cast<std::int64_t>(group.indices.size());
+      out_.enter(layer_prefix(stack, layer_label(group.indices, total)),
+                 layer_prefix(stack, std::to_string(group.indices.front())), count,
+                 stack.shared_weights ? 1 : count);
+      const auto& layer = stack.layers[static_cast<std::size_t>(group.indices.front())];
+      current_ = emit_layer(out_, layer, shape_, current_);
+    }
+  }
+
+ private:
+  std::int64_t rows(Rows kind) const { return kind == Rows::tokens ? shape_.rows() : shape_.batch; }
+
+  Emitter& out_;
+  const BuildSettings& settings_;
+  const Quantization& quantization_;
+  Shape shape_;
+  Value current_;
+};
+
+}  // namespace
+
+std::string layer_label(const std::vector<std::int64_t>& indices, std::int64_t total) {
+  if (static_cast<std::int64_t>(indices.size()) == total) return "*";
+  std::string label;
+  std::size_t runs = 0;
+  for (std::size_t first = 0; first < indices.size();) {
+    std::size_t last = first;
+    while (last + 1 < indices.size() && indices[last + 1] == indices[last] + 1) ++last;
+    if (runs++ == kShownRuns) return label + "+..";
+    if (!label.empty()) label += '+';
+    label += last == first ? fmt::format("{}", indices[first])
+                           : fmt::format("{}-{}", indices[first], indices[last]);
+    first = last + 1;
+  }
+  return label;
+}
+
+Result<Workload> build_workload(const Model& model, const BuildSettings& settings,
+                                const Quantization& quantization) {
+  Workload workload;
+  Emitter out(workload, settings.file, settings.dtype, quantization);
+  Value memory;
+  for (const Tower& tower : model.towers) {
+    const TowerBuilder built(out, settings, quantization, tower, memory);
+    memory = built.result();
+  }
+  if (out.error()) return tl::unexpected(*out.error());
+  if (out.parameters() > kMaxParameters) {
+    return fail(fmt::format("the sizes give {:.3g} parameters, expected at most {:.0g}",
+                            out.parameters(), kMaxParameters));
+  }
+  workload.parameters = static_cast<std::int64_t>(out.parameters());
+  workload.sources = {settings.file};
+  workload.skipped = model.skipped;
+  workload.notes = model.notes;
+  return workload;
+}
+
+}  // namespace rooftile::hf

@@ -1,0 +1,190 @@
+#include "rooftile/readers/hf_config/decoder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rooftile::hf {
+namespace {
+
+constexpr std::int64_t kMaxLayers = 1024;
+constexpr std::int64_t kDefaultLength = 2048;
+
+}  // namespace
+
+std::int64_t read_layers(const Config& config, Keys keys) {
+  const std::int64_t layers = config.size(keys);
+  if (layers <= kMaxLayers) return layers;
+  config.set_error(
+      fmt::format("{}: found {}, expected at most {} layers", *keys.begin(), layers, kMaxLayers));
+  return 1;
+}
+
+std::int64_t read_head_dim(const Config& config, std::int64_t hidden, std::int64_t heads) {
+  if (config.has("head_dim")) return config.size({"head_dim"});
+  return config.divide("hidden_size", hidden, "num_attention_heads", heads);
+}
+
+std::int64_t read_kv_heads(const Config& config, std::int64_t heads) {
+  const std::int64_t kv_heads = config.size_or({"num_key_value_heads"}, heads);
+  config.divide("num_attention_heads", heads, "num_key_value_heads", kv_heads);
+  return kv_heads;
+}
+
+DecoderSizes read_decoder_sizes(const Config& config) {
+  DecoderSizes sizes;
+  sizes.hidden = config.size({"hidden_size"});
+  sizes.layers = read_layers(config, {"num_hidden_layers"});
+  sizes.heads = config.size({"num_attention_heads"});
+  sizes.kv_heads = read_kv_heads(config, sizes.heads);
+  sizes.head_dim = read_head_dim(config, sizes.hidden, sizes.heads);
+  sizes.vocab = config.size({"vocab_size"});
+  return sizes;
+}
+
+SelfAttention attention_of(const DecoderSizes& sizes) {
+  SelfAttention attention;
+  attention.heads = sizes.heads;
+  attention.kv_heads = sizes.kv_heads;
+  attention.head_dim = sizes.head_dim;
+  return attention;
+}
+
+std::int64_t choose_length(const Request& request, std::int64_t longest, Model& model) {
+  if (request.seq) {
+    if (*request.seq > longest) {
+      model.notes.push_back(
+          fmt::format("sequence length {} is longer than the model's {}", *request.seq, longest));
+    }
+    return *request.seq;
+  }
+  const std::int64_t length = std::min(longest, kDefaultLength);
+  model.notes.push_back(fmt::format(
+      "sequence length {} assumed (the model allows {}); set it with --seq", length, longest));
+  return length;
+}
+
+std::int64_t read_labels(const Config& config) {
+  const std::int64_t listed = config.length("id2label");
+  if (listed > 0) return listed;
+  return config.size_or({"num_labels", "_num_labels"}, 2);
+}
+
+std::string read_activation(const Config& config, Keys keys, std::string_view fallback) {
+  std::string name(fallback);
+  for (const std::string_view key : keys) {
+    if (config.has(key)) {
+      name = config.text(key);
+      break;
+    }
+  }
+  if (name.starts_with("gelu")) return "gelu";
+  if (name == "swish") return "silu";
+  // Names end up in operations: only what looks like one.
+  const auto is_word = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  const bool usable =
+      !name.empty() && name.size() <= 32 && std::all_of(name.begin(), name.end(), is_word);
+  return usable ? name : "activation";
+}
+
+Mlp plain_mlp(std::string up, std::string down, std::int64_t inner, bool bias,
+              std::string activation) {
+  Mlp mlp;
+  mlp.gated = false;
+  mlp.up = std::move(up);
+  mlp.down = std::move(down);
+  mlp.inner = inner;
+  mlp.up_bias = mlp.down_bias = bias;
+  mlp.activation = std::move(activation);
+  return mlp;
+}
+
+void set_bias(SelfAttention& attention, bool qkv, bool out) {
+  attention.q_bias = attention.k_bias = attention.v_bias = qkv;
+  attention.out_bias = out;
+}
+
+DecoderFrame frame_of(const Config& config, bool tied) {
+  DecoderFrame frame;
+  frame.tied = config.flag("tie_word_embeddings", tied);
+  return frame;
+}
+
+std::vector<Layer> repeat(const Layer& layer, std::int64_t layers) {
+  return std::vector<Layer>(static_cast<std::size_t>(layers), layer);
+}
+
+void note_multi_token_prediction(const Config& config, Model& model) {
+  const std::int64_t modules = std::max({config.count_or({"num_nextn_predict_layers"}, 0),
+                                         config.count_or({"num_mtp_modules"}, 0),
+                                         config.count_or({"mtp_num_hidden_layers"}, 0)});
+  if (modules > 0) model.skipped["multi-token prediction module"] += modules;
+}
+
+void add_decoder_head(const Config& config, const Request& request, const DecoderSizes& sizes,
+                      const DecoderFrame& frame, Model& model, std::vector<Part>& parts) {
+  if (request.architecture_has("SequenceClassification")) {
+    parts.push_back(Projection{.path = "score", .in = sizes.hidden, .out = read_labels(config)});
+    return;
+  }
+  if (request.architecture_has("TokenClassification")) {
+    parts.push_back(
+        Projection{.path = "score", .in = sizes.hidden, .out = read_labels(config), .bias = true});
+    return;
+  }
+  if (request.architecture.ends_with("Model") && !request.architecture_has("LMHeadModel")) return;
+  parts.push_back(Projection{.path = frame.head,
+                             .in = sizes.hidden,
+                             .out = sizes.vocab,
+                             .bias = frame.head_bias,
+                             .tied = frame.tied});
+  model.notes.push_back(
+      "the output layer is computed at every position, as in training and scoring; generation "
+      "needs the last one only");
+}
+
+namespace {
+
+void note_blocks(const std::vector<Layer>& layers, Model& model) {
+  bool experts = false, separate_scores = false;
+  for (const Layer& layer : layers) {
+    experts = experts || std::holds_alternative<MixtureOfExperts>(layer.feed);
+    const auto* attention = std::get_if<SelfAttention>(&layer.mixer);
+    separate_scores = separate_scores || (attention != nullptr && !attention->sdpa);
+  }
+  if (experts) {
+    model.notes.push_back(
+        "routing is assumed balanced: each active expert gets the same number of tokens; moving "
+        "tokens to experts is not counted");
+  }
+  if (separate_scores) {
+    model.notes.push_back(
+        "Transformers has no fused attention for this architecture: scores are written to memory");
+  }
+}
+
+}  // namespace
+
+Model decoder_model(const Config& config, const Request& request, const DecoderSizes& sizes,
+                    const DecoderFrame& frame, std::vector<Layer> layers) {
+  Model model;
+  note_blocks(layers, model);
+  Tower tower;
+  tower.length = choose_length(request,
+                               config.size_or({"max_position_embeddings", "n_positions",
+                                               "max_sequence_length", "seq_length", "max_seq_len"},
+                                              2048),
+                               model);
+  tower.parts.push_back(Table{frame.embedding, sizes.vocab, sizes.hidden});
+  for (const Part& part : frame.after_embedding) tower.parts.push_back(part);
+  tower.parts.push_back(Stack{frame.layers, sizes.hidden, std::move(layers)});
+  tower.parts.push_back(NormPart{frame.norm, frame.final_norm, sizes.hidden});
+  add_decoder_head(config, request, sizes, frame, model, tower.parts);
+  model.towers.push_back(std::move(tower));
+  note_multi_token_prediction(config, model);
+  return model;
+}
+
+}  // namespace rooftile::hf

@@ -1,0 +1,17 @@
+// The blocks that mix tokens.
+#pragma once
+
+#include "rooftile/readers/hf_config/emit_layer.h"
+
+namespace rooftile::hf {
+
+Value emit_self_attention(Emitter& out, const SelfAttention& attention, const Shape& shape,
+                          const Value& input);
+Value emit_latent_attention(Emitter& out, const LatentAttention& attention, const Shape& shape,
+                            const Value& input);
+Value emit_delta_net(Emitter& out, const DeltaNet& net, const Shape& shape, const Value& input);
+Value emit_mamba(Emitter& out, const Mamba2& mamba, const Shape& shape, const Value& input);
+Value emit_linear_block(Emitter& out, const LinearBlock& block, const Shape& shape,
+                        const Value& input);
+
+}  // namespace rooftile::hf

@@ -1,0 +1,102 @@
+// Linear attention and state space blocks: their projections and short convolutions are exact; the
+// scan itself counts its memory traffic only.
+#include "rooftile/readers/hf_config/emit_mixers.h"
+
+namespace rooftile::hf {
+namespace {
+
+// A causal depthwise convolution over time.
+Value short_convolution(Emitter& out, const std::string& module, const Shape& shape,
+                        const Value& input, std::int64_t channels, std::int64_t kernel, bool bias) {
+  Convolution conv;
+  conv.n = shape.batch;
+  conv.c = conv.k = conv.groups = channels;
+  conv.input = {shape.length};
+  conv.kernel = {kernel};
+  conv.pad_begin = {kernel - 1};
+  conv.pad_end = {0};
+  conv.bias = bias;
+  out.add_parameters(static_cast<double>(channels) *
+                     (static_cast<double>(kernel) + (bias ? 1.0 : 0.0)));
+  const Value convolved = out.add(module, conv, {input});
+  return out.pointwise(module + "_activation", "silu", {convolved}, shape.rows() * channels);
+}
+
+Value scan(Emitter& out, const std::string& module, std::string fn, std::vector<Value> inputs,
+           std::int64_t read_and_written) {
+  const auto bytes =
+      static_cast<std::int64_t>(static_cast<double>(read_and_written) * size_in_bytes(out.dtype()));
+  return out.add(module, Other{std::move(fn), 0, bytes}, std::move(inputs));
+}
+
+struct DeltaInputs {
+  Value mixed, gate, rates;
+};
+
+DeltaInputs project_delta(Emitter& out, const DeltaNet& net, const Shape& shape,
+                          const Value& input) {
+  const std::int64_t keys = net.key_heads * net.key_dim, values = net.value_heads * net.value_dim;
+  const auto one = [&](const char* name, std::int64_t width, bool quantized) {
+    return out.linear(
+        net.module + "." + name, input,
+        {.rows = shape.rows(), .in = shape.hidden, .out = width, .usually_quantized = quantized});
+  };
+  if (!net.split_projections) {
+    const Value mixed = one("in_proj_qkvz", 2 * keys + 2 * values, true);
+    return {mixed, mixed, one("in_proj_ba", 2 * net.value_heads, false)};
+  }
+  const Value mixed = one("in_proj_qkv", 2 * keys + values, true);
+  const Value gate = one("in_proj_z", values, true);
+  one("in_proj_b", net.value_heads, false);
+  return {mixed, gate, one("in_proj_a", net.value_heads, false)};
+}
+
+}  // namespace
+
+Value emit_delta_net(Emitter& out, const DeltaNet& net, const Shape& shape, const Value& input) {
+  const std::int64_t rows = shape.rows();
+  const std::int64_t keys = net.key_heads * net.key_dim, values = net.value_heads * net.value_dim;
+  const std::int64_t channels = 2 * keys + values;
+  const DeltaInputs projected = project_delta(out, net, shape, input);
+  const Value mixed = short_convolution(out, net.module + ".conv1d", shape, projected.mixed,
+                                        channels, net.conv_kernel, false);
+  out.add_parameters(2.0 * static_cast<double>(net.value_heads));  // A_log, dt_bias
+  const Value scanned =
+      scan(out, net.module + ".gated_delta_rule", "gated_delta_rule", {mixed, projected.rates},
+           rows * (channels + 2 * net.value_heads + values));
+  const Value normed =
+      out.norm(net.module + ".norm", scanned, kRmsNorm, rows * net.value_heads, net.value_dim);
+  const Value gated =
+      out.pointwise(net.module + ".gate", "silu_mul", {normed, projected.gate}, rows * values);
+  return out.linear(net.module + ".out_proj", gated,
+                    {.rows = rows, .in = values, .out = shape.hidden});
+}
+
+Value emit_mamba(Emitter& out, const Mamba2& mamba, const Shape& shape, const Value& input) {
+  const std::int64_t rows = shape.rows(), inner = mamba.heads * mamba.head_dim;
+  const std::int64_t channels = inner + 2 * mamba.groups * mamba.state;
+  const Value projected = out.linear(mamba.module + ".in_proj", input,
+                                     {.rows = rows,
+                                      .in = shape.hidden,
+                                      .out = inner + channels + mamba.heads,
+                                      .bias = mamba.projection_bias});
+  const Value mixed = short_convolution(out, mamba.module + ".conv1d", shape, projected, channels,
+                                        mamba.conv_kernel, mamba.conv_bias);
+  out.add_parameters(3.0 * static_cast<double>(mamba.heads));  // A_log, D, dt_bias
+  const Value scanned = scan(out, mamba.module + ".ssm_scan", "ssm_scan", {mixed, projected},
+                             rows * (channels + mamba.heads + inner));
+  const Value gated =
+      out.pointwise(mamba.module + ".gate", "silu_mul", {scanned, projected}, rows * inner);
+  const Value normed = out.norm(mamba.module + ".norm", gated, kRmsNorm, rows, inner);
+  return out.linear(
+      mamba.module + ".out_proj", normed,
+      {.rows = rows, .in = inner, .out = shape.hidden, .bias = mamba.projection_bias});
+}
+
+Value emit_linear_block(Emitter& out, const LinearBlock& block, const Shape& shape,
+                        const Value& input) {
+  return out.linear(block.module, input,
+                    {.rows = shape.rows(), .in = shape.hidden, .out = shape.hidden});
+}
+
+}  // namespace rooftile::hf

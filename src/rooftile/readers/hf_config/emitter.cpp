@@ -1,0 +1,82 @@
+#include "rooftile/readers/hf_config/emitter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/workload/validate.h"
+
+namespace rooftile::hf {
+
+void Emitter::enter(std::string prefix, std::string lookup, std::int64_t count,
+                    std::int64_t copies) {
+  prefix_ = std::move(prefix);
+  lookup_ = std::move(lookup);
+  count_ = count;
+  copies_ = copies;
+}
+
+Value Emitter::append(const std::string& module, Body body, std::vector<Value> inputs,
+                      Dtypes dtypes) {
+  Op op;
+  op.name = prefix_ + module;
+  op.body = std::move(body);
+  op.dtypes = dtypes;
+  op.count = count_;
+  std::erase(inputs, "");
+  op.inputs = std::move(inputs);
+  op.outputs = {op.name};
+  op.source = {.file = file_, .line = 0, .node = {}, .module = op.name};
+  if (const auto problem = find_invalid_dim(op); problem && !error_) {
+    error_ = Error{fmt::format("the sizes of {} are out of range: {}", op.name, *problem), {}};
+  }
+  workload_.ops.push_back(std::move(op));
+  return workload_.ops.back().name;
+}
+
+void Emitter::add_parameters(double count) { parameters_ += count * static_cast<double>(copies_); }
+
+Value Emitter::linear(const std::string& module, const Value& input, const Linear& shape) {
+  std::string path = lookup_ + module;
+  std::replace(path.begin(), path.end(), '*', '0');  // one expert stands for all
+  const auto scheme = quantization_.scheme(path, shape.usually_quantized);
+  const Dtypes dtypes =
+      scheme ? Dtypes(scheme->input.value_or(dtype_), scheme->weight, dtype_) : Dtypes(dtype_);
+  if (shape.counts_parameters) {
+    const double weights = static_cast<double>(shape.in) * static_cast<double>(shape.out);
+    add_parameters(static_cast<double>(shape.stored) *
+                   (weights + (shape.bias ? static_cast<double>(shape.out) : 0.0)));
+  }
+  Gemm gemm;
+  gemm.m = shape.rows;
+  gemm.n = shape.out;
+  gemm.k = shape.in;
+  gemm.batch = shape.batch;
+  gemm.layout = shape.layout;
+  gemm.bias = shape.bias;
+  return append(module, gemm, {input}, dtypes);
+}
+
+Value Emitter::product(const std::string& module, std::vector<Value> inputs, const Gemm& gemm) {
+  return append(module, gemm, std::move(inputs), Dtypes(dtype_));
+}
+
+Value Emitter::norm(const std::string& module, const Value& input, const Norm& norm,
+                    std::int64_t rows, std::int64_t cols) {
+  if (!norm.present) return input;
+  add_parameters(static_cast<double>(cols) * ((norm.weight ? 1 : 0) + (norm.bias ? 1 : 0)));
+  return append(module, Normalization{norm.kind, rows, cols}, {input}, Dtypes(dtype_));
+}
+
+Value Emitter::pointwise(const std::string& module, std::string fn, std::vector<Value> inputs,
+                         std::int64_t elements) {
+  const auto count = static_cast<std::int64_t>(inputs.size());
+  return append(module, Elementwise{std::move(fn), elements, count}, std::move(inputs),
+                Dtypes(dtype_));
+}
+
+Value Emitter::add(const std::string& module, Body body, std::vector<Value> inputs) {
+  return append(module, std::move(body), std::move(inputs), Dtypes(dtype_));
+}
+
+}  // namespace rooftile::hf

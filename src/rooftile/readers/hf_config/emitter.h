@@ -1,0 +1,67 @@
+// Appends operations to a workload: names, dtypes, parameter counts and checks in one place.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rooftile/base/result.h"
+#include "rooftile/readers/hf_config/description.h"
+#include "rooftile/readers/hf_config/quantization.h"
+#include "rooftile/workload/workload.h"
+
+namespace rooftile::hf {
+
+// The name of a tensor; each operation writes one, named like the operation.
+using Value = std::string;
+
+struct Linear {
+  std::int64_t rows = 0, in = 0, out = 0;
+  bool bias = false;
+  GemmLayout layout = GemmLayout::nt;
+  std::int64_t batch = 1;         // independent products, as for experts
+  std::int64_t stored = 1;        // weights that exist: all experts, not only the active ones
+  bool counts_parameters = true;  // false where the weight is tied to another
+  bool usually_quantized = true;  // false for routers and heads
+};
+
+class Emitter {
+ public:
+  Emitter(Workload& workload, std::string file, Dtype dtype, const Quantization& quantization)
+      : workload_(workload), file_(std::move(file)), dtype_(dtype), quantization_(quantization) {}
+
+  // Operations that follow are named `prefix` + module and repeated `count` times; `lookup` is the
+  // prefix of one real module, `copies` how many sets of weights exist.
+  void enter(std::string prefix, std::string lookup, std::int64_t count, std::int64_t copies);
+
+  Value linear(const std::string& module, const Value& input, const Linear& shape);
+  // out = a·bᵀ of two activations.
+  Value product(const std::string& module, std::vector<Value> inputs, const Gemm& gemm);
+  Value norm(const std::string& module, const Value& input, const Norm& norm, std::int64_t rows,
+             std::int64_t cols);
+  Value pointwise(const std::string& module, std::string fn, std::vector<Value> inputs,
+                  std::int64_t elements);
+  // An operation without weights.
+  Value add(const std::string& module, Body body, std::vector<Value> inputs);
+  void add_parameters(double count);
+
+  double parameters() const { return parameters_; }
+  const std::optional<Error>& error() const { return error_; }
+  Dtype dtype() const { return dtype_; }
+
+ private:
+  Value append(const std::string& module, Body body, std::vector<Value> inputs, Dtypes dtypes);
+
+  Workload& workload_;
+  std::string file_;
+  Dtype dtype_;
+  const Quantization& quantization_;
+  std::string prefix_, lookup_;
+  std::int64_t count_ = 1, copies_ = 1;
+  double parameters_ = 0.0;
+  std::optional<Error> error_;
+};
+
+}  // namespace rooftile::hf

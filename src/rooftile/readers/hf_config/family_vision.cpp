@@ -1,0 +1,419 @@
+// Vision transformers and the two-tower models around them.
+#include <fmt/format.h>
+
+#include "rooftile/readers/hf_config/decoder.h"
+#include "rooftile/readers/hf_config/vision.h"
+
+namespace rooftile::hf {
+namespace {
+
+std::int64_t square_size(const Config& config, std::string_view key, std::int64_t fallback) {
+  const std::vector<std::int64_t> sizes = config.sizes(key);
+  if (sizes.empty()) return fallback;
+  if (sizes.size() > 2 || sizes.front() < 1 || sizes.front() != sizes.back()) {
+    config.set_error(fmt::format("{}: expected one positive size or two equal ones", key));
+    return 1;
+  }
+  return sizes.front();
+}
+
+struct Patches {
+  std::int64_t image = 0, patch = 0, channels = 0, side = 0;
+  std::int64_t count() const { return side * side; }
+};
+
+Patches read_patches(const Config& config, std::int64_t image, std::int64_t patch) {
+  Patches patches;
+  patches.image = square_size(config, "image_size", image);
+  patches.patch = square_size(config, "patch_size", patch);
+  patches.channels = config.size_or({"num_channels", "in_channels"}, 3);
+  // As the convolution does: pixels that fill no patch are dropped.
+  patches.side = patches.image / patches.patch;
+  if (patches.side < 1 || patches.side > 4096) {
+    config.set_error(
+        fmt::format("patch_size: found {}, expected 1 to image_size {}, at most 4096 "
+                    "patches a side",
+                    patches.patch, patches.image));
+    patches.side = 1;
+  }
+  return patches;
+}
+
+Conv patch_embedding(std::string path, std::int64_t batch, const Patches& patches,
+                     std::int64_t hidden, bool bias) {
+  Conv conv;
+  conv.path = std::move(path);
+  conv.body.n = batch;
+  conv.body.c = patches.channels;
+  conv.body.k = hidden;
+  conv.body.input = {patches.image, patches.image};
+  conv.body.kernel = conv.body.stride = {patches.patch, patches.patch};
+  conv.body.bias = bias;
+  return conv;
+}
+
+struct VisionSizes {
+  std::int64_t hidden = 0, layers = 0, heads = 0, inner = 0;
+};
+
+VisionSizes read_vision_sizes(const Config& config, VisionSizes defaults) {
+  VisionSizes sizes;
+  sizes.hidden = config.size_or({"hidden_size"}, defaults.hidden);
+  sizes.layers = config.has("num_hidden_layers") ? read_layers(config, {"num_hidden_layers"})
+                                                 : defaults.layers;
+  sizes.heads = config.size_or({"num_attention_heads"}, defaults.heads);
+  sizes.inner = config.size_or({"intermediate_size"}, defaults.inner);
+  return sizes;
+}
+
+SelfAttention vision_attention(const Config& config, std::int64_t hidden, std::int64_t heads,
+                               bool qkv_bias) {
+  SelfAttention attention;
+  attention.heads = attention.kv_heads = heads;
+  attention.head_dim = config.divide("hidden_size", hidden, "num_attention_heads", heads);
+  set_bias(attention, qkv_bias, true);
+  attention.causal = attention.rotary = false;
+  return attention;
+}
+
+// The ViT layer in the spelling of Transformers' ViT.
+Layer vit_layer(const Config& config, const VisionSizes& sizes) {
+  Layer layer;
+  layer.norm = kLayerNorm;
+  layer.mixer_norm = "layernorm_before";
+  layer.feed_norm = "layernorm_after";
+  SelfAttention attention =
+      vision_attention(config, sizes.hidden, sizes.heads, config.flag("qkv_bias", true));
+  attention.module = "attention";
+  attention.q = "attention.query";
+  attention.k = "attention.key";
+  attention.v = "attention.value";
+  attention.out = "output.dense";
+  layer.mixer = attention;
+  layer.feed = plain_mlp("intermediate.dense", "output.dense", sizes.inner, true,
+                         read_activation(config, {"hidden_act"}, "gelu"));
+  std::get<Mlp>(layer.feed).module = "ffn";
+  return layer;
+}
+
+// The CLIP layer, for its text and vision towers and for SigLIP.
+Layer clip_layer(const Config& config, const VisionSizes& sizes, bool causal) {
+  Layer layer;
+  layer.norm = kLayerNorm;
+  layer.mixer_norm = "layer_norm1";
+  layer.feed_norm = "layer_norm2";
+  SelfAttention attention = vision_attention(config, sizes.hidden, sizes.heads, true);
+  attention.out = "out_proj";
+  attention.causal = causal;
+  layer.mixer = attention;
+  layer.feed = plain_mlp("fc1", "fc2", sizes.inner, true,
+                         read_activation(config, {"hidden_act"}, "quick_gelu"));
+  return layer;
+}
+
+Projection linear_head(std::string path, std::int64_t in, std::int64_t out, bool bias) {
+  return {.path = std::move(path), .in = in, .out = out, .bias = bias, .rows = Rows::sequences};
+}
+
+void add_vit_head(const Config& config, const Request& request, std::int64_t hidden,
+                  const std::string& prefix, std::vector<Part>& parts) {
+  if (request.architecture_has("WithTeacher")) {
+    parts.push_back(linear_head("cls_classifier", hidden, read_labels(config), true));
+    parts.push_back(linear_head("distillation_classifier", hidden, read_labels(config), true));
+  } else if (request.architecture_has("ImageClassification")) {
+    parts.push_back(linear_head("classifier", hidden, read_labels(config), true));
+  } else {
+    Projection pooler = linear_head(prefix + ".pooler.dense", hidden, hidden, true);
+    pooler.activation = "tanh";
+    parts.push_back(pooler);
+  }
+}
+
+// ViT and DeiT: DeiT has a second class token.
+Model vit(const Config& config, const Request& request) {
+  Model model;
+  const bool distilled = request.model_type == "deit";
+  const std::string prefix = distilled ? "deit" : "vit";
+  const VisionSizes sizes = read_vision_sizes(config, {768, 12, 12, 3072});
+  const Patches patches = read_patches(config, 224, 16);
+  const std::int64_t extra = distilled ? 2 : 1;
+  Tower tower;
+  tower.length = patches.count() + extra;
+  tower.parts.push_back(patch_embedding(prefix + ".embeddings.patch_embeddings.projection",
+                                        request.batch, patches, sizes.hidden, true));
+  tower.parts.push_back(Parameters{(extra + tower.length) * sizes.hidden});
+  tower.parts.push_back(Pointwise{prefix + ".embeddings.add_positions", "add", sizes.hidden});
+  tower.parts.push_back(Stack{prefix + ".encoder.layer", sizes.hidden,
+                              repeat(vit_layer(config, sizes), sizes.layers)});
+  tower.parts.push_back(NormPart{prefix + ".layernorm", kLayerNorm, sizes.hidden});
+  add_vit_head(config, request, sizes.hidden, prefix, tower.parts);
+  model.towers.push_back(std::move(tower));
+  return model;
+}
+
+// BEiT: keys without bias, layer scale, and a table of relative positions in each layer.
+Model beit(const Config& config, const Request& request) {
+  Model model;
+  const VisionSizes sizes = read_vision_sizes(config, {768, 12, 12, 3072});
+  const Patches patches = read_patches(config, 224, 16);
+  Layer layer = vit_layer(config, sizes);
+  auto& attention = std::get<SelfAttention>(layer.mixer);
+  attention.k_bias = false;
+  layer.layer_scale = config.number("layer_scale_init_value").value_or(0.1) > 0.0;
+  const std::int64_t side = 2 * patches.side - 1;
+  if (config.flag("use_relative_position_bias", false)) {
+    attention.extra_parameters = (side * side + 3) * sizes.heads;
+  }
+  Tower tower;
+  tower.length = patches.count() + 1;
+  tower.parts.push_back(patch_embedding("beit.embeddings.patch_embeddings.projection",
+                                        request.batch, patches, sizes.hidden, true));
+  const bool mask = config.flag("use_mask_token", false);
+  const bool absolute = config.flag("use_absolute_position_embeddings", false);
+  tower.parts.push_back(
+      Parameters{sizes.hidden * (1 + (mask ? 1 : 0) + (absolute ? tower.length : 0))});
+  if (config.flag("use_shared_relative_position_bias", false)) {
+    tower.parts.push_back(Parameters{(side * side + 3) * sizes.heads});
+  }
+  tower.parts.push_back(Stack{"beit.encoder.layer", sizes.hidden, repeat(layer, sizes.layers)});
+  const bool mean = config.flag("use_mean_pooling", true);
+  tower.parts.push_back(NormPart{mean ? "beit.pooler.layernorm" : "beit.layernorm", kLayerNorm,
+                                 sizes.hidden, mean ? Rows::sequences : Rows::tokens});
+  if (request.architecture_has("ImageClassification")) {
+    tower.parts.push_back(linear_head("classifier", sizes.hidden, read_labels(config), true));
+  }
+  model.towers.push_back(std::move(tower));
+  return model;
+}
+
+// DINOv2's SwiGLU width: two thirds of the MLP's, rounded up to a multiple of 8.
+Mlp dinov2_mlp(const Config& config, std::int64_t hidden) {
+  const std::int64_t inner = hidden * config.size_or({"mlp_ratio"}, 4);
+  if (!config.flag("use_swiglu_ffn", false)) {
+    return plain_mlp("fc1", "fc2", inner, true, read_activation(config, {"hidden_act"}, "gelu"));
+  }
+  Mlp mlp;
+  mlp.fused = "weights_in";
+  mlp.down = "weights_out";
+  mlp.inner = (inner * 2 / 3 + 7) / 8 * 8;
+  mlp.up_bias = mlp.down_bias = true;
+  return mlp;
+}
+
+Model dinov2(const Config& config, const Request& request) {
+  Model model;
+  const VisionSizes sizes = read_vision_sizes(config, {768, 12, 12, 3072});
+  const Patches patches = read_patches(config, 224, 14);
+  Layer layer = vit_layer(config, sizes);
+  layer.mixer_norm = "norm1";
+  layer.feed_norm = "norm2";
+  layer.layer_scale = true;
+  layer.feed = dinov2_mlp(config, sizes.hidden);
+  Tower tower;
+  tower.length = patches.count() + 1;
+  tower.parts.push_back(patch_embedding("dinov2.embeddings.patch_embeddings.projection",
+                                        request.batch, patches, sizes.hidden, true));
+  // Class token, mask token, positions.
+  tower.parts.push_back(Parameters{(2 + tower.length) * sizes.hidden});
+  tower.parts.push_back(Pointwise{"dinov2.embeddings.add_positions", "add", sizes.hidden});
+  tower.parts.push_back(Stack{"dinov2.encoder.layer", sizes.hidden, repeat(layer, sizes.layers)});
+  tower.parts.push_back(NormPart{"dinov2.layernorm", kLayerNorm, sizes.hidden});
+  if (request.architecture_has("ImageClassification")) {
+    tower.parts.push_back(linear_head("classifier", 2 * sizes.hidden, read_labels(config), true));
+  }
+  model.towers.push_back(std::move(tower));
+  return model;
+}
+
+Tower clip_text_tower(const Config& config, const Request& request, Model& model) {
+  const VisionSizes sizes = read_vision_sizes(config, {512, 12, 8, 2048});
+  const std::int64_t positions = config.size_or({"max_position_embeddings"}, 77);
+  const std::int64_t vocab = config.size_or({"vocab_size"}, 49408);
+  Tower tower;
+  tower.length = choose_length(request, positions, model);
+  tower.parts.push_back(Table{"text_model.embeddings.token_embedding", vocab, sizes.hidden});
+  tower.parts.push_back(
+      Table{"text_model.embeddings.position_embedding", positions, sizes.hidden, true});
+  tower.parts.push_back(Stack{"text_model.encoder.layers", sizes.hidden,
+                              repeat(clip_layer(config, sizes, true), sizes.layers)});
+  tower.parts.push_back(NormPart{"text_model.final_layer_norm", kLayerNorm, sizes.hidden});
+  return tower;
+}
+
+Tower clip_vision_tower_of(const Config& config, const Request& request) {
+  const VisionSizes sizes = read_vision_sizes(config, {768, 12, 12, 3072});
+  const Patches patches = read_patches(config, 224, 32);
+  Tower tower;
+  tower.length = patches.count() + 1;
+  tower.parts.push_back(patch_embedding("vision_model.embeddings.patch_embedding", request.batch,
+                                        patches, sizes.hidden, false));
+  tower.parts.push_back(Parameters{(1 + tower.length) * sizes.hidden});
+  tower.parts.push_back(Pointwise{"vision_model.embeddings.add_positions", "add", sizes.hidden});
+  tower.parts.push_back(NormPart{"vision_model.pre_layrnorm", kLayerNorm, sizes.hidden});
+  tower.parts.push_back(Stack{"vision_model.encoder.layers", sizes.hidden,
+                              repeat(clip_layer(config, sizes, false), sizes.layers)});
+  tower.parts.push_back(
+      NormPart{"vision_model.post_layernorm", kLayerNorm, sizes.hidden, Rows::sequences});
+  return tower;
+}
+
+std::int64_t hidden_of(const Config& config, std::int64_t fallback) {
+  return config.size_or({"hidden_size"}, fallback);
+}
+
+Model clip_text(const Config& config, const Request& request) {
+  Model model;
+  Tower tower = clip_text_tower(config, request, model);
+  if (request.architecture_has("WithProjection")) {
+    tower.parts.push_back(linear_head("text_projection", hidden_of(config, 512),
+                                      config.size_or({"projection_dim"}, 512), false));
+  }
+  model.towers.push_back(std::move(tower));
+  return model;
+}
+
+Model clip_vision(const Config& config, const Request& request) {
+  Model model;
+  Tower tower = clip_vision_tower_of(config, request);
+  if (request.architecture_has("WithProjection")) {
+    tower.parts.push_back(linear_head("visual_projection", hidden_of(config, 768),
+                                      config.size_or({"projection_dim"}, 512), false));
+  }
+  model.towers.push_back(std::move(tower));
+  return model;
+}
+
+// Stable Diffusion's safety checker: CLIP's vision tower and 17 + 3 stored concepts with a weight.
+void add_safety_checker(Tower& tower, std::int64_t projection) {
+  constexpr std::int64_t kConcepts = 17 + 3;
+  tower.parts.push_back(Parameters{kConcepts * (projection + 1)});
+}
+
+Model clip(const Config& config, const Request& request) {
+  Model model;
+  const auto text = config.child("text_config"), vision = config.child("vision_config");
+  if (!text || !vision) {
+    config.set_error("a clip config needs \"text_config\" and \"vision_config\"");
+    return model;
+  }
+  const std::int64_t projection = config.size_or({"projection_dim"}, 512);
+  Tower vision_tower = clip_vision_tower_of(*vision, request);
+  vision_tower.parts.push_back(
+      linear_head("visual_projection", hidden_of(*vision, 768), projection, false));
+  if (request.architecture_has("SafetyChecker")) {
+    add_safety_checker(vision_tower, projection);
+    model.towers.push_back(std::move(vision_tower));
+    model.notes.push_back("the safety checker uses the vision tower only");
+    return model;
+  }
+  Tower text_tower = clip_text_tower(*text, request, model);
+  text_tower.parts.push_back(
+      linear_head("text_projection", hidden_of(*text, 512), projection, false));
+  text_tower.parts.push_back(Parameters{1});  // logit_scale
+  model.towers.push_back(std::move(text_tower));
+  model.towers.push_back(std::move(vision_tower));
+  return model;
+}
+
+// SigLIP pools with one learned query that attends to all patches.
+void add_attention_pooling(const Config& config, const VisionSizes& sizes, Tower& tower) {
+  const std::int64_t attention = 4 * (sizes.hidden * sizes.hidden + sizes.hidden);
+  tower.parts.push_back(Parameters{sizes.hidden + attention});
+  tower.parts.push_back(
+      NormPart{"vision_model.head.layernorm", kLayerNorm, sizes.hidden, Rows::sequences});
+  Projection up = linear_head("vision_model.head.mlp.fc1", sizes.hidden, sizes.inner, true);
+  up.activation = read_activation(config, {"hidden_act"}, "gelu");
+  tower.parts.push_back(up);
+  tower.parts.push_back(linear_head("vision_model.head.mlp.fc2", sizes.inner, sizes.hidden, true));
+}
+
+Tower siglip_vision_tower(const Config& config, const Request& request, Model& model) {
+  const VisionSizes sizes = read_vision_sizes(config, {768, 12, 12, 3072});
+  const Patches patches = read_patches(config, 224, 16);
+  Tower tower;
+  tower.length = patches.count();
+  tower.parts.push_back(patch_embedding("vision_model.embeddings.patch_embedding", request.batch,
+                                        patches, sizes.hidden, true));
+  tower.parts.push_back(
+      Table{"vision_model.embeddings.position_embedding", tower.length, sizes.hidden, true});
+  tower.parts.push_back(Stack{"vision_model.encoder.layers", sizes.hidden,
+                              repeat(clip_layer(config, sizes, false), sizes.layers)});
+  tower.parts.push_back(NormPart{"vision_model.post_layernorm", kLayerNorm, sizes.hidden});
+  if (config.flag("vision_use_head", true)) {
+    add_attention_pooling(config, sizes, tower);
+    model.skipped["attention pooling head"] += 1;
+  }
+  return tower;
+}
+
+Tower siglip_text_tower(const Config& config, const Request& request, Model& model) {
+  const VisionSizes sizes = read_vision_sizes(config, {768, 12, 12, 3072});
+  const std::int64_t positions = config.size_or({"max_position_embeddings"}, 64);
+  Tower tower;
+  tower.length = choose_length(request, positions, model);
+  tower.parts.push_back(Table{"text_model.embeddings.token_embedding",
+                              config.size_or({"vocab_size"}, 32000), sizes.hidden});
+  tower.parts.push_back(
+      Table{"text_model.embeddings.position_embedding", positions, sizes.hidden, true});
+  tower.parts.push_back(Stack{"text_model.encoder.layers", sizes.hidden,
+                              repeat(clip_layer(config, sizes, false), sizes.layers)});
+  tower.parts.push_back(NormPart{"text_model.final_layer_norm", kLayerNorm, sizes.hidden});
+  tower.parts.push_back(linear_head("text_model.head", sizes.hidden,
+                                    config.size_or({"projection_size"}, sizes.hidden), true));
+  return tower;
+}
+
+Model siglip(const Config& config, const Request& request) {
+  Model model;
+  const auto text = config.child("text_config"), vision = config.child("vision_config");
+  if (!text || !vision) {
+    config.set_error("a siglip config needs \"text_config\" and \"vision_config\"");
+    return model;
+  }
+  Tower text_tower = siglip_text_tower(*text, request, model);
+  text_tower.parts.push_back(Parameters{2});  // logit_scale, logit_bias
+  model.towers.push_back(std::move(text_tower));
+  model.towers.push_back(siglip_vision_tower(*vision, request, model));
+  return model;
+}
+
+Model siglip_vision(const Config& config, const Request& request) {
+  Model model;
+  model.towers.push_back(siglip_vision_tower(config, request, model));
+  return model;
+}
+
+}  // namespace
+
+void add_vision_tower(const Config& config, const Request& request, Model& model) {
+  const std::string type = config.text("model_type");
+  if (type == "clip_vision_model" && config.has("image_size")) {
+    model.towers.insert(model.towers.begin(), clip_vision_tower_of(config, request));
+  } else if (type == "siglip_vision_model" && config.has("image_size")) {
+    model.towers.insert(model.towers.begin(), siglip_vision_tower(config, request, model));
+  } else {
+    model.skipped["vision tower"] += 1;
+    model.notes.push_back(
+        "only the text model is analysed: the number of image tokens is not in the config, so the "
+        "vision tower is left out, also of the parameters");
+    return;
+  }
+  model.skipped["multimodal projector"] += 1;
+  model.notes.push_back(
+      "the vision tower runs on one image for each sequence; the projector between the two is "
+      "left out, and --seq counts all tokens of the text model");
+}
+
+FamilyList vision_families() {
+  return {{"vit", vit},
+          {"deit", vit},
+          {"beit", beit},
+          {"dinov2", dinov2},
+          {"clip", clip},
+          {"clip_text_model", clip_text},
+          {"clip_vision_model", clip_vision},
+          {"siglip", siglip},
+          {"siglip_vision_model", siglip_vision}};
+}
+
+}  // namespace rooftile::hf

@@ -1,0 +1,195 @@
+#include "rooftile/readers/hf_config/hf_config.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "rooftile/base/text.h"
+#include "rooftile/readers/hf_config/build.h"
+#include "rooftile/readers/hf_config/families.h"
+#include "rooftile/readers/hf_config/identify.h"
+#include "rooftile/readers/hf_config/vision.h"
+
+namespace rooftile {
+namespace {
+
+using hf::Config;
+using hf::Model;
+using hf::Request;
+using nlohmann::json;
+
+// The largest published config has less than 1 MB; parsed JSON takes many times its text.
+constexpr std::size_t kMaxFileBytes = 16 << 20;
+constexpr std::int64_t kMaxInput = 1 << 26;
+
+// Where multimodal models keep the config of their language model.
+constexpr std::string_view kTextKeys[] = {"text_config", "language_config", "llm_config"};
+
+// Two-tower models that are described as a whole.
+bool has_towers_of_its_own(std::string_view model_type) {
+  return model_type == "clip" || model_type == "siglip";
+}
+
+std::string string_at(const json& object, const char* key) {
+  const auto entry = object.find(key);
+  return entry != object.end() && entry->is_string() ? entry->get<std::string>() : std::string();
+}
+
+std::string first_architecture(const json& object) {
+  const auto entry = object.find("architectures");
+  if (entry == object.end() || !entry->is_array() || entry->empty()) return {};
+  return entry->front().is_string() ? entry->front().get<std::string>() : std::string();
+}
+
+const json* nested_text_model(const json& config) {
+  if (has_towers_of_its_own(string_at(config, "model_type"))) return nullptr;
+  for (const std::string_view key : kTextKeys) {
+    const auto entry = config.find(std::string(key));
+    if (entry != config.end() && entry->is_object()) return &*entry;
+  }
+  return nullptr;
+}
+
+// The text model's config with what only the whole model states.
+json text_model_config(const json& whole, const json& text) {
+  json result = text;
+  for (const char* key : {"tie_word_embeddings", "torch_dtype", "dtype"}) {
+    const bool stated = result.contains(key) && !result[key].is_null();
+    if (!stated && whole.contains(key)) result[key] = whole[key];
+  }
+  return result;
+}
+
+tl::unexpected<Error> unknown_architecture(const std::string& model_type,
+                                           const std::string& architecture) {
+  std::string message = "architecture ";
+  message += rooftile::quoted(model_type.empty() ? architecture : model_type);
+  if (!model_type.empty() && !architecture.empty())
+    message += " (" + rooftile::quoted(architecture) + ")";
+  message += " is not known";
+  const auto similar = nearest(model_type, hf::known_model_types());
+  if (!similar.empty()) message += "; similar ones are: " + join(similar, ", ");
+  return fail(message);
+}
+
+struct Identity {
+  std::string model_type, architecture;
+};
+
+Identity identity_of(const json& config) {
+  Identity identity{string_at(config, "model_type"), first_architecture(config)};
+  if (identity.model_type.empty()) {
+    identity.model_type = hf::model_type_of_architecture(identity.architecture);
+  }
+  return identity;
+}
+
+Dtype choose_dtype(const Config& config, const hf::Quantization& quantization,
+                   std::vector<std::string>& notes) {
+  std::string name;
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    if (name.empty()) name = config.text(key);
+  }
+  if (name.starts_with("torch.")) name.erase(0, 6);
+  if (name == "bfloat16") return Dtype::bf16;
+  if (name == "float16" || name == "half") return Dtype::fp16;
+  if (name == "float32" || name == "float") return Dtype::fp32;
+  const Dtype assumed = quantization.empty() ? Dtype::fp32 : Dtype::bf16;
+  notes.push_back(fmt::format("{}: {} assumed; set it with --dtype",
+                              name.empty() ? "the config states no dtype"
+                                           : "dtype " + rooftile::quoted(name) + " is not known",
+                              to_string(assumed)));
+  return assumed;
+}
+
+Result<Request> make_request(const Identity& identity, const ReadOptions& options) {
+  for (const std::optional<std::int64_t> size : {options.batch, options.seq}) {
+    if (size && (*size < 1 || *size > kMaxInput)) {
+      return fail(fmt::format("batch and sequence length must be from 1 to {}, found {}", kMaxInput,
+                              *size));
+    }
+  }
+  return Request{options.batch.value_or(1), options.seq, identity.model_type,
+                 identity.architecture};
+}
+
+Result<Workload> describe_and_build(const json& whole, const json& part, const Identity& identity,
+                                    const std::string& source, const ReadOptions& options) {
+  const auto family = hf::find_family(identity.model_type);
+  if (!family) return unknown_architecture(identity.model_type, identity.architecture);
+  const auto request = make_request(identity, options);
+  if (!request) return tl::unexpected(request.error());
+  const Config config(part), whole_config(whole);
+  Model model = (*family)(config, *request);
+  const auto vision = whole_config.child("vision_config");
+  if (vision && !has_towers_of_its_own(identity.model_type)) {
+    hf::add_vision_tower(*vision, *request, model);
+  }
+  if (whole_config.child("audio_config")) model.skipped["audio tower"] += 1;
+  const hf::Quantization quantization(whole_config, model.notes);
+  const Dtype dtype = choose_dtype(config, quantization, model.notes);
+  for (const Config* read : {&config, &whole_config}) {
+    if (read->error()) return tl::unexpected(*read->error());
+  }
+  return hf::build_workload(model, {source, request->batch, dtype}, quantization);
+}
+
+Result<Workload> read_json(const json& whole, const std::string& source,
+                           const ReadOptions& options) {
+  if (const auto reason = hf::not_a_model_config(whole)) return fail(*reason);
+  const Identity identity = identity_of(whole);
+  const json* text = nested_text_model(whole);
+  if (text == nullptr) return describe_and_build(whole, whole, identity, source, options);
+  Identity nested = identity_of(*text);
+  if (nested.architecture.empty()) nested.architecture = identity.architecture;
+  if (nested.model_type.empty()) {
+    return fail(fmt::format("the text model of architecture {} does not state its model_type",
+                            rooftile::quoted(identity.model_type)));
+  }
+  return describe_and_build(whole, text_model_config(whole, *text), nested, source, options);
+}
+
+Result<std::string> read_text(const std::string& path) {
+  std::error_code problem;
+  if (path != "-" && !std::filesystem::is_regular_file(path, problem)) {
+    return fail("not a readable file", path);
+  }
+  std::ifstream file;
+  if (path != "-") file.open(path, std::ios::binary);
+  std::istream& in = path == "-" ? std::cin : file;
+  std::string text(kMaxFileBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (in.bad()) return fail("cannot be read", path);
+  if (text.size() > kMaxFileBytes) {
+    return fail(
+        fmt::format("larger than {} MiB, too large for a model config", kMaxFileBytes >> 20), path);
+  }
+  return text;
+}
+
+Result<Workload> read(const std::string& path, const ReadOptions& options) {
+  const auto text = read_text(path);
+  if (!text) return tl::unexpected(text.error());
+  return parse_hf_config(*text, path, options);
+}
+
+}  // namespace
+
+Result<Workload> parse_hf_config(std::string_view text, const std::string& source,
+                                 const ReadOptions& options) {
+  const auto config = hf::parse_json(text);
+  Result<Workload> workload = config ? read_json(*config, source, options)
+                                     : Result<Workload>(tl::unexpected(config.error()));
+  if (!workload && workload.error().where.empty()) workload.error().where = source;
+  return workload;
+}
+
+const Reader hf_config_reader{
+    .name = "hf_config", .recognises = hf::looks_like_config, .read = read};
+
+}  // namespace rooftile
