@@ -131,8 +131,17 @@ Finding finding_at_groups(const RuleInput& input, const std::vector<LayerGroup>&
   return finding;
 }
 
-void soften_unless_sure(Finding& finding) {
-  if (!finding.saving || finding.saving->low <= Seconds(0)) finding.own_level = Level::advice;
+void soften_unless_clear(const RuleInput& input, Finding& finding) {
+  constexpr double kClearShare = 0.1;
+  Seconds time;
+  for (const std::size_t i : finding.ops) {
+    const std::optional<TimeEstimate>& estimate = input.analysis.ops[i].time;
+    if (!estimate) continue;
+    time += estimate->time.expected * static_cast<double>(input.workload.ops[i].count);
+  }
+  if (!finding.saving || finding.saving->expected < kClearShare * time) {
+    finding.own_level = Level::advice;
+  }
 }
 
 bool is_pointless(const std::optional<Range<Seconds>>& saving) {

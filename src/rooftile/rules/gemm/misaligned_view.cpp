@@ -104,7 +104,7 @@ std::vector<Finding> check(const RuleInput& input) {
                     "{:g}-byte aligned",
                     join(faults_of(op), ", "), worst_alignment(input, group)),
         propose(op), saving);
-    soften_unless_sure(finding);
+    soften_unless_clear(input, finding);
     finding.evidence = {"pointers and leading dimensions: cuBLAS documentation, Tensor Core Usage"};
     findings.push_back(std::move(finding));
   }

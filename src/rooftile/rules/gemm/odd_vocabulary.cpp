@@ -106,7 +106,7 @@ std::optional<Finding> judge(const RuleInput& input, const LayerGroup& group) {
                   worst_alignment(input, group), to_string(op.dtypes.input),
                   misaligned_operands_text(input, group)),
       propose(vocabulary, padded), saving);
-  soften_unless_sure(finding);
+  soften_unless_clear(input, finding);
   finding.evidence = evidence();
   return finding;
 }

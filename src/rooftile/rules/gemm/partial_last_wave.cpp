@@ -41,7 +41,7 @@ saving is at equal work: time per token times today's tokens. It speaks only abo
 )md";
 
 constexpr double kMaxWaves = 6;          // above it the tail is below 12 % of the time
-constexpr double kMinWaveEfficiency = 0.8;
+constexpr double kMinWaveEfficiency = 0.85;
 constexpr double kMinGain = 0.05;        // below it the model's own error decides
 constexpr double kMaxChange = 2.0;       // of the number of tokens, up or down
 

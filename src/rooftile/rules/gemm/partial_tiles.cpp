@@ -87,41 +87,68 @@ std::optional<Option> option_at(const RuleInput& input, const LayerGroup& group,
   return Option{dim, from, to, *saving};
 }
 
-std::optional<Option> best_option(const RuleInput& input, const LayerGroup& group) {
+// The tile edges below and above the width that gains more by moving to one of them.
+std::vector<Option> best_options(const RuleInput& input, const LayerGroup& group) {
   const auto& gemm = std::get<Gemm>(input.workload.ops[group.ops.front()].body);
-  std::optional<Option> best;
+  std::vector<Option> best;
+  Seconds best_saving;
   for (const GemmDim dim : {GemmDim::n, GemmDim::k}) {
     const std::int64_t above = round_up(size_of(gemm, dim), kEdge);
+    std::vector<Option> options;
+    Seconds saving;
     for (const std::int64_t to : {above - kEdge, above}) {
-      const std::optional<Option> option = option_at(input, group, dim, to);
-      if (!option) continue;
-      if (!best || option->saving.expected > best->saving.expected) best = option;
+      if (const std::optional<Option> option = option_at(input, group, dim, to)) {
+        options.push_back(*option);
+        saving = std::max(saving, option->saving.expected);
+      }
+    }
+    if (saving > best_saving) {
+      best = std::move(options);
+      best_saving = saving;
     }
   }
   return best;
 }
 
+// "192 (-3.2 % time per width) or 256 (-21 %)".
+std::string options_text(const std::vector<Option>& options, Seconds total) {
+  std::string text;
+  for (const Option& option : options) {
+    if (option.saving.expected <= Seconds(0)) continue;
+    text += fmt::format("{}{} ({}{})", text.empty() ? "" : " or ", option.to,
+                        percent_text(-(option.saving.expected / total)),
+                        text.empty() ? " time per unit of width" : "");
+  }
+  return text;
+}
+
 Finding describe(const RuleInput& input, const LayerGroup& group, const TileGrid& grid,
-                 const Option& option) {
+                 const std::vector<Option>& options, Seconds total) {
   const auto& gemm = std::get<Gemm>(input.workload.ops[group.ops.front()].body);
-  const std::int64_t above = round_up(option.from, kEdge);
   const bool uncertain = input.device().compute_capability >= 90;
+  const std::string_view name = dim_name(gemm, options.front().dim);
+  const Option& best = *std::max_element(
+      options.begin(), options.end(),
+      [](const Option& a, const Option& b) { return a.saving.expected < b.saving.expected; });
   Finding finding = finding_at_groups(
       input, {group},
-      fmt::format("{}{} {} fills {:.0f} % of its {}x{} tiles", uncertain ? "possible: " : "",
-                  dim_name(gemm, option.dim), option.from, 100 * grid.tile_efficiency,
-                  grid.tile.rows, grid.tile.cols),
-      {fmt::format("In the next model choose {} {} instead of {}{}", dim_name(gemm, option.dim),
-                   option.to, option.from,
-                   above > kEdge ? fmt::format(" (tile edges: {} and {})", above - kEdge, above)
-                                 : std::string()),
+      fmt::format("{}{} {} fills {:.0f} % of the layer's {}x{} tiles", uncertain ? "possible: " : "",
+                  name, best.from, 100 * grid.tile_efficiency, grid.tile.rows, grid.tile.cols),
+      {fmt::format("In the next model choose {} {} instead of {}", name,
+                   options_text(options, total), best.from),
        Exactness::changes_training},
-      option.saving);
+      best.saving);
   if (input.workload.mode == Mode::inference) finding.own_level = Level::info;
   finding.evidence = {
       "partly filled tiles cost as much as full ones: NVIDIA Matrix Multiplication Background "
       "User's Guide, Tile Quantization"};
   return finding;
+}
+
+Seconds best_saving(const std::vector<Option>& options) {
+  Seconds best;
+  for (const Option& option : options) best = std::max(best, option.saving.expected);
+  return best;
 }
 
 std::vector<Finding> check(const RuleInput& input) {
@@ -131,10 +158,10 @@ std::vector<Finding> check(const RuleInput& input) {
     if (group.time_share < kMinTimeShare || !is_math_bound(input, group)) continue;
     const TileGrid* grid = worst_grid(input, group);
     if (grid == nullptr || grid->tile_efficiency >= kMinTileEfficiency) continue;
-    const std::optional<Option> option = best_option(input, group);
+    const std::vector<Option> options = best_options(input, group);
     const Seconds total = time_of(input, group).value_or(Seconds(0));
-    if (!option || option->saving.expected < kMinGain * total) continue;
-    findings.push_back(describe(input, group, *grid, *option));
+    if (options.empty() || best_saving(options) < kMinGain * total) continue;
+    findings.push_back(describe(input, group, *grid, options, total));
   }
   return findings;
 }

@@ -246,7 +246,7 @@ std::optional<Finding> judge(const RuleInput& input, const std::vector<Fault>& f
   if (is_pointless(saving)) return std::nullopt;
   Finding finding = finding_at_groups(input, groups, describe(input, faults, widths),
                                       propose(input, faults, widths), saving);
-  soften_unless_sure(finding);
+  soften_unless_clear(input, finding);
   finding.evidence = {
       "16-byte rows, leading dimensions and pointers: cuBLAS documentation, Tensor Core Usage",
       "H100, width 10922 -> 10944: 273 -> 398 TFLOPS: ML Engineering, SwiGLU-based MLP"};

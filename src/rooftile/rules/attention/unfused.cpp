@@ -1,0 +1,171 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "rooftile/analysis/attention_chain.h"
+#include "rooftile/rules/group_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+Attention over at least 512 queries and keys whose scores are written to memory: an operation marked
+as not fused, or a graph with product, softmax and product one after the other.
+
+## Why it costs time
+The scores are a matrix of queries times keys for every head. Scaling, masking, softmax and dropout
+each read and write it, and that takes several times as long as the two products.
+
+## How to fix
+Use a fused kernel: `torch.nn.functional.scaled_dot_product_attention`, FlashAttention, or the
+runtime's attention operator. In a graph, an optimiser such as the one of ONNX Runtime replaces the
+pattern.
+
+## How the saving is estimated
+The time model compares all operations of the pattern with one fused attention of the same shape.
+
+## When not to
+- An ONNX export splits `scaled_dot_product_attention` into this pattern. Then the finding concerns
+  the runtime that executes the graph, not the PyTorch model.
+- Returned attention weights and custom biases rule out some kernels; head sizes have limits.
+- Flash kernels take fp16 and bf16; in fp32 only the memory-efficient kernel remains.
+- Below about 512 keys launches dominate, and nothing is reported.
+- Dropout draws other random numbers.
+
+## Evidence
+- EleutherAI cookbook, transformer sizing sample: softmax and dropout 8.8 ms beside 1.7 ms for the two
+  products; attention at 48 TFLOPS, the MLP at 234.
+- Dao et al., "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness" (2022).
+)md";
+
+constexpr std::int64_t kLongEnough = 512;
+
+bool is_long(const Attention& attention) {
+  return std::min(attention.query_len, attention.kv_len) >= kLongEnough;
+}
+
+Fix propose() {
+  return {"Use a fused attention kernel (scaled_dot_product_attention, FlashAttention)",
+          Exactness::exact_arithmetic};
+}
+
+std::string describe(const Attention& attention) {
+  return fmt::format("attention of {} heads writes its {} x {} scores to memory",
+                     attention.batch * attention.heads, attention.query_len, attention.kv_len);
+}
+
+std::vector<std::string> evidence() {
+  return {
+      "softmax and dropout 8.8 ms, both products 1.7 ms: EleutherAI cookbook, transformer sizing"};
+}
+
+void judge_operations(const RuleInput& input, std::vector<Finding>& findings) {
+  const auto wanted = [](const Op& op) {
+    const auto* attention = std::get_if<Attention>(&op.body);
+    return attention != nullptr && !attention->fused && is_long(*attention);
+  };
+  for (const LayerGroup& group : group_equal_layers(input.workload, input.analysis, wanted)) {
+    const auto saving = saving_if_all(input, group, [](const Op& op) {
+      Op changed = op;
+      std::get<Attention>(changed.body).fused = true;
+      return changed;
+    });
+    if (group.time_share < kMinTimeShare || is_pointless(saving)) continue;
+    const auto& body = input.workload.ops[group.ops.front()].body;
+    Finding finding = finding_at_groups(input, {group}, describe(std::get<Attention>(body)),
+                                        propose(), saving);
+    soften_unless_clear(input, finding);
+    finding.evidence = evidence();
+    findings.push_back(std::move(finding));
+  }
+}
+
+auto shape_key(const Workload& workload, const AttentionChain& chain) {
+  const Attention& a = chain.attention;
+  return std::tuple(a.heads, a.query_len, a.kv_len, a.head_dim, a.value_dim,
+                    workload.ops[chain.scores].dtypes.input, chain.ops.size());
+}
+
+std::vector<std::vector<AttentionChain>> repeated_chains(const Workload& workload) {
+  std::map<decltype(shape_key(workload, {})), std::vector<AttentionChain>> by_shape;
+  for (AttentionChain& chain : find_attention_chains(workload, Graph(workload))) {
+    if (is_long(chain.attention)) by_shape[shape_key(workload, chain)].push_back(std::move(chain));
+  }
+  std::vector<std::vector<AttentionChain>> result;
+  for (auto& [key, chains] : by_shape) result.push_back(std::move(chains));
+  return result;
+}
+
+// The chain's operations in one phase against one fused operation in that phase.
+std::optional<Range<Seconds>> saving_in_phase(const RuleInput& input, const AttentionChain& chain,
+                                              Phase phase) {
+  TimeEstimate before;
+  for (const std::size_t i : chain.ops) {
+    Op op = input.workload.ops[i];
+    op.phase = phase;
+    const std::optional<TimeEstimate> time = input.model.estimate(op);
+    if (!time) continue;
+    before.time += time->time;
+    before.launch += time->launch;
+    before.compute += time->compute;
+    before.memory += time->memory;
+  }
+  Op fused = input.workload.ops[chain.scores];
+  fused.body = chain.attention;
+  fused.phase = phase;
+  const std::optional<TimeEstimate> after = input.model.estimate(fused);
+  if (!after) return std::nullopt;
+  return estimate_saving(before, *after);
+}
+
+std::optional<Range<Seconds>> saving_of(const RuleInput& input, const AttentionChain& chain) {
+  std::optional<Range<Seconds>> saving = saving_in_phase(input, chain, Phase::forward);
+  if (saving && input.workload.mode == Mode::training) {
+    const auto backward = saving_in_phase(input, chain, Phase::dgrad);
+    if (!backward) return std::nullopt;
+    *saving += *backward;
+  }
+  return saving;
+}
+
+void judge_chains(const RuleInput& input, std::vector<Finding>& findings) {
+  for (const std::vector<AttentionChain>& chains : repeated_chains(input.workload)) {
+    LayerGroup group;
+    double runs = 0;
+    for (const AttentionChain& chain : chains) {
+      group.ops.insert(group.ops.end(), chain.ops.begin(), chain.ops.end());
+      runs += static_cast<double>(input.workload.ops[chain.scores].count);
+    }
+    for (const std::size_t i : group.ops) group.time_share += input.analysis.ops[i].time_share;
+    std::optional<Range<Seconds>> saving = saving_of(input, chains.front());
+    if (saving) *saving = *saving * runs;
+    if (group.time_share < kMinTimeShare || is_pointless(saving)) continue;
+    Finding finding = finding_at_groups(input, {group}, describe(chains.front().attention),
+                                        propose(), saving);
+    finding.count = static_cast<std::int64_t>(runs);
+    soften_unless_clear(input, finding);
+    finding.evidence = evidence();
+    findings.push_back(std::move(finding));
+  }
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  std::vector<Finding> findings;
+  judge_operations(input, findings);
+  judge_chains(input, findings);
+  return findings;
+}
+
+}  // namespace
+
+const Rule attention_unfused{.id = "attention/unfused",
+                             .level = Level::warning,
+                             .cause = Cause::fusion,
+                             .summary = "Attention scores are written to memory",
+                             .doc = kDoc,
+                             .check = check};
+
+}  // namespace rooftile

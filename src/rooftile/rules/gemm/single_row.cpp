@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/rules/group_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+Layers that multiply a weight matrix with at most 8 rows, as a decode step does, and together take a
+visible part of the time. All of them are one finding.
+
+## Why it costs time
+Each weight is read for one or a few multiplications: the time is the size of the weights divided by
+the memory bandwidth. It is not a fault, only the reason why no other advice about these layers is
+given.
+
+## How to fix
+Batch requests, store the weights in fewer bits, and replay the step from a CUDA graph so that
+launches cost nothing. Never pad one row to eight: the zeros are multiplied for nothing.
+
+## How the saving is estimated
+No saving is given. The message says how long reading the weights takes at the full memory
+bandwidth, which is the floor.
+
+## When not to
+Latency may allow neither batching nor quantization; then this is simply the cost.
+
+## Evidence
+- NVIDIA Matrix Multiplication Background User's Guide, "Math and Memory Bounds": products with a
+  single row or column are memory-bound on every GPU, with less than one multiply-add per byte.
+- PyTorch Inductor, `pad_mm`: dimensions of 1 are never padded.
+)md";
+
+constexpr double kMinShare = 0.05;
+constexpr std::int64_t kFewRows = 8;
+
+bool is_vector_product(const Op& op) {
+  const auto* gemm = std::get_if<Gemm>(&op.body);
+  return gemm != nullptr && gemm->weight_is_parameter && op.phase == Phase::forward &&
+         (gemm->m <= kFewRows || gemm->n == 1);
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  const std::vector<LayerGroup> groups =
+      group_equal_layers(input.workload, input.analysis, is_vector_product);
+  double share = 0;
+  Bytes weights;
+  std::int64_t rows = 0;
+  for (const LayerGroup& group : groups) {
+    const Op& op = input.workload.ops[group.ops.front()];
+    const auto& gemm = std::get<Gemm>(op.body);
+    const double runs = count_runs(input.workload, group, Phase::forward);
+    share += group.time_share;
+    rows = std::max(rows, std::min(gemm.m, gemm.n));
+    weights += storage(runs * static_cast<double>(gemm.batch) * static_cast<double>(gemm.n) *
+                           static_cast<double>(gemm.k),
+                       op.dtypes.weight);
+  }
+  if (share < kMinShare) return {};
+  Finding finding = finding_at_groups(
+      input, groups,
+      fmt::format("{:.0f} % of the time goes into products of at most {} row{}: reading {:.2f} GB of "
+                  "weights takes at least {:.2f} ms",
+                  100 * share, rows, rows == 1 ? "" : "s", weights.value() / 1e9,
+                  to_milliseconds(weights / input.device().dram_bandwidth)),
+      {"Batch requests, store the weights in fewer bits or replay a CUDA graph; padding the rows "
+       "gains nothing",
+       Exactness::not_applicable},
+      std::nullopt);
+  finding.evidence = {
+      "always memory-bound: NVIDIA Matrix Multiplication Background User's Guide, Math and Memory "
+      "Bounds"};
+  return {finding};
+}
+
+}  // namespace
+
+const Rule gemm_single_row{.id = "gemm/single-row",
+                           .level = Level::info,
+                           .cause = Cause::memory,
+                           .summary = "Weights are read for a handful of rows",
+                           .doc = kDoc,
+                           .check = check};
+
+}  // namespace rooftile

@@ -1,0 +1,203 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "rooftile/base/text.h"
+#include "rooftile/rules/group_finding.h"
+#include "rooftile/workload/graph.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+Several Linear layers that read the same value, such as query, key and value or gate and up, where
+one wider layer is predicted to be clearly faster. Repeated blocks are one finding.
+
+## Why it costs time
+Each layer reads the input again and fills the GPU by itself. One product with the weights side by
+side has more work per byte, fewer launches and fuller waves.
+
+## How to fix
+Concatenate the weights along the output and split the result. The slices stay 16-byte aligned when
+each width is a multiple of 8 (16-bit).
+
+## How the saving is estimated
+The time model compares the separate layers with the combined one, in each phase. It speaks only
+above 5 %.
+
+## When not to
+- Layers that fill the GPU by themselves gain nothing and are not reported.
+- Cross-attention reads two different values; low-rank adapters (below 64 outputs) stay apart.
+- The names in checkpoints change, and tensor parallelism needs each part sharded by itself.
+
+## Evidence
+- NVIDIA, GTC 2019 talk S9143 on mixed precision: concatenate weights and gate activations into one
+  product.
+- NVIDIA Linear/Fully-Connected Layers User's Guide: larger products run closer to peak.
+)md";
+
+constexpr std::int64_t kAdapterWidth = 64;
+constexpr double kMinGain = 0.05;
+constexpr Phase kPhases[] = {Phase::forward, Phase::dgrad, Phase::wgrad};
+
+bool is_projection(const Op& op) {
+  const auto* gemm = std::get_if<Gemm>(&op.body);
+  return gemm != nullptr && op.phase == Phase::forward && gemm->weight_is_parameter &&
+         gemm->batch == 1 && gemm->n >= kAdapterWidth && !op.inputs.empty() && !op.name.empty();
+}
+
+// What must agree for two layers to become one.
+auto merge_key(const Op& op) {
+  const auto& gemm = std::get<Gemm>(op.body);
+  return std::tuple(op.inputs.front(), gemm.m, gemm.k, gemm.layout, op.dtypes.input,
+                    op.dtypes.weight, op.count);
+}
+
+using Family = std::vector<std::size_t>;  // forward layers that read the same value
+
+std::vector<Family> families_of(const Workload& workload) {
+  std::map<decltype(merge_key(std::declval<const Op&>())), Family> by_key;
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    if (is_projection(workload.ops[i])) by_key[merge_key(workload.ops[i])].push_back(i);
+  }
+  std::vector<Family> families;
+  for (auto& [key, family] : by_key) {
+    if (family.size() > 1) families.push_back(std::move(family));
+  }
+  std::sort(families.begin(), families.end());
+  return families;
+}
+
+// Blocks of the same shape: widths in order, and what else decides the time.
+auto shape_key(const Workload& workload, const Family& family) {
+  const Op& first = workload.ops[family.front()];
+  const auto& gemm = std::get<Gemm>(first.body);
+  std::vector<std::int64_t> widths;
+  for (const std::size_t i : family) widths.push_back(std::get<Gemm>(workload.ops[i].body).n);
+  return std::tuple(widths, gemm.m, gemm.k, first.dtypes.input, first.dtypes.weight);
+}
+
+struct Block {
+  std::vector<Family> repeats;
+};
+
+std::vector<Block> blocks_of(const Workload& workload) {
+  std::vector<Block> blocks;
+  std::map<decltype(shape_key(workload, {})), std::size_t> index;
+  for (const Family& family : families_of(workload)) {
+    const auto [found, is_new] = index.try_emplace(shape_key(workload, family), blocks.size());
+    if (is_new) blocks.emplace_back();
+    blocks[found->second].repeats.push_back(family);
+  }
+  return blocks;
+}
+
+Op combined(const Workload& workload, const Family& family) {
+  Op op = workload.ops[family.front()];
+  auto& gemm = std::get<Gemm>(op.body);
+  gemm.n = 0;
+  for (const std::size_t i : family) gemm.n += std::get<Gemm>(workload.ops[i].body).n;
+  return op;
+}
+
+// One run of the family in one phase, apart against combined.
+std::optional<Range<Seconds>> saving_in_phase(const RuleInput& input, const Family& family,
+                                              Phase phase) {
+  TimeEstimate apart;
+  for (const std::size_t i : family) {
+    Op op = input.workload.ops[i];
+    op.phase = phase;
+    const std::optional<TimeEstimate> time = input.model.estimate(op);
+    if (!time) return std::nullopt;
+    apart.time += time->time;
+    apart.launch += time->launch;
+    apart.compute += time->compute;
+    apart.memory += time->memory;
+  }
+  Op op = combined(input.workload, family);
+  op.phase = phase;
+  const std::optional<TimeEstimate> together = input.model.estimate(op);
+  if (!together) return std::nullopt;
+  return estimate_saving(apart, *together);
+}
+
+LayerGroup group_of_block(const RuleInput& input, const Block& block) {
+  LayerGroup group;
+  for (const Family& family : block.repeats) {
+    group.ops.insert(group.ops.end(), family.begin(), family.end());
+  }
+  std::sort(group.ops.begin(), group.ops.end());
+  for (const std::size_t i : group.ops) group.time_share += input.analysis.ops[i].time_share;
+  return group;
+}
+
+std::optional<Range<Seconds>> saving_of(const RuleInput& input, const Block& block) {
+  const Family& family = block.repeats.front();
+  double runs = 0;
+  for (const Family& repeat : block.repeats) {
+    runs += static_cast<double>(input.workload.ops[repeat.front()].count);
+  }
+  Range<Seconds> total{};
+  for (const Phase phase : kPhases) {
+    if (phase != Phase::forward && input.workload.mode != Mode::training) continue;
+    const std::optional<Range<Seconds>> saving = saving_in_phase(input, family, phase);
+    if (!saving) return std::nullopt;
+    total += *saving * runs;
+  }
+  return total;
+}
+
+// Time of the block in all phases that the mode runs; the gradients take about as long each.
+Seconds time_of_block(const RuleInput& input, const LayerGroup& group) {
+  const double phases = input.workload.mode == Mode::training ? 3 : 1;
+  return time_of(input, group).value_or(Seconds(0)) * phases;
+}
+
+Finding describe(const RuleInput& input, const Block& block, const LayerGroup& group,
+                 const Range<Seconds>& saving) {
+  const Family& family = block.repeats.front();
+  std::vector<std::string> names, widths;
+  std::int64_t sum = 0;
+  for (const std::size_t i : family) {
+    const std::int64_t width = std::get<Gemm>(input.workload.ops[i].body).n;
+    names.push_back(input.workload.ops[i].name);
+    widths.push_back(std::to_string(width));
+    sum += width;
+  }
+  Finding finding = finding_at_groups(
+      input, {group},
+      fmt::format("{} layers read the same value: {} ({} outputs)", family.size(),
+                  join(names, ", "), join(widths, " + ")),
+      {fmt::format("Make them one layer with {} outputs and split the result", sum),
+       Exactness::exact_arithmetic},
+      saving);
+  finding.evidence = {
+      "concatenate weights that share an input: NVIDIA, GTC 2019 talk S9143"};
+  return finding;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  std::vector<Finding> findings;
+  for (const Block& block : blocks_of(input.workload)) {
+    const LayerGroup group = group_of_block(input, block);
+    if (group.time_share < kMinTimeShare) continue;
+    const std::optional<Range<Seconds>> saving = saving_of(input, block);
+    if (!saving || saving->expected < kMinGain * time_of_block(input, group)) continue;
+    findings.push_back(describe(input, block, group, *saving));
+  }
+  return findings;
+}
+
+}  // namespace
+
+const Rule gemm_split_projections{.id = "gemm/split-projections",
+                                  .level = Level::advice,
+                                  .cause = Cause::fusion,
+                                  .summary = "Several layers read the same value one by one",
+                                  .doc = kDoc,
+                                  .check = check};
+
+}  // namespace rooftile

@@ -1,0 +1,151 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/rules/group_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A network whose matrix products are all fp32, on a GPU whose Tensor Cores take 16-bit floats, when a
+good part of the time is math-bound. The finding stands for the whole network.
+
+## Why it costs time
+fp32 products run on CUDA cores, at a small fraction of the Tensor Core rate (19.5 against 312 TFLOPS
+on an A100), and each operand takes twice the memory traffic.
+
+## How to fix
+Mixed precision: `torch.autocast("cuda", dtype=torch.bfloat16)` on Ampere and later, fp16 with
+`torch.amp.GradScaler` on Volta and Turing. Nearly for free on Ampere and later is TF32:
+`torch.set_float32_matmul_precision("high")`.
+
+## How the saving is estimated
+The time model predicts every matrix product in 16 bits; other operations are left as they are, so
+the saving is on the low side. Convolutions and recurrent layers count as TF32 already on Ampere and
+later, which is cuDNN's default in PyTorch.
+
+## When not to
+- The file says what is stored, not how it runs: a model exported in fp32 may well train under
+  autocast. Then check again with `--dtype bf16`.
+- Small and launch-bound networks gain nothing, and nothing is reported.
+- Scientific code, eigenvalue solvers and some GAN and reinforcement-learning losses need fp32.
+- TF32 keeps 10 bits of mantissa: relative errors are about a hundred times those of fp32.
+
+## Evidence
+- PyTorch CUDA semantics note, TF32: a 10240 x 10240 product on an A100 takes 0.11 s in fp32 and
+  0.016 s in TF32.
+- PyTorch Performance Tuning Guide: mixed precision is up to 3 times as fast on Volta and newer.
+- NVIDIA, GTC 2019 S9998: ResNet-50 on one V100, 355 images/s in fp32, 710 with AMP.
+)md";
+
+constexpr double kMinShare = 0.1;   // of the time, in math-bound fp32 products
+constexpr double kMinGain = 0.05;   // of the total time
+constexpr int kAmpere = 80;
+
+bool is_fp32(const Op& op) { return is_matrix_op(op) && op.dtypes.input == Dtype::fp32; }
+
+// A product in fewer bits shows that somebody has chosen precisions already.
+bool uses_other_precision(const Workload& workload) {
+  return std::any_of(workload.ops.begin(), workload.ops.end(), [](const Op& op) {
+    return is_matrix_op(op) && op.dtypes.input != Dtype::fp32 && op.dtypes.input != Dtype::fp64;
+  });
+}
+
+Op with_dtype(const Op& op, Dtype dtype) {
+  Op changed = op;
+  changed.dtypes = Dtypes(dtype);
+  return changed;
+}
+
+// What PyTorch runs today: cuDNN may use TF32, cuBLAS may not.
+bool runs_in_tf32(const RuleInput& input, const Op& op) {
+  return input.device().compute_capability >= kAmpere && !std::holds_alternative<Gemm>(op.body) &&
+         !std::holds_alternative<Attention>(op.body);
+}
+
+// Over all runs of the group, in all its phases.
+std::optional<Range<Seconds>> saving_in(const RuleInput& input, const LayerGroup& group,
+                                        Dtype dtype) {
+  const bool tf32_today = runs_in_tf32(input, input.workload.ops[group.ops.front()]);
+  if (tf32_today && dtype == Dtype::tf32) return Range<Seconds>{};
+  if (!tf32_today) {
+    return saving_if_all(input, group, [&](const Op& op) { return with_dtype(op, dtype); });
+  }
+  Range<Seconds> total{};
+  for (const std::size_t i : group.ops) {
+    const Op& op = input.workload.ops[i];
+    const auto before = input.model.estimate(with_dtype(op, Dtype::tf32));
+    const auto after = input.model.estimate(with_dtype(op, dtype));
+    if (!before || !after) return std::nullopt;
+    total += estimate_saving(*before, *after) * static_cast<double>(op.count);
+  }
+  return total;
+}
+
+Range<Seconds> total_saving(const RuleInput& input, const std::vector<LayerGroup>& groups,
+                            Dtype dtype) {
+  Range<Seconds> total{};
+  for (const LayerGroup& group : groups) {
+    total += saving_in(input, group, dtype).value_or(Range<Seconds>{});
+  }
+  return total;
+}
+
+Fix propose(const RuleInput& input, Dtype half, const Range<Seconds>& tf32) {
+  const bool training = input.workload.mode == Mode::training;
+  std::string text = fmt::format(
+      "If it runs in fp32 as the file says, use {}{}", to_string(half),
+      half == Dtype::fp16 && training ? " autocast with a GradScaler" : " autocast");
+  if (tf32.expected > Seconds(0)) {
+    text += fmt::format("; TF32 alone (set_float32_matmul_precision(\"high\")) saves {}",
+                        percent_text(tf32.expected / input.analysis.total.expected).substr(1));
+  }
+  return {text, Exactness::changes_numerics};
+}
+
+double math_bound_share(const RuleInput& input, const std::vector<LayerGroup>& groups) {
+  double share = 0;
+  for (const LayerGroup& group : groups) {
+    if (is_math_bound(input, group)) share += group.time_share;
+  }
+  return share;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  const Device& device = input.device();
+  const Dtype half = device.compute_capability >= kAmpere ? Dtype::bf16 : Dtype::fp16;
+  if (!device.has_tensor_cores(half) || uses_other_precision(input.workload)) return {};
+  const std::vector<LayerGroup> groups =
+      group_equal_layers(input.workload, input.analysis, is_fp32);
+  const double share = math_bound_share(input, groups);
+  if (share < kMinShare) return {};
+  const Range<Seconds> saving = total_saving(input, groups, half);
+  if (saving.expected < kMinGain * input.analysis.total.expected) return {};
+  const Range<Seconds> tf32 = device.has_tensor_cores(Dtype::tf32)
+                                  ? total_saving(input, groups, Dtype::tf32)
+                                  : Range<Seconds>{};
+  Finding finding = finding_at_groups(
+      input, groups,
+      fmt::format("all matrix products are fp32 and {:.0f} % of the time is math-bound in them; the "
+                  "Tensor Cores take {}{}",
+                  100 * share, to_string(half), tf32.expected > Seconds(0) ? " and tf32" : ""),
+      propose(input, half, tf32), saving);
+  finding.evidence = {
+      "fp32 0.11 s, TF32 0.016 s for 10240 x 10240 on an A100: PyTorch CUDA semantics, TF32",
+      "mixed precision up to 3x: PyTorch Performance Tuning Guide"};
+  return {finding};
+}
+
+}  // namespace
+
+const Rule precision_fp32_on_tensor_core_gpu{
+    .id = "precision/fp32-on-tensor-core-gpu",
+    .level = Level::advice,
+    .cause = Cause::precision,
+    .summary = "All matrix products are fp32 on a GPU with Tensor Cores",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile
