@@ -1,0 +1,66 @@
+// The stages of a check, each alone.
+#include <benchmark/benchmark.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "rooftile/rooftile.h"
+#include "rooftile/workload/training.h"
+#include "rooftile/workload/workload_text.h"
+
+namespace rooftile {
+namespace {
+
+// A decoder of `layers` layers in text form; every other one has an unaligned width.
+std::string decoder_text(int layers) {
+  std::string text;
+  for (int i = 0; i < layers; ++i) {
+    const std::string at = "layers." + std::to_string(i);
+    const std::string mlp = i % 2 == 0 ? "11008" : "10922";
+    text += "norm " + at + ".norm bf16 fn=rms rows=4096 cols=4096\n";
+    text += "gemm " + at + ".qkv bf16 m=4096 n=12288 k=4096\n";
+    text += "attention " + at + ".attention bf16 batch=2 heads=32 q=2048 d=128 causal=1\n";
+    text += "gemm " + at + ".out bf16 m=4096 n=4096 k=4096\n";
+    text += "gemm " + at + ".up bf16 m=4096 n=" + mlp + " k=4096\n";
+    text += "gemm " + at + ".down bf16 m=4096 n=4096 k=" + mlp + "\n";
+  }
+  return text;
+}
+
+void start_up(benchmark::State& state) {
+  for ([[maybe_unused]] auto _ : state) {
+    if (std::system(ROOFTILE_BINARY " --version > /dev/null") != 0) state.SkipWithError("failed");
+  }
+}
+BENCHMARK(start_up)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+void parse_text(benchmark::State& state) {
+  const std::string text = decoder_text(1000);
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(parse_workload(text));
+  state.SetItemsProcessed(state.iterations() * 6000);
+}
+BENCHMARK(parse_text)->Unit(benchmark::kMillisecond);
+
+void predict_gemms(benchmark::State& state) {
+  const TimeModel model(*find_device("h100_sxm"));
+  std::int64_t size = 0;
+  for ([[maybe_unused]] auto _ : state) {
+    Op op;
+    op.body = Gemm{.m = 4096, .n = 1024 + 8 * (size++ % 512), .k = 4096};
+    op.dtypes = Dtypes(Dtype::bf16);
+    benchmark::DoNotOptimize(model.estimate(op));
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(predict_gemms);
+
+void check_decoder(benchmark::State& state) {
+  const Device device = *find_device("h100_sxm");
+  const Workload workload = derive_training(*parse_workload(decoder_text(100)));
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(check(workload, device));
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(workload.ops.size()));
+}
+BENCHMARK(check_decoder)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace rooftile
