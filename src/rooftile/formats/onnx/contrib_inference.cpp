@@ -145,6 +145,24 @@ void infer_dynamic_quantize_lstm(InferenceContext& context) {
   set_output(context, 2, 0, {directions, (*input)[1], hidden});
 }
 
+// An early operator: border is [left, top, right, bottom], or scale the size to keep.
+void infer_crop(InferenceContext& context) {
+  auto dims = input_dims(context, 0);
+  std::vector<std::int64_t> border;
+  std::vector<std::int64_t> scale;
+  onnx::getRepeatedAttribute(context, "border", border);
+  onnx::getRepeatedAttribute(context, "scale", scale);
+  if (!dims || dims->size() != 4 || border.size() != 4) return;
+  if (scale.size() == 2) {
+    (*dims)[2] = fixed_dim(scale[0]);
+    (*dims)[3] = fixed_dim(scale[1]);
+  } else {
+    (*dims)[2] = (*dims)[2] - onnx::checkedAdd(border[1], border[3]);
+    (*dims)[3] = (*dims)[3] - onnx::checkedAdd(border[0], border[2]);
+  }
+  set_output(context, 0, 0, *dims);
+}
+
 const std::unordered_map<std::string_view, onnx::InferenceFunction>& table() {
   static const std::unordered_map<std::string_view, onnx::InferenceFunction> functions{
       {"Attention", infer_attention},
@@ -201,6 +219,7 @@ const std::unordered_map<std::string_view, onnx::InferenceFunction>& table() {
       {"DequantizeLinear", infer_dequantize},
       // Early operators that some exporters still write into the standard domain.
       {"Affine", same_as_first},
+      {"Crop", infer_crop},
       {"ImageScaler", same_as_first},
       {"ScaledTanh", same_as_first},
       {"ParametricSoftplus", same_as_first},

@@ -75,6 +75,7 @@ ControlFlow choose_loop(const NodeProto& node, const Numbers& numbers, SubgraphR
   } else if (!numbers.empty() && numbers[0]) {
     flow.repeat = static_cast<std::int64_t>(
         std::clamp(*numbers[0], 0.0, static_cast<double>(kMaxRepeat)));
+    flow.scanned_from = numbers.size() > 2 ? numbers.size() - 2 : 0;
   }
   const bool unknown = !never && (numbers.empty() || !numbers[0] || *numbers[0] > 1e9);
   if (unknown) run_once(node, flow);

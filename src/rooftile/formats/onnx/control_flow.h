@@ -19,6 +19,8 @@ struct ControlFlow {
   SubgraphRun* run = nullptr;  // nullptr: nothing runs
   std::int64_t repeat = 1;
   std::string note;  // an assumption, in words
+  // Of a Loop with a known trip count: the first output that collects a row per iteration.
+  std::optional<std::size_t> scanned_from;
   // Node inputs from this one on are the subgraph's inputs from the other one on; so for outputs.
   std::size_t first_node_input = 0, first_run_input = 0, first_run_output = 0;
 

@@ -35,10 +35,12 @@ bool is_one_of(std::string_view text, const std::array<std::string_view, N>& lis
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-bool is_batch_name(std::string_view name) {
+// Single letters name the batch only as a leading dimension: N is also a matrix size.
+bool is_batch_name(std::string_view name, int index) {
   constexpr std::array<std::string_view, 3> kNames{"n", "b", "bs"};
   const std::string text = lower(name);
-  return is_one_of(text, kNames) || (contains(text, "batch") && !contains(text, "seq"));
+  return (index == 0 && is_one_of(text, kNames)) ||
+         (contains(text, "batch") && !contains(text, "seq"));
 }
 
 bool is_sequence_name(std::string_view name) {
@@ -150,12 +152,13 @@ class Resolver {
   // Finds out what the symbolic names stand for.
   void name_symbols(const ValueInfoProto& input) {
     if (!input.type().has_tensor_type()) return;
-    for (const auto& dim : input.type().tensor_type().shape().dim()) {
-      const std::string& name = dim.dim_param();
+    const auto& shape = input.type().tensor_type().shape();
+    for (int i = 0; i < shape.dim_size(); ++i) {
+      const std::string& name = shape.dim(i).dim_param();
       if (name.empty()) continue;
       seen_.insert(name);
       if (result_.symbols.count(name) != 0 || is_made_up(name)) continue;
-      if (choices_.batch && is_batch_name(name)) {
+      if (choices_.batch && is_batch_name(name, i)) {
         result_.symbols.emplace(name, *choices_.batch);
         result_.batch_used = true;
       } else if (choices_.seq && is_sequence_name(name)) {
@@ -190,7 +193,10 @@ class Resolver {
       return;
     }
     if (!dim.has_dim_param()) dim.clear_dim_value();
-    result_.notes.push_back(explain(input, index, name, tensor));
+    // A sum is known when its terms are; a name is explained once.
+    const bool sum = contains(name, "+") || contains(name, "*");
+    const bool again = !is_made_up(name) && !explained_.insert(name).second;
+    if (!sum && !again) result_.notes.push_back(explain(input, index, name, tensor));
   }
 
   std::optional<std::int64_t> unnamed_size(int index, const TypeProto_Tensor& tensor) {
@@ -206,7 +212,7 @@ class Resolver {
   static std::string explain(const std::string& input, int index, const std::string& name,
                              const TypeProto_Tensor& tensor) {
     if (!is_made_up(name)) {
-      const char* shorter = is_batch_name(name)      ? "--batch N"
+      const char* shorter = is_batch_name(name, index) ? "--batch N"
                             : is_sequence_name(name) ? "--seq N"
                                                      : nullptr;
       return fmt::format("input '{}': dimension '{}' is unknown; pass {}", input, name,
@@ -224,7 +230,7 @@ class Resolver {
   const DimensionChoices& choices_;
   GraphProto& graph_;
   ResolvedDimensions result_;
-  std::unordered_set<std::string> seen_;
+  std::unordered_set<std::string> seen_, explained_;
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "rooftile/formats/onnx/node_context.h"
 #include "rooftile/formats/onnx/origins.h"
 #include "rooftile/formats/onnx/schemas.h"
+#include "rooftile/formats/onnx/sorting.h"
 
 namespace rooftile::onnx_format {
 
@@ -157,7 +158,13 @@ class Inferencer {
     }
     for (const auto& info : graph.value_info()) frame.declared[info.name()] = &info.type();
     for (const auto& info : graph.output()) frame.declared[info.name()] = &info.type();
-    for (const NodeProto& node : graph.node()) process(node, frame);
+    if (is_sorted(graph)) {
+      for (const NodeProto& node : graph.node()) process(node, frame);
+      return;
+    }
+    const auto order = sorted_nodes(graph);
+    if (!order) throw Refusal{"the operators of the graph form a cycle"};
+    for (const int index : *order) process(graph.node(index), frame);
   }
 
   void process(const NodeProto& node, Frame& frame) {
@@ -278,11 +285,12 @@ class Inferencer {
                                                        const auto& types) {
       return run_subgraph(graph, types, frame, runs[name]);
     });
-    call_library(node, domain, opset, context);
+    const bool inferred = call_library(node, domain, opset, context);
+    const TypeProto nothing;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i] != kNoValue) {
-        merge_type(node.output(static_cast<int>(i)), frame, *context.getOutputType(i),
-                   slot(outputs[i]));
+        merge_type(node.output(static_cast<int>(i)), frame,
+                   inferred ? *context.getOutputType(i) : nothing, slot(outputs[i]));
       }
     }
     if (domain.empty()) {
@@ -292,7 +300,8 @@ class Inferencer {
     settle(node, domain, opset, inputs, outputs, runs, frame);
   }
 
-  void call_library(const NodeProto& node, const std::string& domain, int opset,
+  // False when the library finds that the node does not fit its inputs.
+  bool call_library(const NodeProto& node, const std::string& domain, int opset,
                     NodeContext& context) {
     try {
       const auto* schema = find_schema(node.op_type(), opset, domain);
@@ -303,10 +312,13 @@ class Inferencer {
         function = find_contrib_inference(node.op_type());
         if (function != nullptr) (*function)(context);
       }
+      return true;
     } catch (const Refusal&) {
       throw;
     } catch (const std::exception& error) {
-      add_error(node, error.what());
+      // Without its inputs' types the node is not to blame.
+      if (context.knows_inputs()) add_error(node, error.what());
+      return false;
     }
   }
 
@@ -531,9 +543,22 @@ class Inferencer {
       slot(to).value.same_as = from;
     }
     if (flow.run == nullptr) return;
+    if (flow.scanned_from) set_scan_length(outputs, *flow.scanned_from, flow.repeat);
     for (Node& inner : flow.run->nodes) {
       inner.repeat = multiply_repeat(inner.repeat, flow.repeat);
       if (inner.repeat > 0) frame.nodes->push_back(std::move(inner));
+    }
+  }
+
+  // The library leaves open how many rows a Loop collects; a known trip count says it.
+  void set_scan_length(const std::vector<ValueId>& outputs, std::size_t first,
+                       std::int64_t length) {
+    for (std::size_t i = first; i < outputs.size(); ++i) {
+      if (outputs[i] == kNoValue) continue;
+      auto& type = slot(outputs[i]).type;
+      if (!type.has_tensor_type() || type.tensor_type().shape().dim_size() == 0) continue;
+      auto& dim = *type.mutable_tensor_type()->mutable_shape()->mutable_dim(0);
+      if (!dim.has_dim_value()) dim.set_dim_value(length);
     }
   }
 

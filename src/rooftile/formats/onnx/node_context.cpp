@@ -1,5 +1,6 @@
 #include "rooftile/formats/onnx/node_context.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -36,6 +37,12 @@ NodeContext::NodeContext(const onnx::NodeProto& node, std::vector<NodeInput> inp
       subgraphs_(std::move(subgraphs)) {}
 
 NodeContext::~NodeContext() = default;
+
+bool NodeContext::knows_inputs() const {
+  return std::all_of(inputs_.begin(), inputs_.end(), [](const NodeInput& input) {
+    return !input.present || input.type != nullptr;
+  });
+}
 
 const onnx::AttributeProto* NodeContext::getAttribute(const std::string& name) const {
   for (const auto& attribute : node_.attribute()) {

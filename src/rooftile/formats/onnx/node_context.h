@@ -31,6 +31,9 @@ class NodeContext final : public onnx::InferenceContext {
               SubgraphInference subgraphs);
   ~NodeContext() override;
 
+  // Whether the type of every input is known.
+  bool knows_inputs() const;
+
   const onnx::AttributeProto* getAttribute(const std::string& name) const override;
   size_t getNumInputs() const override { return inputs_.size(); }
   const onnx::TypeProto* getInputType(size_t index) const override;

@@ -30,6 +30,9 @@ Workload Conversion::run() {
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     if (!folded_[i]) convert(graph_.nodes[i]);
   }
+  if (workload_.ops.empty() && workload_.skipped.empty()) {
+    workload_.notes.push_back("the graph computes constants alone; there is nothing to run");
+  }
   double parameters = 0;
   for (const ValueId id : parameters_) {
     if (value(id).shape) parameters += element_count(*value(id).shape);

@@ -58,6 +58,7 @@ constexpr auto kHandlers = std::to_array<Entry>({
     {"ConvTranspose", convert_conv_transpose},
     {"Cos", convert_elementwise},
     {"Cosh", convert_elementwise},
+    {"Crop", convert_movement},
     {"CumSum", convert_reduction},
     {"DecoderMaskedMultiHeadAttention", convert_multi_head_attention},
     {"DepthToSpace", convert_movement},
