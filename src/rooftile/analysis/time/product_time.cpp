@@ -27,7 +27,7 @@ MatrixProduct padded(MatrixProduct product) {
 GemmWork work_of(const MatrixProduct& product, const MathUnit& unit, const GemmConstants& constants,
                  const ProductTraits& traits) {
   GemmWork work = gemm_work(product, unit, constants);
-  work.peak = work.peak * traits.math_efficiency;
+  work.throughput_factor = traits.math_efficiency;
   work.operand_bytes = traits.operand_bytes.value_or(work.operand_bytes);
   work.out_bytes = traits.out_bytes.value_or(work.out_bytes);
   return work;
@@ -36,7 +36,7 @@ GemmWork work_of(const MatrixProduct& product, const MathUnit& unit, const GemmC
 // Time at a better or worse alignment factor over the expected one.
 double effect(GemmWork work, double factor, double expected, const GemmConstants& constants,
               const Device& device) {
-  work.throughput_factor = factor;
+  work.throughput_factor *= factor;
   return gemm_parts(work, constants, device).total / expected;
 }
 
@@ -77,7 +77,8 @@ TimeEstimate estimate_product(const TimeContext& context, const MatrixProduct& g
   const Range<double> factor = alignment_factor(calibration.alignment.constants, product, unit);
 
   GemmWork work = work_of(product, unit, constants, traits);
-  work.throughput_factor = factor.expected;
+  const GemmWork aligned = work;
+  work.throughput_factor *= factor.expected;
   const GemmParts parts = gemm_parts(work, constants, context.device);
   const Intervals& intervals = traits.intervals ? *traits.intervals : constants.intervals;
   TimeEstimate estimate = estimate_of(
@@ -85,9 +86,9 @@ TimeEstimate estimate_product(const TimeContext& context, const MatrixProduct& g
   estimate.grid = grid_of(product, parts.tile.tile, context.device);
   if (factor.low < factor.high) {
     estimate.own_effects.low =
-        std::min(1.0, effect(work, factor.high, parts.total, constants, context.device));
+        std::min(1.0, effect(aligned, factor.high, parts.total, constants, context.device));
     estimate.own_effects.high =
-        std::max(1.0, effect(work, factor.low, parts.total, constants, context.device));
+        std::max(1.0, effect(aligned, factor.low, parts.total, constants, context.device));
     add_own_effects(estimate);
   }
   return estimate * as_double(product.repeats);

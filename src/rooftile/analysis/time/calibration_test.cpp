@@ -1,0 +1,90 @@
+#include "rooftile/analysis/time/calibration.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/time/section_reader.h"
+#include "rooftile/hardware/device_file.h"
+
+namespace rooftile {
+namespace {
+
+TEST(Calibration, EveryEmbeddedFileIsWellFormed) {
+  const std::vector<std::string> names = calibration_names();
+  EXPECT_GE(names.size(), 8u);
+  for (const std::string& name : names) {
+    const auto calibration = read_calibration(name);
+    ASSERT_TRUE(calibration) << to_string(calibration.error());
+    EXPECT_FALSE(calibration->tensor_gemm.constants.tiles.empty()) << name;
+    EXPECT_FALSE(calibration->tensor_gemm.origin.empty()) << name;
+  }
+}
+
+TEST(Calibration, EveryBuiltInGpuHasOneOfItsGenerationOrAnOlderOne) {
+  for (const Device& device : built_in_devices()) {
+    const std::string name = calibration_for(device).name;
+    EXPECT_LE(std::stoi(name.substr(2)), device.compute_capability) << device.id;
+  }
+}
+
+TEST(Calibration, FittedGpusExist) {
+  const std::vector<Device> devices = built_in_devices();
+  for (const std::string& name : calibration_names()) {
+    for (const std::string& id : read_calibration(name)->fitted_on) {
+      EXPECT_TRUE(std::ranges::any_of(devices, [&](const Device& d) { return d.id == id; })) << id;
+    }
+  }
+}
+
+TEST(Calibration, GenerationByComputeCapability) {
+  const auto name = [](int compute_capability) {
+    Device device;
+    device.compute_capability = compute_capability;
+    return calibration_for(device).name;
+  };
+  EXPECT_EQ(name(80), "sm80");
+  EXPECT_EQ(name(87), "sm86");
+  EXPECT_EQ(name(103), "sm100");
+  EXPECT_EQ(name(50), "sm60");
+}
+
+TEST(Calibration, BorrowedSectionsAreWiderAndSaySo) {
+  const auto blackwell = read_calibration("sm100");
+  ASSERT_TRUE(blackwell);
+  EXPECT_FALSE(blackwell->tensor_gemm.own);
+  EXPECT_GT(blackwell->tensor_gemm.widening, 1.0);
+  EXPECT_TRUE(read_calibration("sm90")->tensor_gemm.own);
+}
+
+std::string error_of(const char* text) {
+  const nlohmann::json json = nlohmann::json::parse(text);
+  SectionReader reader(json, "test");
+  KnownTileConstants constants;
+  read_constants(reader, constants);
+  const auto error = reader.finish();
+  return error ? error->message : "";
+}
+
+TEST(Calibration, ReadingIsStrict) {
+  constexpr const char* kGood =
+      R"({"efficiency": 0.9, "creep": 0.04, "creep_exponent": 8, "measured_over_predicted": [0.9, 1.1]})";
+  EXPECT_EQ(error_of(kGood), "");
+  EXPECT_EQ(error_of("[]"), "found no object, expected one");
+  EXPECT_EQ(error_of("{}"), "found no \"efficiency\", expected it");
+  EXPECT_EQ(error_of(R"({"efficiency": "x"})"), "\"efficiency\": expected a number");
+  EXPECT_EQ(error_of(R"({"efficiency": 7})"), "\"efficiency\": found 7, expected 0.01 to 1");
+  EXPECT_EQ(error_of(R"({"efficiency": 0.9, "creep": 0.04, "creep_exponent": 8,
+                         "measured_over_predicted": [1.1, 0.9]})"),
+            "\"measured_over_predicted\": expected 0 < low <= 1 <= high");
+  EXPECT_EQ(error_of(R"({"efficiency": 0.9, "creep": 0.04, "creep_exponent": 8,
+                         "measured_over_predicted": [0.9, 1.1], "creeep": 1})"),
+            "found unknown key \"creeep\"");
+}
+
+TEST(Calibration, UnknownNamesAreErrors) {
+  EXPECT_EQ(read_calibration("sm1").error().message, "found no such calibration file");
+}
+
+}  // namespace
+}  // namespace rooftile
