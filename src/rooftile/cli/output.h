@@ -4,7 +4,7 @@
 #include <string>
 
 #include "rooftile/base/result.h"
-#include "rooftile/reports/reports.h"
+#include "rooftile/rooftile.h"
 
 namespace rooftile {
 
