@@ -1,9 +1,9 @@
 // Any bytes are an error or a workload whose text form reads back to the same workload.
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
-
-#include <fmt/core.h>
 
 #include "rooftile/workload/workload_text.h"
 
