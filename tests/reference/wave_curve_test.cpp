@@ -104,7 +104,7 @@ TEST_F(WaveCurve, EveryCliff) {
 
 // The same curve: inside a wave time still grows by 3.7 to 4.6 % as the last wave fills.
 TEST_F(WaveCurve, CreepsInsideAWave) {
-  for (const auto [first, last] : {std::pair{1600, 3072}, {3136, 4608}, {4672, 6144}}) {
+  for (const auto& [first, last] : {std::pair{1600, 3072}, {3136, 4608}, {4672, 6144}}) {
     const double creep = ms(last) / ms(first) - 1;
     EXPECT_GT(creep, 0.02) << first;
     EXPECT_LT(creep, 0.06) << first;
