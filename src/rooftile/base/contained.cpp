@@ -1,6 +1,7 @@
 #include "rooftile/base/contained.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,8 +12,6 @@
 #include <cstring>
 #include <exception>
 #include <new>
-
-#include <fmt/format.h>
 
 namespace rooftile {
 namespace {

@@ -1,10 +1,10 @@
 #include "rooftile/base/contained.h"
 
+#include <gtest/gtest.h>
+
 #include <csignal>
 #include <cstdlib>
 #include <stdexcept>
-
-#include <gtest/gtest.h>
 
 namespace rooftile {
 namespace {

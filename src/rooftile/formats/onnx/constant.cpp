@@ -31,7 +31,8 @@ bool copy_elements(const TensorProto& tensor, const List& list, std::size_t coun
 
 bool copy_by_type(const TensorProto& tensor, std::size_t count, std::vector<Number>& out) {
   switch (tensor.data_type()) {
-    case TensorProto::FLOAT: return copy_elements<float>(tensor, tensor.float_data(), count, out);
+    case TensorProto::FLOAT:
+      return copy_elements<float>(tensor, tensor.float_data(), count, out);
     case TensorProto::DOUBLE:
       return copy_elements<double>(tensor, tensor.double_data(), count, out);
     case TensorProto::INT64:
@@ -43,7 +44,8 @@ bool copy_by_type(const TensorProto& tensor, std::size_t count, std::vector<Numb
     case TensorProto::UINT8:
     case TensorProto::BOOL:
       return copy_elements<std::uint8_t>(tensor, tensor.int32_data(), count, out);
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -76,8 +78,10 @@ bool is_integer_type(int elem_type) {
     case TensorProto::UINT32:
     case TensorProto::UINT16:
     case TensorProto::UINT8:
-    case TensorProto::BOOL: return true;
-    default: return false;
+    case TensorProto::BOOL:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -102,10 +106,18 @@ TensorProto to_tensor(const Constant& constant) {
   for (const std::int64_t dim : constant.dims) tensor.add_dims(dim);
   for (const Number element : constant.elements) {
     switch (constant.elem_type) {
-      case TensorProto::FLOAT: tensor.add_float_data(static_cast<float>(element)); break;
-      case TensorProto::DOUBLE: tensor.add_double_data(static_cast<double>(element)); break;
-      case TensorProto::INT64: tensor.add_int64_data(saturate<std::int64_t>(element)); break;
-      default: tensor.add_int32_data(saturate<std::int32_t>(element)); break;
+      case TensorProto::FLOAT:
+        tensor.add_float_data(static_cast<float>(element));
+        break;
+      case TensorProto::DOUBLE:
+        tensor.add_double_data(static_cast<double>(element));
+        break;
+      case TensorProto::INT64:
+        tensor.add_int64_data(saturate<std::int64_t>(element));
+        break;
+      default:
+        tensor.add_int32_data(saturate<std::int32_t>(element));
+        break;
     }
   }
   return tensor;

@@ -9,7 +9,8 @@ namespace {
 using onnx::InferenceContext;
 using Dim = onnx::TensorShapeProto_Dimension;
 
-std::int64_t at_or(const std::vector<std::int64_t>& list, std::size_t index, std::int64_t fallback) {
+std::int64_t at_or(const std::vector<std::int64_t>& list, std::size_t index,
+                   std::int64_t fallback) {
   return index < list.size() ? list[index] : fallback;
 }
 
@@ -28,10 +29,8 @@ Dim window_output(InferenceContext& context, const Dim& input, std::int64_t kern
   if (auto_pad.starts_with("SAME")) {
     return fixed_dim(onnx::checkedAdd(input.dim_value(), stride - 1) / stride);
   }
-  const std::int64_t padding =
-      onnx::checkedAdd(at_or(pads, axis, 0), at_or(pads, axis + rank, 0));
-  const std::int64_t extent =
-      onnx::checkedMultiply(kernel - 1, at_or(dilations, axis, 1));
+  const std::int64_t padding = onnx::checkedAdd(at_or(pads, axis, 0), at_or(pads, axis + rank, 0));
+  const std::int64_t extent = onnx::checkedMultiply(kernel - 1, at_or(dilations, axis, 1));
   const std::int64_t room =
       onnx::checkedSubtract(onnx::checkedAdd(input.dim_value(), padding), extent + 1);
   return room < 0 ? Dim{} : fixed_dim(room / stride + 1);

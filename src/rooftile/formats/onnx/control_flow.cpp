@@ -1,10 +1,10 @@
 #include "rooftile/formats/onnx/control_flow.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <string_view>
-
-#include <fmt/format.h>
 
 namespace rooftile::onnx_format {
 namespace {
@@ -29,8 +29,8 @@ std::int64_t integer(const NodeProto& node, std::string_view name, std::int64_t 
 
 // Matrix operators first, then all: what makes one branch larger than another.
 std::pair<std::int64_t, std::size_t> weight_of(const SubgraphRun& run) {
-  constexpr std::array<std::string_view, 8> kMatrix{
-      "Conv", "MatMul", "Gemm", "LSTM", "GRU", "RNN", "Attention", "ConvTranspose"};
+  constexpr std::array<std::string_view, 8> kMatrix{"Conv", "MatMul", "Gemm",      "LSTM",
+                                                    "GRU",  "RNN",    "Attention", "ConvTranspose"};
   const auto matrix = std::count_if(run.nodes.begin(), run.nodes.end(), [&](const Node& node) {
     return std::find(kMatrix.begin(), kMatrix.end(), node.op) != kMatrix.end();
   });
@@ -73,8 +73,8 @@ ControlFlow choose_loop(const NodeProto& node, const Numbers& numbers, SubgraphR
   if (never) {
     flow.repeat = 0;
   } else if (!numbers.empty() && numbers[0]) {
-    flow.repeat = static_cast<std::int64_t>(
-        std::clamp(*numbers[0], 0.0, static_cast<double>(kMaxRepeat)));
+    flow.repeat =
+        static_cast<std::int64_t>(std::clamp(*numbers[0], 0.0, static_cast<double>(kMaxRepeat)));
     flow.scanned_from = numbers.size() > 2 ? numbers.size() - 2 : 0;
   }
   const bool unknown = !never && (numbers.empty() || !numbers[0] || *numbers[0] > 1e9);
@@ -86,8 +86,8 @@ ControlFlow choose_loop(const NodeProto& node, const Numbers& numbers, SubgraphR
 ControlFlow choose_scan(const NodeProto& node, const Shapes& shapes, SubgraphRuns& runs) {
   ControlFlow flow;
   flow.run = &runs["body"];
-  const auto scanned = static_cast<std::size_t>(
-      std::max<std::int64_t>(integer(node, "num_scan_inputs", 0), 0));
+  const auto scanned =
+      static_cast<std::size_t>(std::max<std::int64_t>(integer(node, "num_scan_inputs", 0), 0));
   const bool has_lengths = flow.run->inputs.size() + 1 == shapes.size();
   flow.first_node_input = has_lengths ? 1 : 0;
   const std::size_t axis = has_lengths ? 1 : 0;
@@ -97,8 +97,10 @@ ControlFlow choose_scan(const NodeProto& node, const Shapes& shapes, SubgraphRun
     if (shape && shape->size() > axis) length = (*shape)[axis];
     if (length && has_lengths) length = multiply_repeat(*length, (*shape)[0]);
   }
-  if (length) flow.repeat = std::min(*length, kMaxRepeat);
-  else run_once(node, flow);
+  if (length)
+    flow.repeat = std::min(*length, kMaxRepeat);
+  else
+    run_once(node, flow);
   return flow;
 }
 
@@ -128,8 +130,8 @@ std::vector<std::pair<ValueId, ValueId>> ControlFlow::same(
   return pairs;
 }
 
-ControlFlow choose_control_flow(const NodeProto& node, const Numbers& numbers,
-                                const Shapes& shapes, SubgraphRuns& runs) {
+ControlFlow choose_control_flow(const NodeProto& node, const Numbers& numbers, const Shapes& shapes,
+                                SubgraphRuns& runs) {
   const std::string& op = node.op_type();
   if (op == "If") return choose_branch(node, numbers, runs);
   if (op == "Loop") return choose_loop(node, numbers, runs);

@@ -1,13 +1,13 @@
 #include "rooftile/formats/onnx/dimensions.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
 #include <string_view>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "onnx/onnx_pb.h"
 
@@ -213,8 +213,8 @@ class Resolver {
                              const TypeProto_Tensor& tensor) {
     if (!is_made_up(name)) {
       const char* shorter = is_batch_name(name, index) ? "--batch N"
-                            : is_sequence_name(name) ? "--seq N"
-                                                     : nullptr;
+                            : is_sequence_name(name)   ? "--seq N"
+                                                       : nullptr;
       return fmt::format("input '{}': dimension '{}' is unknown; pass {}", input, name,
                          shorter != nullptr ? shorter : fmt::format("--dim {}=N", name));
     }
@@ -223,8 +223,8 @@ class Resolver {
       sizes.push_back(dim.has_dim_value() && dim.dim_value() > 0 ? std::to_string(dim.dim_value())
                                                                  : "N");
     }
-    return fmt::format("input '{}': dimension {} is unknown; pass {}--shape {}={}", input, index + 1,
-                       index == 0 ? "--batch N or " : "", input, fmt::join(sizes, "x"));
+    return fmt::format("input '{}': dimension {} is unknown; pass {}--shape {}={}", input,
+                       index + 1, index == 0 ? "--batch N or " : "", input, fmt::join(sizes, "x"));
   }
 
   const DimensionChoices& choices_;

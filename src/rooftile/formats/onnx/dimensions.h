@@ -15,7 +15,7 @@ namespace rooftile::onnx_format {
 struct ResolvedDimensions {
   std::map<std::string, std::int64_t> symbols;  // symbolic names and their sizes
   std::vector<std::string> notes;               // what stays unknown, with the flag that fixes it
-  bool declared_shapes_hold = true;  // false: the user changed sizes that the file fixes
+  bool declared_shapes_hold = true;             // false: the user changed sizes that the file fixes
   bool batch_used = false;
 };
 

@@ -107,7 +107,8 @@ Evaluated shape_of(const Call& call) {
   Constant result{{end - start}, TensorProto::INT64, {}};
   for (std::int64_t i = start; i < end; ++i) {
     const auto& dim = shape->dim(static_cast<int>(i));
-    result.elements.push_back(dim.has_dim_value() ? static_cast<Number>(dim.dim_value()) : kUnknown);
+    result.elements.push_back(dim.has_dim_value() ? static_cast<Number>(dim.dim_value())
+                                                  : kUnknown);
   }
   return result;
 }
@@ -135,8 +136,10 @@ Evaluated cast(const Call& call) {
   result->elem_type = call.elem_type();
   for (Number& element : result->elements) {
     if (!is_known(element)) continue;
-    if (result->elem_type == TensorProto::BOOL) element = element != 0 ? 1 : 0;
-    else if (is_integer_type(result->elem_type)) element = std::trunc(element);
+    if (result->elem_type == TensorProto::BOOL)
+      element = element != 0 ? 1 : 0;
+    else if (is_integer_type(result->elem_type))
+      element = std::trunc(element);
   }
   return result;
 }
@@ -161,7 +164,8 @@ Evaluated gather(const Call& call) {
       if (!index) return {};
       if (*index < 0) *index += extent;
       if (*index < 0 || *index >= extent) return {};
-      const std::size_t at = (o * static_cast<std::size_t>(extent) + static_cast<std::size_t>(*index)) * block;
+      const std::size_t at =
+          (o * static_cast<std::size_t>(extent) + static_cast<std::size_t>(*index)) * block;
       for (std::size_t i = 0; i < block; ++i) result.elements.push_back(data->elements[at + i]);
     }
   }
@@ -254,8 +258,8 @@ Evaluated slice(const Call& call) {
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const auto axis = axis_of(axes[i], result.dims.size());
     if (!axis || steps[i] == 0) return {};
-    result = take(result, *axis,
-                  slice_indexes(result.dims[*axis], (*starts)[i], (*ends)[i], steps[i]));
+    result =
+        take(result, *axis, slice_indexes(result.dims[*axis], (*starts)[i], (*ends)[i], steps[i]));
   }
   return result;
 }
@@ -266,10 +270,12 @@ Evaluated transpose(const Call& call) {
   const std::size_t rank = data->dims.size();
   Shape perm(rank);
   std::iota(perm.rbegin(), perm.rend(), 0);
-  if (const auto* found = call.attribute("perm")) perm.assign(found->ints().begin(), found->ints().end());
+  if (const auto* found = call.attribute("perm"))
+    perm.assign(found->ints().begin(), found->ints().end());
   if (perm.size() != rank) return {};
   std::vector<std::size_t> strides(rank, 1);
-  for (std::size_t i = rank; i-- > 1;) strides[i - 1] = strides[i] * static_cast<std::size_t>(data->dims[i]);
+  for (std::size_t i = rank; i-- > 1;)
+    strides[i - 1] = strides[i] * static_cast<std::size_t>(data->dims[i]);
   Constant result{{}, data->elem_type, {}};
   for (const std::int64_t axis : perm) {
     if (axis < 0 || axis >= static_cast<std::int64_t>(rank)) return {};
@@ -296,7 +302,8 @@ Evaluated range(const Call& call) {
   const Constant* limit = call.input(1);
   const Constant* delta = call.input(2);
   if (start == nullptr || limit == nullptr || delta == nullptr) return {};
-  if (start->elements.size() != 1 || limit->elements.size() != 1 || delta->elements.size() != 1) return {};
+  if (start->elements.size() != 1 || limit->elements.size() != 1 || delta->elements.size() != 1)
+    return {};
   const Number step = delta->elements[0];
   const Number count = std::ceil((limit->elements[0] - start->elements[0]) / step);
   if (!(count >= 0 && count <= static_cast<Number>(kMaxConstantElements))) return {};
@@ -347,10 +354,14 @@ Evaluated reduce(const Call& call) {
   for (std::size_t i = 1; i < data->elements.size(); ++i) {
     const Number next = data->elements[i];
     if (!is_known(next)) return {};
-    if (op == "ReduceProd") result *= next;
-    else if (op == "ReduceSum") result += next;
-    else if (op == "ReduceMax") result = std::max(result, next);
-    else result = std::min(result, next);
+    if (op == "ReduceProd")
+      result *= next;
+    else if (op == "ReduceSum")
+      result += next;
+    else if (op == "ReduceMax")
+      result = std::max(result, next);
+    else
+      result = std::min(result, next);
   }
   return Constant{*shape, data->elem_type, {result}};
 }
@@ -362,7 +373,8 @@ Evaluated split(const Call& call) {
   std::size_t start = 0;
   if (const auto sizes = integers(call, 1, "split")) {
     for (int i = 0; i < call.output && i < static_cast<int>(sizes->size()); ++i) {
-      start += static_cast<std::size_t>(std::max<std::int64_t>((*sizes)[static_cast<std::size_t>(i)], 0));
+      start += static_cast<std::size_t>(
+          std::max<std::int64_t>((*sizes)[static_cast<std::size_t>(i)], 0));
     }
   } else {
     start = static_cast<std::size_t>(call.output * (*shape)[0]);
@@ -388,17 +400,17 @@ using Evaluator = Evaluated (*)(const Call&);
 
 const std::unordered_map<std::string_view, Evaluator>& evaluators() {
   static const std::unordered_map<std::string_view, Evaluator> table{
-      {"Shape", shape_of},     {"Size", size_of},
-      {"Identity", view},      {"Reshape", view},
-      {"Squeeze", view},       {"Unsqueeze", view},
-      {"Flatten", view},       {"Cast", cast},
-      {"Gather", gather},      {"Concat", concat},
-      {"Slice", slice},        {"Transpose", transpose},
-      {"Range", range},        {"ConstantOfShape", constant_of_shape},
-      {"Expand", expand},      {"NonZero", non_zero},
-      {"ReduceProd", reduce},  {"ReduceSum", reduce},
-      {"ReduceMax", reduce},   {"ReduceMin", reduce},
-      {"Split", split},        {"Tile", tile},
+      {"Shape", shape_of},    {"Size", size_of},
+      {"Identity", view},     {"Reshape", view},
+      {"Squeeze", view},      {"Unsqueeze", view},
+      {"Flatten", view},      {"Cast", cast},
+      {"Gather", gather},     {"Concat", concat},
+      {"Slice", slice},       {"Transpose", transpose},
+      {"Range", range},       {"ConstantOfShape", constant_of_shape},
+      {"Expand", expand},     {"NonZero", non_zero},
+      {"ReduceProd", reduce}, {"ReduceSum", reduce},
+      {"ReduceMax", reduce},  {"ReduceMin", reduce},
+      {"Split", split},       {"Tile", tile},
   };
   return table;
 }

@@ -12,7 +12,7 @@
 namespace rooftile::onnx_format {
 
 struct EvaluatedInput {
-  const Constant* constant = nullptr;         // nullptr: unknown elements or no input
+  const Constant* constant = nullptr;             // nullptr: unknown elements or no input
   const onnx::TensorShapeProto* shape = nullptr;  // of the input, where its rank is known
 };
 

@@ -101,8 +101,10 @@ std::optional<Constant> where(const Constant& condition, const Constant& a, cons
   const auto right = broadcast(b, *shape);
   if (!choice || !left || !right) return {};
   for (std::size_t i = 0; i < left->elements.size(); ++i) {
-    if (!is_known(choice->elements[i])) left->elements[i] = kUnknown;
-    else if (choice->elements[i] == 0) left->elements[i] = right->elements[i];
+    if (!is_known(choice->elements[i]))
+      left->elements[i] = kUnknown;
+    else if (choice->elements[i] == 0)
+      left->elements[i] = right->elements[i];
   }
   return left;
 }

@@ -32,8 +32,8 @@ struct Value {
   bool graph_input = false, graph_output = false;
   // Of a constant: the initializer (or ConstantOfShape) it is a reordered or converted form of.
   ValueId root = kNoValue;
-  bool reordered = false;        // a Transpose lies between the root and this constant
-  ValueId same_as = kNoValue;    // a subgraph's value that is handed through unchanged
+  bool reordered = false;               // a Transpose lies between the root and this constant
+  ValueId same_as = kNoValue;           // a subgraph's value that is handed through unchanged
   std::vector<std::int32_t> consumers;  // indexes into Graph::nodes
   std::int32_t producer = -1;           // index into Graph::nodes
   std::vector<double> numbers;          // of a small constant (or shape data), row-major

@@ -1,10 +1,10 @@
 #include "rooftile/formats/onnx/inference.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 #include <unordered_set>
-
-#include <fmt/format.h>
 
 #include "rooftile/formats/onnx/control_flow.h"
 #include "rooftile/formats/onnx/evaluate.h"
@@ -13,6 +13,7 @@
 #include "rooftile/formats/onnx/origins.h"
 #include "rooftile/formats/onnx/schemas.h"
 #include "rooftile/formats/onnx/sorting.h"
+#include "rooftile/formats/onnx/values.h"
 
 namespace rooftile::onnx_format {
 
@@ -29,27 +30,11 @@ ValueId find_value(const Frame& frame, std::string_view name) {
   return kNoValue;
 }
 
-std::optional<Shape> known_shape(const TypeProto& type) {
-  if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return {};
-  Shape shape;
-  for (const auto& dim : type.tensor_type().shape().dim()) {
-    if (!dim.has_dim_value() || dim.dim_value() < 0) return {};
-    shape.push_back(dim.dim_value());
-  }
-  return shape;
-}
-
 namespace {
 
 constexpr std::size_t kMaxExpandedNodes = 500'000;
-constexpr int kMaxDepth = 40;         // functions and subgraphs in each other
-constexpr int kMaxRank = 64;
+constexpr int kMaxDepth = 40;           // functions and subgraphs in each other
 constexpr std::size_t kMaxErrors = 50;  // messages kept; more say nothing new
-
-// Ends inference from any depth; caught in infer_model().
-struct Refusal {
-  std::string message;
-};
 
 std::string normal_domain(const std::string& domain) {
   return domain == "ai.onnx" ? std::string() : domain;
@@ -74,7 +59,7 @@ class Inferencer {
  public:
   Inferencer(const onnx::ModelProto& model, const ResolvedDimensions& dimensions,
              std::deque<NodeProto>& bound_nodes)
-      : model_(model), dimensions_(dimensions), bound_nodes_(bound_nodes) {
+      : model_(model), bound_nodes_(bound_nodes), values_(dimensions) {
     for (const auto& function : model.functions()) {
       functions_[function_id(function.domain(), function.name(), function.overload())] = &function;
     }
@@ -88,73 +73,27 @@ class Inferencer {
     add_inputs(model_.graph(), frame);
     run_graph(model_.graph(), frame);
     finish_outputs(frame);
-    for (Slot& slot : slots_) result_.graph.values.push_back(finish(slot));
+    result_.graph.values = values_.take();
     connect();
     return std::move(result_);
   }
 
  private:
-  ValueId add_value(const std::string& name) {
-    slots_.emplace_back().value.name = name;
-    return static_cast<ValueId>(slots_.size() - 1);
-  }
-
-  Slot& slot(ValueId id) { return slots_[static_cast<std::size_t>(id)]; }
-
   void add_inputs(const GraphProto& graph, Frame& frame) {
     for (const auto& input : graph.input()) {
-      const ValueId id = add_value(input.name());
+      const ValueId id = values_.add(input.name());
       frame.names[input.name()] = id;
-      slot(id).value.graph_input = true;
-      if (input.has_type()) set_type(slot(id), input.type());
+      values_.slot(id).value.graph_input = true;
+      if (input.has_type()) values_.set_type(values_.slot(id), input.type());
     }
-  }
-
-  // The type with negative sizes, which some exporters write for unknown ones, made unknown.
-  void set_type(Slot& target, const TypeProto& type) {
-    target.type = type;
-    target.has_type = type.value_case() != TypeProto::VALUE_NOT_SET;
-    if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return;
-    auto& shape = *target.type.mutable_tensor_type()->mutable_shape();
-    if (shape.dim_size() > kMaxRank) {
-      throw Refusal{fmt::format("value '{}' has {} dimensions; at most {} make sense",
-                                target.value.name, shape.dim_size(), kMaxRank)};
-    }
-    for (auto& dim : *shape.mutable_dim()) {
-      if (dim.has_dim_param()) {
-        const auto size = declared_size(dim, dimensions_.symbols);
-        if (size) dim.set_dim_value(*size);
-      } else if (dim.has_dim_value() && dim.dim_value() < 0) {
-        dim.clear_dim_value();
-      }
-    }
-  }
-
-  void add_initializer(const onnx::TensorProto& tensor, Frame& frame) {
-    const ValueId id = add_value(tensor.name());
-    frame.names[tensor.name()] = id;
-    Slot& target = slot(id);
-    target.value.origin = Origin::constant;
-    target.value.root = id;
-    TypeProto type;
-    type.mutable_tensor_type()->set_elem_type(tensor.data_type());
-    auto* shape = type.mutable_tensor_type()->mutable_shape();
-    for (const std::int64_t dim : tensor.dims()) {
-      if (dim < 0) {
-        throw Refusal{fmt::format("initializer '{}' has a dimension of {}", tensor.name(), dim)};
-      }
-      shape->add_dim()->set_dim_value(dim);
-    }
-    set_type(target, type);
-    if (tensor.data_location() != onnx::TensorProto::EXTERNAL) target.tensor = &tensor;
   }
 
   void run_graph(const GraphProto& graph, Frame& frame) {
-    for (const auto& tensor : graph.initializer()) add_initializer(tensor, frame);
+    for (const auto& tensor : graph.initializer()) frame.names[tensor.name()] = values_.add(tensor);
     for (const auto& sparse : graph.sparse_initializer()) {
-      const ValueId id = add_value(sparse.values().name());
+      const ValueId id = values_.add(sparse.values().name());
       frame.names[sparse.values().name()] = id;
-      slot(id).value.origin = Origin::constant;
+      values_.slot(id).value.origin = Origin::constant;
     }
     for (const auto& info : graph.value_info()) frame.declared[info.name()] = &info.type();
     for (const auto& info : graph.output()) frame.declared[info.name()] = &info.type();
@@ -189,7 +128,7 @@ class Inferencer {
     const ValueId found = find_value(frame, name);
     if (found != kNoValue) return found;
     // Read before it is written: the file is not sorted, or the value was never there.
-    const ValueId id = add_value(name);
+    const ValueId id = values_.add(name);
     frame.names[name] = id;
     return id;
   }
@@ -197,7 +136,7 @@ class Inferencer {
   ValueId write_value(const std::string& name, Frame& frame) {
     if (name.empty()) return kNoValue;
     const auto bound = frame.bound_outputs.find(name);
-    const ValueId id = bound != frame.bound_outputs.end() ? bound->second : add_value(name);
+    const ValueId id = bound != frame.bound_outputs.end() ? bound->second : values_.add(name);
     frame.names[name] = id;
     return id;
   }
@@ -230,49 +169,9 @@ class Inferencer {
     }
     for (const auto& [name, id] : frame.bound_outputs) {
       const ValueId inside = find_value(frame, name);
-      if (inside != id && inside != kNoValue) hand_through(inside, id);
+      if (inside != id && inside != kNoValue) values_.hand_through(inside, id);
     }
     active_.erase(&function);
-  }
-
-  // `to` is the same value as `from`, under another name.
-  void hand_through(ValueId from, ValueId to) {
-    const Slot& source = slot(from);
-    Slot& target = slot(to);
-    target.value.same_as = from;
-    target.value.origin = source.value.origin;
-    target.value.root = source.value.root;
-    target.value.reordered = source.value.reordered;
-    target.type = source.type;
-    target.has_type = source.has_type;
-    target.tensor = source.tensor;
-    if (source.constant) target.constant = std::make_unique<Constant>(*source.constant);
-  }
-
-  const Constant* constant_of(ValueId id) {
-    if (id == kNoValue) return nullptr;
-    Slot& source = slot(id);
-    if (!source.constant && source.tensor != nullptr && !source.parsed) {
-      source.parsed = true;
-      if (auto parsed = parse_tensor(*source.tensor)) {
-        source.constant = std::make_unique<Constant>(std::move(*parsed));
-      }
-    }
-    return source.constant.get();
-  }
-
-  std::vector<NodeInput> node_inputs(const std::vector<ValueId>& ids) {
-    std::vector<NodeInput> result;
-    for (const ValueId id : ids) {
-      NodeInput& input = result.emplace_back();
-      if (id == kNoValue) continue;
-      input.present = true;
-      const Slot& source = slot(id);
-      if (source.has_type) input.type = &source.type;
-      input.tensor = source.tensor;
-      input.constant = source.constant.get();
-    }
-    return result;
   }
 
   void infer(const NodeProto& node, const std::vector<ValueId>& inputs,
@@ -281,16 +180,18 @@ class Inferencer {
     const auto version = frame.opsets->find(domain);
     const int opset = version == frame.opsets->end() ? 1 : version->second;
     SubgraphRuns runs;
-    NodeContext context(node, node_inputs(inputs), [&](const auto& name, const auto& graph,
-                                                       const auto& types) {
-      return run_subgraph(graph, types, frame, runs[name]);
-    });
+    NodeContext context(node, values_.node_inputs(inputs),
+                        [&](const auto& name, const auto& graph, const auto& types) {
+                          return run_subgraph(graph, types, frame, runs[name]);
+                        });
     const bool inferred = call_library(node, domain, opset, context);
     const TypeProto nothing;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i] != kNoValue) {
-        merge_type(node.output(static_cast<int>(i)), frame,
-                   inferred ? *context.getOutputType(i) : nothing, slot(outputs[i]));
+        const auto declared = frame.declared.find(node.output(static_cast<int>(i)));
+        values_.merge_type(inferred ? *context.getOutputType(i) : nothing,
+                           declared == frame.declared.end() ? nullptr : declared->second,
+                           values_.slot(outputs[i]));
       }
     }
     if (domain.empty()) {
@@ -341,72 +242,36 @@ class Inferencer {
     frame.nodes = &run.nodes;
     for (int i = 0; i < graph.input_size(); ++i) {
       const auto& input = graph.input(i);
-      const ValueId id = add_value(input.name());
+      const ValueId id = values_.add(input.name());
       frame.names[input.name()] = id;
       run.inputs.push_back(id);
       const auto at = static_cast<std::size_t>(i);
       const TypeProto* given = at < input_types.size() ? input_types[at] : nullptr;
-      if (given != nullptr) set_type(slot(id), *given);
-      else if (input.has_type()) set_type(slot(id), input.type());
+      if (given != nullptr)
+        values_.set_type(values_.slot(id), *given);
+      else if (input.has_type())
+        values_.set_type(values_.slot(id), input.type());
     }
     run_graph(graph, frame);
     std::vector<const TypeProto*> types;
     for (const auto& output : graph.output()) {
       const ValueId id = find_value(frame, output.name());
       run.outputs.push_back(id);
-      types.push_back(id != kNoValue && slot(id).has_type ? &slot(id).type : &output.type());
+      types.push_back(id != kNoValue && values_.slot(id).has_type ? &values_.slot(id).type
+                                                                  : &output.type());
     }
     return types;
-  }
-
-  // The inferred type, completed by what the file declares.
-  void merge_type(const std::string& name, const Frame& frame, const TypeProto& inferred,
-                  Slot& target) {
-    const auto found = frame.declared.find(name);
-    if (inferred.value_case() != TypeProto::VALUE_NOT_SET) set_type(target, inferred);
-    if (found == frame.declared.end()) return;
-    const TypeProto& declared = *found->second;
-    if (!target.has_type) {
-      set_type(target, declared);
-      if (!dimensions_.declared_shapes_hold && target.type.has_tensor_type()) {
-        target.type.mutable_tensor_type()->clear_shape();
-      }
-      return;
-    }
-    if (!dimensions_.declared_shapes_hold || !target.type.has_tensor_type() ||
-        !declared.has_tensor_type() || !declared.tensor_type().has_shape()) {
-      return;
-    }
-    if (!target.type.tensor_type().has_shape()) {
-      TypeProto completed = target.type;
-      *completed.mutable_tensor_type()->mutable_shape() = declared.tensor_type().shape();
-      set_type(target, completed);
-    } else {
-      fill_dims(declared.tensor_type().shape(), *target.type.mutable_tensor_type());
-    }
-  }
-
-  void fill_dims(const onnx::TensorShapeProto& declared, onnx::TypeProto_Tensor& tensor) const {
-    auto& shape = *tensor.mutable_shape();
-    if (shape.dim_size() != declared.dim_size()) return;
-    for (int i = 0; i < shape.dim_size(); ++i) {
-      auto& dim = *shape.mutable_dim(i);
-      if (dim.has_dim_value()) continue;
-      if (const auto size = declared_size(declared.dim(i), dimensions_.symbols)) {
-        dim.set_dim_value(*size);
-      }
-    }
   }
 
   // The library does not compare element counts; a reshape written for another batch shows here.
   void check_reshape(const NodeProto& node, const std::vector<ValueId>& inputs,
                      const std::vector<ValueId>& outputs) {
-    if (node.op_type() != "Reshape" || inputs.empty() || outputs.empty() ||
-        inputs[0] == kNoValue || outputs[0] == kNoValue) {
+    if (node.op_type() != "Reshape" || inputs.empty() || outputs.empty() || inputs[0] == kNoValue ||
+        outputs[0] == kNoValue) {
       return;
     }
-    const auto before = known_shape(slot(inputs[0]).type);
-    const auto after = known_shape(slot(outputs[0]).type);
+    const auto before = values_.shape(inputs[0]);
+    const auto after = values_.shape(outputs[0]);
     if (before && after && element_count(*before) != element_count(*after)) {
       add_error(node, fmt::format("{} elements reshaped to {}", element_count(*before),
                                   element_count(*after)));
@@ -424,7 +289,7 @@ class Inferencer {
   void compute(const NodeProto& node, const std::vector<ValueId>& inputs,
                const std::vector<ValueId>& outputs) {
     if (node.op_type() == "Constant" && outputs.size() == 1 && outputs[0] != kNoValue) {
-      set_constant_node(node, slot(outputs[0]));
+      values_.set_constant(node, outputs[0]);
       return;
     }
     std::vector<EvaluatedInput> evaluated;
@@ -432,9 +297,9 @@ class Inferencer {
     for (const ValueId id : inputs) {
       EvaluatedInput& input = evaluated.emplace_back();
       if (id == kNoValue) continue;
-      const Slot& source = slot(id);
+      const Slot& source = values_.slot(id);
       if (!measures && source.value.origin == Origin::activation) return;
-      if (!measures) input.constant = constant_of(id);
+      if (!measures) input.constant = values_.constant(id);
       if (source.has_type && source.type.has_tensor_type() &&
           source.type.tensor_type().has_shape()) {
         input.shape = &source.type.tensor_type().shape();
@@ -442,27 +307,9 @@ class Inferencer {
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i] == kNoValue) continue;
-      Slot& target = slot(outputs[i]);
+      Slot& target = values_.slot(outputs[i]);
       if (auto constant = evaluate(node, evaluated, target.type, static_cast<int>(i))) {
         target.constant = std::make_unique<Constant>(std::move(*constant));
-      }
-    }
-  }
-
-  static void set_constant_node(const NodeProto& node, Slot& target) {
-    for (const auto& attribute : node.attribute()) {
-      if (attribute.has_t() && attribute.t().data_location() != onnx::TensorProto::EXTERNAL) {
-        target.tensor = &attribute.t();
-      } else if (attribute.has_i()) {
-        target.constant = std::make_unique<Constant>(
-            Constant{{}, onnx::TensorProto::INT64, {static_cast<Number>(attribute.i())}});
-      } else if (attribute.ints_size() > 0 &&
-                 attribute.ints_size() <= static_cast<int>(kMaxConstantElements)) {
-        Constant constant{{attribute.ints_size()}, onnx::TensorProto::INT64, {}};
-        for (const std::int64_t element : attribute.ints()) {
-          constant.elements.push_back(static_cast<Number>(element));
-        }
-        target.constant = std::make_unique<Constant>(std::move(constant));
       }
     }
   }
@@ -473,13 +320,14 @@ class Inferencer {
               const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs,
               SubgraphRuns& runs, Frame& frame) {
     std::vector<const Value*> read;
-    for (const ValueId id : inputs) read.push_back(id == kNoValue ? nullptr : &slot(id).value);
+    for (const ValueId id : inputs)
+      read.push_back(id == kNoValue ? nullptr : &values_.slot(id).value);
     const bool has_subgraph = has_graph_attribute(node);
     const Origin origin = has_subgraph ? Origin::activation : origin_of(node, domain, read);
     bool runs_on_device = origin == Origin::activation;
     for (const ValueId id : outputs) {
       if (id == kNoValue) continue;
-      Slot& target = slot(id);
+      Slot& target = values_.slot(id);
       target.value.origin = origin;
       if (origin == Origin::shape_data && is_large_float(target.type)) {
         target.value.origin = Origin::activation;
@@ -493,8 +341,8 @@ class Inferencer {
     }
     if (!runs_on_device) {
       if (node.op_type() != "Constant") {
-        ++result_.graph.skipped[origin == Origin::constant ? "constant folding"
-                                                           : "shape computation"];
+        ++result_.graph
+              .skipped[origin == Origin::constant ? "constant folding" : "shape computation"];
       }
       return;
     }
@@ -514,7 +362,7 @@ class Inferencer {
                 Value& target) {
     target.root = id;
     if (inputs.empty() || inputs[0] == kNoValue || !keeps_root(node.op_type())) return;
-    const Value& source = slot(inputs[0]).value;
+    const Value& source = values_.slot(inputs[0]).value;
     if (source.root == kNoValue) return;
     target.root = source.root;
     target.reordered = source.reordered != (node.op_type() == "Transpose");
@@ -530,35 +378,19 @@ class Inferencer {
     std::vector<std::optional<double>> numbers;
     std::vector<std::optional<Shape>> shapes;
     for (const ValueId id : inputs) {
-      const Constant* constant = constant_of(id);
-      const bool scalar = constant != nullptr && constant->elements.size() == 1 &&
-                          is_known(constant->elements[0]);
-      numbers.push_back(scalar ? std::optional(static_cast<double>(constant->elements[0]))
-                               : std::nullopt);
-      shapes.push_back(id == kNoValue ? std::nullopt : known_shape(slot(id).type));
+      numbers.push_back(values_.scalar(id));
+      shapes.push_back(values_.shape(id));
     }
     ControlFlow flow = choose_control_flow(node, numbers, shapes, runs);
     if (!flow.note.empty()) result_.graph.notes.push_back(flow.note);
     for (const auto& [from, to] : flow.same(inputs, outputs)) {
-      slot(to).value.same_as = from;
+      values_.slot(to).value.same_as = from;
     }
     if (flow.run == nullptr) return;
-    if (flow.scanned_from) set_scan_length(outputs, *flow.scanned_from, flow.repeat);
+    if (flow.scanned_from) values_.set_leading_size(outputs, *flow.scanned_from, flow.repeat);
     for (Node& inner : flow.run->nodes) {
       inner.repeat = multiply_repeat(inner.repeat, flow.repeat);
       if (inner.repeat > 0) frame.nodes->push_back(std::move(inner));
-    }
-  }
-
-  // The library leaves open how many rows a Loop collects; a known trip count says it.
-  void set_scan_length(const std::vector<ValueId>& outputs, std::size_t first,
-                       std::int64_t length) {
-    for (std::size_t i = first; i < outputs.size(); ++i) {
-      if (outputs[i] == kNoValue) continue;
-      auto& type = slot(outputs[i]).type;
-      if (!type.has_tensor_type() || type.tensor_type().shape().dim_size() == 0) continue;
-      auto& dim = *type.mutable_tensor_type()->mutable_shape()->mutable_dim(0);
-      if (!dim.has_dim_value()) dim.set_dim_value(length);
     }
   }
 
@@ -567,32 +399,11 @@ class Inferencer {
       const ValueId id = find_value(frame, output.name());
       Shape shape;
       if (id != kNoValue) {
-        slot(id).value.graph_output = true;
-        shape = known_shape(slot(id).type).value_or(Shape{});
+        values_.slot(id).value.graph_output = true;
+        shape = values_.shape(id).value_or(Shape{});
       }
       result_.output_shapes.push_back(std::move(shape));
     }
-  }
-
-  Value finish(Slot& done) {
-    Value value = std::move(done.value);
-    if (done.type.has_tensor_type()) value.elem_type = done.type.tensor_type().elem_type();
-    value.shape = known_shape(done.type);
-    constexpr std::size_t kMaxNumbers = 64;
-    if (!done.constant && done.tensor != nullptr && value.shape &&
-        element_count(*value.shape) <= static_cast<double>(kMaxNumbers)) {
-      if (auto parsed = parse_tensor(*done.tensor)) {
-        done.constant = std::make_unique<Constant>(std::move(*parsed));
-      }
-    }
-    if (done.constant && done.constant->elements.size() <= kMaxNumbers &&
-        is_fully_known(*done.constant)) {
-      value.has_numbers = true;
-      for (const Number number : done.constant->elements) {
-        value.numbers.push_back(static_cast<double>(number));
-      }
-    }
-    return value;
   }
 
   void connect() {
@@ -613,11 +424,10 @@ class Inferencer {
   }
 
   const onnx::ModelProto& model_;
-  const ResolvedDimensions& dimensions_;
   std::deque<NodeProto>& bound_nodes_;
+  Values values_;
   std::unordered_map<std::string, const FunctionProto*> functions_;
   std::unordered_set<const FunctionProto*> active_;
-  std::deque<Slot> slots_;
   std::size_t expanded_ = 0;
   Inferred result_;
 };

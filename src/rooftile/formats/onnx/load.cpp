@@ -1,14 +1,13 @@
 #include "rooftile/formats/onnx/load.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-
-#include <fmt/format.h>
 
 #include "rooftile/formats/onnx/inference.h"
 #include "rooftile/formats/onnx/schemas.h"
@@ -21,7 +20,8 @@ namespace {
 // A file's bytes, mapped so that weights that are skipped are not read into memory.
 class MappedFile {
  public:
-  explicit MappedFile(const std::string& path) : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit MappedFile(const std::string& path)
+      : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
     struct stat status {};
     if (descriptor_ < 0 || fstat(descriptor_, &status) != 0) {
       problem_ = std::strerror(errno);
@@ -158,11 +158,12 @@ Result<Graph> load_graph(std::string_view bytes, const DimensionChoices& choices
   if (!result) {
     if (other_batch) {
       dimensions->notes.push_back(
-          leading ? fmt::format("the file fixes the batch at {}, and its shapes do not follow "
-                                "--batch {}; read at {}",
-                                *leading, *choices.batch, *leading)
-                  : fmt::format("no input dimension is known as the batch, --batch {} has no effect",
-                                *choices.batch));
+          leading
+              ? fmt::format("the file fixes the batch at {}, and its shapes do not follow "
+                            "--batch {}; read at {}",
+                            *leading, *choices.batch, *leading)
+              : fmt::format("no input dimension is known as the batch, --batch {} has no effect",
+                            *choices.batch));
     }
     auto plain = attempt(std::move(storage), *dimensions);
     if (!plain) return tl::unexpected(plain.error());

@@ -23,8 +23,8 @@ struct DimensionChoices {
 // is a ModelProto small enough for load_graph().
 Result<std::string> read_slim_model(const std::string& path);
 
-// Parses a ModelProto, resolves its dimensions and infers every shape with the ONNX library. Hostile
-// bytes may crash the library: run it contained.
+// Parses a ModelProto, resolves its dimensions and infers every shape with the ONNX library.
+// Hostile bytes may crash the library: run it contained.
 Result<Graph> load_graph(std::string_view model, const DimensionChoices& choices);
 
 }  // namespace rooftile::onnx_format

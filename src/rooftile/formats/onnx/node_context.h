@@ -15,9 +15,9 @@ namespace rooftile::onnx_format {
 
 struct NodeInput {
   bool present = false;
-  const onnx::TypeProto* type = nullptr;        // nullptr where unknown
-  const onnx::TensorProto* tensor = nullptr;    // an initializer with its elements
-  const Constant* constant = nullptr;           // computed elements, some of which may be unknown
+  const onnx::TypeProto* type = nullptr;      // nullptr where unknown
+  const onnx::TensorProto* tensor = nullptr;  // an initializer with its elements
+  const Constant* constant = nullptr;         // computed elements, some of which may be unknown
 };
 
 // Infers a subgraph; the result are the types of its outputs.

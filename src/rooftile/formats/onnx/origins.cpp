@@ -44,8 +44,8 @@ void bind_graph(const AttributeBinding& binding, onnx::GraphProto& graph) {
 bool needs_binding(const NodeProto& node) {
   return std::any_of(node.attribute().begin(), node.attribute().end(), [](const auto& attribute) {
     return !attribute.ref_attr_name().empty() ||
-           (attribute.has_g() && std::any_of(attribute.g().node().begin(),
-                                             attribute.g().node().end(), needs_binding));
+           (attribute.has_g() &&
+            std::any_of(attribute.g().node().begin(), attribute.g().node().end(), needs_binding));
   });
 }
 
@@ -83,9 +83,9 @@ bool is_large_float(const onnx::TypeProto& type) {
 }
 
 bool keeps_root(const std::string& op) {
-  constexpr std::array<std::string_view, 8> kNames{
-      "Identity", "Cast",    "Transpose", "DequantizeLinear",
-      "Reshape",  "Squeeze", "Unsqueeze", "Flatten"};
+  constexpr std::array<std::string_view, 8> kNames{"Identity",         "Cast",    "Transpose",
+                                                   "DequantizeLinear", "Reshape", "Squeeze",
+                                                   "Unsqueeze",        "Flatten"};
   return std::find(kNames.begin(), kNames.end(), op) != kNames.end();
 }
 

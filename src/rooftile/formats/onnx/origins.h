@@ -27,7 +27,8 @@ bool has_graph_attribute(const onnx::NodeProto& node);
 using AttributeBinding = std::unordered_map<std::string, const onnx::AttributeProto*>;
 
 // A function's attributes: the caller's values, else its defaults.
-AttributeBinding bind_attributes(const onnx::FunctionProto& function, const onnx::NodeProto& caller);
+AttributeBinding bind_attributes(const onnx::FunctionProto& function,
+                                 const onnx::NodeProto& caller);
 
 // The node of a function's body with references to attributes replaced; `bound` owns what changes.
 const onnx::NodeProto& bind_node(const onnx::NodeProto& node, const AttributeBinding& binding,

@@ -1,11 +1,11 @@
 #include "rooftile/formats/onnx/wire.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
-
-#include <fmt/format.h>
 
 namespace rooftile::onnx_format {
 namespace {
@@ -43,9 +43,9 @@ constexpr FieldRule kRules[] = {
     {Message::function, 11, Action::descend, Message::attribute},
     {Message::function, 14, Action::drop},  // metadata_props
     {Message::node, 5, Action::descend, Message::attribute},
-    {Message::node, 6, Action::drop},           // doc_string
-    {Message::node, 9, Action::drop_if_large},  // metadata_props: module scopes, stack traces
-    {Message::node, 10, Action::drop},          // device_configurations
+    {Message::node, 6, Action::drop},                // doc_string
+    {Message::node, 9, Action::drop_if_large},       // metadata_props: module scopes, stack traces
+    {Message::node, 10, Action::drop},               // device_configurations
     {Message::attribute, 4, Action::drop_if_large},  // s
     {Message::attribute, 5, Action::descend, Message::tensor},
     {Message::attribute, 6, Action::descend, Message::graph},
@@ -145,12 +145,17 @@ class Slimmer {
         if (!read_varint(rest, value)) return false;
         break;
       }
-      case 1: length = 8; break;
+      case 1:
+        length = 8;
+        break;
       case 2:
         if (!read_varint(rest, length)) return false;
         break;
-      case 5: length = 4; break;
-      default: return stop(fmt::format("no protobuf field (wire type {})", field.wire_type), start);
+      case 5:
+        length = 4;
+        break;
+      default:
+        return stop(fmt::format("no protobuf field (wire type {})", field.wire_type), start);
     }
     if (field.number == 0) return stop("no protobuf field (number 0)", start);
     if (length > rest.size()) {
@@ -214,7 +219,8 @@ class Slimmer {
     }
     for (Field field; !rest.empty();) {
       if (!read_field(rest, field)) return false;
-      if (!copy_field(rule_of(message, field.number), field, drop_payload, depth, out)) return false;
+      if (!copy_field(rule_of(message, field.number), field, drop_payload, depth, out))
+        return false;
     }
     return !drop_payload || append(kExternalMark, out);
   }
@@ -222,14 +228,17 @@ class Slimmer {
   bool copy_field(const FieldRule& rule, const Field& field, bool drop_payload, int depth,
                   std::string& out) {
     switch (rule.action) {
-      case Action::drop: return true;
-      case Action::payload: return drop_payload || append(field.whole, out);
+      case Action::drop:
+        return true;
+      case Action::payload:
+        return drop_payload || append(field.whole, out);
       case Action::drop_if_large:
         return field.whole.size() > limits_.attribute_bytes || append(field.whole, out);
       case Action::descend:
         if (field.wire_type != 2) return stop("a message was expected", field.whole);
         return append_child(rule.child, field, depth, out);
-      case Action::copy: break;
+      case Action::copy:
+        break;
     }
     return append(field.whole, out);
   }

@@ -1,11 +1,11 @@
 #include "rooftile/readers/onnx/conversion.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <string_view>
-
-#include <fmt/format.h>
 
 #include "rooftile/readers/onnx/element_types.h"
 #include "rooftile/readers/onnx/names.h"
@@ -241,8 +241,8 @@ void Conversion::count_parameter(const Node& node, std::size_t index) {
 // Constant inputs of operators that are settings, not weights.
 void Conversion::count_parameters(const Node& node) {
   constexpr std::array<std::string_view, 9> kSettings{
-      "Resize", "Upsample", "Clip", "Pad", "OneHot", "QuantizeLinear", "DequantizeLinear",
-      "Range",  "ConstantOfShape"};
+      "Resize",           "Upsample", "Clip",           "Pad", "OneHot", "QuantizeLinear",
+      "DequantizeLinear", "Range",    "ConstantOfShape"};
   if (std::find(kSettings.begin(), kSettings.end(), node.op) != kSettings.end()) return;
   // Running statistics are no parameters.
   const std::size_t last = node.op == "BatchNormalization" ? 3 : node.inputs.size();

@@ -42,11 +42,25 @@ void set_padding(const Node& node, const Extents& output, Convolution& conv) {
     conv.pad_end[i] = pads[axes + i];
   }
   const std::string mode = string_attribute(node, "auto_pad", "NOTSET");
-  const bool derived = mode.starts_with("SAME") ||
-                       (conv.transposed && has_attribute(node, "output_shape"));
+  const bool derived =
+      mode.starts_with("SAME") || (conv.transposed && has_attribute(node, "output_shape"));
   for (std::size_t i = 0; derived && i < axes && i < output.size(); ++i) {
     pad_to_output(conv, i, output[i], mode == "SAME_LOWER");
   }
+}
+
+// Empty lists stand for their defaults.
+void simplify(Convolution& conv) {
+  const auto clear = [](Extents& list, std::int64_t fallback) {
+    if (std::all_of(list.begin(), list.end(), [=](std::int64_t x) { return x == fallback; })) {
+      list.clear();
+    }
+  };
+  clear(conv.stride, 1);
+  clear(conv.dilation, 1);
+  clear(conv.pad_begin, 0);
+  clear(conv.pad_end, 0);
+  clear(conv.output_pad, 0);
 }
 
 struct ConvShapes {
@@ -73,6 +87,7 @@ Outcome add_conv(Conversion& c, const Node& node, Convolution conv, const Extent
   if (conv.transposed) conv.output_pad = attribute_or(node, "output_padding", axes, 0);
   set_padding(node, output, conv);
   conv.bias = c.input(node, bias_index) != nullptr;
+  simplify(conv);
   c.add(node, conv, c.matrix_dtypes(node, 0, weight_index));
   return Outcome::done;
 }

@@ -153,8 +153,7 @@ Outcome convert_matmul_nbits(Conversion& c, const Node& node) {
   gemm.bias = c.input(node, 5) != nullptr;
   const bool eight = int_attribute(node, "bits", 4) == 8;
   const Dtype read = c.dtype(c.input(node, 0));
-  c.add(node, gemm,
-        {read, eight ? Dtype::int8 : Dtype::int4, c.dtype(c.output(node, 0))});
+  c.add(node, gemm, {read, eight ? Dtype::int8 : Dtype::int4, c.dtype(c.output(node, 0))});
   return Outcome::done;
 }
 

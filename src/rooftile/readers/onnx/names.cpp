@@ -32,8 +32,10 @@ std::string printable(std::string_view text) {
   std::string result;
   while (!text.empty() && result.size() < kMaxLength) {
     const std::size_t length = sequence_length(text);
-    if (length == 0) result.push_back('?');
-    else result.append(text.substr(0, length));
+    if (length == 0)
+      result.push_back('?');
+    else
+      result.append(text.substr(0, length));
     text.remove_prefix(length == 0 ? 1 : length);
   }
   return result;

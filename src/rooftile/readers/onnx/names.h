@@ -8,7 +8,8 @@
 
 namespace rooftile::onnx_reader_detail {
 
-// Valid UTF-8 without control characters, at most 500 bytes; names of hostile files may be anything.
+// Valid UTF-8 without control characters, at most 500 bytes; names of hostile files may be
+// anything.
 std::string printable(std::string_view text);
 
 // "/encoder/layers.0/fc1/MatMul" -> "encoder.layers.0.fc1"; empty where the name is no path.

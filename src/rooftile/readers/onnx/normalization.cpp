@@ -42,8 +42,8 @@ Outcome convert_layer_norm(Conversion& c, const Node& node) {
   if (!x) return Outcome::unknown_shape;
   const auto axis = normal_axis(int_attribute(node, "axis", -1), x->size());
   if (!axis) return Outcome::unknown_shape;
-  return add_norm(c, node, is_rms(node.op) ? NormKind::rms : NormKind::layer,
-                  product(*x, 0, *axis), product(*x, *axis, x->size()));
+  return add_norm(c, node, is_rms(node.op) ? NormKind::rms : NormKind::layer, product(*x, 0, *axis),
+                  product(*x, *axis, x->size()));
 }
 
 Outcome convert_local_response_norm(Conversion& c, const Node& node) {
@@ -61,8 +61,7 @@ Outcome convert_embed_layer_norm(Conversion& c, const Node& node) {
   Op& lookup = c.add(node, Embedding{(*words)[0], (*words)[1], product(*ids)}, Dtypes(dtype));
   const std::string between = lookup.name + "/embedded";
   lookup.outputs = {between};
-  Op& norm =
-      c.add(node, Normalization{NormKind::layer, product(*ids), (*words)[1]}, Dtypes(dtype));
+  Op& norm = c.add(node, Normalization{NormKind::layer, product(*ids), (*words)[1]}, Dtypes(dtype));
   norm.inputs = {between};
   return Outcome::done;
 }

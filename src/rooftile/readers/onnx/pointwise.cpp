@@ -68,10 +68,10 @@ Outcome convert_quantize(Conversion& c, const Node& node) {
 Outcome convert_dequantize(Conversion& c, const Node& node) {
   if (c.output(node, 0) == nullptr) return Outcome::done;
   const auto& consumers = c.output(node, 0)->consumers;
-  const bool absorbed =
-      !consumers.empty() && !c.output(node, 0)->graph_output &&
-      std::all_of(consumers.begin(), consumers.end(),
-                  [&](std::int32_t index) { return is_matrix_op(c.node(index)); });
+  const bool absorbed = !consumers.empty() && !c.output(node, 0)->graph_output &&
+                        std::all_of(consumers.begin(), consumers.end(), [&](std::int32_t index) {
+                          return is_matrix_op(c.node(index));
+                        });
   if (!absorbed) return convert_quantize(c, node);
   c.dequantized[node.outputs[0]] = c.dtype(c.input(node, 0));
   c.view(node);
