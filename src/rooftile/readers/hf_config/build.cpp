@@ -167,7 +167,7 @@ std::string layer_label(const std::vector<std::int64_t>& indices, std::int64_t t
   for (std::size_t first = 0; first < indices.size();) {
     std::size_t last = first;
     while (last + 1 < indices.size() && indices[last + 1] == indices[last] + 1) ++last;
-    if (runs++ == kShownRuns) return label + "+..";
+    if (runs++ == kShownRuns) return label + "+more";
     if (!label.empty()) label += '+';
     label += last == first ? fmt::format("{}", indices[first])
                            : fmt::format("{}-{}", indices[first], indices[last]);

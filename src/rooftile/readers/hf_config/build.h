@@ -23,7 +23,7 @@ Result<Workload> build_workload(const Model& model, const BuildSettings& setting
                                 const Quantization& quantization);
 
 // Indices of a group as they appear in operation names: "*" for all of `total`, else runs such as
-// "0-2" joined by "+", and ".." where more follow.
+// "0-2" joined by "+", and "more" where runs are left out.
 std::string layer_label(const std::vector<std::int64_t>& indices, std::int64_t total);
 
 }  // namespace rooftile::hf

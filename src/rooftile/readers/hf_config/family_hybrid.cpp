@@ -1,6 +1,8 @@
 // Decoders that mix attention with linear attention (Qwen3-Next, Qwen3.5) or Mamba (Nemotron-H).
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rooftile/readers/hf_config/decoder.h"
 #include "rooftile/readers/hf_config/mixture.h"
 
@@ -42,13 +44,14 @@ Model qwen_hybrid(const Config& config, const Request& request) {
   const Feed feed =
       sparse ? Feed(read_qwen_mixture(config)) : Feed(read_dense_mlp(config, "intermediate_size"));
   std::vector<Layer> layers;
-  for (const bool full : full_attention_layers(config, sizes.layers)) {
+  const std::vector<bool> full = full_attention_layers(config, sizes.layers);
+  for (const bool is_full : full) {
     Layer& layer = layers.emplace_back();
-    layer.mixer = full ? Mixer(attention) : Mixer(net);
+    layer.mixer = is_full ? Mixer(attention) : Mixer(net);
     layer.feed = feed;
   }
   Model model = decoder_model(config, request, sizes, frame_of(config), std::move(layers));
-  model.skipped["gated delta rule scan"] += 1;
+  model.skipped["gated delta rule scan"] += std::count(full.begin(), full.end(), false);
   model.notes.push_back(
       "linear attention: projections and short convolutions are exact; of the gated delta rule "
       "only the memory traffic of its inputs and outputs is counted");
@@ -96,7 +99,6 @@ MixtureOfExperts nemotron_experts(const Config& config) {
   MixtureOfExperts moe = read_mixture(config, config.size({"moe_intermediate_size"}));
   moe.module = "mixer";
   moe.sigmoid_scores = true;
-  moe.router_extra_parameters = moe.experts;
   moe.expert.module = "mixer.experts.*";
   moe.expert.gated = false;
   moe.expert.activation = read_activation(config, {"mlp_hidden_act"}, "relu2");
@@ -159,7 +161,7 @@ Model nemotron_h(const Config& config, const Request& request) {
   frame.layers = "backbone.layers";
   frame.norm = "backbone.norm_f";
   Model model = decoder_model(config, request, sizes, frame, std::move(layers));
-  model.skipped["selective state space scan"] += 1;
+  model.skipped["selective state space scan"] += std::count(kinds.begin(), kinds.end(), "mamba");
   model.notes.push_back(
       "Mamba-2: projections and short convolutions are exact; of the scan only the memory traffic "
       "of its inputs and outputs is counted");

@@ -1,0 +1,17 @@
+#include "rooftile/readers/hf_config/build.h"
+
+#include <gtest/gtest.h>
+
+namespace rooftile::hf {
+namespace {
+
+TEST(LayerLabel, NamesRuns) {
+  EXPECT_EQ(layer_label({0, 1, 2}, 3), "*");
+  EXPECT_EQ(layer_label({0, 1, 2}, 4), "0-2");
+  EXPECT_EQ(layer_label({3}, 4), "3");
+  EXPECT_EQ(layer_label({0, 2, 3}, 5), "0+2-3");
+  EXPECT_EQ(layer_label({0, 2, 4, 6}, 8), "0+2+4+more");
+}
+
+}  // namespace
+}  // namespace rooftile::hf

@@ -1,0 +1,329 @@
+#include "rooftile/readers/hf_config/hf_config.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "rooftile/workload/workload_text.h"
+
+namespace rooftile {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr const char* kLlama8b = R"({"architectures": ["LlamaForCausalLM"],
+  "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32,
+  "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
+  "max_position_embeddings": 131072, "vocab_size": 128256, "torch_dtype": "bfloat16"})";
+constexpr const char* kGpt2 = R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2",
+  "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024, "vocab_size": 50257})";
+constexpr const char* kBert = R"({"architectures": ["BertForMaskedLM"], "model_type": "bert",
+  "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+  "intermediate_size": 3072, "vocab_size": 30522})";
+constexpr const char* kMixtral = R"({"architectures": ["MixtralForCausalLM"],
+  "model_type": "mixtral", "hidden_size": 4096, "num_hidden_layers": 32,
+  "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
+  "num_local_experts": 8, "num_experts_per_tok": 2, "vocab_size": 32000})";
+
+Workload read_config(std::string_view text, const ReadOptions& options = {}) {
+  auto workload = parse_hf_config(text, "config.json", options);
+  EXPECT_TRUE(workload) << to_string(workload.error());
+  return workload ? *workload : Workload{};
+}
+
+ReadOptions with(std::int64_t batch, std::int64_t seq) {
+  ReadOptions options;
+  options.batch = batch;
+  options.seq = seq;
+  return options;
+}
+
+const Op& find_op(const Workload& workload, std::string_view name) {
+  const auto found = std::find_if(workload.ops.begin(), workload.ops.end(),
+                                  [&](const Op& op) { return op.name == name; });
+  static const Op kMissing;
+  EXPECT_NE(found, workload.ops.end()) << "no operation " << name;
+  return found == workload.ops.end() ? kMissing : *found;
+}
+
+std::string dims(const Workload& workload, std::string_view name) {
+  return dims_text(find_op(workload, name).body);
+}
+
+std::string message_of(std::string_view text) {
+  const auto workload = parse_hf_config(text, "config.json", {});
+  return workload ? "it was read" : workload.error().message;
+}
+
+// The forward pass of a dense decoder takes 2 flop for each token and weight outside the embedding
+// (the output layer counts, tied or not), attention scores aside: Kaplan et al. 2020, table 1.
+double gemm_flop(const Workload& workload) {
+  double flop = 0.0;
+  for (const Op& op : workload.ops) {
+    if (const auto* gemm = std::get_if<Gemm>(&op.body)) {
+      flop += 2.0 * static_cast<double>(op.count) * static_cast<double>(gemm->batch) *
+              static_cast<double>(gemm->m) * static_cast<double>(gemm->n) *
+              static_cast<double>(gemm->k);
+    }
+  }
+  return flop;
+}
+
+struct FlopCase {
+  const char* name;
+  const char* config;
+  double weights;  // parameters - embeddings + output layer
+};
+
+TEST(HfConfig, ForwardFlopAreTwicePerTokenAndWeight) {
+  const FlopCase cases[] = {
+      {"Llama-3.1-8B", kLlama8b, 8'030'261'248.0 - 128256.0 * 4096},
+      {"GPT-2, positions not counted", kGpt2, 124'439'808.0 - 1024.0 * 768},
+      // Two of eight experts for each token.
+      {"Mixtral-8x7B", kMixtral, 46'702'792'704.0 - 32000.0 * 4096 - 32.0 * 6 * 3 * 4096 * 14336}};
+  for (const FlopCase& c : cases) {
+    const double expected = 2.0 * c.weights * 4 * 512;
+    EXPECT_NEAR(gemm_flop(read_config(c.config, with(4, 512))) / expected, 1.0, 0.01) << c.name;
+  }
+}
+
+TEST(HfConfig, LlamaLayerHasItsProjections) {
+  const Workload workload = read_config(kLlama8b, with(2, 1024));
+  EXPECT_EQ(dims(workload, "model.layers.*.self_attn.q_proj"), "m=2048 n=4096 k=4096");
+  EXPECT_EQ(dims(workload, "model.layers.*.self_attn.k_proj"), "m=2048 n=1024 k=4096");
+  EXPECT_EQ(dims(workload, "model.layers.*.mlp.gate_proj"), "m=2048 n=14336 k=4096");
+  EXPECT_EQ(dims(workload, "model.layers.*.mlp.down_proj"), "m=2048 n=4096 k=14336");
+  EXPECT_EQ(dims(workload, "lm_head"), "m=2048 n=128256 k=4096");
+  const Op& attention = find_op(workload, "model.layers.*.self_attn.attention");
+  EXPECT_EQ(dims_text(attention.body), "batch=2 heads=32 kv_heads=8 q=1024 d=128 causal=1");
+  EXPECT_EQ(attention.count, 32);
+  EXPECT_EQ(attention.dtypes, Dtypes(Dtype::bf16));
+  EXPECT_EQ(attention.source.file, "config.json");
+  EXPECT_EQ(attention.source.module, "model.layers.*.self_attn.attention");
+}
+
+TEST(HfConfig, ProjectionsShareTheirInput) {
+  const Workload workload = read_config(kLlama8b);
+  const auto inputs = [&](const char* name) { return find_op(workload, name).inputs; };
+  const auto normed = ElementsAre("model.layers.*.input_layernorm");
+  EXPECT_THAT(inputs("model.layers.*.self_attn.q_proj"), normed);
+  EXPECT_THAT(inputs("model.layers.*.self_attn.k_proj"), normed);
+  EXPECT_THAT(inputs("model.layers.*.self_attn.v_proj"), normed);
+  const auto fed = ElementsAre("model.layers.*.post_attention_layernorm");
+  EXPECT_THAT(inputs("model.layers.*.mlp.gate_proj"), fed);
+  EXPECT_THAT(inputs("model.layers.*.mlp.up_proj"), fed);
+  EXPECT_THAT(inputs("model.layers.*.mlp.gate_mul"),
+              ElementsAre("model.layers.*.mlp.activation", "model.layers.*.mlp.up_proj"));
+  EXPECT_THAT(inputs("model.layers.*.mlp_residual"),
+              ElementsAre("model.layers.*.attention_residual", "model.layers.*.mlp.down_proj"));
+}
+
+TEST(HfConfig, Gpt2UsesConv1dAndOneProductForQueriesKeysAndValues) {
+  const Workload workload = read_config(kGpt2, with(1, 1024));
+  EXPECT_EQ(dims(workload, "transformer.h.*.attn.c_attn"), "m=1024 n=2304 k=768 layout=nn bias=1");
+  EXPECT_EQ(dims(workload, "lm_head"), "m=1024 n=50257 k=768");
+}
+
+TEST(HfConfig, EveryInputIsWrittenBefore) {
+  for (const char* config : {kLlama8b, kGpt2, kBert, kMixtral}) {
+    std::vector<std::string> written;
+    for (const Op& op : read_config(config).ops) {
+      for (const std::string& input : op.inputs) EXPECT_THAT(written, testing::Contains(input));
+      EXPECT_THAT(written, testing::Not(testing::Contains(op.name)));
+      written.push_back(op.name);
+    }
+  }
+}
+
+TEST(HfConfig, ExpertsAreOneBatchedProduct) {
+  // 2048 tokens × 2 of 8 experts: 512 tokens each.
+  const Workload prefill = read_config(kMixtral, with(1, 2048));
+  EXPECT_EQ(dims(prefill, "model.layers.*.block_sparse_moe.experts.*.w1"),
+            "m=512 n=14336 k=4096 batch=8");
+  // One token visits two experts.
+  const Workload decode = read_config(kMixtral, with(1, 1));
+  EXPECT_EQ(dims(decode, "model.layers.*.block_sparse_moe.experts.*.w1"),
+            "m=1 n=14336 k=4096 batch=2");
+  EXPECT_EQ(dims(decode, "model.layers.*.block_sparse_moe.gate"), "m=1 n=8 k=4096");
+}
+
+TEST(HfConfig, AlternatingWindowsGiveTwoGroups) {
+  const Workload workload = read_config(R"({"architectures": ["Gemma2ForCausalLM"],
+    "model_type": "gemma2", "hidden_size": 2304, "num_hidden_layers": 4,
+    "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+    "intermediate_size": 9216, "vocab_size": 256000, "sliding_window": 1024})",
+                                        with(1, 4096));
+  EXPECT_EQ(dims(workload, "model.layers.0+2.self_attn.attention"),
+            "batch=1 heads=8 kv_heads=4 q=4096 d=256 causal=1 window=1024");
+  EXPECT_EQ(dims(workload, "model.layers.1+3.self_attn.attention"),
+            "batch=1 heads=8 kv_heads=4 q=4096 d=256 causal=1");
+  EXPECT_EQ(find_op(workload, "model.layers.1+3.self_attn.attention").count, 2);
+}
+
+TEST(HfConfig, LatentAttentionHasLowRanks) {
+  const Workload workload = read_config(R"({"architectures": ["DeepseekV3ForCausalLM"],
+    "model_type": "deepseek_v3", "hidden_size": 7168, "num_hidden_layers": 4,
+    "num_attention_heads": 128, "intermediate_size": 18432, "moe_intermediate_size": 2048,
+    "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 8,
+    "first_k_dense_replace": 3, "q_lora_rank": 1536, "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+    "vocab_size": 129280})",
+                                        with(1, 1024));
+  // DeepSeek-V3 technical report, section 4.2: the latent and the shared rotary key.
+  EXPECT_EQ(dims(workload, "model.layers.3.self_attn.kv_a_proj_with_mqa"), "m=1024 n=576 k=7168");
+  EXPECT_EQ(dims(workload, "model.layers.3.self_attn.kv_b_proj"), "m=1024 n=32768 k=512");
+  EXPECT_EQ(dims(workload, "model.layers.3.self_attn.attention"),
+            "batch=1 heads=128 q=1024 d=192 dv=128 causal=1");
+  EXPECT_EQ(dims(workload, "model.layers.3.mlp.experts.*.up_proj"), "m=32 n=2048 k=7168 batch=256");
+  EXPECT_EQ(dims(workload, "model.layers.0-2.mlp.up_proj"), "m=1024 n=18432 k=7168");
+}
+
+TEST(HfConfig, NestedTextModelIsRead) {
+  const Workload workload = read_config(R"({"architectures": ["LlavaForConditionalGeneration"],
+    "model_type": "llava", "dtype": "float16", "text_config": {"model_type": "llama",
+      "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+      "intermediate_size": 11008, "vocab_size": 32064},
+    "vision_config": {"model_type": "clip_vision_model", "hidden_size": 1024,
+      "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096,
+      "image_size": 336, "patch_size": 14}})");
+  // 24·24 patches and the class token.
+  EXPECT_EQ(dims(workload, "vision_model.encoder.layers.*.self_attn.attention"),
+            "batch=1 heads=16 q=577 d=64");
+  EXPECT_EQ(find_op(workload, "lm_head").dtypes, Dtypes(Dtype::fp16));
+  EXPECT_EQ(workload.skipped.at("multimodal projector"), 1);
+}
+
+TEST(HfConfig, DefaultLengthIsSaid) {
+  EXPECT_THAT(read_config(kLlama8b).notes, testing::Contains(HasSubstr("2048 assumed")));
+  EXPECT_EQ(dims(read_config(kBert), "cls.predictions.decoder"), "m=512 n=30522 k=768 bias=1");
+}
+
+TEST(HfConfig, SpeechCountsFrames) {
+  const char* config = R"({"architectures": ["Wav2Vec2Model"], "model_type": "wav2vec2",
+    "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+    "intermediate_size": 3072})";
+  // 10 s of audio give 499 frames: Baevski et al. 2020, one frame each 20 ms.
+  EXPECT_EQ(dims(read_config(config), "wav2vec2.encoder.layers.*.attention.attention"),
+            "batch=1 heads=12 q=499 d=64");
+  // 400 samples give the first frame, 320 more each further one.
+  const Workload ten = read_config(config, with(1, 10));
+  EXPECT_THAT(dims(ten, "wav2vec2.feature_extractor.conv_layers.0.conv"), HasSubstr("in=3280"));
+}
+
+TEST(HfConfig, QuantizedWeightsKeepTheirDtype) {
+  const Workload workload = read_config(R"({"architectures": ["Qwen3MoeForCausalLM"],
+    "model_type": "qwen3_moe", "hidden_size": 2048, "num_hidden_layers": 4,
+    "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128,
+    "intermediate_size": 6144, "moe_intermediate_size": 768, "num_experts": 128,
+    "num_experts_per_tok": 8, "vocab_size": 151936, "torch_dtype": "bfloat16",
+    "quantization_config": {"quant_method": "fp8", "modules_to_not_convert":
+      ["lm_head", "model.layers.3.self_attn"]}})");
+  const Dtypes fp8(Dtype::fp8, Dtype::fp8, Dtype::bf16), bf16(Dtype::bf16);
+  EXPECT_EQ(find_op(workload, "model.layers.0-2.self_attn.q_proj").dtypes, fp8);
+  EXPECT_EQ(find_op(workload, "model.layers.3.self_attn.q_proj").dtypes, bf16);
+  EXPECT_EQ(find_op(workload, "model.layers.3.mlp.experts.*.up_proj").dtypes, fp8);
+  EXPECT_EQ(find_op(workload, "model.layers.3.mlp.gate").dtypes, bf16);
+  EXPECT_EQ(find_op(workload, "lm_head").dtypes, bf16);
+}
+
+struct Refusal {
+  const char* text;
+  const char* reason;
+};
+
+TEST(HfConfig, RefusesWithTheReason) {
+  const Refusal cases[] = {
+      {R"({"model_type": "foo", "architectures": ["FooForCausalLM"]})",
+       "architecture 'foo' ('FooForCausalLM') is not known"},
+      {R"({"architectures": ["FooForCausalLM"]})", "architecture 'FooForCausalLM' is not known"},
+      {R"({"model_type": "llava", "text_config": {"model_type": "foo"}})", "'foo'"},
+      {R"({"model_type": "llama"})", "\"hidden_size\" is missing"},
+      {R"({"model_type": "vit", "hidden_size": 768, "num_attention_heads": 7})",
+       "hidden_size: found 768, expected a multiple of num_attention_heads 7"},
+      {R"({"model_type": "vit", "hidden_size": -768})",
+       "hidden_size: found -768, expected an integer from 1"},
+      {R"({"model_type": "vit", "hidden_size": 1.5})", "hidden_size: found 1.5"},
+      {R"({"model_type": "vit", "hidden_size": 99999999999999999999})", "hidden_size: found"},
+      {R"({"model_type": "vit", "num_hidden_layers": 100000})", "expected at most 1024 layers"},
+      {R"({"model_type": "vit", "patch_size": 448})", "patch_size: found 448"},
+      {R"({"_class_name": "UNet2DConditionModel"})",
+       "a diffusers config of 'UNet2DConditionModel'"},
+      {R"({"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8"}})",
+       "a quantization description (hf_quant_config.json), not a model config"},
+      {R"({"num_nodes": 1, "nodes": []})", "a serving cluster description"},
+      {R"({"peft_type": "LORA"})", "an adapter description"},
+      {R"({"a": 1})", "neither \"model_type\" nor \"architectures\""},
+      {R"([1, 2])", "a JSON list"},
+      {R"("x")", "a JSON value"},
+      {"", "not valid JSON"},
+      {R"({"model_type": "llama")", "not valid JSON"},
+      {"<html>", "not valid JSON"}};
+  for (const Refusal& c : cases) EXPECT_THAT(message_of(c.text), HasSubstr(c.reason)) << c.text;
+}
+
+TEST(HfConfig, RefusesDeepNestingAndHugeSizes) {
+  EXPECT_THAT(message_of(std::string(100000, '[')), HasSubstr("nested deeper"));
+  const std::string huge = R"({"model_type": "vit", "hidden_size": 67108864,
+    "num_attention_heads": 1, "intermediate_size": 67108864, "image_size": 4096,
+    "patch_size": 1})";
+  EXPECT_THAT(message_of(huge), HasSubstr("out of range"));
+}
+
+TEST(HfConfig, ReadsInfinityAsPythonWritesIt) {
+  EXPECT_EQ(message_of(R"({"model_type": "vit", "time_step_limit": [0.0, Infinity, -Infinity, NaN],
+                           "note": "Infinity"})"),
+            "it was read");
+}
+
+TEST(HfConfig, RefusesImpossibleOptions) {
+  const auto workload = parse_hf_config(kLlama8b, "config.json", with(0, 128));
+  ASSERT_FALSE(workload);
+  EXPECT_THAT(workload.error().message, HasSubstr("found 0"));
+  EXPECT_EQ(workload.error().where, "config.json");
+}
+
+struct Recognition {
+  const char* path;
+  const char* head;
+  bool expected;
+};
+
+TEST(HfConfig, RecognisesConfigsOnly) {
+  const Recognition cases[] = {
+      {"config.json", "{\"hidden_size\": 1}", true},
+      {"/models/a/my-config.json", "  {", true},
+      {"model.json", "{\"architectures\": [\"X\"]", true},
+      {"vae.json", "{\"_class_name\": \"AutoencoderKL\"", true},
+      {"hf_quant_config.json", "{\"quantization\": {}", true},
+      {"config.json", "[]", true},
+      {"trace.json", "{\"schemaVersion\": 1, \"model_type\": 1, \"traceEvents\": [", false},
+      {"config.json", "{\"traceEvents\": []}", false},
+      {"report.json", "{\"$schema\": \"sarif\"}", false},
+      {"data.json", "{\"a\": 1}", false},
+      {"config.json", "gemm a m=1 n=1 k=1", false},
+      {"-", "{\"model_type\": \"llama\"}", true}};
+  for (const Recognition& c : cases) {
+    EXPECT_EQ(hf_config_reader.recognises(c.path, c.head), c.expected) << c.path << " " << c.head;
+  }
+}
+
+TEST(HfConfig, TextFormReadsBack) {
+  for (const char* config : {kLlama8b, kGpt2, kBert, kMixtral}) {
+    const Workload workload = read_config(config);
+    const auto again = parse_workload(to_text(workload));
+    ASSERT_TRUE(again) << to_string(again.error());
+    EXPECT_EQ(again->ops, workload.ops);
+  }
+}
+
+TEST(HfConfig, MissingFileIsAnError) {
+  const auto workload = hf_config_reader.read("/no/such/config.json", {});
+  ASSERT_FALSE(workload);
+  EXPECT_EQ(workload.error().where, "/no/such/config.json");
+}
+
+}  // namespace
+}  // namespace rooftile
