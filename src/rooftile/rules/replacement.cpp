@@ -69,8 +69,9 @@ Range<Seconds> saving_of_replacing(const RuleInput& input, const LayerGroup& gro
   return estimate_saving(total_time(input, group), after);
 }
 
-bool is_gain(const std::optional<Range<Seconds>>& saving) {
-  return saving && saving->expected > Seconds(0);
+bool is_gain(const RuleInput& input, const std::optional<Range<Seconds>>& saving) {
+  return saving && saving->expected > Seconds(0) &&
+         saving->expected >= kMinSavingShare * input.analysis.total.expected;
 }
 
 }  // namespace rooftile

@@ -26,7 +26,7 @@ TimeEstimate total_time(const RuleInput& input, const LayerGroup& group);
 Range<Seconds> saving_of_replacing(const RuleInput& input, const LayerGroup& group,
                                    const TimeEstimate& after);
 
-// True for an estimate that expects a gain.
-bool is_gain(const std::optional<Range<Seconds>>& saving);
+// True for an estimate that expects a gain worth mentioning.
+bool is_gain(const RuleInput& input, const std::optional<Range<Seconds>>& saving);
 
 }  // namespace rooftile

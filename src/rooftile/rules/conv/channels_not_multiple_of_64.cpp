@@ -89,7 +89,7 @@ std::vector<Finding> check(const RuleInput& input) {
       std::get<Convolution>(op.body).k = fewer;
       return op;
     });
-    if (!is_gain(saving)) continue;
+    if (!is_gain(input, saving)) continue;
     const double saved_share = saving->expected / total_time(input, layer).time.expected;
     const double removed_share = static_cast<double>(conv.k - fewer) / static_cast<double>(conv.k);
     if (saved_share < kMinGainPerChannel * removed_share) continue;

@@ -95,7 +95,7 @@ std::vector<Finding> check(const RuleInput& input) {
       op.body = padded;
       return op;
     });
-    if (is_gain(saving)) findings.push_back(few_channels_at(input, layer, padded, *saving));
+    if (is_gain(input, saving)) findings.push_back(few_channels_at(input, layer, padded, *saving));
   }
   return findings;
 }

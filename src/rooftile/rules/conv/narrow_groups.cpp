@@ -97,7 +97,7 @@ std::vector<Finding> check(const RuleInput& input) {
       std::get<Convolution>(op.body).groups = groups;
       return op;
     });
-    if (is_gain(saving)) findings.push_back(narrow_at(input, layer, groups, *saving));
+    if (is_gain(input, saving)) findings.push_back(narrow_at(input, layer, groups, *saving));
   }
   return findings;
 }

@@ -108,7 +108,7 @@ Finding unaligned_at(const RuleInput& input, const Graph& graph, const LayerGrou
                   step, to_string(math)),
       fmt::format("{:.0f} flop per byte: math-bound on {} (minimal traffic, data-sheet ridge).",
                   input.analysis.ops[first].cost.intensity().value(), input.device().name)};
-  soften_unless_sure(finding);
+  soften_unless_clear(input, finding);
   return finding;
 }
 
@@ -127,7 +127,8 @@ std::vector<Finding> check(const RuleInput& input) {
       op.body = wide;
       return op;
     });
-    if (is_gain(saving)) findings.push_back(unaligned_at(input, graph, layer, wide, *saving));
+    if (is_gain(input, saving))
+      findings.push_back(unaligned_at(input, graph, layer, wide, *saving));
   }
   return findings;
 }

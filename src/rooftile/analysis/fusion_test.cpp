@@ -1,0 +1,59 @@
+#include "rooftile/analysis/fusion.h"
+
+#include <gtest/gtest.h>
+
+#include "rooftile/workload/workload_text.h"
+
+namespace rooftile {
+namespace {
+
+std::vector<FusibleRun> runs_of(const char* text) {
+  static Workload workload;
+  workload = *parse_workload(text);
+  return find_fusible_runs(workload, Graph(workload), std::vector<bool>(workload.ops.size()));
+}
+
+// Bytes by hand: 1000 fp16 elements are 2000 bytes.
+TEST(Fusion, ValuesBetweenTheOperationsAreNeitherWrittenNorRead) {
+  const auto runs = runs_of(
+      "elementwise a fp16 fn=relu elements=1000 from=x to=a\n"
+      "elementwise b fp16 fn=add elements=1000 inputs=2 from=a,y to=b\n");
+  ASSERT_EQ(runs.size(), 1u);
+  EXPECT_EQ(runs[0].ops, (std::vector<std::size_t>{0, 1}));
+  EXPECT_EQ(runs[0].before, Bytes(4000 + 6000));
+  EXPECT_EQ(runs[0].after, Bytes(2000 + 2000 + 2000));  // x and y read, b written
+}
+
+TEST(Fusion, AValueWithAnotherReaderIsStillWritten) {
+  const auto runs = runs_of(
+      "elementwise a fp16 fn=relu elements=1000 from=x to=a\n"
+      "elementwise b fp16 fn=tanh elements=1000 from=a to=b\n"
+      "gemm c fp16 m=10 n=10 k=100 from=a\n");
+  ASSERT_EQ(runs.size(), 1u);
+  EXPECT_EQ(runs[0].after, Bytes(2000 + 2000 + 2000));  // x read, a and b written
+}
+
+TEST(Fusion, NothingFusesAcrossAProduct) {
+  EXPECT_TRUE(runs_of("elementwise a fp16 fn=relu elements=1000 from=x to=a\n"
+                      "gemm g fp16 m=10 n=100 k=100 from=a to=g\n"
+                      "elementwise b fp16 fn=add elements=1000 inputs=2 from=a,g to=b\n")
+                  .empty());
+}
+
+TEST(Fusion, NothingFusesIntoBatchNormButBehindIt) {
+  const auto runs = runs_of(
+      "elementwise a fp16 fn=relu elements=1000 from=x to=a\n"
+      "norm n fp16 fn=batch rows=100 cols=10 from=a to=n\n"
+      "elementwise b fp16 fn=relu elements=1000 from=n to=b\n");
+  ASSERT_EQ(runs.size(), 1u);
+  EXPECT_EQ(runs[0].ops, (std::vector<std::size_t>{1, 2}));
+}
+
+TEST(Fusion, OtherSizesDoNotFuse) {
+  EXPECT_TRUE(runs_of("elementwise a fp16 fn=relu elements=100 from=x to=a\n"
+                      "elementwise b fp16 fn=add elements=1000 from=a,y to=b\n")
+                  .empty());
+}
+
+}  // namespace
+}  // namespace rooftile

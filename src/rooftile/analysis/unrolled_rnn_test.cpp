@@ -1,0 +1,55 @@
+#include "rooftile/analysis/unrolled_rnn.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "rooftile/workload/workload_text.h"
+
+namespace rooftile {
+namespace {
+
+// A GRU with `gates` separate products of the hidden state in each step.
+Workload separate_gates(int steps, int gates) {
+  std::string text;
+  for (int t = 1; t <= steps; ++t) {
+    std::string names;
+    for (int gate = 0; gate < gates; ++gate) {
+      text += fmt::format("gemm h fp16 m=8 n=64 k=64 from=s{} to=g{}_{}\n", t - 1, t, gate);
+      names += fmt::format("{}g{}_{}", gate > 0 ? "," : "", t, gate);
+    }
+    text += fmt::format("elementwise s fp16 fn=sigmoid elements=512 inputs={} from={} to=i{}\n",
+                        gates, names, t);
+    text += fmt::format("elementwise t fp16 fn=tanh elements=512 from=i{} to=s{}\n", t, t);
+  }
+  return *parse_workload(text);
+}
+
+TEST(UnrolledRnn, SeparateGatesAreOneLoop) {
+  const Workload workload = separate_gates(10, 3);
+  const auto loops = find_unrolled_loops(workload, Graph(workload));
+  ASSERT_EQ(loops.size(), 1u);
+  EXPECT_EQ(loops[0].length, 10);
+  EXPECT_TRUE(loops[0].plain);
+  EXPECT_TRUE(loops[0].projections.empty());
+  EXPECT_EQ(loops[0].products_per_step, 3);
+}
+
+TEST(UnrolledRnn, ShortChainsAreNoLoop) {
+  const Workload workload = separate_gates(7, 1);
+  EXPECT_TRUE(find_unrolled_loops(workload, Graph(workload)).empty());
+}
+
+TEST(UnrolledRnn, OneStepCellsInAChain) {
+  std::string text;
+  for (int t = 1; t <= 9; ++t) {
+    text += fmt::format(
+        "recurrent r fp16 cell=lstm batch=8 seq=1 input=64 hidden=64 from=s{} to=s{}\n", t - 1, t);
+  }
+  const Workload workload = *parse_workload(text);
+  const auto loops = find_unrolled_loops(workload, Graph(workload));
+  ASSERT_EQ(loops.size(), 1u);
+  EXPECT_EQ(loops[0].length, 9);
+}
+
+}  // namespace
+}  // namespace rooftile

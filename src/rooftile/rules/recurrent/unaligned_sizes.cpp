@@ -1,0 +1,126 @@
+// Recurrent layers whose widths are not whole 16-byte groups.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/rules/gate.h"
+#include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/replacement.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+An LSTM, GRU or RNN on Tensor Cores whose input, hidden or projection size is not a multiple of 16
+bytes (8 for fp16 and bf16, 4 for TF32), where one of its matrix products is math-bound.
+
+## Why it costs time
+These sizes are the row lengths of the weights and of the activations. Rows that are not whole 16-byte
+groups cannot be loaded with full-width vector loads, so cuBLAS takes a slower kernel in every step.
+
+## How to fix
+Round the size up before training. Trained layers can be padded exactly: zero weights and biases for
+all gates and a zero initial state keep the added units of LSTM, GRU, tanh and ReLU cells at zero. Padded
+inputs get zero weights.
+
+## How the saving is estimated
+The time model runs on the layer with rounded sizes, in every phase the workload has; the added
+arithmetic is part of it.
+
+## When not to
+- The minibatch is no row length of these products. On cuBLAS 11 and newer an odd batch is a question of
+  tiles, not of alignment, and the rule ignores it.
+- Small layers wait for memory or for the launch of the next step. The rule is silent where no product
+  is math-bound.
+
+## Evidence
+- NVIDIA, Recurrent Layers User's Guide, checklist: hidden size and input size divisible by 8 in fp16,
+  by 4 in TF32.
+- cuBLAS documentation, "Tensor Core Usage": row lengths and strides of 16 bytes.
+)md";
+
+bool is_recurrent(const Op& op) { return std::holds_alternative<Recurrent>(op.body); }
+
+Recurrent aligned(Recurrent rnn, std::int64_t step) {
+  rnn.input = round_up(rnn.input, step);
+  rnn.hidden = round_up(rnn.hidden, step);
+  rnn.projection = round_up(rnn.projection, step);
+  return rnn;
+}
+
+bool is_candidate(const RuleInput& input, const LayerGroup& layer) {
+  const OpAnalysis& analysis = input.analysis.ops[layer.ops.front()];
+  return !analysis.products.empty() && matters(layer) && is_math_bound(input, layer) &&
+         input.device().has_tensor_cores(analysis.products.front().math);
+}
+
+// "input 100 and hidden 650 are"
+std::string unaligned_names(const Recurrent& rnn, const Recurrent& wide) {
+  std::vector<std::string> names;
+  if (rnn.input != wide.input) names.push_back(fmt::format("input size {}", rnn.input));
+  if (rnn.hidden != wide.hidden) names.push_back(fmt::format("hidden size {}", rnn.hidden));
+  if (rnn.projection != wide.projection) {
+    names.push_back(fmt::format("projection {}", rnn.projection));
+  }
+  std::string text = names.front();
+  for (std::size_t i = 1; i < names.size(); ++i) text += " and " + names[i];
+  text.front() = static_cast<char>(text.front() - 'a' + 'A');
+  return text + (names.size() > 1 ? " are" : " is");
+}
+
+Finding unaligned_at(const RuleInput& input, const LayerGroup& layer, const Recurrent& wide,
+                     std::int64_t step, const Range<Seconds>& saving) {
+  const Op& op = input.workload.ops[layer.ops.front()];
+  const auto& rnn = std::get<Recurrent>(op.body);
+  Op changed = op;
+  changed.body = wide;
+  const double extra = count_parameters(changed) / count_parameters(op) - 1;
+  const std::string projection =
+      wide.projection > 0 ? fmt::format(", projection {}", wide.projection) : "";
+  Finding finding = finding_at_groups(
+      input, {layer},
+      fmt::format("{} not a multiple of {}: {} weight rows are not whole 16-byte groups.",
+                  unaligned_names(rnn, wide), step, to_string(op.dtypes.input)),
+      {fmt::format("Use input {}, hidden {}{} ({} parameters); for trained weights pad with zero "
+                   "weights, biases and initial state.",
+                   wide.input, wide.hidden, projection, percent_text(extra)),
+       Exactness::exact_arithmetic},
+      saving);
+  finding.evidence = {
+      "Input and hidden size divisible by 8 in fp16, by 4 in TF32 (NVIDIA Recurrent Layers User's "
+      "Guide, checklist)."};
+  soften_unless_clear(input, finding);
+  return finding;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  std::vector<Finding> findings;
+  for (const LayerGroup& layer : group_equal_layers(input.workload, input.analysis, is_recurrent)) {
+    if (!is_candidate(input, layer)) continue;
+    const std::size_t first = layer.ops.front();
+    const auto& rnn = std::get<Recurrent>(input.workload.ops[first].body);
+    const Dtype math = input.analysis.ops[first].products.front().math;
+    const std::int64_t step = alignment_elements(math);
+    const Recurrent wide = aligned(rnn, step);
+    if (wide == rnn) continue;
+    const auto saving = saving_if_all(input, layer, [&](Op op) {
+      op.body = wide;
+      return op;
+    });
+    if (is_gain(input, saving)) findings.push_back(unaligned_at(input, layer, wide, step, *saving));
+  }
+  return findings;
+}
+
+}  // namespace
+
+const Rule recurrent_unaligned_sizes{
+    .id = "recurrent/unaligned-sizes",
+    .level = Level::warning,
+    .cause = Cause::alignment,
+    .summary = "Sizes of a recurrent layer are not whole 16-byte groups",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile
