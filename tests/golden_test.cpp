@@ -75,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(Reports, Golden,
                                          GoldenCase{"nothing_to_change", sample_clean_report},
                                          GoldenCase{"unknown_time", sample_unknown_report},
                                          GoldenCase{"hostile_names", sample_hostile_report}),
-                         [](const auto& info) { return std::string(info.param.folder); });
+                         [](const auto& test) { return std::string(test.param.folder); });
 
 // Both outputs of a shell command run in the folder of the goldens, and its exit code.
 std::string run_shell(const std::string& command) {

@@ -283,7 +283,9 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
     app.parse(argc, argv);
     return finish(app, raw);
   } catch (const CLI::CallForHelp&) {
-    return ShowCommand{app.help()};
+    std::string text = app.help();
+    if (!text.ends_with('\n')) text += '\n';
+    return ShowCommand{text};
   } catch (const CLI::CallForVersion& version) {
     return ShowCommand{std::string(version.what()) + '\n'};
   } catch (const CLI::ParseError& error) {

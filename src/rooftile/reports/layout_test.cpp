@@ -45,9 +45,9 @@ TEST(Layout, TablesAlignAndHaveNoTrailingSpaces) {
 
 TEST(Layout, NarrowTablesCutOnlyWhatMayBeCut) {
   EXPECT_EQ(table_text(kTable, 25, 1),
-            " name            n  last\n"
-            " …/c/d/e/f/g     7  x\n"
-            " µ            1234\n");
+            " name             n  last\n"
+            " …b/c/d/e/f/g     7  x\n"
+            " µ             1234\n");
 }
 
 TEST(Layout, MarkdownTablesEscapeBars) {

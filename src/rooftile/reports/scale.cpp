@@ -65,7 +65,7 @@ std::string range_text(const Range<Seconds>& range) {
   const Unit& unit = reference == 0 ? kTimeUnits.front() : unit_for(reference, kTimeUnits);
   // A low end far below the high one is as good as nothing: two decimals are enough.
   const double low_value = std::round(range.low.value() / unit.size * 100) / 100;
-  const std::string low = digits_text(low_value, 2);
+  const std::string low = digits_text(low_value, std::abs(low_value) < 0.1 ? 1 : 2);
   const std::string high = digits_text(range.high.value() / unit.size, 2);
   if (low == high) return fmt::format("{} {}", low, unit.name);
   return fmt::format("{}–{} {}", low, high, unit.name);

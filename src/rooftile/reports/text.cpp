@@ -101,12 +101,15 @@ std::string finding_headline(const Finding& finding, const Report& report, const
   std::string place = place_text(finding.location, report.inputs.size() > 1);
   if (style.width > 0) place = cut_start(place, std::max(kShortestPlace, style.width - taken));
   const int gap = style.width - taken - display_width(place);
-  const std::string padding(static_cast<std::size_t>(std::max(gap, 0)), ' ');
+  // A saving that does not fit starts a line of its own.
+  const std::string padding = gap >= 0 || style.width == 0
+                                  ? std::string(static_cast<std::size_t>(std::max(gap, 0) + 2), ' ')
+                                  : '\n' + std::string(kIndent, ' ');
   const std::string line =
       fmt::format("{}  {}  {}{}", painted(level, level_colour(finding.level), style),
                   painted(finding.rule, kBold, style), place, times);
   if (saving.empty()) return line + '\n';
-  return fmt::format("{}{}  {}\n", line, padding, painted(saving, kBold, style));
+  return fmt::format("{}{}{}\n", line, padding, painted(saving, kBold, style));
 }
 
 std::string fix_line(const Fix& fix) {
