@@ -31,7 +31,9 @@ TEST(Calibration, EveryBuiltInGpuHasOneOfItsGenerationOrAnOlderOne) {
 TEST(Calibration, FittedGpusExist) {
   const std::vector<Device> devices = built_in_devices();
   for (const std::string& name : calibration_names()) {
-    for (const std::string& id : read_calibration(name)->fitted_on) {
+    const auto calibration = read_calibration(name);
+    ASSERT_TRUE(calibration);
+    for (const std::string& id : calibration->fitted_on) {
       EXPECT_TRUE(std::ranges::any_of(devices, [&](const Device& d) { return d.id == id; })) << id;
     }
   }
