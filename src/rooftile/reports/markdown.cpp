@@ -77,7 +77,7 @@ std::string basis(const Report& report) {
 std::string render_markdown(const Report& report) {
   std::string text = header(report);
   if (report.kinds.size() > 1) text += '\n' + table_markdown(kinds_table(report));
-  if (report.findings.empty()) text += "\nNo change worth making.\n";
+  if (report.findings.empty()) text += fmt::format("\n{}\n", nothing_found_text(report));
   for (const Finding& finding : report.findings) text += '\n' + finding_markdown(finding, report);
   return text + '\n' + basis(report);
 }

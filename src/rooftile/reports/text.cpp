@@ -67,6 +67,7 @@ std::string time_line(const Report& report) {
 }
 
 std::string work_line(const Report& report) {
+  if (report.coverage.ops_with_time <= 0 && report.flop.value() <= 0) return "";
   std::string line = flop_text(report.flop);
   const Seconds time = report.total.expected;
   if (time.value() > 0 && report.flop.value() > 0) {
@@ -139,7 +140,7 @@ std::string findings_text(const Report& report, const TextStyle& style) {
     if (!text.empty()) text += '\n';
     text += finding_text(finding, report, style);
   }
-  return text.empty() ? "No change worth making.\n" : text;
+  return text.empty() ? std::string(nothing_found_text(report)) + '\n' : text;
 }
 
 // What stands behind the numbers: coverage, what was left out, what was assumed.

@@ -70,6 +70,11 @@ std::string coverage_text(const Report& report) {
                      count_text(report.coverage.ops));
 }
 
+std::string_view nothing_found_text(const Report& report) {
+  return report.coverage.ops_with_time > 0 ? "No change worth making."
+                                           : "Nothing could be judged: no operation has a time.";
+}
+
 std::string options_text(const Report& report) {
   std::vector<std::string> parts;
   for (const auto& [name, value] : report.options) {

@@ -28,6 +28,9 @@ std::string skipped_text(const Report& report);
 // "17 of 18 operations": how much of the workload the time stands for.
 std::string coverage_text(const Report& report);
 
+// The answer when there is no finding; says so when nothing could be judged.
+std::string_view nothing_found_text(const Report& report);
+
 // "batch 32, seq 2048", empty when the user fixed nothing.
 std::string options_text(const Report& report);
 
