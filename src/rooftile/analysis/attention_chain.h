@@ -8,8 +8,8 @@
 
 namespace rooftile {
 
-// scores = q·kᵀ, weights = softmax(scores), out = weights·v, with scaling, masking, casts and dropout
-// in between.
+// scores = q·kᵀ, weights = softmax(scores), out = weights·v, with scaling, masking, casts and
+// dropout in between.
 struct AttentionChain {
   std::size_t scores = 0, softmax = 0, values = 0;  // indices into Workload::ops
   std::vector<std::size_t> ops;                     // all of them, in order

@@ -85,8 +85,8 @@ std::string misaligned_operands_text(const RuleInput& input, const LayerGroup& g
       }
     }
     if (roles.empty()) continue;
-    parts.push_back(fmt::format("{} {}", kNames[static_cast<std::size_t>(phase)],
-                                join(roles, ", ")));
+    parts.push_back(
+        fmt::format("{} {}", kNames[static_cast<std::size_t>(phase)], join(roles, ", ")));
   }
   return join(parts, "; ");
 }

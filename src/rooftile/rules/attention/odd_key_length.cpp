@@ -84,8 +84,7 @@ void add_if_clear(const RuleInput& input, const LayerGroup& group, const Attenti
 void judge_operations(const RuleInput& input, std::vector<Finding>& findings) {
   const auto wanted = [&](const Op& op) {
     const auto* attention = std::get_if<Attention>(&op.body);
-    return attention != nullptr && !attention->fused &&
-           is_odd(input, *attention, op.dtypes.input);
+    return attention != nullptr && !attention->fused && is_odd(input, *attention, op.dtypes.input);
   };
   for (const LayerGroup& group : group_equal_layers(input.workload, input.analysis, wanted)) {
     const Op& first = input.workload.ops[group.ops.front()];

@@ -75,8 +75,8 @@ void judge_operations(const RuleInput& input, std::vector<Finding>& findings) {
     });
     if (group.time_share < kMinTimeShare || is_pointless(saving)) continue;
     const auto& body = input.workload.ops[group.ops.front()].body;
-    Finding finding = finding_at_groups(input, {group}, describe(std::get<Attention>(body)),
-                                        propose(), saving);
+    Finding finding =
+        finding_at_groups(input, {group}, describe(std::get<Attention>(body)), propose(), saving);
     soften_unless_clear(input, finding);
     finding.evidence = evidence();
     findings.push_back(std::move(finding));
@@ -143,8 +143,8 @@ void judge_chains(const RuleInput& input, std::vector<Finding>& findings) {
     std::optional<Range<Seconds>> saving = saving_of(input, chains.front());
     if (saving) *saving = *saving * runs;
     if (group.time_share < kMinTimeShare || is_pointless(saving)) continue;
-    Finding finding = finding_at_groups(input, {group}, describe(chains.front().attention),
-                                        propose(), saving);
+    Finding finding =
+        finding_at_groups(input, {group}, describe(chains.front().attention), propose(), saving);
     finding.count = static_cast<std::int64_t>(runs);
     soften_unless_clear(input, finding);
     finding.evidence = evidence();

@@ -59,12 +59,13 @@ std::string describe(const Attention& a) {
                        a.head_dim % 8 != 0 ? a.head_dim : a.value_dim);
   }
   if (a.head_dim != a.value_dim) {
-    return fmt::format("head sizes {} for keys and {} for values differ: PyTorch's flash kernel "
-                       "takes equal ones",
-                       a.head_dim, a.value_dim);
+    return fmt::format(
+        "head sizes {} for keys and {} for values differ: PyTorch's flash kernel "
+        "takes equal ones",
+        a.head_dim, a.value_dim);
   }
-  return fmt::format("head size {} is above {}: PyTorch's flash kernel does not take it", a.head_dim,
-                     kLargestFlash);
+  return fmt::format("head size {} is above {}: PyTorch's flash kernel does not take it",
+                     a.head_dim, kLargestFlash);
 }
 
 Fix propose(const Attention& a) {

@@ -23,7 +23,8 @@ largest magnitude, so the scaling factors stay. Where a dimension is very small,
 bf16.
 
 ## How the saving is estimated
-No saving is given: the layer fails today. The time model decides between padding and bf16.
+No saving is given: the layer fails today. The time model decides between padding and bf16,
+counting the conversion of the input.
 
 ## When not to
 Small layers are faster in bf16 than padded in fp8, and a GPU before Ada and Hopper has no fp8 at
@@ -63,12 +64,19 @@ Op padded(const Op& op, const std::vector<GemmDim>& dims) {
   return changed;
 }
 
+// fp8 first has to convert its input, which bf16 takes as it is.
 bool is_faster_in_bf16(const RuleInput& input, const Op& op, const std::vector<GemmDim>& dims) {
+  const Op product = padded(op, dims);
+  const auto& gemm = std::get<Gemm>(product.body);
   Op wide = op;
   wide.dtypes = Dtypes(Dtype::bf16);
+  Op conversion;
+  conversion.dtypes = Dtypes(Dtype::bf16, Dtype::bf16, Dtype::fp8);
+  conversion.body = Cast{gemm.batch * gemm.m * gemm.k};
   const std::optional<TimeEstimate> bf16 = input.model.estimate(wide);
-  const std::optional<TimeEstimate> fp8 = input.model.estimate(padded(op, dims));
-  return bf16 && fp8 && bf16->time.expected < fp8->time.expected;
+  const std::optional<TimeEstimate> fp8 = input.model.estimate(product);
+  const std::optional<TimeEstimate> cast = input.model.estimate(conversion);
+  return bf16 && fp8 && cast && bf16->time.expected < fp8->time.expected + cast->time.expected;
 }
 
 Fix propose(const RuleInput& input, const Op& op, const std::vector<GemmDim>& dims) {
@@ -119,11 +127,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule gemm_fp8_dims_not_multiple_of_16{.id = "gemm/fp8-dims-not-multiple-of-16",
-                                            .level = Level::error,
-                                            .cause = Cause::alignment,
-                                            .summary = "An fp8 product has dims not divisible by 16",
-                                            .doc = kDoc,
-                                            .check = check};
+const Rule gemm_fp8_dims_not_multiple_of_16{
+    .id = "gemm/fp8-dims-not-multiple-of-16",
+    .level = Level::error,
+    .cause = Cause::alignment,
+    .summary = "An fp8 product has dims not divisible by 16",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

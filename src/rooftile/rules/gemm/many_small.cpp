@@ -95,9 +95,8 @@ std::vector<LayerGroup> independent_groups(const RuleInput& input) {
 
 bool share_their_input(const Workload& workload, const LayerGroup& group) {
   const std::string& first = workload.ops[group.ops.front()].inputs.front();
-  return std::all_of(group.ops.begin(), group.ops.end(), [&](std::size_t i) {
-    return workload.ops[i].inputs.front() == first;
-  });
+  return std::all_of(group.ops.begin(), group.ops.end(),
+                     [&](std::size_t i) { return workload.ops[i].inputs.front() == first; });
 }
 
 std::optional<Range<Seconds>> saving_of(const RuleInput& input, const LayerGroup& group) {

@@ -42,7 +42,7 @@ tokens.
 
 constexpr double kMinShare = 0.05;
 constexpr std::int64_t kFewTokens = 8;  // up to here it is a matrix-vector product
-constexpr double kManyTokens = 1e6;  // nobody runs more at a time
+constexpr double kManyTokens = 1e6;     // nobody runs more at a time
 constexpr double kMinGain = 0.05;
 
 const Op& first_op(const RuleInput& input, const LayerGroup& group) {
@@ -66,8 +66,8 @@ std::optional<std::int64_t> tokens_at_ridge(const RuleInput& input, const Op& op
   const auto& gemm = std::get<Gemm>(op.body);
   const double n = static_cast<double>(gemm.n), k = static_cast<double>(gemm.k);
   const double r = ridge->value() / 2;  // flop per byte -> multiply-adds per byte
-  const double left = n * k - r * (k * size_in_bytes(op.dtypes.input) +
-                                   n * size_in_bytes(op.dtypes.output));
+  const double left =
+      n * k - r * (k * size_in_bytes(op.dtypes.input) + n * size_in_bytes(op.dtypes.output));
   const double tokens = std::ceil(r * n * k * size_in_bytes(op.dtypes.weight) / left);
   if (left <= 0 || tokens > kManyTokens) return std::nullopt;
   return static_cast<std::int64_t>(tokens);

@@ -46,7 +46,8 @@ std::vector<std::string> faults_of(const Op& op) {
   std::vector<std::string> faults;
   const auto judge = [&](std::string_view role, std::int64_t stride, std::int64_t offset,
                          Dtype dtype) {
-    if (!is_multiple(stride, dtype)) faults.push_back(fmt::format("{} row stride {}", role, stride));
+    if (!is_multiple(stride, dtype))
+      faults.push_back(fmt::format("{} row stride {}", role, stride));
     if (!is_multiple(offset, dtype)) faults.push_back(fmt::format("{} offset {}", role, offset));
   };
   judge("x", gemm.x_stride, gemm.x_offset, op.dtypes.input);

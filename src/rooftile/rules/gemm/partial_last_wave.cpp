@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 
 #include "rooftile/analysis/gemm_dims.h"
 #include "rooftile/rules/group_finding.h"
@@ -40,10 +41,11 @@ saving is at equal work: time per token times today's tokens. It speaks only abo
 - ML Engineering book (S. Bekman), tile and wave quantization: 109 blocks on 108 SMs are two waves.
 )md";
 
-constexpr double kMaxWaves = 6;          // above it the tail is below 12 % of the time
+constexpr double kMaxWaves = 6;  // above it the tail is below 12 % of the time
 constexpr double kMinWaveEfficiency = 0.85;
-constexpr double kMinGain = 0.05;        // below it the model's own error decides
-constexpr double kMaxChange = 2.0;       // of the number of tokens, up or down
+constexpr double kMinGain = 0.05;      // below it the model's own error decides
+constexpr std::size_t kMostAsked = 4;  // layers whose full waves are tried
+constexpr double kMaxChange = 2.0;     // of the number of tokens, up or down
 
 bool is_layer(const Op& op) {
   const auto* gemm = std::get_if<Gemm>(&op.body);
@@ -114,8 +116,16 @@ struct Neighbours {
   std::optional<Option> lower, upper;
 };
 
-void keep_better(std::optional<Option>& best, const Option& option) {
-  if (!best || option.gain > best->gain) best = option;
+// A count twice as large has to gain this much more to be proposed instead of a near one.
+constexpr double kDistancePenalty = 0.1;
+
+double worth(const Option& option, std::int64_t now) {
+  const double change = static_cast<double>(option.tokens) / static_cast<double>(now) - 1;
+  return option.gain - kDistancePenalty * std::abs(change);
+}
+
+void keep_better(std::optional<Option>& best, const Option& option, std::int64_t now) {
+  if (!best || worth(option, now) > worth(*best, now)) best = option;
 }
 
 Neighbours best_neighbours(const RuleInput& input, const std::vector<LayerGroup>& groups,
@@ -123,14 +133,14 @@ Neighbours best_neighbours(const RuleInput& input, const std::vector<LayerGroup>
   Seconds total;
   for (const LayerGroup& group : groups) total += time_of(input, group).value_or(Seconds(0));
   Neighbours best;
-  for (const LayerGroup& group : partial) {
+  for (const LayerGroup& group : std::span(partial).first(std::min(partial.size(), kMostAsked))) {
     const Gemm& gemm = gemm_of(input, group);
     for (const std::int64_t tokens :
          full_wave_counts(*forward_grid(input, group), gemm, input.device().sms)) {
       const auto saving = saving_at(input, groups, tokens);
       if (!saving || total <= Seconds(0)) continue;
       const Option option{tokens, *saving, saving->expected / total};
-      keep_better(tokens < gemm.m ? best.lower : best.upper, option);
+      keep_better(tokens < gemm.m ? best.lower : best.upper, option, gemm.m);
     }
   }
   return best;
@@ -166,9 +176,12 @@ std::optional<Finding> judge(const RuleInput& input, const std::vector<LayerGrou
     if (has_partial_wave(input, group)) partial.push_back(group);
   }
   if (partial.empty()) return std::nullopt;
+  std::stable_sort(partial.begin(), partial.end(), [](const LayerGroup& a, const LayerGroup& b) {
+    return a.time_share > b.time_share;
+  });
   const Neighbours best = best_neighbours(input, groups, partial);
   std::optional<Option> chosen = best.lower;
-  if (best.upper) keep_better(chosen, *best.upper);
+  if (best.upper) keep_better(chosen, *best.upper, gemm_of(input, groups.front()).m);
   if (!chosen || chosen->gain < kMinGain) return std::nullopt;
   Finding finding = finding_at_groups(input, partial, describe(input, partial),
                                       propose(input, best), chosen->saving);

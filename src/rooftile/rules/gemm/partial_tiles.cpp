@@ -130,14 +130,15 @@ Finding describe(const RuleInput& input, const LayerGroup& group, const TileGrid
   const Option& best = *std::max_element(
       options.begin(), options.end(),
       [](const Option& a, const Option& b) { return a.saving.expected < b.saving.expected; });
-  Finding finding = finding_at_groups(
-      input, {group},
-      fmt::format("{}{} {} fills {:.0f} % of the layer's {}x{} tiles", uncertain ? "possible: " : "",
-                  name, best.from, 100 * grid.tile_efficiency, grid.tile.rows, grid.tile.cols),
-      {fmt::format("In the next model choose {} {} instead of {}", name,
-                   options_text(options, total), best.from),
-       Exactness::changes_training},
-      best.saving);
+  Finding finding =
+      finding_at_groups(input, {group},
+                        fmt::format("{}{} {} fills {:.0f} % of the layer's {}x{} tiles",
+                                    uncertain ? "possible: " : "", name, best.from,
+                                    100 * grid.tile_efficiency, grid.tile.rows, grid.tile.cols),
+                        {fmt::format("In the next model choose {} {} instead of {}", name,
+                                     options_text(options, total), best.from),
+                         Exactness::changes_training},
+                        best.saving);
   if (input.workload.mode == Mode::inference) finding.own_level = Level::info;
   finding.evidence = {
       "partly filled tiles cost as much as full ones: NVIDIA Matrix Multiplication Background "

@@ -47,25 +47,23 @@ std::vector<Finding> check(const RuleInput& input) {
   const std::vector<LayerGroup> groups =
       group_equal_layers(input.workload, input.analysis, is_vector_product);
   double share = 0;
-  Bytes weights;
+  Bytes traffic;
   std::int64_t rows = 0;
   for (const LayerGroup& group : groups) {
     const Op& op = input.workload.ops[group.ops.front()];
     const auto& gemm = std::get<Gemm>(op.body);
-    const double runs = count_runs(input.workload, group, Phase::forward);
     share += group.time_share;
     rows = std::max(rows, std::min(gemm.m, gemm.n));
-    weights += storage(runs * static_cast<double>(gemm.batch) * static_cast<double>(gemm.n) *
-                           static_cast<double>(gemm.k),
-                       op.dtypes.weight);
+    traffic += input.analysis.ops[group.ops.front()].cost.bytes *
+               count_runs(input.workload, group, Phase::forward);
   }
   if (share < kMinShare) return {};
   Finding finding = finding_at_groups(
       input, groups,
-      fmt::format("{:.0f} % of the time goes into products of at most {} row{}: reading {:.2f} GB of "
-                  "weights takes at least {:.2f} ms",
-                  100 * share, rows, rows == 1 ? "" : "s", weights.value() / 1e9,
-                  to_milliseconds(weights / input.device().dram_bandwidth)),
+      fmt::format("{:.0f} % of the time goes into products of at most {} row{}: reading {:.3g} "
+                  "GB takes at least {:.3g} ms",
+                  100 * share, rows, rows == 1 ? "" : "s", traffic.value() / 1e9,
+                  to_milliseconds(traffic / input.device().dram_bandwidth)),
       {"Batch requests, store the weights in fewer bits or replay a CUDA graph; padding the rows "
        "gains nothing",
        Exactness::not_applicable},

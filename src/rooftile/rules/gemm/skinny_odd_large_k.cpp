@@ -63,11 +63,12 @@ std::optional<Finding> judge(const RuleInput& input, const LayerGroup& group) {
         fmt::format("{} columns with an inner dimension of {} in bf16: before Hopper the library "
                     "takes a kernel up to 350 times slower than for an even number",
                     slow->n, slow->k),
-        {fmt::format("Pad the columns {} → {} and slice the result (predicted {}): exact",
-                     slow->n, padded, padded_time(input, *slow)),
+        {fmt::format("Pad the columns {} → {} and slice the result (predicted {}): exact", slow->n,
+                     padded, padded_time(input, *slow)),
          Exactness::exact_arithmetic},
         std::nullopt);
-    finding.evidence = {"2 x 20569856 x 13 on an A100, 449 -> 1.26 ms: PyTorch pull request 125650"};
+    finding.evidence = {
+        "2 x 20569856 x 13 on an A100, 449 -> 1.26 ms: PyTorch pull request 125650"};
     return finding;
   }
   return std::nullopt;
@@ -90,11 +91,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule gemm_skinny_odd_large_k{.id = "gemm/skinny-odd-large-k",
-                                   .level = Level::warning,
-                                   .cause = Cause::alignment,
-                                   .summary = "Few and odd columns over a very long inner dimension",
-                                   .doc = kDoc,
-                                   .check = check};
+const Rule gemm_skinny_odd_large_k{
+    .id = "gemm/skinny-odd-large-k",
+    .level = Level::warning,
+    .cause = Cause::alignment,
+    .summary = "Few and odd columns over a very long inner dimension",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

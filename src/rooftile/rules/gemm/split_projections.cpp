@@ -174,8 +174,7 @@ Finding describe(const RuleInput& input, const Block& block, const LayerGroup& g
       {fmt::format("Make them one layer with {} outputs and split the result", sum),
        Exactness::exact_arithmetic},
       saving);
-  finding.evidence = {
-      "concatenate weights that share an input: NVIDIA, GTC 2019 talk S9143"};
+  finding.evidence = {"concatenate weights that share an input: NVIDIA, GTC 2019 talk S9143"};
   return finding;
 }
 

@@ -92,7 +92,8 @@ std::vector<std::vector<Fault>> join_by_width(const RuleInput& input, std::vecto
   std::map<std::int64_t, std::size_t> owner;
   for (std::size_t i = 0; i < faults.size(); ++i) {
     for (const GemmDim dim : faults[i].dims) {
-      const auto [found, is_new] = owner.try_emplace(size_of(gemm_of(input, faults[i].group), dim), i);
+      const auto [found, is_new] =
+          owner.try_emplace(size_of(gemm_of(input, faults[i].group), dim), i);
       const std::size_t joined = set_of[found->second];
       if (!is_new) std::replace(set_of.begin(), set_of.end(), set_of[i], joined);
     }
@@ -103,6 +104,8 @@ std::vector<std::vector<Fault>> join_by_width(const RuleInput& input, std::vecto
   for (auto& [first, set] : sets) result.push_back(std::move(set));
   return result;
 }
+
+constexpr std::size_t kMostTold = 4;  // widths named in one message
 
 using Widths = std::map<std::int64_t, std::int64_t>;  // misaligned -> padded
 
@@ -116,16 +119,23 @@ Op padded(const Op& op, const std::vector<GemmDim>& dims, const Widths& widths) 
   return changed;
 }
 
-std::optional<Range<Seconds>> saving_with(const RuleInput& input, const std::vector<Fault>& faults,
+std::optional<Range<Seconds>> saving_with(const RuleInput& input,
+                                          const std::vector<const Fault*>& faults,
                                           const Widths& widths) {
   Range<Seconds> total{};
-  for (const Fault& fault : faults) {
+  for (const Fault* fault : faults) {
     const auto saving = saving_if_all(
-        input, fault.group, [&](const Op& op) { return padded(op, fault.dims, widths); });
+        input, fault->group, [&](const Op& op) { return padded(op, fault->dims, widths); });
     if (!saving) return std::nullopt;
     total += *saving;
   }
   return total;
+}
+
+std::vector<const Fault*> pointers_to(const std::vector<Fault>& faults) {
+  std::vector<const Fault*> pointers;
+  for (const Fault& fault : faults) pointers.push_back(&fault);
+  return pointers;
 }
 
 // Elements that any of the tensors with this fault needs for 16 bytes.
@@ -142,18 +152,21 @@ std::int64_t step_of(const RuleInput& input, const std::vector<Fault>& faults) {
 Widths choose_widths(const RuleInput& input, const std::vector<Fault>& faults) {
   const std::int64_t step = step_of(input, faults);
   Widths widths;
+  std::map<std::int64_t, std::vector<const Fault*>> users;  // of each width
   for (const Fault& fault : faults) {
     for (const GemmDim dim : fault.dims) {
       const std::int64_t width = size_of(gemm_of(input, fault.group), dim);
       widths[width] = round_up(width, step);
+      std::vector<const Fault*>& known = users[width];
+      if (known.empty() || known.back() != &fault) known.push_back(&fault);
     }
   }
   for (auto& [width, chosen] : widths) {
-    chosen = choose_padded_width(width, step, [&, from = width](std::int64_t to) {
-      Widths attempt = widths;
-      attempt[from] = to;
-      return saving_with(input, faults, attempt);
+    const std::int64_t best = choose_padded_width(width, step, [&, from = width](std::int64_t to) {
+      widths[from] = to;
+      return saving_with(input, users[from], widths);
     });
+    chosen = best;
   }
   return widths;
 }
@@ -175,14 +188,18 @@ std::string describe(const RuleInput& input, const std::vector<Fault>& faults,
   const std::int64_t step = step_of(input, faults);
   std::vector<std::string> causes;
   for (const auto& [width, to] : widths) {
+    if (causes.size() == kMostTold) {
+      causes.push_back(fmt::format("and {} more widths", widths.size() - kMostTold));
+      break;
+    }
     causes.push_back(fmt::format(
         "{} {} is {}", names_of(input, faults, width), width,
         width % 2 != 0 ? std::string("odd") : fmt::format("not a multiple of {}", step)));
   }
-  return fmt::format(
-      "{}: rows are {:g}-byte aligned, the fast {} kernels need 16 ({})", join(causes, ", "),
-      worst_alignment(input, faults.front().group), to_string(op.dtypes.input),
-      misaligned_operands_text(input, faults.front().group));
+  return fmt::format("{}: rows are {:g}-byte aligned, the fast {} kernels need 16 ({})",
+                     join(causes, ", "), worst_alignment(input, faults.front().group),
+                     to_string(op.dtypes.input),
+                     misaligned_operands_text(input, faults.front().group));
 }
 
 struct Growth {
@@ -223,14 +240,17 @@ std::string padding_text(const RuleInput& input, const std::vector<Fault>& fault
 Fix propose(const RuleInput& input, const std::vector<Fault>& faults, const Widths& widths) {
   std::vector<std::string> steps;
   for (const auto& [width, to] : widths) {
-    steps.push_back(fmt::format("{} → {}: +{} {}", width, to, to - width,
-                                names_of(input, faults, width) == "out_features" ? "rows"
-                                                                                 : "wide"));
+    if (steps.size() == kMostTold) break;
+    const std::string names = names_of(input, faults, width);
+    steps.push_back(fmt::format("{} → {}: +{}{}", width, to, to - width,
+                                names == "out_features"  ? " rows"
+                                : names == "in_features" ? " columns"
+                                                         : ""));
   }
-  return {fmt::format("{}{}; {}: exact", join(steps, ", "),
-                      growth_text(weight_growth(input, faults, widths)),
-                      padding_text(input, faults)),
-          Exactness::exact_arithmetic};
+  return {
+      fmt::format("{}{}; {}: exact", join(steps, ", "),
+                  growth_text(weight_growth(input, faults, widths)), padding_text(input, faults)),
+      Exactness::exact_arithmetic};
 }
 
 std::optional<Finding> judge(const RuleInput& input, const std::vector<Fault>& faults) {
@@ -242,7 +262,7 @@ std::optional<Finding> judge(const RuleInput& input, const std::vector<Fault>& f
   }
   if (share < kMinTimeShare) return std::nullopt;
   const Widths widths = choose_widths(input, faults);
-  const std::optional<Range<Seconds>> saving = saving_with(input, faults, widths);
+  const std::optional<Range<Seconds>> saving = saving_with(input, pointers_to(faults), widths);
   if (is_pointless(saving)) return std::nullopt;
   Finding finding = finding_at_groups(input, groups, describe(input, faults, widths),
                                       propose(input, faults, widths), saving);

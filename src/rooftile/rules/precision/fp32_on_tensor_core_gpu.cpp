@@ -40,8 +40,8 @@ later, which is cuDNN's default in PyTorch.
 - NVIDIA, GTC 2019 S9998: ResNet-50 on one V100, 355 images/s in fp32, 710 with AMP.
 )md";
 
-constexpr double kMinShare = 0.1;   // of the time, in math-bound fp32 products
-constexpr double kMinGain = 0.05;   // of the total time
+constexpr double kMinShare = 0.1;  // of the time, in math-bound fp32 products
+constexpr double kMinGain = 0.05;  // of the total time
 constexpr int kAmpere = 80;
 
 bool is_fp32(const Op& op) { return is_matrix_op(op) && op.dtypes.input == Dtype::fp32; }
@@ -95,9 +95,9 @@ Range<Seconds> total_saving(const RuleInput& input, const std::vector<LayerGroup
 
 Fix propose(const RuleInput& input, Dtype half, const Range<Seconds>& tf32) {
   const bool training = input.workload.mode == Mode::training;
-  std::string text = fmt::format(
-      "If it runs in fp32 as the file says, use {}{}", to_string(half),
-      half == Dtype::fp16 && training ? " autocast with a GradScaler" : " autocast");
+  std::string text =
+      fmt::format("If it runs in fp32 as given, use {}{}", to_string(half),
+                  half == Dtype::fp16 && training ? " autocast with a GradScaler" : " autocast");
   if (tf32.expected > Seconds(0)) {
     text += fmt::format("; TF32 alone (set_float32_matmul_precision(\"high\")) saves {}",
                         percent_text(tf32.expected / input.analysis.total.expected).substr(1));
@@ -128,9 +128,10 @@ std::vector<Finding> check(const RuleInput& input) {
                                   : Range<Seconds>{};
   Finding finding = finding_at_groups(
       input, groups,
-      fmt::format("all matrix products are fp32 and {:.0f} % of the time is math-bound in them; the "
-                  "Tensor Cores take {}{}",
-                  100 * share, to_string(half), tf32.expected > Seconds(0) ? " and tf32" : ""),
+      fmt::format(
+          "all matrix products are fp32 and {:.0f} % of the time is math-bound in them; the "
+          "Tensor Cores take {}{}",
+          100 * share, to_string(half), tf32.expected > Seconds(0) ? " and tf32" : ""),
       propose(input, half, tf32), saving);
   finding.evidence = {
       "fp32 0.11 s, TF32 0.016 s for 10240 x 10240 on an A100: PyTorch CUDA semantics, TF32",
