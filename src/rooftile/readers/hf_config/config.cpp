@@ -19,6 +19,7 @@ constexpr std::size_t kMaxListLength = 4096;
 std::string shown(const nlohmann::json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return "a list";
+  if (value.is_number()) return value.dump();
   return rooftile::quoted(value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace), 40);
 }
 

@@ -122,7 +122,7 @@ struct MixtureOfExperts {
   bool sigmoid_scores = false;
   std::int64_t router_extra_parameters = 0;  // correction bias, scales
   std::int64_t latent = 0;                   // experts work at this width; 0 = the model's
-  std::optional<Mlp> shared{};                 // runs for every token
+  std::optional<Mlp> shared{};               // runs for every token
   bool shared_gate = false;
   std::optional<Mlp> parallel{};  // a dense MLP beside it, with norms of its own
 
@@ -178,7 +178,7 @@ struct Projection {
   bool tied = false;  // the weight is counted elsewhere
   Rows rows = Rows::tokens;
   std::string activation{};
-  std::string reads{};    // the value it reads; empty = the one before
+  std::string reads{};  // the value it reads; empty = the one before
   bool branch = false;  // what follows does not read its result
 };
 struct Conv {
