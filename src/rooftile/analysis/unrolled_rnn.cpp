@@ -142,6 +142,13 @@ class LoopSearch {
                        [&](std::size_t product) { return steps.contains(product); });
   }
 
+  // The step's input is computed from another step's output, as in a decoder.
+  bool is_fed_back(const Region& region, const std::set<std::size_t>& steps) const {
+    return std::any_of(region.products.begin(), region.products.end(), [&](std::size_t product) {
+      return nodes_.contains(product) && !steps.contains(product) && depends_on(product, steps);
+    });
+  }
+
   // Products that meet the last step's in its gates.
   std::vector<std::size_t> products_beside(std::size_t last) const {
     std::vector<std::size_t> products;
@@ -178,7 +185,7 @@ class LoopSearch {
     for (const std::size_t step : steps) {
       if (!depends_on(step, steps)) continue;
       const Region& region = nodes_.at(step).region;
-      loop.plain = loop.plain && region.plain;
+      loop.plain = loop.plain && region.plain && !is_fed_back(region, steps);
       between.insert(region.between.begin(), region.between.end());
     }
     claimed_.insert(steps.begin(), steps.end());

@@ -15,7 +15,8 @@ struct UnrolledLoop {
   std::vector<std::size_t> steps;        // equal products, each depending on the one before
   std::vector<std::size_t> projections;  // products of each step that do not depend on other steps
   std::vector<std::size_t> pointwise;    // gates and whatever else lies between the steps
-  // False where a norm, softmax or lookup lies between the steps: no library cell computes that.
+  // False where a norm, softmax or lookup lies between the steps, or a step's input depends on
+  // another step's output: no library cell computes that.
   bool plain = true;
 };
 

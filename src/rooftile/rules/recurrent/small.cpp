@@ -33,6 +33,9 @@ No saving is given. The message compares the time of the layer with that at twic
   product; below a batch of 128 or a hidden size of 256 it is limited by bandwidth on V100.
 )md";
 
+// Time at twice the batch over the present one, up to which a larger batch is worth the mention.
+constexpr double kWorthwhileRatio = 1.6;
+
 bool is_recurrent(const Op& op) { return std::holds_alternative<Recurrent>(op.body); }
 
 const MatrixProduct* recurrent_product(const OpAnalysis& analysis) {

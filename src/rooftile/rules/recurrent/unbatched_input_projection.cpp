@@ -92,6 +92,7 @@ std::vector<Finding> check(const RuleInput& input) {
          Exactness::exact_arithmetic},
         saving);
     finding.evidence = {"Their inputs do not come from a recurrent step (data flow)."};
+    soften_unless_clear(input, finding);
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -118,6 +118,7 @@ std::vector<Finding> check(const RuleInput& input) {
         saving);
     finding.evidence = {
         "Each step's product reads the result of the one before through sigmoid and tanh gates."};
+    soften_unless_clear(input, finding);
     findings.push_back(std::move(finding));
   }
   return findings;
