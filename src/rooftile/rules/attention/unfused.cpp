@@ -36,8 +36,8 @@ The time model compares all operations of the pattern with one fused attention o
 - Dropout draws other random numbers.
 
 ## Evidence
-- EleutherAI cookbook, transformer sizing sample: softmax and dropout 8.8 ms beside 1.7 ms for the two
-  products; attention at 48 TFLOPS, the MLP at 234.
+- EleutherAI cookbook, transformer sizing sample: softmax and dropout 8.8 ms beside 1.7 ms for the
+  two products; attention at 48 TFLOPS, the MLP at 234.
 - Dao et al., "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness" (2022).
 )md";
 

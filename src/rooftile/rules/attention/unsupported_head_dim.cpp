@@ -14,12 +14,12 @@ Fused attention in fp16 or bf16 with a head size that PyTorch's flash kernel doe
 not a multiple of 8, above 256, or different for keys and values.
 
 ## Why it costs time
-`scaled_dot_product_attention` then pads internally, or falls back to another kernel; the last resort
-writes all scores to memory.
+`scaled_dot_product_attention` then pads internally, or falls back to another kernel; the last
+resort writes all scores to memory.
 
 ## How to fix
-Pad queries, keys and values with zeros to one size that the kernel takes, slice the output, and pass
-the original scale 1/sqrt(head size) explicitly. For the next model choose 64 or 128.
+Pad queries, keys and values with zeros to one size that the kernel takes, slice the output, and
+pass the original scale 1/sqrt(head size) explicitly. For the next model choose 64 or 128.
 
 ## How the saving is estimated
 Sizes that are not a multiple of 8: the time model compares both head sizes. For the other two cases
@@ -31,8 +31,8 @@ no saving is given, since it depends on the kernel that the installed PyTorch pi
 - Padding adds work: a head of 257 is better padded only where the fallback is the unfused one.
 
 ## Evidence
-- PyTorch, `scaled_dot_product_attention` kernel selection (sdp_utils): equal head sizes up to 256 for
-  flash; 16-byte aligned head sizes for the memory-efficient kernel.
+- PyTorch, `scaled_dot_product_attention` kernel selection (sdp_utils): equal head sizes up to 256
+  for flash; 16-byte aligned head sizes for the memory-efficient kernel.
 - PyTorch documentation, `torch.nn.attention.SDPBackend`: shows how to see which kernel runs.
 )md";
 

@@ -9,13 +9,13 @@ namespace {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-An fp8 matrix product whose inner dimension or row length is not a multiple of 16. For a Linear layer
-these are `in_features` and `out_features`; the weight gradient also sums over the tokens, so in
-training their number counts as well.
+An fp8 matrix product whose inner dimension or row length is not a multiple of 16. For a Linear
+layer these are `in_features` and `out_features`; the weight gradient also sums over the tokens, so
+in training their number counts as well.
 
 ## Why it costs time
-It does not run at all: fp8 keeps 16-byte alignment as a hard requirement where other precisions only
-get slower. `torch._scaled_mm` raises an error.
+It does not run at all: fp8 keeps 16-byte alignment as a hard requirement where other precisions
+only get slower. `torch._scaled_mm` raises an error.
 
 ## How to fix
 Pad the dimension to a multiple of 16 with zeros and slice the result. Zeros do not change the
@@ -23,8 +23,8 @@ largest magnitude, so the scaling factors stay. Where a dimension is very small,
 bf16.
 
 ## How the saving is estimated
-No saving is given: the layer fails today. The time model decides between padding and bf16,
-counting the conversion of the input.
+No saving is given: the layer fails today. The time model decides between padding and bf16, counting
+the conversion of the input.
 
 ## When not to
 Small layers are faster in bf16 than padded in fp8, and a GPU before Ada and Hopper has no fp8 at

@@ -29,13 +29,13 @@ graph removes the launches without changing the model.
 The time model compares the separate products with one batched product of the same work.
 
 ## When not to
-- The same layer repeated through the network is a chain: each waits for the one before. Only products
-  at the same depth of the graph, whose inputs are all known, are counted.
+- The same layer repeated through the network is a chain: each waits for the one before. Only
+  products at the same depth of the graph, whose inputs are all known, are counted.
 - Layers that read the very same value are better concatenated; another rule tells.
 
 ## Evidence
-- ML Engineering book (S. Bekman), `torch.compile` chapter: a 1B model at batch 1 gains 2.4 to 6 times
-  from removing launch overhead.
+- ML Engineering book (S. Bekman), `torch.compile` chapter: a 1B model at batch 1 gains 2.4 to 6
+  times from removing launch overhead.
 - NVIDIA, GTC 2019 talk S9143: coalesce work into fewer, larger products.
 )md";
 

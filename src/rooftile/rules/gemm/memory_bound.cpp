@@ -34,8 +34,8 @@ tokens.
 - Layers so narrow that no number of tokens reaches the ridge are not reported.
 
 ## Evidence
-- NVIDIA GPU Performance Background User's Guide, "Understanding Performance": a layer of 4096 x 1024
-  has an intensity of 1 at batch 1 and 315 at batch 512.
+- NVIDIA GPU Performance Background User's Guide, "Understanding Performance": a layer of 4096 x
+  1024 has an intensity of 1 at batch 1 and 315 at batch 512.
 - NVIDIA Linear/Fully-Connected Layers User's Guide: batch sizes above 128 on a V100; the number
   grows with the GPU's ridge.
 )md";

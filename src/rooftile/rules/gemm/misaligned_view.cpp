@@ -12,12 +12,12 @@ namespace {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 A matrix product that reads or writes a view: all widths are aligned, but the distance between two
-rows, or the first element, is not a multiple of 16 bytes. Slices such as `x[:, 1:]`, uneven `split`s
-and columns of an odd-width parent buffer look like that.
+rows, or the first element, is not a multiple of 16 bytes. Slices such as `x[:, 1:]`, uneven
+`split`s and columns of an odd-width parent buffer look like that.
 
 ## Why it costs time
-The fast kernels need 16-byte aligned row starts as well as row lengths. Only strides and offsets can
-show it, so graphs without them (ONNX) never report it.
+The fast kernels need 16-byte aligned row starts as well as row lengths. Only strides and offsets
+can show it, so graphs without them (ONNX) never report it.
 
 ## How to fix
 Make the parent buffer's width a multiple of 16 bytes and split it at aligned columns, or call

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A small width (below 2048) whose rows meet the 16-byte condition but are not a multiple of 128 bytes:
-64 elements in fp16 and bf16, 32 in tf32, 128 in int8. One finding per width.
+A small width (below 2048) whose rows meet the 16-byte condition but are not a multiple of 128
+bytes: 64 elements in fp16 and bf16, 32 in tf32, 128 in int8. One finding per width.
 
 ## Why it costs time
 A 128-byte row is a whole number of memory transactions, and multiples of 64 fill the tiles evenly.

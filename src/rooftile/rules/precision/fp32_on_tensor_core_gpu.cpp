@@ -13,8 +13,8 @@ A network whose matrix products are all fp32, on a GPU whose Tensor Cores take 1
 good part of the time is math-bound. The finding stands for the whole network.
 
 ## Why it costs time
-fp32 products run on CUDA cores, at a small fraction of the Tensor Core rate (19.5 against 312 TFLOPS
-on an A100), and each operand takes twice the memory traffic.
+fp32 products run on CUDA cores, at a small fraction of the Tensor Core rate (19.5 against 312
+TFLOPS on an A100), and each operand takes twice the memory traffic.
 
 ## How to fix
 Mixed precision: `torch.autocast("cuda", dtype=torch.bfloat16)` on Ampere and later, fp16 with

@@ -29,8 +29,9 @@ The time model predicts the products in TF32.
 - GPUs before Ampere have no TF32; memory-bound products gain little.
 
 ## Evidence
-- PyTorch CUDA semantics note, TF32: off by default for matrix products since 1.12; 10240 x 10240 on an
-  A100 takes 0.11 s in fp32 and 0.016 s in TF32, with relative errors about a hundred times larger.
+- PyTorch CUDA semantics note, TF32: off by default for matrix products since 1.12; 10240 x 10240 on
+  an A100 takes 0.11 s in fp32 and 0.016 s in TF32, with relative errors about a hundred times
+  larger.
 )md";
 
 bool is_left_over(const Op& op) {

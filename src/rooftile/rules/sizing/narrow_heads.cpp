@@ -23,8 +23,8 @@ The time model compares both splits of the same width.
 
 ## When not to
 - Never for a trained model; accuracy decides how many heads there are.
-- With fused attention the head size only has to be large enough to keep the cores busy; larger heads
-  than 128 gain nothing.
+- With fused attention the head size only has to be large enough to keep the cores busy; larger
+  heads than 128 gain nothing.
 
 ## Evidence
 - Anthony et al., "The Case for Co-Designing Model Architectures with Hardware" (2024): head sizes

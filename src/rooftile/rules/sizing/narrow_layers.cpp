@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A training workload that spends much of its time in narrow Linear layers, where twice the width would
-cost clearly less than four times the time. Design-time information, hidden unless asked for.
+A training workload that spends much of its time in narrow Linear layers, where twice the width
+would cost clearly less than four times the time. Design-time information, hidden unless asked for.
 
 ## Why it costs time
 A narrow layer does not fill the GPU: launches, the last wave and memory traffic weigh more than the

@@ -21,12 +21,12 @@ The width is `out_features` of two layers and `in_features` of the third; a mult
 divides evenly into tiles.
 
 ## How to fix
-For the next model choose the proposed multiple of 64 near 8/3 of the hidden size. LLaMA 7B uses 11008
-for a hidden size of 4096.
+For the next model choose the proposed multiple of 64 near 8/3 of the hidden size. LLaMA 7B uses
+11008 for a hidden size of 4096.
 
 ## How the saving is estimated
-The time model predicts all three layers at the nearest multiples of 64, 128 and 256; the proposal is
-the one with the least time per unit of width, and the saving is at equal work.
+The time model predicts all three layers at the nearest multiples of 64, 128 and 256; the proposal
+is the one with the least time per unit of width, and the saving is at equal work.
 
 ## When not to
 - Never for a trained model.
