@@ -21,6 +21,18 @@ Graph::Graph(Graph&&) noexcept = default;
 Graph& Graph::operator=(Graph&&) noexcept = default;
 Graph::~Graph() = default;
 
+void connect(Graph& graph) {
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto index = static_cast<std::int32_t>(i);
+    for (const ValueId id : graph.nodes[i].inputs) {
+      if (id != kNoValue) graph.values[static_cast<std::size_t>(id)].consumers.push_back(index);
+    }
+    for (const ValueId id : graph.nodes[i].outputs) {
+      if (id != kNoValue) graph.values[static_cast<std::size_t>(id)].producer = index;
+    }
+  }
+}
+
 std::int64_t int_attribute(const Node& node, std::string_view name, std::int64_t fallback) {
   const auto* attribute = find(node, name);
   return attribute != nullptr && attribute->has_i() ? attribute->i() : fallback;

@@ -67,6 +67,9 @@ struct Graph {
   std::unique_ptr<Storage> storage;
 };
 
+// Fills in the consumers and producers of all values.
+void connect(Graph& graph);
+
 // The values of a node's attributes, or the fallback where absent or of another type.
 std::int64_t int_attribute(const Node& node, std::string_view name, std::int64_t fallback);
 double float_attribute(const Node& node, std::string_view name, double fallback);

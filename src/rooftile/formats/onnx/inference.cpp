@@ -6,8 +6,8 @@
 #include <exception>
 #include <unordered_set>
 
+#include "rooftile/formats/onnx/compute.h"
 #include "rooftile/formats/onnx/control_flow.h"
-#include "rooftile/formats/onnx/evaluate.h"
 #include "rooftile/formats/onnx/frame.h"
 #include "rooftile/formats/onnx/node_context.h"
 #include "rooftile/formats/onnx/origins.h"
@@ -74,7 +74,7 @@ class Inferencer {
     run_graph(model_.graph(), frame);
     finish_outputs(frame);
     result_.graph.values = values_.take();
-    connect();
+    connect(result_.graph);
     return std::move(result_);
   }
 
@@ -195,8 +195,10 @@ class Inferencer {
       }
     }
     if (domain.empty()) {
-      check_reshape(node, inputs, outputs);
-      compute(node, inputs, outputs);
+      if (const auto problem = find_wrong_reshape(node, inputs, outputs, values_)) {
+        add_error(node, *problem);
+      }
+      compute_constants(node, inputs, outputs, values_);
     }
     settle(node, domain, opset, inputs, outputs, runs, frame);
   }
@@ -257,60 +259,17 @@ class Inferencer {
     for (const auto& output : graph.output()) {
       const ValueId id = find_value(frame, output.name());
       run.outputs.push_back(id);
+      if (id != kNoValue) values_.slot(id).value.graph_output = true;
       types.push_back(id != kNoValue && values_.slot(id).has_type ? &values_.slot(id).type
                                                                   : &output.type());
     }
     return types;
   }
 
-  // The library does not compare element counts; a reshape written for another batch shows here.
-  void check_reshape(const NodeProto& node, const std::vector<ValueId>& inputs,
-                     const std::vector<ValueId>& outputs) {
-    if (node.op_type() != "Reshape" || inputs.empty() || outputs.empty() || inputs[0] == kNoValue ||
-        outputs[0] == kNoValue) {
-      return;
-    }
-    const auto before = values_.shape(inputs[0]);
-    const auto after = values_.shape(outputs[0]);
-    if (before && after && element_count(*before) != element_count(*after)) {
-      add_error(node, fmt::format("{} elements reshaped to {}", element_count(*before),
-                                  element_count(*after)));
-    }
-  }
-
   void add_error(const NodeProto& node, std::string_view message) {
     if (result_.errors.size() < kMaxErrors) {
       result_.errors.push_back(
           fmt::format("{} '{}': {}", node.op_type(), display_name(node), message));
-    }
-  }
-
-  // Elements that are known before the network runs.
-  void compute(const NodeProto& node, const std::vector<ValueId>& inputs,
-               const std::vector<ValueId>& outputs) {
-    if (node.op_type() == "Constant" && outputs.size() == 1 && outputs[0] != kNoValue) {
-      values_.set_constant(node, outputs[0]);
-      return;
-    }
-    std::vector<EvaluatedInput> evaluated;
-    const bool measures = node.op_type() == "Shape" || node.op_type() == "Size";
-    for (const ValueId id : inputs) {
-      EvaluatedInput& input = evaluated.emplace_back();
-      if (id == kNoValue) continue;
-      const Slot& source = values_.slot(id);
-      if (!measures && source.value.origin == Origin::activation) return;
-      if (!measures) input.constant = values_.constant(id);
-      if (source.has_type && source.type.has_tensor_type() &&
-          source.type.tensor_type().has_shape()) {
-        input.shape = &source.type.tensor_type().shape();
-      }
-    }
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (outputs[i] == kNoValue) continue;
-      Slot& target = values_.slot(outputs[i]);
-      if (auto constant = evaluate(node, evaluated, target.type, static_cast<int>(i))) {
-        target.constant = std::make_unique<Constant>(std::move(*constant));
-      }
     }
   }
 
@@ -403,23 +362,6 @@ class Inferencer {
         shape = values_.shape(id).value_or(Shape{});
       }
       result_.output_shapes.push_back(std::move(shape));
-    }
-  }
-
-  void connect() {
-    Graph& graph = result_.graph;
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-      for (const ValueId id : graph.nodes[i].inputs) {
-        if (id != kNoValue) {
-          graph.values[static_cast<std::size_t>(id)].consumers.push_back(
-              static_cast<std::int32_t>(i));
-        }
-      }
-      for (const ValueId id : graph.nodes[i].outputs) {
-        if (id != kNoValue) {
-          graph.values[static_cast<std::size_t>(id)].producer = static_cast<std::int32_t>(i);
-        }
-      }
     }
   }
 
