@@ -36,10 +36,17 @@ Bytes convolution_bytes(const Op& op, const Convolution& conv) {
          storage(n * k * element_count(output_extents(conv)), op.dtypes.output);
 }
 
+// Keys and values that any query sees: with a window not the whole cache.
+double keys_touched(const Attention& attention) {
+  const double all = to_double(attention.kv_len);
+  if (attention.window == 0 || !attention.fused) return all;
+  return std::min(all, to_double(attention.window) + to_double(attention.query_len) - 1);
+}
+
 Bytes attention_bytes(const Op& op, const Attention& attention) {
   const double batch = to_double(attention.batch);
   const double query_rows = batch * to_double(attention.heads) * to_double(attention.query_len);
-  const double key_rows = batch * to_double(attention.kv_heads) * to_double(attention.kv_len);
+  const double key_rows = batch * to_double(attention.kv_heads) * keys_touched(attention);
   const double queries = query_rows * to_double(attention.head_dim + attention.value_dim);
   const double keys = key_rows * to_double(attention.head_dim + attention.value_dim);
   // Unfused: the scores are written, read and written by the softmax, and read again.

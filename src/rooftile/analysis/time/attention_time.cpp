@@ -92,8 +92,7 @@ Parts decode_parts(const TimeContext& context, const Op& op, const Attention& a,
   const double queries = as_double(a.query_len) * as_double(a.heads) / as_double(a.kv_heads);
   const double idle_rows = std::max(1.0, 16 / queries);
   parts.compute = math_seconds(op, a, unit.peak) * idle_rows / c.decode_math_efficiency;
-  // A window leaves the older part of the cache alone.
-  const double bytes = count_cost(op).bytes.value() * matrix_products(op).front().density;
+  const double bytes = count_cost(op).bytes.value();
   parts.memory = dram_equivalent({c.decode_l2_speedup, c.decode_l2_share}, bytes, context.device) /
                  (c.decode_dram_efficiency * context.device.dram_bandwidth.value());
   return parts;
