@@ -1,7 +1,7 @@
 // BatchNorm that runs on its own in inference, where it is a constant scale and shift.
 #include <fmt/format.h>
 
-#include "rooftile/analysis/convolution.h"
+#include "rooftile/analysis/batchnorm.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 #include "rooftile/workload/graph.h"
@@ -37,25 +37,11 @@ The time of the BatchNorm operations. A bias that a layer gets by folding is add
 - Folding is exact in real arithmetic: (w x + b - mean) * s + shift = (s w) x + (b - mean) s + shift.
 )md";
 
-std::int64_t output_width(const Op& op) {
-  if (const auto* conv = std::get_if<Convolution>(&op.body)) return conv->k;
-  const auto* gemm = std::get_if<Gemm>(&op.body);
-  return gemm != nullptr && gemm->weight_is_parameter ? gemm->n : 0;
-}
-
-bool is_foldable(const Workload& workload, const Graph& graph, std::size_t op) {
-  const auto* norm = std::get_if<Normalization>(&workload.ops[op].body);
-  if (norm == nullptr || norm->fn != NormKind::batch) return false;
-  const auto producer = graph.producer_of(op);
-  return producer && output_width(workload.ops[*producer]) == norm->cols &&
-         graph.sole_consumer(*producer) == op;
-}
-
 std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.mode != Mode::inference) return {};
   const Graph graph(input.workload);
   const LayerGroup norms =
-      select(input, [&](std::size_t op) { return is_foldable(input.workload, graph, op); });
+      select(input, [&](std::size_t op) { return folds_into_layer(input.workload, graph, op); });
   if (norms.ops.empty() || !matters(norms)) return {};
   Finding finding = finding_at_groups(
       input, {norms},

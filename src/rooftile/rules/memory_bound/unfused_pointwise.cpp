@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/batchnorm.h"
 #include "rooftile/analysis/decomposed.h"
 #include "rooftile/analysis/fusion.h"
 #include "rooftile/rules/group_finding.h"
@@ -56,12 +57,22 @@ struct Runs {
   double kept_traffic = 1;  // bytes after fusing over bytes before
 };
 
+// What other rules advise on: spelled-out norms, and BatchNorm that folds away.
+std::vector<bool> covered_elsewhere(const RuleInput& input, const Graph& graph) {
+  std::vector<bool> covered(input.workload.ops.size());
+  for (const Decomposed& pattern : find_decomposed(input.workload, graph)) {
+    for (const std::size_t op : pattern.ops) covered[op] = true;
+  }
+  if (input.workload.mode == Mode::training) return covered;
+  for (std::size_t op = 0; op < covered.size(); ++op) {
+    if (folds_into_layer(input.workload, graph, op)) covered[op] = true;
+  }
+  return covered;
+}
+
 Runs collect_runs(const RuleInput& input) {
   const Graph graph(input.workload);
-  std::vector<bool> excluded(input.workload.ops.size());
-  for (const Decomposed& pattern : find_decomposed(input.workload, graph)) {
-    for (const std::size_t op : pattern.ops) excluded[op] = true;  // a rule of their own
-  }
+  const std::vector<bool> excluded = covered_elsewhere(input, graph);
   Runs runs;
   std::vector<std::size_t> ops;
   Bytes before, after;

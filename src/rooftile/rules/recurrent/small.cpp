@@ -56,6 +56,7 @@ std::optional<Finding> small_at(const RuleInput& input, const LayerGroup& layer)
   });
   if (!extra) return std::nullopt;
   const double ratio = 1 - extra->expected / total_time(input, layer).time.expected;
+  if (ratio > kWorthwhileRatio) return std::nullopt;
   Finding finding = finding_at_groups(
       input, {layer},
       fmt::format(
