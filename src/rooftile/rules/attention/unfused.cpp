@@ -95,6 +95,7 @@ std::vector<std::vector<AttentionChain>> repeated_chains(const Workload& workloa
     if (is_long(chain.attention)) by_shape[shape_key(workload, chain)].push_back(std::move(chain));
   }
   std::vector<std::vector<AttentionChain>> result;
+  result.reserve(by_shape.size());
   for (auto& [key, chains] : by_shape) result.push_back(std::move(chains));
   return result;
 }

@@ -99,6 +99,7 @@ Finding judge(const RuleInput& input, const LayerGroup& group, const std::vector
   const Op& op = input.workload.ops[group.ops.front()];
   const auto& gemm = std::get<Gemm>(op.body);
   std::vector<std::string> causes;
+  causes.reserve(dims.size());
   for (const GemmDim dim : dims) {
     causes.push_back(fmt::format("{} {}", dim_name(gemm, dim), size_of(gemm, dim)));
   }

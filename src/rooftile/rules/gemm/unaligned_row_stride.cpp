@@ -101,6 +101,7 @@ std::vector<std::vector<Fault>> join_by_width(const RuleInput& input, std::vecto
   std::map<std::size_t, std::vector<Fault>> sets;
   for (std::size_t i = 0; i < faults.size(); ++i) sets[set_of[i]].push_back(std::move(faults[i]));
   std::vector<std::vector<Fault>> result;
+  result.reserve(sets.size());
   for (auto& [first, set] : sets) result.push_back(std::move(set));
   return result;
 }
@@ -134,6 +135,7 @@ std::optional<Range<Seconds>> saving_with(const RuleInput& input,
 
 std::vector<const Fault*> pointers_to(const std::vector<Fault>& faults) {
   std::vector<const Fault*> pointers;
+  pointers.reserve(faults.size());
   for (const Fault& fault : faults) pointers.push_back(&fault);
   return pointers;
 }
