@@ -182,7 +182,7 @@ class Inferencer {
     SubgraphRuns runs;
     NodeContext context(node, values_.node_inputs(inputs),
                         [&](const auto& name, const auto& graph, const auto& types) {
-                          return run_subgraph(graph, types, frame, runs[name]);
+                          return run_subgraph(graph, types, inputs, frame, runs[name]);
                         });
     const bool inferred = call_library(node, domain, opset, context);
     const TypeProto nothing;
@@ -233,6 +233,7 @@ class Inferencer {
   // Types from a subgraph of If, Loop or Scan.
   std::vector<const TypeProto*> run_subgraph(const GraphProto& graph,
                                              const std::vector<const TypeProto*>& input_types,
+                                             const std::vector<ValueId>& node_inputs,
                                              const Frame& outer, SubgraphRun& run) {
     if (outer.depth >= kMaxDepth) throw Refusal{"subgraphs are nested too deeply"};
     run = {};
@@ -243,16 +244,13 @@ class Inferencer {
     frame.depth = outer.depth + 1;
     frame.nodes = &run.nodes;
     for (int i = 0; i < graph.input_size(); ++i) {
-      const auto& input = graph.input(i);
-      const ValueId id = values_.add(input.name());
-      frame.names[input.name()] = id;
-      run.inputs.push_back(id);
       const auto at = static_cast<std::size_t>(i);
-      const TypeProto* given = at < input_types.size() ? input_types[at] : nullptr;
-      if (given != nullptr)
-        values_.set_type(values_.slot(id), *given);
-      else if (input.has_type())
-        values_.set_type(values_.slot(id), input.type());
+      const ValueId id = values_.add(graph.input(i).name());
+      frame.names[graph.input(i).name()] = id;
+      run.inputs.push_back(id);
+      const bool aligned = static_cast<int>(node_inputs.size()) == graph.input_size();
+      values_.set_subgraph_input(at < input_types.size() ? input_types[at] : nullptr,
+                                 graph.input(i), aligned ? node_inputs[at] : kNoValue, id);
     }
     run_graph(graph, frame);
     std::vector<const TypeProto*> types;
@@ -331,7 +329,7 @@ class Inferencer {
                          const std::vector<ValueId>& outputs, SubgraphRuns& runs, Frame& frame) {
     for (const auto& attribute : node.attribute()) {
       if (attribute.has_g() && runs.find(attribute.name()) == runs.end()) {
-        run_subgraph(attribute.g(), {}, frame, runs[attribute.name()]);
+        run_subgraph(attribute.g(), {}, inputs, frame, runs[attribute.name()]);
       }
     }
     std::vector<std::optional<double>> numbers;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "rooftile/base/file_kind.h"
 #include "rooftile/formats/onnx/inference.h"
 #include "rooftile/formats/onnx/schemas.h"
 #include "rooftile/formats/onnx/storage.h"
@@ -134,6 +135,12 @@ Result<std::string> read_slim_model(const std::string& path) {
   if (!file.problem().empty()) return fail(file.problem(), path);
   if (file.bytes().empty()) return fail("the file is empty", path);
   auto slim = slim_model(file.bytes());
+  if (!slim && !looks_like_model(file.bytes())) {
+    constexpr std::size_t kHeadBytes = 4096;
+    return fail(fmt::format("expected an ONNX model, found {}",
+                            describe_content(file.bytes().substr(0, kHeadBytes))),
+                path);
+  }
   if (!slim) return fail("not a readable ONNX model: " + slim.error().message, path);
   return slim;
 }

@@ -99,6 +99,19 @@ void Values::fill_dims(const onnx::TensorShapeProto& declared,
   }
 }
 
+void Values::set_subgraph_input(const TypeProto* given, const onnx::ValueInfoProto& declared,
+                                ValueId entering, ValueId id) {
+  const TypeProto nothing;
+  Slot& target = slot(id);
+  merge_type(given != nullptr ? *given : nothing, declared.has_type() ? &declared.type() : nullptr,
+             target);
+  if (entering == kNoValue || !slot(entering).has_type || known_shape(target.type)) return;
+  const TypeProto& first = slot(entering).type;
+  const bool same_kind =
+      !target.has_type || target.type.tensor_type().elem_type() == first.tensor_type().elem_type();
+  if (same_kind) set_type(target, first);
+}
+
 std::optional<Shape> Values::shape(ValueId id) const {
   if (id == kNoValue) return {};
   return known_shape(slot(id).type);

@@ -34,6 +34,10 @@ class Values {
   // The inferred type, completed by what the file declares (nullptr: nothing).
   void merge_type(const onnx::TypeProto& inferred, const onnx::TypeProto* declared,
                   Slot& target) const;
+  // An input of a subgraph. The library passes what a loop carries without its shape, because the
+  // shape may change; the one it enters with stands for all iterations.
+  void set_subgraph_input(const onnx::TypeProto* given, const onnx::ValueInfoProto& declared,
+                          ValueId entering, ValueId id);
   // All sizes, when every one is known; for left-out values nothing.
   std::optional<Shape> shape(ValueId id) const;
   // The elements where they are known; nullptr where not.

@@ -257,8 +257,8 @@ Result<std::string> slim_model(std::string_view bytes, const WireLimits& limits)
 
 bool looks_like_model(std::string_view head) {
   constexpr std::string_view kIrVersionTag = "\x08";
-  // producer_name, producer_version, domain, model_version, graph, opset_import
-  constexpr std::string_view kNextTags = "\x12\x1a\x22\x28\x3a\x42";
+  // producer_name, producer_version, domain, model_version, doc_string, graph, opset_import
+  constexpr std::string_view kNextTags = "\x12\x1a\x22\x28\x32\x3a\x42";
   return head.size() >= 3 && head.substr(0, 1) == kIrVersionTag && head[1] >= 1 && head[1] <= 32 &&
          kNextTags.find(head[2]) != std::string_view::npos;
 }

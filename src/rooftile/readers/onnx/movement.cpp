@@ -94,7 +94,11 @@ Outcome convert_movement(Conversion& c, const Node& node) {
     written += c.bytes(c.output(node, i));
   }
   double available = 0;
-  for (std::size_t i = 0; i < node.inputs.size(); ++i) available += c.bytes(c.input(node, i));
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    // Known numbers are sizes and positions, not what is moved.
+    const Value* read = c.input(node, i);
+    if (read != nullptr && !read->has_numbers) available += c.bytes(read);
+  }
   const double read = available > 0 ? std::min(available, written) : 0;
   c.add(node, Other{snake_case(node.op), 0, static_cast<std::int64_t>(read + written)},
         c.simple_dtypes(node));

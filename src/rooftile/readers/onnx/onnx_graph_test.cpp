@@ -1,0 +1,272 @@
+// Whole graphs: weights, folding, data flow, dimensions, control flow and functions.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "rooftile/readers/onnx/onnx_models.h"
+
+namespace rooftile {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+ReadOptions given(std::optional<std::int64_t> batch, std::optional<std::int64_t> seq = {},
+                  std::map<std::string, std::int64_t> dims = {},
+                  std::map<std::string, Extents> shapes = {}) {
+  ReadOptions options;
+  options.batch = batch;
+  options.seq = seq;
+  options.dims = std::move(dims);
+  options.shapes = std::move(shapes);
+  return options;
+}
+
+const Gemm& gemm(const Workload& workload, std::size_t index = 0) {
+  return std::get<Gemm>(workload.ops.at(index).body);
+}
+
+TEST(OnnxGraph, AWeightWithoutDataIsAParameter) {
+  auto model = model_of("(float[8,3] x) => (float[8,4] y) { y = MatMul(x, w) }");
+  add_weight(model, "w", {3, 4});
+  const auto workload = read_model(model);
+  ASSERT_TRUE(workload);
+  EXPECT_EQ(outline(*workload), "gemm m=8 n=4 k=3 layout=nn\n");
+  EXPECT_EQ(workload->parameters, 12);
+  EXPECT_THAT(workload->ops[0].inputs, ElementsAre("x"));
+}
+
+TEST(OnnxGraph, AFoldedLinearWeightIsTransposed) {
+  auto model = model_of("(float[8,3] x) => (float[8,4] y) { y = MatMul(x, w) }");
+  model.mutable_graph()->mutable_node(0)->set_input(1, "onnx::MatMul_123");
+  add_weight(model, "onnx::MatMul_123", {3, 4});
+  EXPECT_EQ(gemm(read_model(model).value()).layout, GemmLayout::nt);
+}
+
+TEST(OnnxGraph, ATransposedWeightIsStoredTransposed) {
+  auto model = model_of(
+      "(float[8,3] x) => (float[8,4] y) { t = Transpose<perm=[1,0]>(w) y = MatMul(x, t) }");
+  add_weight(model, "w", {4, 3});
+  const auto workload = read_model(model).value();
+  EXPECT_EQ(outline(workload), "gemm m=8 n=4 k=3\n");
+  EXPECT_EQ(workload.skipped.at("constant folding"), 1);
+  EXPECT_EQ(workload.parameters, 12);
+}
+
+TEST(OnnxGraph, WeightsFromConstantOfShapeAreParameters) {
+  const auto workload = read_graph(R"((float[1,3,8,8] x) => (float[1,4,6,6] y)
+      <int64[4] s = {4, 3, 3, 3}> { w = ConstantOfShape(s)  y = Conv(x, w) })");
+  EXPECT_EQ(outline(workload), "conv n=1 c=3 k=4 in=8x8 kernel=3x3\n");
+  EXPECT_EQ(workload.parameters, 108);
+  EXPECT_EQ(workload.ops[0].name, "y");
+}
+
+TEST(OnnxGraph, ABiasAddIsTheEpilogue) {
+  auto model = model_of(
+      "(float[2,8,3] x) => (float[2,8,4] z) { y = MatMul(x, w) s = Add(b, y) z = Relu(s) }");
+  add_weight(model, "w", {3, 4});
+  add_weight(model, "b", {4});
+  const auto workload = read_model(model).value();
+  EXPECT_EQ(outline(workload),
+            "gemm m=16 n=4 k=3 layout=nn bias=1\nelementwise fn=relu elements=64\n");
+  EXPECT_THAT(workload.ops[0].outputs, ElementsAre("s"));
+  EXPECT_THAT(workload.ops[1].inputs, ElementsAre("s"));
+  EXPECT_EQ(workload.parameters, 16);
+}
+
+TEST(OnnxGraph, ABiasAddWithASecondReaderStays) {
+  auto model = model_of(
+      "(float[8,3] x) => (float[8,4] z, float[8,4] r)"
+      "{ y = MatMul(x, w) z = Add(y, b) r = Relu(y) }");
+  add_weight(model, "w", {3, 4});
+  add_weight(model, "b", {4});
+  EXPECT_EQ(outline(read_model(model).value()),
+            "gemm m=8 n=4 k=3 layout=nn\nelementwise fn=add elements=32\n"
+            "elementwise fn=relu elements=32\n");
+}
+
+TEST(OnnxGraph, ViewsCarryTheDataFlow) {
+  const auto workload = read_graph(R"((float[2,3,4] x) => (float[6,4] z)
+      <int64[2] s = {6, 4}> { a = Relu(x)  v = Reshape(a, s)  z = Tanh(v) })");
+  EXPECT_THAT(workload.ops[1].inputs, ElementsAre("a"));
+}
+
+TEST(OnnxGraph, ShapeArithmeticIsLeftOutAndCounted) {
+  const auto workload = read_graph(R"((float[N,6,4] x) => (y)
+      <int64 zero = {0}, int64[1] rest = {-1}, int64[1] axes = {0}>
+      { s = Shape(x)  n = Gather(s, zero)  u = Unsqueeze(n, axes)
+        t = Concat<axis=0>(u, rest)  r = Reshape(x, t)  y = Relu(r) })",
+                                   21, given(3));
+  EXPECT_EQ(outline(workload), "elementwise fn=relu elements=72\n");
+  EXPECT_EQ(workload.skipped.at("shape computation"), 4);
+}
+
+// The library's own data propagation does not follow Equal, Where and Expand.
+TEST(OnnxGraph, ExpandOfAComputedShapeIsKnown) {
+  const auto workload = read_graph(R"((float[B,1,4] x) => (y)
+      <int64[3] want = {-1, 5, -1}, int64[3] minus = {-1, -1, -1}, int64[3] one = {1, 1, 1}>
+      { e = Equal(want, minus)  t = Where(e, one, want)  r = Expand(x, t)  y = Relu(r) })",
+                                   21, given(2));
+  EXPECT_EQ(outline(workload), "other fn=expand bytes=192\nelementwise fn=relu elements=40\n");
+}
+
+TEST(OnnxGraph, RowsOfAWeightTableAreAnEmbedding) {
+  auto model = model_of("(int64[B,S] ids) => (y) { y = Gather(table, ids) }");
+  add_weight(model, "table", {50257, 768});
+  const auto workload = read_model(model, given(2, 10)).value();
+  EXPECT_EQ(outline(workload), "embedding vocab=50257 width=768 lookups=20\n");
+  EXPECT_EQ(workload.parameters, 50257 * 768);
+}
+
+TEST(OnnxGraph, QuantisedOperandsAreIntegers) {
+  auto model = model_of(R"((int8[4,8] xq) => (y) <float s = {0.5}>
+      { x = DequantizeLinear(xq, s)  w = DequantizeLinear(wq, s)  y = MatMul(x, w) })");
+  add_weight(model, "wq", {8, 16}, onnx::TensorProto::INT8);
+  const auto workload = read_model(model).value();
+  ASSERT_EQ(workload.ops.size(), 1U);
+  EXPECT_EQ(workload.ops[0].dtypes, Dtypes(Dtype::int8, Dtype::int8, Dtype::fp32));
+  EXPECT_THAT(workload.ops[0].inputs, ElementsAre("xq"));
+}
+
+TEST(OnnxGraph, WeightOnlyQuantisationMultipliesInFloat) {
+  auto model = model_of(R"((float16[4,8] x) => (y)
+      { w = DequantizeLinear(wq, s)  y = MatMul(x, w) })");
+  add_weight(model, "wq", {8, 16}, onnx::TensorProto::INT8);
+  add_weight(model, "s", {}, onnx::TensorProto::FLOAT16);
+  const auto workload = read_model(model).value();
+  EXPECT_EQ(workload.ops.at(0).dtypes, Dtypes(Dtype::fp16, Dtype::int8, Dtype::fp16));
+}
+
+TEST(OnnxGraph, NamesAreUniqueAndModulesCome) {
+  auto model = model_of("(float[8,3] x) => (float[8,3] z) { y = Relu(x) z = Relu(y) }");
+  for (auto& node : *model.mutable_graph()->mutable_node()) {
+    node.set_name("/encoder/layers.0/act/Relu");
+  }
+  const auto workload = read_model(model).value();
+  EXPECT_EQ(workload.ops[0].name, "/encoder/layers.0/act/Relu");
+  EXPECT_EQ(workload.ops[1].name, "/encoder/layers.0/act/Relu#2");
+  EXPECT_EQ(workload.ops[0].source.module, "encoder.layers.0.act");
+  EXPECT_EQ(workload.ops[0].source.file, "m.onnx");
+}
+
+TEST(OnnxGraph, AnUnsortedGraphIsSorted) {
+  const auto workload = read_graph("(float[8,3] x) => (float[8,3] z) { z = Relu(y) y = Tanh(x) }");
+  EXPECT_EQ(outline(workload),
+            "elementwise fn=tanh elements=24\nelementwise fn=relu elements=24\n");
+}
+
+// --- dimensions
+
+TEST(OnnxDimensions, AnUnknownOneIsNamedWithItsFlag) {
+  const auto workload =
+      read_graph("(float[batch,heads,4] x, float[?,4] u) => (y) { y = Relu(x) z = Relu(u) }");
+  EXPECT_THAT(workload.ops, IsEmpty());
+  EXPECT_EQ(workload.skipped.at("unknown shape: Relu"), 2);
+  EXPECT_THAT(workload.notes,
+              ElementsAre("input 'x': dimension 'batch' is unknown; pass --batch N",
+                          "input 'x': dimension 'heads' is unknown; pass --dim heads=N",
+                          "input 'u': dimension 1 is unknown; pass --batch N or --shape u=Nx4"));
+}
+
+TEST(OnnxDimensions, FlagsGiveSizes) {
+  const ReadOptions options = given(2, 7, {{"heads", 3}});
+  EXPECT_EQ(outline(read_graph("(float[batch,heads,sequence_length] x, float[?,4] u) => (y, z)"
+                               "{ y = Relu(x) z = Tanh(u) }",
+                               21, options)),
+            "elementwise fn=relu elements=42\nelementwise fn=tanh elements=8\n");
+}
+
+TEST(OnnxDimensions, SumsOfSymbols) {
+  auto model = model_of(
+      "(float[batch,seq_len] q, float[batch,past_length,2] p, float[batch,both] m) => (y)"
+      "{ y = Relu(m) }");
+  model.mutable_graph()
+      ->mutable_input(2)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(1)
+      ->set_dim_param("past_length + seq_len");
+  EXPECT_EQ(outline(read_model(model, given(1, 7, {{"past_length", 5}})).value()),
+            "elementwise fn=relu elements=12\n");
+}
+
+TEST(OnnxDimensions, AShapeIsGivenByInput) {
+  const ReadOptions options = given({}, {}, {}, {{"x", {2, 3, 5}}});
+  EXPECT_EQ(outline(read_graph("(float[a,b,c] x) => (y) { y = Relu(x) }", 21, options)),
+            "elementwise fn=relu elements=30\n");
+}
+
+TEST(OnnxDimensions, AShapeMustFit) {
+  const auto model = model_of("(float[a,b] x) => (y) { y = Relu(x) }");
+  const auto unknown = read_model(model, given({}, {}, {}, {{"z", {2, 3}}}));
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().message, "the model has no input 'z'; its inputs are: x");
+  const auto rank = read_model(model, given({}, {}, {}, {{"x", {2, 3, 4}}}));
+  ASSERT_FALSE(rank);
+  EXPECT_EQ(rank.error().message, "--shape gives input 'x' 3 dimensions, the model declares 2");
+}
+
+TEST(OnnxDimensions, AFixedBatchIsChangedWhereAllShapesFollow) {
+  EXPECT_EQ(outline(read_graph("(float[4,3,8,8] x) => (float[4,3,8,8] y) { y = Relu(x) }", 21,
+                               given(16))),
+            "elementwise fn=relu elements=3072\n");
+}
+
+TEST(OnnxDimensions, AFixedBatchStaysWhereAReshapeFixesIt) {
+  const auto workload = read_graph(R"((float[4,6] x) => (float[4,2,3] y)
+      <int64[3] s = {4, 2, 3}> { r = Reshape(x, s)  y = Relu(r) })",
+                                   21, given(16));
+  EXPECT_EQ(outline(workload), "elementwise fn=relu elements=24\n");
+  ASSERT_EQ(workload.notes.size(), 1U);
+  EXPECT_THAT(workload.notes[0], HasSubstr("fixes the batch at 4"));
+}
+
+// --- control flow and functions
+
+TEST(OnnxControlFlow, ALoopMultipliesItsBody) {
+  const auto workload = read_graph(R"((float[8,3] x, float[3,3] w) => (y)
+      <int64 trips = {12}, bool go = {1}>
+      { y = Loop(trips, go, x) <body = b (int64 i, bool c, float[8,3] s) => (bool d, float[8,3] t)
+          { d = Identity(c)  t = MatMul(s, w) }> })");
+  EXPECT_EQ(outline(workload), "gemm m=8 n=3 k=3 layout=nn weight=activation count=12\n");
+}
+
+TEST(OnnxControlFlow, AnUnknownTripCountIsNoted) {
+  const auto workload = read_graph(R"((float[8,3] x, int64 trips, bool go) => (y)
+      { y = Loop(trips, go, x) <body = b (int64 i, bool c, float[8,3] s) => (bool d, float[8,3] t)
+          { d = Identity(c)  t = Relu(s) }> })");
+  EXPECT_EQ(workload.ops.at(0).count, 1);
+  EXPECT_THAT(workload.notes,
+              ElementsAre("Loop 'y': how often it runs is not known; its body is counted once"));
+}
+
+TEST(OnnxControlFlow, AScanRunsOverItsSequence) {
+  const auto workload = read_graph(R"((float[3] s, float[7,3] xs) => (f, ys)
+      { f, ys = Scan<num_scan_inputs=1, body = b (float[3] a, float[3] x) => (float[3] o, float[3] z)
+          { o = Add(a, x)  z = Identity(o) }>(s, xs) })");
+  EXPECT_EQ(outline(workload), "elementwise fn=add elements=3 inputs=2 count=7\n");
+}
+
+TEST(OnnxControlFlow, TheLargerBranchCounts) {
+  const auto workload = read_graph(R"((bool c, float[8,3] x, float[3,3] w) => (y)
+      { y = If(c) <then_branch = t () => (float[8,3] a) { a = Relu(x) },
+                   else_branch = e () => (float[8,3] b) { b = MatMul(x, w) }> })");
+  EXPECT_EQ(outline(workload), "gemm m=8 n=3 k=3 layout=nn weight=activation\n");
+  EXPECT_THAT(workload.notes.at(0), HasSubstr("the larger branch is counted"));
+}
+
+TEST(OnnxFunctions, AreOpenedWithTheirAttributes) {
+  const auto model = parse_model(R"(
+      <ir_version: 10, opset_import: ["" : 21, "local" : 1]>
+      g (float[2,3,4] x) => (float[2,3,4] y) { a = local.Twice<to=[0, 2, 1]>(x)  y = Relu(a) }
+      <opset_import: ["" : 21], domain: "local">
+      Twice <to> (v) => (r) { t = Transpose<perm: ints = @to>(v)  s = Sigmoid(t)
+                              r = Transpose<perm: ints = @to>(s) })");
+  EXPECT_EQ(outline(read_model(model).value()),
+            "layout elements=24 perm=0x2x1\nelementwise fn=sigmoid elements=24\n"
+            "layout elements=24 perm=0x2x1\nelementwise fn=relu elements=24\n");
+}
+
+}  // namespace
+}  // namespace rooftile
