@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "rooftile/readers/hf_config/bounds.h"
 #include "rooftile/readers/hf_config/emit_layer.h"
 #include "rooftile/readers/hf_config/emitter.h"
 
@@ -60,7 +63,12 @@ class TowerBuilder {
         settings_(settings),
         quantization_(quantization),
         shape_{settings.batch, tower.length, 0, tower.memory_length, std::move(memory)} {
+    require(static_cast<double>(settings.batch) *
+                    static_cast<double>(std::max(tower.length, tower.memory_length)) <=
+                kMaxRows,
+            "batch times sequence length");
     for (const Part& part : tower.parts) {
+      if (out_.error()) return;
       out_.enter("", "", 1, 1);
       std::visit(*this, part);
     }
@@ -101,6 +109,8 @@ class TowerBuilder {
 
   void operator()(const Conv& part) {
     const Convolution& conv = part.body;
+    require(output_elements(conv) <= kMaxTensor, part.path);
+    if (out_.error()) return;
     const Value before = current_;
     const double weights =
         element_count({conv.k, conv.c / conv.groups}) * element_count(conv.kernel);
@@ -138,6 +148,12 @@ class TowerBuilder {
   void operator()(const Stack& stack) {
     shape_.hidden = stack.hidden;
     const auto total = static_cast<std::int64_t>(stack.layers.size());
+    const double rows = static_cast<double>(shape_.batch) *
+                        static_cast<double>(std::max(shape_.length, shape_.memory_length));
+    for (const Layer& layer : stack.layers) {
+      require(rows * widest_row(layer) <= kMaxTensor, stack.path);
+    }
+    if (out_.error()) return;
     for (const Group& group : group_layers(stack, shape_, settings_, quantization_)) {
       const auto count = static_cast<std::int64_t>(group.indices.size());
       out_.enter(layer_prefix(stack, layer_label(group.indices, total)),
@@ -149,6 +165,10 @@ class TowerBuilder {
   }
 
  private:
+  void require(bool fits, const std::string& what) {
+    if (!fits) out_.fail_sizes(what, "a tensor would have more than 1e16 elements");
+  }
+
   std::int64_t rows(Rows kind) const { return kind == Rows::tokens ? shape_.rows() : shape_.batch; }
 
   Emitter& out_;

@@ -10,9 +10,9 @@
 namespace rooftile::hf {
 namespace {
 
-// No published model has a width, vocabulary or layer count near this; products of three sizes
-// stay within 64 bits.
-constexpr std::int64_t kMaxConfigSize = 1 << 26;
+// No published model has a width, vocabulary or layer count near this; products of two sizes and a
+// layer count stay within 64 bits.
+constexpr std::int64_t kMaxConfigSize = 1 << 25;
 constexpr int kMaxDepth = 64;
 constexpr std::size_t kMaxListLength = 4096;
 

@@ -8,6 +8,22 @@
 
 namespace rooftile::hf {
 
+namespace {
+
+// Empty where every axis has the default: one spelling for one convolution.
+void drop_defaults(Convolution& conv) {
+  const auto drop = [](Extents& extents, std::int64_t fallback) {
+    if (std::all_of(extents.begin(), extents.end(), [&](auto size) { return size == fallback; })) {
+      extents.clear();
+    }
+  };
+  drop(conv.stride, 1);
+  drop(conv.pad_begin, 0);
+  drop(conv.pad_end, 0);
+}
+
+}  // namespace
+
 void Emitter::enter(std::string prefix, std::string lookup, std::int64_t count,
                     std::int64_t copies) {
   prefix_ = std::move(prefix);
@@ -21,17 +37,22 @@ Value Emitter::append(const std::string& module, Body body, std::vector<Value> i
   Op op;
   op.name = prefix_ + module;
   op.body = std::move(body);
+  if (auto* conv = std::get_if<Convolution>(&op.body)) drop_defaults(*conv);
   op.dtypes = dtypes;
   op.count = count_;
   std::erase(inputs, "");
   op.inputs = std::move(inputs);
   op.outputs = {op.name};
   op.source = {.file = file_, .line = 0, .node = {}, .module = op.name};
-  if (const auto problem = find_invalid_dim(op); problem && !error_) {
-    error_ = Error{fmt::format("the sizes of {} are out of range: {}", op.name, *problem), {}};
-  }
+  if (const auto problem = find_invalid_dim(op)) fail_sizes(op.name, *problem);
   workload_.ops.push_back(std::move(op));
   return workload_.ops.back().name;
+}
+
+void Emitter::fail_sizes(const std::string& what, const std::string& problem) {
+  if (!error_) {
+    error_ = Error{fmt::format("the sizes of {} are out of range: {}", what, problem), {}};
+  }
 }
 
 void Emitter::add_parameters(double count) { parameters_ += count * static_cast<double>(copies_); }

@@ -46,6 +46,8 @@ class Emitter {
   // An operation without weights.
   Value add(const std::string& module, Body body, std::vector<Value> inputs);
   void add_parameters(double count);
+  // Makes the workload an error: the sizes of `what` are out of range.
+  void fail_sizes(const std::string& what, const std::string& problem);
 
   double parameters() const { return parameters_; }
   const std::optional<Error>& error() const { return error_; }

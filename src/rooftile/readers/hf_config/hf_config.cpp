@@ -24,7 +24,7 @@ using nlohmann::json;
 
 // The largest published config has less than 1 MB; parsed JSON takes many times its text.
 constexpr std::size_t kMaxFileBytes = 16 << 20;
-constexpr std::int64_t kMaxInput = 1 << 26;
+constexpr std::int64_t kMaxInput = 1 << 25;
 
 // Where multimodal models keep the config of their language model.
 constexpr std::string_view kTextKeys[] = {"text_config", "language_config", "llm_config"};

@@ -266,8 +266,8 @@ TEST(HfConfig, RefusesWithTheReason) {
 
 TEST(HfConfig, RefusesDeepNestingAndHugeSizes) {
   EXPECT_THAT(message_of(std::string(100000, '[')), HasSubstr("nested deeper"));
-  const std::string huge = R"({"model_type": "vit", "hidden_size": 67108864,
-    "num_attention_heads": 1, "intermediate_size": 67108864, "image_size": 4096,
+  const std::string huge = R"({"model_type": "vit", "hidden_size": 33554432,
+    "num_attention_heads": 1, "intermediate_size": 33554432, "image_size": 4096,
     "patch_size": 1})";
   EXPECT_THAT(message_of(huge), HasSubstr("out of range"));
 }
