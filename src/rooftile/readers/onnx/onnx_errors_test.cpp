@@ -61,7 +61,7 @@ TEST_F(OnnxFile, Sparse) {
   std::filesystem::resize_file(path_, std::uintmax_t{10} << 30U);
   const auto result = onnx_reader.read(path_.string(), {});
   ASSERT_FALSE(result);
-  EXPECT_THAT(result.error().message, HasSubstr("not a readable ONNX model"));
+  EXPECT_THAT(result.error().message, HasSubstr("expected an ONNX model, found"));
 }
 
 TEST_F(OnnxFile, Truncated) {
