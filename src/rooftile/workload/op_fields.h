@@ -59,7 +59,7 @@ void visit_fields(Visitor& v, B& conv) {
   v.extents("stride", conv.stride, 1);
   v.extents("dilation", conv.dilation, 1);
   v.extents("pad", conv.pad_begin, 0);
-  v.extents("pad_end", conv.pad_end, 0);
+  v.extents_like("pad_end", conv.pad_end, conv.pad_begin);
   v.extents("output_pad", conv.output_pad, 0);
   v.optional("groups", conv.groups, 1);
   v.flag("transposed", conv.transposed, false);

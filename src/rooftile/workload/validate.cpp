@@ -19,6 +19,9 @@ class Bounds {
   void extents(std::string_view key, const Extents& sizes, std::optional<std::int64_t> fallback) {
     for (const std::int64_t size : sizes) check(key, size, fallback ? 0 : 1, kMaxExtent);
   }
+  void extents_like(std::string_view key, const Extents& sizes, const Extents&) {
+    extents(key, sizes, 0);
+  }
 
   std::optional<std::string> problem;
 

@@ -98,6 +98,9 @@ class FieldWriter {
                        });
     if (!usual) add(key, extents_text(sizes));
   }
+  void extents_like(std::string_view key, const Extents& sizes, const Extents& usual) {
+    if (sizes != usual) add(key, sizes.empty() ? "0" : extents_text(sizes));
+  }
   void add(std::string_view key, std::string_view value) {
     if (!text.empty()) text += ' ';
     text.append(key).append("=").append(value);
@@ -182,6 +185,14 @@ class FieldParser {
       sizes.push_back(*size);
     }
   }
+  void extents_like(std::string_view key, Extents& sizes, const Extents& usual) {
+    if (has(key)) {
+      extents(key, sizes, 0);
+    } else {
+      take(key);
+      sizes = usual;
+    }
+  }
   void dtype(std::string_view key, Dtype& value) {
     const Word* word = take(key);
     if (word == nullptr) return;
@@ -258,13 +269,6 @@ void complete(Pooling& pool) { spread(pool.kernel, pool.input.size(), std::nullo
 
 template <class B>
 void complete(B&) {}
-
-// pad= alone pads both ends.
-void copy_pad(FieldParser& parser, Convolution& conv) {
-  if (!parser.has("pad_end")) conv.pad_end = conv.pad_begin;
-}
-template <class B>
-void copy_pad(FieldParser&, B&) {}
 
 template <std::size_t... I>
 std::optional<Body> make_body(std::string_view kind, std::index_sequence<I...>) {
@@ -357,7 +361,6 @@ Result<Op> parse_op(const std::vector<std::string_view>& words, std::string_view
   std::visit(
       [&](auto& fields) {
         visit_fields(parser, fields);
-        copy_pad(parser, fields);
         complete(fields);
       },
       op.body);
@@ -444,11 +447,6 @@ std::string dims_text(const Body& body) {
 std::string to_text(const Op& op) {
   FieldWriter writer;
   std::visit([&](const auto& fields) { visit_fields(writer, fields); }, op.body);
-  // pad alone stands for both ends, so an unpadded end has to be said.
-  if (const auto* conv = std::get_if<Convolution>(&op.body);
-      conv != nullptr && conv->pad_end.empty() && !conv->pad_begin.empty()) {
-    writer.add("pad_end", "0");
-  }
   write_dtypes(writer, op.dtypes);
   writer.choice("phase", op.phase, kPhaseNames, Phase::forward);
   writer.optional("count", op.count, 1);

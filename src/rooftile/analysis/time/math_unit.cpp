@@ -38,6 +38,10 @@ MathUnit math_unit(const Device& device, Dtype dtype) {
   return {false, Dtype::fp32, guessed_fp32_peak(device)};
 }
 
+Dtype cudnn_math(const Device& device, Dtype dtype) {
+  return dtype == Dtype::fp32 && device.has_tensor_cores(Dtype::tf32) ? Dtype::tf32 : dtype;
+}
+
 bool must_pad_fp8(const MatrixProduct& product) {
   if (product.math != Dtype::fp8) return false;
   const Alignment alignment = alignment_of(product);

@@ -53,7 +53,8 @@ TimeEstimate estimate_recurrent(const TimeContext& context, const Op& op, const 
   const bool persistent = is_persistent(context, op, rnn);
   TimeEstimate total;
   bool first = true;
-  for (const MatrixProduct& product : matrix_products(op)) {
+  for (MatrixProduct& product : matrix_products(op)) {
+    product.math = cudnn_math(context.device, product.math);
     TimeEstimate part;
     if (!is_sequential(product, rnn)) {
       part = estimate_product(context, product);

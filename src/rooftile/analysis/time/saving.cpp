@@ -41,8 +41,10 @@ Range<Seconds> estimate_saving(const TimeEstimate& before, const TimeEstimate& a
   const auto scaled = [](Seconds saving, double shrunk, double grown) {
     return saving * (saving.value() > 0 ? shrunk : grown);
   };
+  // No more than the time expected now: a saving stands beside that time.
+  const Seconds high = std::min(scaled(most, common.high, common.low) + margin, before.time.expected);
   return {std::min(scaled(least, common.low, common.high) - margin, expected), expected,
-          std::max(scaled(most, common.high, common.low) + margin, expected)};
+          std::max(high, expected)};
 }
 
 }  // namespace rooftile

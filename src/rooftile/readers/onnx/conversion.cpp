@@ -17,6 +17,18 @@ using onnx_format::element_count;
 using onnx_format::kNoValue;
 using onnx_format::Origin;
 
+namespace {
+
+// Operator and node names of hostile files end up in notes and counts.
+void clean_texts(Workload& workload) {
+  for (std::string& note : workload.notes) note = printable(note);
+  std::map<std::string, std::int64_t> skipped;
+  for (const auto& [name, count] : workload.skipped) skipped[printable(name)] += count;
+  workload.skipped = std::move(skipped);
+}
+
+}  // namespace
+
 Conversion::Conversion(const Graph& graph, std::string file)
     : graph_(graph), file_(std::move(file)), folded_(graph.nodes.size(), false) {
   alias_.reserve(graph.values.size());
@@ -33,6 +45,7 @@ Workload Conversion::run() {
   if (workload_.ops.empty() && workload_.skipped.empty()) {
     workload_.notes.push_back("the graph computes constants alone; there is nothing to run");
   }
+  clean_texts(workload_);
   double parameters = 0;
   for (const ValueId id : parameters_) {
     if (value(id).shape) parameters += element_count(*value(id).shape);
@@ -53,7 +66,8 @@ void Conversion::convert(const Node& node) {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) moved += bytes(input(node, i));
     for (std::size_t i = 0; i < node.outputs.size(); ++i) moved += bytes(output(node, i));
     const auto whole = static_cast<std::int64_t>(std::min(moved, 1e15));
-    add(node, Other{printable(node.op), 0, whole}, simple_dtypes(node));
+    add(node, Other{node.op.empty() ? "unnamed" : printable(node.op), 0, whole},
+        simple_dtypes(node));
   }
   for (std::size_t i = before; i < workload_.ops.size();) {
     const auto problem = find_invalid_dim(workload_.ops[i]);
@@ -211,7 +225,7 @@ std::string Conversion::unique_op_name(const Node& node) {
   for (const ValueId id : node.outputs) {
     if (name.empty() && id != kNoValue) name = printable(value(id).name);
   }
-  if (name.empty()) name = node.op;
+  if (name.empty()) name = node.op.empty() ? "operator" : printable(node.op);
   if (used_ops_.insert(name).second) return name;
   for (int i = 2;; ++i) {
     std::string candidate = fmt::format("{}#{}", name, i);

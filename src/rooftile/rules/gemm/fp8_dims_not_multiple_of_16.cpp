@@ -90,7 +90,7 @@ Fix propose(const RuleInput& input, const Op& op, const std::vector<GemmDim>& di
     const std::int64_t size = size_of(gemm, dim);
     steps.push_back(fmt::format("{} {} → {}", dim_name(gemm, dim), size, round_up(size, kStep)));
   }
-  return {fmt::format("Pad {} with zeros and slice the result; the scales stay: exact",
+  return {fmt::format("Pad {} with zeros and slice the result; the scales stay",
                       join(steps, ", ")),
           Exactness::exact_arithmetic};
 }

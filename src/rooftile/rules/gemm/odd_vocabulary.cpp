@@ -61,7 +61,7 @@ Op with_vocabulary(const Op& op, std::int64_t size) {
 Fix propose(std::int64_t vocabulary, std::int64_t padded) {
   const double growth = static_cast<double>(padded) / static_cast<double>(vocabulary) - 1;
   return {fmt::format("{} → {}: +{} rows, {} parameters of the table; pad the embedding and output "
-                      "weights with zero rows and slice the logits before softmax and loss: exact",
+                      "weights with zero rows and slice the logits before softmax and loss",
                       vocabulary, padded, padded - vocabulary, percent_text(growth)),
           Exactness::exact_arithmetic};
 }

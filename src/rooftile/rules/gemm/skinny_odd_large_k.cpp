@@ -63,7 +63,7 @@ std::optional<Finding> judge(const RuleInput& input, const LayerGroup& group) {
         fmt::format("{} columns with an inner dimension of {} in bf16: before Hopper the library "
                     "takes a kernel up to 350 times slower than for an even number",
                     slow->n, slow->k),
-        {fmt::format("Pad the columns {} → {} and slice the result (predicted {}): exact", slow->n,
+        {fmt::format("Pad the columns {} → {} and slice the result (predicted {})", slow->n,
                      padded, padded_time(input, *slow)),
          Exactness::exact_arithmetic},
         std::nullopt);

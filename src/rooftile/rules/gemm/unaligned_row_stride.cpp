@@ -250,7 +250,7 @@ Fix propose(const RuleInput& input, const std::vector<Fault>& faults, const Widt
                                                          : ""));
   }
   return {
-      fmt::format("{}{}; {}: exact", join(steps, ", "),
+      fmt::format("{}{}; {}", join(steps, ", "),
                   growth_text(weight_growth(input, faults, widths)), padding_text(input, faults)),
       Exactness::exact_arithmetic};
 }

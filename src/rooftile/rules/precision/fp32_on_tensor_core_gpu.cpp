@@ -59,36 +59,13 @@ Op with_dtype(const Op& op, Dtype dtype) {
   return changed;
 }
 
-// What PyTorch runs today: cuDNN may use TF32, cuBLAS may not.
-bool runs_in_tf32(const RuleInput& input, const Op& op) {
-  return input.device().compute_capability >= kAmpere && !std::holds_alternative<Gemm>(op.body) &&
-         !std::holds_alternative<Attention>(op.body);
-}
-
-// Over all runs of the group, in all its phases.
-std::optional<Range<Seconds>> saving_in(const RuleInput& input, const LayerGroup& group,
-                                        Dtype dtype) {
-  const bool tf32_today = runs_in_tf32(input, input.workload.ops[group.ops.front()]);
-  if (tf32_today && dtype == Dtype::tf32) return Range<Seconds>{};
-  if (!tf32_today) {
-    return saving_if_all(input, group, [&](const Op& op) { return with_dtype(op, dtype); });
-  }
-  Range<Seconds> total{};
-  for (const std::size_t i : group.ops) {
-    const Op& op = input.workload.ops[i];
-    const auto before = input.model.estimate(with_dtype(op, Dtype::tf32));
-    const auto after = input.model.estimate(with_dtype(op, dtype));
-    if (!before || !after) return std::nullopt;
-    total += estimate_saving(*before, *after) * static_cast<double>(op.count);
-  }
-  return total;
-}
-
 Range<Seconds> total_saving(const RuleInput& input, const std::vector<LayerGroup>& groups,
                             Dtype dtype) {
   Range<Seconds> total{};
   for (const LayerGroup& group : groups) {
-    total += saving_in(input, group, dtype).value_or(Range<Seconds>{});
+    const auto saving =
+        saving_if_all(input, group, [&](const Op& op) { return with_dtype(op, dtype); });
+    total += saving.value_or(Range<Seconds>{});
   }
   return total;
 }
