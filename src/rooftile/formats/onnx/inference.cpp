@@ -55,6 +55,11 @@ Opsets opsets_of(const Proto& proto) {
   return result;
 }
 
+bool has_arity(const onnx::OpSchema& schema, const NodeProto& node) {
+  return node.input_size() >= schema.min_input() && node.input_size() <= schema.max_input() &&
+         node.output_size() >= schema.min_output() && node.output_size() <= schema.max_output();
+}
+
 class Inferencer {
  public:
   Inferencer(const onnx::ModelProto& model, const ResolvedDimensions& dimensions,
@@ -209,6 +214,12 @@ class Inferencer {
     try {
       const auto* schema = find_schema(node.op_type(), opset, domain);
       const onnx::InferenceFunction* function = nullptr;
+      // Some inference functions assert what they expect.
+      if (schema != nullptr && !has_arity(*schema, node)) {
+        add_error(node, fmt::format("{} inputs and {} outputs are not what the operator takes",
+                                    node.input_size(), node.output_size()));
+        return false;
+      }
       if (schema != nullptr && schema->has_type_and_shape_inference_function()) {
         schema->GetTypeAndShapeInferenceFunction()(context);
       } else if (schema == nullptr && (domain.empty() || domain == "com.microsoft")) {
