@@ -125,6 +125,7 @@ void add_totals(const Workload& workload, const Analysis& analysis, Report& repo
   report.coverage.ops_with_time = report.coverage.ops - analysis.ops_without_time;
   for (const auto& [name, count] : workload.skipped) {
     report.coverage.skipped += static_cast<double>(count);
+    if (is_missing_work(name)) report.coverage.ops += static_cast<double>(count);
   }
   report.total = analysis.total;
   report.kinds = kind_shares(workload, analysis);

@@ -28,8 +28,8 @@ TEST(Text, NearestNames) {
 }
 
 TEST(Text, QuotedIsShortAndPrintable) {
-  EXPECT_EQ(quoted(std::string("a\x01z")), "'a?z'");
-  EXPECT_LT(quoted(std::string(1000, 'x')).size(), 70U);
+  EXPECT_EQ(rooftile::quoted(std::string("a\x01z")), "'a?z'");
+  EXPECT_LT(rooftile::quoted(std::string(1000, 'x')).size(), 70U);
 }
 
 TEST(FileKind, NamesWhatItIs) {

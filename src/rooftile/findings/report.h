@@ -44,7 +44,7 @@ struct KindShare {
 };
 
 struct Coverage {
-  double ops = 0, ops_with_time = 0;  // runs
+  double ops = 0, ops_with_time = 0;  // runs, those that a reader had to leave out included
   double skipped = 0;                 // records left out, see Report::skipped
 };
 

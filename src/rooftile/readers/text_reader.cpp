@@ -30,7 +30,6 @@ Result<Workload> read_text(const std::string& path, const ReadOptions&) {
 
 }  // namespace
 
-extern const Reader text_reader;
-const Reader text_reader{.name = "text", .recognises = recognises_text, .read = read_text};
+extern const Reader text_reader{.name = "text", .recognises = recognises_text, .read = read_text};
 
 }  // namespace rooftile

@@ -89,6 +89,9 @@ std::string header(const Report& report, const TextStyle& style) {
   if (!report.device.calibrated) {
     text += wrapped("The time model is not calibrated on this GPU: ranges are wide.", style.width);
   }
+  for (const std::string& note : report.notes) {
+    text += wrapped("Note: " + printable(note), style.width);
+  }
   return text;
 }
 
@@ -143,14 +146,11 @@ std::string findings_text(const Report& report, const TextStyle& style) {
   return text.empty() ? std::string(nothing_found_text(report)) + '\n' : text;
 }
 
-// What stands behind the numbers: coverage, what was left out, what was assumed.
+// What stands behind the numbers: coverage and what was left out.
 std::string basis_text(const Report& report, const TextStyle& style) {
   std::string text = wrapped("Times cover " + coverage_text(report) + '.', style.width);
   if (!report.skipped.empty()) {
     text += wrapped("Left out: " + skipped_text(report) + '.', style.width);
-  }
-  for (const std::string& note : report.notes) {
-    text += wrapped("Note: " + printable(note), style.width);
   }
   return text;
 }

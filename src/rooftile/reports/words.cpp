@@ -50,11 +50,12 @@ std::string place_text(const Provenance& location, bool several_inputs) {
 }
 
 std::string saving_text(const Finding& finding, const Report& report) {
-  if (!finding.saving) return finding.level == Level::info ? "" : "saving unknown";
-  const std::string range = range_text(*finding.saving);
-  if (report.total.expected.value() <= 0) return "saves " + range;
-  const double share = finding.saving->expected / report.total.expected;
-  return fmt::format("saves {}, {}", range, share_text(share));
+  if (!finding.saving) return "";
+  const Range<Seconds>& saving = *finding.saving;
+  const std::string text = saving.low.value() > 0 ? "saves " + range_text(saving)
+                                                  : "may save up to " + time_text(saving.high);
+  if (report.total.expected.value() <= 0) return text;
+  return fmt::format("{}, likely {}", text, share_text(saving.expected / report.total.expected));
 }
 
 std::string skipped_text(const Report& report) {
@@ -71,8 +72,12 @@ std::string coverage_text(const Report& report) {
 }
 
 std::string_view nothing_found_text(const Report& report) {
-  return report.coverage.ops_with_time > 0 ? "No change worth making."
-                                           : "Nothing could be judged: no operation has a time.";
+  constexpr double kEnough = 0.9;  // of the operations
+  const Coverage& coverage = report.coverage;
+  if (coverage.ops_with_time >= kEnough * coverage.ops && coverage.ops > 0) {
+    return "No change worth making.";
+  }
+  return "No verdict: too few operations could be judged.";
 }
 
 std::string options_text(const Report& report) {

@@ -8,6 +8,13 @@
 #include "rooftile/rules/gate.h"
 
 namespace rooftile {
+
+// Each rule is defined in its own file and listed, because a linker drops objects of a static
+// library that only register themselves.
+#define RULE(name) extern const Rule name;
+#include "rooftile/rules/rule_list.inc"
+#undef RULE
+
 namespace {
 
 struct Judged {
@@ -22,7 +29,7 @@ Seconds expected_saving(const Finding& finding) {
 // Errors and plain information are told whatever they save.
 bool is_worth_telling(const RuleInput& input, const Finding& finding) {
   if (finding.level == Level::error || finding.level == Level::info || !finding.saving) return true;
-  return finding.saving->high >= kMinSavingShare * input.analysis.total.expected;
+  return finding.saving->expected >= kMinSavingShare * input.analysis.total.expected;
 }
 
 std::vector<Judged> judge(const RuleInput& input, std::span<const Rule* const> rules) {

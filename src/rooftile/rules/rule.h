@@ -36,12 +36,6 @@ inline constexpr std::string_view kDocHeadings[] = {
     "## What it finds", "## Why it costs time", "## How to fix", "## How the saving is estimated",
     "## When not to",   "## Evidence"};
 
-// The rules, each defined in its own file; listed, because a linker drops objects of a static
-// library that only register themselves.
-#define RULE(name) extern const Rule name;
-#include "rooftile/rules/rule_list.inc"
-#undef RULE
-
 // All rules, in the order of rule_list.inc.
 std::span<const Rule* const> all_rules();
 const Rule* find_rule(std::string_view id);

@@ -25,6 +25,10 @@ struct Workload {
   bool operator==(const Workload&) const = default;
 };
 
+// Whether a record skipped under this name stands for work on the GPU; shapes and constants are
+// computed beforehand.
+bool is_missing_work(std::string_view skipped_name);
+
 // Parameters of the model: the reader's number, else the sum over its forward operations.
 double count_parameters(const Workload& workload);
 

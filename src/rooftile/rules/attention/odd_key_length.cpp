@@ -159,11 +159,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule attention_odd_key_length{.id = "attention/odd-key-length",
-                                    .level = Level::advice,
-                                    .cause = Cause::alignment,
-                                    .summary = "Unfused attention over an unaligned number of keys",
-                                    .doc = kDoc,
-                                    .check = check};
+extern const Rule attention_odd_key_length{
+    .id = "attention/odd-key-length",
+    .level = Level::advice,
+    .cause = Cause::alignment,
+    .summary = "Unfused attention over an unaligned number of keys",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -162,11 +162,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule attention_unfused{.id = "attention/unfused",
-                             .level = Level::warning,
-                             .cause = Cause::fusion,
-                             .summary = "Attention scores are written to memory",
-                             .doc = kDoc,
-                             .check = check};
+extern const Rule attention_unfused{.id = "attention/unfused",
+                                    .level = Level::warning,
+                                    .cause = Cause::fusion,
+                                    .summary = "Attention scores are written to memory",
+                                    .doc = kDoc,
+                                    .check = check};
 
 }  // namespace rooftile

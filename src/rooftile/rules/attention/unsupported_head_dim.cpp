@@ -108,11 +108,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule attention_unsupported_head_dim{.id = "attention/unsupported-head-dim",
-                                          .level = Level::advice,
-                                          .cause = Cause::alignment,
-                                          .summary = "A head size outside the flash kernel's range",
-                                          .doc = kDoc,
-                                          .check = check};
+extern const Rule attention_unsupported_head_dim{
+    .id = "attention/unsupported-head-dim",
+    .level = Level::advice,
+    .cause = Cause::alignment,
+    .summary = "A head size outside the flash kernel's range",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -110,7 +110,7 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule conv_bias_before_batchnorm{
+extern const Rule conv_bias_before_batchnorm{
     .id = "conv/bias-before-batchnorm",
     .level = Level::advice,
     .cause = Cause::none,

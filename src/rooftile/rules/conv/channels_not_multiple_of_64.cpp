@@ -100,7 +100,7 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule conv_channels_not_multiple_of_64{
+extern const Rule conv_channels_not_multiple_of_64{
     .id = "conv/channels-not-multiple-of-64",
     .level = Level::advice,
     .cause = Cause::tile_shape,

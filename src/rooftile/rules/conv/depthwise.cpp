@@ -63,11 +63,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule conv_depthwise{.id = "conv/depthwise",
-                          .level = Level::info,
-                          .cause = Cause::none,
-                          .summary = "Depthwise convolutions wait for memory",
-                          .doc = kDoc,
-                          .check = check};
+extern const Rule conv_depthwise{.id = "conv/depthwise",
+                                 .level = Level::info,
+                                 .cause = Cause::none,
+                                 .summary = "Depthwise convolutions wait for memory",
+                                 .doc = kDoc,
+                                 .check = check};
 
 }  // namespace rooftile

@@ -59,7 +59,7 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule conv_dilated_or_strided_dgrad{
+extern const Rule conv_dilated_or_strided_dgrad{
     .id = "conv/dilated-or-strided-dgrad",
     .level = Level::info,
     .cause = Cause::none,

@@ -102,11 +102,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule conv_few_input_channels{.id = "conv/few-input-channels",
-                                   .level = Level::advice,
-                                   .cause = Cause::alignment,
-                                   .summary = "A first layer reads three channels",
-                                   .doc = kDoc,
-                                   .check = check};
+extern const Rule conv_few_input_channels{.id = "conv/few-input-channels",
+                                          .level = Level::advice,
+                                          .cause = Cause::alignment,
+                                          .summary = "A first layer reads three channels",
+                                          .doc = kDoc,
+                                          .check = check};
 
 }  // namespace rooftile

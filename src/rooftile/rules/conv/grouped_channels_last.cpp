@@ -73,11 +73,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule conv_grouped_channels_last{.id = "conv/grouped-channels-last",
-                                      .level = Level::advice,
-                                      .cause = Cause::layout,
-                                      .summary = "Grouped convolutions run in channels_last",
-                                      .doc = kDoc,
-                                      .check = check};
+extern const Rule conv_grouped_channels_last{.id = "conv/grouped-channels-last",
+                                             .level = Level::advice,
+                                             .cause = Cause::layout,
+                                             .summary = "Grouped convolutions run in channels_last",
+                                             .doc = kDoc,
+                                             .check = check};
 
 }  // namespace rooftile

@@ -145,11 +145,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule conv_layout_thrash{.id = "conv/layout-thrash",
-                              .level = Level::warning,
-                              .cause = Cause::none,
-                              .summary = "Tensors change layout around convolutions and back",
-                              .doc = kDoc,
-                              .check = check};
+extern const Rule conv_layout_thrash{
+    .id = "conv/layout-thrash",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "Tensors change layout around convolutions and back",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -71,11 +71,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule conv_low_intensity_1x1{.id = "conv/low-intensity-1x1",
-                                  .level = Level::info,
-                                  .cause = Cause::none,
-                                  .summary = "1x1 convolutions wait for memory",
-                                  .doc = kDoc,
-                                  .check = check};
+extern const Rule conv_low_intensity_1x1{.id = "conv/low-intensity-1x1",
+                                         .level = Level::info,
+                                         .cause = Cause::none,
+                                         .summary = "1x1 convolutions wait for memory",
+                                         .doc = kDoc,
+                                         .check = check};
 
 }  // namespace rooftile

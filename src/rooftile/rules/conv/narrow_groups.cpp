@@ -104,11 +104,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule conv_narrow_groups{.id = "conv/narrow-groups",
-                              .level = Level::advice,
-                              .cause = Cause::alignment,
-                              .summary = "Convolution groups are narrower than a 16-byte load",
-                              .doc = kDoc,
-                              .check = check};
+extern const Rule conv_narrow_groups{
+    .id = "conv/narrow-groups",
+    .level = Level::advice,
+    .cause = Cause::alignment,
+    .summary = "Convolution groups are narrower than a 16-byte load",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -99,7 +99,7 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule conv_nchw_on_tensor_cores{
+extern const Rule conv_nchw_on_tensor_cores{
     .id = "conv/nchw-on-tensor-cores",
     .level = Level::advice,
     .cause = Cause::layout,

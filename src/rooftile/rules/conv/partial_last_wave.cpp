@@ -162,7 +162,7 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule conv_partial_last_wave{
+extern const Rule conv_partial_last_wave{
     .id = "conv/partial-last-wave",
     .level = Level::advice,
     .cause = Cause::tile_shape,

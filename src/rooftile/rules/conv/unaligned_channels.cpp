@@ -135,11 +135,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule conv_unaligned_channels{.id = "conv/unaligned-channels",
-                                   .level = Level::warning,
-                                   .cause = Cause::alignment,
-                                   .summary = "Convolution channels are not whole 16-byte groups",
-                                   .doc = kDoc,
-                                   .check = check};
+extern const Rule conv_unaligned_channels{
+    .id = "conv/unaligned-channels",
+    .level = Level::warning,
+    .cause = Cause::alignment,
+    .summary = "Convolution channels are not whole 16-byte groups",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -60,11 +60,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule conv_unfolded_batchnorm{.id = "conv/unfolded-batchnorm",
-                                   .level = Level::warning,
-                                   .cause = Cause::fusion,
-                                   .summary = "BatchNorm runs on its own in inference",
-                                   .doc = kDoc,
-                                   .check = check};
+extern const Rule conv_unfolded_batchnorm{.id = "conv/unfolded-batchnorm",
+                                          .level = Level::warning,
+                                          .cause = Cause::fusion,
+                                          .summary = "BatchNorm runs on its own in inference",
+                                          .doc = kDoc,
+                                          .check = check};
 
 }  // namespace rooftile

@@ -90,8 +90,7 @@ Fix propose(const RuleInput& input, const Op& op, const std::vector<GemmDim>& di
     const std::int64_t size = size_of(gemm, dim);
     steps.push_back(fmt::format("{} {} → {}", dim_name(gemm, dim), size, round_up(size, kStep)));
   }
-  return {fmt::format("Pad {} with zeros and slice the result; the scales stay",
-                      join(steps, ", ")),
+  return {fmt::format("Pad {} with zeros and slice the result; the scales stay", join(steps, ", ")),
           Exactness::exact_arithmetic};
 }
 
@@ -128,7 +127,7 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule gemm_fp8_dims_not_multiple_of_16{
+extern const Rule gemm_fp8_dims_not_multiple_of_16{
     .id = "gemm/fp8-dims-not-multiple-of-16",
     .level = Level::error,
     .cause = Cause::alignment,

@@ -143,11 +143,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule gemm_many_small{.id = "gemm/many-small",
-                           .level = Level::advice,
-                           .cause = Cause::launch,
-                           .summary = "Many small products that could be one",
-                           .doc = kDoc,
-                           .check = check};
+extern const Rule gemm_many_small{.id = "gemm/many-small",
+                                  .level = Level::advice,
+                                  .cause = Cause::launch,
+                                  .summary = "Many small products that could be one",
+                                  .doc = kDoc,
+                                  .check = check};
 
 }  // namespace rooftile

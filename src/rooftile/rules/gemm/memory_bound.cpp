@@ -155,11 +155,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule gemm_memory_bound{.id = "gemm/memory-bound",
-                             .level = Level::advice,
-                             .cause = Cause::memory,
-                             .summary = "Too few tokens for the weights that are read",
-                             .doc = kDoc,
-                             .check = check};
+extern const Rule gemm_memory_bound{.id = "gemm/memory-bound",
+                                    .level = Level::advice,
+                                    .cause = Cause::memory,
+                                    .summary = "Too few tokens for the weights that are read",
+                                    .doc = kDoc,
+                                    .check = check};
 
 }  // namespace rooftile

@@ -114,11 +114,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule gemm_misaligned_view{.id = "gemm/misaligned-view",
-                                .level = Level::warning,
-                                .cause = Cause::alignment,
-                                .summary = "A view starts its rows at unaligned addresses",
-                                .doc = kDoc,
-                                .check = check};
+extern const Rule gemm_misaligned_view{.id = "gemm/misaligned-view",
+                                       .level = Level::warning,
+                                       .cause = Cause::alignment,
+                                       .summary = "A view starts its rows at unaligned addresses",
+                                       .doc = kDoc,
+                                       .check = check};
 
 }  // namespace rooftile

@@ -125,11 +125,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule gemm_odd_vocabulary{.id = "gemm/odd-vocabulary",
-                               .level = Level::warning,
-                               .cause = Cause::alignment,
-                               .summary = "The vocabulary is not a multiple of 8",
-                               .doc = kDoc,
-                               .check = check};
+extern const Rule gemm_odd_vocabulary{.id = "gemm/odd-vocabulary",
+                                      .level = Level::warning,
+                                      .cause = Cause::alignment,
+                                      .summary = "The vocabulary is not a multiple of 8",
+                                      .doc = kDoc,
+                                      .check = check};
 
 }  // namespace rooftile

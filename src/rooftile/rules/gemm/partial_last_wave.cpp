@@ -211,11 +211,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule gemm_partial_last_wave{.id = "gemm/partial-last-wave",
-                                  .level = Level::advice,
-                                  .cause = Cause::tile_shape,
-                                  .summary = "The last wave of thread blocks is nearly empty",
-                                  .doc = kDoc,
-                                  .check = check};
+extern const Rule gemm_partial_last_wave{
+    .id = "gemm/partial-last-wave",
+    .level = Level::advice,
+    .cause = Cause::tile_shape,
+    .summary = "The last wave of thread blocks is nearly empty",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

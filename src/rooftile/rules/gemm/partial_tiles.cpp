@@ -169,11 +169,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule gemm_partial_tiles{.id = "gemm/partial-tiles",
-                              .level = Level::advice,
-                              .cause = Cause::tile_shape,
-                              .summary = "A small width leaves tiles partly empty",
-                              .doc = kDoc,
-                              .check = check};
+extern const Rule gemm_partial_tiles{.id = "gemm/partial-tiles",
+                                     .level = Level::advice,
+                                     .cause = Cause::tile_shape,
+                                     .summary = "A small width leaves tiles partly empty",
+                                     .doc = kDoc,
+                                     .check = check};
 
 }  // namespace rooftile

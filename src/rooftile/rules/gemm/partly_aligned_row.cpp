@@ -102,11 +102,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule gemm_partly_aligned_row{.id = "gemm/partly-aligned-row",
-                                   .level = Level::info,
-                                   .cause = Cause::tile_shape,
-                                   .summary = "A small width is not a multiple of 128 bytes",
-                                   .doc = kDoc,
-                                   .check = check};
+extern const Rule gemm_partly_aligned_row{.id = "gemm/partly-aligned-row",
+                                          .level = Level::info,
+                                          .cause = Cause::tile_shape,
+                                          .summary = "A small width is not a multiple of 128 bytes",
+                                          .doc = kDoc,
+                                          .check = check};
 
 }  // namespace rooftile

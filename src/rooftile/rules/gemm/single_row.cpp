@@ -76,11 +76,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule gemm_single_row{.id = "gemm/single-row",
-                           .level = Level::info,
-                           .cause = Cause::memory,
-                           .summary = "Weights are read for a handful of rows",
-                           .doc = kDoc,
-                           .check = check};
+extern const Rule gemm_single_row{.id = "gemm/single-row",
+                                  .level = Level::info,
+                                  .cause = Cause::memory,
+                                  .summary = "Weights are read for a handful of rows",
+                                  .doc = kDoc,
+                                  .check = check};
 
 }  // namespace rooftile

@@ -63,8 +63,8 @@ std::optional<Finding> judge(const RuleInput& input, const LayerGroup& group) {
         fmt::format("{} columns with an inner dimension of {} in bf16: before Hopper the library "
                     "takes a kernel up to 350 times slower than for an even number",
                     slow->n, slow->k),
-        {fmt::format("Pad the columns {} → {} and slice the result (predicted {})", slow->n,
-                     padded, padded_time(input, *slow)),
+        {fmt::format("Pad the columns {} → {} and slice the result (predicted {})", slow->n, padded,
+                     padded_time(input, *slow)),
          Exactness::exact_arithmetic},
         std::nullopt);
     finding.evidence = {
@@ -91,7 +91,7 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule gemm_skinny_odd_large_k{
+extern const Rule gemm_skinny_odd_large_k{
     .id = "gemm/skinny-odd-large-k",
     .level = Level::warning,
     .cause = Cause::alignment,

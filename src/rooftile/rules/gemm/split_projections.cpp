@@ -192,11 +192,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule gemm_split_projections{.id = "gemm/split-projections",
-                                  .level = Level::advice,
-                                  .cause = Cause::fusion,
-                                  .summary = "Several layers read the same value one by one",
-                                  .doc = kDoc,
-                                  .check = check};
+extern const Rule gemm_split_projections{.id = "gemm/split-projections",
+                                         .level = Level::advice,
+                                         .cause = Cause::fusion,
+                                         .summary = "Several layers read the same value one by one",
+                                         .doc = kDoc,
+                                         .check = check};
 
 }  // namespace rooftile

@@ -250,8 +250,8 @@ Fix propose(const RuleInput& input, const std::vector<Fault>& faults, const Widt
                                                          : ""));
   }
   return {
-      fmt::format("{}{}; {}", join(steps, ", "),
-                  growth_text(weight_growth(input, faults, widths)), padding_text(input, faults)),
+      fmt::format("{}{}; {}", join(steps, ", "), growth_text(weight_growth(input, faults, widths)),
+                  padding_text(input, faults)),
       Exactness::exact_arithmetic};
 }
 
@@ -287,11 +287,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule gemm_unaligned_row_stride{.id = "gemm/unaligned-row-stride",
-                                     .level = Level::warning,
-                                     .cause = Cause::alignment,
-                                     .summary = "Matrix rows are not 16-byte aligned",
-                                     .doc = kDoc,
-                                     .check = check};
+extern const Rule gemm_unaligned_row_stride{.id = "gemm/unaligned-row-stride",
+                                            .level = Level::warning,
+                                            .cause = Cause::alignment,
+                                            .summary = "Matrix rows are not 16-byte aligned",
+                                            .doc = kDoc,
+                                            .check = check};
 
 }  // namespace rooftile

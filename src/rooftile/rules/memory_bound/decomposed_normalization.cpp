@@ -113,7 +113,7 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule memory_bound_decomposed_normalization{
+extern const Rule memory_bound_decomposed_normalization{
     .id = "memory_bound/decomposed-normalization",
     .level = Level::warning,
     .cause = Cause::fusion,

@@ -68,11 +68,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule memory_bound_dominates{.id = "memory_bound/dominates",
-                                  .level = Level::info,
-                                  .cause = Cause::none,
-                                  .summary = "Memory-bound operations take most of the time",
-                                  .doc = kDoc,
-                                  .check = check};
+extern const Rule memory_bound_dominates{.id = "memory_bound/dominates",
+                                         .level = Level::info,
+                                         .cause = Cause::none,
+                                         .summary = "Memory-bound operations take most of the time",
+                                         .doc = kDoc,
+                                         .check = check};
 
 }  // namespace rooftile

@@ -91,11 +91,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule memory_bound_large_logits{.id = "memory_bound/large-logits",
-                                     .level = Level::advice,
-                                     .cause = Cause::memory,
-                                     .summary = "Logits take a large part of the GPU's memory",
-                                     .doc = kDoc,
-                                     .check = check};
+extern const Rule memory_bound_large_logits{
+    .id = "memory_bound/large-logits",
+    .level = Level::advice,
+    .cause = Cause::memory,
+    .summary = "Logits take a large part of the GPU's memory",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -114,7 +114,7 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule memory_bound_unfused_pointwise{
+extern const Rule memory_bound_unfused_pointwise{
     .id = "memory_bound/unfused-pointwise",
     .level = Level::advice,
     .cause = Cause::fusion,

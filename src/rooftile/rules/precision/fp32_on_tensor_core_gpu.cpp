@@ -118,7 +118,7 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule precision_fp32_on_tensor_core_gpu{
+extern const Rule precision_fp32_on_tensor_core_gpu{
     .id = "precision/fp32-on-tensor-core-gpu",
     .level = Level::advice,
     .cause = Cause::precision,

@@ -70,11 +70,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule precision_tf32_off{.id = "precision/tf32-off",
-                              .level = Level::advice,
-                              .cause = Cause::precision,
-                              .summary = "fp32 products left over in a 16-bit network",
-                              .doc = kDoc,
-                              .check = check};
+extern const Rule precision_tf32_off{.id = "precision/tf32-off",
+                                     .level = Level::advice,
+                                     .cause = Cause::precision,
+                                     .summary = "fp32 products left over in a 16-bit network",
+                                     .doc = kDoc,
+                                     .check = check};
 
 }  // namespace rooftile

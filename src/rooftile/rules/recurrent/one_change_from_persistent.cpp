@@ -257,7 +257,7 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule recurrent_one_change_from_persistent{
+extern const Rule recurrent_one_change_from_persistent{
     .id = "recurrent/one-change-from-persistent",
     .level = Level::advice,
     .cause = Cause::launch,

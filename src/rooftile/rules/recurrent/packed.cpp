@@ -72,7 +72,7 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule recurrent_packed{
+extern const Rule recurrent_packed{
     .id = "recurrent/packed",
     .level = Level::info,
     .cause = Cause::none,

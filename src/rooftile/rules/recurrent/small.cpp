@@ -81,11 +81,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule recurrent_small{.id = "recurrent/small",
-                           .level = Level::info,
-                           .cause = Cause::none,
-                           .summary = "The steps of a recurrent layer are too small for the GPU",
-                           .doc = kDoc,
-                           .check = check};
+extern const Rule recurrent_small{
+    .id = "recurrent/small",
+    .level = Level::info,
+    .cause = Cause::none,
+    .summary = "The steps of a recurrent layer are too small for the GPU",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -115,7 +115,7 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule recurrent_unaligned_sizes{
+extern const Rule recurrent_unaligned_sizes{
     .id = "recurrent/unaligned-sizes",
     .level = Level::warning,
     .cause = Cause::alignment,

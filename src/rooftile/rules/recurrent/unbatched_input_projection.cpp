@@ -100,7 +100,7 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule recurrent_unbatched_input_projection{
+extern const Rule recurrent_unbatched_input_projection{
     .id = "recurrent/unbatched-input-projection",
     .level = Level::warning,
     .cause = Cause::launch,

@@ -126,7 +126,7 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule recurrent_unrolled_loop{
+extern const Rule recurrent_unrolled_loop{
     .id = "recurrent/unrolled-loop",
     .level = Level::warning,
     .cause = Cause::launch,

@@ -77,11 +77,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule sizing_narrow_heads{.id = "sizing/narrow-heads",
-                               .level = Level::info,
-                               .cause = Cause::none,
-                               .summary = "Attention heads narrower than 64",
-                               .doc = kDoc,
-                               .check = check};
+extern const Rule sizing_narrow_heads{.id = "sizing/narrow-heads",
+                                      .level = Level::info,
+                                      .cause = Cause::none,
+                                      .summary = "Attention heads narrower than 64",
+                                      .doc = kDoc,
+                                      .check = check};
 
 }  // namespace rooftile

@@ -82,11 +82,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule sizing_narrow_layers{.id = "sizing/narrow-layers",
-                                .level = Level::info,
-                                .cause = Cause::none,
-                                .summary = "Layers too narrow to fill the GPU",
-                                .doc = kDoc,
-                                .check = check};
+extern const Rule sizing_narrow_layers{.id = "sizing/narrow-layers",
+                                       .level = Level::info,
+                                       .cause = Cause::none,
+                                       .summary = "Layers too narrow to fill the GPU",
+                                       .doc = kDoc,
+                                       .check = check};
 
 }  // namespace rooftile

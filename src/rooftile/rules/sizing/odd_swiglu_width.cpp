@@ -132,11 +132,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule sizing_odd_swiglu_width{.id = "sizing/odd-swiglu-width",
-                                   .level = Level::info,
-                                   .cause = Cause::tile_shape,
-                                   .summary = "The width of a gated MLP is not a multiple of 64",
-                                   .doc = kDoc,
-                                   .check = check};
+extern const Rule sizing_odd_swiglu_width{
+    .id = "sizing/odd-swiglu-width",
+    .level = Level::info,
+    .cause = Cause::tile_shape,
+    .summary = "The width of a gated MLP is not a multiple of 64",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -67,7 +67,7 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-const Rule sizing_vocabulary_not_multiple_of_64{
+extern const Rule sizing_vocabulary_not_multiple_of_64{
     .id = "sizing/vocabulary-not-multiple-of-64",
     .level = Level::info,
     .cause = Cause::none,
