@@ -8,13 +8,17 @@ namespace {
 
 // [2, batch, heads, past, head size] or [batch, heads, past, head size]; 0 without one.
 std::int64_t past_length(const Conversion& c, const Node& node, std::size_t index) {
-  const Value* past = c.input(node, index);
-  if (past == nullptr || !past->shape || past->shape->size() < 4) return 0;
-  return (*past->shape)[past->shape->size() - 2];
+  const auto past = c.input_shape(node, index);
+  return past && past->size() >= 4 ? (*past)[past->size() - 2] : 0;
 }
 
+// Head counts above this are damage; below, arithmetic on them stays within 64 bits.
+constexpr std::int64_t kMaxHeads = 1'000'000;
+
+bool is_head_count(std::int64_t heads) { return heads >= 1 && heads <= kMaxHeads; }
+
 Outcome add_attention(Conversion& c, const Node& node, Attention attention, Dtype dtype) {
-  if (attention.heads <= 0 || attention.head_dim <= 0) return Outcome::unknown_shape;
+  if (!is_head_count(attention.heads) || attention.head_dim <= 0) return Outcome::unknown_shape;
   c.add(node, attention, Dtypes(dtype));
   return Outcome::done;
 }
@@ -35,7 +39,9 @@ Outcome convert_attention(Conversion& c, const Node& node) {
   attention.batch = (*q)[0];
   attention.heads = split ? (*q)[1] : int_attribute(node, "q_num_heads", 0);
   attention.kv_heads = split ? (*k)[1] : int_attribute(node, "kv_num_heads", attention.heads);
-  if (attention.heads <= 0 || attention.kv_heads <= 0) return Outcome::unknown_shape;
+  if (!is_head_count(attention.heads) || !is_head_count(attention.kv_heads)) {
+    return Outcome::unknown_shape;
+  }
   attention.query_len = split ? (*q)[2] : (*q)[1];
   attention.kv_len = (split ? (*k)[2] : (*k)[1]) + past_length(c, node, 4);
   attention.head_dim = split ? (*q)[3] : (*q)[2] / attention.heads;
@@ -50,7 +56,7 @@ Outcome convert_projected_attention(Conversion& c, const Node& node) {
   const auto input = c.input_shape(node, 0);
   const auto weight = c.input_shape(node, 1);
   const std::int64_t heads = int_attribute(node, "num_heads", 0);
-  if (!input || !weight || input->size() != 3 || weight->size() != 2 || heads <= 0) {
+  if (!input || !weight || input->size() != 3 || weight->size() != 2 || !is_head_count(heads)) {
     return Outcome::unknown_shape;
   }
   Extents sizes = ints_attribute(node, "qkv_hidden_sizes");
@@ -75,6 +81,8 @@ Outcome convert_projected_attention(Conversion& c, const Node& node) {
   attention.value_dim = sizes[2] / heads;
   attention.causal = int_attribute(node, "unidirectional", 0) != 0;
   Op& core = c.add(node, attention, Dtypes(c.dtype(c.output(node, 0))));
+  if (core.inputs.empty() || c.is_constant(node, 0))
+    core.inputs.insert(core.inputs.begin(), between);
   core.inputs[0] = between;
   return Outcome::done;
 }
@@ -84,7 +92,7 @@ Outcome convert_projected_attention(Conversion& c, const Node& node) {
 Outcome convert_multi_head_attention(Conversion& c, const Node& node) {
   const auto q = c.input_shape(node, 0);
   const std::int64_t heads = int_attribute(node, "num_heads", 0);
-  if (!q || q->size() < 3 || heads <= 0) return Outcome::unknown_shape;
+  if (!q || q->size() < 3 || !is_head_count(heads)) return Outcome::unknown_shape;
   Attention attention;
   attention.batch = (*q)[0];
   attention.heads = attention.kv_heads = heads;
@@ -109,7 +117,8 @@ Outcome convert_group_query_attention(Conversion& c, const Node& node) {
   Attention attention;
   attention.heads = int_attribute(node, "num_heads", 0);
   attention.kv_heads = int_attribute(node, "kv_num_heads", attention.heads);
-  if (!q || q->size() != 3 || attention.heads <= 0 || attention.kv_heads <= 0) {
+  if (!q || q->size() != 3 || !is_head_count(attention.heads) ||
+      !is_head_count(attention.kv_heads)) {
     return Outcome::unknown_shape;
   }
   const bool packed = c.input(node, 1) == nullptr;

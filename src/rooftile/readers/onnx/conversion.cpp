@@ -269,6 +269,12 @@ std::int64_t product(const Shape& shape, std::size_t first, std::size_t last) {
   return result;
 }
 
+std::int64_t bounded_product(std::int64_t a, std::int64_t b) {
+  constexpr std::int64_t kLargest = 1'000'000'000'000'000'000;
+  std::int64_t result = 0;
+  return __builtin_mul_overflow(a, b, &result) || result > kLargest ? kLargest : result;
+}
+
 std::int64_t product(const Shape& shape) { return product(shape, 0, shape.size()); }
 
 std::optional<std::size_t> normal_axis(std::int64_t axis, std::size_t rank) {

@@ -90,6 +90,8 @@ class Conversion {
 // Product of the sizes from `first` to before `last`.
 std::int64_t product(const Shape& shape, std::size_t first, std::size_t last);
 std::int64_t product(const Shape& shape);
+// Held at a number that no valid size reaches, because attributes of hostile files can be anything.
+std::int64_t bounded_product(std::int64_t a, std::int64_t b);
 std::optional<std::size_t> normal_axis(std::int64_t axis, std::size_t rank);
 // LeakyRelu -> leaky_relu
 std::string snake_case(const std::string& op);

@@ -13,6 +13,17 @@ Extents attribute_or(const Node& node, std::string_view name, std::size_t axes,
   return list;
 }
 
+// Whether arithmetic on the sizes stays within 64 bits; what is not is refused by validation.
+bool is_sane(const Convolution& conv) {
+  constexpr std::int64_t kLargest = 1'000'000'000;
+  const auto sane = [](const Extents& list) {
+    return std::all_of(list.begin(), list.end(),
+                       [](std::int64_t size) { return size >= 0 && size <= kLargest; });
+  };
+  return sane(conv.input) && sane(conv.kernel) && sane(conv.stride) && sane(conv.dilation) &&
+         sane(conv.output_pad);
+}
+
 // Padding of one axis that gives the inferred output size.
 void pad_to_output(Convolution& conv, std::size_t axis, std::int64_t output, bool extra_first) {
   const std::int64_t extent = (conv.kernel[axis] - 1) * conv.dilation[axis] + 1;
@@ -85,7 +96,7 @@ Outcome add_conv(Conversion& c, const Node& node, Convolution conv, const Extent
   conv.stride = attribute_or(node, "strides", axes, 1);
   conv.dilation = attribute_or(node, "dilations", axes, 1);
   if (conv.transposed) conv.output_pad = attribute_or(node, "output_padding", axes, 0);
-  set_padding(node, output, conv);
+  if (is_sane(conv)) set_padding(node, output, conv);
   conv.bias = c.input(node, bias_index) != nullptr;
   simplify(conv);
   c.add(node, conv, c.matrix_dtypes(node, 0, weight_index));

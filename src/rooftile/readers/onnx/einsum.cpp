@@ -58,7 +58,7 @@ std::int64_t size_of(const std::string& labels, const std::map<char, std::int64_
                      Wanted wanted) {
   std::int64_t result = 1;
   for (const char label : labels) {
-    if (wanted(label)) result *= sizes.at(label);
+    if (wanted(label)) result = bounded_product(result, sizes.at(label));
   }
   return result;
 }

@@ -56,14 +56,14 @@ std::optional<Gemm> make_gemm(Operand a, Operand b) {
   const std::int64_t b_batch = product(b.shape, 0, b_lead);
   if (b_batch == 1 && !a.stored_transposed) {
     // Leading axes are rows: a Linear layer on [batch, seq, k].
-    gemm.m = a_batch * a.shape[a_lead];
+    gemm.m = bounded_product(a_batch, a.shape[a_lead]);
   } else {
     gemm.m = a.shape[a_lead];
     gemm.batch = 1;
     for (std::size_t i = 0; i < std::max(a_lead, b_lead); ++i) {
       const std::int64_t left = i < a_lead ? a.shape[a_lead - 1 - i] : 1;
       const std::int64_t right = i < b_lead ? b.shape[b_lead - 1 - i] : 1;
-      gemm.batch *= std::max(left, right);
+      gemm.batch = bounded_product(gemm.batch, std::max(left, right));
     }
   }
   gemm.layout = layout_of(a.stored_transposed, b.stored_transposed);

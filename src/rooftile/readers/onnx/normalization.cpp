@@ -33,7 +33,7 @@ Outcome convert_group_norm(Conversion& c, const Node& node) {
   const auto x = c.input_shape(node, 0);
   const std::int64_t groups = int_attribute(node, "num_groups", int_attribute(node, "groups", 0));
   if (!x || x->size() < 2 || groups <= 0) return Outcome::unknown_shape;
-  const std::int64_t rows = (*x)[0] * groups;
+  const std::int64_t rows = bounded_product((*x)[0], groups);
   return add_norm(c, node, NormKind::group, rows, product(*x) / rows);
 }
 
