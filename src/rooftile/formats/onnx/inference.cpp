@@ -55,18 +55,6 @@ Opsets opsets_of(const Proto& proto) {
   return result;
 }
 
-const char* reason_of(Origin origin) {
-  switch (origin) {
-    case Origin::constant:
-      return "constant folding";
-    case Origin::shape_data:
-      return "shape computation";
-    case Origin::activation:
-      break;
-  }
-  return "operator without outputs";
-}
-
 bool has_arity(const onnx::OpSchema& schema, const NodeProto& node) {
   return node.input_size() >= schema.min_input() && node.input_size() <= schema.max_input() &&
          node.output_size() >= schema.min_output() && node.output_size() <= schema.max_output();
@@ -320,7 +308,7 @@ class Inferencer {
       return;
     }
     if (!runs_on_device || outputs.empty()) {
-      if (node.op_type() != "Constant") ++result_.graph.skipped[reason_of(origin)];
+      if (node.op_type() != "Constant") ++result_.graph.skipped[skip_reason(origin)];
       return;
     }
     Node made;

@@ -67,6 +67,18 @@ Origin origin_of(const NodeProto& node, const std::string& domain,
   return is_random(op) ? Origin::activation : origin;
 }
 
+const char* skip_reason(Origin origin) {
+  switch (origin) {
+    case Origin::constant:
+      return "constant folding";
+    case Origin::shape_data:
+      return "shape computation";
+    case Origin::activation:
+      break;
+  }
+  return "operator without outputs";
+}
+
 bool is_large_float(const onnx::TypeProto& type) {
   constexpr double kLarge = 4096;
   if (!type.has_tensor_type()) return false;

@@ -16,6 +16,9 @@ namespace rooftile::onnx_format {
 Origin origin_of(const onnx::NodeProto& node, const std::string& domain,
                  const std::vector<const Value*>& inputs);
 
+// Why a node with outputs of this origin is left out, as it is counted.
+const char* skip_reason(Origin origin);
+
 // Shape data that is more than a shape: a mask or a position table that the device computes.
 bool is_large_float(const onnx::TypeProto& type);
 
