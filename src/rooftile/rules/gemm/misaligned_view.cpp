@@ -75,7 +75,8 @@ bool is_misaligned_view(const RuleInput& input, const Op& op) {
 
 Fix propose(const Op& op) {
   const auto& before = std::get<Gemm>(op.body);
-  const auto& after = std::get<Gemm>(aligned(op).body);
+  const Op fixed = aligned(op);
+  const auto& after = std::get<Gemm>(fixed.body);
   std::vector<std::string> steps;
   const auto add = [&](std::string_view role, std::int64_t from, std::int64_t to) {
     if (from != to) steps.push_back(fmt::format("row stride of {} {} → {}", role, from, to));
