@@ -276,8 +276,16 @@ TEST(TimeModel, ChannelsFirstPaysForConversions) {
   const TimeModel a100(*find_device("a100_sxm_80gb"));
   EXPECT_GT(time_of(a100, conv_op(256, 256, 1, TensorLayout::nchw)),
             1.1 * time_of(a100, conv_op(256, 256, 1, TensorLayout::nhwc)));
-  EXPECT_DOUBLE_EQ(time_of(a100, conv_op(256, 256, 1, TensorLayout::nchw, Dtype::fp32)),
-                   time_of(a100, conv_op(256, 256, 1, TensorLayout::nhwc, Dtype::fp32)));
+  const TimeModel v100(*find_device("v100_sxm2"));
+  EXPECT_DOUBLE_EQ(time_of(v100, conv_op(256, 256, 1, TensorLayout::nchw, Dtype::fp32)),
+                   time_of(v100, conv_op(256, 256, 1, TensorLayout::nhwc, Dtype::fp32)));
+}
+
+// torch.backends.cudnn.allow_tf32 is on by default, torch.backends.cuda.matmul.allow_tf32 is not.
+TEST(TimeModel, ConvolutionsInFp32RunInTf32WhereTheGpuHasIt) {
+  const TimeModel a100(*find_device("a100_sxm_80gb"));
+  EXPECT_DOUBLE_EQ(time_of(a100, conv_op(256, 256, 1, TensorLayout::nhwc, Dtype::fp32)),
+                   time_of(a100, conv_op(256, 256, 1, TensorLayout::nhwc, Dtype::tf32)));
 }
 
 TEST(TimeModel, NothingIsKnownOfOthersWithoutBytes) {

@@ -55,17 +55,17 @@ const OperatorCase kOperators[] = {
     {"conv",
      R"((float[1,3,224,224] x, float[64,3,7,7] w, float[64] b) => (float[1,64,112,112] y)
         { y = Conv<pads=[3,3,3,3], strides=[2,2]>(x, w, b) })",
-     "conv n=1 c=3 k=64 in=224x224 kernel=7x7 stride=2x2 pad=3x3 pad_end=3x3 bias=1\n"},
+     "conv n=1 c=3 k=64 in=224x224 kernel=7x7 stride=2x2 pad=3x3 bias=1\n"},
     // SAME: 5 outputs of stride 2 need (5-1)·2+3 - 9 = 2 rows of padding.
     {"conv_same",
      R"((float[1,4,9] x, float[4,2,3] w) => (float[1,4,5] y)
         { y = Conv<auto_pad="SAME_UPPER", strides=[2], group=2>(x, w) })",
-     "conv n=1 c=4 k=4 in=9 kernel=3 stride=2 pad=1 pad_end=1 groups=2\n"},
+     "conv n=1 c=4 k=4 in=9 kernel=3 stride=2 pad=1 groups=2\n"},
     // (4-1)·2 + 3 - 2·1 + 1 = 8
     {"conv_transpose",
      R"((float[1,6,4,4] x, float[6,5,3,3] w) => (float[1,5,8,8] y)
         { y = ConvTranspose<strides=[2,2], pads=[1,1,1,1], output_padding=[1,1]>(x, w) })",
-     "conv n=1 c=6 k=5 in=4x4 kernel=3x3 stride=2x2 pad=1x1 pad_end=1x1 output_pad=1x1 "
+     "conv n=1 c=6 k=5 in=4x4 kernel=3x3 stride=2x2 pad=1x1 output_pad=1x1 "
      "transposed=1\n"},
     {"lstm",
      R"((float[35,20,100] x, float[2,800,100] w, float[2,800,200] r)
@@ -203,7 +203,7 @@ const OperatorCase kContrib[] = {
     {"nhwc_conv",
      R"((float16[1,8,8,3] x, float16[4,3,3,3] w) => (y)
         { y0 = com.microsoft.NhwcConv<pads=[1,1,1,1]>(x, w)  y = Relu(y0) })",
-     "conv n=1 c=3 k=4 in=8x8 kernel=3x3 pad=1x1 pad_end=1x1 layout=nhwc\n"
+     "conv n=1 c=3 k=4 in=8x8 kernel=3x3 pad=1x1 layout=nhwc\n"
      "elementwise fn=relu elements=256\n"},
     {"matmul_nbits",
      R"((float16[2,5,32] x, uint8[64,1,16] w, float16[64] s) => (y)
