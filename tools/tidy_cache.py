@@ -99,8 +99,8 @@ def check_batch(files):
         together.write_text("".join(f'#include "{path}"\n' for path in files), encoding="utf-8")
     clean, output = run_tidy(together)
     if not clean and len(files) > 1 and "clang-diagnostic-error" in output:
-        results = [check_batch([path]) for path in files]
-        return tuple(sum(column, start=type(column[0])()) for column in zip(*results))
+        passed, failed, texts = zip(*(check_batch([path]) for path in files))
+        return sum(passed), sum(failed), "\n".join(filter(None, texts))
     bad = findings_by_file(output, files) if not clean else {}
     if not clean and not bad:
         bad = {files[0]: output.splitlines()[-20:]}
