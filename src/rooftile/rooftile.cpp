@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "rooftile/analysis/time/math_unit.h"
 #include "rooftile/workload/op_fields.h"
 #include "rooftile/workload/training.h"
 #include "rooftile/workload/workload_text.h"
@@ -58,12 +59,32 @@ OpRow row_of(const Op& op, const OpAnalysis& analysis) {
   return row;
 }
 
+bool is_cudnn_layer(const Op& op) {
+  return std::holds_alternative<Convolution>(op.body) || std::holds_alternative<Recurrent>(op.body);
+}
+
+Dtype math_dtype(const Op& op, const Device& device) {
+  return is_cudnn_layer(op) ? cudnn_math(device, op.dtypes.input) : op.dtypes.input;
+}
+
+// Says so where the model multiplies in another precision than the operation states.
+void note_tf32(const Workload& workload, const Device& device, Report& report) {
+  const bool differs = std::ranges::any_of(workload.ops, [&](const Op& op) {
+    return is_cudnn_layer(op) && math_dtype(op, device) != op.dtypes.input;
+  });
+  if (differs) {
+    report.notes.emplace_back(
+        "fp32 convolutions and recurrent layers are timed in TF32, PyTorch's default on this GPU");
+  }
+}
+
 // The dtype in which most of the flop run.
-std::optional<Dtype> main_dtype(const Workload& workload, const Analysis& analysis) {
+std::optional<Dtype> main_dtype(const Workload& workload, const Analysis& analysis,
+                                const Device& device) {
   std::map<Dtype, Flop> by_dtype;
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     if (!analysis.ops[i].products.empty()) {
-      by_dtype[workload.ops[i].dtypes.input] +=
+      by_dtype[math_dtype(workload.ops[i], device)] +=
           static_cast<double>(workload.ops[i].count) * analysis.ops[i].cost.flop;
     }
   }
@@ -76,7 +97,7 @@ std::optional<Dtype> main_dtype(const Workload& workload, const Analysis& analys
 DeviceSummary summary_of(const Device& device, const TimeModel& model, const Workload& workload,
                          const Analysis& analysis) {
   DeviceSummary summary{device.id, device.name, model.calibrated(), std::nullopt, ""};
-  if (const std::optional<Dtype> dtype = main_dtype(workload, analysis)) {
+  if (const std::optional<Dtype> dtype = main_dtype(workload, analysis, device)) {
     summary.peak = device.peak(*dtype);
     summary.peak_dtype = to_string(*dtype);
   }
@@ -151,6 +172,7 @@ Report check(const Workload& workload, const Device& device, std::span<const Rul
   report.mode = workload.mode;
   report.skipped = workload.skipped;
   report.notes = workload.notes;
+  note_tf32(workload, device, report);
   report.parameters = count_parameters(workload);
   add_totals(workload, analysis, report);
   report.findings = run_rules({workload, analysis, model}, rules);

@@ -38,7 +38,8 @@ struct Fix {
 struct Finding {
   std::string rule;                      // id: gemm/unaligned-row-stride; filled in by the runner
   std::optional<Level> own_level;        // when a rule's finding is weaker or stronger than usual
-  Level level = Level::info;             // filled in by the runner: own_level, else the rule's
+  Level level = Level::info;             // filled in by the runner: own_level, else the rule's,
+                                         // and at most advice when nothing may be saved
   std::string message;                   // one sentence: what, where, how bad
   Provenance location;                   // of the first operation concerned
   std::int64_t count = 1;                // operations (times their repeats) concerned

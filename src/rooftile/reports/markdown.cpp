@@ -65,7 +65,8 @@ std::string finding_markdown(const Finding& finding, const Report& report) {
 
 std::string basis(const Report& report) {
   std::string text = fmt::format("Times cover {}.", coverage_text(report));
-  if (!report.skipped.empty()) text += fmt::format(" Left out: {}.", escaped(skipped_text(report)));
+  const std::string skipped = skipped_text(report);
+  if (!skipped.empty()) text += fmt::format(" Left out: {}.", escaped(skipped));
   text += '\n';
   if (!report.notes.empty()) text += '\n';
   for (const std::string& note : report.notes) text += "- " + escaped(note) + '\n';

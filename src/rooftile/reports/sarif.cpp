@@ -131,7 +131,8 @@ Json invocation_json(const Report& report) {
   const auto add = [&](const std::string& text) {
     notes.push_back({{"level", "note"}, {"message", {{"text", text}}}});
   };
-  if (!report.skipped.empty()) add("Left out: " + skipped_text(report));
+  const std::string skipped = skipped_text(report);
+  if (!skipped.empty()) add("Left out: " + skipped);
   for (const std::string& note : report.notes) add(note);
   return {{"executionSuccessful", true}, {"toolExecutionNotifications", std::move(notes)}};
 }

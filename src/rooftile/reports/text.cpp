@@ -149,9 +149,8 @@ std::string findings_text(const Report& report, const TextStyle& style) {
 // What stands behind the numbers: coverage and what was left out.
 std::string basis_text(const Report& report, const TextStyle& style) {
   std::string text = wrapped("Times cover " + coverage_text(report) + '.', style.width);
-  if (!report.skipped.empty()) {
-    text += wrapped("Left out: " + skipped_text(report) + '.', style.width);
-  }
+  const std::string skipped = skipped_text(report);
+  if (!skipped.empty()) text += wrapped("Left out: " + skipped + '.', style.width);
   return text;
 }
 

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "rooftile/base/text.h"
@@ -15,6 +18,29 @@ constexpr double kSmallKind = 0.005;  // share below which a kind has no row of 
 std::vector<std::string> kind_row(const KindShare& kind) {
   return {printable(kind.kind), count_text(kind.runs), time_text(kind.time),
           share_text(kind.share)};
+}
+
+// What was left out for one reason.
+struct Skipped {
+  std::int64_t count = 0;
+  std::vector<std::pair<std::int64_t, std::string>> kinds;
+};
+
+// " (49 Add, 37 MatMul, 30 Transpose, …)", the most frequent first.
+std::string kinds_text(Skipped skipped) {
+  constexpr std::size_t kShown = 4;
+  if (skipped.kinds.empty()) return "";
+  std::stable_sort(skipped.kinds.begin(), skipped.kinds.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::string> parts;
+  for (const auto& [count, kind] : skipped.kinds) {
+    if (parts.size() == kShown) {
+      parts.emplace_back("…");
+      break;
+    }
+    parts.push_back(fmt::format("{} {}", count, printable(kind)));
+  }
+  return " (" + join(parts, ", ") + ')';
 }
 
 }  // namespace
@@ -59,9 +85,18 @@ std::string saving_text(const Finding& finding, const Report& report) {
 }
 
 std::string skipped_text(const Report& report) {
-  std::vector<std::string> parts;
+  std::map<std::string, Skipped> by_reason;  // "unknown shape: MatMul" belongs to "unknown shape"
   for (const auto& [name, count] : report.skipped) {
-    parts.push_back(fmt::format("{} × {}", count, printable(name)));
+    if (!is_missing_work(name)) continue;
+    const std::size_t colon = name.find(": ");
+    Skipped& skipped = by_reason[name.substr(0, colon)];
+    skipped.count += count;
+    if (colon != std::string::npos) skipped.kinds.emplace_back(count, name.substr(colon + 2));
+  }
+  std::vector<std::string> parts;
+  for (const auto& [reason, skipped] : by_reason) {
+    parts.push_back(
+        fmt::format("{} × {}{}", skipped.count, printable(reason), kinds_text(skipped)));
   }
   return join(parts, ", ");
 }

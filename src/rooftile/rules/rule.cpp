@@ -32,12 +32,19 @@ bool is_worth_telling(const RuleInput& input, const Finding& finding) {
   return finding.saving->expected >= kMinSavingShare * input.analysis.total.expected;
 }
 
+// A warning says that time is lost for sure; a saving that may be nothing is advice.
+Level level_of(const Finding& finding, const Rule& rule) {
+  const Level level = finding.own_level.value_or(rule.level);
+  const bool unsure = finding.saving && finding.saving->low <= Seconds(0);
+  return unsure && level == Level::warning ? Level::advice : level;
+}
+
 std::vector<Judged> judge(const RuleInput& input, std::span<const Rule* const> rules) {
   std::vector<Judged> all;
   for (const Rule* rule : rules) {
     for (Finding& finding : rule->check(input)) {
       finding.rule = rule->id;
-      finding.level = finding.own_level.value_or(rule->level);
+      finding.level = level_of(finding, *rule);
       if (is_worth_telling(input, finding)) all.push_back({rule, std::move(finding)});
     }
   }
