@@ -1,127 +1,18 @@
+// The reading half of the text form.
 #include "rooftile/workload/workload_text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <map>
 
 #include "rooftile/base/text.h"
+#include "rooftile/workload/encoded_name.h"
 #include "rooftile/workload/op_fields.h"
 #include "rooftile/workload/validate.h"
 
 namespace rooftile {
 namespace {
-
-// ---- names -----------------------------------------------------------------------------------
-
-// Percent-encoding (RFC 3986) of what would end a word or a list item.
-std::string encode(std::string_view text) {
-  std::string encoded;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte <= 0x20 || byte == 0x7f || c == '#' || c == '%' || c == ',' || c == '=') {
-      encoded += fmt::format("%{:02X}", byte);
-    } else {
-      encoded += c;
-    }
-  }
-  return encoded;
-}
-
-std::optional<int> hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return std::nullopt;
-}
-
-std::string decode(std::string_view text) {
-  std::string decoded;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto high = text[i] == '%' && i + 2 < text.size() ? hex_digit(text[i + 1]) : std::nullopt;
-    const auto low = high ? hex_digit(text[i + 2]) : std::nullopt;
-    if (low) {
-      decoded += static_cast<char>(*high * 16 + *low);
-      i += 2;
-    } else {
-      decoded += text[i];
-    }
-  }
-  return decoded;
-}
-
-std::vector<std::string> decode_list(std::string_view text) {
-  std::vector<std::string> names;
-  for (const std::string_view part : split(text, ',')) {
-    if (!part.empty()) names.push_back(decode(part));
-  }
-  return names;
-}
-
-std::string encode_list(const std::vector<std::string>& names) {
-  std::vector<std::string> parts;
-  for (const std::string& name : names) parts.push_back(encode(name));
-  return join(parts, ",");
-}
-
-// ---- writing ---------------------------------------------------------------------------------
-
-std::string extents_text(const Extents& extents) {
-  std::vector<std::string> parts;
-  for (const std::int64_t extent : extents) parts.push_back(std::to_string(extent));
-  return join(parts, "x");
-}
-
-class FieldWriter {
- public:
-  void required(std::string_view key, std::int64_t size) { add(key, std::to_string(size)); }
-  void optional(std::string_view key, std::int64_t size, std::int64_t otherwise) {
-    if (size != otherwise) required(key, size);
-  }
-  void flag(std::string_view key, bool value, bool otherwise) {
-    if (value != otherwise) add(key, value ? "1" : "0");
-  }
-  template <class Enum, class Names>
-  void choice(std::string_view key, Enum value, const Names& names, Enum otherwise) {
-    // The function of an operation is always said; other choices only when unusual.
-    if (value != otherwise || key == "fn" || key == "cell") {
-      add(key, names[static_cast<std::size_t>(value)]);
-    }
-  }
-  void word(std::string_view key, const std::string& value) {
-    if (!value.empty()) add(key, encode(value));
-  }
-  void extents(std::string_view key, const Extents& sizes, std::optional<std::int64_t> otherwise) {
-    const bool usual = otherwise && std::all_of(sizes.begin(), sizes.end(), [&](std::int64_t size) {
-                         return size == *otherwise;
-                       });
-    if (!usual) add(key, extents_text(sizes));
-  }
-  void extents_like(std::string_view key, const Extents& sizes, const Extents& usual) {
-    if (sizes != usual) add(key, sizes.empty() ? "0" : extents_text(sizes));
-  }
-  void add(std::string_view key, std::string_view value) {
-    if (!text.empty()) text += ' ';
-    text.append(key).append("=").append(value);
-  }
-
-  std::string text;
-};
-
-void write_dtypes(FieldWriter& writer, const Dtypes& dtypes) {
-  if (dtypes.weight != dtypes.input) writer.add("weight_dtype", to_string(dtypes.weight));
-  if (dtypes.output != dtypes.input) writer.add("out_dtype", to_string(dtypes.output));
-}
-
-void write_provenance(FieldWriter& writer, const Provenance& source) {
-  writer.add("file", encode(source.file));
-  writer.required("line", source.line);
-  writer.word("node", source.node);
-  writer.word("module", source.module);
-}
-
-// ---- parsing ---------------------------------------------------------------------------------
 
 struct Word {
   std::string_view key, value;
@@ -168,7 +59,7 @@ class FieldParser {
     }
   }
   void word(std::string_view key, std::string& value) {
-    if (const Word* word = take(key)) value = decode(word->value);
+    if (const Word* word = take(key)) value = decode_name(word->value);
   }
   void extents(std::string_view key, Extents& sizes, std::optional<std::int64_t> otherwise) {
     const Word* word = take(key);
@@ -320,8 +211,8 @@ void parse_common(FieldParser& parser, Op& op) {
   parser.choice("phase", op.phase, kPhaseNames, Phase::forward);
   parser.optional("count", op.count, 1);
   op.outputs = {op.name};
-  if (const Word* word = parser.take("from")) op.inputs = decode_list(word->value);
-  if (const Word* word = parser.take("to")) op.outputs = decode_list(word->value);
+  if (const Word* word = parser.take("from")) op.inputs = decode_names(word->value);
+  if (const Word* word = parser.take("to")) op.outputs = decode_names(word->value);
   parser.word("file", op.source.file);
   parser.optional("line", op.source.line, op.source.line);
   parser.word("node", op.source.node);
@@ -346,7 +237,7 @@ Result<Op> parse_op(const std::vector<std::string_view>& words, std::string_view
   }
   if (words.size() < 3) return fail("expected: kind name dtype key=value …");
   op.body = std::move(*body);
-  op.name = decode(words[1]);
+  op.name = decode_name(words[1]);
   const std::optional<Dtype> dtype = parse_dtype(words[2]);
   if (!dtype) {
     return fail(
@@ -383,7 +274,7 @@ Result<bool> parse_header(const std::vector<std::string_view>& words, Workload& 
       parser.mistake("parameters: expected a whole number, found " + quoted(word->value));
     }
   }
-  if (const Word* word = parser.take("source")) workload.sources = decode_list(word->value);
+  if (const Word* word = parser.take("source")) workload.sources = decode_names(word->value);
   if (const std::optional<std::string> mistake = parser.result()) return fail(*mistake);
   return true;
 }
@@ -392,7 +283,7 @@ Result<bool> parse_skipped(const std::vector<std::string_view>& words, Workload&
   const std::optional<std::int64_t> count =
       words.size() == 3 ? parse_integer(words[2]) : std::nullopt;
   if (!count || *count < 0) return fail("expected: skipped name count");
-  workload.skipped[decode(words[1])] = *count;
+  workload.skipped[decode_name(words[1])] = *count;
   return true;
 }
 
@@ -403,21 +294,13 @@ Result<bool> parse_line(std::string_view line, std::string_view source, std::int
   if (words[0] == "workload") return parse_header(words, workload);
   if (words[0] == "skipped") return parse_skipped(words, workload);
   if (words[0] == "note" && words.size() == 2) {
-    workload.notes.push_back(decode(words[1]));
+    workload.notes.push_back(decode_name(words[1]));
     return true;
   }
   Result<Op> op = parse_op(words, source, number);
   if (!op) return tl::unexpected(op.error());
   workload.ops.push_back(std::move(*op));
   return true;
-}
-
-std::string header_text(const Workload& workload) {
-  FieldWriter writer;
-  if (workload.mode == Mode::training) writer.add("mode", "training");
-  if (workload.parameters) writer.required("parameters", *workload.parameters);
-  if (!workload.sources.empty()) writer.add("source", encode_list(workload.sources));
-  return writer.text.empty() ? "" : "workload " + writer.text + "\n";
 }
 
 }  // namespace
@@ -436,36 +319,6 @@ Result<Workload> parse_workload(std::string_view text, std::string_view source) 
     }
   }
   return workload;
-}
-
-std::string dims_text(const Body& body) {
-  FieldWriter writer;
-  std::visit([&](const auto& fields) { visit_fields(writer, fields); }, body);
-  return writer.text;
-}
-
-std::string to_text(const Op& op) {
-  FieldWriter writer;
-  std::visit([&](const auto& fields) { visit_fields(writer, fields); }, op.body);
-  write_dtypes(writer, op.dtypes);
-  writer.choice("phase", op.phase, kPhaseNames, Phase::forward);
-  writer.optional("count", op.count, 1);
-  if (!op.inputs.empty()) writer.add("from", encode_list(op.inputs));
-  if (op.outputs != std::vector<std::string>{op.name}) writer.add("to", encode_list(op.outputs));
-  write_provenance(writer, op.source);
-  if (op.measured) writer.add("measured_s", fmt::format("{}", op.measured->value()));
-  return fmt::format("{} {} {} {}", kind_name(op.body), op.name.empty() ? "_" : encode(op.name),
-                     to_string(op.dtypes.input), writer.text);
-}
-
-std::string to_text(const Workload& workload) {
-  std::string text = header_text(workload);
-  for (const Op& op : workload.ops) text += to_text(op) + "\n";
-  for (const auto& [name, count] : workload.skipped) {
-    text += fmt::format("skipped {} {}\n", encode(name), count);
-  }
-  for (const std::string& note : workload.notes) text += "note " + encode(note) + "\n";
-  return text;
 }
 
 }  // namespace rooftile
