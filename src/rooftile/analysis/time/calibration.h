@@ -83,7 +83,9 @@ struct ConvolutionConstants {
   double winograd_gain = 1;              // there, for 3x3 kernels of stride 1
   double depthwise_efficiency = 1;       // of the DRAM bandwidth
   double depthwise_math_efficiency = 1;  // of the CUDA core peak
-  Intervals intervals;
+  Intervals intervals;                   // on Tensor Cores
+  Intervals fp32_intervals;              // on CUDA cores
+  Interval depthwise_interval;
 };
 
 struct AttentionConstants {

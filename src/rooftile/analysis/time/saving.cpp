@@ -26,9 +26,39 @@ Range<double> common_error(const TimeEstimate& estimate) {
   return {std::min(low, 1.0), 1, std::max(high, 1.0)};
 }
 
-}  // namespace
+Range<Seconds> operator-(const Range<Seconds>& whole, const Range<Seconds>& part) {
+  return {whole.low - part.low, whole.expected - part.expected, whole.high - part.high};
+}
 
-Range<Seconds> estimate_saving(const TimeEstimate& before, const TimeEstimate& after) {
+// The estimate of the kernels that compute; own effects are factors on their time then.
+TimeEstimate without_conversions(TimeEstimate estimate) {
+  const Seconds whole = estimate.time.expected;
+  estimate.time = estimate.time - estimate.conversions;
+  const Seconds rest = estimate.time.expected;
+  if (estimate.conversions.expected > Seconds() && rest > Seconds()) {
+    Range<double>& own = estimate.own_effects;
+    own = {1 + (own.low - 1) * (whole / rest), 1, 1 + (own.high - 1) * (whole / rest)};
+  }
+  estimate.conversions = {};
+  return estimate;
+}
+
+// Equal but for the rounding of sums.
+bool is_same(const Range<Seconds>& a, const Range<Seconds>& b) {
+  const auto close = [](Seconds x, Seconds y) {
+    return std::abs((x - y).value()) <= 1e-9 * std::abs(x.value());
+  };
+  return close(a.low, b.low) && close(a.expected, b.expected) && close(a.high, b.high);
+}
+
+// Share of converted layers: one unknown for both.
+Range<Seconds> saved_conversions(const Range<Seconds>& before, const Range<Seconds>& after) {
+  const Range<Seconds> saved = before - after;
+  return {std::min(saved.low, saved.high), saved.expected, std::max(saved.low, saved.high)};
+}
+
+Range<Seconds> saved_by_kernels(const TimeEstimate& before, const TimeEstimate& after) {
+  if (is_same(before.time, after.time)) return {};
   const Seconds expected = before.time.expected - after.time.expected;
   const Seconds least =
       before.time.expected * before.own_effects.low - after.time.expected * after.own_effects.high;
@@ -36,15 +66,23 @@ Range<Seconds> estimate_saving(const TimeEstimate& before, const TimeEstimate& a
       before.time.expected * before.own_effects.high - after.time.expected * after.own_effects.low;
   const Range<double> common = common_error(before);
   const double unshared = before.bound == after.bound ? kUnsharedSameBound : kUnsharedOtherBound;
-  const double same_shape = before.time == after.time ? 0 : 1;
-  const Seconds margin(same_shape * unshared * std::hypot(half_width(before), half_width(after)));
+  const Seconds margin(unshared * std::hypot(half_width(before), half_width(after)));
   const auto scaled = [](Seconds saving, double shrunk, double grown) {
     return saving * (saving.value() > 0 ? shrunk : grown);
   };
-  // No more than the time expected now: a saving stands beside that time.
-  const Seconds high = std::min(scaled(most, common.high, common.low) + margin, before.time.expected);
   return {std::min(scaled(least, common.low, common.high) - margin, expected), expected,
-          std::max(high, expected)};
+          std::max(scaled(most, common.high, common.low) + margin, expected)};
+}
+
+}  // namespace
+
+Range<Seconds> estimate_saving(const TimeEstimate& before, const TimeEstimate& after) {
+  const Range<Seconds> kernels =
+      saved_by_kernels(without_conversions(before), without_conversions(after));
+  const Range<Seconds> saving = kernels + saved_conversions(before.conversions, after.conversions);
+  // No more than the time expected now: a saving stands beside that time.
+  const Seconds high = std::min(saving.high, before.time.expected);
+  return {saving.low, saving.expected, std::max(high, saving.expected)};
 }
 
 }  // namespace rooftile

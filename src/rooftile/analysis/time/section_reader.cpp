@@ -189,6 +189,8 @@ void read_constants(SectionReader& reader, ConvolutionConstants& constants) {
   reader.number("depthwise_efficiency", constants.depthwise_efficiency, 0.01, 1);
   reader.number("depthwise_math_efficiency", constants.depthwise_math_efficiency, 0.01, 1);
   reader.intervals("measured_over_predicted", constants.intervals);
+  reader.intervals("fp32_measured_over_predicted", constants.fp32_intervals);
+  reader.interval("depthwise_measured_over_predicted", constants.depthwise_interval);
 }
 
 void read_constants(SectionReader& reader, AttentionConstants& constants) {

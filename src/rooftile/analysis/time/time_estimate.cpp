@@ -21,6 +21,7 @@ std::string_view to_string(Bound bound) {
 TimeEstimate operator+(const TimeEstimate& first, const TimeEstimate& second) {
   TimeEstimate sum = first;
   sum.time += second.time;
+  sum.conversions += second.conversions;
   if (second.time.expected > first.time.expected) sum.bound = second.bound;
   sum.launch += second.launch;
   sum.compute += second.compute;
@@ -42,6 +43,7 @@ TimeEstimate operator+(const TimeEstimate& first, const TimeEstimate& second) {
 TimeEstimate operator*(const TimeEstimate& once, double times) {
   TimeEstimate all = once;
   all.time = once.time * times;
+  all.conversions = once.conversions * times;
   all.launch = once.launch * times;
   all.compute = once.compute * times;
   all.memory = once.memory * times;

@@ -22,6 +22,9 @@ struct TimeEstimate {
   // Factors on the expected time from effects that another shape would not share (what bad
   // alignment costs); `time` includes them.
   Range<double> own_effects{1, 1, 1};
+  // Part of `time` that goes to converting layouts; another memory format saves it, whatever the
+  // rest takes.
+  Range<Seconds> conversions;
 };
 
 // One after the other: times and parts add, the bound is that of the longer, the grid that of the
