@@ -281,6 +281,31 @@ TEST(TimeModel, ChannelsFirstPaysForConversions) {
                    time_of(v100, conv_op(256, 256, 1, TensorLayout::nhwc, Dtype::fp32)));
 }
 
+// What the convolution itself takes is the same before and after, so its error is no error of the
+// saving: that is a share of the conversions.
+TEST(TimeModel, ALayoutChangeSavesConversionsAlone) {
+  const TimeModel a100(*find_device("a100_sxm_80gb"));
+  const auto before = a100.estimate(conv_op(256, 256, 1, TensorLayout::nchw));
+  const auto after = a100.estimate(conv_op(256, 256, 1, TensorLayout::nhwc));
+  const Range<Seconds> saving = estimate_saving(*before * 3 + *before, *after * 3 + *after);
+  EXPECT_GT(saving.low.value(), 0);
+  EXPECT_NEAR(saving.low / saving.expected, 0.3, 1e-6);
+  EXPECT_NEAR(saving.high / saving.expected, 1.8, 1e-6);
+  EXPECT_NEAR(saving.expected / (before->time.expected - after->time.expected), 4, 1e-6);
+}
+
+// Two launches and a small product a step: about 10 us, 50 us where launches are not hidden.
+TEST(TimeModel, AStepOfASmallLstmTakesTensOfMicroseconds) {
+  const TimeModel a100(*find_device("a100_sxm_80gb"));
+  Op op = lstm_op(10, 50, 200);
+  op.dtypes = Dtypes(Dtype::fp32);
+  const Range<Seconds> time = a100.estimate(op)->time;
+  EXPECT_LT(time.low.value() / 50, 10e-6);
+  EXPECT_GT(time.expected.value() / 50, 10e-6);
+  EXPECT_LT(time.expected.value() / 50, 15e-6);
+  EXPECT_GT(time.high.value() / 50, 40e-6);
+}
+
 // torch.backends.cudnn.allow_tf32 is on by default, torch.backends.cuda.matmul.allow_tf32 is not.
 TEST(TimeModel, ConvolutionsInFp32RunInTf32WhereTheGpuHasIt) {
   const TimeModel a100(*find_device("a100_sxm_80gb"));
