@@ -109,6 +109,7 @@ struct RecurrentConstants {
   Seconds step;             // pointwise work and launch of one step, standard algorithm
   Seconds persistent_step;  // grid-wide barrier of one step
   double persistent_math_efficiency = 1;
+  Interval step_interval;  // of `step`
   Interval interval;
 };
 

@@ -88,7 +88,7 @@ TileTerms tile_terms(const GemmTile& tile, const GemmWork& work, const GemmConst
   const double latency = c.latency_per_k.value() * work.element_bytes / 2;
   const double rate = fifth_power(math) + fifth_power(operands);
   const double wait = fifth_power(latency);
-  const double pair = tile.cluster_rows / tile.tile.rows;
+  const int pair = tile.cluster_rows / tile.tile.rows;
   return {&tile, work.batch * std::ceil(work.m / tile.cluster_rows) * pair * std::ceil(work.n / b),
           std::pow(rate + wait, 0.2), c.prologue.value() + c.epilogue.value() * a * b / 16384,
           wait > rate};

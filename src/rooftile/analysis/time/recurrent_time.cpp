@@ -39,7 +39,7 @@ TimeEstimate standard_steps(const TimeContext& context, const MatrixProduct& pro
   TimeEstimate pointwise;
   pointwise.bound = Bound::latency;
   pointwise.launch = c.step * steps;
-  pointwise.time = interval_around(pointwise.launch, c.interval, widening(context, section));
+  pointwise.time = interval_around(pointwise.launch, c.step_interval, widening(context, section));
   ProductTraits traits;
   const Intervals intervals{c.interval, c.interval, c.interval};
   traits.intervals = &intervals;
