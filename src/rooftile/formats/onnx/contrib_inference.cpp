@@ -163,6 +163,7 @@ void infer_crop(InferenceContext& context) {
   set_output(context, 0, 0, *dims);
 }
 
+// NOLINTNEXTLINE(readability-function-size): one line per operator
 const std::unordered_map<std::string_view, onnx::InferenceFunction>& table() {
   static const std::unordered_map<std::string_view, onnx::InferenceFunction> functions{
       {"Attention", infer_attention},

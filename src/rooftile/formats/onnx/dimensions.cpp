@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <string_view>
 
 #include "onnx/onnx_pb.h"
+#include "rooftile/base/text.h"
 
 namespace rooftile::onnx_format {
 namespace {
@@ -19,12 +19,6 @@ using onnx::TensorProto;
 using onnx::TypeProto_Tensor;
 using onnx::ValueInfoProto;
 using Symbols = std::map<std::string, std::int64_t>;
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -61,19 +55,6 @@ bool is_made_up(std::string_view name) {
   return name.size() > 1 && name[0] == 's' &&
          std::all_of(name.begin() + 1, name.end(),
                      [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
-std::optional<std::int64_t> parse_integer(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return {};
-  return value;
-}
-
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
 }
 
 // A symbol, a number, or a sum of them such as "past_sequence_length + 1".
@@ -258,7 +239,19 @@ std::optional<std::int64_t> declared_size(const onnx::TensorShapeProto_Dimension
   return evaluate_symbol(dim.dim_param(), symbols);
 }
 
+namespace {
+
+bool is_sequence_first(const onnx::NodeProto& node) {
+  if (node.op_type() != "LSTM" && node.op_type() != "GRU" && node.op_type() != "RNN") return false;
+  return std::ranges::none_of(node.attribute(), [](const onnx::AttributeProto& attribute) {
+    return attribute.name() == "layout" && attribute.i() == 1;
+  });
+}
+
+}  // namespace
+
 std::optional<std::int64_t> common_leading_size(const GraphProto& graph) {
+  if (std::ranges::any_of(graph.node(), is_sequence_first)) return {};
   std::optional<std::int64_t> common;
   for (const int index : true_inputs(graph)) {
     const auto& type = graph.input(index).type();

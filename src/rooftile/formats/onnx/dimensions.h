@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -12,11 +13,17 @@
 
 namespace rooftile::onnx_format {
 
+// The batch that a file fixes, and the one to read it at.
+struct Rebatch {
+  std::int64_t from = 0, to = 0;
+};
+
 struct ResolvedDimensions {
   std::map<std::string, std::int64_t> symbols;  // symbolic names and their sizes
   std::vector<std::string> notes;               // what stays unknown, with the flag that fixes it
   bool declared_shapes_hold = true;             // false: the user changed sizes that the file fixes
   bool batch_used = false;
+  std::optional<Rebatch> rebatch;
 };
 
 // Writes the sizes into the types of the graph's inputs. An input name or a rank that does not fit
@@ -24,7 +31,8 @@ struct ResolvedDimensions {
 Result<ResolvedDimensions> resolve_dimensions(const DimensionChoices& choices,
                                               onnx::GraphProto& graph);
 
-// The leading size that all inputs of rank 2 and more share, if it is fixed in the file.
+// The leading size that all inputs of rank 2 and more share, if it is fixed in the file. Nothing
+// for recurrent networks in ONNX's own layout, where the sequence leads.
 std::optional<std::int64_t> common_leading_size(const onnx::GraphProto& graph);
 
 // Changes that leading size.

@@ -11,6 +11,7 @@
 #include "rooftile/formats/onnx/frame.h"
 #include "rooftile/formats/onnx/node_context.h"
 #include "rooftile/formats/onnx/origins.h"
+#include "rooftile/formats/onnx/rebatch.h"
 #include "rooftile/formats/onnx/schemas.h"
 #include "rooftile/formats/onnx/sorting.h"
 #include "rooftile/formats/onnx/values.h"
@@ -200,6 +201,7 @@ class Inferencer {
       }
     }
     if (domain.empty()) {
+      follow_batch(node, inputs, outputs, values_);
       if (const auto problem = find_wrong_reshape(node, inputs, outputs, values_)) {
         add_error(node, *problem);
       }

@@ -107,6 +107,7 @@ std::optional<Attempt> attempt_batch(const onnx::ModelProto& model, std::int64_t
   storage->model = model;
   set_leading_size(to, *storage->model.mutable_graph());
   dimensions.declared_shapes_hold = false;
+  dimensions.rebatch = Rebatch{from, to};
   auto result = attempt(std::move(storage), dimensions);
   if (!result || !result->inferred.errors.empty()) return {};
   if (!outputs_follow(model.graph(), result->inferred, from, to)) return {};

@@ -22,6 +22,8 @@ class Values {
  public:
   explicit Values(const ResolvedDimensions& dimensions) : dimensions_(dimensions) {}
 
+  const ResolvedDimensions& dimensions() const { return dimensions_; }
+
   ValueId add(const std::string& name);
   // An initializer of a graph.
   ValueId add(const onnx::TensorProto& tensor);

@@ -38,7 +38,7 @@ Dense read_dense(const Config& config) {
   return dense;
 }
 
-Model finish(const Config& config, const Request& request, Dense dense, DecoderFrame frame,
+Model finish(const Config& config, const Request& request, Dense dense, const DecoderFrame& frame,
              const std::vector<bool>& sliding = {}) {
   dense.layer.mixer = dense.attention;
   std::vector<bool> windows = sliding;

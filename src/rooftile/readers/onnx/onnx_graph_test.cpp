@@ -213,13 +213,48 @@ TEST(OnnxDimensions, AFixedBatchIsChangedWhereAllShapesFollow) {
             "elementwise fn=relu elements=3072\n");
 }
 
-TEST(OnnxDimensions, AFixedBatchStaysWhereAReshapeFixesIt) {
-  const auto workload = read_graph(R"((float[4,6] x) => (float[4,2,3] y)
-      <int64[3] s = {4, 2, 3}> { r = Reshape(x, s)  y = Relu(r) })",
+TEST(OnnxDimensions, ReshapesFollowTheBatch) {
+  struct Case {
+    std::string_view name, graph, outline;
+  };
+  const Case cases[] = {
+      {"the batch itself",
+       "(float[4,6] x) => (float[4,2,3] y) <int64[3] s = {4, 2, 3}> { r = Reshape(x, s) y = "
+       "Relu(r) }",
+       "elementwise fn=relu elements=96\n"},
+      {"a factor of it",
+       "(float[4,6] x) => (y) <int64[2] s = {8, 3}> { r = Reshape(x, s) y = Relu(r) }",
+       "elementwise fn=relu elements=96\n"},
+      {"beside a free size, which had taken it up",
+       "(float[4,6] x) => (y) <int64[2] s = {4, -1}> { r = Reshape(x, s) y = Softmax(r) }",
+       "softmax rows=16 cols=6\n"},
+      {"batch 1",
+       "(float[1,6] x) => (y) <int64[2] s = {1, 6}> { r = Reshape(x, s) y = Softmax(r) }",
+       "softmax rows=16 cols=6\n"},
+      {"an expanded class token",
+       "(float[4,2,3] x) => (y) <int64[3] s = {4, 1, 3}, float[1,1,3] c = {1, 2, 3}>"
+       " { t = Expand(c, s) j = Concat<axis = 1>(t, x) y = Relu(j) }",
+       "other fn=concat bytes=960\nelementwise fn=relu elements=144\n"},
+  };
+  for (const Case& c : cases) {
+    const auto workload = read_graph(std::string(c.graph), 21, given(16));
+    EXPECT_EQ(outline(workload), c.outline) << c.name;
+    EXPECT_THAT(workload.notes, testing::IsEmpty()) << c.name;
+  }
+}
+
+TEST(OnnxDimensions, AFixedBatchStaysWhereAShapeDoesNotFollow) {
+  const auto workload = read_graph(R"((float[4,6] x) => (float[4,6] y)
+      <float[4,6] table> { a = Add(x, table)  y = Relu(a) })",
                                    21, given(16));
-  EXPECT_EQ(outline(workload), "elementwise fn=relu elements=24\n");
-  ASSERT_EQ(workload.notes.size(), 1U);
-  EXPECT_THAT(workload.notes[0], HasSubstr("fixes the batch at 4"));
+  EXPECT_THAT(workload.notes, testing::ElementsAre(HasSubstr("fixes the batch at 4")));
+}
+
+TEST(OnnxDimensions, TheSequenceLeadsInRecurrentNetworks) {
+  const auto workload = read_graph(R"((float[35,20,8] x) => (y)
+      <float[1,20,8] w, float[1,20,5] r> { y, h, c = LSTM<hidden_size = 5>(x, w, r) })",
+                                   21, given(16));
+  EXPECT_THAT(workload.notes, testing::ElementsAre(HasSubstr("--batch 16 has no effect")));
 }
 
 // --- control flow and functions
