@@ -99,8 +99,8 @@ class TidyBatches(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             texts = {
-                "a.cpp": "namespace {\nint check(int x) {\n  return x;\n}\n}\n",
-                "b.cpp": "namespace {\nstd::vector<int> check() {\n}\n}\n",
+                "a.cpp": "namespace {\nint judge(int x) {\n  return x;\n}\n}\n",
+                "b.cpp": "namespace {\nstd::vector<int> judge() {\n}\n}\n",
                 "c.cpp": "namespace {\nconstexpr int kLimit = 3;\nstruct Part {\n};\n}\n",
                 "d.cpp": "class Part {\n};\n",
             }

@@ -5,7 +5,7 @@
 namespace rooftile {
 namespace {
 
-constexpr std::int64_t kFullBits = 16 * 8;
+constexpr std::int64_t kFullBits = 128;
 
 // Largest power of two that divides `value`, at most kFullBits; all of them divide 0.
 std::int64_t power_of_two_divisor(std::int64_t value) {

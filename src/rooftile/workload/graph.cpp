@@ -21,9 +21,9 @@ std::optional<std::size_t> Graph::producer(std::string_view value) const {
 }
 
 const std::vector<std::size_t>& Graph::consumers(std::string_view value) const {
-  static const std::vector<std::size_t> kNone;
+  static const std::vector<std::size_t> none;
   const auto found = consumers_.find(value);
-  return found == consumers_.end() ? kNone : found->second;
+  return found == consumers_.end() ? none : found->second;
 }
 
 std::optional<std::size_t> Graph::sole_consumer(std::size_t op) const {
