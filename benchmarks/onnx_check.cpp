@@ -69,11 +69,14 @@ void write_file(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-void infer_with_library(const fs::path& path) {
+// What a program that only uses the library does; runs as a process of its own, as rooftile does.
+int infer_with_library(const fs::path& path) {
+  onnx::RegisterOnnxOperatorSetSchema();
   std::ifstream file(path, std::ios::binary);
   onnx::ModelProto model;
-  if (!model.ParseFromIstream(&file)) std::exit(2);
+  if (!model.ParseFromIstream(&file)) return 2;
   onnx::shape_inference::InferShapes(model);
+  return 0;
 }
 
 // A line of the table; returns whether the limit holds.
@@ -88,9 +91,9 @@ bool compare_times(const std::string& binary, const fs::path& model) {
   for (int i = 0; i < kRuns; ++i) {  // in turns, so that all see the same machine
     start_up.push_back(seconds_of([&] { run_program({binary, "--version"}); }));
     ours.push_back(seconds_of([&] { run_program({binary, "check", model, "--gpu", "h100"}); }));
-    library.push_back(seconds_of([&] { infer_with_library(model); }));
+    library.push_back(seconds_of([&] { run_program({"/proc/self/exe", "--library", model}); }));
   }
-  fmt::print("{:<52} {:>9.2f} ms\n", "ONNX library: parse and shape inference",
+  fmt::print("{:<52} {:>9.2f} ms\n", "ONNX library alone: parse and shape inference",
              median(library) * 1e3);
   bool ok = report("start-up", median(start_up) * 1e3, kMaxStartUp * 1e3, "ms");
   ok &= report("rooftile check, start-up included", median(ours) * 1e3, kMaxCheck * 1e3, "ms");
@@ -99,7 +102,7 @@ bool compare_times(const std::string& binary, const fs::path& model) {
 }
 
 bool measure_memory(const std::string& binary, const fs::path& folder) {
-  LargeGraph options{.nodes = 1000, .width = 4608, .weight_file = "weights.bin"};
+  LargeGraph options{.nodes = 1000, .width = 2448, .weight_file = "weights.bin"};
   const fs::path model = folder / "external.onnx";
   write_file(model, rooftile::benchmarks::large_graph(options));
   write_file(folder / options.weight_file, "");
@@ -115,8 +118,9 @@ bool measure_memory(const std::string& binary, const fs::path& folder) {
 }  // namespace
 
 int main(int count, char** arguments) {
+  if (count > 2 && std::string(arguments[1]) == "--library")
+    return infer_with_library(arguments[2]);
   const std::string binary = count > 1 ? arguments[1] : ROOFTILE_BINARY;
-  onnx::RegisterOnnxOperatorSetSchema();
   const fs::path folder = fs::temp_directory_path() / fmt::format("rooftile_{}", getpid());
   fs::create_directories(folder);
   const std::string bytes = rooftile::benchmarks::large_graph({});
