@@ -13,10 +13,6 @@ namespace {
 constexpr double kUnsharedSameBound = 0.25;
 constexpr double kUnsharedOtherBound = 0.6;
 
-double half_width(const TimeEstimate& estimate) {
-  return (estimate.time.high - estimate.time.low).value() / 2;
-}
-
 // The model's common error, as factors on the time, without the effects of this shape alone.
 Range<double> common_error(const TimeEstimate& estimate) {
   const double expected = estimate.time.expected.value();
@@ -24,6 +20,11 @@ Range<double> common_error(const TimeEstimate& estimate) {
   const double low = estimate.time.low.value() / (expected * estimate.own_effects.low);
   const double high = estimate.time.high.value() / (expected * estimate.own_effects.high);
   return {std::min(low, 1.0), 1, std::max(high, 1.0)};
+}
+
+double half_width(const TimeEstimate& estimate) {
+  const Range<double> common = common_error(estimate);
+  return estimate.time.expected.value() * (common.high - common.low) / 2;
 }
 
 Range<Seconds> operator-(const Range<Seconds>& whole, const Range<Seconds>& part) {
@@ -60,10 +61,11 @@ Range<Seconds> saved_conversions(const Range<Seconds>& before, const Range<Secon
 Range<Seconds> saved_by_kernels(const TimeEstimate& before, const TimeEstimate& after) {
   if (is_same(before.time, after.time)) return {};
   const Seconds expected = before.time.expected - after.time.expected;
-  const Seconds least =
-      before.time.expected * before.own_effects.low - after.time.expected * after.own_effects.high;
-  const Seconds most =
-      before.time.expected * before.own_effects.high - after.time.expected * after.own_effects.low;
+  // Own effects change the share that is saved of the time expected now.
+  const Seconds least = before.time.expected -
+                        after.time.expected * (after.own_effects.high / before.own_effects.low);
+  const Seconds most = before.time.expected -
+                       after.time.expected * (after.own_effects.low / before.own_effects.high);
   const Range<double> common = common_error(before);
   const double unshared = before.bound == after.bound ? kUnsharedSameBound : kUnsharedOtherBound;
   const Seconds margin(unshared * std::hypot(half_width(before), half_width(after)));
