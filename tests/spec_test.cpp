@@ -164,7 +164,7 @@ void run_case(const SpecCase& spec) {
 
   const TimeModel model(*device);
   const Analysis analysis = analyse(*workload, model);
-  const auto found = messages_by_line({*workload, analysis, model}, *rule);
+  const auto found = messages_by_line({*workload, analysis, model, Graph(*workload)}, *rule);
   const Marks marks = marks_of(spec);
   for (const std::int64_t line : marks.fires) {
     EXPECT_TRUE(found.contains(line)) << "line " << line << " of the fence should get a finding";

@@ -175,7 +175,7 @@ Report check(const Workload& workload, const Device& device, std::span<const Rul
   note_tf32(workload, device, report);
   report.parameters = count_parameters(workload);
   add_totals(workload, analysis, report);
-  report.findings = run_rules({workload, analysis, model}, rules);
+  report.findings = run_rules({workload, analysis, model, Graph(workload)}, rules);
   report.rules = rules_of(report.findings);
   return report;
 }

@@ -71,6 +71,17 @@ struct Node {
   std::int64_t depth = 1;
 };
 
+// A cheap look before the search: gated cells need both functions.
+bool may_hold_cells(const Workload& workload) {
+  bool sigmoid = false, tanh = false;
+  for (const Op& op : workload.ops) {
+    sigmoid = sigmoid || computes(op, "sigmoid");
+    tanh = tanh || computes(op, "tanh");
+    if (is_one_step_cell(op) || (sigmoid && tanh)) return true;
+  }
+  return false;
+}
+
 class LoopSearch {
  public:
   LoopSearch(const Workload& workload, const Graph& graph)
@@ -207,7 +218,8 @@ class LoopSearch {
 }  // namespace
 
 std::vector<UnrolledLoop> find_unrolled_loops(const Workload& workload, const Graph& graph) {
-  return LoopSearch(workload, graph).loops();
+  return may_hold_cells(workload) ? LoopSearch(workload, graph).loops()
+                                  : std::vector<UnrolledLoop>{};
 }
 
 }  // namespace rooftile

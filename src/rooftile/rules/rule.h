@@ -8,6 +8,7 @@
 #include "rooftile/analysis/analysis.h"
 #include "rooftile/findings/finding.h"
 #include "rooftile/hardware/device.h"
+#include "rooftile/workload/graph.h"
 #include "rooftile/workload/workload.h"
 
 namespace rooftile {
@@ -16,6 +17,7 @@ struct RuleInput {
   const Workload& workload;
   const Analysis& analysis;
   const TimeModel& model;
+  const Graph& graph;  // of the workload
 
   const Device& device() const { return model.device(); }
 };

@@ -94,7 +94,7 @@ class FieldParser {
     }
   }
   const Word* take(std::string_view key) {
-    known_.emplace_back(key);
+    known_.push_back(key);
     const auto found = std::find_if(words_.begin(), words_.end(),
                                     [&](const Word& word) { return word.key == key; });
     if (found == words_.end()) return nullptr;
@@ -114,7 +114,7 @@ class FieldParser {
     for (const Word& word : words_) {
       if (!word.used) {
         return fmt::format("unknown or repeated key {}, expected {}", quoted(word.key),
-                           join(known_, ", "));
+                           join({known_.begin(), known_.end()}, ", "));
       }
     }
     return std::nullopt;
@@ -132,7 +132,7 @@ class FieldParser {
   }
 
   std::vector<Word> words_;
-  std::vector<std::string> known_;
+  std::vector<std::string_view> known_;
   std::optional<std::string> mistake_;
 };
 
@@ -297,7 +297,8 @@ Result<bool> parse_line(std::string_view line, std::string_view source, std::int
     workload.notes.push_back(decode_name(words[1]));
     return true;
   }
-  Result<Op> op = parse_op(words, source, number);
+  const std::string_view file = workload.sources.empty() ? source : workload.sources.front();
+  Result<Op> op = parse_op(words, file, number);
   if (!op) return tl::unexpected(op.error());
   workload.ops.push_back(std::move(*op));
   return true;

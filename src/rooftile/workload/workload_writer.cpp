@@ -58,8 +58,10 @@ void write_dtypes(FieldWriter& writer, const Dtypes& dtypes) {
   if (dtypes.output != dtypes.input) writer.add("out_dtype", to_string(dtypes.output));
 }
 
-void write_provenance(FieldWriter& writer, const Provenance& source) {
-  writer.add("file", encode_name(source.file));
+void write_provenance(FieldWriter& writer, const Provenance& source, std::string_view usual_file) {
+  if (source.file != usual_file || source.file.empty()) {
+    writer.add("file", encode_name(source.file));
+  }
   writer.required("line", source.line);
   writer.word("node", source.node);
   writer.word("module", source.module);
@@ -73,6 +75,22 @@ std::string header_text(const Workload& workload) {
   return writer.text.empty() ? "" : "workload " + writer.text + "\n";
 }
 
+// `usual_file` is what a reader takes for the file where none is written.
+std::string op_text(const Op& op, std::string_view usual_file) {
+  FieldWriter writer;
+  std::visit([&](const auto& fields) { visit_fields(writer, fields); }, op.body);
+  write_dtypes(writer, op.dtypes);
+  writer.choice("phase", op.phase, kPhaseNames, Phase::forward);
+  writer.optional("count", op.count, 1);
+  if (!op.inputs.empty()) writer.add("from", encode_names(op.inputs));
+  if (op.outputs != std::vector<std::string>{op.name}) writer.add("to", encode_names(op.outputs));
+  write_provenance(writer, op.source, usual_file);
+  if (op.measured) writer.add("measured_s", fmt::format("{}", op.measured->value()));
+  return fmt::format("{} {} {} {}", kind_name(op.body),
+                     op.name.empty() ? "_" : encode_name(op.name), to_string(op.dtypes.input),
+                     writer.text);
+}
+
 }  // namespace
 
 std::string dims_text(const Body& body) {
@@ -81,24 +99,12 @@ std::string dims_text(const Body& body) {
   return writer.text;
 }
 
-std::string to_text(const Op& op) {
-  FieldWriter writer;
-  std::visit([&](const auto& fields) { visit_fields(writer, fields); }, op.body);
-  write_dtypes(writer, op.dtypes);
-  writer.choice("phase", op.phase, kPhaseNames, Phase::forward);
-  writer.optional("count", op.count, 1);
-  if (!op.inputs.empty()) writer.add("from", encode_names(op.inputs));
-  if (op.outputs != std::vector<std::string>{op.name}) writer.add("to", encode_names(op.outputs));
-  write_provenance(writer, op.source);
-  if (op.measured) writer.add("measured_s", fmt::format("{}", op.measured->value()));
-  return fmt::format("{} {} {} {}", kind_name(op.body),
-                     op.name.empty() ? "_" : encode_name(op.name), to_string(op.dtypes.input),
-                     writer.text);
-}
+std::string to_text(const Op& op) { return op_text(op, {}); }
 
 std::string to_text(const Workload& workload) {
   std::string text = header_text(workload);
-  for (const Op& op : workload.ops) text += to_text(op) + "\n";
+  const std::string usual_file = workload.sources.empty() ? "" : workload.sources.front();
+  for (const Op& op : workload.ops) text += op_text(op, usual_file) + "\n";
   for (const auto& [name, count] : workload.skipped) {
     text += fmt::format("skipped {} {}\n", encode_name(name), count);
   }

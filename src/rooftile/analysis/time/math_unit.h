@@ -17,8 +17,8 @@ struct MathUnit {
 // else as fp32.
 MathUnit math_unit(const Device& device, Dtype dtype);
 
-// What cuDNN multiplies a convolution or recurrent layer in: TF32 for fp32 where the GPU has it, which
-// PyTorch allows by default (torch.backends.cudnn.allow_tf32), unlike for cuBLAS products.
+// What cuDNN multiplies a convolution or recurrent layer in: TF32 for fp32 where the GPU has it,
+// which PyTorch allows by default (torch.backends.cudnn.allow_tf32), unlike for cuBLAS products.
 Dtype cudnn_math(const Device& device, Dtype dtype);
 
 // An FP8 product is refused by cuBLAS unless k and both row strides are multiples of 16 elements;

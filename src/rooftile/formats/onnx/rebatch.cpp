@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "rooftile/workload/tensor.h"
-
 namespace rooftile::onnx_format {
 namespace {
 

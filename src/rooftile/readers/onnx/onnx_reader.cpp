@@ -19,11 +19,8 @@ onnx_format::DimensionChoices choices_of(const ReadOptions& options) {
   return {options.batch, options.seq, options.dims, options.shapes};
 }
 
-Result<Workload> convert(std::string_view slim, const std::string& name,
-                         const ReadOptions& options) {
-  auto graph = onnx_format::load_graph(slim, choices_of(options));
-  if (!graph) return fail(graph.error().message, name);
-  return onnx_reader_detail::Conversion(*graph, name).run();
+Result<Workload> convert(const onnx_format::Graph& graph, const std::string& name) {
+  return onnx_reader_detail::Conversion(graph, name).run();
 }
 
 // The ONNX library and protobuf were not written for hostile files, so they run in a child.
@@ -32,7 +29,10 @@ Result<Workload> read(const std::string& path, const ReadOptions& options) {
   if (!slim) return tl::unexpected(slim.error());
   const auto text = run_contained(
       [&]() -> Result<std::string> {
-        const auto workload = convert(*slim, path, options);
+        // Never freed: the child ends, and taking a large model apart costs as much as reading it.
+        auto* graph = new auto(onnx_format::load_graph(*slim, choices_of(options)));
+        if (!*graph) return fail(graph->error().message, path);
+        const auto workload = convert(**graph, path);
         if (!workload) return tl::unexpected(workload.error());
         return to_text(*workload);
       },
@@ -51,7 +51,9 @@ Result<Workload> read_onnx_bytes(std::string_view model, const std::string& name
                                  const ReadOptions& options) {
   const auto slim = onnx_format::slim_model(model);
   if (!slim) return fail("not a readable ONNX model: " + slim.error().message, name);
-  return convert(*slim, name, options);
+  const auto graph = onnx_format::load_graph(*slim, choices_of(options));
+  if (!graph) return fail(graph.error().message, name);
+  return convert(*graph, name);
 }
 
 }  // namespace rooftile

@@ -86,7 +86,7 @@ Range<Seconds> bias_time(const RuleInput& input, const LayerGroup& layers) {
 
 std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.mode != Mode::training) return {};
-  const Graph graph(input.workload);
+  const Graph& graph = input.graph;
   const LayerGroup layers =
       select(input, [&](std::size_t op) { return is_cancelled(input.workload, graph, op); });
   if (layers.ops.empty() || !matters(layers)) return {};

@@ -113,7 +113,7 @@ Finding unaligned_at(const RuleInput& input, const Graph& graph, const LayerGrou
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  const Graph graph(input.workload);
+  const Graph& graph = input.graph;
   std::vector<Finding> findings;
   for (const LayerGroup& layer :
        group_equal_layers(input.workload, input.analysis, is_convolution)) {

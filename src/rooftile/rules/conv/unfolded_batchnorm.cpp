@@ -39,7 +39,7 @@ The time of the BatchNorm operations. A bias that a layer gets by folding is add
 
 std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.mode != Mode::inference) return {};
-  const Graph graph(input.workload);
+  const Graph& graph = input.graph;
   const LayerGroup norms =
       select(input, [&](std::size_t op) { return folds_into_layer(input.workload, graph, op); });
   if (norms.ops.empty() || !matters(norms)) return {};

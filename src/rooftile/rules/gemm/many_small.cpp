@@ -76,7 +76,7 @@ bool is_small(const RuleInput& input, std::size_t i) {
 
 std::vector<LayerGroup> independent_groups(const RuleInput& input) {
   const Workload& workload = input.workload;
-  const Graph graph(workload);
+  const Graph& graph = input.graph;
   const std::vector<std::optional<int>> depths = depths_of(workload, graph);
   std::map<std::tuple<int, std::string, Dtype>, LayerGroup> groups;
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {

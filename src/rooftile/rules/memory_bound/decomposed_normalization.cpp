@@ -63,7 +63,7 @@ std::optional<TimeEstimate> replacement_time(const RuleInput& input, const Decom
 }
 
 Patterns collect_patterns(const RuleInput& input) {
-  const Graph graph(input.workload);
+  const Graph& graph = input.graph;
   Patterns patterns;
   std::set<std::size_t> ops;
   for (const Decomposed& pattern : find_decomposed(input.workload, graph)) {

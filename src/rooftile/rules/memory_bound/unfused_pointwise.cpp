@@ -71,7 +71,7 @@ std::vector<bool> covered_elsewhere(const RuleInput& input, const Graph& graph) 
 }
 
 Runs collect_runs(const RuleInput& input) {
-  const Graph graph(input.workload);
+  const Graph& graph = input.graph;
   const std::vector<bool> excluded = covered_elsewhere(input, graph);
   Runs runs;
   std::vector<std::size_t> ops;

@@ -69,7 +69,7 @@ std::optional<TimeEstimate> batched_time(const RuleInput& input, const LayerGrou
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  const Graph graph(input.workload);
+  const Graph& graph = input.graph;
   std::vector<Finding> findings;
   for (const UnrolledLoop& loop : find_unrolled_loops(input.workload, graph)) {
     const std::vector<std::size_t> projections = equal_projections(input.workload, loop);

@@ -94,7 +94,7 @@ LayerGroup operations_of(const RuleInput& input, const UnrolledLoop& loop) {
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  const Graph graph(input.workload);
+  const Graph& graph = input.graph;
   std::vector<Finding> findings;
   for (const UnrolledLoop& loop : find_unrolled_loops(input.workload, graph)) {
     const LayerGroup group = operations_of(input, loop);
