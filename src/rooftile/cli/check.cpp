@@ -27,7 +27,9 @@ ExitCode verdict(const Report& report, const CheckCommand& command) {
   const bool found =
       std::any_of(report.findings.begin(), report.findings.end(),
                   [&](const Finding& finding) { return finding.level >= command.fail_on; });
-  const bool over_budget = command.budget && report.total.expected > *command.budget;
+  // A budget that cannot be judged is not kept.
+  const bool over_budget = command.budget && (report.total.expected > *command.budget ||
+                                              !is_sufficient(report.coverage));
   return found || over_budget ? ExitCode::findings : ExitCode::clean;
 }
 

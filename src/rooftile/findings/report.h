@@ -48,6 +48,12 @@ struct Coverage {
   double skipped = 0;                 // records left out, see Report::skipped
 };
 
+// Whether enough operations have a time for totals and silence to mean something.
+constexpr bool is_sufficient(const Coverage& coverage) {
+  constexpr double kEnough = 0.9;  // of the operations
+  return coverage.ops > 0 && coverage.ops_with_time >= kEnough * coverage.ops;
+}
+
 struct Report {
   std::vector<std::string> inputs;
   DeviceSummary device;

@@ -35,7 +35,10 @@ std::string header(const Report& report) {
   if (report.coverage.ops_with_time <= 0) return text + "; expected time unknown.\n";
   text += fmt::format("; expected time **{}**, likely {}", range_text(report.total),
                       time_text(report.total.expected));
-  if (report.budget) {
+  if (report.budget && !is_sufficient(report.coverage)) {
+    text +=
+        fmt::format(", too few operations to judge the budget of {}", time_text(*report.budget));
+  } else if (report.budget) {
     text += fmt::format(", {} the budget of {}",
                         report.total.expected <= *report.budget ? "within" : "**over**",
                         time_text(*report.budget));

@@ -56,6 +56,9 @@ std::string title(const Report& report, const TextStyle& style) {
 
 std::string budget_text(const Report& report) {
   if (!report.budget) return "";
+  if (!is_sufficient(report.coverage)) {
+    return fmt::format("; too few operations to judge the budget of {}", time_text(*report.budget));
+  }
   const bool kept = report.total.expected <= *report.budget;
   return fmt::format("; {} the budget of {}", kept ? "within" : "over", time_text(*report.budget));
 }

@@ -107,12 +107,8 @@ std::string coverage_text(const Report& report) {
 }
 
 std::string_view nothing_found_text(const Report& report) {
-  constexpr double kEnough = 0.9;  // of the operations
-  const Coverage& coverage = report.coverage;
-  if (coverage.ops_with_time >= kEnough * coverage.ops && coverage.ops > 0) {
-    return "No change worth making.";
-  }
-  return "No verdict: too few operations could be judged.";
+  return is_sufficient(report.coverage) ? "No change worth making."
+                                        : "No verdict: too few operations could be judged.";
 }
 
 std::string options_text(const Report& report) {
