@@ -78,8 +78,23 @@ Result<Workload> read_inputs(const InputOptions& options) {
   return whole;
 }
 
+namespace {
+
+// A GPU file may bring constants of the time model, which only the model can check.
+Result<Device> read_measured_device(const std::string& path) {
+  Result<Device> device = read_device_file(path);
+  if (!device) return device;
+  if (const auto model = TimeModel::create(*device); !model) {
+    return fail(model.error().message, fmt::format("{}: {}", path, model.error().where));
+  }
+  return device;
+}
+
+}  // namespace
+
 Result<Device> pick_device(const InputOptions& options) {
-  if (!options.gpu_file.empty()) return read_device_file(options.gpu_file);
+  if (!options.gpu_file.empty()) return read_measured_device(options.gpu_file);
+  if (options.gpu.ends_with(".json")) return read_measured_device(options.gpu);
   if (options.gpu == "auto") return detect_device();
   if (!options.gpu.empty()) return find_device(options.gpu);
   return fail("--gpu is missing: add --gpu h100 for example; `rooftile gpus` lists the names");

@@ -41,6 +41,9 @@ struct Device {
   std::optional<BytesPerSecond> nvlink_bandwidth;  // one direction
   std::optional<BytesPerSecond> pcie_bandwidth;    // one direction
   std::map<std::string, MigProfile> mig_profiles;  // by name: 3g.40gb
+  // Constants measured on this very GPU: a JSON object for analysis/time; empty where there are
+  // none.
+  std::string time_model;
 
   // Dense peak for products of this dtype: Tensor Cores where they take it, else CUDA cores. Where
   // neither takes tf32, fp16 or bf16 it is the FP32 rate, since libraries then multiply in FP32.

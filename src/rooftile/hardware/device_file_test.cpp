@@ -40,7 +40,7 @@ TEST(ParseDevice, TakesPlainNumbers) {
 TEST(ParseDevice, TakesSourcedNumbersAndIgnoresTheTimeModel) {
   const std::string text =
       replaced(R"("sms": 108)",
-               R"("sms": {"value": 84, "source": "data sheet"}, "time_model": {"launch_s": 2e-6})");
+               R"("sms": {"value": 84, "source": "data sheet"}, "time_model": {"stream": {}})");
   const Result<Device> device = parse_device(text, "mine");
   ASSERT_TRUE(device) << to_string(device.error());
   EXPECT_EQ(device->sms, 84);

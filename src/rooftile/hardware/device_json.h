@@ -36,6 +36,8 @@ class ObjectReader {
   Result<std::vector<std::string>> texts(std::string_view key) const;
   Result<ObjectReader> object(std::string_view key) const;
   std::vector<std::string> keys() const;
+  // The object as JSON text.
+  std::string dump() const { return object_->dump(); }
   // An error that names the first key outside `known`, and the nearest known one.
   Result<void> only(std::span<const std::string_view> known) const;
   tl::unexpected<Error> error(std::string_view key, std::string_view message) const;

@@ -6,8 +6,9 @@
 #include <charconv>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
-#include <span>
+#include <set>
 
 #include "rooftile/analysis/time/section_reader.h"
 #include "rooftile/base/embedded.h"
@@ -27,6 +28,28 @@ Result<json> parse_embedded(std::string_view name) {
   return fail("found no such calibration file", std::string(name));
 }
 
+// Calls visit(key, section) for every section, in the order of the files.
+template <class Visit>
+void visit_sections(Calibration& calibration, const Visit& visit) {
+  visit("tensor_gemm", calibration.tensor_gemm);
+  visit("cuda_gemm", calibration.cuda_gemm);
+  visit("known_tile", calibration.known_tile);
+  visit("alignment", calibration.alignment);
+  visit("stream", calibration.stream);
+  visit("convolution", calibration.convolution);
+  visit("attention", calibration.attention);
+  visit("recurrent", calibration.recurrent);
+  visit("collective", calibration.collective);
+}
+
+template <class Constants>
+std::optional<Error> read_own_section(SectionReader reader, Section<Constants>& section) {
+  section = {};
+  reader.text("origin", section.origin);
+  read_constants(reader, section.constants);
+  return reader.finish();
+}
+
 // The section of the file itself, or of the file it names under "use".
 template <class Constants>
 std::optional<Error> read_section(const json& file, const std::string& name, const char* key,
@@ -34,13 +57,9 @@ std::optional<Error> read_section(const json& file, const std::string& name, con
   const std::string where = fmt::format("{}, {}", name, key);
   const auto found = file.find(key);
   if (found == file.end() || !found->is_object()) return Error{"found no such section", where};
-  SectionReader reader(*found, where);
-  if (!found->contains("use")) {
-    reader.text("origin", section.origin);
-    read_constants(reader, section.constants);
-    return reader.finish();
-  }
+  if (!found->contains("use")) return read_own_section(SectionReader(*found, where), section);
   if (!may_borrow) return Error{"found \"use\" in a section that others use", where};
+  SectionReader reader(*found, where);
   std::string donor, reason;
   double widening = 1;
   reader.text("use", donor);
@@ -57,24 +76,14 @@ std::optional<Error> read_section(const json& file, const std::string& name, con
 }
 
 std::optional<Error> read_sections(const json& file, Calibration& calibration) {
-  const std::string& name = calibration.name;
-  const std::array errors{read_section(file, name, "tensor_gemm", calibration.tensor_gemm),
-                          read_section(file, name, "cuda_gemm", calibration.cuda_gemm),
-                          read_section(file, name, "known_tile", calibration.known_tile),
-                          read_section(file, name, "alignment", calibration.alignment),
-                          read_section(file, name, "stream", calibration.stream),
-                          read_section(file, name, "convolution", calibration.convolution),
-                          read_section(file, name, "attention", calibration.attention),
-                          read_section(file, name, "recurrent", calibration.recurrent),
-                          read_section(file, name, "collective", calibration.collective)};
-  const auto first =
-      std::ranges::find_if(errors, [](const auto& error) { return error.has_value(); });
-  return first == errors.end() ? std::nullopt : *first;
+  std::optional<Error> first;
+  visit_sections(calibration, [&](const char* key, auto& section) {
+    if (!first) first = read_section(file, calibration.name, key, section);
+  });
+  return first;
 }
 
 std::optional<Error> read_header(const json& file, Calibration& calibration) {
-  constexpr std::array kSections{"tensor_gemm", "cuda_gemm", "known_tile", "alignment", "stream",
-                                 "convolution", "attention", "recurrent",  "collective"};
   SectionReader reader(file, calibration.name);
   reader.text("generation", calibration.generation);
   if (const json* list = reader.member("fitted_on")) {
@@ -84,8 +93,30 @@ std::optional<Error> read_header(const json& file, Calibration& calibration) {
       calibration.fitted_on.push_back(id.get<std::string>());
     }
   }
-  for (const char* key : kSections) reader.member(key);
+  visit_sections(calibration, [&](const char* key, auto&) { reader.member(key); });
   return reader.finish();
+}
+
+// The sections that a device file brings itself take the place of the generation's.
+std::optional<Error> replace_sections(const Device& device, Calibration& calibration) {
+  const json file = json::parse(device.time_model, nullptr, false);
+  const std::string place = fmt::format("{}, time_model", device.id);
+  if (!file.is_object()) return Error{"found no JSON object, expected one", place};
+  std::optional<Error> first;
+  std::set<std::string> known;
+  visit_sections(calibration, [&](const char* key, auto& section) {
+    known.insert(key);
+    const auto found = file.find(key);
+    if (first || found == file.end()) return;
+    first = read_own_section(SectionReader(*found, fmt::format("{}, {}", place, key)), section);
+    section.this_gpu = true;
+  });
+  for (const auto& [key, unused] : file.items()) {
+    if (!first && !known.contains(key)) {
+      first = Error{fmt::format("found unknown section \"{}\"", key), place};
+    }
+  }
+  return first;
 }
 
 // "sm80" -> 80; empty for any other name.
@@ -135,10 +166,12 @@ Result<Calibration> read_calibration(std::string_view name) {
   return calibration;
 }
 
-const Calibration& calibration_for(const Device& device) {
+namespace {
+
+std::shared_ptr<const Calibration> generation_calibration(int compute_capability) {
   static std::mutex mutex;
-  static std::map<std::string_view, Calibration> parsed;
-  const std::string_view name = generation_for(device.compute_capability);
+  static std::map<std::string_view, std::shared_ptr<const Calibration>> parsed;
+  const std::string_view name = generation_for(compute_capability);
   const std::lock_guard lock(mutex);
   const auto known = parsed.find(name);
   if (known != parsed.end()) return known->second;
@@ -146,7 +179,18 @@ const Calibration& calibration_for(const Device& device) {
   // The files are compiled in and each is read by a test, so this is a programmer's mistake.
   assert(calibration.has_value());
   if (!calibration) std::abort();
-  return parsed.emplace(name, std::move(*calibration)).first->second;
+  auto shared = std::make_shared<const Calibration>(std::move(*calibration));
+  return parsed.emplace(name, std::move(shared)).first->second;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Calibration>> calibration_for(const Device& device) {
+  auto shared = generation_calibration(device.compute_capability);
+  if (device.time_model.empty()) return shared;
+  Calibration own = *shared;
+  if (const auto error = replace_sections(device, own)) return tl::unexpected(*error);
+  return std::make_shared<const Calibration>(std::move(own));
 }
 
 }  // namespace rooftile

@@ -1,6 +1,7 @@
 // The constants of the time model, one set per GPU generation, from data/calibration/*.json.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -131,6 +132,7 @@ struct Section {
   std::string origin;     // where the numbers come from
   double widening = 1.0;  // of the intervals, in log; above 1 where another GPU donated
   bool own = true;        // fitted on this generation
+  bool this_gpu = false;  // fitted on this very GPU: its device file brings the section
 };
 
 struct Calibration {
@@ -153,7 +155,9 @@ std::vector<std::string> calibration_names();
 // Parses one of them with all it borrows from others; an error names file and key.
 Result<Calibration> read_calibration(std::string_view name);
 
-// The calibration of a GPU's compute capability, or of the nearest older one; parsed once.
-const Calibration& calibration_for(const Device& device);
+// The calibration of a GPU's compute capability, or of the nearest older one, parsed once; with the
+// sections that the device file itself brings in place of those. An error names the section and
+// the key.
+Result<std::shared_ptr<const Calibration>> calibration_for(const Device& device);
 
 }  // namespace rooftile

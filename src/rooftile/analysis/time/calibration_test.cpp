@@ -23,7 +23,7 @@ TEST(Calibration, EveryEmbeddedFileIsWellFormed) {
 
 TEST(Calibration, EveryBuiltInGpuHasOneOfItsGenerationOrAnOlderOne) {
   for (const Device& device : built_in_devices()) {
-    const std::string name = calibration_for(device).name;
+    const std::string name = calibration_for(device).value()->name;
     EXPECT_LE(std::stoi(name.substr(2)), device.compute_capability) << device.id;
   }
 }
@@ -43,7 +43,7 @@ TEST(Calibration, GenerationByComputeCapability) {
   const auto name = [](int compute_capability) {
     Device device;
     device.compute_capability = compute_capability;
-    return calibration_for(device).name;
+    return calibration_for(device).value()->name;
   };
   EXPECT_EQ(name(80), "sm80");
   EXPECT_EQ(name(87), "sm86");

@@ -20,7 +20,7 @@ struct TimeContext {
 template <class Constants>
 double widening(const TimeContext& context, const Section<Constants>& section) {
   constexpr double kSisterGpu = 1.3;
-  if (!section.own) return section.widening;
+  if (section.this_gpu || !section.own) return section.widening;
   return context.measured ? 1.0 : kSisterGpu;
 }
 

@@ -9,19 +9,19 @@ namespace rooftile {
 
 struct TimeModel::State {
   Device device;
-  const Calibration& calibration;
+  std::shared_ptr<const Calibration> calibration;
   GemmConstants tensor_gemm, cuda_gemm;
 
-  explicit State(const Device& given)
+  State(const Device& given, std::shared_ptr<const Calibration> constants)
       : device(given),
-        calibration(calibration_for(given)),
-        tensor_gemm(scale_constants(calibration.tensor_gemm.constants, given, true)),
-        cuda_gemm(scale_constants(calibration.cuda_gemm.constants, given, false)) {}
+        calibration(std::move(constants)),
+        tensor_gemm(scale_constants(calibration->tensor_gemm.constants, given, true)),
+        cuda_gemm(scale_constants(calibration->cuda_gemm.constants, given, false)) {}
 
   TimeContext context() const {
-    const auto& fitted = calibration.fitted_on;
+    const auto& fitted = calibration->fitted_on;
     const bool measured = std::ranges::find(fitted, device.id) != fitted.end();
-    return {device, calibration, tensor_gemm, cuda_gemm, measured};
+    return {device, *calibration, tensor_gemm, cuda_gemm, measured};
   }
 };
 
@@ -52,7 +52,14 @@ struct EstimateOp {
 
 }  // namespace
 
-TimeModel::TimeModel(const Device& device) : state_(std::make_shared<const State>(device)) {}
+Result<TimeModel> TimeModel::create(const Device& device) {
+  auto calibration = calibration_for(device);
+  if (!calibration) return tl::unexpected(calibration.error());
+  return TimeModel(std::make_shared<const State>(device, std::move(*calibration)));
+}
+
+TimeModel::TimeModel(const Device& device)
+    : state_(std::make_shared<const State>(device, calibration_for(device).value())) {}
 
 std::optional<TimeEstimate> TimeModel::estimate(const Op& op) const {
   const TimeContext context = state_->context();
@@ -71,7 +78,7 @@ const Device& TimeModel::device() const { return state_->device; }
 
 bool TimeModel::calibrated() const {
   const bool tensor_cores = !state_->device.tensor_core_peak.empty();
-  return tensor_cores ? state_->calibration.tensor_gemm.own : state_->calibration.cuda_gemm.own;
+  return tensor_cores ? state_->calibration->tensor_gemm.own : state_->calibration->cuda_gemm.own;
 }
 
 }  // namespace rooftile

@@ -6,6 +6,7 @@
 
 #include "rooftile/analysis/gemm_form.h"
 #include "rooftile/analysis/time/time_estimate.h"
+#include "rooftile/base/result.h"
 #include "rooftile/hardware/device.h"
 #include "rooftile/workload/op.h"
 
@@ -15,7 +16,10 @@ namespace rooftile {
 // docs/time_model.md explains the forms and where their constants come from.
 class TimeModel {
  public:
+  // Needs a valid Device::time_model; devices from outside go through create().
   explicit TimeModel(const Device& device);
+  // An error names the section and the key of Device::time_model that is wrong.
+  static Result<TimeModel> create(const Device& device);
 
   // One run of the operation; empty when nothing is known of it ("other" without bytes).
   std::optional<TimeEstimate> estimate(const Op& op) const;
@@ -31,6 +35,7 @@ class TimeModel {
 
  private:
   struct State;
+  explicit TimeModel(std::shared_ptr<const State> state) : state_(std::move(state)) {}
   std::shared_ptr<const State> state_;
 };
 

@@ -1,0 +1,72 @@
+// Predicts the rows of a file again and again, each time with other constants: what the fitting
+// tools call.
+//
+//   rooftile_predict GPU ROWS
+//
+// ROWS holds one operation a line in text form. Each line on standard input is a JSON object of
+// calibration sections ({} for the built-in ones); the answer is one line "ok COUNT" followed by
+// COUNT * 4 little-endian doubles (expected, low, high in seconds, and the bound as its
+// enumerator), or one line "error TEXT".
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "rooftile/rooftile.h"
+
+namespace rooftile {
+namespace {
+
+std::vector<double> predict(const std::vector<Op>& ops, const TimeModel& model) {
+  std::vector<double> answer;
+  answer.reserve(4 * ops.size());
+  for (const Op& op : ops) {
+    const auto estimate = model.estimate(op);
+    const Range<Seconds> time = estimate ? estimate->time : Range<Seconds>{};
+    for (const Seconds seconds : {time.expected, time.low, time.high}) {
+      answer.push_back(seconds.value());
+    }
+    answer.push_back(static_cast<double>(estimate ? estimate->bound : Bound::unknown));
+  }
+  return answer;
+}
+
+int serve(Device device, const std::vector<Op>& ops) {
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    device.time_model = line == "{}" ? "" : line;
+    const auto model = TimeModel::create(device);
+    if (!model) {
+      fmt::print("error {}\n", to_string(model.error()));
+    } else {
+      const std::vector<double> answer = predict(ops, *model);
+      fmt::print("ok {}\n", ops.size());
+      std::fwrite(answer.data(), sizeof(double), answer.size(), stdout);
+    }
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+int run(const std::string& gpu, const std::string& rows) {
+  auto device = gpu.ends_with(".json") ? read_device_file(gpu) : find_device(gpu);
+  const auto workload = read_workload(rows, {});
+  if (!device || !workload) {
+    fmt::print(stderr, "{}\n", to_string(device ? workload.error() : device.error()));
+    return 2;
+  }
+  return serve(std::move(*device), workload->ops);
+}
+
+}  // namespace
+}  // namespace rooftile
+
+int main(int count, char** arguments) {
+  if (count != 3) {
+    fmt::print(stderr, "usage: rooftile_predict GPU ROWS\n");
+    return 2;
+  }
+  return rooftile::run(arguments[1], arguments[2]);
+}

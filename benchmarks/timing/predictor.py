@@ -1,0 +1,57 @@
+"""Rooftile's time model for many operations at once, with any constants."""
+
+import json
+import pathlib
+import subprocess
+import tempfile
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BINARY = ROOT / "build/release/rooftile_predict"
+
+
+class Predictor:
+    """Times of a list of rows (tables.Row) on one GPU; needs build/release/rooftile_predict.
+
+    `gpu` is a name that --gpu takes, or a device file. Rows of several operations get the sum.
+    """
+
+    def __init__(self, gpu, rows, binary=BINARY):
+        self._first = np.cumsum([0] + [len(row.ops) for row in rows])[:-1]
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            number = 0
+            for row in rows:
+                for op in row.ops:
+                    kind, dtype, fields = op.split(" ", 2)
+                    file.write(f"{kind} r{number} {dtype} {fields}\n")
+                    number += 1
+            file.flush()
+            self._process = subprocess.Popen(
+                [str(binary), str(gpu), file.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self._send({})  # answered once the file is read
+            self._receive()
+
+    def _send(self, sections):
+        self._process.stdin.write(json.dumps(sections).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def _receive(self):
+        line = self._process.stdout.readline().decode()
+        if not line.startswith("ok "):
+            raise ValueError(line.strip() or "rooftile_predict ended")
+        count = int(line[3:])
+        data = np.frombuffer(self._process.stdout.read(count * 32), "<f8").reshape(count, 4)
+        # Sums per row; the bound is that of the row's last operation.
+        times = np.add.reduceat(data[:, :3], self._first, axis=0)
+        last = np.append(self._first[1:], count) - 1
+        return times[:, 0], times[:, 1], times[:, 2], data[last, 3].astype(int)
+
+    def predict(self, sections=None):
+        """Arrays (expected, low, high in seconds, bound) under the given calibration sections."""
+        self._send(sections or {})
+        return self._receive()
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait()

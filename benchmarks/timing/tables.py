@@ -1,0 +1,137 @@
+"""Public timing tables as operations in text form.
+
+A table is a list of Row: the GPU's name (an alias that `--gpu` takes), the operation as a line of
+docs/formats/workload.md without its name, the measured time in seconds, and what else the table
+says (its columns). Rows that take several kernels hold several operations.
+
+Tables are gzip CSV files NAME.csv.gz in one folder.
+"""
+
+import csv
+import dataclasses
+import gzip
+import pathlib
+
+
+@dataclasses.dataclass
+class Row:
+    gpu: str
+    ops: tuple  # of texts: "gemm bf16 m=1 n=2 k=3"
+    seconds: float
+    columns: dict
+
+
+def gemm(r):
+    return (f"gemm {r['dtype']} m={r['m']} n={r['n']} k={r['k']}",)
+
+
+def gemm_fp8_with_quantize(r):
+    elements = int(r["m"]) * int(r["k"])
+    return (f"cast bf16 out_dtype=fp8 elements={elements}",
+            f"gemm fp8 out_dtype=bf16 m={r['m']} n={r['n']} k={r['k']}")
+
+
+def fp32_matmul(r):
+    if r["op"] == "linear":  # torch.nn.Linear: the weight is stored [n, k]
+        return (f"gemm fp32 m={int(r['batch']) * int(r['m'])} n={r['n']} k={r['k']}",)
+    return (f"gemm fp32 batch={r['batch']} m={r['m']} n={r['n']} k={r['k']} layout=nn"
+            " weight=activation",)
+
+
+ROW_KINDS = {"ln": "norm fp32 fn=layer", "softmax": "softmax fp32"}
+
+
+def fp32_rowwise_and_elementwise(r):
+    rows, columns = int(r["rows"]), int(r["columns"])
+    if r["op"] in ROW_KINDS:
+        return (f"{ROW_KINDS[r['op']]} rows={rows} cols={columns}",)
+    binary = r["op"] in ("add", "mul", "div", "pow")
+    return (f"elementwise fp32 fn={r['op']} elements={rows * columns} inputs={1 + binary}",)
+
+
+def fp32_conv(r):
+    size, kernel = r["input_size"], r["kernel_size"]
+    return (f"conv fp32 n={r['batch']} c={r['in_channels']} k={r['out_channels']}"
+            f" in={size}x{size} kernel={kernel}x{kernel} stride={r['stride']}x{r['stride']}"
+            f" pad={r['padding']}x{r['padding']}",)
+
+
+def attention(r):
+    window = int(r["window"])
+    # Decode kernels mask nothing: the one query sees the whole cache.
+    causal = " causal=1" if int(r["query_len"]) > 1 else ""
+    dtypes = "bf16" if r["kv_dtype"] == "bfloat16" else "bf16 weight_dtype=fp8"
+    return (f"attention {dtypes} batch={r['batch']} heads={r['heads']} kv_heads={r['kv_heads']}"
+            f" q={r['query_len']} kv={r['kv_len']} d={r['head_dim']}{causal}"
+            + (f" window={window}" if window > 0 else ""),)
+
+
+def stream_bf16_to_fp8(r):
+    return (f"cast bf16 out_dtype=fp8 elements={int(r['rows']) * int(r['columns'])}",)
+
+
+DEEPBENCH_DTYPES = {"fp16_in_fp32_acc": "fp16", "fp32": "fp32"}
+
+
+def deepbench_gemm(r):
+    """DeepBench's matrices are column-major: its out[m,n] is our out[n,m]."""
+    letters = {"N": "n", "T": "t"}
+    layout = letters[r["trans_b"]] + letters[r["trans_a"]]
+    return (f"gemm {DEEPBENCH_DTYPES[r['precision']]} m={r['n']} n={r['m']} k={r['k']}"
+            f" layout={layout}",)
+
+
+def deepbench_conv(r, phase):
+    return (f"conv {DEEPBENCH_DTYPES[r['precision']]} n={r['batch']} c={r['in_channels']}"
+            f" k={r['out_channels']} in={r['height']}x{r['width']}"
+            f" kernel={r['filter_h']}x{r['filter_w']} stride={r['stride_h']}x{r['stride_w']}"
+            f" pad={r['pad_h']}x{r['pad_w']} phase={phase}",)
+
+
+# Llama-3.1-8B; vLLM fuses q, k and v, and gate and up.
+LLM_LAYERS = {
+    "qkv_proj": "gemm bf16 m={t} n=6144 k=4096",
+    "o_proj": "gemm bf16 m={t} n=4096 k=4096",
+    "gate_up_proj": "gemm bf16 m={t} n=28672 k=4096",
+    "down_proj": "gemm bf16 m={t} n=4096 k=14336",
+    "lm_head": "gemm bf16 m={t} n=128256 k=4096",
+}
+
+SIMPLE = {
+    "gemm_bf16": gemm,
+    "gemm_fp8_with_quantize": gemm_fp8_with_quantize,
+    "fp32_matmul": fp32_matmul,
+    "fp32_rowwise_and_elementwise": fp32_rowwise_and_elementwise,
+    "fp32_conv": fp32_conv,
+    "attention_prefill_causal": attention,
+    "attention_decode": attention,
+    "stream_bf16_to_fp8": stream_bf16_to_fp8,
+    "deepbench_gemm": deepbench_gemm,
+}
+
+
+def read_csv(folder, name):
+    path = pathlib.Path(folder) / f"{name}.csv.gz"
+    if not path.exists():
+        return []
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def read(folder, name):
+    """The rows of a table; none where the file is absent."""
+    rows = []
+    for r in read_csv(folder, name):
+        if name == "deepbench_conv":
+            phases = {"forward": "fwd_us", "dgrad": "dgrad_us", "wgrad": "wgrad_us"}
+            rows += [Row(r["gpu"], deepbench_conv(r, phase), float(r[column]) * 1e-6,
+                         {**r, "phase": phase})
+                     for phase, column in phases.items() if r[column]]
+        elif name == "llm_layers_bf16":
+            layer = LLM_LAYERS.get(r["layer"])
+            if layer:
+                rows.append(Row(r["gpu"], (layer.format(t=r["tokens"]),),
+                                float(r["time_us"]) * 1e-6, r))
+        else:
+            rows.append(Row(r["gpu"], SIMPLE[name](r), float(r["time_us"]) * 1e-6, r))
+    return rows
