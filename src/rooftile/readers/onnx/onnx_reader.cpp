@@ -24,7 +24,7 @@ Result<Workload> convert(const onnx_format::Graph& graph, const std::string& nam
 }
 
 // The ONNX library and protobuf were not written for hostile files, so they run in a child.
-Result<Workload> read(const std::string& path, const ReadOptions& options) {
+Result<Workload> read_onnx(const std::string& path, const ReadOptions& options) {
   const auto slim = onnx_format::read_slim_model(path);
   if (!slim) return tl::unexpected(slim.error());
   const auto text = run_contained(
@@ -45,7 +45,7 @@ Result<Workload> read(const std::string& path, const ReadOptions& options) {
 
 }  // namespace
 
-const Reader onnx_reader{.name = "onnx", .recognises = recognises, .read = read};
+const Reader onnx_reader{.name = "onnx", .recognises = recognises, .read = read_onnx};
 
 Result<Workload> read_onnx_bytes(std::string_view model, const std::string& name,
                                  const ReadOptions& options) {
