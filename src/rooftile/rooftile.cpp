@@ -141,7 +141,6 @@ void add_totals(const Workload& workload, const Analysis& analysis, Report& repo
     report.flop += runs * analysis.ops[i].cost.flop;
     report.bytes += runs * analysis.ops[i].cost.bytes;
     report.coverage.ops += runs;
-    report.ops.push_back(row_of(workload.ops[i], analysis.ops[i]));
   }
   report.coverage.ops_with_time = report.coverage.ops - analysis.ops_without_time;
   for (const auto& [name, count] : workload.skipped) {
@@ -160,12 +159,15 @@ Result<Workload> read(const std::string& path, const ReadOptions& options) {
   if (options.dtype) {
     for (Op& op : workload->ops) run_in(*options.dtype, op);
   }
-  return options.mode == Mode::training ? derive_training(std::move(*workload)) : workload;
+  if (options.mode == Mode::training) *workload = derive_training(std::move(*workload));
+  return workload;
 }
 
-Report check(const Workload& workload, const Device& device, std::span<const Rule* const> rules) {
-  const TimeModel model(device);
-  const Analysis analysis = analyse(workload, model);
+namespace {
+
+// All of a report but its findings and rows.
+Report summary(const Workload& workload, const Device& device, const TimeModel& model,
+               const Analysis& analysis) {
   Report report;
   report.inputs = workload.sources;
   report.device = summary_of(device, model, workload, analysis);
@@ -175,8 +177,27 @@ Report check(const Workload& workload, const Device& device, std::span<const Rul
   note_tf32(workload, device, report);
   report.parameters = count_parameters(workload);
   add_totals(workload, analysis, report);
+  return report;
+}
+
+}  // namespace
+
+Report check(const Workload& workload, const Device& device, std::span<const Rule* const> rules) {
+  const TimeModel model(device);
+  const Analysis analysis = analyse(workload, model);
+  Report report = summary(workload, device, model, analysis);
   report.findings = run_rules({workload, analysis, model, Graph(workload)}, rules);
   report.rules = rules_of(report.findings);
+  return report;
+}
+
+Report list_operations(const Workload& workload, const Device& device) {
+  const TimeModel model(device);
+  const Analysis analysis = analyse(workload, model);
+  Report report = summary(workload, device, model, analysis);
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    report.ops.push_back(row_of(workload.ops[i], analysis.ops[i]));
+  }
   return report;
 }
 

@@ -21,4 +21,7 @@ Result<Workload> read(const std::string& path, const ReadOptions& options);
 Report check(const Workload& workload, const Device& device,
              std::span<const Rule* const> rules = all_rules());
 
+// A report with a row for each operation and without findings.
+Report list_operations(const Workload& workload, const Device& device);
+
 }  // namespace rooftile

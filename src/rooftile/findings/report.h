@@ -71,7 +71,7 @@ struct Report {
   std::vector<KindShare> kinds;
   std::vector<Finding> findings;   // ranked: errors first, then by expected saving
   std::vector<RuleSummary> rules;  // of the findings, in their order, each once
-  std::vector<OpRow> ops;          // input order
+  std::vector<OpRow> ops;          // input order; of list_operations() only
 };
 
 }  // namespace rooftile
