@@ -4,6 +4,7 @@
 #include <map>
 
 #include "rooftile/analysis/time/math_unit.h"
+#include "rooftile/op_row.h"
 #include "rooftile/workload/op_fields.h"
 #include "rooftile/workload/training.h"
 #include "rooftile/workload/workload_text.h"
@@ -42,21 +43,6 @@ void run_in(Dtype dtype, Op& op) {
   if (is_float(op.dtypes.output)) {
     op.dtypes.output = dtype == Dtype::tf32 ? operand : activation_dtype(dtype);
   }
-}
-
-OpRow row_of(const Op& op, const OpAnalysis& analysis) {
-  OpRow row;
-  row.name = op.name;
-  row.kind = kind_name(op.body);
-  row.dtype = to_string(op.dtypes.input);
-  row.phase = kPhaseNames[static_cast<std::size_t>(op.phase)];
-  row.dims = dims_text(op.body);
-  row.count = op.count;
-  row.flop = analysis.cost.flop;
-  row.bytes = analysis.cost.bytes;
-  row.bound = to_string(analysis.time ? analysis.time->bound : Bound::unknown);
-  if (analysis.time) row.time = analysis.time->time;
-  return row;
 }
 
 bool is_cudnn_layer(const Op& op) {
@@ -191,12 +177,31 @@ Report check(const Workload& workload, const Device& device, std::span<const Rul
   return report;
 }
 
+OpRow op_row(const Op& op, const OpAnalysis& analysis) {
+  OpRow row;
+  row.name = op.name;
+  row.kind = kind_name(op.body);
+  row.dtype = to_string(op.dtypes.input);
+  row.phase = kPhaseNames[static_cast<std::size_t>(op.phase)];
+  row.dims = dims_text(op.body);
+  row.count = op.count;
+  row.flop = analysis.cost.flop;
+  row.bytes = analysis.cost.bytes;
+  row.bound = to_string(analysis.time ? analysis.time->bound : Bound::unknown);
+  if (analysis.time) {
+    row.time = analysis.time->time;
+    row.parts = {analysis.time->launch, analysis.time->compute, analysis.time->memory,
+                 analysis.time->power};
+  }
+  return row;
+}
+
 Report list_operations(const Workload& workload, const Device& device) {
   const TimeModel model(device);
   const Analysis analysis = analyse(workload, model);
   Report report = summary(workload, device, model, analysis);
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
-    report.ops.push_back(row_of(workload.ops[i], analysis.ops[i]));
+    report.ops.push_back(op_row(workload.ops[i], analysis.ops[i]));
   }
   return report;
 }

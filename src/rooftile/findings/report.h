@@ -26,6 +26,12 @@ struct RuleSummary {
   Level level = Level::info;
 };
 
+// What a kernel's time consists of. Compute runs at the rate of the cores; power is the least time
+// at the rate that clocks and power sustain.
+struct TimeParts {
+  Seconds launch, compute, memory, power;
+};
+
 // One operation as the table of `rooftile ops` shows it.
 struct OpRow {
   std::string name, kind, dtype, phase, dims, bound;
@@ -33,6 +39,8 @@ struct OpRow {
   Flop flop;                           // of one run
   Bytes bytes;                         // of one run
   std::optional<Range<Seconds>> time;  // of one run
+  // What the expected time consists of; they overlap, so they do not add up. 0 without a time.
+  TimeParts parts;
 };
 
 // Time per kind of operation, largest first.
