@@ -35,6 +35,10 @@ TEST(Compare, ADifferenceWithinTheErrorIsUnclear) {
   EXPECT_EQ(verdict_of(close), Verdict::unclear);
 }
 
+TEST(Compare, WithoutTimesThereIsNoVerdict) {
+  EXPECT_EQ(verdict_of(compared("other x fp32 fn=MyOp\n", kOdd)), Verdict::unknown);
+}
+
 TEST(Compare, EqualLayersUnderOtherNamesArePairs) {
   const Comparison renamed =
       compared("gemm a bf16 m=64 n=64 k=64\ngemm b bf16 m=64 n=64 k=64\nsoftmax s fp32 rows=9 "

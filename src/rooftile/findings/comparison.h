@@ -34,8 +34,9 @@ struct Comparison {
   std::vector<std::string> notes;
 };
 
-// Which side the model holds to be faster; `unclear` where its range includes no difference.
-enum class Verdict { faster, slower, unclear, same };
+// Which side the model holds to be faster; `unclear` where its range includes no difference,
+// `unknown` where too few operations of a side have a time.
+enum class Verdict { faster, slower, unclear, same, unknown };
 Verdict verdict_of(const Comparison& comparison);
 
 }  // namespace rooftile

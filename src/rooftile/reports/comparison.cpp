@@ -22,6 +22,10 @@ std::string signed_share(const Range<Seconds>& saving, Seconds before) {
   return share_text(std::abs(saving.expected / before));
 }
 
+std::string coverage_text(const Coverage& coverage) {
+  return fmt::format("{} of {}", count_text(coverage.ops_with_time), count_text(coverage.ops));
+}
+
 std::string verdict_text(const Comparison& comparison) {
   const Range<Seconds>& saving = comparison.saving;
   const Range<Seconds> loss{saving.high * -1.0, saving.expected * -1.0, saving.low * -1.0};
@@ -34,6 +38,10 @@ std::string verdict_text(const Comparison& comparison) {
     case Verdict::slower:
       return fmt::format("The second is slower: takes {} more, likely {}.", range_text(loss),
                          share);
+    case Verdict::unknown:
+      return fmt::format("No verdict: times cover {} operations of the first, {} of the second.",
+                         coverage_text(comparison.before.coverage),
+                         coverage_text(comparison.after.coverage));
     case Verdict::unclear:
       break;
   }
@@ -151,6 +159,8 @@ std::string_view verdict_name(Verdict verdict) {
       return "unclear";
     case Verdict::same:
       return "same";
+    case Verdict::unknown:
+      return "unknown";
   }
   return "unclear";
 }
