@@ -40,11 +40,11 @@ TEST(Compare, WithoutTimesThereIsNoVerdict) {
 }
 
 TEST(Compare, EqualLayersUnderOtherNamesArePairs) {
-  const Comparison renamed =
-      compared("gemm a bf16 m=64 n=64 k=64\ngemm b bf16 m=64 n=64 k=64\nsoftmax s fp32 rows=9 "
-               "cols=9\n",
-               "softmax /s fp32 rows=9 cols=9\ngemm /x bf16 m=64 n=64 k=64\ngemm /y bf16 m=64 n=64 "
-               "k=64\n");
+  const Comparison renamed = compared(
+      "gemm a bf16 m=64 n=64 k=64\ngemm b bf16 m=64 n=64 k=64\nsoftmax s fp32 rows=9 "
+      "cols=9\n",
+      "softmax /s fp32 rows=9 cols=9\ngemm /x bf16 m=64 n=64 k=64\ngemm /y bf16 m=64 n=64 "
+      "k=64\n");
   EXPECT_EQ(renamed.unchanged, 3);
   EXPECT_TRUE(renamed.changed.empty());
 }
