@@ -95,9 +95,10 @@ struct AttentionKernel {
   int head_dim = 0;
   int rows = 0, keys = 0, local_keys = 0;  // tile; keys with a window
   int few_rows = 0, few_keys = 0;
-  double block_cost = 1;  // of a block of keys, against the formula
-  Seconds tile_fixed, few_tile_fixed;
-  Seconds sequence;  // of scheduling, per sequence of the batch
+  double block_cost = 1;               // of a block of keys, against the formula
+  Seconds tile_fixed, few_tile_fixed;  // the latter for one query a sequence
+  Seconds few_prefill_fixed;           // for several queries that fit the small tile
+  Seconds sequence;                    // of scheduling, per sequence of the batch
 };
 
 // How tiles are scheduled.
@@ -106,11 +107,13 @@ enum class AttentionStyle { flash_2, flash_3 };
 struct AttentionConstants {
   AttentionStyle style = AttentionStyle::flash_2;
   std::vector<AttentionKernel> kernels, narrow_kernels;  // of 16-bit keys and values, of 8-bit ones
-  Seconds launch, narrow_launch;  // all kernels of a call; what 8-bit keys and values add
-  Seconds start;                  // of the first tile
-  Seconds cache_write;            // one block of the kernel that stores new keys and values
-  double narrow_cache_write = 1;  // that block where it converts to 8 bits
-  double query_load_gain = 1;     // of the fixed cost, where copy engines load 4, 8 or 16 heads
+  Seconds launch, narrow_launch;      // all kernels of a call; what 8-bit keys and values add
+  Seconds start;                      // of the first tile
+  Seconds cache_write;                // one block of the kernel that stores new keys and values
+  double narrow_cache_write = 1;      // that block where it converts to 8 bits
+  double cache_write_efficiency = 1;  // of DRAM bandwidth
+  double local_fixed = 1;             // of the fixed cost, where a window hides keys
+  double query_load_gain = 1;         // of the fixed cost, where copy engines load 4, 8 or 16 heads
   double math_efficiency = 1, narrow_math_efficiency = 1;  // of the Tensor Core peak in a block
   double exponentials_per_clock = 16;                      // per SM
   double port_bytes_per_clock = 64;                        // keys and values into one SM

@@ -120,7 +120,7 @@ class FusedAttention {
     const double block =
         c_.cache_write.value() * slower_clock() * (shape_.narrow ? c_.narrow_cache_write : 1.0);
     const double blocks = tokens * block * threads / (kThreadsPerSm * sms_);
-    const double bytes = traffic_.cache_write / (c_.dram_efficiency * bandwidth());
+    const double bytes = traffic_.cache_write / (c_.cache_write_efficiency * bandwidth());
     return coldness() * norm(blocks, bytes, kOverlap);
   }
 
@@ -143,10 +143,14 @@ class FusedAttention {
 
   double tile_fixed() const {
     const AttentionKernel& kernel = schedule_.kernel;
-    if (schedule_.few_queries) return kernel.few_tile_fixed.value() * slower_clock();
+    if (schedule_.few_queries) {
+      const Seconds few = shape_.query_len > 1 ? kernel.few_prefill_fixed : kernel.few_tile_fixed;
+      return few.value() * slower_clock();
+    }
+    const double local = schedule_.local ? c_.local_fixed : 1.0;
     const double packed = schedule_.queries_per_group;
     const bool loaded_by_engine = packed == 4 || packed == 8 || packed == 16;
-    return kernel.tile_fixed.value() * slower_clock() *
+    return local * kernel.tile_fixed.value() * slower_clock() *
            (loaded_by_engine ? c_.query_load_gain : 1.0);
   }
 
