@@ -98,7 +98,8 @@ struct AttentionKernel {
   double block_cost = 1;               // of a block of keys, against the formula
   Seconds tile_fixed, few_tile_fixed;  // the latter for one query a sequence
   Seconds few_prefill_fixed;           // for several queries that fit the small tile
-  Seconds sequence;                    // of scheduling, per sequence of the batch
+  // Finding the work of batches of single queries: per sequence, and per pair of sequences.
+  Seconds sequence, sequence_pair;
 };
 
 // How tiles are scheduled.
@@ -111,6 +112,7 @@ struct AttentionConstants {
   Seconds start;                      // of the first tile
   Seconds cache_write;                // one block of the kernel that stores new keys and values
   double narrow_cache_write = 1;      // that block where it converts to 8 bits
+  Seconds narrow_element;             // of a thread, to convert one element
   double cache_write_efficiency = 1;  // of DRAM bandwidth
   double local_fixed = 1;             // of the fixed cost, where a window hides keys
   double query_load_gain = 1;         // of the fixed cost, where copy engines load 4, 8 or 16 heads

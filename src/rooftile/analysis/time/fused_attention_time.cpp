@@ -22,13 +22,21 @@ double norm(double a, double b, double exponent) {
 // Seconds; launch holds what passes before and after the attention kernel itself and depends on no
 // rate of the GPU.
 struct Parts {
-  double launch = 0, cache_write = 0, compute = 0, keys = 0, queries = 0, combine = 0;
+  double launch = 0, cache_write = 0, fixed = 0, blocks = 0, keys = 0, queries = 0, combine = 0;
   double overlap_exponent = 3;
 
   double total() const {
-    return launch + cache_write + norm(compute, keys, overlap_exponent) + queries + combine;
+    return launch + cache_write + fixed + norm(blocks, keys, overlap_exponent) + queries + combine;
   }
+  double compute() const { return fixed + blocks; }
   double memory() const { return cache_write + keys + queries; }
+};
+
+// The attention kernel alone, in seconds.
+struct Kernel {
+  double fixed = 0, blocks = 0;  // cost of the tiles as such; of their blocks of keys
+
+  double total() const { return fixed + blocks; }
 };
 
 // What one call touches, in bytes.
@@ -76,7 +84,9 @@ class FusedAttention {
     Parts parts;
     parts.launch = launch();
     parts.cache_write = cache_write();
-    parts.compute = compute();
+    const Kernel attention = kernel();
+    parts.fixed = attention.fixed;
+    parts.blocks = attention.blocks;
     parts.keys = key_traffic();
     parts.queries = traffic_.queries * coldness() / (c_.query_bandwidth * bandwidth());
     parts.combine = combine();
@@ -102,7 +112,15 @@ class FusedAttention {
       seconds += c_.copy.value();
       if (shape_.batch > 1 && shape_.kv_heads > 1) seconds += c_.strided_copies.value();
     }
-    return seconds + (schedule_.may_split ? schedule_.kernel.sequence.value() * shape_.batch : 0);
+    return seconds + sequences();
+  }
+
+  // Work units find their sequence one after the other, up to the batch that is scheduled ahead.
+  double sequences() const {
+    constexpr double kSchedulableBatch = 992;
+    if (shape_.query_len > 1 || shape_.batch > kSchedulableBatch) return 0;
+    const AttentionKernel& kernel = schedule_.kernel;
+    return shape_.batch * (kernel.sequence.value() + kernel.sequence_pair.value() * shape_.batch);
   }
 
   // How much longer than from L2 alone bytes take that earlier kernels of the call left behind.
@@ -116,10 +134,12 @@ class FusedAttention {
   double cache_write() const {
     constexpr double kMostThreads = 512, kThreadsPerSm = 2048, kOverlap = 4;
     const double tokens = shape_.batch * std::min(shape_.query_len, shape_.kv_len);
-    const double threads = std::min(shape_.kv_heads * shape_.head_dim, kMostThreads);
-    const double block =
-        c_.cache_write.value() * slower_clock() * (shape_.narrow ? c_.narrow_cache_write : 1.0);
-    const double blocks = tokens * block * threads / (kThreadsPerSm * sms_);
+    const double elements = shape_.kv_heads * shape_.head_dim;
+    double block = c_.cache_write.value() * std::min(elements, kMostThreads);
+    if (shape_.narrow) {
+      block = c_.narrow_cache_write * block + c_.narrow_element.value() * elements;
+    }
+    const double blocks = tokens * block * slower_clock() / (kThreadsPerSm * sms_);
     const double bytes = traffic_.cache_write / (c_.cache_write_efficiency * bandwidth());
     return coldness() * norm(blocks, bytes, kOverlap);
   }
@@ -156,14 +176,16 @@ class FusedAttention {
 
   // Units in their order over the SMs: as long as all work takes, and the end, when SMs run empty;
   // never less than the longest unit.
-  double compute() const {
+  Kernel kernel() const {
     const AttentionSchedule& s = schedule_;
-    const double fixed = tile_fixed(), block = block_seconds();
-    const double longest = fixed + block * c_.alone * s.longest;
-    const double work = s.groups * (s.tiles * s.splits * fixed + s.blocks * block) / sms_;
     const double waves = s.units() / sms_;
-    const double end = c_.wave_sharpness * (std::ceil(waves) - waves) * (fixed + block * s.last);
-    return c_.start.value() * slower_clock() + std::max(longest, work + end);
+    const double end = c_.wave_sharpness * (std::ceil(waves) - waves);
+    const double fixed = tile_fixed(), block = block_seconds();
+    const Kernel longest{fixed, block * c_.alone * s.longest};
+    const Kernel all{fixed * (waves + end), block * (s.groups * s.blocks / sms_ + end * s.last)};
+    Kernel kernel = longest.total() > all.total() ? longest : all;
+    kernel.fixed += c_.start.value() * slower_clock();
+    return kernel;
   }
 
   double key_traffic() const {
@@ -189,7 +211,8 @@ class FusedAttention {
 
 // No cache is written; twice the traffic, and per tile the fixed cost of two kernels.
 void make_backward(Parts& parts, const AttentionConstants& c) {
-  parts.compute *= c.backward_flop / c.backward_efficiency;
+  parts.fixed *= 2;
+  parts.blocks *= c.backward_flop / c.backward_efficiency;
   parts.keys *= 2;
   parts.queries *= 2;
   parts.cache_write = parts.combine = 0;
@@ -197,7 +220,7 @@ void make_backward(Parts& parts, const AttentionConstants& c) {
 
 Bound bound_of(const Parts& parts) {
   if (2 * (parts.launch + parts.combine) > parts.total()) return Bound::latency;
-  return parts.memory() >= parts.compute ? Bound::memory : Bound::math;
+  return parts.memory() >= parts.compute() ? Bound::memory : Bound::math;
 }
 
 }  // namespace
@@ -219,7 +242,7 @@ TimeEstimate estimate_fused_attention(const TimeContext& context, const Op& op,
   TimeEstimate estimate = make_estimate(Seconds(parts.total()), bound_of(parts), intervals,
                                         wider * widening(context, section));
   estimate.launch = Seconds(parts.launch + parts.combine);
-  estimate.compute = Seconds(parts.compute);
+  estimate.compute = Seconds(parts.compute());
   estimate.memory = Seconds(parts.memory());
   return estimate;
 }

@@ -164,6 +164,7 @@ AttentionKernel read_attention_kernel(const json& entry, const std::string& wher
   reader.quantity("few_tile_fixed_s", kernel.few_tile_fixed);
   reader.quantity("few_prefill_fixed_s", kernel.few_prefill_fixed);
   reader.quantity("sequence_s", kernel.sequence);
+  reader.quantity("sequence_pair_s", kernel.sequence_pair);
   if (const auto error = reader.finish()) parent.report(error->message);
   return kernel;
 }
@@ -255,6 +256,7 @@ void read_constants(SectionReader& reader, AttentionConstants& constants) {
   reader.quantity("narrow_launch_s", constants.narrow_launch);
   reader.quantity("start_s", constants.start);
   reader.quantity("cache_write_s", constants.cache_write);
+  reader.quantity("narrow_element_s", constants.narrow_element);
   reader.number("narrow_cache_write", constants.narrow_cache_write, 1, 10);
   reader.number("cache_write_efficiency", constants.cache_write_efficiency, 0.01, 1);
   reader.number("local_fixed", constants.local_fixed, 0.01, 10);
