@@ -124,6 +124,7 @@ struct AttentionConstants {
   double query_bandwidth = 1;  // queries and outputs, as a share of DRAM bandwidth
   double dram_efficiency = 1;  // keys and values, cache writes
   double l2_speedup = 1, l2_share = 1, decode_l2_speedup = 1, decode_l2_share = 1;
+  Seconds dram_latency;  // of a cache that is not in L2
   double overlap_exponent = 3;
   Seconds combine, combine_per_split;
   Seconds copy, strided_copies;  // of the output; of queries and output, where heads are rows

@@ -87,7 +87,10 @@ class FusedAttention {
     const Kernel attention = kernel();
     parts.fixed = attention.fixed;
     parts.blocks = attention.blocks;
-    parts.keys = key_traffic();
+    const double warm = warm_share(traffic_.keys, c_.decode_l2_share, device_, 8);
+    parts.fixed += (1 - warm) * c_.dram_latency.value();
+    parts.keys = traffic_.keys * ((1 - warm) + warm / c_.decode_l2_speedup) /
+                 (c_.dram_efficiency * bandwidth());
     parts.queries = traffic_.queries * coldness() / (c_.query_bandwidth * bandwidth());
     parts.combine = combine();
     parts.overlap_exponent = c_.overlap_exponent;
@@ -186,12 +189,6 @@ class FusedAttention {
     Kernel kernel = longest.total() > all.total() ? longest : all;
     kernel.fixed += c_.start.value() * slower_clock();
     return kernel;
-  }
-
-  double key_traffic() const {
-    const double warm = warm_share(traffic_.keys, c_.decode_l2_share, device_, 8);
-    return traffic_.keys * ((1 - warm) + warm / c_.decode_l2_speedup) /
-           (c_.dram_efficiency * bandwidth());
   }
 
   double combine() const {

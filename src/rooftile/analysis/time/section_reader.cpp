@@ -274,6 +274,7 @@ void read_constants(SectionReader& reader, AttentionConstants& constants) {
   reader.number("decode_l2_speedup", constants.decode_l2_speedup, 1, 1000);
   reader.number("decode_l2_share", constants.decode_l2_share, 0.01, 10);
   reader.number("overlap_exponent", constants.overlap_exponent, 1, 20);
+  reader.quantity("dram_latency_s", constants.dram_latency);
   reader.quantity("combine_s", constants.combine);
   reader.quantity("combine_per_split_s", constants.combine_per_split);
   reader.quantity("copy_s", constants.copy);
