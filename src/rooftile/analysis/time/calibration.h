@@ -98,8 +98,9 @@ struct AttentionKernel {
   double block_cost = 1;               // of a block of keys, against the formula
   Seconds tile_fixed, few_tile_fixed;  // the latter for one query a sequence
   Seconds few_prefill_fixed;           // for several queries that fit the small tile
-  // Finding the work of batches of single queries: per sequence, and per pair of sequences.
-  Seconds sequence, sequence_pair;
+  // Finding the work of batches of single queries: per sequence and per pair of sequences where the
+  // batch is scheduled ahead; per sequence of batches too large for that.
+  Seconds sequence, sequence_pair, late_sequence;
 };
 
 // How tiles are scheduled.
@@ -127,7 +128,9 @@ struct AttentionConstants {
   Seconds dram_latency;  // of a cache that is not in L2
   double overlap_exponent = 3;
   Seconds combine, combine_per_split;
+  Seconds combine_block;         // of a block of the combining kernel that finds nothing to combine
   Seconds copy, strided_copies;  // of the output; of queries and output, where heads are rows
+  double copy_efficiency = 1;    // of DRAM bandwidth
   Hertz reference_clock;         // of the GPU they were fitted on; latencies scale with it
   double backward_flop = 2.5;    // against forward; Dao, FlashAttention-2
   double backward_efficiency = 1;

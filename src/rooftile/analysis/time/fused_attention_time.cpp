@@ -19,8 +19,7 @@ double norm(double a, double b, double exponent) {
          std::pow(std::pow(a / longest, exponent) + std::pow(b / longest, exponent), 1 / exponent);
 }
 
-// Seconds; launch holds what passes before and after the attention kernel itself and depends on no
-// rate of the GPU.
+// Seconds; launch holds what passes before and after the attention kernel itself.
 struct Parts {
   double launch = 0, cache_write = 0, fixed = 0, blocks = 0, keys = 0, queries = 0, combine = 0;
   double overlap_exponent = 3;
@@ -107,23 +106,29 @@ class FusedAttention {
     return reference > 0 ? reference / clock() : 1.0;
   }
 
-  // FlashAttention-2 takes the heads of a single query as rows; unless the sequences or key heads
-  // are one, that rearranges queries and outputs in memory.
   double launch() const {
-    double seconds = c_.launch.value() + (shape_.narrow ? c_.narrow_launch.value() : 0);
-    if (schedule_.swapped) {
-      seconds += c_.copy.value();
-      if (shape_.batch > 1 && shape_.kv_heads > 1) seconds += c_.strided_copies.value();
-    }
-    return seconds + sequences();
+    return c_.launch.value() + (shape_.narrow ? c_.narrow_launch.value() : 0) + copies() +
+           sequences();
   }
 
-  // Work units find their sequence one after the other, up to the batch that is scheduled ahead.
+  // FlashAttention-2 takes the heads of a single query as rows and copies the outputs back; unless
+  // the sequences or key heads are one, that rearranges queries and outputs in memory.
+  double copies() const {
+    if (!schedule_.swapped) return 0;
+    const bool strided = shape_.batch > 1 && shape_.kv_heads > 1;
+    const double bytes = traffic_.queries * (strided ? 2 : 1);
+    return c_.copy.value() + (strided ? c_.strided_copies.value() : 0) +
+           bytes / (c_.copy_efficiency * bandwidth());
+  }
+
+  // Work units find their sequence one after the other; batches up to 992 are scheduled ahead.
   double sequences() const {
     constexpr double kSchedulableBatch = 992;
-    if (shape_.query_len > 1 || shape_.batch > kSchedulableBatch) return 0;
     const AttentionKernel& kernel = schedule_.kernel;
-    return shape_.batch * (kernel.sequence.value() + kernel.sequence_pair.value() * shape_.batch);
+    const double batch = shape_.batch;
+    if (shape_.query_len > 1) return 0;
+    if (batch > kSchedulableBatch) return batch * kernel.late_sequence.value();
+    return batch * (kernel.sequence.value() + kernel.sequence_pair.value() * batch);
   }
 
   // How much longer than from L2 alone bytes take that earlier kernels of the call left behind.
@@ -191,10 +196,17 @@ class FusedAttention {
     return kernel;
   }
 
+  // The combining kernel follows wherever the keys may be split; its blocks hold 8 rows of up to
+  // 64 columns.
   double combine() const {
-    if (schedule_.splits <= 1) return 0;
-    return c_.combine.value() + c_.combine_per_split.value() * schedule_.splits +
-           traffic_.partial_outputs / (c_.dram_efficiency * bandwidth());
+    if (schedule_.splits > 1) {
+      return c_.combine.value() + c_.combine_per_split.value() * schedule_.splits +
+             traffic_.partial_outputs / (c_.dram_efficiency * bandwidth());
+    }
+    constexpr double kRows = 8, kColumns = 64;
+    const double blocks = shape_.batch * std::ceil(shape_.query_len * shape_.heads / kRows) *
+                          std::ceil(shape_.value_dim / kColumns);
+    return schedule_.may_split ? c_.combine_block.value() * blocks : 0;
   }
 
   const AttentionConstants& c_;

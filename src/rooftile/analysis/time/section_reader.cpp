@@ -165,6 +165,7 @@ AttentionKernel read_attention_kernel(const json& entry, const std::string& wher
   reader.quantity("few_prefill_fixed_s", kernel.few_prefill_fixed);
   reader.quantity("sequence_s", kernel.sequence);
   reader.quantity("sequence_pair_s", kernel.sequence_pair);
+  reader.quantity("late_sequence_s", kernel.late_sequence);
   if (const auto error = reader.finish()) parent.report(error->message);
   return kernel;
 }
@@ -277,8 +278,10 @@ void read_constants(SectionReader& reader, AttentionConstants& constants) {
   reader.quantity("dram_latency_s", constants.dram_latency);
   reader.quantity("combine_s", constants.combine);
   reader.quantity("combine_per_split_s", constants.combine_per_split);
+  reader.quantity("combine_block_s", constants.combine_block);
   reader.quantity("copy_s", constants.copy);
   reader.quantity("strided_copies_s", constants.strided_copies);
+  reader.number("copy_efficiency", constants.copy_efficiency, 0.01, 10);
   reader.quantity("reference_boost_clock_hz", constants.reference_clock);
   reader.number("backward_flop", constants.backward_flop, 1, 10);
   reader.number("backward_efficiency", constants.backward_efficiency, 0.01, 2);
