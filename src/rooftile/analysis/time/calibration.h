@@ -95,9 +95,10 @@ struct AttentionKernel {
   int head_dim = 0;
   int rows = 0, keys = 0, local_keys = 0;  // tile; keys with a window
   int few_rows = 0, few_keys = 0;
-  double block_cost = 1;               // of a block of keys, against the formula
-  Seconds tile_fixed, few_tile_fixed;  // the latter for one query a sequence
-  Seconds few_prefill_fixed;           // for several queries that fit the small tile
+  double block_cost = 1;  // of a block of keys, against the formula
+  // Fixed cost of a tile; where a window hides keys; of the small tile for one query a sequence;
+  // for several.
+  Seconds tile_fixed, local_tile_fixed, few_tile_fixed, few_prefill_fixed;
   // Finding the work of batches of single queries: per sequence and per pair of sequences where the
   // batch is scheduled ahead; per sequence of batches too large for that.
   Seconds sequence, sequence_pair, late_sequence;
@@ -115,7 +116,6 @@ struct AttentionConstants {
   double narrow_cache_write = 1;      // that block where it converts to 8 bits
   Seconds narrow_element;             // of a thread, to convert one element
   double cache_write_efficiency = 1;  // of DRAM bandwidth
-  double local_fixed = 1;             // of the fixed cost, where a window hides keys
   double query_load_gain = 1;         // of the fixed cost, where copy engines load 4, 8 or 16 heads
   double math_efficiency = 1, narrow_math_efficiency = 1;  // of the Tensor Core peak in a block
   double exponentials_per_clock = 16;                      // per SM

@@ -138,8 +138,10 @@ class FusedAttention {
     return (1 - warm) + warm / c_.l2_speedup;
   }
 
-  // One block per token, of one thread per element up to 512; the SM holds 2048 threads.
+  // Encoders keep no cache. One block per token, of one thread per element up to 512; the SM holds
+  // 2048 threads.
   double cache_write() const {
+    if (!shape_.causal && shape_.query_len > 1) return 0;
     constexpr double kMostThreads = 512, kThreadsPerSm = 2048, kOverlap = 4;
     const double tokens = shape_.batch * std::min(shape_.query_len, shape_.kv_len);
     const double elements = shape_.kv_heads * shape_.head_dim;
@@ -165,7 +167,7 @@ class FusedAttention {
     const double exponentials = rows * keys / (c_.exponentials_per_clock * clock());
     const double load =
         keys * dims * element_bytes(op_.dtypes.weight) / (c_.port_bytes_per_clock * clock());
-    constexpr double kOverlap = 4;
+    constexpr double kOverlap = 10;
     return schedule_.kernel.block_cost * norm(math + exponentials, load, kOverlap);
   }
 
@@ -175,11 +177,10 @@ class FusedAttention {
       const Seconds few = shape_.query_len > 1 ? kernel.few_prefill_fixed : kernel.few_tile_fixed;
       return few.value() * slower_clock();
     }
-    const double local = schedule_.local ? c_.local_fixed : 1.0;
     const double packed = schedule_.queries_per_group;
     const bool loaded_by_engine = packed == 4 || packed == 8 || packed == 16;
-    return local * kernel.tile_fixed.value() * slower_clock() *
-           (loaded_by_engine ? c_.query_load_gain : 1.0);
+    const Seconds fixed = schedule_.local ? kernel.local_tile_fixed : kernel.tile_fixed;
+    return fixed.value() * slower_clock() * (loaded_by_engine ? c_.query_load_gain : 1.0);
   }
 
   // Units in their order over the SMs: as long as all work takes, and the end, when SMs run empty;
@@ -245,7 +246,9 @@ TimeEstimate estimate_fused_attention(const TimeContext& context, const Op& op,
     constexpr double kNeverMeasured = 1.5;
     wider = kNeverMeasured;
   }
-  const bool decode = model.shape().query_len < model.shape().kv_len;
+  constexpr double kMostDecodeQueries = 8;
+  const double queries = model.shape().query_len;
+  const bool decode = queries <= kMostDecodeQueries && queries < model.shape().kv_len;
   const Intervals& intervals =
       decode ? section.constants.decode_intervals : section.constants.prefill_intervals;
   TimeEstimate estimate = make_estimate(Seconds(parts.total()), bound_of(parts), intervals,

@@ -161,6 +161,7 @@ AttentionKernel read_attention_kernel(const json& entry, const std::string& wher
   read_whole(reader, "few_keys", kernel.few_keys, kernel.few_rows > 0 ? 1 : 0, 1024);
   reader.number("block_cost", kernel.block_cost, 0.01, 100);
   reader.quantity("tile_fixed_s", kernel.tile_fixed);
+  reader.quantity("local_tile_fixed_s", kernel.local_tile_fixed);
   reader.quantity("few_tile_fixed_s", kernel.few_tile_fixed);
   reader.quantity("few_prefill_fixed_s", kernel.few_prefill_fixed);
   reader.quantity("sequence_s", kernel.sequence);
@@ -260,7 +261,6 @@ void read_constants(SectionReader& reader, AttentionConstants& constants) {
   reader.quantity("narrow_element_s", constants.narrow_element);
   reader.number("narrow_cache_write", constants.narrow_cache_write, 1, 10);
   reader.number("cache_write_efficiency", constants.cache_write_efficiency, 0.01, 1);
-  reader.number("local_fixed", constants.local_fixed, 0.01, 10);
   reader.number("query_load_gain", constants.query_load_gain, 0.01, 1);
   reader.number("math_efficiency", constants.math_efficiency, 0.01, 4);
   reader.number("narrow_math_efficiency", constants.narrow_math_efficiency, 0.01, 4);
