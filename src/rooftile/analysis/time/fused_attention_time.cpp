@@ -183,14 +183,26 @@ class FusedAttention {
     return fixed.value() * slower_clock() * (loaded_by_engine ? c_.query_load_gain : 1.0);
   }
 
+  // Whether shared memory holds two tiles with their keys and values, which then hide each other's
+  // latency; yes where the device file does not say.
+  bool two_fit() const {
+    if (!device_.shared_memory_per_sm) return true;
+    const double query = schedule_.rows * shape_.head_dim;
+    const double key_value = schedule_.keys * (shape_.head_dim + shape_.value_dim);
+    const double bytes = (query + key_value) * element_bytes(op_.dtypes.input);
+    return 2 * bytes <= device_.shared_memory_per_sm->value();
+  }
+
   // Units in their order over the SMs: as long as all work takes, and the end, when SMs run empty;
   // never less than the longest unit.
   Kernel kernel() const {
     const AttentionSchedule& s = schedule_;
     const double waves = s.units() / sms_;
     const double end = c_.wave_sharpness * (std::ceil(waves) - waves);
-    const double fixed = tile_fixed(), block = block_seconds();
-    const Kernel longest{fixed, block * c_.alone * s.longest};
+    const double fixed = tile_fixed();
+    const double alone = block_seconds() * c_.alone;
+    const double block = two_fit() ? block_seconds() : alone;
+    const Kernel longest{fixed, alone * s.longest};
     const Kernel all{fixed * (waves + end), block * (s.groups * s.blocks / sms_ + end * s.last)};
     Kernel kernel = longest.total() > all.total() ? longest : all;
     kernel.fixed += c_.start.value() * slower_clock();

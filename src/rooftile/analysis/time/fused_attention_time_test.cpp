@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "rooftile/analysis/time/time_model.h"
 #include "rooftile/hardware/device_file.h"
 
@@ -38,21 +40,30 @@ constexpr Shape kShapes[] = {{1, 32, 8, 1, 512, 128},       {1, 32, 8, 1, 65536,
                              {1, 32, 8, 16384, 16384, 128}, {4, 16, 2, 4096, 4096, 256, 1024},
                              {1, 4, 1, 300, 70000, 128},    {32, 12, 12, 197, 197, 64, 0, false}};
 
+void scale_peaks(Device& device, double factor) {
+  for (auto& [dtype, peak] : device.tensor_core_peak) peak = peak * factor;
+  for (auto& [dtype, peak] : device.cuda_core_peak) peak = peak * factor;
+}
+
+// More SMs may split the keys, whose shares must then be combined: up to 5 %.
 TEST(FusedAttention, AFasterGpuIsNeverSlower) {
   for (const char* name : {"a100", "h100", "l40s", "t4"}) {
     const Device slow = gpu(name);
-    Device bandwidth = slow, compute = slow, sms = slow, clock = slow;
+    Device bandwidth = slow, compute = slow, sms = slow, clock = slow, l2 = slow;
     bandwidth.dram_bandwidth = bandwidth.dram_bandwidth * 1.5;
-    for (auto& [dtype, peak] : compute.tensor_core_peak) peak = peak * 1.5;
-    for (auto& [dtype, peak] : sms.tensor_core_peak) peak = peak * 2;
+    scale_peaks(compute, 1.5);
+    scale_peaks(sms, 2);
     sms.sms *= 2;
     clock.boost_clock = clock.boost_clock * 1.5;
+    l2.l2_size = l2.l2_size * 2;
     for (const Shape& shape : kShapes) {
+      SCOPED_TRACE(std::string(name) + ", keys " + std::to_string(shape.kv_len));
       const Op op = attention_of(shape);
       const double before = seconds(slow, op);
-      for (const Device& fast : {bandwidth, compute, sms, clock}) {
-        EXPECT_LE(seconds(fast, op), before * 1.02) << name << ", keys " << shape.kv_len;
+      for (const Device& fast : {bandwidth, compute, clock, l2}) {
+        EXPECT_LE(seconds(fast, op), before * 1.0001);
       }
+      EXPECT_LE(seconds(sms, op), before * 1.05);
     }
   }
 }
@@ -125,7 +136,7 @@ TEST(FusedAttention, BackwardTakesTwoToFourTimesAsLong) {
   const Shape shape{8, 32, 32, 4096, 4096, 128};
   for (const char* name : {"a100", "h100"}) {
     const double forward = seconds(gpu(name), attention_of(shape));
-    const double backward = seconds(gpu(name), attention_of(shape, Dtype::bf16, Phase::backward));
+    const double backward = seconds(gpu(name), attention_of(shape, Dtype::bf16, Phase::dgrad));
     EXPECT_GT(backward, 2 * forward) << name;
     EXPECT_LT(backward, 4 * forward) << name;
   }
