@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "rooftile/analysis/step.h"
 #include "rooftile/analysis/time/math_unit.h"
 #include "rooftile/op_row.h"
 #include "rooftile/workload/op_fields.h"
@@ -151,6 +152,15 @@ Result<Workload> read(const std::string& path, const ReadOptions& options) {
 
 namespace {
 
+void add_step(const Workload& workload, const Device& device, Report& report) {
+  const HostEstimate host = estimate_host(workload);
+  report.launches = host.launches;
+  report.host = host.time;
+  const MemoryEstimate memory = estimate_memory(workload);
+  report.memory = {memory.weights,   device.dram_size,   memory.gradients,
+                   memory.optimizer, memory.activations, memory.total()};
+}
+
 // All of a report but its findings and rows.
 Report summary(const Workload& workload, const Device& device, const TimeModel& model,
                const Analysis& analysis) {
@@ -163,6 +173,7 @@ Report summary(const Workload& workload, const Device& device, const TimeModel& 
   note_tf32(workload, device, report);
   report.parameters = count_parameters(workload);
   add_totals(workload, analysis, report);
+  add_step(workload, device, report);
   return report;
 }
 

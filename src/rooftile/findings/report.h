@@ -56,6 +56,12 @@ struct Coverage {
   double skipped = 0;                 // records left out, see Report::skipped
 };
 
+// What the GPU's memory holds, in bytes; docs/time_model.md says what is counted.
+struct MemorySummary {
+  Bytes weights, capacity;  // capacity is the GPU's
+  Range<Bytes> gradients, optimizer, activations, total;
+};
+
 // Whether enough operations have a time for totals and silence to mean something.
 constexpr bool is_sufficient(const Coverage& coverage) {
   constexpr double kEnough = 0.9;  // of the operations
@@ -76,10 +82,22 @@ struct Report {
   Flop flop;
   Bytes bytes;
   double parameters = 0;
+  // Operations to start, and what the host needs for it without compilation and CUDA graphs.
+  double launches = 0;
+  Range<Seconds> host;
+  MemorySummary memory;
   std::vector<KindShare> kinds;
   std::vector<Finding> findings;   // ranked: errors first, then by expected saving
   std::vector<RuleSummary> rules;  // of the findings, in their order, each once
   std::vector<OpRow> ops;          // input order; of list_operations() only
 };
+
+// Whether the host takes longer to start the operations than the GPU to run them, both at the ends
+// that speak against it.
+inline bool is_launch_bound(const Report& report) {
+  constexpr double kProgram = 20;  // operations; fewer are a part of something else
+  return is_sufficient(report.coverage) && report.launches >= kProgram &&
+         report.host.low > report.total.high;
+}
 
 }  // namespace rooftile
