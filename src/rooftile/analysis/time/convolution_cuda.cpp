@@ -17,6 +17,9 @@ struct Candidate {
   ConvolutionKernel kernel;  // without a tile for Winograd's algorithm
 };
 
+// Launches after the first start while the kernel before runs.
+constexpr double kLaterLaunch = 2.5e-6;
+
 struct Cuda {
   const ConvolutionConstants& constants;
   const Device& device;
@@ -83,7 +86,7 @@ Candidate fused_winograd(const Cuda& cuda, const ConvolutionWork& work) {
   const double block = 2 * kMultiplications * kBlockOutputs * kBlockChannels * channels / sm_rate +
                        c.fused_overhead.value() * clock_ratio(cuda.constants.cuda, cuda.device);
   Candidate candidate;
-  candidate.launch = 2 * cuda.constants.cuda.launch.value();
+  candidate.launch = cuda.constants.cuda.launch.value() + kLaterLaunch;
   candidate.compute = wave_count(blocks, cuda.constants.cuda.wave_sharpness, cuda.device) * block;
   candidate.memory = cuda.dram_time(work.bytes.value());
   candidate.total = candidate.launch + overlapped(candidate.compute, candidate.memory);
@@ -110,7 +113,7 @@ Candidate separate_winograd(const Cuda& cuda, const ConvolutionWork& work) {
                          c.filter_transform_traffic * (kTaps + 2 * kMatrices) * filters;
   const ConvolutionKernel kernel = fastest_kernel(product, cuda.constants.cuda, cuda.device);
   Candidate candidate;
-  candidate.launch = 4 * cuda.constants.cuda.launch.value();
+  candidate.launch = cuda.constants.cuda.launch.value() + 3 * kLaterLaunch;
   candidate.compute = kernel.compute;
   candidate.memory = cuda.dram_time(traffic);
   candidate.waits_for_latency = kernel.waits_for_latency;

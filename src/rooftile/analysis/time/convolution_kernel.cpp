@@ -9,7 +9,7 @@ namespace rooftile {
 namespace {
 
 constexpr std::array<int, 12> kSplits{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128};
-constexpr double kMinPartOfK = 64;  // shortest part of k that a split leaves
+constexpr double kMinPartOfK = 64;  // a shorter part of a split sum takes as long
 constexpr double kStepOfK = 32;
 constexpr double kWorkspaceBytes = 8;  // fp32, written and read
 
@@ -68,9 +68,10 @@ ConvolutionKernel fastest_kernel(const ConvolutionProduct& product,
   for (const Tile tile : constants.tiles) {
     const TileTerms terms = tile_terms(tile, product, constants, device);
     for (const int split : kSplits) {
-      if (split > 1 && (!product.may_split || product.k / split < kMinPartOfK)) break;
+      if (split > 1 && !product.may_split) break;
       const double waves = wave_count(terms.tiles * split, constants.wave_sharpness, device);
-      const double part_of_k = kStepOfK * std::ceil(product.k / split / kStepOfK);
+      const double part_of_k = std::max(kStepOfK * std::ceil(product.k / split / kStepOfK),
+                                        split > 1 ? kMinPartOfK : 0);
       const double compute = waves * (part_of_k * terms.per_k + terms.overhead) +
                              split_time(product, split, constants, device);
       if (compute < best.compute) best = {terms.tile, split, waves, compute, terms.latency};
