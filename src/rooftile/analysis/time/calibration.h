@@ -85,17 +85,17 @@ struct ConvolutionKernelConstants {
   Seconds overhead;       // prologue and epilogue of a 128x128 tile
   double in_core_efficiency = 1, tile_edge_elements = 0;
   double wave_sharpness = 1, dram_efficiency = 1;
-  Seconds split_launch;        // adds the parts of a split sum
-  double workspace_share = 0;  // of the parts' traffic that reaches DRAM
-  Hertz reference_clock;       // of the GPU it was fitted on; latencies scale with it
+  Seconds split_launch;           // adds the parts of a split sum
+  double workspace_share = 0;     // of the parts' traffic that reaches DRAM
+  double strided_efficiency = 1;  // of the math rate, where a stride skips pixels
+  Hertz reference_clock;          // of the GPU it was fitted on; latencies scale with it
   std::vector<Tile> tiles;
 };
 
 // Tensor Core kernels where convolutions themselves were measured.
 struct TensorConvolutionConstants {
   ConvolutionKernelConstants kernel;
-  Seconds dgrad_launch;           // rearranges the weights
-  double strided_efficiency = 1;  // of the math rate, where a stride skips pixels
+  Seconds dgrad_launch;  // rearranges the weights
 };
 
 // Winograd's algorithm on CUDA cores, 3x3 kernels of stride 1.

@@ -20,6 +20,9 @@ struct ConvolutionWork {
 ConvolutionWork convolution_work(const Op& op, const Convolution& conv,
                                  const MatrixProduct& product);
 
+// A stride leaves out pixels of the input, so that its rows are not read in sequence.
+bool skips_pixels(const ConvolutionWork& work);
+
 // Implicit GEMM on Tensor Cores, with kernels of which convolution times are known.
 TimeEstimate tensor_core_convolution(const TimeContext& context, const ConvolutionWork& work);
 

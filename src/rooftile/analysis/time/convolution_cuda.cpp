@@ -36,7 +36,8 @@ Candidate implicit_gemm(const Cuda& cuda, const ConvolutionWork& work) {
   sizes.batch = to_double(product.batch);
   sizes.m = to_double(product.m), sizes.n = to_double(product.n);
   sizes.k = std::max(1.0, to_double(product.k) * product.density);
-  sizes.rate = cuda.peak;
+  const bool strided = work.phase == Phase::dgrad && skips_pixels(work);
+  sizes.rate = cuda.peak * (strided ? cuda.constants.cuda.strided_efficiency : 1.0);
   sizes.may_split = work.phase == Phase::wgrad;
   Candidate candidate;
   candidate.kernel = fastest_kernel(sizes, cuda.constants.cuda, cuda.device);
@@ -64,10 +65,19 @@ WinogradSizes winograd_sizes(const ConvolutionWork& work) {
   return {n, to_double(out[0]), to_double(out[1]), c, k};
 }
 
+// Double precision and integers keep to the formula.
+bool is_float(Dtype dtype) {
+  return dtype == Dtype::fp32 || dtype == Dtype::fp16 || dtype == Dtype::bf16 ||
+         dtype == Dtype::tf32;
+}
+
+// cuDNN's non-fused form takes kernels of 3x3 and 5x5 (cudnnConvolutionFwdAlgo_t), the fused one
+// 3x3.
 bool takes_winograd(const ConvolutionWork& work) {
   const Convolution& conv = work.conv;
   const auto is_one = [](std::int64_t size) { return size == 1; };
-  return conv.kernel == Extents{3, 3} && conv.groups == 1 && !conv.transposed &&
+  const bool size = conv.kernel == Extents{3, 3} || conv.kernel == Extents{5, 5};
+  return is_float(work.product.math) && size && conv.groups == 1 && !conv.transposed &&
          std::ranges::all_of(conv.stride, is_one) && std::ranges::all_of(conv.dilation, is_one);
 }
 
@@ -93,24 +103,27 @@ Candidate fused_winograd(const Cuda& cuda, const ConvolutionWork& work) {
   return candidate;
 }
 
-// F(4x4, 3x3) in four kernels: both operands are transformed into 36 matrices, multiplied, and the
-// result is transformed back.
+// F(4x4, 3x3) in four kernels: both operands are transformed into 6x6 matrices, multiplied, and the
+// result is transformed back. F(4x4, 5x5) has 8x8.
 Candidate separate_winograd(const Cuda& cuda, const ConvolutionWork& work) {
-  constexpr double kMatrices = 36, kTile = 4, kTaps = 9, kElementBytes = 4;
+  constexpr double kTile = 4, kElementBytes = 4;
+  const double taps = element_count(work.conv.kernel);
+  const double edge = kTile + to_double(work.conv.kernel.front()) - 1;
+  const double matrices = edge * edge;
   const WinogradConstants& c = cuda.constants.winograd;
   const WinogradSizes s = winograd_sizes(work);
   const double tiles = s.images * std::ceil(s.rows / kTile) * std::ceil(s.cols / kTile);
   const bool weights = work.phase == Phase::wgrad;
   ConvolutionProduct product;
-  product.batch = kMatrices;
+  product.batch = matrices;
   product.m = weights ? s.from : tiles, product.n = s.to, product.k = weights ? tiles : s.from;
   product.rate = cuda.peak * (c.efficiency / cuda.constants.cuda.in_core_efficiency);
   product.may_split = weights;
   const double filters = kElementBytes * s.from * s.to;
-  const double transformed = kElementBytes * kMatrices * tiles * (s.from + s.to);
-  const double tensors = work.bytes.value() - kTaps * filters;  // written once and read once
+  const double transformed = kElementBytes * matrices * tiles * (s.from + s.to);
+  const double tensors = work.bytes.value() - taps * filters;  // written once and read once
   const double traffic = c.transform_traffic * (tensors + 2 * transformed) +
-                         c.filter_transform_traffic * (kTaps + 2 * kMatrices) * filters;
+                         c.filter_transform_traffic * (taps + 2 * matrices) * filters;
   const ConvolutionKernel kernel = fastest_kernel(product, cuda.constants.cuda, cuda.device);
   Candidate candidate;
   candidate.launch = cuda.constants.cuda.launch.value() + 3 * kLaterLaunch;
@@ -128,7 +141,8 @@ Candidate cheapest(const Cuda& cuda, const ConvolutionWork& work) {
     if (other.total < best.total) best = other;
   };
   consider(separate_winograd(cuda, work));
-  if (work.phase != Phase::wgrad) consider(fused_winograd(cuda, work));
+  const bool fused = work.phase != Phase::wgrad && work.conv.kernel.front() == 3;
+  if (fused) consider(fused_winograd(cuda, work));
   return best;
 }
 

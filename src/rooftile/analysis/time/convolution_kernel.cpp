@@ -70,8 +70,8 @@ ConvolutionKernel fastest_kernel(const ConvolutionProduct& product,
     for (const int split : kSplits) {
       if (split > 1 && !product.may_split) break;
       const double waves = wave_count(terms.tiles * split, constants.wave_sharpness, device);
-      const double part_of_k = std::max(kStepOfK * std::ceil(product.k / split / kStepOfK),
-                                        split > 1 ? kMinPartOfK : 0);
+      const double part_of_k =
+          std::max(kStepOfK * std::ceil(product.k / split / kStepOfK), split > 1 ? kMinPartOfK : 0);
       const double compute = waves * (part_of_k * terms.per_k + terms.overhead) +
                              split_time(product, split, constants, device);
       if (compute < best.compute) best = {terms.tile, split, waves, compute, terms.latency};

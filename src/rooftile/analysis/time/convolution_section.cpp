@@ -29,6 +29,7 @@ void read_kernel(SectionReader& reader, ConvolutionKernelConstants& kernel) {
   reader.number("dram_efficiency", kernel.dram_efficiency, 0.01, 1);
   reader.quantity("split_launch_s", kernel.split_launch);
   reader.number("split_workspace_share", kernel.workspace_share, 0, 2);
+  reader.number("strided_efficiency", kernel.strided_efficiency, 0.01, 1);
   double clock = kernel.reference_clock.value();
   reader.number("reference_boost_clock_hz", clock, 1e6, 1e11);
   kernel.reference_clock = Hertz(clock);
@@ -48,7 +49,6 @@ void read_object(SectionReader& reader, const char* key, const Read& read) {
 void read_tensor(SectionReader& reader, TensorConvolutionConstants& tensor) {
   read_kernel(reader, tensor.kernel);
   reader.quantity("dgrad_launch_s", tensor.dgrad_launch);
-  reader.number("strided_efficiency", tensor.strided_efficiency, 0.01, 1);
 }
 
 void read_winograd(SectionReader& reader, WinogradConstants& winograd) {

@@ -10,18 +10,9 @@ namespace {
 
 double to_double(std::int64_t value) { return static_cast<double>(value); }
 
-bool is_above_one(std::int64_t size) { return size > 1; }
-
 // Channels are read in 16-byte groups; a group that is partly empty takes the same steps.
 double padded_channels(double dim, double taps, double step) {
   return std::ceil(dim / taps / step) * step * taps;
-}
-
-// A stride leaves out pixels of the input, so that a row is not read in sequence.
-bool skips_pixels(const ConvolutionWork& work) {
-  const bool strided = std::ranges::any_of(work.conv.stride, is_above_one);
-  const bool spatial = std::ranges::any_of(work.conv.kernel, is_above_one);
-  return strided && (spatial || work.phase == Phase::dgrad);
 }
 
 ConvolutionProduct kernel_product(const ConvolutionWork& work, const MathUnit& unit,
@@ -48,7 +39,7 @@ struct Parts {
 Parts parts_at(const TimeContext& context, const ConvolutionWork& work, const MathUnit& unit,
                double alignment) {
   const TensorConvolutionConstants& c = context.calibration.convolution.constants.tensor;
-  const double efficiency = alignment * (skips_pixels(work) ? c.strided_efficiency : 1.0);
+  const double efficiency = alignment * (skips_pixels(work) ? c.kernel.strided_efficiency : 1.0);
   Parts parts;
   parts.kernel = fastest_kernel(kernel_product(work, unit, efficiency), c.kernel, context.device);
   const Seconds launch =

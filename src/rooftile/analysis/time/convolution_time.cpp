@@ -103,6 +103,13 @@ ConvolutionWork convolution_work(const Op& op, const Convolution& conv,
   return {op, conv, product, phase, count_cost(op).bytes};
 }
 
+bool skips_pixels(const ConvolutionWork& work) {
+  const auto is_above_one = [](std::int64_t size) { return size > 1; };
+  const bool strided = std::ranges::any_of(work.conv.stride, is_above_one);
+  const bool spatial = std::ranges::any_of(work.conv.kernel, is_above_one);
+  return strided && (spatial || work.phase == Phase::dgrad);
+}
+
 TimeEstimate estimate_convolution(const TimeContext& context, const Op& op,
                                   const Convolution& conv) {
   if (is_depthwise_convolution(conv)) return depthwise(context, op);
