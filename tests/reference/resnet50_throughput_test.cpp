@@ -43,9 +43,10 @@ Op batch_norm_after(const Op& op, const Convolution& conv) {
 }
 
 // The data gradient of a layer comes with its weight gradient; one of them brings the norm's.
-Workload with_batch_norm(Workload workload, TensorLayout layout) {
+Workload as_published(Workload workload, Dtype dtype, TensorLayout layout) {
   std::vector<Op> ops;
   for (Op& op : workload.ops) {
+    if (op.phase != Phase::optimizer) op.dtypes = Dtypes(dtype);
     auto* conv = std::get_if<Convolution>(&op.body);
     if (conv != nullptr) conv->layout = layout;
     if (conv != nullptr && op.phase != Phase::dgrad) ops.push_back(batch_norm_after(op, *conv));
@@ -58,11 +59,11 @@ Workload with_batch_norm(Workload workload, TensorLayout layout) {
 double seconds_of(const Case& c) {
   ReadOptions options;
   options.batch = c.batch;
-  options.dtype = c.dtype;
   const auto forward = read_model(resnet50(), options);
   EXPECT_TRUE(forward) << to_string(forward.error());
-  const Workload workload = with_batch_norm(
-      c.training ? derive_training(*forward, OptimizerKind::momentum) : *forward, c.layout);
+  const Workload workload =
+      as_published(c.training ? derive_training(*forward, OptimizerKind::momentum) : *forward,
+                   c.dtype, c.layout);
   const TimeModel model(built_in(c.gpu));
   double seconds = 0;
   for (const Op& op : workload.ops) {

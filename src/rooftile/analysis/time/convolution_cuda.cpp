@@ -104,26 +104,25 @@ Candidate fused_winograd(const Cuda& cuda, const ConvolutionWork& work) {
 }
 
 // F(4x4, 3x3) in four kernels: both operands are transformed into 6x6 matrices, multiplied, and the
-// result is transformed back. F(4x4, 5x5) has 8x8.
+// result is transformed back. For 5x5 kernels such matrices give F(2x2, 5x5).
 Candidate separate_winograd(const Cuda& cuda, const ConvolutionWork& work) {
-  constexpr double kTile = 4, kElementBytes = 4;
+  constexpr double kEdge = 6, kMatrices = kEdge * kEdge, kElementBytes = 4;
+  const double tile = kEdge + 1 - to_double(work.conv.kernel.front());
   const double taps = element_count(work.conv.kernel);
-  const double edge = kTile + to_double(work.conv.kernel.front()) - 1;
-  const double matrices = edge * edge;
   const WinogradConstants& c = cuda.constants.winograd;
   const WinogradSizes s = winograd_sizes(work);
-  const double tiles = s.images * std::ceil(s.rows / kTile) * std::ceil(s.cols / kTile);
+  const double tiles = s.images * std::ceil(s.rows / tile) * std::ceil(s.cols / tile);
   const bool weights = work.phase == Phase::wgrad;
   ConvolutionProduct product;
-  product.batch = matrices;
+  product.batch = kMatrices;
   product.m = weights ? s.from : tiles, product.n = s.to, product.k = weights ? tiles : s.from;
   product.rate = cuda.peak * (c.efficiency / cuda.constants.cuda.in_core_efficiency);
   product.may_split = weights;
   const double filters = kElementBytes * s.from * s.to;
-  const double transformed = kElementBytes * matrices * tiles * (s.from + s.to);
+  const double transformed = kElementBytes * kMatrices * tiles * (s.from + s.to);
   const double tensors = work.bytes.value() - taps * filters;  // written once and read once
   const double traffic = c.transform_traffic * (tensors + 2 * transformed) +
-                         c.filter_transform_traffic * (taps + 2 * matrices) * filters;
+                         c.filter_transform_traffic * (taps + 2 * kMatrices) * filters;
   const ConvolutionKernel kernel = fastest_kernel(product, cuda.constants.cuda, cuda.device);
   Candidate candidate;
   candidate.launch = cuda.constants.cuda.launch.value() + 3 * kLaterLaunch;

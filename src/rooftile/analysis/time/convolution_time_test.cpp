@@ -91,8 +91,9 @@ TEST(ConvolutionTime, MoreOfAGpuIsNeverSlower) {
   }
 }
 
-// Lavin and Gray, Fast Algorithms for Convolutional Neural Networks: F(4x4, 3x3) multiplies a
-// quarter of what the formula says, F(2x2, 3x3) 1/2.25. Large layers pass the peak by it.
+// Lavin and Gray, Fast Algorithms for Convolutional Neural Networks: F(m x m, r x r) multiplies
+// (m + r - 1)^2 times for m^2 r^2: a quarter for F(4x4, 3x3), 1/2.8 for F(2x2, 5x5). Large layers
+// pass the peak by it; cuDNN has no such kernels for strides.
 TEST(ConvolutionTime, WinogradPassesThePeak) {
   const Device v100 = *find_device("v100");
   const TimeModel model(v100);
@@ -105,7 +106,8 @@ TEST(ConvolutionTime, WinogradPassesThePeak) {
     const double share = share_of_peak(conv2d(256, 3, 1, 56), phase);
     EXPECT_GT(share, 1.2);
     EXPECT_LT(share, 4.0);
-    EXPECT_LE(share_of_peak(conv2d(256, 5, 1, 56), phase), 1.1);
+    EXPECT_LT(share_of_peak(conv2d(256, 5, 1, 56), phase), 2.8);
+    EXPECT_LE(share_of_peak(conv2d(256, 7, 1, 56), phase), 1.1);
     EXPECT_LE(share_of_peak(conv2d(256, 3, 2, 56), phase), 1.1);
   }
 }
