@@ -1,5 +1,6 @@
 // Implicit GEMM on Tensor Cores: no matrix is built in memory, kernels gather the input's patches.
 #include <algorithm>
+#include <cmath>
 
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/time/alignment_effect.h"

@@ -1,6 +1,5 @@
 // Convolutions: which unit and whose kernels compute them, and the layout conversions around them.
 #include <algorithm>
-#include <cmath>
 
 #include "rooftile/analysis/cost.h"
 #include "rooftile/analysis/time/convolution_algorithms.h"

@@ -2,8 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
 
 #include "rooftile/analysis/cost.h"
 #include "rooftile/analysis/time/section_reader.h"
