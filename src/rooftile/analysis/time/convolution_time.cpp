@@ -91,6 +91,24 @@ TimeEstimate estimate_part(const TimeContext& context, const ConvolutionWork& wo
                                              : as_product(context, work);
 }
 
+// Share of the larger tensor's rows that any output meets: a stride above the kernel skips some.
+double touched_rows(const Convolution& conv) {
+  double share = 1;
+  for (std::size_t axis = 0; axis + 1 < conv.stride.size(); ++axis) {
+    share *= std::min(1.0, static_cast<double>(conv.kernel[axis]) /
+                               static_cast<double>(std::max<std::int64_t>(conv.stride[axis], 1)));
+  }
+  return share;
+}
+
+// Traffic of the phase: the data gradient writes all of its rows, the others read what they meet.
+Bytes traffic(const Op& op, const Convolution& conv, Phase phase) {
+  const Bytes all = count_cost(op).bytes;
+  if (phase == Phase::dgrad || conv.transposed) return all;
+  const Bytes input = storage(positions(conv) * static_cast<double>(conv.c), op.dtypes.input);
+  return all - (1 - touched_rows(conv)) * input;
+}
+
 }  // namespace
 
 ConvolutionWork convolution_work(const Op& op, const Convolution& conv,
@@ -99,7 +117,7 @@ ConvolutionWork convolution_work(const Op& op, const Convolution& conv,
   if (conv.transposed && phase != Phase::wgrad) {
     phase = phase == Phase::dgrad ? Phase::forward : Phase::dgrad;
   }
-  return {op, conv, product, phase, count_cost(op).bytes};
+  return {op, conv, product, phase, traffic(op, conv, phase)};
 }
 
 bool skips_pixels(const ConvolutionWork& work) {
