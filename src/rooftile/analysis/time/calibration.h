@@ -78,10 +78,40 @@ struct StreamConstants {
   Intervals intervals;
 };
 
+// A kernel of convolutions: output tiles in waves, the steps along k of each one after the other.
+struct ConvolutionKernelConstants {
+  Seconds launch;
+  Seconds latency_per_k;  // shortest step along k
+  Seconds overhead;       // prologue and epilogue of a 128x128 tile
+  double in_core_efficiency = 1, tile_edge_elements = 0;
+  double wave_sharpness = 1, dram_efficiency = 1;
+  Seconds split_launch;           // adds the parts of a split sum
+  double workspace_share = 0;     // of the parts' traffic that reaches DRAM
+  double strided_efficiency = 1;  // of the math rate, where a stride skips pixels
+  Hertz reference_clock;          // of the GPU it was fitted on; latencies scale with it
+  std::vector<Tile> tiles;
+};
+
+// Tensor Core kernels where convolutions themselves were measured.
+struct TensorConvolutionConstants {
+  ConvolutionKernelConstants kernel;
+  Seconds dgrad_launch;  // rearranges the weights
+};
+
+// Winograd's algorithm on CUDA cores, 3x3 kernels of stride 1.
+struct WinogradConstants {
+  double fused_efficiency = 1;          // of the peak, counting the multiplications that are left
+  Seconds fused_overhead;               // of a block
+  double efficiency = 1;                // the same as separate products, transforms aside
+  double transform_traffic = 1;         // of the tensors' transforms that reaches DRAM
+  double filter_transform_traffic = 1;  // above 1: its kernel does not reach the bandwidth
+};
+
 struct ConvolutionConstants {
-  double math_efficiency = 1;            // against a plain product of the same dims
-  double fp32_math_efficiency = 1;       // the same on CUDA cores
-  double winograd_gain = 1;              // there, for 3x3 kernels of stride 1
+  double math_efficiency = 1;  // against a plain product, where convolutions were not measured
+  TensorConvolutionConstants tensor;
+  ConvolutionKernelConstants cuda;
+  WinogradConstants winograd;
   double depthwise_efficiency = 1;       // of the DRAM bandwidth
   double depthwise_math_efficiency = 1;  // of the CUDA core peak
   Intervals intervals;                   // on Tensor Cores

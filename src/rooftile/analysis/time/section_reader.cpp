@@ -239,17 +239,6 @@ void read_constants(SectionReader& reader, StreamConstants& constants) {
   reader.intervals("measured_over_predicted", constants.intervals);
 }
 
-void read_constants(SectionReader& reader, ConvolutionConstants& constants) {
-  reader.number("math_efficiency", constants.math_efficiency, 0.01, 4);
-  reader.number("fp32_math_efficiency", constants.fp32_math_efficiency, 0.01, 4);
-  reader.number("winograd_gain", constants.winograd_gain, 1, 4);
-  reader.number("depthwise_efficiency", constants.depthwise_efficiency, 0.01, 1);
-  reader.number("depthwise_math_efficiency", constants.depthwise_math_efficiency, 0.01, 1);
-  reader.intervals("measured_over_predicted", constants.intervals);
-  reader.intervals("fp32_measured_over_predicted", constants.fp32_intervals);
-  reader.interval("depthwise_measured_over_predicted", constants.depthwise_interval);
-}
-
 void read_constants(SectionReader& reader, AttentionConstants& constants) {
   read_attention_style(reader, constants.style);
   read_attention_kernels(reader, "kernels", constants.kernels, false);
