@@ -48,6 +48,34 @@ struct GemmConstants {
   Intervals intervals;
 };
 
+// An SGEMM kernel of cuBLAS. `slices` groups of threads work on parts of k and add up at the end.
+struct CudaCoreTile {
+  Tile tile;
+  int slices = 1;
+  double efficiency = 1;  // of the peak of SMs that are full
+  double reluctance = 0;  // how much faster it must be than others to be chosen
+};
+
+// Products on CUDA cores; docs/time_model.md explains each in its formula.
+struct CudaCoreConstants {
+  Seconds launch, prologue, epilogue;
+  double exposed_latency = 0;      // share of a block that the blocks beside it do not hide
+  double elements_to_fill_sm = 0;  // outputs, times slices, in flight that feed all pipes
+  double blocks_side_by_side = 1;  // of tiles too small for that, which take as long as one
+  BytesPerSecond operand_port;     // into one SM
+  double dram_efficiency = 1, l2_share = 1;
+  double overlap_exponent = 3;
+  Seconds split_launch;
+  double energy_per_flop = 0;  // J; the power limit over it is the rate that can be sustained
+  Seconds power_response;      // until the clock has come down to that
+  double long_row_slowdown = 0, long_row_elements = 1;
+  double far_weights_slowdown = 0;
+  Bytes far_weights;
+  Hertz reference_clock;  // of the GPU they were fitted on
+  std::vector<CudaCoreTile> tiles, batched_tiles;
+  Intervals intervals;
+};
+
 // A kernel whose tile is forced or read off a trace.
 struct KnownTileConstants {
   double efficiency = 1;  // of the SM's peak in a 256x128 tile
@@ -139,7 +167,8 @@ struct Calibration {
   std::string name;  // file name without ".json": sm80
   std::string generation;
   std::vector<std::string> fitted_on;  // device ids
-  Section<GemmConstants> tensor_gemm, cuda_gemm;
+  Section<GemmConstants> tensor_gemm;
+  Section<CudaCoreConstants> cuda_gemm;
   Section<KnownTileConstants> known_tile;
   Section<AlignmentConstants> alignment;
   Section<StreamConstants> stream;

@@ -10,7 +10,7 @@ struct TimeContext {
   const Device& device;
   const Calibration& calibration;
   const GemmConstants& tensor_gemm;  // scaled to the device
-  const GemmConstants& cuda_gemm;
+  const CudaCoreConstants& cuda_gemm;
   bool measured = false;  // this very GPU was fitted on
 };
 

@@ -5,6 +5,7 @@
 
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/time/alignment_effect.h"
+#include "rooftile/analysis/time/cuda_core_gemm.h"
 
 namespace rooftile {
 namespace {
@@ -71,9 +72,10 @@ TimeEstimate estimate_product(const TimeContext& context, const MatrixProduct& g
                               const ProductTraits& traits) {
   const MatrixProduct product = padded(given);
   const MathUnit unit = math_unit(context.device, product.math);
+  if (!unit.tensor_cores) return estimate_cuda_core_product(context, product, unit, traits);
   const Calibration& calibration = context.calibration;
-  const auto& section = unit.tensor_cores ? calibration.tensor_gemm : calibration.cuda_gemm;
-  const GemmConstants& constants = unit.tensor_cores ? context.tensor_gemm : context.cuda_gemm;
+  const auto& section = calibration.tensor_gemm;
+  const GemmConstants& constants = context.tensor_gemm;
   const Range<double> factor = alignment_factor(calibration.alignment.constants, product, unit);
 
   GemmWork work = work_of(product, unit, constants, traits);
@@ -98,13 +100,13 @@ TimeEstimate estimate_known_tile(const TimeContext& context, const MatrixProduct
                                  Tile tile) {
   const MathUnit unit = math_unit(context.device, product.math);
   const Calibration& calibration = context.calibration;
-  const GemmConstants& gemm = unit.tensor_cores ? context.tensor_gemm : context.cuda_gemm;
+  const GemmConstants& gemm = context.tensor_gemm;
   const KnownTileConstants& known = calibration.known_tile.constants;
   const double factor = alignment_factor(calibration.alignment.constants, product, unit).expected;
   const TileGrid grid = grid_of(product, tile, context.device);
 
   const double sm_peak = unit.peak.value() / std::max(context.device.sms, 1);
-  const double edge = gemm.tile_edge_elements;
+  const double edge = unit.tensor_cores ? gemm.tile_edge_elements : 0;
   const double small_tile =
       (1 + edge / tile.rows) * (1 + edge / tile.cols) / ((1 + edge / 256) * (1 + edge / 128));
   const double wave = 2.0 * tile.rows * tile.cols * as_double(product.k) /

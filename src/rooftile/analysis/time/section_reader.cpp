@@ -96,6 +96,32 @@ void read_tiles(SectionReader& reader, std::vector<GemmTile>& tiles) {
   }
 }
 
+void read_cuda_core_tile(const json& entry, SectionReader& parent, const char* key,
+                         std::vector<CudaCoreTile>& tiles) {
+  SectionReader reader(entry, fmt::format("{}, {}", parent.where(), key));
+  double rows = 0, cols = 0, slices = 1;
+  CudaCoreTile tile;
+  reader.number("rows", rows, 1, 4096);
+  reader.number("cols", cols, 1, 4096);
+  reader.number("slices", slices, 1, 64);
+  reader.number("efficiency", tile.efficiency, 0.01, 1.2);
+  reader.number("reluctance", tile.reluctance, 0, 10);
+  if (const auto error = reader.finish()) parent.report(error->message);
+  tile.tile = {static_cast<int>(rows), static_cast<int>(cols)};
+  tile.slices = static_cast<int>(slices);
+  tiles.push_back(tile);
+}
+
+void read_cuda_core_tiles(SectionReader& reader, const char* key,
+                          std::vector<CudaCoreTile>& tiles) {
+  const json* found = reader.member(key);
+  if (!found) return;
+  if (!found->is_array() || found->empty()) {
+    return reader.report(fmt::format("\"{}\": expected a list", key));
+  }
+  for (const json& entry : *found) read_cuda_core_tile(entry, reader, key, tiles);
+}
+
 void read_alignment_row(const json& entry, const std::string& where, SectionReader& parent,
                         std::vector<AlignmentRow>& rows) {
   AlignmentRow row;
@@ -155,6 +181,30 @@ void read_constants(SectionReader& reader, GemmConstants& constants) {
   reader.number("reference_watts_per_flop_per_s", constants.reference_watts_per_flop_rate, 0, 1);
   reader.intervals("measured_over_predicted", constants.intervals);
   read_tiles(reader, constants.tiles);
+}
+
+void read_constants(SectionReader& reader, CudaCoreConstants& constants) {
+  reader.quantity("launch_s", constants.launch);
+  reader.quantity("prologue_s", constants.prologue);
+  reader.quantity("epilogue_of_128x128_s", constants.epilogue);
+  reader.number("exposed_latency", constants.exposed_latency, 0, 4);
+  reader.number("elements_to_fill_sm", constants.elements_to_fill_sm, 1, 65536);
+  reader.number("blocks_side_by_side", constants.blocks_side_by_side, 1, 32);
+  reader.quantity("operand_port_bytes_per_s", constants.operand_port);
+  reader.number("dram_efficiency", constants.dram_efficiency, 0.01, 1);
+  reader.number("l2_share", constants.l2_share, 0.01, 10);
+  reader.number("overlap_exponent", constants.overlap_exponent, 1, 20);
+  reader.quantity("split_launch_s", constants.split_launch);
+  reader.number("energy_per_flop_j", constants.energy_per_flop, 0, 1);
+  reader.quantity("power_response_s", constants.power_response);
+  reader.number("long_row_slowdown", constants.long_row_slowdown, 0, 10);
+  reader.number("long_row_elements", constants.long_row_elements, 1, 1e9);
+  reader.number("far_weights_slowdown", constants.far_weights_slowdown, 0, 10);
+  reader.quantity("far_weights_bytes", constants.far_weights);
+  reader.quantity("reference_boost_clock_hz", constants.reference_clock);
+  reader.intervals("measured_over_predicted", constants.intervals);
+  read_cuda_core_tiles(reader, "tiles", constants.tiles);
+  read_cuda_core_tiles(reader, "batched_tiles", constants.batched_tiles);
 }
 
 void read_constants(SectionReader& reader, KnownTileConstants& constants) {

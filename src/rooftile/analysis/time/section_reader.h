@@ -49,6 +49,7 @@ class SectionReader {
 };
 
 void read_constants(SectionReader& reader, GemmConstants& constants);
+void read_constants(SectionReader& reader, CudaCoreConstants& constants);
 void read_constants(SectionReader& reader, KnownTileConstants& constants);
 void read_constants(SectionReader& reader, AlignmentConstants& constants);
 void read_constants(SectionReader& reader, StreamConstants& constants);

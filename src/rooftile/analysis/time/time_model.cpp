@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/time/cuda_core_gemm.h"
 #include "rooftile/analysis/time/families.h"
 #include "rooftile/analysis/time/product_time.h"
 
@@ -10,13 +11,14 @@ namespace rooftile {
 struct TimeModel::State {
   Device device;
   std::shared_ptr<const Calibration> calibration;
-  GemmConstants tensor_gemm, cuda_gemm;
+  GemmConstants tensor_gemm;
+  CudaCoreConstants cuda_gemm;
 
   State(const Device& given, std::shared_ptr<const Calibration> constants)
       : device(given),
         calibration(std::move(constants)),
         tensor_gemm(scale_constants(calibration->tensor_gemm.constants, given, true)),
-        cuda_gemm(scale_constants(calibration->cuda_gemm.constants, given, false)) {}
+        cuda_gemm(scale_constants(calibration->cuda_gemm.constants, given)) {}
 
   TimeContext context() const {
     const auto& fitted = calibration->fitted_on;
