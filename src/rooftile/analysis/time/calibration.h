@@ -30,21 +30,39 @@ struct GemmTile {
   int cluster_rows = 0;
 };
 
+// The tile of a library that chooses it by the shape alone.
+struct TileRule {
+  double min_m = 0, max_m = 0, max_n = 0, min_k = 0;
+  GemmTile tile;
+  double efficiency = 1;  // of this kernel inside an SM, against the others
+};
+
+// Scaling the rows of an activation to fp8, each by its own largest element.
+struct QuantizeConstants {
+  Seconds launch;
+  Seconds row, element;  // of a block that reads its row twice
+  double dram_efficiency = 1;
+};
+
 // docs/time_model.md explains each in its formula.
 struct GemmConstants {
   Seconds launch, latency_per_k, prologue, epilogue;
   double in_core_efficiency = 1, tile_edge_elements = 0;
   BytesPerSecond operand_port;  // into one SM
-  double sustained_efficiency = 1, dram_efficiency = 1;
+  double sustained_efficiency = 1;
+  double sustained_decline = 0;  // exponent of the duration by which that rate falls
+  double dram_efficiency = 1;
   Seconds dram_latency;
   double wave_sharpness = 1;
   Seconds split_launch;
   double l2_speedup = 1, l2_share = 1, operand_sets = 1;
-  double overlap_exponent = 3, level = 1;
   // Of the GPU they were fitted on; other GPUs scale by them.
   Hertz reference_clock;
-  double reference_watts_per_flop_rate = 0;  // power limit over peak rate; 0 = no such rule
-  std::vector<GemmTile> tiles;
+  double reference_watts_per_flop_rate = 1;  // power limit over peak rate
+  bool reference_inline_ecc = false;
+  std::vector<GemmTile> tiles;       // the library chooses among them, or
+  std::vector<TileRule> tile_rules;  // takes that of the first rule that holds
+  QuantizeConstants quantize;        // of the left operand, for fp8
   Intervals intervals;
 };
 
@@ -167,7 +185,8 @@ struct Calibration {
   std::string name;  // file name without ".json": sm80
   std::string generation;
   std::vector<std::string> fitted_on;  // device ids
-  Section<GemmConstants> tensor_gemm;
+  bool residual = true;                // learned corrections count, where there are any
+  Section<GemmConstants> tensor_gemm, fp8_gemm;
   Section<CudaCoreConstants> cuda_gemm;
   Section<KnownTileConstants> known_tile;
   Section<AlignmentConstants> alignment;

@@ -1,5 +1,6 @@
 #include "rooftile/analysis/time/section_reader.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace rooftile {
@@ -21,6 +22,11 @@ const json* SectionReader::member(const char* key) {
   return &*found;
 }
 
+const json* SectionReader::optional_member(const char* key) {
+  asked_.insert(key);
+  return json_.contains(key) ? member(key) : nullptr;
+}
+
 void SectionReader::number(const char* key, double& value, double low, double high) {
   const json* found = member(key);
   if (!found) return;
@@ -30,6 +36,13 @@ void SectionReader::number(const char* key, double& value, double low, double hi
     return report(fmt::format("\"{}\": found {}, expected {} to {}", key, read, low, high));
   }
   value = read;
+}
+
+void SectionReader::flag(const char* key, bool& value) {
+  const json* found = member(key);
+  if (!found) return;
+  if (!found->is_boolean()) return report(fmt::format("\"{}\": expected true or false", key));
+  value = found->get<bool>();
 }
 
 void SectionReader::text(const char* key, std::string& value) {
@@ -94,6 +107,46 @@ void read_tiles(SectionReader& reader, std::vector<GemmTile>& tiles) {
     if (!tile) return reader.report("\"tiles\": expected [rows, columns] or [rows, columns, pair]");
     tiles.push_back(*tile);
   }
+}
+
+void read_quantize(SectionReader& reader, QuantizeConstants& quantize) {
+  const json* found = reader.member("quantize");
+  if (!found) return;
+  SectionReader inner(*found, fmt::format("{}, quantize", reader.where()));
+  inner.quantity("launch_s", quantize.launch);
+  inner.quantity("row_s", quantize.row);
+  inner.quantity("element_s", quantize.element);
+  inner.number("dram_efficiency", quantize.dram_efficiency, 0.01, 1);
+  if (const auto error = inner.finish()) reader.report(error->message);
+}
+
+void read_tile_rule(const json& entry, SectionReader& parent, std::vector<TileRule>& rules) {
+  constexpr double kAny = 1e18;
+  SectionReader reader(entry, fmt::format("{}, tile_rules", parent.where()));
+  TileRule rule{0, kAny, kAny, 0, {}, 1};
+  if (reader.optional_member("m_at_least")) reader.number("m_at_least", rule.min_m);
+  if (reader.optional_member("m_at_most")) reader.number("m_at_most", rule.max_m);
+  if (reader.optional_member("n_at_most")) reader.number("n_at_most", rule.max_n);
+  if (reader.optional_member("k_at_least")) reader.number("k_at_least", rule.min_k);
+  if (reader.optional_member("efficiency")) reader.number("efficiency", rule.efficiency, 0.1, 2);
+  const json* entry_tile = reader.member("tile");
+  const auto tile = entry_tile ? read_tile(*entry_tile) : std::nullopt;
+  if (!tile) reader.report("\"tile\": expected [rows, columns] or [rows, columns, pair]");
+  if (const auto error = reader.finish()) return parent.report(error->message);
+  rule.tile = *tile;
+  rules.push_back(rule);
+}
+
+void read_tile_rules(SectionReader& reader, std::vector<TileRule>& rules) {
+  const json* found = reader.member("tile_rules");
+  if (!found) return;
+  if (!found->is_array()) return reader.report("\"tile_rules\": expected a list");
+  for (const json& entry : *found) read_tile_rule(entry, reader, rules);
+  constexpr const char* kConditions[] = {"m_at_least", "m_at_most", "n_at_most", "k_at_least"};
+  const bool complete = !found->empty() && std::ranges::none_of(kConditions, [&](const char* key) {
+    return found->back().contains(key);
+  });
+  if (!complete) reader.report("\"tile_rules\": the last rule must hold for all");
 }
 
 void read_cuda_core_tile(const json& entry, SectionReader& parent, const char* key,
@@ -168,6 +221,7 @@ void read_constants(SectionReader& reader, GemmConstants& constants) {
   reader.number("tile_edge_elements", constants.tile_edge_elements, 0, 1000);
   reader.quantity("operand_port_bytes_per_s", constants.operand_port);
   reader.number("sustained_efficiency", constants.sustained_efficiency, 0.01, 2);
+  reader.number("sustained_decline", constants.sustained_decline, 0, 0.5);
   reader.number("dram_efficiency", constants.dram_efficiency, 0.01, 1);
   reader.quantity("dram_latency_s", constants.dram_latency);
   reader.number("wave_sharpness", constants.wave_sharpness, 0, 1);
@@ -175,11 +229,13 @@ void read_constants(SectionReader& reader, GemmConstants& constants) {
   reader.number("l2_speedup", constants.l2_speedup, 1, 100);
   reader.number("l2_share", constants.l2_share, 0.01, 10);
   reader.number("operand_sets", constants.operand_sets, 1, 100);
-  reader.number("overlap_exponent", constants.overlap_exponent, 1, 20);
-  reader.number("level", constants.level, 0.5, 2);
   reader.quantity("reference_boost_clock_hz", constants.reference_clock);
-  reader.number("reference_watts_per_flop_per_s", constants.reference_watts_per_flop_rate, 0, 1);
+  reader.number("reference_watts_per_flop_per_s", constants.reference_watts_per_flop_rate, 1e-15,
+                1);
+  reader.flag("reference_inline_ecc", constants.reference_inline_ecc);
   reader.intervals("measured_over_predicted", constants.intervals);
+  if (reader.optional_member("quantize")) read_quantize(reader, constants.quantize);
+  if (reader.optional_member("tile_rules")) return read_tile_rules(reader, constants.tile_rules);
   read_tiles(reader, constants.tiles);
 }
 
