@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 namespace rooftile {
@@ -62,110 +63,168 @@ double workspace_time(const GemmWork& work, const Device& device) {
 
 // The rate that power allows falls the longer a kernel runs.
 double power_time(const GemmWork& work, const GemmConstants& c) {
-  constexpr double kReference = 1e-3, kLeast = 0.1, kMost = 100;  // s; multiples of it
+  constexpr double kStart = 1e-4, kEnd = 0.1;  // s
   const double flop = 2.0 * work.batch * work.m * work.n * work.k;
   const double time =
       flop / (work.sustained_efficiency * work.throughput_factor * work.peak.value());
-  return time * std::pow(std::clamp(time / kReference, kLeast, kMost), c.sustained_decline);
+  return time <= kStart ? time
+                        : time * std::pow(std::min(time, kEnd) / kStart, c.sustained_decline);
 }
 
 // What the candidates of one tile share.
 struct TileTerms {
-  const GemmTile* tile;
-  double tiles;     // thread blocks without a split
-  double per_k;     // seconds one block takes for each element of k
-  double overhead;  // prologue and epilogue of a block
-  bool latency;     // per_k is mostly latency
+  const GemmTile* tile = nullptr;
+  double tiles = 0;      // thread blocks without a split
+  double per_k = 0;      // seconds one block takes for each element of k
+  double overhead = 0;   // prologue and epilogue of a block
+  bool latency = false;  // per_k is mostly latency
 };
 
-TileTerms tile_terms(const GemmTile& tile, const GemmWork& work, const GemmConstants& c,
-                     const Device& device) {
-  const double a = tile.tile.rows, b = tile.tile.cols;
-  const double sm_peak = work.peak.value() / std::max(device.sms, 1);
-  const double edges = (1 + c.tile_edge_elements / a) * (1 + c.tile_edge_elements / b);
-  const double math = 2 * a * b / (c.in_core_efficiency * work.throughput_factor * sm_peak) * edges;
-  const double operands = work.element_bytes * (std::min(work.m, a) + std::min(work.n, b)) /
-                          (c.operand_port.value() * work.throughput_factor);
-  const double latency = c.latency_per_k.value() * work.element_bytes / 2;
-  const double rate = fourth_power(math) + fourth_power(operands);
-  const double wait = fourth_power(latency);
-  const int pair = tile.cluster_rows / tile.tile.rows;
-  return {&tile, work.batch * std::ceil(work.m / tile.cluster_rows) * pair * std::ceil(work.n / b),
-          fourth_root(rate + wait), c.prologue.value() + c.epilogue.value() * a * b / 16384,
-          wait > rate};
-}
+// What the tiles of one product share.
+class TileModel {
+ public:
+  TileModel(const GemmWork& work, const GemmConstants& c, const Device& device)
+      : work_(work), c_(c) {
+    const double sm_peak = work.peak.value() / std::max(device.sms, 1);
+    math_ = 2 / (c.in_core_efficiency * work.throughput_factor * sm_peak);
+    operands_ = work.element_bytes / (c.operand_port.value() * work.throughput_factor);
+    latency_term_ = fourth_power(c.latency_per_k.value() * work.element_bytes / 2);
+    epilogue_ = c.epilogue.value() / (128 * 128);
+  }
 
-double quantized_waves(double waves, double sharpness) {
-  return sharpness * std::ceil(waves) + (1 - sharpness) * std::max(1.0, waves);
-}
+  TileTerms terms(const GemmTile& tile) const {
+    const double a = tile.tile.rows, b = tile.tile.cols;
+    const double math = math_ * (a + c_.tile_edge_elements) * (b + c_.tile_edge_elements);
+    const double operands = operands_ * (std::min(work_.m, a) + std::min(work_.n, b));
+    const double rate = fourth_power(math) + fourth_power(operands);
+    const int pair = tile.cluster_rows / tile.tile.rows;
+    return {&tile,
+            work_.batch * std::ceil(work_.m / tile.cluster_rows) * pair * std::ceil(work_.n / b),
+            fourth_root(rate + latency_term_), c_.prologue.value() + epilogue_ * a * b,
+            latency_term_ > rate};
+  }
+
+ private:
+  const GemmWork& work_;
+  const GemmConstants& c_;
+  double math_, operands_, latency_term_, epilogue_;
+};
 
 // Which kernel the library takes is not known: candidates count by their score to the power -16,
 // those beyond the cut-off not at all.
-constexpr double kCutOff = 1.3;
+constexpr double kCutOff = 1.22;
 double likelihood(double score) { return 1 / square(square(fourth_power(score))); }
+
+// Share of a sum below which a term is left out.
+constexpr double kNegligible = 1e-4;
+
+// Splitting k helps to fill the GPU; nobody does it where tiles fill it this often.
+constexpr double kMostSplitWaves = 4;
 
 // One candidate after the other; keeps the best and the expected time over all.
 class Search {
  public:
   Search(const GemmWork& work, const GemmConstants& constants, const Device& device)
-      : work_(work), constants_(constants), sms_(std::max(device.sms, 1)) {
-    best_.power = power_time(work, constants);
-    power_term_ = square(fourth_power(best_.power));
-    memory_ = memory_time(work, constants, device);
-    workspace_ = workspace_time(work, device);
-  }
-
-  void consider_splits(const TileTerms& terms) {
+      : work_(work),
+        constants_(constants),
+        sms_(std::max(device.sms, 1)),
+        per_sm_(1 / sms_),
+        per_launch_(1 / constants.launch.value()) {
+    power_ = power_time(work, constants);
+    power_term_ = square(fourth_power(power_));
+    const double memory = memory_time(work, constants, device);
+    const double workspace = workspace_time(work, device);
     for (const Split& split : kSplits) {
-      if (split.parts > 1 && work_.k < kMinPartOfK * split.parts) break;
-      consider(terms, split);
+      const bool splits = split.parts > 1;
+      if (splits && work.k < kMinPartOfK * split.parts) break;
+      terms_[splits_++] = {
+          split.parts, split.score, kStepOfK * std::ceil(work.k / split.parts / kStepOfK),
+          memory + (splits ? workspace * split.parts : 0),
+          constants.launch.value() + (splits ? constants.split_launch.value() : 0)};
     }
   }
 
-  void consider(const TileTerms& terms, const Split& split) {
-    const double waves =
-        quantized_waves(terms.tiles * split.parts / sms_, constants_.wave_sharpness);
-    const double part_of_k = kStepOfK * std::ceil(work_.k / split.parts / kStepOfK);
-    const double compute = waves * (part_of_k * terms.per_k + terms.overhead);
-    const double memory = memory_ + (split.parts > 1 ? workspace_ * split.parts : 0);
-    const double launch =
-        constants_.launch.value() + (split.parts > 1 ? constants_.split_launch.value() : 0);
-    const bool needless = split.parts > 1 && terms.tiles > sms_;
+  void consider_splits(const TileTerms& tile) {
+    const std::size_t last = tile.tiles > kMostSplitWaves * sms_ ? 1 : splits_;
+    for (std::size_t i = 0; i < last; ++i) consider(tile, i);
+  }
+
+  void consider(const TileTerms& tile, std::size_t i) {
+    const SplitTerms& split = terms_[i];
+    const double waves = quantized_waves(tile.tiles * split.parts);
+    const double compute = waves * (split.part_of_k * tile.per_k + tile.overhead);
+    const bool needless = i > 0 && tile.tiles > sms_;
     const double reluctance = needless ? split.score * kNeedlessSplit : split.score;
-    const double at_least = launch + std::max({compute, memory, best_.power});
-    if (at_least * reluctance >= best_score_ * kCutOff) return;
+    const double limit = cut_off_ / reluctance - split.launch;
+    if (power_ >= limit || compute >= limit) return;
+    const double compute_term = fourth_power(compute), memory_term = fourth_power(split.memory);
+    if (compute_term + memory_term >= fourth_power(limit)) return;
     // The slower of the Tensor Cores and of what power allows them; memory overlaps softly.
-    const double math = std::sqrt(square(fourth_power(compute)) + power_term_);
-    const double total = launch + fourth_root(math + fourth_power(memory));
+    const double math_term = square(compute_term);
+    const double math =
+        power_term_ < kNegligible * math_term ? compute_term : std::sqrt(math_term + power_term_);
+    const double total = split.launch + fourth_root(math + memory_term);
     const double score = total * reluctance;
-    const double weight = likelihood(score / constants_.launch.value());
+    const double weight = likelihood(score * per_launch_);
     weights_ += weight;
     weighted_times_ += weight * total;
     if (score >= best_score_) return;
     best_score_ = score;
-    best_ = {*terms.tile, split.parts, waves, launch, compute,
-             memory,      best_.power, total, total,  terms.latency};
+    cut_off_ = score * kCutOff;
+    best_tile_ = tile;
+    best_split_ = i;
+    best_compute_ = compute;
+    best_total_ = total;
   }
 
   // Parts scaled along with the total.
   GemmParts result() const {
-    GemmParts parts = best_;
-    parts.total = weighted_times_ / weights_;
-    const double scale = parts.total / parts.best;
-    for (double* part : {&parts.launch, &parts.compute, &parts.memory, &parts.power}) {
-      *part *= scale;
-    }
+    const SplitTerms& split = terms_[best_split_];
+    const double total = weighted_times_ / weights_;
+    const double scale = total / best_total_;
+    GemmParts parts;
+    parts.tile = *best_tile_.tile;
+    parts.split_k = split.parts;
+    parts.waves = quantized_waves(best_tile_.tiles * split.parts);
+    parts.launch = split.launch * scale;
+    parts.compute = best_compute_ * scale;
+    parts.memory = split.memory * scale;
+    parts.power = power_ * scale;
+    parts.best = best_total_;
+    parts.total = total;
+    parts.waits_for_latency = best_tile_.latency;
     return parts;
   }
 
  private:
+  // What the candidates of one split share.
+  struct SplitTerms {
+    int parts = 1;
+    double score = 1, part_of_k = 0, memory = 0, launch = 0;
+  };
+
+  static constexpr double kManyWaves = 1e12;  // no rounding matters
+  // Whole waves as far as the library's scheduling is that sharp.
+  double quantized_waves(double blocks) const {
+    const double waves = blocks * per_sm_;
+    if (waves > kManyWaves) return waves;
+    double whole = static_cast<double>(static_cast<std::int64_t>(waves));
+    if (whole * sms_ < blocks) ++whole;
+    return constants_.wave_sharpness * whole +
+           (1 - constants_.wave_sharpness) * std::max(1.0, waves);
+  }
+
   const GemmWork& work_;
   const GemmConstants& constants_;
-  double sms_;
-  double memory_ = 0, workspace_ = 0, power_term_ = 0;
-  double best_score_ = std::numeric_limits<double>::infinity();
+  double sms_, per_sm_, per_launch_;
+  std::array<SplitTerms, kSplits.size()> terms_;
+  std::size_t splits_ = 0;
+  double power_ = 0, power_term_ = 0;
+  double best_score_ = std::numeric_limits<double>::infinity(), cut_off_ = best_score_;
   double weights_ = 0, weighted_times_ = 0;
-  GemmParts best_;
+  TileTerms best_tile_{};
+  std::size_t best_split_ = 0;
+  double best_compute_ = 0, best_total_ = 0;
 };
 
 // A part with far less power per peak rate than its donor is not limited in proportion. One with
@@ -239,12 +298,13 @@ GemmParts gemm_parts(const GemmWork& work, const GemmConstants& constants, const
     }
     GemmWork ruled = work;
     ruled.throughput_factor *= rule.efficiency;
-    search.consider(tile_terms(rule.tile, ruled, constants, device), kSplits.front());
+    search.consider(TileModel(ruled, constants, device).terms(rule.tile), 0);
     return search.result();
   }
+  const TileModel tiles(work, constants, device);
   for (const GemmTile& tile : constants.tiles) {
     if (tile.tile.rows >= 128 && tile.tile.rows > 2 * work.m) continue;
-    search.consider_splits(tile_terms(tile, work, constants, device));
+    search.consider_splits(tiles.terms(tile));
   }
   return search.result();
 }
