@@ -179,8 +179,8 @@ void read_alignment_row(const json& entry, const std::string& where, SectionRead
                         std::vector<AlignmentRow>& rows) {
   AlignmentRow row;
   SectionReader reader(entry, where);
-  reader.number("operand_bytes_at_least", row.operand_bytes, 0, 16);
-  reader.number("out_bytes_at_least", row.out_bytes, 0, 16);
+  reader.number("operand_bytes_at_least", row.operand_bytes, 0, 32);
+  reader.number("out_bytes_at_least", row.out_bytes, 0, 32);
   reader.number("factor", row.factor.expected, 1e-3, 1);
   reader.number("low", row.factor.low, 1e-3, row.factor.expected);
   reader.number("high", row.factor.high, row.factor.expected, 1);
