@@ -169,6 +169,101 @@ TEST(TimeModel, AFasterGpuIsNeverSlower) {
   }
 }
 
+// Linear layers of every regime.
+std::vector<Op> linear_layers() {
+  std::vector<Op> ops;
+  for (std::int64_t m : {1, 16, 100, 128, 640, 1024, 2305, 4096}) {
+    for (std::int64_t n : {64, 768, 3072, 5120, 12288}) {
+      for (std::int64_t k : {64, 1000, 4096, 16384}) ops.push_back(gemm_op(m, n, k));
+    }
+  }
+  return ops;
+}
+
+TEST(TimeModel, LearnedCorrectionsDoNotMakeAFasterGpuSlower) {
+  for (const char* name : {"a100", "h100", "l40s"}) {
+    const Device slow = *find_device(name);
+    for (const Change& change : kFaster) {
+      Device fast = slow;
+      change.apply(fast);
+      const TimeModel before(slow), after(fast);
+      for (const Op& op : linear_layers()) {
+        const auto& gemm = std::get<Gemm>(op.body);
+        EXPECT_LE(time_of(after, op), time_of(before, op) * 1.03)
+            << name << ", more " << change.name << ": " << gemm.m << " " << gemm.n << " " << gemm.k;
+      }
+    }
+  }
+}
+
+TimeModel without_residual(const char* name) {
+  Device device = *find_device(name);
+  device.time_model = R"({"residual": false})";
+  return TimeModel(device);
+}
+
+TEST(TimeModel, LearnedCorrectionsCanBeSwitchedOff) {
+  const Op op = gemm_op(2048, 4096, 4096);
+  const auto with = TimeModel(*find_device("a100")).estimate(op);
+  const auto without = without_residual("a100").estimate(op);
+  EXPECT_EQ(without->learned, 1);
+  EXPECT_NE(with->learned, 1);
+  EXPECT_NEAR(with->time.expected / without->time.expected, with->learned, 1e-9);
+  EXPECT_NEAR(with->compute / without->compute, with->learned, 1e-9);
+}
+
+TEST(TimeModel, LearnedCorrectionsHoldForMeasuredProductsAlone) {
+  const auto learned = [](const char* gpu, const Op& op) {
+    return TimeModel(*find_device(gpu)).estimate(op)->learned;
+  };
+  Op batched = gemm_op(2048, 4096, 4096), transposed = batched, gradient = batched;
+  std::get<Gemm>(batched.body).batch = 8;
+  std::get<Gemm>(transposed.body).layout = GemmLayout::nn;
+  gradient.phase = Phase::wgrad;
+  EXPECT_EQ(learned("a100", batched), 1);
+  EXPECT_EQ(learned("a100", transposed), 1);
+  EXPECT_EQ(learned("a100", gradient), 1);
+  EXPECT_EQ(learned("a100", gemm_op(2048, 4096, 4096, Dtype::fp16)), 1);
+  EXPECT_EQ(learned("a100", gemm_op(2048, 1 << 18, 4096)), 1);  // beyond the measured sizes
+  EXPECT_EQ(learned("rtx_4090", gemm_op(2048, 4096, 4096)), 1);
+  EXPECT_NE(learned("h200", gemm_op(2048, 4096, 4096)), 1);
+}
+
+TEST(TimeModel, TheSwitchIsTrueOrFalse) {
+  Device device = *find_device("a100");
+  device.time_model = R"({"residual": 1})";
+  const auto model = TimeModel::create(device);
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().message, "\"residual\": expected true or false");
+}
+
+// NVIDIA Ada GPU Architecture white paper: 165.2 TFLOP/s in bf16 at boost clock and 1008 GB/s. The
+// board has more power per rate than L40S, whose constants it takes, and no ECC in its memory.
+TEST(TimeModel, ABoardWithPowerToSpareComesNearItsPeak) {
+  const TimeModel rtx_4090(*find_device("rtx_4090"));
+  const double flop = 2.0 * 4096 * 8192 * 4096;
+  EXPECT_NEAR(flop / time_of(rtx_4090, gemm_op(4096, 8192, 4096)) / 165.2e12, 0.93, 0.08);
+  const double bytes = 2.0 * 16384 * 8192;
+  EXPECT_NEAR(bytes / time_of(rtx_4090, gemm_op(1, 16384, 8192)) / 1008e9, 0.9, 0.06);
+}
+
+// Activations in bf16 and weights in fp8: the activations are scaled row by row first.
+TEST(TimeModel, QuantizedLayersPayForTheirActivations) {
+  const TimeModel h100(*find_device("h100_sxm"));
+  Op quantized = gemm_op(4096, 4096, 4096);
+  quantized.dtypes.weight = Dtype::fp8;
+  const double pure = time_of(h100, gemm_op(4096, 4096, 4096, Dtype::fp8));
+  EXPECT_GT(time_of(h100, quantized), 1.1 * pure);
+  Op large = gemm_op(8192, 16384, 16384);
+  large.dtypes.weight = Dtype::fp8;
+  EXPECT_LT(time_of(h100, large), time_of(h100, gemm_op(8192, 16384, 16384)));
+  // No fp8 on A100: the weights are only read.
+  Op few = gemm_op(1, 16384, 16384);
+  const double wide = time_of(TimeModel(*find_device("a100")), few);
+  few.dtypes.weight = Dtype::fp8;
+  EXPECT_LT(time_of(TimeModel(*find_device("a100")), few), 0.7 * wide);
+}
+
 // Up to what the choice among tiles gains: a larger product may find a better one.
 TEST(TimeModel, TimeGrowsWithEveryDimension) {
   constexpr double kTileSlack = 1.25;
@@ -345,6 +440,17 @@ TEST(Saving, SmallChangesAreNotCertain) {
                                                 *h100.estimate(gemm_op(4096, 4096, 4032)));
   EXPECT_GT(saving.expected.value(), 0);
   EXPECT_LE(saving.low.value(), 0);
+}
+
+TEST(Saving, WhatOnlyLearnedCorrectionsSeeIsNotCertain) {
+  TimeEstimate slow, fast;
+  slow.time = {Seconds(0.98e-3), Seconds(1e-3), Seconds(1.02e-3)};
+  fast.time = slow.time * 0.8;
+  slow.bound = fast.bound = Bound::math;
+  EXPECT_GT(estimate_saving(slow, fast).low.value(), 0);
+  slow.learned = 1.25;  // the kernel model alone sees no difference
+  EXPECT_LE(estimate_saving(slow, fast).low.value(), 0);
+  EXPECT_NEAR(estimate_saving(slow, fast).expected.value(), 0.2e-3, 1e-12);
 }
 
 TEST(Saving, NoChangeSavesNothing) {
