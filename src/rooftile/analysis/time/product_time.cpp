@@ -52,8 +52,8 @@ void add_own_effects(TimeEstimate& estimate) {
 bool is_linear(const MatrixProduct& product, const ProductTraits& traits) {
   return product.batch == 1 && !product.implicit && product.density >= 1 &&
          product.a.contiguous == product.k && product.b.contiguous == product.k &&
-         product.part.empty() && traits.math_efficiency == 1 && !traits.operand_bytes &&
-         product.out.dtype == Dtype::bf16;
+         product.a.contiguous_dim == product.b.contiguous_dim && product.part.empty() &&
+         traits.math_efficiency == 1 && !traits.operand_bytes && product.out.dtype == Dtype::bf16;
 }
 
 const GemmResidual* residual_of(const TimeContext& context, const MatrixProduct& product,
