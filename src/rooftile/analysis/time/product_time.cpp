@@ -86,21 +86,24 @@ GemmParts product_parts(const GemmWork& work, const ProductTraits& traits,
 
 namespace {
 
-// Of the aligned product on the GPU that was measured.
-double learned_factor(const GemmResidual& residual, const GemmWork& aligned,
+// Of the aligned product on the GPU that was measured; `parts_here` are those of `work` on this
+// one.
+double learned_factor(const GemmResidual& residual, const GemmWork& work, const GemmWork& aligned,
                       const GemmParts& parts_here, const ProductTraits& traits) {
-  if (residual.is_reference && aligned.throughput_factor == 1) {
-    const auto features = residual_features(aligned, parts_here, residual.reference.sms);
-    return residual.model->factor(features, aligned);
+  const bool same = residual.is_reference && work.throughput_factor == aligned.throughput_factor;
+  if (same) {
+    const auto features = residual_features(work, parts_here, residual.reference.sms);
+    return residual.model->factor(features, work);
   }
-  GemmWork work = aligned;
+  GemmWork there = aligned;
   const auto peak = residual.reference.tensor_core_peak.find(
       traits.quantized_from_bytes ? Dtype::fp8 : Dtype::bf16);
-  work.peak = peak->second;
-  work.sustained_efficiency = residual.constants.sustained_efficiency;
-  const GemmParts parts = product_parts(work, traits, residual.constants, residual.reference);
-  const auto features = residual_features(work, parts, residual.reference.sms);
-  return residual.model->factor(features, work);
+  if (peak == residual.reference.tensor_core_peak.end()) return 1;
+  there.peak = peak->second;
+  there.sustained_efficiency = residual.constants.sustained_efficiency;
+  const GemmParts parts = product_parts(there, traits, residual.constants, residual.reference);
+  const auto features = residual_features(there, parts, residual.reference.sms);
+  return residual.model->factor(features, there);
 }
 
 void scale_parts(GemmParts& parts, double factor) {
@@ -140,22 +143,23 @@ TimeEstimate estimate_product(const TimeContext& context, const MatrixProduct& g
   const GemmConstants& constants = fp8 ? context.fp8_gemm : context.tensor_gemm;
   const Range<double> factor = alignment_factor(calibration.alignment.constants, product, unit);
 
-  GemmWork work = work_of(product, unit, constants, traits);
-  const GemmWork aligned = work;
+  const GemmWork aligned = work_of(product, unit, constants, traits);
+  GemmWork work = aligned;
   work.throughput_factor *= factor.expected;
   GemmParts parts = product_parts(work, traits, constants, context.device);
+  const double modelled = parts.total;
   const Bound bound = bound_of(parts, constants);
   const GemmResidual* residual = residual_of(context, product, unit, traits);
-  const bool supported = residual && factor.low == factor.high && residual->model->supports(work);
-  double learned = 1;
-  if (residual) learned = learned_factor(*residual, aligned, parts, traits);
-  const Intervals& intervals = traits.intervals ? *traits.intervals
-                               : supported      ? residual->model->intervals
-                                                : constants.intervals;
-  const double modelled = parts.total;
+  const double learned = residual ? learned_factor(*residual, work, aligned, parts, traits) : 1;
   scale_parts(parts, learned);
-  TimeEstimate estimate = estimate_of(
-      parts, bound, intervals, traits.intervals ? traits.widening : widening(context, section));
+
+  // Shapes like these were measured on this GPU.
+  const bool measured =
+      residual && context.measured && factor.low == factor.high && residual->model->supports(work);
+  const Intervals& own = measured ? residual->model->intervals : constants.intervals;
+  TimeEstimate estimate = traits.intervals
+                              ? estimate_of(parts, bound, *traits.intervals, traits.widening)
+                              : estimate_of(parts, bound, own, widening(context, section));
   estimate.learned = learned;
   estimate.grid = grid_of(product, parts.tile.tile, context.device);
   if (factor.low < factor.high) {

@@ -1,5 +1,6 @@
 #include "rooftile/analysis/time/time_model.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -262,6 +263,27 @@ TEST(TimeModel, QuantizedLayersPayForTheirActivations) {
   const double wide = time_of(TimeModel(*find_device("a100")), few);
   few.dtypes.weight = Dtype::fp8;
   EXPECT_LT(time_of(TimeModel(*find_device("a100")), few), 0.7 * wide);
+}
+
+// Tiles and waves alone: the kernel model never gains by more work. Libraries do, by their choice
+// of kernel, and the learned corrections follow them within their limit.
+TEST(TimeModel, TimeOfAProductGrowsFinely) {
+  constexpr double kWaveSlack = 1.05, kLearnedSlack = 1.7;
+  for (const char* name : {"a100", "h100", "l40s"}) {
+    const TimeModel with(*find_device(name)), without = without_residual(name);
+    for (const Op& op : linear_layers()) {
+      Op more_m = op, more_n = op, more_k = op;
+      std::get<Gemm>(more_m.body).m += 1 + std::get<Gemm>(op.body).m / 4;
+      std::get<Gemm>(more_n.body).n += std::get<Gemm>(op.body).n / 4;
+      std::get<Gemm>(more_k.body).k += std::get<Gemm>(op.body).k / 4;
+      for (const Op& more : {more_m, more_n, more_k}) {
+        const auto& gemm = std::get<Gemm>(more.body);
+        SCOPED_TRACE(fmt::format("{} {} {} {}", name, gemm.m, gemm.n, gemm.k));
+        EXPECT_LE(time_of(without, op), kWaveSlack * time_of(without, more));
+        EXPECT_LE(time_of(with, op), kLearnedSlack * time_of(with, more));
+      }
+    }
+  }
 }
 
 // Up to what the choice among tiles gains: a larger product may find a better one.
