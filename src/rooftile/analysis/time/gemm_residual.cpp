@@ -166,19 +166,22 @@ Result<ResidualModel> read_residual(std::string_view name, std::string_view text
   return model;
 }
 
-// Files are named DEVICE_PRODUCT; those for sister GPUs say so inside, so all of a product are
-// parsed to find them.
+// Files are named DEVICE_PRODUCT: that of the device itself first; those of others may count it
+// among their sisters.
 ModelPointer residual_for(std::string_view device_id, std::string_view product) {
   static std::mutex mutex;
   static std::map<std::string_view, ModelPointer> parsed;
   const std::lock_guard lock(mutex);
-  for (const EmbeddedFile& file : embedded_residuals()) {
-    if (!file.name.ends_with(product)) continue;
+  const auto applies = [&](const EmbeddedFile& file) {
     auto known = parsed.find(file.name);
     if (known == parsed.end()) known = parsed.emplace(file.name, parse(file)).first;
-    if (known->second && std::ranges::find(known->second->applies_to, device_id) !=
-                             known->second->applies_to.end()) {
-      return known->second;
+    return known->second && std::ranges::find(known->second->applies_to, device_id) !=
+                                known->second->applies_to.end();
+  };
+  for (const bool own : {true, false}) {
+    for (const EmbeddedFile& file : embedded_residuals()) {
+      const bool fits = file.name.ends_with(product) && file.name.starts_with(device_id) == own;
+      if (fits && applies(file)) return parsed.at(file.name);
     }
   }
   return nullptr;

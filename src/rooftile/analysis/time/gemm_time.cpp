@@ -71,6 +71,13 @@ double power_time(const GemmWork& work, const GemmConstants& c) {
                         : time * std::pow(std::min(time, kEnd) / kStart, c.sustained_decline);
 }
 
+// ceil(size / part), without the library call that older x86 needs for it.
+double whole_parts(double size, double part) {
+  const double parts = size / part;
+  const double floor = static_cast<double>(static_cast<std::int64_t>(parts));
+  return floor < parts ? floor + 1 : floor;
+}
+
 // What the candidates of one tile share.
 struct TileTerms {
   const GemmTile* tile = nullptr;
@@ -99,7 +106,7 @@ class TileModel {
     const double rate = fourth_power(math) + fourth_power(operands);
     const int pair = tile.cluster_rows / tile.tile.rows;
     return {&tile,
-            work_.batch * std::ceil(work_.m / tile.cluster_rows) * pair * std::ceil(work_.n / b),
+            work_.batch * whole_parts(work_.m, tile.cluster_rows) * pair * whole_parts(work_.n, b),
             fourth_root(rate + latency_term_), c_.prologue.value() + epilogue_ * a * b,
             latency_term_ > rate};
   }
@@ -146,19 +153,24 @@ class Search {
 
   void consider_splits(const TileTerms& tile) {
     const std::size_t last = tile.tiles > kMostSplitWaves * sms_ ? 1 : splits_;
-    for (std::size_t i = 0; i < last; ++i) consider(tile, i);
+    for (std::size_t i = 0; i < last; ++i) {
+      const bool fits = consider(tile, i);
+      // More parts of k only make more waves of the same work.
+      if (!fits && tile.tiles * terms_[i].parts >= 2 * sms_) return;
+    }
   }
 
-  void consider(const TileTerms& tile, std::size_t i) {
+  // False where the candidate is too slow to count.
+  bool consider(const TileTerms& tile, std::size_t i) {
     const SplitTerms& split = terms_[i];
     const double waves = quantized_waves(tile.tiles * split.parts);
     const double compute = waves * (split.part_of_k * tile.per_k + tile.overhead);
     const bool needless = i > 0 && tile.tiles > sms_;
     const double reluctance = needless ? split.score * kNeedlessSplit : split.score;
     const double limit = cut_off_ / reluctance - split.launch;
-    if (power_ >= limit || compute >= limit) return;
+    if (power_ >= limit || compute >= limit) return false;
     const double compute_term = fourth_power(compute), memory_term = fourth_power(split.memory);
-    if (compute_term + memory_term >= fourth_power(limit)) return;
+    if (compute_term + memory_term >= fourth_power(limit)) return false;
     // The slower of the Tensor Cores and of what power allows them; memory overlaps softly.
     const double math_term = square(compute_term);
     const double math =
@@ -168,13 +180,14 @@ class Search {
     const double weight = likelihood(score * per_launch_);
     weights_ += weight;
     weighted_times_ += weight * total;
-    if (score >= best_score_) return;
+    if (score >= best_score_) return true;
     best_score_ = score;
     cut_off_ = score * kCutOff;
     best_tile_ = tile;
     best_split_ = i;
     best_compute_ = compute;
     best_total_ = total;
+    return true;
   }
 
   // Parts scaled along with the total.
