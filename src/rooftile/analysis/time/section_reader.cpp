@@ -199,8 +199,7 @@ void read_constants(SectionReader& reader, CudaCoreConstants& constants) {
   reader.quantity("power_response_s", constants.power_response);
   reader.number("long_row_slowdown", constants.long_row_slowdown, 0, 10);
   reader.number("long_row_elements", constants.long_row_elements, 1, 1e9);
-  reader.number("far_weights_slowdown", constants.far_weights_slowdown, 0, 10);
-  reader.quantity("far_weights_bytes", constants.far_weights);
+  reader.number("slab_efficiency", constants.slab_efficiency, 0.01, 1);
   reader.quantity("reference_boost_clock_hz", constants.reference_clock);
   reader.intervals("measured_over_predicted", constants.intervals);
   read_cuda_core_tiles(reader, "tiles", constants.tiles);
