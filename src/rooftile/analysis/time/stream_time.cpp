@@ -38,6 +38,12 @@ double idle_sm_factor(const StreamConstants& c, double rows, const Device& devic
   return std::max(1.0, std::max(device.sms, 1) / (rows * c.sm_share));
 }
 
+// The fixed time of rows and their traffic; the larger counts.
+double with_fixed_time(double transfer, double rows, Seconds row, const Device& device) {
+  const double fixed = std::ceil(rows / std::max(device.sms, 1)) * row.value();
+  return std::pow(std::pow(transfer, kRowOverlap) + std::pow(fixed, kRowOverlap), 1 / kRowOverlap);
+}
+
 // A row is read again to normalise it, from L2 while the rows in flight fit there.
 double row_time(const StreamConstants& c, const RowConstants& row, const Traffic& traffic,
                 const Device& device) {
@@ -49,8 +55,7 @@ double row_time(const StreamConstants& c, const RowConstants& row, const Traffic
   const double cold = 1 - warm_share(c, in_flight, 2, device);
   const double transfer = transfer_time(c, traffic.bytes, row.efficiency, device) *
                           (1 + row.reread * cold) * idle_sm_factor(c, traffic.rows, device);
-  const double fixed = std::ceil(traffic.rows / sms) * row.row.value();
-  return std::pow(std::pow(transfer, kRowOverlap) + std::pow(fixed, kRowOverlap), 1 / kRowOverlap);
+  return with_fixed_time(transfer, traffic.rows, row.row, device);
 }
 
 double softmax_time(const StreamConstants& c, const Traffic& traffic, const Device& device) {
@@ -76,7 +81,9 @@ double kernel_time(const StreamConstants& c, Access access, const Traffic& traff
     case Access::transpose:
       return transfer_time(c, traffic.bytes, c.transpose_efficiency, device);
   }
-  return transfer_time(c, traffic.bytes, c.dram_efficiency, device);
+  const double transfer = transfer_time(c, traffic.bytes, c.dram_efficiency, device) *
+                          idle_sm_factor(c, traffic.rows, device);
+  return with_fixed_time(transfer, traffic.rows, c.cast_row, device);
 }
 
 // The optimizer of PyTorch runs over many tensors in few launches; its traffic is plain.
@@ -95,6 +102,9 @@ Traffic traffic_of(const Op& op) {
   if (const auto* softmax = std::get_if<Softmax>(&op.body)) {
     traffic.rows = static_cast<double>(softmax->rows);
     traffic.cols = static_cast<double>(softmax->cols);
+  }
+  if (const auto* cast = std::get_if<Cast>(&op.body)) {
+    traffic.rows = static_cast<double>(cast->rows);
   }
   const auto* norm = std::get_if<Normalization>(&op.body);
   if (norm && norm->fn != NormKind::batch) {
