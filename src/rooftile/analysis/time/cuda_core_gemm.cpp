@@ -114,14 +114,23 @@ double compute_time(const TileTerms& terms, const GemmWork& work, int split, dou
 // One tile after the other, each with its best split; keeps the one that the library prefers.
 class Search {
  public:
-  Search(const GemmWork& work, bool nt, const CudaCoreConstants& constants, const Device& device)
+  Search(const GemmWork& work, bool nt, bool use_reluctance, const CudaCoreConstants& constants,
+         const Device& device)
       : work_(work),
         c_(constants),
         device_(device),
         sms_(std::max(device.sms, 1)),
+        use_reluctance_(use_reluctance),
         nt_(nt && work.batch <= 1),
         slowdown_(nt_ ? long_row_slowdown(work, constants) : 1) {}
 
+  void consider(const std::vector<CudaCoreTile>& tiles) {
+    for (const CudaCoreTile& tile : tiles) consider(tile);
+  }
+
+  const GemmParts& best() const { return best_; }
+
+ private:
   void consider(const CudaCoreTile& tile) {
     TileTerms terms = tile_terms(tile, work_, c_, device_);
     terms.dram = cold_time(work_.out_bytes, c_, device_) +
@@ -134,15 +143,12 @@ class Search {
       const GemmParts tried = candidate(terms, split);
       if (tried.total < best.total) best = tried;
     }
-    const double score = best.total * (1 + tile.reluctance);
+    const double score = best.total * (1 + (use_reluctance_ ? tile.reluctance : 0));
     if (score >= best_score_) return;
     best_score_ = score;
     best_ = best;
   }
 
-  const GemmParts& best() const { return best_; }
-
- private:
   bool may_split(const TileTerms& terms, int split) const {
     return work_.batch <= 1 && work_.k / split >= kMinPartOfK &&
            terms.blocks * split <= kMostBlocksOfSplit * sms_;
@@ -170,7 +176,7 @@ class Search {
   const CudaCoreConstants& c_;
   const Device& device_;
   double sms_;
-  bool nt_;
+  bool use_reluctance_, nt_;
   double slowdown_;
   double best_score_ = std::numeric_limits<double>::infinity();
   GemmParts best_;
@@ -213,10 +219,12 @@ CudaCoreConstants scale_constants(CudaCoreConstants constants, const Device& dev
 GemmParts cuda_core_parts(const GemmWork& work, bool nt, const CudaCoreConstants& constants,
                           const Device& device) {
   if (work.m <= 1 || work.n <= 1) return vector_parts(work, constants, device);
-  Search search(work, nt, constants, device);
-  for (const CudaCoreTile& tile : work.batch > 1 ? constants.batched_tiles : constants.tiles) {
-    search.consider(tile);
-  }
+  // The kernels measured on batches read rows along n; a single product of that layout may take
+  // any, and what the library prefers among all of them is not known.
+  const bool one_list = work.batch > 1 || nt;
+  Search search(work, nt, one_list, constants, device);
+  if (work.batch <= 1) search.consider(constants.tiles);
+  if (work.batch > 1 || !nt) search.consider(constants.batched_tiles);
   return search.best();
 }
 
