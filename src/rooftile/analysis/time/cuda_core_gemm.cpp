@@ -14,6 +14,8 @@ constexpr double kMinPartOfK = 64;
 constexpr double kStepOfK = 8;
 // A split is for products whose tiles leave SMs idle: beyond this many blocks per SM it never pays.
 constexpr double kMostBlocksOfSplit = 8;
+// Outputs with padding over those without up to which a tile counts as fitting.
+constexpr double kExactFit = 1.02;
 // A tile at least this large feeds the multiply-add pipes of any SM by itself.
 constexpr double kFullTileElements = 8192;
 // Blocks that share an SM and hide each other's latency.
@@ -27,10 +29,11 @@ double warm_share(double bytes, const CudaCoreConstants& c, const Device& device
   return 1.0 / (1.0 + square * square);
 }
 
-// Bytes that DRAM has to move, less the share that stays in L2.
-double cold_time(double bytes, const CudaCoreConstants& c, const Device& device) {
-  const double cold = bytes * (1 - warm_share(bytes, c, device));
-  return cold / (c.dram_efficiency * device.dram_bandwidth.value());
+// Seconds for the bytes that L2 does not hold, of a working set.
+double cold_time(double bytes, double working_set, double efficiency, const CudaCoreConstants& c,
+                 const Device& device) {
+  const double cold = bytes * (1 - warm_share(working_set, c, device));
+  return cold / (efficiency * device.dram_bandwidth.value());
 }
 
 // Long rows lie on pages of their own and miss in the address translation caches.
@@ -40,18 +43,27 @@ double long_row_slowdown(const GemmWork& work, const CudaCoreConstants& c) {
   return 1 + c.long_row_slowdown * square / (1 + square);
 }
 
-// Operands stored along k are read in slabs, a few elements of each row. Blocks in flight cover
-// some rows of tiles; each such band reads all weights again unless they stay in L2.
-double slab_time(const GemmWork& work, const Tile& tile, const CudaCoreConstants& c,
-                 const Device& device) {
+// How often DRAM delivers the weights of a single product: blocks in flight cover some rows of
+// tiles, and each such band reads all weights again unless they stay in L2.
+double weight_readings(const GemmWork& work, const Tile& tile, const CudaCoreConstants& c,
+                       const Device& device) {
   const double tiles_down = std::ceil(work.m / tile.rows), across = std::ceil(work.n / tile.cols);
   const double in_flight = kResidentBlocks * std::max(device.sms, 1);
   const double bands = tiles_down / std::clamp(in_flight / across, 1.0, tiles_down);
   const double weights = work.element_bytes * work.n * work.k;
-  const double again = (bands - 1) * (1 - warm_share(weights, c, device));
-  const double bytes = weights * (1 + again) + work.element_bytes * work.m * work.k;
-  return long_row_slowdown(work, c) * bytes * (1 - warm_share(bytes, c, device)) /
-         (c.slab_efficiency * device.dram_bandwidth.value());
+  return 1 + (bands - 1) * (1 - warm_share(weights, c, device));
+}
+
+// Output and operands between DRAM and L2. Where both operands lie along k they are read in slabs,
+// a few elements of each row.
+double dram_time(const GemmWork& work, bool nt, const Tile& tile, const CudaCoreConstants& c,
+                 const Device& device) {
+  const double out = cold_time(work.out_bytes, work.out_bytes, c.dram_efficiency, c, device);
+  const double operands = work.operand_bytes;
+  if (!nt) return out + cold_time(operands, operands, c.dram_efficiency, c, device);
+  const double weights = operands * work.n / (work.m + work.n);
+  const double bytes = operands + weights * (weight_readings(work, tile, c, device) - 1);
+  return out + long_row_slowdown(work, c) * cold_time(bytes, bytes, c.slab_efficiency, c, device);
 }
 
 // The parts of a split write their sums and one kernel adds them up; half of it stays in L2.
@@ -133,9 +145,7 @@ class Search {
  private:
   void consider(const CudaCoreTile& tile) {
     TileTerms terms = tile_terms(tile, work_, c_, device_);
-    terms.dram = cold_time(work_.out_bytes, c_, device_) +
-                 (nt_ ? slab_time(work_, tile.tile, c_, device_)
-                      : cold_time(work_.operand_bytes, c_, device_));
+    terms.dram = dram_time(work_, nt_, tile.tile, c_, device_);
     GemmParts best = candidate(terms, 1);
     for (const int split : kSplits) {
       if (split == 1) continue;
@@ -143,10 +153,18 @@ class Search {
       const GemmParts tried = candidate(terms, split);
       if (tried.total < best.total) best = tried;
     }
-    const double score = best.total * (1 + (use_reluctance_ ? tile.reluctance : 0));
+    const double score = best.total * (1 + reluctance(terms));
     if (score >= best_score_) return;
     best_score_ = score;
     best_ = best;
+  }
+
+  double reluctance(const TileTerms& terms) const {
+    if (!use_reluctance_) return 0;
+    const Tile& tile = terms.tile->tile;
+    const double padded = terms.blocks * tile.rows * tile.cols;
+    const bool fits = padded <= kExactFit * work_.batch * work_.m * work_.n;
+    return terms.tile->reluctance * (fits ? 1 - c_.exact_fit_preference : 1);
   }
 
   bool may_split(const TileTerms& terms, int split) const {
@@ -188,7 +206,8 @@ GemmParts vector_parts(const GemmWork& work, const CudaCoreConstants& c, const D
   parts.tile = {{1, 128}, 1};
   parts.waves = 1;
   parts.launch = c.launch.value() + c.prologue.value();
-  parts.memory = cold_time(work.operand_bytes + work.out_bytes, c, device) +
+  const double bytes = work.operand_bytes + work.out_bytes;
+  parts.memory = cold_time(bytes, bytes, c.dram_efficiency, c, device) +
                  work.operand_bytes / (c.operand_port.value() * std::max(device.sms, 1));
   parts.total = parts.launch + parts.memory;
   return parts;
@@ -200,7 +219,7 @@ Bound bound_of(const GemmParts& parts, const CudaCoreConstants& constants) {
   return parts.waits_for_latency ? Bound::latency : Bound::math;
 }
 
-// Both operands stored along k.
+// Both operands stored along k, as in a Linear layer.
 bool is_nt(const MatrixProduct& product) {
   return product.a.contiguous == product.k && product.b.contiguous == product.k;
 }
@@ -236,11 +255,11 @@ TimeEstimate estimate_cuda_core_product(const TimeContext& context, const Matrix
   work.operand_bytes = traits.operand_bytes.value_or(work.operand_bytes);
   work.out_bytes = traits.out_bytes.value_or(work.out_bytes);
   const GemmParts parts = cuda_core_parts(work, is_nt(product), constants, context.device);
+  const Intervals& own = product.batch > 1 ? constants.batched_intervals : constants.intervals;
   const double wide =
       traits.intervals ? traits.widening : widening(context, context.calibration.cuda_gemm);
-  TimeEstimate estimate =
-      make_estimate(Seconds(parts.total), bound_of(parts, constants),
-                    traits.intervals ? *traits.intervals : constants.intervals, wide);
+  TimeEstimate estimate = make_estimate(Seconds(parts.total), bound_of(parts, constants),
+                                        traits.intervals ? *traits.intervals : own, wide);
   estimate.launch = Seconds(parts.launch);
   estimate.compute = Seconds(parts.compute);
   estimate.memory = Seconds(parts.memory);
