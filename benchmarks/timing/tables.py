@@ -98,6 +98,15 @@ LLM_LAYERS = {
     "lm_head": "gemm bf16 m={t} n=128256 k=4096",
 }
 
+# The memory-bound ones: SiLU times gate, RMS norm, rotary positions of query and key in place.
+LLM_MEMORY_LAYERS = {
+    "act_fn": "elementwise bf16 fn=silu_mul elements={act} inputs=2",
+    "layernorm": "norm bf16 fn=rms rows={t} cols=4096",
+    "final_layernorm": "norm bf16 fn=rms rows={t} cols=4096",
+    "rotary_emb": "elementwise bf16 fn=rotary elements={rotary}",
+    "embedding": "embedding bf16 vocab=128256 width=4096 lookups={t}",
+}
+
 SIMPLE = {
     "gemm_bf16": gemm,
     "gemm_fp8_with_quantize": gemm_fp8_with_quantize,
@@ -117,6 +126,18 @@ def read_csv(folder, name):
         return []
     with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def read_llm_memory_layers(folder):
+    """The memory-bound rows of llm_layers_bf16, which read() leaves out."""
+    rows = []
+    for r in read_csv(folder, "llm_layers_bf16"):
+        tokens = int(r["tokens"])
+        layer = LLM_MEMORY_LAYERS.get(r["layer"])
+        if layer:
+            op = layer.format(t=tokens, act=14336 * tokens, rotary=5120 * tokens)
+            rows.append(Row(r["gpu"], (op,), float(r["time_us"]) * 1e-6, r))
+    return rows
 
 
 def read(folder, name):

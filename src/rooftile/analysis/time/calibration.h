@@ -110,7 +110,7 @@ struct StreamConstants {
   double l2_speedup = 1, l2_share = 1;
   RowConstants norm, softmax;
   double short_softmax_efficiency = 1;  // rows that one warp keeps in registers
-  double rows_in_flight = 1;            // per SM
+  double rows_in_flight = 1;            // on the whole GPU
   Seconds cast_row;                     // fixed time of a row that is cast on its own, on one SM
   double sm_share = 1;                  // of the bandwidth that one SM can draw, in shares of 1/SMs
   Intervals intervals;

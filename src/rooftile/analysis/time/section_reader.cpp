@@ -241,7 +241,7 @@ void read_constants(SectionReader& reader, StreamConstants& constants) {
   read_rows(reader, "norm", constants.norm);
   read_rows(reader, "softmax", constants.softmax);
   reader.number("short_softmax_efficiency", constants.short_softmax_efficiency, 0.01, 1);
-  reader.number("rows_in_flight_per_sm", constants.rows_in_flight, 1, 1000);
+  reader.number("rows_in_flight", constants.rows_in_flight, 1, 1e6);
   reader.quantity("cast_row_s", constants.cast_row);
   reader.number("sm_share", constants.sm_share, 1, 100);
   reader.intervals("measured_over_predicted", constants.intervals);

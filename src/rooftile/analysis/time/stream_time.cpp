@@ -47,10 +47,9 @@ double with_fixed_time(double transfer, double rows, Seconds row, const Device& 
 // A row is read again to normalise it, from L2 while the rows in flight fit there.
 double row_time(const StreamConstants& c, const RowConstants& row, const Traffic& traffic,
                 const Device& device) {
-  const double sms = std::max(device.sms, 1);
   double in_flight = traffic.bytes;
   if (traffic.rows > 0) {
-    in_flight = std::min(traffic.rows, sms * c.rows_in_flight) * traffic.bytes / traffic.rows / 2;
+    in_flight = std::min(traffic.rows, c.rows_in_flight) * traffic.bytes / traffic.rows / 2;
   }
   const double cold = 1 - warm_share(c, in_flight, 2, device);
   const double transfer = transfer_time(c, traffic.bytes, row.efficiency, device) *
