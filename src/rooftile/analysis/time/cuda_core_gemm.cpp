@@ -14,8 +14,6 @@ constexpr double kMinPartOfK = 64;
 constexpr double kStepOfK = 8;
 // A split is for products whose tiles leave SMs idle: beyond this many blocks per SM it never pays.
 constexpr double kMostBlocksOfSplit = 8;
-// Outputs with padding over those without up to which a tile counts as fitting.
-constexpr double kExactFit = 1.02;
 // A tile at least this large feeds the multiply-add pipes of any SM by itself.
 constexpr double kFullTileElements = 8192;
 // Blocks that share an SM and hide each other's latency.
@@ -123,7 +121,8 @@ double compute_time(const TileTerms& terms, const GemmWork& work, int split, dou
   return (shared + exposed) * part_of_k * terms.per_k + waves * terms.epilogue + c.prologue.value();
 }
 
-// One tile after the other, each with its best split; keeps the one that the library prefers.
+// One tile after the other, each with its best split; keeps the one that the library prefers, by
+// its math: a GPU with a faster memory or a higher limit gets the same kernels.
 class Search {
  public:
   Search(const GemmWork& work, bool nt, bool use_reluctance, const CudaCoreConstants& constants,
@@ -147,24 +146,18 @@ class Search {
     TileTerms terms = tile_terms(tile, work_, c_, device_);
     terms.dram = dram_time(work_, nt_, tile.tile, c_, device_);
     GemmParts best = candidate(terms, 1);
+    double math = best.compute - best.power;
     for (const int split : kSplits) {
       if (split == 1) continue;
       if (!may_split(terms, split)) break;
       const GemmParts tried = candidate(terms, split);
+      math = std::min(math, tried.compute - tried.power);
       if (tried.total < best.total) best = tried;
     }
-    const double score = best.total * (1 + reluctance(terms));
+    const double score = use_reluctance_ ? math * (1 + tile.reluctance) : best.total;
     if (score >= best_score_) return;
     best_score_ = score;
     best_ = best;
-  }
-
-  double reluctance(const TileTerms& terms) const {
-    if (!use_reluctance_) return 0;
-    const Tile& tile = terms.tile->tile;
-    const double padded = terms.blocks * tile.rows * tile.cols;
-    const bool fits = padded <= kExactFit * work_.batch * work_.m * work_.n;
-    return terms.tile->reluctance * (fits ? 1 - c_.exact_fit_preference : 1);
   }
 
   bool may_split(const TileTerms& terms, int split) const {

@@ -212,7 +212,6 @@ void read_constants(SectionReader& reader, CudaCoreConstants& constants) {
   reader.number("slab_efficiency", constants.slab_efficiency, 0.01, 1);
   reader.quantity("reference_boost_clock_hz", constants.reference_clock);
   reader.intervals("measured_over_predicted", constants.intervals);
-  reader.number("exact_fit_preference", constants.exact_fit_preference, 0, 1);
   reader.intervals("batched_measured_over_predicted", constants.batched_intervals);
   read_cuda_core_tiles(reader, "tiles", constants.tiles);
   read_cuda_core_tiles(reader, "batched_tiles", constants.batched_tiles);
