@@ -112,7 +112,7 @@ struct StreamConstants {
   double rows_in_flight = 1;            // on the whole GPU
   Seconds cast_row;                     // fixed time of a row that is cast on its own, on one SM
   double sm_share = 1;                  // of the bandwidth that one SM can draw, in shares of 1/SMs
-  Intervals intervals;
+  Intervals intervals, row_intervals;   // the latter for normalisation and softmax
 };
 
 struct ConvolutionConstants {

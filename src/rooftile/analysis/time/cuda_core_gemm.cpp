@@ -212,6 +212,14 @@ Bound bound_of(const GemmParts& parts, const CudaCoreConstants& constants) {
   return parts.waits_for_latency ? Bound::latency : Bound::math;
 }
 
+// A sister GPU has another power limit and, with another release of cuBLAS, other kernels.
+double own_widening(const TimeContext& context) {
+  constexpr double kSisterGpu = 1.8;
+  const auto& section = context.calibration.cuda_gemm;
+  const bool sister = section.own && !section.this_gpu && !context.measured;
+  return sister ? kSisterGpu : widening(context, section);
+}
+
 // Both operands stored along k, as in a Linear layer.
 bool is_nt(const MatrixProduct& product) {
   return product.a.contiguous == product.k && product.b.contiguous == product.k;
@@ -249,8 +257,7 @@ TimeEstimate estimate_cuda_core_product(const TimeContext& context, const Matrix
   work.out_bytes = traits.out_bytes.value_or(work.out_bytes);
   const GemmParts parts = cuda_core_parts(work, is_nt(product), constants, context.device);
   const Intervals& own = product.batch > 1 ? constants.batched_intervals : constants.intervals;
-  const double wide =
-      traits.intervals ? traits.widening : widening(context, context.calibration.cuda_gemm);
+  const double wide = traits.intervals ? traits.widening : own_widening(context);
   TimeEstimate estimate = make_estimate(Seconds(parts.total), bound_of(parts, constants),
                                         traits.intervals ? *traits.intervals : own, wide);
   estimate.launch = Seconds(parts.launch);

@@ -237,6 +237,7 @@ void read_constants(SectionReader& reader, StreamConstants& constants) {
   reader.number("transpose_efficiency", constants.transpose_efficiency, 0.01, 1);
   reader.number("l2_speedup", constants.l2_speedup, 1, 100);
   reader.number("l2_share", constants.l2_share, 0.01, 10);
+  reader.intervals("row_measured_over_predicted", constants.row_intervals);
   read_rows(reader, "norm", constants.norm);
   read_rows(reader, "softmax", constants.softmax);
   reader.number("short_softmax_efficiency", constants.short_softmax_efficiency, 0.01, 1);

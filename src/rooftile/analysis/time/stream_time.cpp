@@ -126,9 +126,10 @@ TimeEstimate estimate_stream(const TimeContext& context, Bytes bytes, Access acc
   const StreamConstants& c = section.constants;
   const double kernel = kernel_time(c, access, {bytes.value(), rows, cols}, context.device);
   const bool is_short = kernel < c.launch.value();
+  const bool plain = access == Access::elementwise;
   TimeEstimate estimate =
       make_estimate(c.launch + Seconds(kernel), is_short ? Bound::latency : Bound::memory,
-                    c.intervals, widening(context, section));
+                    plain ? c.intervals : c.row_intervals, widening(context, section));
   estimate.launch = c.launch;
   estimate.memory = Seconds(kernel);
   return estimate;
