@@ -128,6 +128,28 @@ def read_csv(folder, name):
         return list(csv.DictReader(file))
 
 
+# Share of an operation's fastest rows that passes before the kernel starts, about the fits of
+# tools/fit_fp32 and tools/fit_stream; elementwise operations where not named.
+HOST_SHARES = {"linear": 0.75, "bmm": 0.75, "ln": 1.05, "softmax": 0.85}
+ELEMENTWISE_HOST_SHARE = 0.52
+
+
+def host_share(op):
+    return HOST_SHARES.get(op, ELEMENTWISE_HOST_SHARE)
+
+
+def host_floors(rows):
+    """(GPU, operation) -> the fastest rows' time, seconds, of NeuSight's single launches.
+
+    A measured time is about host_share() of it and the kernel's time, one after the other; rows
+    below some three floors measure the host.
+    """
+    groups = {}
+    for row in rows:
+        groups.setdefault((row.gpu, row.columns["op"]), []).append(row.seconds)
+    return {key: sorted(seconds)[len(seconds) // 100] for key, seconds in groups.items()}
+
+
 def read_llm_memory_layers(folder):
     """The memory-bound rows of llm_layers_bf16, which read() leaves out."""
     rows = []
