@@ -66,7 +66,8 @@ def attention(r):
 
 
 def stream_bf16_to_fp8(r):
-    return (f"cast bf16 out_dtype=fp8 elements={int(r['rows']) * int(r['columns'])}",)
+    return (f"cast bf16 out_dtype=fp8 elements={int(r['rows']) * int(r['columns'])}"
+            f" rows={r['rows']}",)
 
 
 DEEPBENCH_DTYPES = {"fp16_in_fp32_acc": "fp16", "fp32": "fp32"}
@@ -96,6 +97,15 @@ LLM_LAYERS = {
     "lm_head": "gemm bf16 m={t} n=128256 k=4096",
 }
 
+# The memory-bound ones: SiLU times gate, RMS norm, rotary positions of query and key in place.
+LLM_MEMORY_LAYERS = {
+    "act_fn": "elementwise bf16 fn=silu_mul elements={act} inputs=2",
+    "layernorm": "norm bf16 fn=rms rows={t} cols=4096",
+    "final_layernorm": "norm bf16 fn=rms rows={t} cols=4096",
+    "rotary_emb": "elementwise bf16 fn=rotary elements={rotary}",
+    "embedding": "embedding bf16 vocab=128256 width=4096 lookups={t}",
+}
+
 SIMPLE = {
     "gemm_bf16": gemm,
     "gemm_fp8_with_quantize": gemm_fp8_with_quantize,
@@ -115,6 +125,40 @@ def read_csv(folder, name):
         return []
     with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+# Share of an operation's fastest rows that passes before the kernel starts, about the fits of
+# tools/fit_fp32 and tools/fit_stream; elementwise operations where not named.
+HOST_SHARES = {"linear": 0.75, "bmm": 0.75, "ln": 1.05, "softmax": 0.85}
+ELEMENTWISE_HOST_SHARE = 0.52
+
+
+def host_share(op):
+    return HOST_SHARES.get(op, ELEMENTWISE_HOST_SHARE)
+
+
+def host_floors(rows):
+    """(GPU, operation) -> the fastest rows' time, seconds, of NeuSight's single launches.
+
+    A measured time is about host_share() of it and the kernel's time, one after the other; rows
+    below some three floors measure the host.
+    """
+    groups = {}
+    for row in rows:
+        groups.setdefault((row.gpu, row.columns["op"]), []).append(row.seconds)
+    return {key: sorted(seconds)[len(seconds) // 100] for key, seconds in groups.items()}
+
+
+def read_llm_memory_layers(folder):
+    """The memory-bound rows of llm_layers_bf16, which read() leaves out."""
+    rows = []
+    for r in read_csv(folder, "llm_layers_bf16"):
+        tokens = int(r["tokens"])
+        layer = LLM_MEMORY_LAYERS.get(r["layer"])
+        if layer:
+            op = layer.format(t=tokens, act=14336 * tokens, rotary=5120 * tokens)
+            rows.append(Row(r["gpu"], (op,), float(r["time_us"]) * 1e-6, r))
+    return rows
 
 
 def read(folder, name):

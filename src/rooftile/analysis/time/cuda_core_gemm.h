@@ -11,7 +11,7 @@ namespace rooftile {
 // with the clock.
 CudaCoreConstants scale_constants(CudaCoreConstants constants, const Device& device);
 
-// One product of a batch: `nt` says that both operands are stored along k, as in a Linear layer.
+// All products of the batch; `nt` says that both operands lie along k, as in a Linear layer.
 // `work.sustained_efficiency` is not read; the power limit acts by energy_per_flop.
 GemmParts cuda_core_parts(const GemmWork& work, bool nt, const CudaCoreConstants& constants,
                           const Device& device);

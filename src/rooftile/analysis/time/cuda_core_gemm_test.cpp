@@ -1,0 +1,100 @@
+#include "rooftile/analysis/time/cuda_core_gemm.h"
+
+#include <gtest/gtest.h>
+
+#include "rooftile/analysis/time/time_model.h"
+#include "rooftile/hardware/device_file.h"
+
+namespace rooftile {
+namespace {
+
+Device device(const char* name) { return find_device(name).value(); }
+
+GemmWork work_of(double m, double n, double k, double batch, const Device& device) {
+  GemmWork work;
+  work.m = m, work.n = n, work.k = k, work.batch = batch;
+  work.element_bytes = 4;
+  work.operand_bytes = 4 * batch * k * (m + n);
+  work.out_bytes = 4 * batch * m * n;
+  work.peak = device.cuda_core_peak.at(Dtype::fp32);
+  return work;
+}
+
+GemmParts parts_of(const Device& device, double m, double n, double k, double batch = 1,
+                   bool nt = true) {
+  const auto calibration = calibration_for(device).value();
+  const CudaCoreConstants constants = scale_constants(calibration->cuda_gemm.constants, device);
+  return cuda_core_parts(work_of(m, n, k, batch, device), nt, constants, device);
+}
+
+// cuBLAS runs batched products on A100 with 128x128 tiles; 108 SMs hold one each at full rate.
+TEST(CudaCoreGemm, WavesOfBatchedProductsOnA100) {
+  const Device a100 = device("a100_pcie_40gb");
+  const double one_wave = parts_of(a100, 128, 128, 4096, 108).compute;
+  EXPECT_NEAR(parts_of(a100, 128, 128, 4096, 109).compute / one_wave, 2, 0.1);
+  EXPECT_NEAR(parts_of(a100, 128, 128, 4096, 54).compute / one_wave, 1, 0.05);
+  EXPECT_EQ(parts_of(a100, 128, 128, 4096, 108).tile.tile, (Tile{128, 128}));
+}
+
+// A padded tile costs as much as a full one.
+TEST(CudaCoreGemm, PaddingCostsAsMuchAsWork) {
+  const Device a100 = device("a100_pcie_40gb");
+  EXPECT_NEAR(parts_of(a100, 100, 100, 4096, 432).compute,
+              parts_of(a100, 128, 128, 4096, 432).compute, 1e-6);
+}
+
+TEST(CudaCoreGemm, FewTilesAndALongKAreSplit) {
+  const Device v100 = device("v100_pcie_32gb");
+  EXPECT_GT(parts_of(v100, 64, 64, 65536).split_k, 1);
+  EXPECT_EQ(parts_of(v100, 8192, 8192, 8192).split_k, 1);
+  EXPECT_EQ(parts_of(v100, 64, 64, 65536, 2, false).split_k, 1);  // batched kernels do not split
+}
+
+// 70 W do not feed T4's peak: NVIDIA's forum and Jia et al., Dissecting the NVIDIA Turing T4 GPU.
+TEST(CudaCoreGemm, PowerLimitsLongKernelsOnly) {
+  Device t4 = device("t4");
+  const GemmParts limited = parts_of(t4, 8192, 8192, 8192), brief = parts_of(t4, 512, 512, 64);
+  EXPECT_GT(limited.power, 0.3 * limited.compute);
+  EXPECT_LT(brief.power, 0.1 * brief.compute);
+  t4.power_limit = Watts(300);
+  EXPECT_LT(parts_of(t4, 8192, 8192, 8192).total, 0.7 * limited.total);
+  t4.power_limit.reset();
+  EXPECT_EQ(parts_of(t4, 8192, 8192, 8192).power, 0);
+}
+
+TEST(CudaCoreGemm, AVectorReadsTheMatrixOnce) {
+  const Device a100 = device("a100_pcie_40gb");
+  const GemmParts parts = parts_of(a100, 1, 16384, 16384);
+  const double bytes = 4.0 * 16384 * 16384;
+  EXPECT_GE(parts.total, bytes / a100.dram_bandwidth.value());
+  EXPECT_LT(parts.total, 2 * bytes / a100.dram_bandwidth.value());
+}
+
+// On Pascal the weights of a Linear layer stream from DRAM for every band of tiles.
+TEST(CudaCoreGemm, OperandsAlongKCostTrafficOnPascal) {
+  const Device p4 = device("p4");
+  EXPECT_GT(parts_of(p4, 4096, 16384, 2048).memory,
+            2 * parts_of(p4, 4096, 16384, 2048, 1, false).memory);
+}
+
+TEST(CudaCoreGemm, TimeGrowsWithEveryDimension) {
+  for (const char* name : {"p100", "p4", "v100_pcie_32gb", "t4", "a100_pcie_40gb", "h100", "l4"}) {
+    const Device gpu = device(name);
+    const double base = parts_of(gpu, 1024, 1024, 1024).total;
+    EXPECT_GT(parts_of(gpu, 2048, 1024, 1024).total, base) << name;
+    EXPECT_GT(parts_of(gpu, 1024, 2048, 1024).total, base) << name;
+    EXPECT_GT(parts_of(gpu, 1024, 1024, 2048).total, base) << name;
+    EXPECT_GT(parts_of(gpu, 1024, 1024, 1024, 4, false).total, base) << name;
+  }
+}
+
+// S. Boehm, How to Optimize a CUDA Matmul Kernel: cuBLAS reaches 23.2 TFLOP/s at 4096 cubed on an
+// RTX A6000.
+TEST(CudaCoreGemm, PublishedRateOfAnA6000) {
+  const Device a6000 = device("rtx_a6000");
+  const double rate = 2.0 * 4096 * 4096 * 4096 / parts_of(a6000, 4096, 4096, 4096, 1, false).total;
+  EXPECT_NEAR(rate / 1e12, 23.2, 3.5);
+}
+
+}  // namespace
+}  // namespace rooftile
