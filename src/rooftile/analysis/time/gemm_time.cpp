@@ -132,8 +132,7 @@ constexpr double kMostSplitWaves = 4;
 class Search {
  public:
   Search(const GemmWork& work, const GemmConstants& constants, const Device& device)
-      : work_(work),
-        constants_(constants),
+      : constants_(constants),
         sms_(std::max(device.sms, 1)),
         per_sm_(1 / sms_),
         per_launch_(1 / constants.launch.value()) {
@@ -227,7 +226,6 @@ class Search {
            (1 - constants_.wave_sharpness) * std::max(1.0, waves);
   }
 
-  const GemmWork& work_;
   const GemmConstants& constants_;
   double sms_, per_sm_, per_launch_;
   std::array<SplitTerms, kSplits.size()> terms_;
