@@ -41,18 +41,36 @@ void parse_text(benchmark::State& state) {
 }
 BENCHMARK(parse_text)->Unit(benchmark::kMillisecond);
 
-void predict_gemms(benchmark::State& state) {
-  const TimeModel model(*find_device("h100_sxm"));
-  std::int64_t size = 0;
-  for ([[maybe_unused]] auto _ : state) {
-    Op op;
-    op.body = Gemm{.m = 4096, .n = 1024 + 8 * (size++ % 512), .k = 4096};
-    op.dtypes = Dtypes(Dtype::bf16);
-    benchmark::DoNotOptimize(model.estimate(op));
+// Linear layers of many sizes; measured shapes and shapes between them.
+std::vector<Op> linear_layers() {
+  std::vector<Op> ops;
+  for (std::int64_t m : {1, 16, 100, 512, 1000, 4096, 8192}) {
+    for (std::int64_t n = 512; n <= 16384; n += 1016) {
+      for (std::int64_t k : {64, 1024, 4096, 14336}) {
+        Op op;
+        op.body = Gemm{.m = m, .n = n, .k = k};
+        op.dtypes = Dtypes(Dtype::bf16);
+        ops.push_back(std::move(op));
+      }
+    }
   }
-  state.SetItemsProcessed(state.iterations());
+  return ops;
 }
-BENCHMARK(predict_gemms);
+
+void predict_gemms(benchmark::State& state, const char* gpu, bool residual) {
+  Device device = *find_device(gpu);
+  if (!residual) device.time_model = R"({"residual": false})";
+  const TimeModel model(device);
+  const std::vector<Op> ops = linear_layers();
+  for ([[maybe_unused]] auto _ : state) {
+    for (const Op& op : ops) benchmark::DoNotOptimize(model.estimate(op));
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(ops.size()));
+}
+BENCHMARK_CAPTURE(predict_gemms, h100_without_residual, "h100_sxm", false);
+BENCHMARK_CAPTURE(predict_gemms, h100_with_residual, "h100_sxm", true);
+BENCHMARK_CAPTURE(predict_gemms, h200_with_residual, "h200_sxm", true);
+BENCHMARK_CAPTURE(predict_gemms, a100_without_residual, "a100_sxm_80gb", false);
 
 void check_decoder(benchmark::State& state) {
   const Device device = *find_device("h100_sxm");

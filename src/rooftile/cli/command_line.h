@@ -39,6 +39,11 @@ struct OpsCommand {
   OutputOptions output;
 };
 
+struct CompareCommand {
+  InputOptions input;  // two files
+  OutputOptions output;
+};
+
 struct ExplainCommand {
   std::string rule;
   OutputOptions output;
@@ -58,7 +63,8 @@ struct ShowCommand {
 };
 
 using Command =
-    std::variant<CheckCommand, OpsCommand, ExplainCommand, RulesCommand, GpusCommand, ShowCommand>;
+    std::variant<CheckCommand, OpsCommand, CompareCommand, ExplainCommand, RulesCommand,
+                 GpusCommand, ShowCommand>;
 
 // Errors name the flag and what it takes, in one line.
 Result<Command> parse_command_line(int argc, const char* const* argv);

@@ -12,6 +12,16 @@ const std::vector<AlignmentRow>& rows_for(const AlignmentConstants& constants, D
   return size_in_bytes(dtype) <= 1 ? constants.eight_bit : constants.sixteen_bit;
 }
 
+// TF32 kernels differ for rows of 16 and of 32 bytes.
+double bytes_of(const MatrixOperand& operand, Dtype unit) {
+  const double aligned = aligned_bytes(operand);
+  if (unit != Dtype::tf32 || aligned < 16) return aligned;
+  constexpr std::int64_t kElements = 8;  // of four bytes
+  const bool twice = operand.contiguous % kElements == 0 && operand.leading % kElements == 0 &&
+                     operand.offset % kElements == 0;
+  return twice ? 32 : aligned;
+}
+
 }  // namespace
 
 Range<double> alignment_factor(const AlignmentConstants& constants, const MatrixProduct& product,
@@ -20,10 +30,11 @@ Range<double> alignment_factor(const AlignmentConstants& constants, const Matrix
   const bool minds = unit.tensor_cores && unit.dtype != Dtype::fp64 && product.math != Dtype::fp8;
   if (!minds) return kNone;
   if (product.m == 1 || product.n == 1) return kNone;  // matrix times vector: another kernel
-  const Alignment alignment = alignment_of(product);
-  const double operands = std::min(alignment.a_bytes, alignment.b_bytes);
+  const double operands =
+      std::min(bytes_of(product.a, unit.dtype), bytes_of(product.b, unit.dtype));
+  const double out = bytes_of(product.out, unit.dtype);
   for (const AlignmentRow& row : rows_for(constants, unit.dtype)) {
-    if (operands >= row.operand_bytes && alignment.out_bytes >= row.out_bytes) return row.factor;
+    if (operands >= row.operand_bytes && out >= row.out_bytes) return row.factor;
   }
   return kNone;
 }

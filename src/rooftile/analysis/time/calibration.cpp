@@ -32,6 +32,7 @@ Result<json> parse_embedded(std::string_view name) {
 template <class Visit>
 void visit_sections(Calibration& calibration, const Visit& visit) {
   visit("tensor_gemm", calibration.tensor_gemm);
+  visit("fp8_gemm", calibration.fp8_gemm);
   visit("cuda_gemm", calibration.cuda_gemm);
   visit("known_tile", calibration.known_tile);
   visit("alignment", calibration.alignment);
@@ -50,6 +51,20 @@ std::optional<Error> read_own_section(SectionReader reader, Section<Constants>& 
   return reader.finish();
 }
 
+// A generation that borrows the kernels of another may need less energy for a flop: the rate that
+// its power limit allows is that much higher.
+template <class Constants>
+void read_energy(SectionReader&, Constants&, double&) {}
+void read_energy(SectionReader& reader, GemmConstants&, double& ratio) {
+  constexpr const char* kKey = "energy_per_flop_against_donor";
+  if (reader.optional_member(kKey)) reader.number(kKey, ratio, 0.1, 10);
+}
+template <class Constants>
+void scale_energy(Constants&, double) {}
+void scale_energy(GemmConstants& constants, double ratio) {
+  constants.reference_watts_per_flop_rate *= ratio;
+}
+
 // The section of the file itself, or of the file it names under "use".
 template <class Constants>
 std::optional<Error> read_section(const json& file, const std::string& name, const char* key,
@@ -61,10 +76,11 @@ std::optional<Error> read_section(const json& file, const std::string& name, con
   if (!may_borrow) return Error{"found \"use\" in a section that others use", where};
   SectionReader reader(*found, where);
   std::string donor, reason;
-  double widening = 1;
+  double widening = 1, energy = 1;
   reader.text("use", donor);
   reader.text("reason", reason);
   reader.number("widening", widening, 1, 10);
+  read_energy(reader, section.constants, energy);
   if (const auto error = reader.finish()) return error;
   const auto donor_file = parse_embedded(donor);
   if (!donor_file) return donor_file.error();
@@ -72,6 +88,7 @@ std::optional<Error> read_section(const json& file, const std::string& name, con
   section.origin = fmt::format("{}; {}", section.origin, reason);
   section.widening = widening;
   section.own = false;
+  scale_energy(section.constants, energy);
   return std::nullopt;
 }
 
@@ -103,7 +120,11 @@ std::optional<Error> replace_sections(const Device& device, Calibration& calibra
   const std::string place = fmt::format("{}, time_model", device.id);
   if (!file.is_object()) return Error{"found no JSON object, expected one", place};
   std::optional<Error> first;
-  std::set<std::string> known;
+  std::set<std::string> known{"residual"};
+  if (const auto residual = file.find("residual"); residual != file.end()) {
+    if (!residual->is_boolean()) return Error{"\"residual\": expected true or false", place};
+    calibration.residual = residual->get<bool>();
+  }
   visit_sections(calibration, [&](const char* key, auto& section) {
     known.insert(key);
     const auto found = file.find(key);

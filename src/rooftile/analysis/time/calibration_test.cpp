@@ -1,5 +1,6 @@
 #include "rooftile/analysis/time/calibration.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -82,6 +83,32 @@ TEST(Calibration, ReadingIsStrict) {
   EXPECT_EQ(error_of(R"({"efficiency": 0.9, "creep": 0.04, "creep_exponent": 8,
                          "measured_over_predicted": [0.9, 1.1], "creeep": 1})"),
             "found unknown key \"creeep\"");
+}
+
+std::string rule_error(const char* rules) {
+  Device device = *find_device("h100_sxm");
+  device.time_model = fmt::format(
+      R"({{"fp8_gemm": {{"origin": "x", "launch_s": 2e-6, "latency_per_k_s": 1e-9,
+      "prologue_s": 1e-7, "epilogue_of_128x128_s": 1e-6, "in_core_efficiency": 1,
+      "tile_edge_elements": 1, "operand_port_bytes_per_s": 1e11, "sustained_efficiency": 0.8,
+      "sustained_decline": 0.03, "dram_efficiency": 0.8, "dram_latency_s": 1e-6,
+      "wave_sharpness": 1, "split_launch_s": 2e-6, "l2_speedup": 2, "l2_share": 0.5,
+      "operand_sets": 6, "reference_boost_clock_hz": 1.83e9,
+      "reference_watts_per_flop_per_s": 7e-13, "reference_inline_ecc": false,
+      "measured_over_predicted": {{"latency": [0.9, 1.1], "memory": [0.9, 1.1],
+      "math": [0.9, 1.1]}}, "tile_rules": {}}}}})",
+      rules);
+  const auto calibration = calibration_for(device);
+  return calibration ? "" : calibration.error().message;
+}
+
+TEST(Calibration, TileRulesEndWithOneForAll) {
+  EXPECT_EQ(rule_error(R"([{"m_at_most": 64, "tile": [64, 64]}, {"tile": [128, 128, 256]}])"), "");
+  EXPECT_EQ(rule_error(R"([{"m_at_most": 64, "tile": [64, 64]}])"),
+            "\"tile_rules\": the last rule must hold for all");
+  EXPECT_EQ(rule_error(R"([{"tile": [64]}])"),
+            "\"tile\": expected [rows, columns] or [rows, columns, pair]");
+  EXPECT_EQ(rule_error(R"([{"tile": [64, 64], "rows": 1}])"), "found unknown key \"rows\"");
 }
 
 TEST(Calibration, UnknownNamesAreErrors) {

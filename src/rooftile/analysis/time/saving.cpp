@@ -64,6 +64,9 @@ Range<Seconds> saved_by_kernels(const TimeEstimate& before, const TimeEstimate& 
   // Own effects change the share that is saved of the time expected now.
   const Seconds least = before.time.expected -
                         after.time.expected * (after.own_effects.high / before.own_effects.low);
+  // A difference that only the learned corrections see is not certain.
+  const Seconds modelled =
+      before.time.expected / before.learned - after.time.expected / after.learned;
   const Seconds most = before.time.expected -
                        after.time.expected * (after.own_effects.low / before.own_effects.high);
   const Range<double> common = common_error(before);
@@ -72,8 +75,9 @@ Range<Seconds> saved_by_kernels(const TimeEstimate& before, const TimeEstimate& 
   const auto scaled = [](Seconds saving, double shrunk, double grown) {
     return saving * (saving.value() > 0 ? shrunk : grown);
   };
-  return {std::min(scaled(least, common.low, common.high) - margin, expected), expected,
-          std::max(scaled(most, common.high, common.low) + margin, expected)};
+  return {std::min(scaled(std::min(least, modelled), common.low, common.high) - margin, expected),
+          expected,
+          std::max(scaled(std::max(most, modelled), common.high, common.low) + margin, expected)};
 }
 
 }  // namespace

@@ -212,40 +212,6 @@ TEST(TimeModel, Tf32AgainstFp32) {
   EXPECT_NEAR(time_of(a100, gemm_op(10240, 10240, 10240, Dtype::fp32)), 0.11, 0.02);
 }
 
-// Large bf16 products on A100, medians of public measurements: rows of 16 bytes 223 TFLOP/s, of 4
-// or 8 bytes 138, of 2 bytes in an operand 87, in the output alone 71; fp32 does not mind.
-TEST(TimeModel, AlignmentOnA100) {
-  const TimeModel a100(*find_device("a100_sxm_80gb"));
-  const auto slowdown = [&](std::int64_t n, std::int64_t k, Dtype dtype) {
-    return time_of(a100, gemm_op(8192, n, k, dtype)) /
-           time_of(a100, gemm_op(8192, 8192, 8192, dtype));
-  };
-  EXPECT_NEAR(slowdown(8190, 8190, Dtype::bf16), 223.0 / 138, 0.15);
-  EXPECT_NEAR(slowdown(8192, 8191, Dtype::bf16), 223.0 / 87, 0.25);
-  EXPECT_NEAR(slowdown(8191, 8192, Dtype::bf16), 223.0 / 71, 0.3);
-  EXPECT_NEAR(slowdown(8191, 8191, Dtype::fp32), 1.0, 0.02);
-}
-
-// S. Bekman, Machine Learning Engineering, SwiGLU MLP of width 4096 on H100: 398.4 TFLOP/s with
-// 10944 columns, 272.7 with 10922, whose rows are aligned to 4 bytes only.
-TEST(TimeModel, AlignmentOnH100) {
-  const TimeModel h100(*find_device("h100_sxm"));
-  const auto mlp = [&](std::int64_t width) {
-    return *h100.estimate(gemm_op(8192, width, 4096)) * 2 +
-           *h100.estimate(gemm_op(8192, 4096, width));
-  };
-  const TimeEstimate odd = mlp(10922), even = mlp(10944);
-  EXPECT_NEAR(odd.time.expected / even.time.expected, 1.461, 0.1);
-  EXPECT_LT(odd.own_effects.low, 1.0);
-  EXPECT_GT(odd.own_effects.high, 1.0);
-}
-
-// Padding m leaves every row stride as it is; an odd m costs its tile only.
-TEST(TimeModel, AnOddTokenCountHasNoAlignmentPenalty) {
-  const TimeModel a100(*find_device("a100_sxm_80gb"));
-  EXPECT_EQ(a100.estimate(gemm_op(4095, 4096, 4096))->own_effects.high, 1.0);
-}
-
 TEST(TimeModel, UnsupportedPrecisionsRunInAWiderOne) {
   const TimeModel v100(*find_device("v100_sxm2")), a100(*find_device("a100_sxm_80gb"));
   const double bf16 = time_of(v100, gemm_op(4096, 4096, 4096, Dtype::bf16));
