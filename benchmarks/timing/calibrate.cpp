@@ -5,7 +5,6 @@
 //
 // POINTS is any input with measured times (text form with measured_s, CSV of timings). Prints the
 // sections as JSON; errors go to standard error with exit code 2.
-#include "rooftile/tuner/calibrate.h"
 
 #include <fmt/format.h>
 
