@@ -70,7 +70,8 @@ Result<KnownPoints> read_known_points(const std::string& path) {
 
 std::string points_header(const Gpu& gpu) {
   std::string header = fmt::format("{}{}\n", kGpuComment, one_line(gpu.device().name));
-  for (const std::string_view line : split(gpu.versions(), '\n')) {
+  const std::string versions = gpu.versions();
+  for (const std::string_view line : split(versions, '\n')) {
     if (!line.empty()) header += fmt::format("# {}\n", line);
   }
   return header + std::string(kColumns) + '\n';

@@ -36,7 +36,7 @@ struct FittedSection {
 struct CalibrationResult {
   std::string time_model;  // for Device::time_model, a JSON object
   std::vector<FittedSection> sections;
-  // Points that no section takes: unmeasured, misaligned, gradients, other kinds and precisions.
+  // Points that no section takes: unmeasured, misaligned, other kinds and precisions.
   std::size_t unused = 0;
 };
 
