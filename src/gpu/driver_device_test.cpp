@@ -35,10 +35,10 @@ TEST(DeviceOfFacts, ComesNearTheDataSheet) {
     for (const auto& [dtype, peak] : known.tensor_core_peak) {
       if (dtype != Dtype::fp16 && dtype != Dtype::tf32 && dtype != Dtype::int8) continue;
       ASSERT_TRUE(device->tensor_core_peak.contains(dtype)) << each.id;
-      EXPECT_NEAR(device->tensor_core_peak[dtype] / peak, 1, 0.03)
+      EXPECT_NEAR(device->tensor_core_peak.at(dtype) / peak, 1, 0.03)
           << each.id << " " << to_string(dtype);
     }
-    EXPECT_NEAR(device->cuda_core_peak[Dtype::fp32] / known.cuda_core_peak.at(Dtype::fp32), 1,
+    EXPECT_NEAR(device->cuda_core_peak.at(Dtype::fp32) / known.cuda_core_peak.at(Dtype::fp32), 1,
                 0.03);
   }
 }

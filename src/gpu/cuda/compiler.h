@@ -19,6 +19,8 @@ class Compiler {
   std::string version() const;
 
  private:
+  template <class Checked>
+  friend struct AbiCheck;
   using Program = struct ProgramTag*;
   using Status = int;  // nvrtcResult; 0 is success
 

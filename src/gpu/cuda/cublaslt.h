@@ -20,6 +20,8 @@ class CublasLt {
 
  private:
   friend class Matmul;
+  template <class Checked>
+  friend struct AbiCheck;
 
   CublasLt(std::shared_ptr<Driver> driver, Library library)
       : driver_(std::move(driver)), library_(std::move(library)) {}

@@ -20,6 +20,8 @@ class Cudnn {
 
  private:
   friend class ConvolutionCall;
+  template <class Checked>
+  friend struct AbiCheck;
   using Heuristic = dnn::Status(dnn::Handle, const void*, const void*, dnn::ConvDesc, const void*,
                                 int, int*, dnn::AlgoPerf*);
 

@@ -9,6 +9,10 @@
 
 namespace rooftile::gpu::cuda {
 
+// Looks into the wrappers of libraries, to compare them with NVIDIA's headers.
+template <class Checked>
+struct AbiCheck;
+
 // Loads functions by name and remembers the first that is missing. The library stays loaded for
 // as long as the object lives.
 class Library {

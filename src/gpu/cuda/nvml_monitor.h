@@ -22,6 +22,8 @@ class NvmlMonitor {
   std::string driver_version() const;
 
  private:
+  template <class Checked>
+  friend struct AbiCheck;
   using Status = int;  // nvmlReturn_t; 0 is success
   using Device = struct NvmlDeviceTag*;
   // nvmlClockType_t and nvmlTemperatureSensors_t
