@@ -1,19 +1,22 @@
 // Predicts the rows of a file again and again, each time with other constants: what the fitting
 // tools call.
 //
-//   rooftile_predict GPU ROWS
+//   rooftile_predict GPU ROWS [features]
 //
 // ROWS holds one operation a line in text form. Each line on standard input is a JSON object of
 // calibration sections ({} for the built-in ones); the answer is one line "ok COUNT" followed by
 // COUNT * 4 little-endian doubles (expected, low, high in seconds, and the bound as its
-// enumerator), or one line "error TEXT".
+// enumerator), or one line "error TEXT". With "features" it prints what the learned correction of
+// matrix products reads, in the order of kResidualFeatures: one line of numbers a row.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdio>
 #include <iostream>
 #include <string>
 #include <vector>
 
+#include "rooftile/analysis/time/product_time.h"
 #include "rooftile/rooftile.h"
 
 namespace rooftile {
@@ -50,13 +53,38 @@ int serve(Device device, const std::vector<Op>& ops) {
   return 0;
 }
 
-int run(const std::string& gpu, const std::string& rows) {
+// Features of a Linear layer, quantized where its weights are fp8.
+ResidualFeatures features_of(const Op& op, const Calibration& calibration, const Device& device) {
+  MatrixProduct product = matrix_products(op).front();
+  ProductTraits traits;
+  if (op.dtypes.weight == Dtype::fp8) {
+    traits.quantized_from_bytes = size_in_bytes(product.a.dtype);
+    product.a.dtype = product.math = Dtype::fp8;
+  }
+  const auto& section =
+      traits.quantized_from_bytes ? calibration.fp8_gemm : calibration.tensor_gemm;
+  const GemmConstants constants = scale_constants(section.constants, device);
+  const GemmWork work = gemm_work(product, math_unit(device, product.math), constants);
+  return residual_features(work, product_parts(work, traits, constants, device), device.sms);
+}
+
+int print_features(const Device& device, const std::vector<Op>& ops) {
+  const auto calibration = calibration_for(device);
+  if (!calibration) return 2;
+  for (const Op& op : ops) {
+    fmt::print("{}\n", fmt::join(features_of(op, **calibration, device), " "));
+  }
+  return 0;
+}
+
+int run(const std::string& gpu, const std::string& rows, bool features) {
   auto device = gpu.ends_with(".json") ? read_device_file(gpu) : find_device(gpu);
   const auto workload = read_workload(rows, {});
   if (!device || !workload) {
     fmt::print(stderr, "{}\n", to_string(device ? workload.error() : device.error()));
     return 2;
   }
+  if (features) return print_features(*device, workload->ops);
   return serve(std::move(*device), workload->ops);
 }
 
@@ -64,9 +92,10 @@ int run(const std::string& gpu, const std::string& rows) {
 }  // namespace rooftile
 
 int main(int count, char** arguments) {
-  if (count != 3) {
-    fmt::print(stderr, "usage: rooftile_predict GPU ROWS\n");
+  const bool features = count == 4 && std::string_view(arguments[3]) == "features";
+  if (count != 3 && !features) {
+    fmt::print(stderr, "usage: rooftile_predict GPU ROWS [features]\n");
     return 2;
   }
-  return rooftile::run(arguments[1], arguments[2]);
+  return rooftile::run(arguments[1], arguments[2], features);
 }

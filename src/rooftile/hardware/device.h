@@ -37,6 +37,7 @@ struct Device {
   Bytes dram_size;
   Bytes l2_size;
   std::optional<Bytes> shared_memory_per_sm;
+  std::optional<double> dram_ecc_share;  // of the DRAM that ECC bits take among the data (GDDR)
   std::optional<Watts> power_limit;
   std::optional<BytesPerSecond> nvlink_bandwidth;  // one direction
   std::optional<BytesPerSecond> pcie_bandwidth;    // one direction

@@ -32,6 +32,7 @@ Result<json> parse_embedded(std::string_view name) {
 template <class Visit>
 void visit_sections(Calibration& calibration, const Visit& visit) {
   visit("tensor_gemm", calibration.tensor_gemm);
+  visit("fp8_gemm", calibration.fp8_gemm);
   visit("cuda_gemm", calibration.cuda_gemm);
   visit("known_tile", calibration.known_tile);
   visit("alignment", calibration.alignment);
@@ -103,7 +104,11 @@ std::optional<Error> replace_sections(const Device& device, Calibration& calibra
   const std::string place = fmt::format("{}, time_model", device.id);
   if (!file.is_object()) return Error{"found no JSON object, expected one", place};
   std::optional<Error> first;
-  std::set<std::string> known;
+  std::set<std::string> known{"residual"};
+  if (const auto residual = file.find("residual"); residual != file.end()) {
+    if (!residual->is_boolean()) return Error{"\"residual\": expected true or false", place};
+    calibration.residual = residual->get<bool>();
+  }
   visit_sections(calibration, [&](const char* key, auto& section) {
     known.insert(key);
     const auto found = file.find(key);

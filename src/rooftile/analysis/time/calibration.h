@@ -30,21 +30,67 @@ struct GemmTile {
   int cluster_rows = 0;
 };
 
+// The tile of a library that chooses it by the shape alone.
+struct TileRule {
+  double min_m = 0, max_m = 0, max_n = 0, min_k = 0;
+  GemmTile tile;
+  double efficiency = 1;  // of this kernel inside an SM, against the others
+};
+
+// Scaling the rows of an activation to fp8, each by its own largest element.
+struct QuantizeConstants {
+  Seconds launch;
+  Seconds row, element;  // of a block that reads its row twice
+  double dram_efficiency = 1;
+};
+
 // docs/time_model.md explains each in its formula.
 struct GemmConstants {
   Seconds launch, latency_per_k, prologue, epilogue;
   double in_core_efficiency = 1, tile_edge_elements = 0;
   BytesPerSecond operand_port;  // into one SM
-  double sustained_efficiency = 1, dram_efficiency = 1;
+  double sustained_efficiency = 1;
+  double sustained_decline = 0;  // exponent of the duration by which that rate falls
+  double dram_efficiency = 1;
   Seconds dram_latency;
   double wave_sharpness = 1;
   Seconds split_launch;
   double l2_speedup = 1, l2_share = 1, operand_sets = 1;
-  double overlap_exponent = 3, level = 1;
   // Of the GPU they were fitted on; other GPUs scale by them.
   Hertz reference_clock;
-  double reference_watts_per_flop_rate = 0;  // power limit over peak rate; 0 = no such rule
-  std::vector<GemmTile> tiles;
+  double reference_watts_per_flop_rate = 1;  // power limit over peak rate
+  bool reference_inline_ecc = false;
+  std::vector<GemmTile> tiles;       // the library chooses among them, or
+  std::vector<TileRule> tile_rules;  // takes that of the first rule that holds
+  QuantizeConstants quantize;        // of the left operand, for fp8
+  Intervals intervals;
+};
+
+// An SGEMM kernel of cuBLAS. `slices` groups of threads work on parts of k and add up at the end.
+struct CudaCoreTile {
+  Tile tile;
+  int slices = 1;
+  double efficiency = 1;  // of the peak of SMs that are full
+  double reluctance = 0;  // how much faster it must be than others to be chosen
+};
+
+// Products on CUDA cores; docs/time_model.md explains each in its formula.
+struct CudaCoreConstants {
+  Seconds launch, prologue, epilogue;
+  double exposed_latency = 0;      // share of a block that the blocks beside it do not hide
+  double elements_to_fill_sm = 0;  // outputs, times slices, in flight that feed all pipes
+  double blocks_side_by_side = 1;  // of tiles too small for that, which take as long as one
+  BytesPerSecond operand_port;     // into one SM
+  double dram_efficiency = 1, l2_share = 1;
+  double overlap_exponent = 3;
+  Seconds split_launch;
+  double energy_per_flop = 0;  // J; the power limit over it is the rate that can be sustained
+  Seconds power_response;      // until the clock has come down to that
+  double long_row_slowdown = 0, long_row_elements = 1;
+  double far_weights_slowdown = 0;
+  Bytes far_weights;
+  Hertz reference_clock;  // of the GPU they were fitted on
+  std::vector<CudaCoreTile> tiles, batched_tiles;
   Intervals intervals;
 };
 
@@ -139,7 +185,9 @@ struct Calibration {
   std::string name;  // file name without ".json": sm80
   std::string generation;
   std::vector<std::string> fitted_on;  // device ids
-  Section<GemmConstants> tensor_gemm, cuda_gemm;
+  bool residual = true;                // learned corrections count, where there are any
+  Section<GemmConstants> tensor_gemm, fp8_gemm;
+  Section<CudaCoreConstants> cuda_gemm;
   Section<KnownTileConstants> known_tile;
   Section<AlignmentConstants> alignment;
   Section<StreamConstants> stream;

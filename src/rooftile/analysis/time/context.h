@@ -2,16 +2,29 @@
 #pragma once
 
 #include "rooftile/analysis/time/calibration.h"
+#include "rooftile/analysis/time/gemm_residual.h"
 #include "rooftile/analysis/time/time_estimate.h"
 
 namespace rooftile {
+
+// A learned correction with the GPU it was fitted on: it depends on the shape alone, so the kernel
+// model of that GPU provides its inputs.
+struct GemmResidual {
+  std::shared_ptr<const ResidualModel> model;
+  Device reference;
+  GemmConstants constants;    // scaled to the reference
+  bool is_reference = false;  // the GPU at hand is the reference
+};
 
 struct TimeContext {
   const Device& device;
   const Calibration& calibration;
   const GemmConstants& tensor_gemm;  // scaled to the device
-  const GemmConstants& cuda_gemm;
-  bool measured = false;  // this very GPU was fitted on
+  const GemmConstants& fp8_gemm;
+  const CudaCoreConstants& cuda_gemm;
+  bool measured = false;                       // this very GPU was fitted on
+  const GemmResidual* residual = nullptr;      // of bf16 products
+  const GemmResidual* fp8_residual = nullptr;  // of quantized ones
 };
 
 // How much wider than fitted the intervals of a part of the model are, in log: sections that

@@ -26,16 +26,13 @@ constexpr double kNeedlessSplit = 1.2214;
 constexpr double kMinPartOfK = 64;
 // k advances in steps of 32 elements.
 constexpr double kStepOfK = 32;
-// Per-block overhead of waves after the first overlaps with the block before.
-constexpr double kLaterWaveOverhead = 0.8;
 // Share of the split's workspace traffic that reaches DRAM.
 constexpr double kWorkspaceShare = 0.3;
 constexpr double kWorkspaceBytes = 8;  // fp32, written and read
 
-double fifth_power(double x) {
-  const double square = x * x;
-  return square * square * x;
-}
+double square(double x) { return x * x; }
+double fourth_power(double x) { return square(square(x)); }
+double fourth_root(double x) { return std::sqrt(std::sqrt(x)); }
 
 // The share of a working set that stays in L2; a soft threshold.
 double warm_share(double bytes, double capacity) {
@@ -57,15 +54,19 @@ double memory_time(const GemmWork& work, const GemmConstants& c, const Device& d
   return c.dram_latency.value() + traffic / (c.dram_efficiency * device.dram_bandwidth.value());
 }
 
-double workspace_time(const GemmWork& work, int split, const Device& device) {
-  if (split == 1) return 0;
-  const double bytes = kWorkspaceBytes * work.batch * work.m * work.n * split;
+// Of each part of a split.
+double workspace_time(const GemmWork& work, const Device& device) {
+  const double bytes = kWorkspaceBytes * work.batch * work.m * work.n;
   return kWorkspaceShare * bytes / (2.0 * device.dram_bandwidth.value());
 }
 
-double power_time(const GemmWork& work) {
+// The rate that power allows falls the longer a kernel runs.
+double power_time(const GemmWork& work, const GemmConstants& c) {
+  constexpr double kReference = 1e-3, kLeast = 0.1, kMost = 100;  // s; multiples of it
   const double flop = 2.0 * work.batch * work.m * work.n * work.k;
-  return flop / (work.sustained_efficiency * work.throughput_factor * work.peak.value());
+  const double time =
+      flop / (work.sustained_efficiency * work.throughput_factor * work.peak.value());
+  return time * std::pow(std::clamp(time / kReference, kLeast, kMost), c.sustained_decline);
 }
 
 // What the candidates of one tile share.
@@ -86,11 +87,11 @@ TileTerms tile_terms(const GemmTile& tile, const GemmWork& work, const GemmConst
   const double operands = work.element_bytes * (std::min(work.m, a) + std::min(work.n, b)) /
                           (c.operand_port.value() * work.throughput_factor);
   const double latency = c.latency_per_k.value() * work.element_bytes / 2;
-  const double rate = fifth_power(math) + fifth_power(operands);
-  const double wait = fifth_power(latency);
+  const double rate = fourth_power(math) + fourth_power(operands);
+  const double wait = fourth_power(latency);
   const int pair = tile.cluster_rows / tile.tile.rows;
   return {&tile, work.batch * std::ceil(work.m / tile.cluster_rows) * pair * std::ceil(work.n / b),
-          std::pow(rate + wait, 0.2), c.prologue.value() + c.epilogue.value() * a * b / 16384,
+          fourth_root(rate + wait), c.prologue.value() + c.epilogue.value() * a * b / 16384,
           wait > rate};
 }
 
@@ -98,98 +99,118 @@ double quantized_waves(double waves, double sharpness) {
   return sharpness * std::ceil(waves) + (1 - sharpness) * std::max(1.0, waves);
 }
 
-double compute_time(const TileTerms& terms, const GemmWork& work, int split, double waves) {
-  const double part_of_k = kStepOfK * std::ceil(work.k / split / kStepOfK);
-  return waves * part_of_k * terms.per_k + (1 + kLaterWaveOverhead * (waves - 1)) * terms.overhead;
-}
+// Which kernel the library takes is not known: candidates count by their score to the power -16,
+// those beyond the cut-off not at all.
+constexpr double kCutOff = 1.3;
+double likelihood(double score) { return 1 / square(square(fourth_power(score))); }
 
-// One candidate after the other; keeps the best.
+// One candidate after the other; keeps the best and the expected time over all.
 class Search {
  public:
   Search(const GemmWork& work, const GemmConstants& constants, const Device& device)
       : work_(work), constants_(constants), sms_(std::max(device.sms, 1)) {
-    best_.launch = constants.launch.value();
-    best_.power = power_time(work);
-    power_term_ = std::pow(best_.power, constants.overlap_exponent);
-    const double memory = memory_time(work, constants, device);
-    for (std::size_t i = 0; i < kSplits.size(); ++i) {
-      memory_[i] = memory + workspace_time(work, kSplits[i].parts, device);
-      memory_terms_[i] = std::pow(memory_[i], constants.overlap_exponent);
+    best_.power = power_time(work, constants);
+    power_term_ = square(fourth_power(best_.power));
+    memory_ = memory_time(work, constants, device);
+    workspace_ = workspace_time(work, device);
+  }
+
+  void consider_splits(const TileTerms& terms) {
+    for (const Split& split : kSplits) {
+      if (split.parts > 1 && work_.k < kMinPartOfK * split.parts) break;
+      consider(terms, split);
     }
   }
 
-  void consider(const TileTerms& terms) {
-    for (std::size_t i = 0; i < kSplits.size(); ++i) {
-      if (i > 0 && work_.k / kSplits[i].parts < kMinPartOfK) break;
-      consider(terms, i);
-    }
+  void consider(const TileTerms& terms, const Split& split) {
+    const double waves =
+        quantized_waves(terms.tiles * split.parts / sms_, constants_.wave_sharpness);
+    const double part_of_k = kStepOfK * std::ceil(work_.k / split.parts / kStepOfK);
+    const double compute = waves * (part_of_k * terms.per_k + terms.overhead);
+    const double memory = memory_ + (split.parts > 1 ? workspace_ * split.parts : 0);
+    const double launch =
+        constants_.launch.value() + (split.parts > 1 ? constants_.split_launch.value() : 0);
+    const bool needless = split.parts > 1 && terms.tiles > sms_;
+    const double reluctance = needless ? split.score * kNeedlessSplit : split.score;
+    const double at_least = launch + std::max({compute, memory, best_.power});
+    if (at_least * reluctance >= best_score_ * kCutOff) return;
+    // The slower of the Tensor Cores and of what power allows them; memory overlaps softly.
+    const double math = std::sqrt(square(fourth_power(compute)) + power_term_);
+    const double total = launch + fourth_root(math + fourth_power(memory));
+    const double score = total * reluctance;
+    const double weight = likelihood(score / constants_.launch.value());
+    weights_ += weight;
+    weighted_times_ += weight * total;
+    if (score >= best_score_) return;
+    best_score_ = score;
+    best_ = {*terms.tile, split.parts, waves, launch, compute,
+             memory,      best_.power, total, total,  terms.latency};
   }
 
-  GemmParts best() const {
+  // Parts scaled along with the total.
+  GemmParts result() const {
     GemmParts parts = best_;
-    for (double* part :
-         {&parts.launch, &parts.compute, &parts.memory, &parts.power, &parts.total}) {
-      *part *= constants_.level;
+    parts.total = weighted_times_ / weights_;
+    const double scale = parts.total / parts.best;
+    for (double* part : {&parts.launch, &parts.compute, &parts.memory, &parts.power}) {
+      *part *= scale;
     }
     return parts;
   }
 
  private:
-  void consider(const TileTerms& terms, std::size_t i) {
-    const Split& split = kSplits[i];
-    const double waves =
-        quantized_waves(terms.tiles * split.parts / sms_, constants_.wave_sharpness);
-    const double compute = compute_time(terms, work_, split.parts, waves);
-    const double needless = split.parts > 1 && terms.tiles > sms_ ? kNeedlessSplit : 1;
-    const double reluctance = split.score * needless;
-    const double launches =
-        constants_.launch.value() + (split.parts > 1 ? constants_.split_launch.value() : 0);
-    const double at_least = launches + std::max({compute, memory_[i], best_.power});
-    if (at_least * reluctance >= best_score_) return;
-    const double p = constants_.overlap_exponent;
-    const double total =
-        launches + std::pow(std::pow(compute, p) + memory_terms_[i] + power_term_, 1 / p);
-    if (total * reluctance >= best_score_) return;
-    best_score_ = total * reluctance;
-    best_ = {*terms.tile, split.parts, waves, launches,     compute,
-             memory_[i],  best_.power, total, terms.latency};
-  }
-
   const GemmWork& work_;
   const GemmConstants& constants_;
   double sms_;
-  std::array<double, kSplits.size()> memory_{}, memory_terms_{};
-  double power_term_ = 0;
+  double memory_ = 0, workspace_ = 0, power_term_ = 0;
   double best_score_ = std::numeric_limits<double>::infinity();
+  double weights_ = 0, weighted_times_ = 0;
   GemmParts best_;
 };
 
-// A part with far less power per peak rate than its donor is not limited in proportion; one with
-// far more is limited by its cores instead.
-constexpr double kMinPowerScale = 0.75, kMaxSustainedEfficiency = 1.05;
+// A part with far less power per peak rate than its donor is not limited in proportion. One with
+// far more is limited by its cores, which is another term.
+constexpr double kMinPowerScale = 0.75;
 
-double sustained_efficiency(const GemmConstants& constants, const Device& device,
-                            bool tensor_cores) {
-  const double donor = constants.sustained_efficiency;
+// GDDR boards that keep ECC bits among the data reach less of their nominal bandwidth: L40S 0.62 to
+// 0.87 of it in products of few rows, RTX 4090 0.83 to 0.94.
+double dram_efficiency(const GemmConstants& constants, const Device& device) {
+  constexpr double kWithoutEcc = 1.2, kMost = 0.94;
+  const bool inline_ecc = device.dram_ecc_share.value_or(0) > 0;
+  if (inline_ecc == constants.reference_inline_ecc) return constants.dram_efficiency;
+  if (inline_ecc) return constants.dram_efficiency / kWithoutEcc;
+  return std::max(constants.dram_efficiency,
+                  std::min(constants.dram_efficiency * kWithoutEcc, kMost));
+}
+
+double power_scale(const GemmConstants& constants, const Device& device) {
   const auto peak = device.tensor_core_peak.find(Dtype::fp16);
-  const bool known = tensor_cores && device.power_limit && peak != device.tensor_core_peak.end() &&
-                     constants.reference_watts_per_flop_rate > 0;
-  if (!known) return donor;
+  if (!device.power_limit || peak == device.tensor_core_peak.end()) return 1;
   const double watts_per_flop_rate = device.power_limit->value() / peak->second.value();
-  const double scale =
-      std::max(watts_per_flop_rate / constants.reference_watts_per_flop_rate, kMinPowerScale);
-  return std::min(donor * scale, std::max(donor, kMaxSustainedEfficiency));
+  return std::max(watts_per_flop_rate / constants.reference_watts_per_flop_rate, kMinPowerScale);
+}
+
+// A donor at its power limit never shows its cores at full clock; a part with power to spare does.
+double in_core_efficiency(const GemmConstants& constants, double scale) {
+  constexpr double kFullClock = 1.1;  // against the peak at boost clock
+  return std::max(constants.in_core_efficiency,
+                  std::min(constants.in_core_efficiency * scale, kFullClock));
 }
 
 }  // namespace
 
-GemmConstants scale_constants(GemmConstants constants, const Device& device, bool tensor_cores) {
+GemmConstants scale_constants(GemmConstants constants, const Device& device) {
   const double clock = device.boost_clock.value() > 0
                            ? device.boost_clock.value() / constants.reference_clock.value()
                            : 1.0;
   constants.latency_per_k = constants.latency_per_k / clock;
   constants.operand_port = constants.operand_port * clock;
-  constants.sustained_efficiency = sustained_efficiency(constants, device, tensor_cores);
+  constants.quantize.row = constants.quantize.row / clock;
+  constants.quantize.element = constants.quantize.element / clock;
+  const double scale = power_scale(constants, device);
+  constants.in_core_efficiency = in_core_efficiency(constants, scale);
+  constants.sustained_efficiency *= scale;
+  constants.dram_efficiency = dram_efficiency(constants, device);
   return constants;
 }
 
@@ -212,11 +233,20 @@ GemmWork gemm_work(const MatrixProduct& product, const MathUnit& unit,
 
 GemmParts gemm_parts(const GemmWork& work, const GemmConstants& constants, const Device& device) {
   Search search(work, constants, device);
+  for (const TileRule& rule : constants.tile_rules) {
+    if (work.m > rule.max_m || work.n > rule.max_n || work.m < rule.min_m || work.k < rule.min_k) {
+      continue;
+    }
+    GemmWork ruled = work;
+    ruled.throughput_factor *= rule.efficiency;
+    search.consider(tile_terms(rule.tile, ruled, constants, device), kSplits.front());
+    return search.result();
+  }
   for (const GemmTile& tile : constants.tiles) {
     if (tile.tile.rows >= 128 && tile.tile.rows > 2 * work.m) continue;
-    search.consider(tile_terms(tile, work, constants, device));
+    search.consider_splits(tile_terms(tile, work, constants, device));
   }
-  return search.best();
+  return search.result();
 }
 
 }  // namespace rooftile

@@ -1,4 +1,5 @@
-// The time of one matrix product when the library is free to choose tile and split.
+// The time of one matrix product on Tensor Cores when the library is free to choose tile and
+// split.
 #pragma once
 
 #include "rooftile/analysis/tiles.h"
@@ -20,16 +21,18 @@ struct GemmWork {
 
 // Seconds throughout; the parts overlap.
 struct GemmParts {
-  GemmTile tile;
+  GemmTile tile;  // of the likeliest kernel
   int split_k = 1;
   double waves = 0;
-  double launch = 0, compute = 0, memory = 0, power = 0, total = 0;
+  double launch = 0, compute = 0, memory = 0, power = 0;
+  double best = 0;                 // time of the likeliest kernel
+  double total = 0;                // expected over the kernels that the library may choose
   bool waits_for_latency = false;  // the steps along k of one tile are the longest part
 };
 
 // The constants of a generation on one of its GPUs: latency goes with 1/clock, the port of an SM
-// with the clock, the sustained rate with power per peak rate.
-GemmConstants scale_constants(GemmConstants constants, const Device& device, bool tensor_cores);
+// with the clock, the sustained rate with power per peak rate, the DRAM efficiency with ECC.
+GemmConstants scale_constants(GemmConstants constants, const Device& device);
 
 GemmWork gemm_work(const MatrixProduct& product, const MathUnit& unit,
                    const GemmConstants& constants);

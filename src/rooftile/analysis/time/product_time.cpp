@@ -5,6 +5,8 @@
 
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/time/alignment_effect.h"
+#include "rooftile/analysis/time/cuda_core_gemm.h"
+#include "rooftile/analysis/time/quantize_time.h"
 
 namespace rooftile {
 namespace {
@@ -46,10 +48,70 @@ void add_own_effects(TimeEstimate& estimate) {
   estimate.time.high = estimate.time.high * estimate.own_effects.high;
 }
 
-TimeEstimate estimate_of(const GemmParts& parts, const GemmConstants& constants,
-                         const Intervals& intervals, double widening) {
-  TimeEstimate estimate =
-      make_estimate(Seconds(parts.total), bound_of(parts, constants), intervals, widening);
+// The kind of product that was measured: x[m,k] and w[n,k], as a Linear layer has them.
+bool is_linear(const MatrixProduct& product, const ProductTraits& traits) {
+  return product.batch == 1 && !product.implicit && product.density >= 1 &&
+         product.a.contiguous == product.k && product.b.contiguous == product.k &&
+         product.part.empty() && traits.math_efficiency == 1 && !traits.operand_bytes &&
+         product.out.dtype == Dtype::bf16;
+}
+
+const GemmResidual* residual_of(const TimeContext& context, const MatrixProduct& product,
+                                const MathUnit& unit, const ProductTraits& traits) {
+  if (!is_linear(product, traits)) return nullptr;
+  if (unit.dtype == Dtype::fp8) return traits.quantized_from_bytes ? context.fp8_residual : nullptr;
+  const bool plain = unit.dtype == Dtype::bf16 && product.b.dtype == Dtype::bf16;
+  return plain ? context.residual : nullptr;
+}
+
+// The scaling kernel runs before the product.
+void add_quantization(const QuantizeParts& before, GemmParts& parts) {
+  parts.launch += before.launch;
+  parts.compute += before.compute;
+  parts.memory += before.memory;
+  parts.total += before.total;
+}
+
+}  // namespace
+
+GemmParts product_parts(const GemmWork& work, const ProductTraits& traits,
+                        const GemmConstants& constants, const Device& device) {
+  GemmParts parts = gemm_parts(work, constants, device);
+  if (!traits.quantized_from_bytes) return parts;
+  add_quantization(quantize_parts(work.m * work.batch, work.k, *traits.quantized_from_bytes,
+                                  constants.quantize, device),
+                   parts);
+  return parts;
+}
+
+namespace {
+
+// Of the aligned product on the GPU that was measured.
+double learned_factor(const GemmResidual& residual, const GemmWork& aligned,
+                      const GemmParts& parts_here, const ProductTraits& traits) {
+  if (residual.is_reference && aligned.throughput_factor == 1) {
+    const auto features = residual_features(aligned, parts_here, residual.reference.sms);
+    return residual.model->factor(features, aligned);
+  }
+  GemmWork work = aligned;
+  const auto peak = residual.reference.tensor_core_peak.find(
+      traits.quantized_from_bytes ? Dtype::fp8 : Dtype::bf16);
+  work.peak = peak->second;
+  work.sustained_efficiency = residual.constants.sustained_efficiency;
+  const GemmParts parts = product_parts(work, traits, residual.constants, residual.reference);
+  const auto features = residual_features(work, parts, residual.reference.sms);
+  return residual.model->factor(features, work);
+}
+
+void scale_parts(GemmParts& parts, double factor) {
+  for (double* part : {&parts.launch, &parts.compute, &parts.memory, &parts.power, &parts.total}) {
+    *part *= factor;
+  }
+}
+
+TimeEstimate estimate_of(const GemmParts& parts, Bound bound, const Intervals& intervals,
+                         double widening) {
+  TimeEstimate estimate = make_estimate(Seconds(parts.total), bound, intervals, widening);
   estimate.launch = Seconds(parts.launch);
   estimate.compute = Seconds(parts.compute);
   estimate.memory = Seconds(parts.memory);
@@ -71,24 +133,36 @@ TimeEstimate estimate_product(const TimeContext& context, const MatrixProduct& g
                               const ProductTraits& traits) {
   const MatrixProduct product = padded(given);
   const MathUnit unit = math_unit(context.device, product.math);
+  if (!unit.tensor_cores) return estimate_cuda_core_product(context, product, unit, traits);
   const Calibration& calibration = context.calibration;
-  const auto& section = unit.tensor_cores ? calibration.tensor_gemm : calibration.cuda_gemm;
-  const GemmConstants& constants = unit.tensor_cores ? context.tensor_gemm : context.cuda_gemm;
+  const bool fp8 = unit.dtype == Dtype::fp8;
+  const auto& section = fp8 ? calibration.fp8_gemm : calibration.tensor_gemm;
+  const GemmConstants& constants = fp8 ? context.fp8_gemm : context.tensor_gemm;
   const Range<double> factor = alignment_factor(calibration.alignment.constants, product, unit);
 
   GemmWork work = work_of(product, unit, constants, traits);
   const GemmWork aligned = work;
   work.throughput_factor *= factor.expected;
-  const GemmParts parts = gemm_parts(work, constants, context.device);
-  const Intervals& intervals = traits.intervals ? *traits.intervals : constants.intervals;
+  GemmParts parts = product_parts(work, traits, constants, context.device);
+  const Bound bound = bound_of(parts, constants);
+  const GemmResidual* residual = residual_of(context, product, unit, traits);
+  const bool supported = residual && factor.low == factor.high && residual->model->supports(work);
+  double learned = 1;
+  if (residual) learned = learned_factor(*residual, aligned, parts, traits);
+  const Intervals& intervals = traits.intervals ? *traits.intervals
+                               : supported      ? residual->model->intervals
+                                                : constants.intervals;
+  const double modelled = parts.total;
+  scale_parts(parts, learned);
   TimeEstimate estimate = estimate_of(
-      parts, constants, intervals, traits.intervals ? traits.widening : widening(context, section));
+      parts, bound, intervals, traits.intervals ? traits.widening : widening(context, section));
+  estimate.learned = learned;
   estimate.grid = grid_of(product, parts.tile.tile, context.device);
   if (factor.low < factor.high) {
     estimate.own_effects.low =
-        std::min(1.0, effect(aligned, factor.high, parts.total, constants, context.device));
+        std::min(1.0, effect(aligned, factor.high, modelled, constants, context.device));
     estimate.own_effects.high =
-        std::max(1.0, effect(aligned, factor.low, parts.total, constants, context.device));
+        std::max(1.0, effect(aligned, factor.low, modelled, constants, context.device));
     add_own_effects(estimate);
   }
   return estimate * as_double(product.repeats);
@@ -98,13 +172,13 @@ TimeEstimate estimate_known_tile(const TimeContext& context, const MatrixProduct
                                  Tile tile) {
   const MathUnit unit = math_unit(context.device, product.math);
   const Calibration& calibration = context.calibration;
-  const GemmConstants& gemm = unit.tensor_cores ? context.tensor_gemm : context.cuda_gemm;
+  const GemmConstants& gemm = context.tensor_gemm;
   const KnownTileConstants& known = calibration.known_tile.constants;
   const double factor = alignment_factor(calibration.alignment.constants, product, unit).expected;
   const TileGrid grid = grid_of(product, tile, context.device);
 
   const double sm_peak = unit.peak.value() / std::max(context.device.sms, 1);
-  const double edge = gemm.tile_edge_elements;
+  const double edge = unit.tensor_cores ? gemm.tile_edge_elements : 0;
   const double small_tile =
       (1 + edge / tile.rows) * (1 + edge / tile.cols) / ((1 + edge / 256) * (1 + edge / 128));
   const double wave = 2.0 * tile.rows * tile.cols * as_double(product.k) /

@@ -12,9 +12,15 @@ struct ProductTraits {
   // Real traffic where the operands of the product do not lie in memory (implicit GEMM); of one
   // repeat.
   std::optional<double> operand_bytes, out_bytes;
+  // Rows of the left operand are first scaled to fp8 from elements of this size.
+  std::optional<double> quantized_from_bytes;
   const Intervals* intervals = nullptr;  // instead of the product's
   double widening = 1;                   // with `intervals`, in log
 };
+
+// The product and, where the traits ask for it, the scaling kernel before it.
+GemmParts product_parts(const GemmWork& work, const ProductTraits& traits,
+                        const GemmConstants& constants, const Device& device);
 
 // All repeats of the product.
 TimeEstimate estimate_product(const TimeContext& context, const MatrixProduct& product,

@@ -1,5 +1,6 @@
 #include "rooftile/analysis/time/section_reader.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace rooftile {
@@ -21,6 +22,11 @@ const json* SectionReader::member(const char* key) {
   return &*found;
 }
 
+const json* SectionReader::optional_member(const char* key) {
+  asked_.insert(key);
+  return json_.contains(key) ? member(key) : nullptr;
+}
+
 void SectionReader::number(const char* key, double& value, double low, double high) {
   const json* found = member(key);
   if (!found) return;
@@ -30,6 +36,13 @@ void SectionReader::number(const char* key, double& value, double low, double hi
     return report(fmt::format("\"{}\": found {}, expected {} to {}", key, read, low, high));
   }
   value = read;
+}
+
+void SectionReader::flag(const char* key, bool& value) {
+  const json* found = member(key);
+  if (!found) return;
+  if (!found->is_boolean()) return report(fmt::format("\"{}\": expected true or false", key));
+  value = found->get<bool>();
 }
 
 void SectionReader::text(const char* key, std::string& value) {
@@ -96,6 +109,72 @@ void read_tiles(SectionReader& reader, std::vector<GemmTile>& tiles) {
   }
 }
 
+void read_quantize(SectionReader& reader, QuantizeConstants& quantize) {
+  const json* found = reader.member("quantize");
+  if (!found) return;
+  SectionReader inner(*found, fmt::format("{}, quantize", reader.where()));
+  inner.quantity("launch_s", quantize.launch);
+  inner.quantity("row_s", quantize.row);
+  inner.quantity("element_s", quantize.element);
+  inner.number("dram_efficiency", quantize.dram_efficiency, 0.01, 1);
+  if (const auto error = inner.finish()) reader.report(error->message);
+}
+
+void read_tile_rule(const json& entry, SectionReader& parent, std::vector<TileRule>& rules) {
+  constexpr double kAny = 1e18;
+  SectionReader reader(entry, fmt::format("{}, tile_rules", parent.where()));
+  TileRule rule{0, kAny, kAny, 0, {}, 1};
+  if (reader.optional_member("m_at_least")) reader.number("m_at_least", rule.min_m);
+  if (reader.optional_member("m_at_most")) reader.number("m_at_most", rule.max_m);
+  if (reader.optional_member("n_at_most")) reader.number("n_at_most", rule.max_n);
+  if (reader.optional_member("k_at_least")) reader.number("k_at_least", rule.min_k);
+  if (reader.optional_member("efficiency")) reader.number("efficiency", rule.efficiency, 0.1, 2);
+  const json* entry_tile = reader.member("tile");
+  const auto tile = entry_tile ? read_tile(*entry_tile) : std::nullopt;
+  if (!tile) reader.report("\"tile\": expected [rows, columns] or [rows, columns, pair]");
+  if (const auto error = reader.finish()) return parent.report(error->message);
+  rule.tile = *tile;
+  rules.push_back(rule);
+}
+
+void read_tile_rules(SectionReader& reader, std::vector<TileRule>& rules) {
+  const json* found = reader.member("tile_rules");
+  if (!found) return;
+  if (!found->is_array()) return reader.report("\"tile_rules\": expected a list");
+  for (const json& entry : *found) read_tile_rule(entry, reader, rules);
+  constexpr const char* kConditions[] = {"m_at_least", "m_at_most", "n_at_most", "k_at_least"};
+  const bool complete = !found->empty() && std::ranges::none_of(kConditions, [&](const char* key) {
+    return found->back().contains(key);
+  });
+  if (!complete) reader.report("\"tile_rules\": the last rule must hold for all");
+}
+
+void read_cuda_core_tile(const json& entry, SectionReader& parent, const char* key,
+                         std::vector<CudaCoreTile>& tiles) {
+  SectionReader reader(entry, fmt::format("{}, {}", parent.where(), key));
+  double rows = 0, cols = 0, slices = 1;
+  CudaCoreTile tile;
+  reader.number("rows", rows, 1, 4096);
+  reader.number("cols", cols, 1, 4096);
+  reader.number("slices", slices, 1, 64);
+  reader.number("efficiency", tile.efficiency, 0.01, 1.2);
+  reader.number("reluctance", tile.reluctance, 0, 10);
+  if (const auto error = reader.finish()) parent.report(error->message);
+  tile.tile = {static_cast<int>(rows), static_cast<int>(cols)};
+  tile.slices = static_cast<int>(slices);
+  tiles.push_back(tile);
+}
+
+void read_cuda_core_tiles(SectionReader& reader, const char* key,
+                          std::vector<CudaCoreTile>& tiles) {
+  const json* found = reader.member(key);
+  if (!found) return;
+  if (!found->is_array() || found->empty()) {
+    return reader.report(fmt::format("\"{}\": expected a list", key));
+  }
+  for (const json& entry : *found) read_cuda_core_tile(entry, reader, key, tiles);
+}
+
 void read_alignment_row(const json& entry, const std::string& where, SectionReader& parent,
                         std::vector<AlignmentRow>& rows) {
   AlignmentRow row;
@@ -142,6 +221,7 @@ void read_constants(SectionReader& reader, GemmConstants& constants) {
   reader.number("tile_edge_elements", constants.tile_edge_elements, 0, 1000);
   reader.quantity("operand_port_bytes_per_s", constants.operand_port);
   reader.number("sustained_efficiency", constants.sustained_efficiency, 0.01, 2);
+  reader.number("sustained_decline", constants.sustained_decline, 0, 0.5);
   reader.number("dram_efficiency", constants.dram_efficiency, 0.01, 1);
   reader.quantity("dram_latency_s", constants.dram_latency);
   reader.number("wave_sharpness", constants.wave_sharpness, 0, 1);
@@ -149,12 +229,38 @@ void read_constants(SectionReader& reader, GemmConstants& constants) {
   reader.number("l2_speedup", constants.l2_speedup, 1, 100);
   reader.number("l2_share", constants.l2_share, 0.01, 10);
   reader.number("operand_sets", constants.operand_sets, 1, 100);
-  reader.number("overlap_exponent", constants.overlap_exponent, 1, 20);
-  reader.number("level", constants.level, 0.5, 2);
   reader.quantity("reference_boost_clock_hz", constants.reference_clock);
-  reader.number("reference_watts_per_flop_per_s", constants.reference_watts_per_flop_rate, 0, 1);
+  reader.number("reference_watts_per_flop_per_s", constants.reference_watts_per_flop_rate, 1e-15,
+                1);
+  reader.flag("reference_inline_ecc", constants.reference_inline_ecc);
   reader.intervals("measured_over_predicted", constants.intervals);
+  if (reader.optional_member("quantize")) read_quantize(reader, constants.quantize);
+  if (reader.optional_member("tile_rules")) return read_tile_rules(reader, constants.tile_rules);
   read_tiles(reader, constants.tiles);
+}
+
+void read_constants(SectionReader& reader, CudaCoreConstants& constants) {
+  reader.quantity("launch_s", constants.launch);
+  reader.quantity("prologue_s", constants.prologue);
+  reader.quantity("epilogue_of_128x128_s", constants.epilogue);
+  reader.number("exposed_latency", constants.exposed_latency, 0, 4);
+  reader.number("elements_to_fill_sm", constants.elements_to_fill_sm, 1, 65536);
+  reader.number("blocks_side_by_side", constants.blocks_side_by_side, 1, 32);
+  reader.quantity("operand_port_bytes_per_s", constants.operand_port);
+  reader.number("dram_efficiency", constants.dram_efficiency, 0.01, 1);
+  reader.number("l2_share", constants.l2_share, 0.01, 10);
+  reader.number("overlap_exponent", constants.overlap_exponent, 1, 20);
+  reader.quantity("split_launch_s", constants.split_launch);
+  reader.number("energy_per_flop_j", constants.energy_per_flop, 0, 1);
+  reader.quantity("power_response_s", constants.power_response);
+  reader.number("long_row_slowdown", constants.long_row_slowdown, 0, 10);
+  reader.number("long_row_elements", constants.long_row_elements, 1, 1e9);
+  reader.number("far_weights_slowdown", constants.far_weights_slowdown, 0, 10);
+  reader.quantity("far_weights_bytes", constants.far_weights);
+  reader.quantity("reference_boost_clock_hz", constants.reference_clock);
+  reader.intervals("measured_over_predicted", constants.intervals);
+  read_cuda_core_tiles(reader, "tiles", constants.tiles);
+  read_cuda_core_tiles(reader, "batched_tiles", constants.batched_tiles);
 }
 
 void read_constants(SectionReader& reader, KnownTileConstants& constants) {

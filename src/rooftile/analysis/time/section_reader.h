@@ -28,12 +28,15 @@ class SectionReader {
     number(key, plain);
     value = Quantity<Kind>(plain);
   }
+  void flag(const char* key, bool& value);
   void text(const char* key, std::string& value);
   // [low, high] with low <= 1 <= high.
   void interval(const char* key, Interval& value);
   void intervals(const char* key, Intervals& value);
   // The value under a key for the caller to read; null after an error.
   const nlohmann::json* member(const char* key);
+  // The same for a key that may be absent.
+  const nlohmann::json* optional_member(const char* key);
 
   void report(const std::string& message);
   bool failed() const { return error_.has_value(); }
@@ -49,6 +52,7 @@ class SectionReader {
 };
 
 void read_constants(SectionReader& reader, GemmConstants& constants);
+void read_constants(SectionReader& reader, CudaCoreConstants& constants);
 void read_constants(SectionReader& reader, KnownTileConstants& constants);
 void read_constants(SectionReader& reader, AlignmentConstants& constants);
 void read_constants(SectionReader& reader, StreamConstants& constants);

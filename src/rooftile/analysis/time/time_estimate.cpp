@@ -21,6 +21,9 @@ std::string_view to_string(Bound bound) {
 TimeEstimate operator+(const TimeEstimate& first, const TimeEstimate& second) {
   TimeEstimate sum = first;
   sum.time += second.time;
+  const Seconds modelled =
+      first.time.expected / first.learned + second.time.expected / second.learned;
+  if (modelled > Seconds()) sum.learned = sum.time.expected / modelled;
   sum.conversions += second.conversions;
   if (second.time.expected > first.time.expected) sum.bound = second.bound;
   sum.launch += second.launch;

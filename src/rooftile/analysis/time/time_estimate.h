@@ -22,6 +22,8 @@ struct TimeEstimate {
   // Factors on the expected time from effects that another shape would not share (what bad
   // alignment costs); `time` includes them.
   Range<double> own_effects{1, 1, 1};
+  // Factor of the expected time that measurements of single shapes add to the kernel model.
+  double learned = 1;
   // Part of `time` that goes to converting layouts; another memory format saves it, whatever the
   // rest takes.
   Range<Seconds> conversions;

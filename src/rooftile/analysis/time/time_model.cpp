@@ -2,26 +2,62 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/time/cuda_core_gemm.h"
 #include "rooftile/analysis/time/families.h"
 #include "rooftile/analysis/time/product_time.h"
+#include "rooftile/hardware/device_file.h"
 
 namespace rooftile {
+namespace {
+
+bool has_same_rates(const Device& a, const Device& b) {
+  return a.sms == b.sms && a.boost_clock == b.boost_clock &&
+         a.tensor_core_peak == b.tensor_core_peak && a.dram_bandwidth == b.dram_bandwidth &&
+         a.l2_size == b.l2_size && a.power_limit == b.power_limit &&
+         a.dram_ecc_share == b.dram_ecc_share;
+}
+
+std::optional<GemmResidual> residual_of(const Calibration& calibration,
+                                        const Section<GemmConstants>& section, const Device& device,
+                                        std::string_view product) {
+  if (!calibration.residual || section.this_gpu || !section.own) return std::nullopt;
+  const auto model = residual_for(device.id, product);
+  const auto reference = model ? find_device(model->gpu) : fail("no residual", "");
+  if (!reference) return std::nullopt;
+  return GemmResidual{model, *reference, scale_constants(section.constants, *reference),
+                      has_same_rates(device, *reference)};
+}
+
+}  // namespace
 
 struct TimeModel::State {
   Device device;
   std::shared_ptr<const Calibration> calibration;
-  GemmConstants tensor_gemm, cuda_gemm;
+  GemmConstants tensor_gemm, fp8_gemm;
+  CudaCoreConstants cuda_gemm;
+  std::optional<GemmResidual> residual, fp8_residual;
+  bool measured = false;
 
   State(const Device& given, std::shared_ptr<const Calibration> constants)
       : device(given),
         calibration(std::move(constants)),
-        tensor_gemm(scale_constants(calibration->tensor_gemm.constants, given, true)),
-        cuda_gemm(scale_constants(calibration->cuda_gemm.constants, given, false)) {}
+        tensor_gemm(scale_constants(calibration->tensor_gemm.constants, given)),
+        fp8_gemm(scale_constants(calibration->fp8_gemm.constants, given)),
+        cuda_gemm(scale_constants(calibration->cuda_gemm.constants, given)),
+        residual(residual_of(*calibration, calibration->tensor_gemm, given, "bf16")),
+        fp8_residual(residual_of(*calibration, calibration->fp8_gemm, given, "fp8_quantized")) {
+    const auto& fitted = calibration->fitted_on;
+    measured = std::ranges::find(fitted, device.id) != fitted.end();
+  }
 
   TimeContext context() const {
-    const auto& fitted = calibration->fitted_on;
-    const bool measured = std::ranges::find(fitted, device.id) != fitted.end();
-    return {device, *calibration, tensor_gemm, cuda_gemm, measured};
+    return {device,    *calibration, tensor_gemm,       fp8_gemm,
+            cuda_gemm, measured,     pointer(residual), pointer(fp8_residual)};
+  }
+
+ private:
+  static const GemmResidual* pointer(const std::optional<GemmResidual>& residual) {
+    return residual ? &*residual : nullptr;
   }
 };
 

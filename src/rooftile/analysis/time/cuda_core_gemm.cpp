@@ -1,0 +1,231 @@
+#include "rooftile/analysis/time/cuda_core_gemm.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace rooftile {
+namespace {
+
+constexpr std::array<int, 10> kSplits{1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+// Shortest part of k that a split leaves, and the step in which k advances.
+constexpr double kMinPartOfK = 64;
+constexpr double kStepOfK = 8;
+// A split is for products whose tiles leave SMs idle: beyond this many blocks per SM it never pays.
+constexpr double kMostBlocksOfSplit = 8;
+// A tile at least this large feeds the multiply-add pipes of any SM by itself.
+constexpr double kFullTileElements = 8192;
+// Blocks that share an SM and hide each other's latency.
+constexpr double kResidentBlocks = 4;
+// The sums of a split's parts.
+constexpr double kSumBytes = 4;
+
+double warm_share(double bytes, double capacity) {
+  const double square = (bytes / capacity) * (bytes / capacity);
+  return 1.0 / (1.0 + square * square);
+}
+
+// Operands and output once, less the share that stays in L2.
+double dram_time(const GemmWork& work, const CudaCoreConstants& c, const Device& device) {
+  const double capacity = std::max(c.l2_share * device.l2_size.value(), 1.0);
+  const double bytes = work.operand_bytes * (1 - warm_share(work.operand_bytes, capacity)) +
+                       work.out_bytes * (1 - warm_share(work.out_bytes, capacity));
+  return bytes / (c.dram_efficiency * device.dram_bandwidth.value());
+}
+
+// The parts of a split write their sums and one kernel adds them up; half of it stays in L2.
+double workspace_time(const GemmWork& work, int split, const CudaCoreConstants& c,
+                      const Device& device) {
+  if (split == 1) return 0;
+  const double bytes = kSumBytes * work.batch * work.m * work.n * (split + 1);
+  return 0.25 * bytes / (c.dram_efficiency * device.dram_bandwidth.value());
+}
+
+// Operands far apart in memory miss in the address translation caches: long rows, each on pages of
+// its own, and weights beyond the caches' reach.
+double translation_slowdown(const GemmWork& work, bool nt, const CudaCoreConstants& c) {
+  if (!nt || work.batch > 1) return 1;
+  const double rows = std::pow(work.k / std::max(c.long_row_elements, 1.0), 2);
+  const double weights =
+      work.element_bytes * work.n * work.k / std::max(c.far_weights.value(), 1.0);
+  return 1 + c.long_row_slowdown * rows / (1 + rows) +
+         c.far_weights_slowdown * weights / (1 + weights);
+}
+
+// The power limiter needs a while to lower the clock: short kernels run at the full one.
+double throttled(double seconds, double peak, const CudaCoreConstants& c, const Device& device) {
+  if (!device.power_limit || seconds <= 0) return seconds;
+  const double needed = peak * c.energy_per_flop / device.power_limit->value();
+  const double slowdown = std::max(0.0, needed - 1);
+  return seconds * (1 + slowdown * seconds / (seconds + c.power_response.value()));
+}
+
+// What the candidates of one tile share.
+struct TileTerms {
+  const CudaCoreTile* tile = nullptr;
+  double blocks = 0;        // without a split
+  double per_k = 0;         // seconds an SM takes for each element of k of one block
+  double lone_block = 1;    // times as long if it is alone there
+  double side_by_side = 1;  // blocks that take as long as one
+  double epilogue = 0;
+  double port = 0;  // seconds for all operand tiles into the SMs
+};
+
+TileTerms tile_terms(const CudaCoreTile& tile, const GemmWork& work, const CudaCoreConstants& c,
+                     const Device& device) {
+  const double rows = tile.tile.rows, cols = tile.tile.cols;
+  const double sms = std::max(device.sms, 1);
+  const double rate = tile.efficiency * work.throughput_factor * work.peak.value() / sms;
+  const double in_flight = rows * cols * tile.slices;
+  TileTerms terms;
+  terms.tile = &tile;
+  terms.blocks = work.batch * std::ceil(work.m / rows) * std::ceil(work.n / cols);
+  terms.per_k = 2 * rows * cols / rate;
+  terms.lone_block = std::max(1.0, c.elements_to_fill_sm / in_flight);
+  terms.side_by_side = in_flight < kFullTileElements ? c.blocks_side_by_side : 1;
+  terms.epilogue = c.epilogue.value() * rows * cols / 16384;
+  terms.port = terms.blocks * (std::min(work.m, rows) + std::min(work.n, cols)) *
+               work.element_bytes * work.k /
+               (c.operand_port.value() * work.throughput_factor * sms);
+  return terms;
+}
+
+// Seconds on the busiest SM, which works off `waves` blocks.
+double compute_time(const TileTerms& terms, const GemmWork& work, int split, double waves,
+                    const CudaCoreConstants& c) {
+  const double part_of_k = kStepOfK * std::ceil(std::ceil(work.k / split) / kStepOfK);
+  const double shared = std::min(waves * terms.lone_block,
+                                 terms.side_by_side * std::ceil(waves / terms.side_by_side));
+  const double exposed = c.exposed_latency * std::ceil(waves / kResidentBlocks);
+  return (shared + exposed) * part_of_k * terms.per_k + waves * terms.epilogue + c.prologue.value();
+}
+
+// One candidate after the other; keeps the best.
+class Search {
+ public:
+  Search(const GemmWork& work, bool nt, const CudaCoreConstants& constants, const Device& device)
+      : work_(work),
+        c_(constants),
+        device_(device),
+        sms_(std::max(device.sms, 1)),
+        slowdown_(translation_slowdown(work, nt, constants)),
+        dram_(dram_time(work, constants, device)) {}
+
+  void consider(const CudaCoreTile& tile) {
+    const TileTerms terms = tile_terms(tile, work_, c_, device_);
+    for (const int split : kSplits) {
+      if (split > 1 && !may_split(terms, split)) break;
+      consider(terms, split);
+    }
+  }
+
+  const GemmParts& best() const { return best_; }
+
+ private:
+  bool may_split(const TileTerms& terms, int split) const {
+    return work_.batch <= 1 && work_.k / split >= kMinPartOfK &&
+           terms.blocks * split <= kMostBlocksOfSplit * sms_;
+  }
+
+  void consider(const TileTerms& terms, int split) {
+    const double waves = std::ceil(terms.blocks * split / sms_);
+    const double plain = slowdown_ * compute_time(terms, work_, split, waves, c_);
+    const double compute = throttled(plain, work_.peak.value(), c_, device_);
+    const double memory = dram_ + workspace_time(work_, split, c_, device_);
+    const double launch = c_.launch.value() + (split > 1 ? c_.split_launch.value() : 0);
+    const double reluctance = 1 + terms.tile->reluctance;
+    if ((launch + std::max({compute, memory, terms.port})) * reluctance >= best_score_) return;
+    const double p = c_.overlap_exponent;
+    const double total =
+        launch +
+        std::pow(std::pow(compute, p) + std::pow(memory, p) + std::pow(terms.port, p), 1 / p);
+    if (total * reluctance >= best_score_) return;
+    best_score_ = total * reluctance;
+    best_.tile = {terms.tile->tile, terms.tile->tile.rows};
+    best_.split_k = split;
+    best_.waves = waves;
+    best_.launch = launch;
+    best_.compute = compute;
+    best_.memory = std::max(memory, terms.port);
+    best_.power = compute - plain;
+    best_.total = total;
+    best_.waits_for_latency = terms.blocks * split < sms_;
+  }
+
+  const GemmWork& work_;
+  const CudaCoreConstants& c_;
+  const Device& device_;
+  double sms_, slowdown_, dram_;
+  double best_score_ = std::numeric_limits<double>::infinity();
+  GemmParts best_;
+};
+
+// A vector times a matrix has no tile: one pass over the matrix.
+GemmParts vector_parts(const GemmWork& work, const CudaCoreConstants& c, const Device& device) {
+  GemmParts parts;
+  parts.tile = {{1, 128}, 1};
+  parts.waves = 1;
+  parts.launch = c.launch.value() + c.prologue.value();
+  parts.memory = dram_time(work, c, device) +
+                 work.operand_bytes / (c.operand_port.value() * std::max(device.sms, 1));
+  parts.total = parts.launch + parts.memory;
+  return parts;
+}
+
+Bound bound_of(const GemmParts& parts, const CudaCoreConstants& constants) {
+  if (parts.total < constants.launch.value() + kLatencyMargin) return Bound::latency;
+  if (parts.memory >= parts.compute) return Bound::memory;
+  return parts.waits_for_latency ? Bound::latency : Bound::math;
+}
+
+// Both operands stored along k.
+bool is_nt(const MatrixProduct& product) {
+  return product.a.contiguous == product.k && product.b.contiguous == product.k;
+}
+
+}  // namespace
+
+CudaCoreConstants scale_constants(CudaCoreConstants constants, const Device& device) {
+  const double clock = device.boost_clock.value() / constants.reference_clock.value();
+  if (!(clock > 0)) return constants;
+  constants.prologue = constants.prologue / clock;
+  constants.epilogue = constants.epilogue / clock;
+  constants.operand_port = constants.operand_port * clock;
+  return constants;
+}
+
+GemmParts cuda_core_parts(const GemmWork& work, bool nt, const CudaCoreConstants& constants,
+                          const Device& device) {
+  if (work.m <= 1 || work.n <= 1) return vector_parts(work, constants, device);
+  Search search(work, nt, constants, device);
+  for (const CudaCoreTile& tile : work.batch > 1 ? constants.batched_tiles : constants.tiles) {
+    search.consider(tile);
+  }
+  return search.best();
+}
+
+TimeEstimate estimate_cuda_core_product(const TimeContext& context, const MatrixProduct& product,
+                                        const MathUnit& unit, const ProductTraits& traits) {
+  const CudaCoreConstants& constants = context.cuda_gemm;
+  GemmWork work = gemm_work(product, unit, {});
+  work.throughput_factor = traits.math_efficiency;
+  work.operand_bytes = traits.operand_bytes.value_or(work.operand_bytes);
+  work.out_bytes = traits.out_bytes.value_or(work.out_bytes);
+  const GemmParts parts = cuda_core_parts(work, is_nt(product), constants, context.device);
+  const double wide =
+      traits.intervals ? traits.widening : widening(context, context.calibration.cuda_gemm);
+  TimeEstimate estimate =
+      make_estimate(Seconds(parts.total), bound_of(parts, constants),
+                    traits.intervals ? *traits.intervals : constants.intervals, wide);
+  estimate.launch = Seconds(parts.launch);
+  estimate.compute = Seconds(parts.compute);
+  estimate.memory = Seconds(parts.memory);
+  estimate.power = Seconds(parts.power);
+  estimate.split_k = parts.split_k;
+  estimate.grid =
+      tile_grid(work.m, work.n, work.batch, parts.tile.tile, std::max(context.device.sms, 1));
+  return estimate * static_cast<double>(product.repeats);
+}
+
+}  // namespace rooftile
