@@ -66,7 +66,8 @@ def attention(r):
 
 
 def stream_bf16_to_fp8(r):
-    return (f"cast bf16 out_dtype=fp8 elements={int(r['rows']) * int(r['columns'])}",)
+    return (f"cast bf16 out_dtype=fp8 elements={int(r['rows']) * int(r['columns'])}"
+            f" rows={r['rows']}",)
 
 
 DEEPBENCH_DTYPES = {"fp16_in_fp32_acc": "fp16", "fp32": "fp32"}

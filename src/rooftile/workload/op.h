@@ -142,6 +142,7 @@ struct LayoutConversion {
 // From the operation's input dtype to its output dtype.
 struct Cast {
   std::int64_t elements = 0;
+  std::int64_t rows = 0;  // that the kernel converts one by one, as quantization does; 0 = any way
 
   bool operator==(const Cast&) const = default;
 };

@@ -148,6 +148,7 @@ void visit_fields(Visitor& v, B& conversion) {
 template <class Visitor, IsKind<Cast> B>
 void visit_fields(Visitor& v, B& cast) {
   v.required("elements", cast.elements);
+  v.optional("rows", cast.rows, 0);
 }
 
 template <class Visitor, IsKind<Collective> B>

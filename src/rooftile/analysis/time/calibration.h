@@ -87,9 +87,8 @@ struct CudaCoreConstants {
   double energy_per_flop = 0;  // J; the power limit over it is the rate that can be sustained
   Seconds power_response;      // until the clock has come down to that
   double long_row_slowdown = 0, long_row_elements = 1;
-  double far_weights_slowdown = 0;
-  Bytes far_weights;
-  Hertz reference_clock;  // of the GPU they were fitted on
+  double slab_efficiency = 1;  // of DRAM, reading operands that are stored along k
+  Hertz reference_clock;       // of the GPU they were fitted on
   std::vector<CudaCoreTile> tiles, batched_tiles;
   Intervals intervals;
 };
@@ -112,15 +111,25 @@ struct AlignmentConstants {
   std::vector<AlignmentRow> sixteen_bit, tf32, eight_bit;
 };
 
+// Kernels that work row by row, a block for each: normalisation, softmax.
+struct RowConstants {
+  double efficiency = 1;  // of the DRAM bandwidth
+  Seconds row;            // fixed time of one row on one SM: reductions, synchronisation
+  double reread = 0;      // of the traffic again where the rows in flight do not fit L2
+};
+
 // Kernels that wait for memory.
 struct StreamConstants {
   Seconds launch;
-  double dram_efficiency = 1;       // elementwise, copies, casts
-  double row_efficiency = 1;        // normalisation, softmax, reductions
-  double gather_efficiency = 1;     // embeddings
+  double dram_efficiency = 1;       // elementwise, reductions, copies, casts
+  double gather_efficiency = 1;     // embeddings, pooling
   double transpose_efficiency = 1;  // layout conversions
   double l2_speedup = 1, l2_share = 1;
-  double sm_share = 1;  // of the bandwidth that one SM can draw, in shares of 1/SMs
+  RowConstants norm, softmax;
+  double short_softmax_efficiency = 1;  // rows that one warp keeps in registers
+  double rows_in_flight = 1;            // per SM
+  Seconds cast_row;                     // fixed time of a row that is cast on its own, on one SM
+  double sm_share = 1;                  // of the bandwidth that one SM can draw, in shares of 1/SMs
   Intervals intervals;
 };
 

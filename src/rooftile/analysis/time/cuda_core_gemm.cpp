@@ -21,17 +21,37 @@ constexpr double kResidentBlocks = 4;
 // The sums of a split's parts.
 constexpr double kSumBytes = 4;
 
-double warm_share(double bytes, double capacity) {
-  const double square = (bytes / capacity) * (bytes / capacity);
+double warm_share(double bytes, const CudaCoreConstants& c, const Device& device) {
+  const double ratio = bytes / std::max(c.l2_share * device.l2_size.value(), 1.0);
+  const double square = ratio * ratio;
   return 1.0 / (1.0 + square * square);
 }
 
-// Operands and output once, less the share that stays in L2.
-double dram_time(const GemmWork& work, const CudaCoreConstants& c, const Device& device) {
-  const double capacity = std::max(c.l2_share * device.l2_size.value(), 1.0);
-  const double bytes = work.operand_bytes * (1 - warm_share(work.operand_bytes, capacity)) +
-                       work.out_bytes * (1 - warm_share(work.out_bytes, capacity));
-  return bytes / (c.dram_efficiency * device.dram_bandwidth.value());
+// Bytes that DRAM has to move, less the share that stays in L2.
+double cold_time(double bytes, const CudaCoreConstants& c, const Device& device) {
+  const double cold = bytes * (1 - warm_share(bytes, c, device));
+  return cold / (c.dram_efficiency * device.dram_bandwidth.value());
+}
+
+// Long rows lie on pages of their own and miss in the address translation caches.
+double long_row_slowdown(const GemmWork& work, const CudaCoreConstants& c) {
+  const double ratio = work.k / std::max(c.long_row_elements, 1.0);
+  const double square = ratio * ratio;
+  return 1 + c.long_row_slowdown * square / (1 + square);
+}
+
+// Operands stored along k are read in slabs, a few elements of each row. Blocks in flight cover
+// some rows of tiles; each such band reads all weights again unless they stay in L2.
+double slab_time(const GemmWork& work, const Tile& tile, const CudaCoreConstants& c,
+                 const Device& device) {
+  const double tiles_down = std::ceil(work.m / tile.rows), across = std::ceil(work.n / tile.cols);
+  const double in_flight = kResidentBlocks * std::max(device.sms, 1);
+  const double bands = tiles_down / std::clamp(in_flight / across, 1.0, tiles_down);
+  const double weights = work.element_bytes * work.n * work.k;
+  const double again = (bands - 1) * (1 - warm_share(weights, c, device));
+  const double bytes = weights * (1 + again) + work.element_bytes * work.m * work.k;
+  return long_row_slowdown(work, c) * bytes * (1 - warm_share(bytes, c, device)) /
+         (c.slab_efficiency * device.dram_bandwidth.value());
 }
 
 // The parts of a split write their sums and one kernel adds them up; half of it stays in L2.
@@ -40,17 +60,6 @@ double workspace_time(const GemmWork& work, int split, const CudaCoreConstants& 
   if (split == 1) return 0;
   const double bytes = kSumBytes * work.batch * work.m * work.n * (split + 1);
   return 0.25 * bytes / (c.dram_efficiency * device.dram_bandwidth.value());
-}
-
-// Operands far apart in memory miss in the address translation caches: long rows, each on pages of
-// its own, and weights beyond the caches' reach.
-double translation_slowdown(const GemmWork& work, bool nt, const CudaCoreConstants& c) {
-  if (!nt || work.batch > 1) return 1;
-  const double rows = std::pow(work.k / std::max(c.long_row_elements, 1.0), 2);
-  const double weights =
-      work.element_bytes * work.n * work.k / std::max(c.far_weights.value(), 1.0);
-  return 1 + c.long_row_slowdown * rows / (1 + rows) +
-         c.far_weights_slowdown * weights / (1 + weights);
 }
 
 // The power limiter needs a while to lower the clock: short kernels run at the full one.
@@ -70,6 +79,7 @@ struct TileTerms {
   double side_by_side = 1;  // blocks that take as long as one
   double epilogue = 0;
   double port = 0;  // seconds for all operand tiles into the SMs
+  double dram = 0;  // seconds for operands and output between DRAM and L2
 };
 
 TileTerms tile_terms(const CudaCoreTile& tile, const GemmWork& work, const CudaCoreConstants& c,
@@ -101,62 +111,73 @@ double compute_time(const TileTerms& terms, const GemmWork& work, int split, dou
   return (shared + exposed) * part_of_k * terms.per_k + waves * terms.epilogue + c.prologue.value();
 }
 
-// One candidate after the other; keeps the best.
+// One tile after the other, each with its best split; keeps the one that the library prefers.
 class Search {
  public:
-  Search(const GemmWork& work, bool nt, const CudaCoreConstants& constants, const Device& device)
+  Search(const GemmWork& work, bool nt, bool use_reluctance, const CudaCoreConstants& constants,
+         const Device& device)
       : work_(work),
         c_(constants),
         device_(device),
         sms_(std::max(device.sms, 1)),
-        slowdown_(translation_slowdown(work, nt, constants)),
-        dram_(dram_time(work, constants, device)) {}
+        use_reluctance_(use_reluctance),
+        nt_(nt && work.batch <= 1),
+        slowdown_(nt_ ? long_row_slowdown(work, constants) : 1) {}
 
-  void consider(const CudaCoreTile& tile) {
-    const TileTerms terms = tile_terms(tile, work_, c_, device_);
-    for (const int split : kSplits) {
-      if (split > 1 && !may_split(terms, split)) break;
-      consider(terms, split);
-    }
+  void consider(const std::vector<CudaCoreTile>& tiles) {
+    for (const CudaCoreTile& tile : tiles) consider(tile);
   }
 
   const GemmParts& best() const { return best_; }
 
  private:
+  void consider(const CudaCoreTile& tile) {
+    TileTerms terms = tile_terms(tile, work_, c_, device_);
+    terms.dram = cold_time(work_.out_bytes, c_, device_) +
+                 (nt_ ? slab_time(work_, tile.tile, c_, device_)
+                      : cold_time(work_.operand_bytes, c_, device_));
+    GemmParts best = candidate(terms, 1);
+    for (const int split : kSplits) {
+      if (split == 1) continue;
+      if (!may_split(terms, split)) break;
+      const GemmParts tried = candidate(terms, split);
+      if (tried.total < best.total) best = tried;
+    }
+    const double score = best.total * (1 + (use_reluctance_ ? tile.reluctance : 0));
+    if (score >= best_score_) return;
+    best_score_ = score;
+    best_ = best;
+  }
+
   bool may_split(const TileTerms& terms, int split) const {
     return work_.batch <= 1 && work_.k / split >= kMinPartOfK &&
            terms.blocks * split <= kMostBlocksOfSplit * sms_;
   }
 
-  void consider(const TileTerms& terms, int split) {
+  GemmParts candidate(const TileTerms& terms, int split) const {
     const double waves = std::ceil(terms.blocks * split / sms_);
     const double plain = slowdown_ * compute_time(terms, work_, split, waves, c_);
-    const double compute = throttled(plain, work_.peak.value(), c_, device_);
-    const double memory = dram_ + workspace_time(work_, split, c_, device_);
-    const double launch = c_.launch.value() + (split > 1 ? c_.split_launch.value() : 0);
-    const double reluctance = 1 + terms.tile->reluctance;
-    if ((launch + std::max({compute, memory, terms.port})) * reluctance >= best_score_) return;
+    GemmParts parts;
+    parts.tile = {terms.tile->tile, terms.tile->tile.rows};
+    parts.split_k = split;
+    parts.waves = waves;
+    parts.launch = c_.launch.value() + (split > 1 ? c_.split_launch.value() : 0);
+    parts.compute = throttled(plain, work_.peak.value(), c_, device_);
+    parts.power = parts.compute - plain;
+    parts.memory = std::max(terms.dram + workspace_time(work_, split, c_, device_), terms.port);
     const double p = c_.overlap_exponent;
-    const double total =
-        launch +
-        std::pow(std::pow(compute, p) + std::pow(memory, p) + std::pow(terms.port, p), 1 / p);
-    if (total * reluctance >= best_score_) return;
-    best_score_ = total * reluctance;
-    best_.tile = {terms.tile->tile, terms.tile->tile.rows};
-    best_.split_k = split;
-    best_.waves = waves;
-    best_.launch = launch;
-    best_.compute = compute;
-    best_.memory = std::max(memory, terms.port);
-    best_.power = compute - plain;
-    best_.total = total;
-    best_.waits_for_latency = terms.blocks * split < sms_;
+    parts.total =
+        parts.launch + std::pow(std::pow(parts.compute, p) + std::pow(parts.memory, p), 1 / p);
+    parts.waits_for_latency = terms.blocks * split < sms_;
+    return parts;
   }
 
   const GemmWork& work_;
   const CudaCoreConstants& c_;
   const Device& device_;
-  double sms_, slowdown_, dram_;
+  double sms_;
+  bool use_reluctance_, nt_;
+  double slowdown_;
   double best_score_ = std::numeric_limits<double>::infinity();
   GemmParts best_;
 };
@@ -167,7 +188,7 @@ GemmParts vector_parts(const GemmWork& work, const CudaCoreConstants& c, const D
   parts.tile = {{1, 128}, 1};
   parts.waves = 1;
   parts.launch = c.launch.value() + c.prologue.value();
-  parts.memory = dram_time(work, c, device) +
+  parts.memory = cold_time(work.operand_bytes + work.out_bytes, c, device) +
                  work.operand_bytes / (c.operand_port.value() * std::max(device.sms, 1));
   parts.total = parts.launch + parts.memory;
   return parts;
@@ -198,10 +219,12 @@ CudaCoreConstants scale_constants(CudaCoreConstants constants, const Device& dev
 GemmParts cuda_core_parts(const GemmWork& work, bool nt, const CudaCoreConstants& constants,
                           const Device& device) {
   if (work.m <= 1 || work.n <= 1) return vector_parts(work, constants, device);
-  Search search(work, nt, constants, device);
-  for (const CudaCoreTile& tile : work.batch > 1 ? constants.batched_tiles : constants.tiles) {
-    search.consider(tile);
-  }
+  // The kernels measured on batches read rows along n; a single product of that layout may take
+  // any, and what the library prefers among all of them is not known.
+  const bool one_list = work.batch > 1 || nt;
+  Search search(work, nt, one_list, constants, device);
+  if (work.batch <= 1) search.consider(constants.tiles);
+  if (work.batch > 1 || !nt) search.consider(constants.batched_tiles);
   return search.best();
 }
 

@@ -18,12 +18,13 @@ TimeEstimate estimate_recurrent(const TimeContext& context, const Op& op,
 TimeEstimate estimate_collective(const TimeContext& context, const Op& op,
                                  const Collective& collective);
 
-// How a memory-bound kernel reads.
-enum class Access { elementwise, rows, gather, transpose };
+// How a memory-bound kernel reads; `rows` is softmax.
+enum class Access { elementwise, rows, norm, gather, transpose };
 
-// One kernel that moves `bytes`; `rows` independent rows, or 0 for work that splits anywhere.
+// One kernel that moves `bytes`; `rows` independent rows of `cols` elements, or 0 for work that
+// splits anywhere. Rows without cols are read and written once in four bytes an element.
 TimeEstimate estimate_stream(const TimeContext& context, Bytes bytes, Access access,
-                             double rows = 0);
+                             double rows = 0, double cols = 0);
 // Normalisation, softmax, pooling, elementwise, reduction, embedding, layout conversion, cast,
 // optimizer step, and others of known traffic; empty for others without.
 std::optional<TimeEstimate> estimate_memory_bound(const TimeContext& context, const Op& op);

@@ -200,6 +200,16 @@ void read_alignment_rows(SectionReader& reader, const char* key, std::vector<Ali
   if (!complete) reader.report(fmt::format("\"{}\": the last row must hold for all", key));
 }
 
+void read_rows(SectionReader& reader, const char* key, RowConstants& rows) {
+  const json* found = reader.member(key);
+  if (!found) return;
+  SectionReader inner(*found, fmt::format("{}, {}", reader.where(), key));
+  inner.number("efficiency", rows.efficiency, 0.01, 1);
+  inner.quantity("row_s", rows.row);
+  inner.number("reread", rows.reread, 0, 4);
+  if (const auto error = inner.finish()) reader.report(error->message);
+}
+
 void read_link(SectionReader& reader, const char* key, LinkConstants& link) {
   const json* found = reader.member(key);
   if (!found) return;
@@ -255,8 +265,7 @@ void read_constants(SectionReader& reader, CudaCoreConstants& constants) {
   reader.quantity("power_response_s", constants.power_response);
   reader.number("long_row_slowdown", constants.long_row_slowdown, 0, 10);
   reader.number("long_row_elements", constants.long_row_elements, 1, 1e9);
-  reader.number("far_weights_slowdown", constants.far_weights_slowdown, 0, 10);
-  reader.quantity("far_weights_bytes", constants.far_weights);
+  reader.number("slab_efficiency", constants.slab_efficiency, 0.01, 1);
   reader.quantity("reference_boost_clock_hz", constants.reference_clock);
   reader.intervals("measured_over_predicted", constants.intervals);
   read_cuda_core_tiles(reader, "tiles", constants.tiles);
@@ -279,11 +288,15 @@ void read_constants(SectionReader& reader, AlignmentConstants& constants) {
 void read_constants(SectionReader& reader, StreamConstants& constants) {
   reader.quantity("launch_s", constants.launch);
   reader.number("dram_efficiency", constants.dram_efficiency, 0.01, 1);
-  reader.number("row_efficiency", constants.row_efficiency, 0.01, 1);
   reader.number("gather_efficiency", constants.gather_efficiency, 0.01, 1);
   reader.number("transpose_efficiency", constants.transpose_efficiency, 0.01, 1);
   reader.number("l2_speedup", constants.l2_speedup, 1, 100);
   reader.number("l2_share", constants.l2_share, 0.01, 10);
+  read_rows(reader, "norm", constants.norm);
+  read_rows(reader, "softmax", constants.softmax);
+  reader.number("short_softmax_efficiency", constants.short_softmax_efficiency, 0.01, 1);
+  reader.number("rows_in_flight_per_sm", constants.rows_in_flight, 1, 1000);
+  reader.quantity("cast_row_s", constants.cast_row);
   reader.number("sm_share", constants.sm_share, 1, 100);
   reader.intervals("measured_over_predicted", constants.intervals);
 }

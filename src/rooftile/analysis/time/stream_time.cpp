@@ -8,25 +8,26 @@
 namespace rooftile {
 namespace {
 
-double efficiency_of(const StreamConstants& constants, Access access) {
-  switch (access) {
-    case Access::elementwise:
-      return constants.dram_efficiency;
-    case Access::rows:
-      return constants.row_efficiency;
-    case Access::gather:
-      return constants.gather_efficiency;
-    case Access::transpose:
-      return constants.transpose_efficiency;
-  }
-  return constants.dram_efficiency;
+// Softmax rows up to this length stay in the registers of a warp (PyTorch's persistent softmax).
+constexpr double kShortSoftmax = 1024;
+// How sharply the fixed time of rows gives way to their traffic.
+constexpr double kRowOverlap = 3;
+
+struct Traffic {
+  double bytes = 0;
+  double rows = 0, cols = 0;  // 0: the work splits anywhere
+};
+
+// The share of a working set that stays in L2; a soft threshold.
+double warm_share(const StreamConstants& c, double bytes, double exponent, const Device& device) {
+  const double capacity = std::max(c.l2_share * device.l2_size.value(), 1.0);
+  return 1.0 / (1.0 + std::pow(bytes / capacity, exponent));
 }
 
-// Seconds for the bytes when `warm` of them come from L2.
+// Seconds for the bytes when a part of them comes from L2.
 double transfer_time(const StreamConstants& c, double bytes, double efficiency,
                      const Device& device) {
-  const double capacity = std::max(c.l2_share * device.l2_size.value(), 1.0);
-  const double warm = 1.0 / (1.0 + std::pow(bytes / capacity, 6));
+  const double warm = warm_share(c, bytes, 6, device);
   const double effective = bytes * ((1 - warm) + warm / c.l2_speedup);
   return effective / (efficiency * device.dram_bandwidth.value());
 }
@@ -37,22 +38,80 @@ double idle_sm_factor(const StreamConstants& c, double rows, const Device& devic
   return std::max(1.0, std::max(device.sms, 1) / (rows * c.sm_share));
 }
 
+// The fixed time of rows and their traffic; the larger counts.
+double with_fixed_time(double transfer, double rows, Seconds row, const Device& device) {
+  const double fixed = std::ceil(rows / std::max(device.sms, 1)) * row.value();
+  return std::pow(std::pow(transfer, kRowOverlap) + std::pow(fixed, kRowOverlap), 1 / kRowOverlap);
+}
+
+// A row is read again to normalise it, from L2 while the rows in flight fit there.
+double row_time(const StreamConstants& c, const RowConstants& row, const Traffic& traffic,
+                const Device& device) {
+  const double sms = std::max(device.sms, 1);
+  double in_flight = traffic.bytes;
+  if (traffic.rows > 0) {
+    in_flight = std::min(traffic.rows, sms * c.rows_in_flight) * traffic.bytes / traffic.rows / 2;
+  }
+  const double cold = 1 - warm_share(c, in_flight, 2, device);
+  const double transfer = transfer_time(c, traffic.bytes, row.efficiency, device) *
+                          (1 + row.reread * cold) * idle_sm_factor(c, traffic.rows, device);
+  return with_fixed_time(transfer, traffic.rows, row.row, device);
+}
+
+double softmax_time(const StreamConstants& c, const Traffic& traffic, const Device& device) {
+  constexpr double kBytesOfRowElement = 8;  // fp32 read and written
+  const double cols = traffic.cols > 0 || traffic.rows <= 0
+                          ? traffic.cols
+                          : traffic.bytes / traffic.rows / kBytesOfRowElement;
+  if (cols > kShortSoftmax) return row_time(c, c.softmax, traffic, device);
+  return transfer_time(c, traffic.bytes, c.short_softmax_efficiency, device);
+}
+
+double kernel_time(const StreamConstants& c, Access access, const Traffic& traffic,
+                   const Device& device) {
+  switch (access) {
+    case Access::elementwise:
+      break;
+    case Access::rows:
+      return softmax_time(c, traffic, device);
+    case Access::norm:
+      return row_time(c, c.norm, traffic, device);
+    case Access::gather:
+      return transfer_time(c, traffic.bytes, c.gather_efficiency, device);
+    case Access::transpose:
+      return transfer_time(c, traffic.bytes, c.transpose_efficiency, device);
+  }
+  const double transfer = transfer_time(c, traffic.bytes, c.dram_efficiency, device) *
+                          idle_sm_factor(c, traffic.rows, device);
+  return with_fixed_time(transfer, traffic.rows, c.cast_row, device);
+}
+
 // The optimizer of PyTorch runs over many tensors in few launches; its traffic is plain.
 Access access_of(const Body& body) {
-  if (std::holds_alternative<Normalization>(body) || std::holds_alternative<Softmax>(body) ||
-      std::holds_alternative<Reduction>(body) || std::holds_alternative<Pooling>(body)) {
-    return Access::rows;
+  if (std::holds_alternative<Normalization>(body)) return Access::norm;
+  if (std::holds_alternative<Softmax>(body)) return Access::rows;
+  if (std::holds_alternative<Embedding>(body) || std::holds_alternative<Pooling>(body)) {
+    return Access::gather;
   }
-  if (std::holds_alternative<Embedding>(body)) return Access::gather;
   return std::holds_alternative<LayoutConversion>(body) ? Access::transpose : Access::elementwise;
 }
 
-// Independent rows, 0 where the work splits anywhere.
-double rows_of(const Body& body) {
-  if (const auto* softmax = std::get_if<Softmax>(&body)) return static_cast<double>(softmax->rows);
-  const auto* norm = std::get_if<Normalization>(&body);
-  if (norm && norm->fn != NormKind::batch) return static_cast<double>(norm->rows);
-  return 0;
+// Independent rows, none where the work splits anywhere.
+Traffic traffic_of(const Op& op) {
+  Traffic traffic{count_cost(op).bytes.value()};
+  if (const auto* softmax = std::get_if<Softmax>(&op.body)) {
+    traffic.rows = static_cast<double>(softmax->rows);
+    traffic.cols = static_cast<double>(softmax->cols);
+  }
+  if (const auto* cast = std::get_if<Cast>(&op.body)) {
+    traffic.rows = static_cast<double>(cast->rows);
+  }
+  const auto* norm = std::get_if<Normalization>(&op.body);
+  if (norm && norm->fn != NormKind::batch) {
+    traffic.rows = static_cast<double>(norm->rows);
+    traffic.cols = static_cast<double>(norm->cols);
+  }
+  return traffic;
 }
 
 bool is_unknown(const Op& op) {
@@ -62,25 +121,29 @@ bool is_unknown(const Op& op) {
 
 }  // namespace
 
-TimeEstimate estimate_stream(const TimeContext& context, Bytes bytes, Access access, double rows) {
+TimeEstimate estimate_stream(const TimeContext& context, Bytes bytes, Access access, double rows,
+                             double cols) {
   const auto& section = context.calibration.stream;
   const StreamConstants& c = section.constants;
-  const double transfer =
-      transfer_time(c, bytes.value(), efficiency_of(c, access), context.device) *
-      idle_sm_factor(c, rows, context.device);
-  const double total = c.launch.value() + transfer;
-  const bool short_kernel = transfer < c.launch.value();
+  const double kernel = kernel_time(c, access, {bytes.value(), rows, cols}, context.device);
+  const bool is_short = kernel < c.launch.value();
   TimeEstimate estimate =
-      make_estimate(Seconds(total), short_kernel ? Bound::latency : Bound::memory, c.intervals,
-                    widening(context, section));
+      make_estimate(c.launch + Seconds(kernel), is_short ? Bound::latency : Bound::memory,
+                    c.intervals, widening(context, section));
   estimate.launch = c.launch;
-  estimate.memory = Seconds(transfer);
+  estimate.memory = Seconds(kernel);
   return estimate;
 }
 
 std::optional<TimeEstimate> estimate_memory_bound(const TimeContext& context, const Op& op) {
   if (is_unknown(op)) return std::nullopt;
-  return estimate_stream(context, count_cost(op).bytes, access_of(op.body), rows_of(op.body));
+  const Traffic traffic = traffic_of(op);
+  const Access access = access_of(op.body);
+  const TimeEstimate kernel =
+      estimate_stream(context, Bytes(traffic.bytes), access, traffic.rows, traffic.cols);
+  if (access != Access::norm || op.phase == Phase::forward) return kernel;
+  // Scale and shift have gradients of their own, from a second pass over input and output gradient.
+  return kernel + estimate_stream(context, Bytes(traffic.bytes * 2 / 3), Access::elementwise);
 }
 
 }  // namespace rooftile
