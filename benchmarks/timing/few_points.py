@@ -4,8 +4,8 @@
 usage: few_points.py FOLDER [--gpus a100,h100,l40s] [--draws N]
 
 FOLDER holds gemm_bf16.csv.gz (see tables.py). Each GPU is treated as unknown: the fit starts from
-the other GPUs' generations, sees N points, and is scored on all other rows (a sample of them). The
-same with the GPU's own generation as donor stands for a sister GPU. Errors are MAPE / median / 90th
+the other GPUs' generations, sees the points, and is scored on a sample of all rows. The same with
+the GPU's own generation as donor stands for a sister GPU. Errors are MAPE / median / 90th
 percentile in per cent, then the share of rows inside the 90 % interval.
 """
 
@@ -22,6 +22,8 @@ from predictor import ROOT, Predictor
 
 CALIBRATE = ROOT / "build/release/rooftile_calibrate"
 GENERATION = {"a100": "sm80", "h100": "sm90", "l40s": "sm89"}
+# Whose constants an unknown GPU would borrow if its own were not known.
+NEAREST = {"a100": "sm89", "h100": "sm80", "l40s": "sm80"}
 SCORED = 4000
 
 
@@ -79,15 +81,15 @@ def report(folder, gpu, draws):
     seconds = np.array([row.seconds for row in scored])
     predictor = Predictor(everything[0].gpu, scored)
     print(f"{gpu}: fitted constants        {score(predictor, {}, seconds)}")
-    others = [g for name, g in GENERATION.items() if name != gpu]
-    for label, donors in [(d, [d]) for d in others] + [("best of both", others),
-                                                      ("its own", [GENERATION[gpu]])]:
+    nearest_first = [NEAREST[gpu]] + [
+        g for name, g in GENERATION.items() if name != gpu and g != NEAREST[gpu]]
+    for label, donors in [("unknown", nearest_first), ("sister", [GENERATION[gpu]])]:
         for count, draw in [(20, None), (50, None)] + [(50, d) for d in range(draws)]:
             rng = None if draw is None else np.random.default_rng(draw)
             points = [everything[i] for i in choose(everything, count, rng)]
             sections, said = calibrated(everything[0].gpu, points, donors)
             kind = "chosen" if draw is None else "random"
-            print(f"  {label:13} {count:4} {kind}  {score(predictor, sections, seconds)}  {said}",
+            print(f"  {label:8} {count:4} {kind}  {score(predictor, sections, seconds)}  {said}",
                   flush=True)
     predictor.close()
 

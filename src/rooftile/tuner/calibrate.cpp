@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "rooftile/analysis/time/cuda_core_gemm.h"
 #include "rooftile/analysis/time/gemm_time.h"
 #include "rooftile/analysis/time/section_text.h"
 #include "rooftile/tuner/calibrated_section.h"
@@ -19,8 +20,12 @@ using Json = nlohmann::ordered_json;
 
 // Priors of a GPU whose generation was fitted: its constants are nearly known.
 constexpr double kSameGenerationPrior = 0.4;
-// How much wider than the donor's the intervals are, in log, after a short calibration.
-constexpr double kWidening = 1.2;
+// How much wider than the donor's the intervals are, in log, after a short calibration; more where
+// the points scatter more than those of the donor.
+constexpr double kWidening = 1.2, kMostWidening = 3;
+// Half a sum of squares by which another generation's constants must fit better than those of the
+// generation that the calibration files name as the nearest.
+constexpr double kClearlyBetter = 4;
 // From here on the fit's own errors say how wide the intervals are.
 constexpr std::size_t kPointsForOwnIntervals = 200, kPointsForOwnRegime = 30;
 
@@ -100,9 +105,22 @@ FitError error_of(const std::vector<double>& log_errors) {
 void move_to(const Device& device, const GemmConstants& scaled, Json& section) {
   section["latency_per_k_s"] = scaled.latency_per_k.value();
   section["operand_port_bytes_per_s"] = scaled.operand_port.value();
+  section["in_core_efficiency"] = scaled.in_core_efficiency;
   section["sustained_efficiency"] = scaled.sustained_efficiency;
+  section["dram_efficiency"] = scaled.dram_efficiency;
   section["reference_boost_clock_hz"] = device.boost_clock.value();
-  section["reference_watts_per_flop_per_s"] = 0;
+  section["reference_inline_ecc"] = device.dram_ecc_share.value_or(0) > 0;
+  const auto peak = device.tensor_core_peak.find(Dtype::fp16);
+  if (device.power_limit && peak != device.tensor_core_peak.end()) {
+    section["reference_watts_per_flop_per_s"] = device.power_limit->value() / peak->second.value();
+  }
+}
+
+void move_to(const Device& device, const CudaCoreConstants& scaled, Json& section) {
+  section["prologue_s"] = scaled.prologue.value();
+  section["epilogue_of_128x128_s"] = scaled.epilogue.value();
+  section["operand_port_bytes_per_s"] = scaled.operand_port.value();
+  section["reference_boost_clock_hz"] = device.boost_clock.value();
 }
 
 Result<Start> start_from(const Device& device, std::string_view key, const std::string& donor) {
@@ -111,17 +129,15 @@ Result<Start> start_from(const Device& device, std::string_view key, const std::
   const Result<Calibration> calibration = read_calibration(donor);
   if (!calibration) return tl::unexpected(calibration.error());
   Start start{Json::parse(text->json), text->donor, text->own};
-  if (key == "tensor_gemm") {
-    move_to(device, scale_constants(calibration->tensor_gemm.constants, device, true),
-            start.section);
-  } else if (key == "cuda_gemm") {
-    move_to(device, scale_constants(calibration->cuda_gemm.constants, device, false),
-            start.section);
-  }
+  const auto scaled = [&](const auto& own) { return scale_constants(own.constants, device); };
+  if (key == "tensor_gemm") move_to(device, scaled(calibration->tensor_gemm), start.section);
+  if (key == "fp8_gemm") move_to(device, scaled(calibration->fp8_gemm), start.section);
+  if (key == "cuda_gemm") move_to(device, scaled(calibration->cuda_gemm), start.section);
   return start;
 }
 
-// Where the device's generation was fitted, its constants; else those of every one that was.
+// Where the device's generation was fitted, its constants; else those of every one that was, the
+// one that the generation borrows first.
 std::vector<std::string> donors_for(const Device& device, std::string_view key) {
   Device plain = device;
   plain.time_model.clear();
@@ -131,9 +147,11 @@ std::vector<std::string> donors_for(const Device& device, std::string_view key) 
   const auto text = section_text(own, key);
   if (text && text->own) return {own};
   std::vector<std::string> donors;
+  if (text) donors.push_back(text->donor);
   for (const std::string& name : calibration_names()) {
     const auto other = section_text(name, key);
-    if (other && other->own) donors.push_back(name);
+    if (other && other->own && std::ranges::find(donors, name) == donors.end())
+      donors.push_back(name);
   }
   return donors;
 }
@@ -144,14 +162,19 @@ struct Fitted {
   Json section;
 };
 
+// 0 where the section has no such number: what is 0 stays out of a fit on log scale.
+double value_at(const Json& section, const TunedConstant& constant) {
+  const Json::json_pointer pointer(constant.pointer);
+  if (!section.contains(pointer) || !section.at(pointer).is_number()) return 0;
+  return section.at(pointer).get<double>();
+}
+
 Json with_values(Json section, std::span<const TunedConstant> constants,
                  std::span<const double> values) {
   std::size_t i = 0;
   for (const TunedConstant& constant : constants) {
-    const auto found = section.find(constant.key);
-    if (found != section.end() && found->is_number() && found->get<double>() > 0) {
-      *found = values[i++];
-    }
+    if (value_at(section, constant) > 0)
+      section[Json::json_pointer(constant.pointer)] = values[i++];
   }
   return section;
 }
@@ -160,7 +183,7 @@ Fitted fit_from(const Family& family, std::span<const TunedConstant> constants, 
   FitProblem problem;
   const double tightness = start.own ? kSameGenerationPrior : 1;
   for (const TunedConstant& constant : constants) {
-    const double value = start.section.value(constant.key, 0.0);
+    const double value = value_at(start.section, constant);
     if (value <= 0) continue;
     problem.parameters.push_back({std::clamp(value, constant.low, constant.high),
                                   tightness * constant.prior_sd, constant.low, constant.high});
@@ -193,9 +216,29 @@ Bound regime_of(std::string_view name) {
   return name == "memory" ? Bound::memory : Bound::math;
 }
 
+// The factor on the logarithms of the section's intervals at which they hold 90 % of the points.
+double scatter(const std::vector<double>& errors, const std::vector<Bound>& bounds,
+               const Json& intervals) {
+  std::vector<double> factors;
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    for (const auto& [name, interval] : intervals.items()) {
+      const bool other = bounds[i] == Bound::latency || bounds[i] == Bound::memory
+                             ? bounds[i] != regime_of(name)
+                             : name != "math";
+      if (other) continue;
+      // Predicted too high: measured over predicted lies below 1.
+      const double end = interval.at(errors[i] > 0 ? 0 : 1).get<double>();
+      factors.push_back(std::abs(errors[i]) / std::max(std::abs(std::log(end)), 1e-3));
+    }
+  }
+  return factors.empty() ? 1 : quantile(std::move(factors), 0.9);
+}
+
 void set_intervals(const Family& family, Json& section) {
   const std::vector<double> errors = family.log_errors(section);
   const std::vector<Bound> bounds = family.bounds(section);
+  const double widening = std::clamp(scatter(errors, bounds, section["measured_over_predicted"]),
+                                     kWidening, kMostWidening);
   for (auto& [name, interval] : section["measured_over_predicted"].items()) {
     std::vector<double> of_regime;
     for (std::size_t i = 0; i < errors.size(); ++i) {
@@ -203,7 +246,7 @@ void set_intervals(const Family& family, Json& section) {
     }
     const bool enough = errors.size() >= kPointsForOwnIntervals;
     if (!enough) {
-      interval = widened(interval, kWidening);
+      interval = widened(interval, widening);
     } else {
       interval = own_interval(of_regime.size() >= kPointsForOwnRegime ? of_regime : errors);
     }
@@ -230,7 +273,9 @@ Result<Fitted> best_fit(const Device& device, const Family& family,
     if (!start) return tl::unexpected(start.error());
     if (!options.donors.empty()) start->own = donors_for(device, family.key()) == options.donors;
     Fitted fitted = fit_from(family, constants, std::move(*start));
-    if (!best || fitted.solution.cost < best->solution.cost) best = std::move(fitted);
+    // The first one stays unless another is clearly better; the others are equals.
+    const double margin = best && best->start.donor == donors.front() ? kClearlyBetter : 0;
+    if (!best || fitted.solution.cost + margin < best->solution.cost) best = std::move(fitted);
   }
   if (!best) return fail(fmt::format("found no calibration with a section \"{}\"", family.key()));
   return std::move(*best);

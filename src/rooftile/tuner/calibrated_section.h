@@ -11,10 +11,10 @@
 
 namespace rooftile {
 
-// A constant of a section, by its key in data/calibration. Its logarithm has a Gaussian prior of
-// this width around the donor's value, scaled to the GPU.
+// A constant of a section, as a JSON pointer into it (RFC 6901). Its logarithm has a Gaussian prior
+// of this width around the donor's value, scaled to the GPU.
 struct TunedConstant {
-  const char* key;
+  const char* pointer;
   double prior_sd;
   double low, high;
 };
@@ -24,7 +24,7 @@ struct CalibratedSection {
   std::span<const TunedConstant> constants;
 };
 
-// tensor_gemm, cuda_gemm, stream.
+// tensor_gemm, fp8_gemm, cuda_gemm, stream.
 std::span<const CalibratedSection> calibrated_sections();
 
 // The section that decides how long the operation takes on the device, where it alone does; null
