@@ -18,8 +18,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Priors of a GPU whose generation was fitted: its constants are nearly known.
-constexpr double kSameGenerationPrior = 0.4;
 // How much wider than the donor's the intervals are, in log, after a short calibration; more where
 // the points scatter more than those of the donor.
 constexpr double kWidening = 1.2, kMostWidening = 3;
@@ -179,20 +177,21 @@ Json with_values(Json section, std::span<const TunedConstant> constants,
   return section;
 }
 
-Fitted fit_from(const Family& family, std::span<const TunedConstant> constants, Start start) {
+Fitted fit_from(const Family& family, const CalibratedSection& kind, Start start) {
   FitProblem problem;
-  const double tightness = start.own ? kSameGenerationPrior : 1;
-  for (const TunedConstant& constant : constants) {
+  problem.noise = kind.noise;
+  const double tightness = start.own ? kind.same_generation_prior : 1;
+  for (const TunedConstant& constant : kind.constants) {
     const double value = value_at(start.section, constant);
     if (value <= 0) continue;
     problem.parameters.push_back({std::clamp(value, constant.low, constant.high),
                                   tightness * constant.prior_sd, constant.low, constant.high});
   }
   problem.log_errors = [&](std::span<const double> values) {
-    return family.log_errors(with_values(start.section, constants, values));
+    return family.log_errors(with_values(start.section, kind.constants, values));
   };
   FitSolution solution = fit_posterior(problem);
-  Json section = with_values(start.section, constants, solution.values);
+  Json section = with_values(start.section, kind.constants, solution.values);
   return {std::move(start), std::move(solution), std::move(section)};
 }
 
@@ -262,8 +261,7 @@ void round_numbers(Json& value) {
   }
 }
 
-Result<Fitted> best_fit(const Device& device, const Family& family,
-                        std::span<const TunedConstant> constants,
+Result<Fitted> best_fit(const Device& device, const Family& family, const CalibratedSection& kind,
                         const CalibrationOptions& options) {
   const std::vector<std::string> donors =
       options.donors.empty() ? donors_for(device, family.key()) : options.donors;
@@ -272,7 +270,7 @@ Result<Fitted> best_fit(const Device& device, const Family& family,
     Result<Start> start = start_from(device, family.key(), donor);
     if (!start) return tl::unexpected(start.error());
     if (!options.donors.empty()) start->own = donors_for(device, family.key()) == options.donors;
-    Fitted fitted = fit_from(family, constants, std::move(*start));
+    Fitted fitted = fit_from(family, kind, std::move(*start));
     // The first one stays unless another is clearly better; the others are equals.
     const double margin = best && best->start.donor == donors.front() ? kClearlyBetter : 0;
     if (!best || fitted.solution.cost + margin < best->solution.cost) best = std::move(fitted);
@@ -282,9 +280,9 @@ Result<Fitted> best_fit(const Device& device, const Family& family,
 }
 
 Result<FittedSection> fit_section(const Device& device, const Family& family,
-                                  std::span<const TunedConstant> constants,
-                                  const CalibrationOptions& options, Json& time_model) {
-  Result<Fitted> fitted = best_fit(device, family, constants, options);
+                                  const CalibratedSection& kind, const CalibrationOptions& options,
+                                  Json& time_model) {
+  Result<Fitted> fitted = best_fit(device, family, kind, options);
   if (!fitted) return tl::unexpected(fitted.error());
   Json& section = fitted->section;
   round_numbers(section);
@@ -315,7 +313,7 @@ Result<CalibrationResult> calibrate(const Device& device, std::span<const Op> po
     if (ops.size() < kMinCalibrationPoints) continue;
     result.unused -= ops.size();
     const Family family(device, section.key, std::move(ops));
-    auto fitted = fit_section(device, family, section.constants, options, time_model);
+    auto fitted = fit_section(device, family, section, options, time_model);
     if (!fitted) return tl::unexpected(fitted.error());
     result.sections.push_back(std::move(*fitted));
   }

@@ -70,10 +70,6 @@ double mean_error(const Device& device, const std::vector<Op>& points) {
   return sum / static_cast<double>(points.size());
 }
 
-double constant(const std::string& time_model, const char* section, const char* key) {
-  return Json::parse(time_model)[section][key].get<double>();
-}
-
 TEST(Calibrate, EveryTunedConstantIsAKeyOfTheBuiltInSections) {
   for (const CalibratedSection& section : calibrated_sections()) {
     for (const char* name : {"sm80", "sm89", "sm90"}) {
@@ -104,10 +100,10 @@ TEST(Calibrate, FindsChangedConstantsInNoisyProducts) {
   calibrated.time_model = result->time_model;
   EXPECT_GT(mean_error(l40s(), unseen), 0.12);
   EXPECT_LT(mean_error(calibrated, unseen), 0.04);
-  const double built_in =
-      Json::parse(section_text("sm89", "tensor_gemm").value().json)["sustained_efficiency"];
-  EXPECT_NEAR(constant(result->time_model, "tensor_gemm", "sustained_efficiency"), 0.8 * built_in,
-              0.05 * built_in);
+  // Limited by power alone, a fifth slower.
+  std::vector<Op> large = ops({"gemm large bf16 m=8192 n=8192 k=8192"});
+  measure_on(truth, large, 0, 4);
+  EXPECT_LT(mean_error(calibrated, large), 0.04);
 }
 
 TEST(Calibrate, StartsFromTheNearestOfAllGenerationsForAnUnknownOne) {

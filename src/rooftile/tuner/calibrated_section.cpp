@@ -58,10 +58,10 @@ constexpr std::array<TunedConstant, 11> kStreamConstants{{
 }};
 
 constexpr std::array<CalibratedSection, 4> kSections{{
-    {"tensor_gemm", kTensorCoreConstants},
-    {"fp8_gemm", kTensorCoreConstants},
-    {"cuda_gemm", kCudaCoreConstants},
-    {"stream", kStreamConstants},
+    {"tensor_gemm", kTensorCoreConstants, 0.12, 0.4},
+    {"fp8_gemm", kTensorCoreConstants, 0.12, 0.4},
+    {"cuda_gemm", kCudaCoreConstants, 0.12, 0.4},
+    {"stream", kStreamConstants, 0.06, 1},
 }};
 
 // Kinds that are one kernel of known traffic.

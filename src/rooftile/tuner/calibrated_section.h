@@ -22,6 +22,10 @@ struct TunedConstant {
 struct CalibratedSection {
   const char* key;
   std::span<const TunedConstant> constants;
+  // Error of the model on one point, in log, beyond which a point counts as an outlier.
+  double noise;
+  // Factor on the priors where the GPU's own generation was fitted: its constants are nearly known.
+  double same_generation_prior;
 };
 
 // tensor_gemm, fp8_gemm, cuda_gemm, stream.
