@@ -35,10 +35,13 @@ DriverFacts facts_of(const cuda::Driver& driver, const cuda::NvmlMonitor* monito
   return facts;
 }
 
-// The built-in description where there is one: data sheets know more than drivers.
+// The built-in description where there is one: data sheets know more than drivers, except for the
+// power that this board may draw.
 Result<Device> describe(const DriverFacts& facts) {
   Result<Device> known = find_device(facts.name);
-  return known ? known : device_of_facts(facts);
+  if (!known) return device_of_facts(facts);
+  if (facts.power_limit) known->power_limit = facts.power_limit;
+  return known;
 }
 
 class CudaGpu : public Gpu {

@@ -33,8 +33,6 @@ void* open_anywhere(const std::string& name) {
 
 }  // namespace
 
-void Library::Close::operator()(void* library) const { dlclose(library); }
-
 Result<Library> Library::open(const std::vector<std::string>& names, const std::string& what) {
   for (const std::string& name : names) {
     if (void* library = open_anywhere(name)) return Library(library, name);
@@ -42,7 +40,7 @@ Result<Library> Library::open(const std::vector<std::string>& names, const std::
   return fail(fmt::format("no {} found ({})", what, names.front()));
 }
 
-void* Library::find(const char* symbol) const { return dlsym(library_.get(), symbol); }
+void* Library::find(const char* symbol) const { return dlsym(library_, symbol); }
 
 Result<void> Library::finish() const {
   if (missing_.empty()) return {};

@@ -1,7 +1,6 @@
 // Shared libraries that are loaded at run time, so that nothing of CUDA is needed to build.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,8 +12,8 @@ namespace rooftile::gpu::cuda {
 template <class Checked>
 struct AbiCheck;
 
-// Loads functions by name and remembers the first that is missing. The library stays loaded for
-// as long as the object lives.
+// Loads functions by name and remembers the first that is missing. The library stays loaded until
+// the program ends, because CUDA's libraries do not unload cleanly.
 class Library {
  public:
   // Tries the names in turn, then each in the folders of ROOFTILE_CUDA_PATH (separated by ':'),
@@ -35,13 +34,10 @@ class Library {
   Result<void> finish() const;
 
  private:
-  struct Close {
-    void operator()(void* library) const;
-  };
   Library(void* library, std::string name) : library_(library), name_(std::move(name)) {}
   void* find(const char* symbol) const;
 
-  std::unique_ptr<void, Close> library_;
+  void* library_;
   std::string name_, missing_;
 };
 
