@@ -9,6 +9,7 @@ output is validated against it too; without, its required properties are checked
 import csv
 import io
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -18,7 +19,8 @@ import jsonschema
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FORMATS = ROOT / "docs" / "formats"
-CSV_HEADER = "name,kind,dtype,phase,dims,count,flop,bytes,bound,time_s,time_low_s,time_high_s"
+CSV_HEADER = ("name,kind,dtype,phase,dims,count,flop,bytes,bound,time_s,time_low_s,time_high_s,"
+              "launch_s,compute_s,memory_s,power_s")
 
 WORKLOADS = {
     "vocabulary": "gemm vocab bf16 m=4096 n=50257 k=768\n",
@@ -90,11 +92,13 @@ def check_csv(csv_text, json_text):
         for key in ("name", "kind", "dtype", "phase", "dims"):
             assert row[key] == op[key], (key, row[key], op[key])
         assert int(row["count"]) == op["count"]
-        time = op["time_s"] or {}
+        time, parts = op["time_s"] or {}, op["parts_s"] or {}
         numbers = {"flop": op["flop"], "bytes": op["bytes"], "time_s": time.get("expected"),
-                   "time_low_s": time.get("low"), "time_high_s": time.get("high")}
+                   "time_low_s": time.get("low"), "time_high_s": time.get("high"),
+                   **{f"{part}_s": parts.get(part) for part in ("launch", "compute", "memory", "power")}}
         for key, value in numbers.items():
-            assert row[key] == "" if value is None else float(row[key]) == value, (key, row[key])
+            assert row[key] == "" if value is None else math.isclose(
+                float(row[key]), value, rel_tol=1e-5), (key, row[key])
 
 
 def check_sarif(text, official):
@@ -128,6 +132,9 @@ def checks(binary, official):
     """Name and action of each check."""
     yield "rules", lambda: check_json("rules", run(binary, ["rules", "--format", "json"]))
     yield "gpus", lambda: check_json("gpus", run(binary, ["gpus", "--format", "json"]))
+    pair = ["compare", WORKLOADS["vocabulary"].strip(), WORKLOADS["aligned"].strip(), "--gpu", "a100"]
+    yield "compare", lambda: check_ranges(
+        check_json("compare", run(binary, [*pair, "--format", "json"])))
     for name, text in WORKLOADS.items():
         for mode in ("inference", "train"):
             flags = ["-", "--gpu", "h100", "--mode", mode]

@@ -1,10 +1,10 @@
 """clang-tidy on the project's sources, several files in one run.
 
 Nearly all of clang-tidy's time goes into the standard library's headers, so files are read in
-batches, as one translation unit. Files that define the same name outside any class go to different
-batches; names that every rule defines get a number in the copy that is read. A file whose text,
-headers and checks are unchanged since it was clean is not read again: build/tidy holds one empty
-file per clean state.
+batches, as one translation unit. A name that several files define outside any class gets a number
+in the copy that is read; where that cannot be done the file goes to another batch. A file whose
+text, headers and checks are unchanged since it was clean is not read again: build/tidy holds one
+empty file per clean state.
 """
 
 import collections
@@ -16,16 +16,14 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CLEAN = ROOT / "build" / "tidy"
-BATCH_SIZE = 16
-# Words of every rule's file; not the fields of the same name (.check = check).
-COMMON = re.compile(r"(?<![.\w>:])(check|kDoc)(?!\w)")
+BATCH_SIZE = 48
 FLAGS = ["-std=c++20", f"-I{ROOT}/src", f"-isystem{ROOT}/build/deps/install/include", "-DONNX_ML=1",
          "-DONNX_NAMESPACE=onnx", "-DONNX_USE_LITE_PROTO=1", "-Wno-everything"]
 INCLUDE = re.compile(r'^\s*#\s*include\s*"(rooftile/[^"]+)"', re.MULTILINE)
 # Names defined at the start of a line: functions, constants, types; also those that only look like
 # it, which costs no more than a smaller batch.
 DEFINED = re.compile(
-    r"^(?:struct|class|enum class|enum|using)\s+(\w+)"
+    r"^(?:struct|class|enum class|enum)\s+(\w+)|^using\s+(\w+)\s*="
     r"|^(?!namespace|using|[#}/\"])\S[^;(){}=\n]*?\b(\w+)\s*[({=\[]", re.MULTILINE)
 
 
@@ -51,25 +49,30 @@ def mark_of(path):
     return CLEAN / digest.hexdigest()
 
 
+@functools.lru_cache(maxsize=None)
 def names_of(path):
+    """Name defined in the file -> whether a number after it changes nothing else."""
     text = path.read_text(encoding="utf-8")
-    return {a or b for a, b in DEFINED.findall(text)} - {"check", "kDoc"}
+    names = {name for found in DEFINED.findall(text) for name in found if name}
+    headers = " ".join(h.read_text(encoding="utf-8") for h in own_headers(path) if h != path)
+    # A designator (.check = check) stays as it is.
+    return {name: not re.search(rf"(?:->|::|[.](?!{name} =)){name}\b", text)
+            and not re.search(rf"\b{name}\(", headers) for name in names}
 
 
 def make_batches(files):
-    """Greedy: the first batch with room and without one of the file's names."""
-    batches, taken = [], []
+    """Batches of about equal size; a name that cannot get a number is in one file of its batch."""
+    batches = [[] for _ in range(-(-len(files) // BATCH_SIZE))]
     for path in files:
         names = names_of(path)
-        for batch, used in zip(batches, taken):
-            if len(batch) < BATCH_SIZE and not used & names:
+        for batch in sorted(batches, key=len):
+            others = [names_of(other) for other in batch]
+            if all(names[n] or not any(n in other for other in others) for n in names):
                 batch.append(path)
-                used |= names
                 break
         else:
             batches.append([path])
-            taken.append(set(names))
-    return batches
+    return [batch for batch in batches if batch]
 
 
 def run_tidy(path):
@@ -95,11 +98,16 @@ def findings_by_file(output, files):
 
 def write_batch(files, folder):
     """Copies of the files that can be read as one; returns the file that includes them."""
+    taken = set()
     for number, path in enumerate(files):
         copy = folder / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         text = path.read_text(encoding="utf-8")
-        copy.write_text(COMMON.sub(rf"\g<1>{number}", text), encoding="utf-8")
+        repeated = "|".join(sorted(taken & names_of(path).keys(), key=len, reverse=True))
+        if repeated:
+            text = re.sub(rf"(?<![.\w>:])({repeated})(?!\w)", rf"\g<1>{number}", text)
+        copy.write_text(text, encoding="utf-8")
+        taken |= names_of(path).keys()
     together = folder / "all.cpp"
     together.write_text(
         "".join(f'#include "{folder / path.relative_to(ROOT)}"\n' for path in files),
@@ -108,12 +116,17 @@ def write_batch(files, folder):
 
 
 def check_batch(files):
-    """(passed, failed, text) of the files; one translation unit unless they do not compile so."""
+    """(passed, failed, text) of the files; those that do not compile with the others go alone."""
     folder = CLEAN / ("batch_" + hashlib.sha256("".join(map(str, files)).encode()).hexdigest()[:16])
     clean, output = run_tidy(files[0] if len(files) == 1 else write_batch(files, folder))
     output = output.replace(str(folder), str(ROOT))
     if not clean and len(files) > 1 and "clang-diagnostic-error" in output:
-        passed, failed, texts = zip(*(check_batch([path]) for path in files))
+        broken = {pathlib.Path(line.split(":")[0]) for line in output.splitlines()
+                  if "clang-diagnostic-error" in line} & set(files)
+        alone = [path for path in files if path in broken or not broken]
+        together = [path for path in files if path not in alone]
+        passed, failed, texts = zip(*(check_batch(group) for group in
+                                      [*([path] for path in alone), together] if group))
         return sum(passed), sum(failed), "\n".join(filter(None, texts))
     bad = findings_by_file(output, files) if not clean else {}
     if not clean and not bad:

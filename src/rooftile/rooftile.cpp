@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "rooftile/analysis/step.h"
 #include "rooftile/analysis/time/math_unit.h"
+#include "rooftile/op_row.h"
 #include "rooftile/workload/op_fields.h"
 #include "rooftile/workload/training.h"
 #include "rooftile/workload/workload_text.h"
@@ -42,21 +44,6 @@ void run_in(Dtype dtype, Op& op) {
   if (is_float(op.dtypes.output)) {
     op.dtypes.output = dtype == Dtype::tf32 ? operand : activation_dtype(dtype);
   }
-}
-
-OpRow row_of(const Op& op, const OpAnalysis& analysis) {
-  OpRow row;
-  row.name = op.name;
-  row.kind = kind_name(op.body);
-  row.dtype = to_string(op.dtypes.input);
-  row.phase = kPhaseNames[static_cast<std::size_t>(op.phase)];
-  row.dims = dims_text(op.body);
-  row.count = op.count;
-  row.flop = analysis.cost.flop;
-  row.bytes = analysis.cost.bytes;
-  row.bound = to_string(analysis.time ? analysis.time->bound : Bound::unknown);
-  if (analysis.time) row.time = analysis.time->time;
-  return row;
 }
 
 bool is_cudnn_layer(const Op& op) {
@@ -141,7 +128,6 @@ void add_totals(const Workload& workload, const Analysis& analysis, Report& repo
     report.flop += runs * analysis.ops[i].cost.flop;
     report.bytes += runs * analysis.ops[i].cost.bytes;
     report.coverage.ops += runs;
-    report.ops.push_back(row_of(workload.ops[i], analysis.ops[i]));
   }
   report.coverage.ops_with_time = report.coverage.ops - analysis.ops_without_time;
   for (const auto& [name, count] : workload.skipped) {
@@ -160,12 +146,24 @@ Result<Workload> read(const std::string& path, const ReadOptions& options) {
   if (options.dtype) {
     for (Op& op : workload->ops) run_in(*options.dtype, op);
   }
-  return options.mode == Mode::training ? derive_training(std::move(*workload)) : workload;
+  if (options.mode == Mode::training) *workload = derive_training(std::move(*workload));
+  return workload;
 }
 
-Report check(const Workload& workload, const Device& device, std::span<const Rule* const> rules) {
-  const TimeModel model(device);
-  const Analysis analysis = analyse(workload, model);
+namespace {
+
+void add_step(const Workload& workload, const Device& device, Report& report) {
+  const HostEstimate host = estimate_host(workload);
+  report.launches = host.launches;
+  report.host = host.time;
+  const MemoryEstimate memory = estimate_memory(workload);
+  report.memory = {memory.weights,   device.dram_size,   memory.gradients,
+                   memory.optimizer, memory.activations, memory.total()};
+}
+
+// All of a report but its findings and rows.
+Report summary(const Workload& workload, const Device& device, const TimeModel& model,
+               const Analysis& analysis) {
   Report report;
   report.inputs = workload.sources;
   report.device = summary_of(device, model, workload, analysis);
@@ -175,8 +173,47 @@ Report check(const Workload& workload, const Device& device, std::span<const Rul
   note_tf32(workload, device, report);
   report.parameters = count_parameters(workload);
   add_totals(workload, analysis, report);
+  add_step(workload, device, report);
+  return report;
+}
+
+}  // namespace
+
+Report check(const Workload& workload, const Device& device, std::span<const Rule* const> rules) {
+  const TimeModel model(device);
+  const Analysis analysis = analyse(workload, model);
+  Report report = summary(workload, device, model, analysis);
   report.findings = run_rules({workload, analysis, model, Graph(workload)}, rules);
   report.rules = rules_of(report.findings);
+  return report;
+}
+
+OpRow op_row(const Op& op, const OpAnalysis& analysis) {
+  OpRow row;
+  row.name = op.name;
+  row.kind = kind_name(op.body);
+  row.dtype = to_string(op.dtypes.input);
+  row.phase = kPhaseNames[static_cast<std::size_t>(op.phase)];
+  row.dims = dims_text(op.body);
+  row.count = op.count;
+  row.flop = analysis.cost.flop;
+  row.bytes = analysis.cost.bytes;
+  row.bound = to_string(analysis.time ? analysis.time->bound : Bound::unknown);
+  if (analysis.time) {
+    row.time = analysis.time->time;
+    row.parts = {analysis.time->launch, analysis.time->compute, analysis.time->memory,
+                 analysis.time->power};
+  }
+  return row;
+}
+
+Report list_operations(const Workload& workload, const Device& device) {
+  const TimeModel model(device);
+  const Analysis analysis = analyse(workload, model);
+  Report report = summary(workload, device, model, analysis);
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    report.ops.push_back(op_row(workload.ops[i], analysis.ops[i]));
+  }
   return report;
 }
 

@@ -1,30 +1,18 @@
 #include "rooftile/analysis/layer_groups.h"
 
-#include <fmt/format.h>
-
 #include <string>
 #include <unordered_map>
 
-#include "rooftile/workload/workload_text.h"
+#include "rooftile/workload/workload_bytes.h"
 
 namespace rooftile {
-namespace {
-
-// The text form names every dimension, so equal keys mean equal operations.
-std::string shape_key(const Op& op) {
-  return fmt::format("{} {} {} {} {}", kind_name(op.body), to_string(op.dtypes.input),
-                     to_string(op.dtypes.weight), to_string(op.dtypes.output), dims_text(op.body));
-}
-
-}  // namespace
-
 std::vector<LayerGroup> group_equal_layers(const Workload& workload, const Analysis& analysis,
                                            const std::function<bool(const Op&)>& wanted) {
   std::vector<LayerGroup> groups;
   std::unordered_map<std::string, std::size_t> index;
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     if (!wanted(workload.ops[i])) continue;
-    const auto [found, is_new] = index.try_emplace(shape_key(workload.ops[i]), groups.size());
+    const auto [found, is_new] = index.try_emplace(shape_bytes(workload.ops[i]), groups.size());
     if (is_new) groups.emplace_back();
     LayerGroup& group = groups[found->second];
     group.ops.push_back(i);

@@ -53,7 +53,7 @@ void enter_child(const ContainedLimits& limits) {
 
 void write_all(int descriptor, std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = write(descriptor, bytes.data(), bytes.size());
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return;
     bytes.remove_prefix(static_cast<std::size_t>(written));
@@ -82,7 +82,7 @@ std::string read_all(int descriptor, std::size_t limit) {
   std::string answer;
   std::array<char, 65536> buffer{};
   while (answer.size() <= limit) {
-    const ssize_t count = read(descriptor, buffer.data(), buffer.size());
+    const ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;
     answer.append(buffer.data(), static_cast<std::size_t>(count));

@@ -13,7 +13,7 @@ namespace rooftile {
 struct ContainedLimits {
   std::size_t memory_bytes = std::size_t{4} << 30U;  // address space; not under AddressSanitizer
   unsigned cpu_seconds = 60;
-  std::size_t answer_bytes = std::size_t{512} << 20U;
+  std::size_t answer_bytes = std::size_t{128} << 20U;
 };
 
 // The bytes or the error that `work` returns. A child that crashes, or reaches a limit, gives an

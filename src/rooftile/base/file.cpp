@@ -36,7 +36,7 @@ Result<std::string> read_up_to(int fd, const std::string& path, std::size_t limi
     const std::size_t old_size = bytes.size();
     const std::size_t wanted = std::min(kBlock, limit + 1 - old_size);
     bytes.resize(old_size + wanted);
-    const ssize_t got = read(fd, bytes.data() + old_size, wanted);
+    const ssize_t got = ::read(fd, bytes.data() + old_size, wanted);
     if (got < 0 && errno == EINTR) {
       bytes.resize(old_size);
       continue;

@@ -29,11 +29,12 @@ struct RawInput {
 struct Raw {
   CheckCommand check;
   OpsCommand ops;
+  CompareCommand compare;
   ExplainCommand explain;
   RulesCommand rules;
   GpusCommand gpus;
   MeasureCommand measure;
-  RawInput check_input, ops_input, measure_input;
+  RawInput check_input, ops_input, compare_input, measure_input;
   std::string measure_budget = "60s", budget, fail_on = "advice";
 };
 
@@ -68,8 +69,8 @@ void add_size_flags(CLI::App& app, RawInput& raw) {
 
 void add_input_flags(CLI::App& app, InputOptions& input, RawInput& raw) {
   app.add_option("FILE", input.files,
-                 "ONNX model, Hugging Face config.json or workload text; - reads standard input; "
-                 "several files run one after the other")
+                 "ONNX model, Hugging Face config.json or workload text; - reads standard input, "
+                 "'gemm a bf16 m=1 n=2 k=3' is read itself; several run one after the other")
       ->required()
       ->type_name("");
   add_gpu_flags(app, input);
@@ -107,6 +108,21 @@ void add_ops(CLI::App& app, Raw& raw) {
   CLI::App& command = *app.add_subcommand("ops", "one row per operation: work, traffic, time");
   add_input_flags(command, raw.ops.input, raw.ops_input);
   add_output_flags(command, raw.ops.output, {"text", "csv", "json"});
+}
+
+void add_compare(CLI::App& app, Raw& raw) {
+  CLI::App& command =
+      *app.add_subcommand("compare", "two models, workloads or operations side by side");
+  command
+      .add_option("FILE", raw.compare.input.files,
+                  "the first and the second: files as for check, or operations in text form")
+      ->required()
+      ->expected(2)
+      ->type_name("FIRST SECOND");
+  add_gpu_flags(command, raw.compare.input);
+  add_size_flags(command, raw.compare_input);
+  add_output_flags(command, raw.compare.output, {"text", "json"});
+  command.add_flag("--verbose", raw.compare.output.verbose, "every changed operation");
 }
 
 void add_measure(CLI::App& app, Raw& raw) {
@@ -247,6 +263,11 @@ Result<Command> finish_measure(Raw& raw) {
 Result<Command> finish(const CLI::App& app, Raw& raw) {
   const std::string name = app.get_subcommands().front()->get_name();
   if (name == "check") return finish_check(raw);
+  if (name == "compare") {
+    const auto input = finish_input(raw.compare_input, raw.compare.input);
+    if (!input) return tl::unexpected(input.error());
+    return raw.compare;
+  }
   if (name == "explain") return raw.explain;
   if (name == "rules") return raw.rules;
   if (name == "gpus") return raw.gpus;
@@ -323,6 +344,7 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   Raw raw;
   add_check(app, raw);
   add_ops(app, raw);
+  add_compare(app, raw);
   add_measure(app, raw);
   add_explain(app, raw);
   add_lists(app, raw);

@@ -39,6 +39,11 @@ struct OpsCommand {
   OutputOptions output;
 };
 
+struct CompareCommand {
+  InputOptions input;  // two files
+  OutputOptions output;
+};
+
 struct ExplainCommand {
   std::string rule;
   OutputOptions output;
@@ -68,8 +73,8 @@ struct ShowCommand {
   std::string text;
 };
 
-using Command = std::variant<CheckCommand, OpsCommand, MeasureCommand, ExplainCommand, RulesCommand,
-                             GpusCommand, ShowCommand>;
+using Command = std::variant<CheckCommand, OpsCommand, CompareCommand, MeasureCommand,
+                             ExplainCommand, RulesCommand, GpusCommand, ShowCommand>;
 
 // Errors name the flag and what it takes, in one line.
 Result<Command> parse_command_line(int argc, const char* const* argv);

@@ -10,7 +10,7 @@ Result<Outcome> run(const OpsCommand& command, const TextStyle& style) {
   const auto workload = read_inputs(command.input);
   if (!workload) return tl::unexpected(workload.error());
 
-  const Report report = check(*workload, *device, {});
+  const Report report = list_operations(*workload, *device);
   if (command.output.format == "csv") return Outcome{render_ops_csv(report)};
   if (command.output.format == "json") return Outcome{render_ops_json(report)};
   return Outcome{render_ops_text(report, style)};

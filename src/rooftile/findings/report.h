@@ -26,6 +26,12 @@ struct RuleSummary {
   Level level = Level::info;
 };
 
+// What a kernel's time consists of. Compute runs at the rate of the cores; power is the least time
+// at the rate that clocks and power sustain.
+struct TimeParts {
+  Seconds launch, compute, memory, power;
+};
+
 // One operation as the table of `rooftile ops` shows it.
 struct OpRow {
   std::string name, kind, dtype, phase, dims, bound;
@@ -33,6 +39,8 @@ struct OpRow {
   Flop flop;                           // of one run
   Bytes bytes;                         // of one run
   std::optional<Range<Seconds>> time;  // of one run
+  // What the expected time consists of; they overlap, so they do not add up. 0 without a time.
+  TimeParts parts;
 };
 
 // Time per kind of operation, largest first.
@@ -46,6 +54,12 @@ struct KindShare {
 struct Coverage {
   double ops = 0, ops_with_time = 0;  // runs, those that a reader had to leave out included
   double skipped = 0;                 // records left out, see Report::skipped
+};
+
+// What the GPU's memory holds, in bytes; docs/time_model.md says what is counted.
+struct MemorySummary {
+  Bytes weights, capacity;  // capacity is the GPU's
+  Range<Bytes> gradients, optimizer, activations, total;
 };
 
 // Whether enough operations have a time for totals and silence to mean something.
@@ -68,10 +82,22 @@ struct Report {
   Flop flop;
   Bytes bytes;
   double parameters = 0;
+  // Operations to start, and what the host needs for it without compilation and CUDA graphs.
+  double launches = 0;
+  Range<Seconds> host;
+  MemorySummary memory;
   std::vector<KindShare> kinds;
   std::vector<Finding> findings;   // ranked: errors first, then by expected saving
   std::vector<RuleSummary> rules;  // of the findings, in their order, each once
-  std::vector<OpRow> ops;          // input order
+  std::vector<OpRow> ops;          // input order; of list_operations() only
 };
+
+// Whether the host takes longer to start the operations than the GPU to run them, both at the ends
+// that speak against it.
+inline bool is_launch_bound(const Report& report) {
+  constexpr double kProgram = 20;  // operations; fewer are a part of something else
+  return is_sufficient(report.coverage) && report.launches >= kProgram &&
+         report.host.low > report.total.high;
+}
 
 }  // namespace rooftile

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <filesystem>
 
 #include "rooftile/base/file.h"
 #include "rooftile/base/file_kind.h"
+#include "rooftile/workload/workload_text.h"
 
 namespace rooftile {
 
@@ -32,9 +34,16 @@ Error unknown_format(const std::string& path, std::string_view head) {
           path};
 }
 
+// Operations written in the place of a file: they have spaces and sizes; a file of that name wins.
+bool is_inline_text(const std::string& path) {
+  return path.find(' ') != std::string::npos && path.find('=') != std::string::npos &&
+         !std::filesystem::exists(path);
+}
+
 }  // namespace
 
 Result<Workload> read_workload(const std::string& path, const ReadOptions& options) {
+  if (is_inline_text(path)) return parse_workload(path, "argument");
   std::string head;
   if (path != "-") {
     Result<std::string> bytes = read_head(path, kHeadBytes);

@@ -33,7 +33,8 @@ struct Reader {
 // In the order in which they are asked.
 std::span<const Reader* const> all_readers();
 
-// Picks the reader and reads. A file no reader knows is refused by what it is ("a JPEG image").
+// Picks the reader and reads. In the place of a path, "gemm a bf16 m=1 n=2 k=3" is read itself, if
+// there is no such file. A file no reader knows is refused by what it is ("a JPEG image").
 Result<Workload> read_workload(const std::string& path, const ReadOptions& options);
 
 }  // namespace rooftile

@@ -60,6 +60,21 @@ Json total_json(const Report& report) {
   return json_range(report.total);
 }
 
+Json bytes_json(const Range<Bytes>& range) {
+  return {{"low", json_number(range.low.value())},
+          {"expected", json_number(range.expected.value())},
+          {"high", json_number(range.high.value())}};
+}
+
+Json memory_json(const MemorySummary& memory) {
+  return {{"weights", json_number(memory.weights.value())},
+          {"gradients", bytes_json(memory.gradients)},
+          {"optimizer", bytes_json(memory.optimizer)},
+          {"activations", bytes_json(memory.activations)},
+          {"total", bytes_json(memory.total)},
+          {"capacity", json_number(memory.capacity.value())}};
+}
+
 Json findings_json(const Report& report) {
   Json list = Json::array();
   for (const Finding& finding : report.findings) list.push_back(finding_json(finding));
@@ -82,6 +97,9 @@ std::string render_json(const Report& report) {
   json["flop"] = json_number(report.flop.value());
   json["bytes"] = json_number(report.bytes.value());
   json["parameters"] = json_number(report.parameters);
+  json["launches"] = json_number(report.launches);
+  json["host_s"] = json_range(report.host);
+  json["memory_bytes"] = memory_json(report.memory);
   json["kinds"] = kinds_json(report.kinds);
   json["findings"] = findings_json(report);
   return dump_json(json);

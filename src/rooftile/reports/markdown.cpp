@@ -44,7 +44,9 @@ std::string header(const Report& report) {
                         time_text(*report.budget));
   }
   if (!report.device.calibrated) text += ". The time model is not calibrated on this GPU";
-  return text + ".\n";
+  text += ".\n";
+  for (const std::string& line : step_lines(report)) text += '\n' + escaped(line) + '\n';
+  return text;
 }
 
 std::string finding_markdown(const Finding& finding, const Report& report) {

@@ -11,7 +11,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kSchema = "rooftile-ops/1";
 constexpr std::string_view kCsvHeader =
-    "name,kind,dtype,phase,dims,count,flop,bytes,bound,time_s,time_low_s,time_high_s\n";
+    "name,kind,dtype,phase,dims,count,flop,bytes,bound,time_s,time_low_s,time_high_s,launch_s,"
+    "compute_s,memory_s,power_s\n";
 
 // Work and traffic are unknown where the reader knew no shape: then nothing is counted.
 bool has_cost(const OpRow& row) {
@@ -43,9 +44,19 @@ std::string csv_row(const OpRow& row) {
   line += has_cost(row) ? csv_number(row.flop.value()) + ',' : ",";
   line += has_cost(row) ? csv_number(row.bytes.value()) + ',' : ",";
   line += csv_field(bound_or_empty(row));
-  if (!row.time) return line + ",,,\n";
-  return fmt::format("{},{},{},{}\n", line, csv_number(row.time->expected.value()),
-                     csv_number(row.time->low.value()), csv_number(row.time->high.value()));
+  if (!row.time) return line + ",,,,,,,\n";
+  for (const Seconds time : {row.time->expected, row.time->low, row.time->high, row.parts.launch,
+                             row.parts.compute, row.parts.memory, row.parts.power}) {
+    line += fmt::format(",{:.6g}", time.value());
+  }
+  return line + '\n';
+}
+
+Json parts_json(const TimeParts& parts) {
+  return {{"launch", json_number(parts.launch.value())},
+          {"compute", json_number(parts.compute.value())},
+          {"memory", json_number(parts.memory.value())},
+          {"power", json_number(parts.power.value())}};
 }
 
 Json row_json(const OpRow& row) {
@@ -63,7 +74,14 @@ Json row_json(const OpRow& row) {
           {"flop", flop},
           {"bytes", bytes},
           {"bound", json_text_or_null(bound_or_empty(row))},
-          {"time_s", json_range(row.time)}};
+          {"time_s", json_range(row.time)},
+          {"parts_s", row.time ? parts_json(row.parts) : Json(nullptr)}};
+}
+
+// Math that the sustained clock limits rather than the cores says so.
+std::string why_text(const OpRow& row) {
+  const bool by_power = row.bound == "math" && row.parts.power > row.parts.compute;
+  return by_power ? "math, power" : bound_or_empty(row);
 }
 
 std::string row_share(const OpRow& row, const Report& report) {
@@ -81,7 +99,8 @@ std::vector<std::string> row_cells(const OpRow& row, const Report& report) {
           fmt::format("{}", row.count),
           has_cost(row) ? flop_text(row.flop) : "",
           has_cost(row) ? bytes_text(row.bytes) : "",
-          bound_or_empty(row),
+          why_text(row),
+          row.time ? time_text(row.time->expected) : "",
           row.time ? range_text(*row.time) : "",
           row_share(row, report)};
 }
@@ -99,6 +118,7 @@ std::string render_ops_text(const Report& report, const TextStyle& style) {
                    {"traffic/run", true},
                    {"bound"},
                    {"time/run", true},
+                   {"90 % within", true},
                    {"share", true}},
                   {}};
   for (const OpRow& row : report.ops) table.rows.push_back(row_cells(row, report));

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "rooftile/findings/comparison.h"
 #include "rooftile/findings/report.h"
 #include "rooftile/reports/layout.h"
 #include "rooftile/reports/scale.h"
@@ -25,6 +26,9 @@ std::string render_markdown(const Report& report);
 std::string render_ops_text(const Report& report, const TextStyle& style = {});
 std::string render_ops_csv(const Report& report);   // docs/formats/ops.md
 std::string render_ops_json(const Report& report);  // docs/formats/ops.schema.json
+
+std::string render_comparison_text(const Comparison& comparison, const TextStyle& style = {});
+std::string render_comparison_json(const Comparison& comparison);  // docs/formats/compare.schema.json
 
 // Markdown as a terminal shows it: headings, wrapped paragraphs and lists; code and tables as
 // they are.

@@ -78,6 +78,14 @@ inline Report sample_report() {
   report.flop = Flop(3.5e12);
   report.bytes = Bytes(2.1e10);
   report.parameters = 124439808;
+  report.launches = 37;
+  report.host = {Seconds(148e-6), Seconds(296e-6), Seconds(740e-6)};
+  report.memory = {Bytes(0.25e9),
+                   Bytes(85.9e9),
+                   {Bytes(0.25e9), Bytes(0.5e9), Bytes(0.5e9)},
+                   {Bytes(0.5e9), Bytes(1.5e9), Bytes(1.5e9)},
+                   {Bytes(2e9), Bytes(3e9), Bytes(5e9)},
+                   {Bytes(3e9), Bytes(5.25e9), Bytes(7.25e9)}};
   report.kinds = {{"gemm", 13, milliseconds(7.5), 0.75},
                   {"elementwise", 12, milliseconds(2.46), 0.246},
                   {"softmax", 2, milliseconds(0.03), 0.003},

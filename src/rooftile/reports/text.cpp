@@ -89,6 +89,7 @@ std::string work_line(const Report& report) {
 
 std::string header(const Report& report, const TextStyle& style) {
   std::string text = title(report, style) + time_line(report) + work_line(report);
+  for (const std::string& line : step_lines(report)) text += wrapped(line, style.width);
   if (!report.device.calibrated) {
     text += wrapped("The time model is not calibrated on this GPU: ranges are wide.", style.width);
   }

@@ -119,6 +119,29 @@ std::string options_text(const Report& report) {
   return join(parts, ", ");
 }
 
+std::vector<std::string> step_lines(const Report& report) {
+  std::vector<std::string> lines;
+  const MemorySummary& memory = report.memory;
+  const Bytes state = memory.weights + memory.gradients.expected + memory.optimizer.expected;
+  const bool too_large = memory.total.low > memory.capacity;
+  if (report.mode == Mode::training || too_large) {
+    lines.push_back(fmt::format("Memory about {} of {}: weights{} {}, activations {}.{}",
+                                bytes_text(memory.total.expected), bytes_text(memory.capacity),
+                                report.mode == Mode::training ? ", gradients and optimizer" : "",
+                                bytes_text(state), bytes_text(memory.activations.expected),
+                                too_large ? " It does not fit." : ""));
+  }
+  if (is_launch_bound(report)) {
+    lines.push_back(fmt::format(
+        "Launch-bound: in PyTorch the host needs {} to start the {} operations, longer than the "
+        "GPU needs to run them. A CUDA graph or torch.compile(mode=\"reduce-overhead\") starts "
+        "them "
+        "at once; so does a larger batch.",
+        range_text(report.host), count_text(report.launches)));
+  }
+  return lines;
+}
+
 TextTable kinds_table(const Report& report) {
   TextTable table{{{"time goes to"}, {"runs", true}, {"time", true}, {"share", true}}, {}};
   KindShare rest;

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rooftile/findings/report.h"
 #include "rooftile/reports/layout.h"
@@ -34,6 +35,9 @@ std::string_view nothing_found_text(const Report& report);
 
 // "batch 32, seq 2048", empty when the user fixed nothing.
 std::string options_text(const Report& report);
+
+// What the kernels do not tell: memory of a training step, and a host that is slower than the GPU.
+std::vector<std::string> step_lines(const Report& report);
 
 // Where the expected time goes, kinds below half a percent in one row.
 TextTable kinds_table(const Report& report);

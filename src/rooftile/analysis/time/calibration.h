@@ -133,10 +133,40 @@ struct StreamConstants {
   Intervals intervals;
 };
 
+// A kernel of convolutions: output tiles in waves, the steps along k of each one after the other.
+struct ConvolutionKernelConstants {
+  Seconds launch;
+  Seconds latency_per_k;  // shortest step along k
+  Seconds overhead;       // prologue and epilogue of a 128x128 tile
+  double in_core_efficiency = 1, tile_edge_elements = 0;
+  double wave_sharpness = 1, dram_efficiency = 1;
+  Seconds split_launch;           // adds the parts of a split sum
+  double workspace_share = 0;     // of the parts' traffic that reaches DRAM
+  double strided_efficiency = 1;  // of the math rate, where a stride skips pixels
+  Hertz reference_clock;          // of the GPU it was fitted on; latencies scale with it
+  std::vector<Tile> tiles;
+};
+
+// Tensor Core kernels where convolutions themselves were measured.
+struct TensorConvolutionConstants {
+  ConvolutionKernelConstants kernel;
+  Seconds dgrad_launch;  // rearranges the weights
+};
+
+// Winograd's algorithm on CUDA cores, 3x3 kernels of stride 1.
+struct WinogradConstants {
+  double fused_efficiency = 1;          // of the peak, counting the multiplications that are left
+  Seconds fused_overhead;               // of a block
+  double efficiency = 1;                // the same as separate products, transforms aside
+  double transform_traffic = 1;         // of the tensors' transforms that reaches DRAM
+  double filter_transform_traffic = 1;  // above 1: its kernel does not reach the bandwidth
+};
+
 struct ConvolutionConstants {
-  double math_efficiency = 1;            // against a plain product of the same dims
-  double fp32_math_efficiency = 1;       // the same on CUDA cores
-  double winograd_gain = 1;              // there, for 3x3 kernels of stride 1
+  double math_efficiency = 1;  // against a plain product, where convolutions were not measured
+  TensorConvolutionConstants tensor;
+  ConvolutionKernelConstants cuda;
+  WinogradConstants winograd;
   double depthwise_efficiency = 1;       // of the DRAM bandwidth
   double depthwise_math_efficiency = 1;  // of the CUDA core peak
   Intervals intervals;                   // on Tensor Cores
@@ -144,21 +174,52 @@ struct ConvolutionConstants {
   Interval depthwise_interval;
 };
 
+// One compiled attention kernel: for head sizes up to this one. `few_*`: the tile where all query
+// rows that share a key head fit it; 0 rows = no such kernel.
+struct AttentionKernel {
+  int head_dim = 0;
+  int rows = 0, keys = 0, local_keys = 0;  // tile; keys with a window
+  int few_rows = 0, few_keys = 0;
+  double block_cost = 1;  // of a block of keys, against the formula
+  // Fixed cost of a tile; where a window hides keys; of the small tile for one query a sequence;
+  // for several.
+  Seconds tile_fixed, local_tile_fixed, few_tile_fixed, few_prefill_fixed;
+  // Finding the work of batches of single queries: per sequence and per pair of sequences where the
+  // batch is scheduled ahead; per sequence of batches too large for that.
+  Seconds sequence, sequence_pair, late_sequence;
+};
+
+// How tiles are scheduled.
+enum class AttentionStyle { flash_2, flash_3 };
+
 struct AttentionConstants {
-  Seconds launch;
-  Seconds block_fixed;  // per query block: prologue, first loads, epilogue
-  int query_block = 128;
-  double math_efficiency = 1;  // of the Tensor Core peak inside a block
-  double sustained_efficiency = 1;
-  double exponentials_per_clock = 16;  // per SM
-  double dram_efficiency = 1;
-  Seconds decode_launch, decode_fixed;
-  double decode_math_efficiency = 1, decode_dram_efficiency = 1;
-  double l2_speedup = 1, l2_share = 1;
-  double decode_l2_speedup = 1, decode_l2_share = 1;
-  double backward_flop = 2.5;  // against forward; Dao, FlashAttention-2
+  AttentionStyle style = AttentionStyle::flash_2;
+  std::vector<AttentionKernel> kernels, narrow_kernels;  // of 16-bit keys and values, of 8-bit ones
+  Seconds launch, narrow_launch;      // all kernels of a call; what 8-bit keys and values add
+  Seconds start;                      // of the first tile
+  Seconds cache_write;                // one block of the kernel that stores new keys and values
+  double narrow_cache_write = 1;      // that block where it converts to 8 bits
+  Seconds narrow_element;             // of a thread, to convert one element
+  double cache_write_efficiency = 1;  // of DRAM bandwidth
+  double query_load_gain = 1;         // of the fixed cost, where copy engines load 4, 8 or 16 heads
+  double math_efficiency = 1, narrow_math_efficiency = 1;  // of the Tensor Core peak in a block
+  double exponentials_per_clock = 16;                      // per SM
+  double port_bytes_per_clock = 64;                        // keys and values into one SM
+  double alone = 1;  // slowdown of a tile that has its SM to itself
+  double wave_sharpness = 1;
+  double query_bandwidth = 1;  // queries and outputs, as a share of DRAM bandwidth
+  double dram_efficiency = 1;  // keys and values, cache writes
+  double l2_speedup = 1, l2_share = 1, decode_l2_speedup = 1, decode_l2_share = 1;
+  Seconds dram_latency;  // of a cache that is not in L2
+  double overlap_exponent = 3;
+  Seconds combine, combine_per_split;
+  Seconds combine_block;         // of a block of the combining kernel that finds nothing to combine
+  Seconds copy, strided_copies;  // of the output; of queries and output, where heads are rows
+  double copy_efficiency = 1;    // of DRAM bandwidth
+  Hertz reference_clock;         // of the GPU they were fitted on; latencies scale with it
+  double backward_flop = 2.5;    // against forward; Dao, FlashAttention-2
   double backward_efficiency = 1;
-  Intervals intervals;
+  Intervals prefill_intervals, decode_intervals;
 };
 
 struct RecurrentConstants {

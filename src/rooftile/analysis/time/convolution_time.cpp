@@ -1,9 +1,8 @@
-// Convolutions: implicit GEMM with the traffic of the real tensors; depthwise ones wait for memory.
+// Convolutions: which unit and whose kernels compute them, and the layout conversions around them.
 #include <algorithm>
-#include <cmath>
 
-#include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/cost.h"
+#include "rooftile/analysis/time/convolution_algorithms.h"
 #include "rooftile/analysis/time/families.h"
 #include "rooftile/analysis/time/product_time.h"
 
@@ -41,10 +40,16 @@ TimeEstimate depthwise(const TimeContext& context, const Op& op) {
 }
 
 // Tensor Core kernels of cuDNN want NHWC; an NCHW tensor is converted on the way in and out, each a
-// kernel that reads and writes it, unless a slower kernel takes it as it is. The expected share
-// gives about the gain published for ResNet-50 on V100, 23.5 % less time with channels_last, and
-// the ends surround the 8 to 35 % of 28 networks (both PyTorch's memory format tutorial).
+// kernel that reads and writes it, unless a slower kernel takes it as it is. The ends surround the
+// 8 to 35 % that 28 networks gain with channels_last (PyTorch's memory format tutorial).
 constexpr Range<double> kConvertedShare{0.15, 0.5, 0.9};
+// A 1x1 kernel of stride 1 on NCHW tensors is a plain product per image; DeepBench's take little
+// more than their bytes.
+constexpr double kPointwiseShare = 0.3;
+
+bool is_pointwise(const Convolution& conv) {
+  return std::ranges::all_of(conv.kernel, [](std::int64_t size) { return size == 1; });
+}
 
 // The share's range is far wider than the error of a conversion's own time and covers it.
 TimeEstimate conversions(const TimeContext& context, const Op& op, const Convolution& conv) {
@@ -52,8 +57,9 @@ TimeEstimate conversions(const TimeContext& context, const Op& op, const Convolu
   const double output = out_positions(conv) * static_cast<double>(conv.k);
   const Bytes in_bytes = 2 * storage(input, op.dtypes.input);
   const Bytes out_bytes = 2 * storage(output, op.dtypes.output);
-  const TimeEstimate all = estimate_stream(context, in_bytes, Access::transpose) +
-                           estimate_stream(context, out_bytes, Access::transpose);
+  const TimeEstimate all = (estimate_stream(context, in_bytes, Access::transpose) +
+                            estimate_stream(context, out_bytes, Access::transpose)) *
+                           (is_pointwise(conv) ? kPointwiseShare : 1.0);
   TimeEstimate some = all * kConvertedShare.expected;
   const Seconds seconds = all.time.expected;
   some.time = {seconds * kConvertedShare.low, some.time.expected, seconds * kConvertedShare.high};
@@ -61,63 +67,75 @@ TimeEstimate conversions(const TimeContext& context, const Op& op, const Convolu
   return some;
 }
 
-// Share of the work of Winograd's 4x4 output tiles that is wanted. Its root, because cuDNN has
-// kernels with other tiles too: the times of 3x3 convolutions rise by about that much from 8 to 9,
-// 12 to 13 and 16 to 17 output rows.
-double winograd_fill(const Convolution& conv) {
-  double fill = 1;
-  for (const std::int64_t size : output_extents(conv)) {
-    if (size > 0) fill *= static_cast<double>(size) / static_cast<double>(round_up(size, 4));
-  }
-  return std::sqrt(fill);
-}
-
-// Winograd's algorithm multiplies less than the formula; cuDNN has it for 3x3 kernels.
-double cuda_core_efficiency(const ConvolutionConstants& constants, const Op& op,
-                            const Convolution& conv) {
-  const auto is_one = [](std::int64_t size) { return size == 1; };
-  const bool winograd = conv.kernel == Extents{3, 3} && conv.groups == 1 && !conv.transposed &&
-                        op.phase != Phase::wgrad && std::ranges::all_of(conv.stride, is_one) &&
-                        std::ranges::all_of(conv.dilation, is_one);
-  const double gain = winograd ? constants.winograd_gain * winograd_fill(conv) : 1;
-  return constants.fp32_math_efficiency * std::max(gain, 1.0);
-}
-
-TimeEstimate implicit_gemm(const TimeContext& context, const Op& op, const Convolution& conv,
-                           const MatrixProduct& product, bool tensor_cores) {
+// Where no convolution was measured: the generation's products with the real tensors' traffic.
+TimeEstimate as_product(const TimeContext& context, const ConvolutionWork& work) {
   const auto& section = context.calibration.convolution;
-  const Cost cost = count_cost(op);
+  const MatrixProduct& product = work.product;
   const Bytes out = storage(static_cast<double>(product.m) * static_cast<double>(product.n) *
                                 static_cast<double>(product.batch),
                             product.out.dtype);
   ProductTraits traits;
-  traits.math_efficiency = tensor_cores ? section.constants.math_efficiency
-                                        : cuda_core_efficiency(section.constants, op, conv);
-  traits.out_bytes = std::min(out, cost.bytes).value();
-  traits.operand_bytes = (cost.bytes - std::min(out, cost.bytes)).value();
-  traits.intervals =
-      tensor_cores ? &section.constants.intervals : &section.constants.fp32_intervals;
+  traits.math_efficiency = section.constants.math_efficiency;
+  traits.out_bytes = std::min(out, work.bytes).value();
+  traits.operand_bytes = (work.bytes - std::min(out, work.bytes)).value();
+  traits.intervals = &section.constants.intervals;
   traits.widening = widening(context, section);
   return estimate_product(context, product, traits);
 }
 
+TimeEstimate estimate_part(const TimeContext& context, const ConvolutionWork& work) {
+  if (!math_unit(context.device, work.product.math).tensor_cores) {
+    return cuda_core_convolution(context, work);
+  }
+  return context.calibration.convolution.own ? tensor_core_convolution(context, work)
+                                             : as_product(context, work);
+}
+
+// Share of the larger tensor's rows that any output meets: a stride above the kernel skips some.
+double touched_rows(const Convolution& conv) {
+  double share = 1;
+  for (std::size_t axis = 0; axis + 1 < conv.stride.size(); ++axis) {
+    share *= std::min(1.0, static_cast<double>(conv.kernel[axis]) /
+                               static_cast<double>(std::max<std::int64_t>(conv.stride[axis], 1)));
+  }
+  return share;
+}
+
+// Traffic of the phase: the data gradient writes all of its rows, the others read what they meet.
+Bytes traffic(const Op& op, const Convolution& conv, Phase phase) {
+  const Bytes all = count_cost(op).bytes;
+  if (phase == Phase::dgrad || conv.transposed) return all;
+  const Bytes input = storage(positions(conv) * static_cast<double>(conv.c), op.dtypes.input);
+  return all - (1 - touched_rows(conv)) * input;
+}
+
 }  // namespace
+
+ConvolutionWork convolution_work(const Op& op, const Convolution& conv,
+                                 const MatrixProduct& product) {
+  Phase phase = op.phase;
+  if (conv.transposed && phase != Phase::wgrad) {
+    phase = phase == Phase::dgrad ? Phase::forward : Phase::dgrad;
+  }
+  return {op, conv, product, phase, traffic(op, conv, phase)};
+}
+
+bool skips_pixels(const ConvolutionWork& work) {
+  const auto is_above_one = [](std::int64_t size) { return size > 1; };
+  const bool strided = std::ranges::any_of(work.conv.stride, is_above_one);
+  const bool spatial = std::ranges::any_of(work.conv.kernel, is_above_one);
+  return strided && (spatial || work.phase == Phase::dgrad);
+}
 
 TimeEstimate estimate_convolution(const TimeContext& context, const Op& op,
                                   const Convolution& conv) {
   if (is_depthwise_convolution(conv)) return depthwise(context, op);
-  TimeEstimate total;
-  bool tensor_cores = false;
-  bool first = true;
-  for (MatrixProduct& product : matrix_products(op)) {
-    product.math = cudnn_math(context.device, product.math);
-    tensor_cores = math_unit(context.device, product.math).tensor_cores;
-    const TimeEstimate part = implicit_gemm(context, op, conv, product, tensor_cores);
-    total = first ? part : total + part;
-    first = false;
-  }
-  const bool converts = tensor_cores && conv.layout == TensorLayout::nchw;
-  return converts ? total + conversions(context, op, conv) : total;
+  MatrixProduct product = matrix_products(op).front();
+  product.math = cudnn_math(context.device, product.math);
+  const TimeEstimate kernels = estimate_part(context, convolution_work(op, conv, product));
+  const bool converts =
+      math_unit(context.device, product.math).tensor_cores && conv.layout == TensorLayout::nchw;
+  return converts ? kernels + conversions(context, op, conv) : kernels;
 }
 
 }  // namespace rooftile

@@ -13,6 +13,8 @@ TimeEstimate estimate_convolution(const TimeContext& context, const Op& op,
                                   const Convolution& conv);
 TimeEstimate estimate_attention(const TimeContext& context, const Op& op,
                                 const Attention& attention);
+TimeEstimate estimate_fused_attention(const TimeContext& context, const Op& op,
+                                      const Attention& attention);
 TimeEstimate estimate_recurrent(const TimeContext& context, const Op& op,
                                 const Recurrent& recurrent);
 TimeEstimate estimate_collective(const TimeContext& context, const Op& op,

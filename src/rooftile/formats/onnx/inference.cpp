@@ -384,10 +384,11 @@ class Inferencer {
 
 }  // namespace
 
-Result<Inferred> infer_model(const onnx::ModelProto& model, const ResolvedDimensions& dimensions,
-                             std::deque<NodeProto>& bound_nodes) {
+Result<Inferred> infer_model(Graph::Storage& storage, const ResolvedDimensions& dimensions) {
   try {
-    return Inferencer(model, dimensions, bound_nodes).run();
+    auto inferencer = std::make_shared<Inferencer>(storage.model, dimensions, storage.bound_nodes);
+    storage.inference = inferencer;
+    return inferencer->run();
   } catch (const Refusal& refusal) {
     return fail(refusal.message);
   } catch (const std::exception& error) {

@@ -2,14 +2,13 @@
 // functions and subgraphs are opened on the way and computed shapes are known exactly.
 #pragma once
 
-#include <deque>
 #include <string>
 #include <vector>
 
-#include "onnx/onnx_pb.h"
 #include "rooftile/base/result.h"
 #include "rooftile/formats/onnx/dimensions.h"
 #include "rooftile/formats/onnx/graph.h"
+#include "rooftile/formats/onnx/storage.h"
 
 namespace rooftile::onnx_format {
 
@@ -20,8 +19,7 @@ struct Inferred {
   std::vector<Shape> output_shapes;  // empty where unknown
 };
 
-// The result points into `model`, which is moved into its storage by the caller.
-Result<Inferred> infer_model(const onnx::ModelProto& model, const ResolvedDimensions& dimensions,
-                             std::deque<onnx::NodeProto>& bound_nodes);
+// Infers storage.model; the result points into the storage.
+Result<Inferred> infer_model(Graph::Storage& storage, const ResolvedDimensions& dimensions);
 
 }  // namespace rooftile::onnx_format

@@ -63,7 +63,6 @@ std::optional<Error> check_versions(const onnx::ModelProto& model) {
   }
   for (const auto& import : model.opset_import()) {
     const bool standard = import.domain().empty() || import.domain() == "ai.onnx";
-    find_schema("Relu", 1, "");  // registers the operators, which newest_opset() looks at
     if (standard && (import.version() < 1 || import.version() > newest_opset())) {
       return Error{fmt::format("operator set {} is not known; this build reads up to {}",
                                import.version(), newest_opset()),
@@ -81,7 +80,7 @@ struct Attempt {
 Result<Attempt> attempt(std::unique_ptr<Graph::Storage> storage,
                         const ResolvedDimensions& dimensions) {
   Attempt result{{}, std::move(storage)};
-  auto inferred = infer_model(result.storage->model, dimensions, result.storage->bound_nodes);
+  auto inferred = infer_model(*result.storage, dimensions);
   if (!inferred) return tl::unexpected(inferred.error());
   result.inferred = std::move(*inferred);
   return result;

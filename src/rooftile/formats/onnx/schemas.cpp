@@ -18,15 +18,20 @@ bool register_all() {
 
 }  // namespace
 
+void register_operators() {
+  static const bool registered = register_all();
+  (void)registered;
+}
+
 int newest_opset() {
+  register_operators();
   const auto& ranges = onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map();
   const auto found = ranges.find(onnx::ONNX_DOMAIN);
   return found == ranges.end() ? 0 : found->second.second;
 }
 
 const onnx::OpSchema* find_schema(const std::string& op, int version, const std::string& domain) {
-  static const bool registered = register_all();
-  if (!registered) return nullptr;
+  register_operators();
   return onnx::OpSchemaRegistry::Instance()->GetSchema(op, version, domain);
 }
 

@@ -218,7 +218,6 @@ std::vector<Value> Values::take() {
   std::vector<Value> result;
   result.reserve(slots_.size());
   for (Slot& done : slots_) result.push_back(finish(done));
-  slots_.clear();
   return result;
 }
 

@@ -56,7 +56,7 @@ class Values {
                         std::int64_t length);
 
   std::vector<NodeInput> node_inputs(const std::vector<ValueId>& ids) const;
-  // The values as the graph keeps them; this object is empty afterwards.
+  // The values as the graph keeps them, once.
   std::vector<Value> take();
 
  private:

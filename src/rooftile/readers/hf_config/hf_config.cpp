@@ -172,7 +172,7 @@ Result<std::string> read_text(const std::string& path) {
   return text;
 }
 
-Result<Workload> read(const std::string& path, const ReadOptions& options) {
+Result<Workload> read_config(const std::string& path, const ReadOptions& options) {
   const auto text = read_text(path);
   if (!text) return tl::unexpected(text.error());
   return parse_hf_config(*text, path, options);
@@ -190,6 +190,6 @@ Result<Workload> parse_hf_config(std::string_view text, const std::string& sourc
 }
 
 const Reader hf_config_reader{
-    .name = "hf_config", .recognises = hf::looks_like_config, .read = read};
+    .name = "hf_config", .recognises = hf::looks_like_config, .read = read_config};
 
 }  // namespace rooftile

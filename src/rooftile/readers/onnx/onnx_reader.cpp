@@ -1,12 +1,14 @@
 #include "rooftile/readers/onnx/onnx_reader.h"
 
-#include <utility>
+#include <filesystem>
+#include <thread>
 
 #include "rooftile/base/contained.h"
 #include "rooftile/formats/onnx/load.h"
+#include "rooftile/formats/onnx/schemas.h"
 #include "rooftile/formats/onnx/wire.h"
 #include "rooftile/readers/onnx/conversion.h"
-#include "rooftile/workload/workload_text.h"
+#include "rooftile/workload/workload_bytes.h"
 
 namespace rooftile {
 namespace {
@@ -19,33 +21,45 @@ onnx_format::DimensionChoices choices_of(const ReadOptions& options) {
   return {options.batch, options.seq, options.dims, options.shapes};
 }
 
-Result<Workload> convert(const onnx_format::Graph& graph, const std::string& name) {
+Workload convert(const onnx_format::Graph& graph, const std::string& name) {
   return onnx_reader_detail::Conversion(graph, name).run();
 }
 
-// The ONNX library and protobuf were not written for hostile files, so they run in a child.
-Result<Workload> read(const std::string& path, const ReadOptions& options) {
+Result<std::string> read_as_bytes(const std::string& path, const ReadOptions& options) {
+  // Beside the reading of the file, which takes as long.
+  const std::jthread registration(onnx_format::register_operators);
   const auto slim = onnx_format::read_slim_model(path);
   if (!slim) return tl::unexpected(slim.error());
-  const auto text = run_contained(
-      [&]() -> Result<std::string> {
-        // Never freed: the child ends, and taking a large model apart costs as much as reading it.
-        auto* graph = new auto(onnx_format::load_graph(*slim, choices_of(options)));
-        if (!*graph) return fail(graph->error().message, path);
-        const auto workload = convert(**graph, path);
-        if (!workload) return tl::unexpected(workload.error());
-        return to_text(*workload);
-      },
-      "the ONNX library");
-  if (!text) {
-    return fail(text.error().message, text.error().where.empty() ? path : text.error().where);
+  // Never freed: the process ends, and taking a large model apart costs as much as reading it.
+  auto* graph = new auto(onnx_format::load_graph(*slim, choices_of(options)));
+  if (!*graph) return fail(graph->error().message, path);
+  return to_bytes(convert(**graph, path));
+}
+
+// The file is mapped, which counts as memory.
+ContainedLimits limits_for(const std::string& path) {
+  ContainedLimits limits;
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  if (!error) limits.memory_bytes += size;
+  return limits;
+}
+
+// The ONNX library and protobuf were not written for hostile files, so they run in a child.
+Result<Workload> read_onnx(const std::string& path, const ReadOptions& options) {
+  const auto bytes = run_contained([&] { return read_as_bytes(path, options); }, "the ONNX library",
+                                   limits_for(path));
+  if (!bytes) {
+    return fail(bytes.error().message, bytes.error().where.empty() ? path : bytes.error().where);
   }
-  return parse_workload(*text, path);
+  auto workload = workload_from_bytes(*bytes);
+  if (!workload) return fail("the ONNX library failed: " + workload.error().message, path);
+  return workload;
 }
 
 }  // namespace
 
-const Reader onnx_reader{.name = "onnx", .recognises = recognises, .read = read};
+const Reader onnx_reader{.name = "onnx", .recognises = recognises, .read = read_onnx};
 
 Result<Workload> read_onnx_bytes(std::string_view model, const std::string& name,
                                  const ReadOptions& options) {

@@ -117,7 +117,7 @@ struct ChainGroup {
 std::vector<ChainGroup> group_chains(const RuleInput& input) {
   std::vector<ChainGroup> groups;
   const Workload& workload = input.workload;
-  for (const AttentionChain& chain : find_attention_chains(workload, Graph(workload))) {
+  for (const AttentionChain& chain : find_attention_chains(workload, input.graph)) {
     const Dtype dtype = workload.ops[chain.scores].dtypes.input;
     if (!is_odd(input, chain.attention, dtype)) continue;
     auto group = std::find_if(groups.begin(), groups.end(), [&](const ChainGroup& other) {

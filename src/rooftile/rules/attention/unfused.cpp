@@ -89,9 +89,10 @@ auto shape_key(const Workload& workload, const AttentionChain& chain) {
                     workload.ops[chain.scores].dtypes.input, chain.ops.size());
 }
 
-std::vector<std::vector<AttentionChain>> repeated_chains(const Workload& workload) {
+std::vector<std::vector<AttentionChain>> repeated_chains(const RuleInput& input) {
+  const Workload& workload = input.workload;
   std::map<decltype(shape_key(workload, {})), std::vector<AttentionChain>> by_shape;
-  for (AttentionChain& chain : find_attention_chains(workload, Graph(workload))) {
+  for (AttentionChain& chain : find_attention_chains(workload, input.graph)) {
     if (is_long(chain.attention)) by_shape[shape_key(workload, chain)].push_back(std::move(chain));
   }
   std::vector<std::vector<AttentionChain>> result;
@@ -133,7 +134,7 @@ std::optional<Range<Seconds>> saving_of(const RuleInput& input, const AttentionC
 }
 
 void judge_chains(const RuleInput& input, std::vector<Finding>& findings) {
-  for (const std::vector<AttentionChain>& chains : repeated_chains(input.workload)) {
+  for (const std::vector<AttentionChain>& chains : repeated_chains(input)) {
     LayerGroup group;
     double runs = 0;
     for (const AttentionChain& chain : chains) {

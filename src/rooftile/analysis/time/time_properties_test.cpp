@@ -1,0 +1,184 @@
+// What must hold of every estimate, on every GPU: a better GPU is never slower, more work never
+// faster beyond the rounding of tiles, and the parts explain the total.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "rooftile/analysis/time/time_model.h"
+#include "rooftile/hardware/device_file.h"
+#include "rooftile/workload/workload_text.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kOps =
+    "gemm g1 bf16 m=4096 n=4096 k=4096\n"
+    "gemm g2 bf16 m=1 n=11008 k=4096\n"
+    "gemm g3 bf16 m=64 n=64 k=16384\n"
+    "gemm g4 fp16 m=8192 n=50257 k=768\n"
+    "gemm g5 fp32 m=1000 n=1000 k=1000\n"
+    "gemm g6 fp32 m=512 n=512 k=64 batch=192 layout=nn weight=activation\n"
+    "gemm g7 fp8 out_dtype=bf16 m=4096 n=12288 k=4096\n"
+    "gemm g8 bf16 m=2304 n=3072 k=4096 phase=wgrad\n"
+    "conv c1 fp16 n=32 c=64 k=64 in=56x56 kernel=3x3 pad=1x1 layout=nhwc\n"
+    "conv c2 fp32 n=32 c=256 k=512 in=28x28 kernel=1x1 stride=2x2\n"
+    "conv c3 fp16 n=32 c=3 k=64 in=224x224 kernel=7x7 stride=2x2 pad=3x3\n"
+    "conv c4 fp32 n=16 c=128 k=128 in=28x28 kernel=3x3 pad=1x1 phase=wgrad\n"
+    "conv c5 fp16 n=16 c=96 k=96 groups=96 in=56x56 kernel=3x3 pad=1x1\n"
+    "attention a1 bf16 batch=8 heads=32 q=2048 d=128 causal=1\n"
+    "attention a2 bf16 batch=16 heads=32 kv_heads=8 q=1 kv=4096 d=128\n"
+    "attention a3 fp16 batch=4 heads=16 q=512 d=64 fused=0\n"
+    "recurrent r1 fp16 cell=lstm batch=64 seq=50 input=1024 hidden=1024\n"
+    "norm n1 bf16 fn=layer rows=8192 cols=4096\n"
+    "softmax s1 fp32 rows=65536 cols=512\n"
+    "elementwise e1 bf16 fn=add elements=33554432 inputs=2\n"
+    "embedding b1 bf16 vocab=50257 width=4096 lookups=8192\n"
+    "layout l1 fp16 elements=33554432\n"
+    "cast t1 fp32 out_dtype=bf16 elements=33554432\n"
+    "optimizer o1 fp32 fn=adamw parameters=100000000\n";
+
+constexpr std::array kDevices{"a100", "h100", "h200", "l40s", "v100", "t4", "p100", "rtx_pro_6000"};
+
+std::vector<Op> sample_ops() {
+  const auto workload = parse_workload(kOps);
+  EXPECT_TRUE(workload) << to_string(workload.error());
+  return workload ? workload->ops : std::vector<Op>{};
+}
+
+double seconds(const TimeModel& model, const Op& op) {
+  const auto estimate = model.estimate(op);
+  return estimate ? estimate->time.expected.value() : 0;
+}
+
+void scale_peaks(Device& device, double factor) {
+  for (auto* peaks : {&device.tensor_core_peak, &device.cuda_core_peak}) {
+    for (auto& [dtype, peak] : *peaks) peak = peak * factor;
+  }
+  if (device.power_limit) *device.power_limit = *device.power_limit * factor;
+}
+
+struct Improvement {
+  const char* name;
+  void (*apply)(Device& device);
+  double tolerance;  // the library's own choices: split keys must be combined again
+};
+
+constexpr std::array<Improvement, 3> kImprovements{{
+    {"bandwidth", [](Device& d) { d.dram_bandwidth = d.dram_bandwidth * 1.5; }, 1.001},
+    {"compute", [](Device& d) { scale_peaks(d, 1.5); }, 1.001},
+    {"SMs",
+     [](Device& d) {
+       d.sms = d.sms * 3 / 2;
+       scale_peaks(d, 1.5);
+     },
+     1.06},
+}};
+
+TEST(TimeProperties, ABetterGpuIsNeverSlower) {
+  for (const char* name : kDevices) {
+    Device device = *find_device(name);
+    const TimeModel before(device);
+    for (const Improvement& improvement : kImprovements) {
+      Device better = device;
+      better.id = "better";
+      improvement.apply(better);
+      // The same constants: a GPU under another name would lose those of its own.
+      Device same = device;
+      same.id = "better";
+      const TimeModel reference(same), after(better);
+      for (const Op& op : sample_ops()) {
+        EXPECT_LE(seconds(after, op), improvement.tolerance * seconds(reference, op))
+            << name << ", more " << improvement.name << ": " << to_text(op);
+      }
+    }
+  }
+}
+
+// Doubles one size of an operation.
+struct Growth {
+  const char* key;
+  std::function<bool(Op&)> apply;
+};
+
+template <class Body>
+Growth growth(const char* key, std::int64_t Body::*size) {
+  return {key, [size](Op& op) {
+            auto* body = std::get_if<Body>(&op.body);
+            if (body) body->*size *= 2;
+            return body != nullptr;
+          }};
+}
+
+std::vector<Growth> growths() {
+  return {growth("m", &Gemm::m),
+          growth("n", &Gemm::n),
+          growth("k", &Gemm::k),
+          growth("batch", &Gemm::batch),
+          growth("conv n", &Convolution::n),
+          growth("conv k", &Convolution::k),
+          growth("attention batch", &Attention::batch),
+          growth("kv", &Attention::kv_len),
+          growth("hidden", &Recurrent::hidden),
+          growth("seq", &Recurrent::seq),
+          growth("rows", &Normalization::rows),
+          growth("cols", &Softmax::cols),
+          growth("elements", &Elementwise::elements)};
+}
+
+// A doubled size may meet a better tile, or a better alignment, but not by much.
+TEST(TimeProperties, MoreWorkIsNotFaster) {
+  constexpr double kRounding = 0.97;
+  for (const char* name : kDevices) {
+    const TimeModel model(*find_device(name));
+    for (const Op& op : sample_ops()) {
+      for (const Growth& growth : growths()) {
+        Op larger = op;
+        // Depthwise convolutions have groups, and odd sizes an alignment, that doubling changes.
+        if (op.name == "c5" || op.name == "g4" || !growth.apply(larger)) continue;
+        EXPECT_GE(seconds(model, larger), kRounding * seconds(model, op))
+            << name << ", twice " << growth.key << ": " << to_text(op);
+      }
+    }
+  }
+}
+
+TEST(TimeProperties, PartsExplainTheTotal) {
+  for (const char* name : kDevices) {
+    const TimeModel model(*find_device(name));
+    for (const Op& op : sample_ops()) {
+      const auto estimate = model.estimate(op);
+      ASSERT_TRUE(estimate);
+      const Seconds expected = estimate->time.expected;
+      const Seconds overlapped = std::max({estimate->compute, estimate->memory, estimate->power});
+      const Seconds sum = estimate->launch + estimate->compute + estimate->memory + estimate->power;
+      EXPECT_LE(overlapped, expected * 1.02) << name << ": " << to_text(op);
+      EXPECT_GE(sum, expected * 0.9) << name << ": " << to_text(op);
+      EXPECT_LE(estimate->time.low, expected);
+      EXPECT_GE(estimate->time.high, expected);
+    }
+  }
+}
+
+TEST(TimeProperties, AGpuWithTheRequiredNumbersOnlyIsPredictedWithAWiderRange) {
+  Device known = *find_device("h100");
+  Device bare = known;
+  bare.id = "mine";
+  bare.shared_memory_per_sm.reset();
+  bare.power_limit.reset();
+  bare.nvlink_bandwidth.reset();
+  bare.pcie_bandwidth.reset();
+  bare.cuda_core_clock.reset();
+  bare.tensor_core_peak.erase(Dtype::fp8);
+  const TimeModel model(bare), reference(known);
+  for (const Op& op : sample_ops()) {
+    const auto estimate = model.estimate(op), sure = reference.estimate(op);
+    ASSERT_TRUE(estimate && sure);
+    const auto width = [](const TimeEstimate& e) { return e.time.high / e.time.low; };
+    EXPECT_GE(width(*estimate), 0.999 * width(*sure)) << to_text(op);
+  }
+}
+
+}  // namespace
+}  // namespace rooftile

@@ -1,0 +1,77 @@
+#include <gtest/gtest.h>
+
+#include "rooftile/rooftile.h"
+#include "rooftile/workload/workload_text.h"
+
+namespace rooftile {
+namespace {
+
+Comparison compared(std::string_view before, std::string_view after) {
+  const auto first = parse_workload(before), second = parse_workload(after);
+  EXPECT_TRUE(first && second);
+  return compare(*first, *second, *find_device("a100"));
+}
+
+constexpr std::string_view kOdd = "gemm a bf16 m=8192 n=50257 k=4096\n";
+constexpr std::string_view kPadded = "gemm a bf16 m=8192 n=50304 k=4096\n";
+
+TEST(Compare, APaddedVocabularyIsFasterAndTheWayBackSlower) {
+  EXPECT_EQ(verdict_of(compared(kOdd, kPadded)), Verdict::faster);
+  const Comparison back = compared(kPadded, kOdd);
+  EXPECT_EQ(verdict_of(back), Verdict::slower);
+  EXPECT_LT(back.saving.expected, Seconds());
+}
+
+TEST(Compare, TheSameIsTheSame) {
+  const Comparison same = compared(kOdd, kOdd);
+  EXPECT_EQ(verdict_of(same), Verdict::same);
+  EXPECT_EQ(same.unchanged, 1);
+  EXPECT_EQ(same.saving.high, Seconds());
+}
+
+TEST(Compare, ADifferenceWithinTheErrorIsUnclear) {
+  const Comparison close =
+      compared("gemm a bf16 m=8192 n=4096 k=4096\n", "gemm a bf16 m=8192 n=4096 k=4160\n");
+  EXPECT_EQ(verdict_of(close), Verdict::unclear);
+}
+
+TEST(Compare, WithoutTimesThereIsNoVerdict) {
+  EXPECT_EQ(verdict_of(compared("other x fp32 fn=MyOp\n", kOdd)), Verdict::unknown);
+}
+
+TEST(Compare, EqualLayersUnderOtherNamesArePairs) {
+  const Comparison renamed = compared(
+      "gemm a bf16 m=64 n=64 k=64\ngemm b bf16 m=64 n=64 k=64\nsoftmax s fp32 rows=9 "
+      "cols=9\n",
+      "softmax /s fp32 rows=9 cols=9\ngemm /x bf16 m=64 n=64 k=64\ngemm /y bf16 m=64 n=64 "
+      "k=64\n");
+  EXPECT_EQ(renamed.unchanged, 3);
+  EXPECT_TRUE(renamed.changed.empty());
+}
+
+TEST(Compare, WhatComesAndGoesCountsInFull) {
+  const Comparison fused =
+      compared("gemm a bf16 m=4096 n=4096 k=4096\nelementwise e bf16 fn=relu elements=16777216\n",
+               "gemm a bf16 m=4096 n=4096 k=4096\n");
+  ASSERT_EQ(fused.changed.size(), 1u);
+  EXPECT_FALSE(fused.changed[0].after);
+  EXPECT_EQ(verdict_of(fused), Verdict::faster);
+  EXPECT_NEAR((fused.before.total.expected - fused.after.total.expected).value(),
+              fused.saving.expected.value(), 1e-12);
+}
+
+TEST(Compare, ACountThatGrowsCostsTheRunsThatCome) {
+  const Comparison longer = compared("gemm a bf16 m=512 n=512 k=512 count=2\n",
+                                     "gemm a bf16 m=512 n=512 k=512 count=3\n");
+  EXPECT_NEAR(longer.saving.expected.value() * -3, longer.after.total.expected.value(), 1e-12);
+  EXPECT_EQ(verdict_of(longer), Verdict::slower);
+}
+
+TEST(Compare, TextNamesTheChange) {
+  const std::string text = render_comparison_text(compared(kOdd, kPadded));
+  EXPECT_NE(text.find("The second is faster: saves "), std::string::npos) << text;
+  EXPECT_NE(text.find("n 50257 → 50304"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace rooftile
