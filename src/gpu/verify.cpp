@@ -12,12 +12,20 @@ std::optional<Range<Seconds>> time_of(const std::optional<TimeEstimate>& estimat
 
 }  // namespace
 
+Point Verifier::measured(const PlanItem& item) {
+  if (clock_() < end_) return measure(gpu_, item, rule_, clock_);
+  Point point;
+  point.item = item;
+  point.failure = "left when the time was over";
+  return point;
+}
+
 const Point& Verifier::point_of(const Op& op) {
   const PlanItem item = workload_item(op);
   const std::string key = operation_text(item.op);
   const auto known = points_.find(key);
   if (known != points_.end()) return known->second;
-  return points_.emplace(key, measure(gpu_, item, rule_, clock_)).first->second;
+  return points_.emplace(key, measured(item)).first->second;
 }
 
 CheckedFinding Verifier::check(const Workload& workload, const Finding& finding,

@@ -38,22 +38,25 @@ struct Verification {
   std::size_t unmeasurable_findings = 0;
 };
 
-// Each different operation is measured once; equal ones share its time.
+// Each different operation is measured once; equal ones share its time. After `budget` no further
+// one is begun.
 class Verifier {
  public:
-  Verifier(Gpu& gpu, StopRule rule, Clock clock)
-      : gpu_(gpu), rule_(rule), clock_(std::move(clock)) {}
+  Verifier(Gpu& gpu, StopRule rule, Clock clock, Seconds budget = Seconds(1e9))
+      : gpu_(gpu), rule_(rule), clock_(std::move(clock)), end_(clock_() + budget) {}
 
   Verification verify(const Workload& workload, const std::vector<Finding>& findings,
                       const TimeModel& model);
 
  private:
   const Point& point_of(const Op& op);
+  Point measured(const PlanItem& item);
   CheckedFinding check(const Workload& workload, const Finding& finding, const TimeModel& model);
 
   Gpu& gpu_;
   StopRule rule_;
   Clock clock_;
+  Seconds end_;
   std::map<std::string, Point> points_;
 };
 

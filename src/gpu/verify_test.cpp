@@ -38,6 +38,16 @@ TEST(Verify, MeasuresBeforeAndAfterEachFinding) {
   EXPECT_EQ(gpu.prepared, 2U);  // equal operations are measured once
 }
 
+TEST(Verify, BeginsNothingAfterTheBudget) {
+  const auto workload = parse_workload("gemm a bf16 m=64 n=64 k=64\ngemm b bf16 m=64 n=64 k=128\n");
+  FakeGpu gpu(by_width);
+  Verifier verifier(
+      gpu, {}, [&] { return gpu.now; }, Seconds(0.1));
+  const Verification result = verifier.verify(*workload, {}, TimeModel(gpu.device()));
+  EXPECT_TRUE(result.ops[0].measured);
+  EXPECT_FALSE(result.ops[1].measured);
+}
+
 TEST(Verify, CountsFindingsThatChangeNoOperation) {
   const auto workload = parse_workload("gemm a bf16 m=64 n=64 k=64\n");
   FakeGpu gpu(by_width);

@@ -12,7 +12,7 @@ namespace {
 
 // Parameters of equal count, size and kind (pointer or not); handles have types of their own.
 template <class Ours, class Theirs>
-constexpr bool kSameShape = false;
+[[maybe_unused]] constexpr bool kSameShape = false;
 template <class R, class... A, class S, class... B>
 requires(sizeof...(A) == sizeof...(B)) constexpr bool kSameShape<R (*)(A...), S (*)(B...)> =
     sizeof(R) == sizeof(S) &&

@@ -132,7 +132,7 @@ Result<Outcome> measure_workload(const MeasureCommand& command, const TextStyle&
   if (!model) return tl::unexpected(model.error());
   std::vector<Finding> findings;
   if (command.verify) findings = check(*workload, *device).findings;
-  gpu::Verifier verifier(**gpu, gpu::StopRule{}, gpu::steady_clock());
+  gpu::Verifier verifier(**gpu, gpu::StopRule{}, gpu::steady_clock(), command.budget);
   const gpu::Verification verification = verifier.verify(*workload, findings, *model);
   return Outcome{verification_text(*workload, findings, verification, style)};
 }

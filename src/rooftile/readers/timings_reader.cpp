@@ -1,4 +1,6 @@
 // Measured times as CSV: one operation a row. docs/formats/timings.md describes the columns.
+#include "rooftile/readers/timings_reader.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -138,6 +140,8 @@ Result<Op> read_row(const Header& header, const std::string& line, std::size_t r
   return op;
 }
 
+}  // namespace
+
 Result<Workload> parse_timings(std::string_view text, const std::string& path) {
   Workload workload;
   workload.sources.push_back(path);
@@ -161,6 +165,8 @@ Result<Workload> parse_timings(std::string_view text, const std::string& path) {
   if (workload.ops.empty()) return fail("holds no measured operation", path);
   return workload;
 }
+
+namespace {
 
 // A table whose first line names a time and what took it.
 bool recognises_timings(std::string_view, std::string_view head) {
