@@ -12,6 +12,7 @@
 #include "rooftile/readers/reader.h"
 #include "rooftile/reports/reports.h"
 #include "rooftile/rules/rule.h"
+#include "rooftile/tuner/calibrate.h"
 
 namespace rooftile {
 

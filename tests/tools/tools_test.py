@@ -56,6 +56,8 @@ class Layers(unittest.TestCase):
         layers = load("check_layers")
         self.assertIsNone(layers.breach_of_libraries("formats/onnx/load.cpp", "onnx/onnx_pb.h", {}))
         self.assertIsNotNone(layers.breach_of_libraries("rules/rule.cpp", "onnx/onnx_pb.h", {}))
+        self.assertIsNone(layers.breach_of_libraries("cli/measure.cpp", "gpu/bench.h", {}))
+        self.assertIsNotNone(layers.breach_of_libraries("tuner/calibrate.cpp", "gpu/bench.h", {}))
         header, json = "reports/values.h", "nlohmann/json.hpp"
         inside, outside = {header: ["reports/json.cpp"]}, {header: ["cli/main.cpp"]}
         self.assertIsNone(layers.breach_of_libraries(header, json, inside))

@@ -33,8 +33,9 @@ struct Raw {
   ExplainCommand explain;
   RulesCommand rules;
   GpusCommand gpus;
-  RawInput check_input, ops_input, compare_input;
-  std::string budget, fail_on = "advice";
+  MeasureCommand measure;
+  RawInput check_input, ops_input, compare_input, measure_input;
+  std::string measure_budget = "60s", budget, fail_on = "advice";
 };
 
 // Each occurrence of the flag takes one value, so that files may follow it.
@@ -122,6 +123,36 @@ void add_compare(CLI::App& app, Raw& raw) {
   add_size_flags(command, raw.compare_input);
   add_output_flags(command, raw.compare.output, {"text", "json"});
   command.add_flag("--verbose", raw.compare.output.verbose, "every changed operation");
+}
+
+void add_measure(CLI::App& app, Raw& raw) {
+  CLI::App& command = *app.add_subcommand(
+      "measure", "measure this GPU, or calibrate a GPU file from timings you have");
+  MeasureCommand& measure = raw.measure;
+  add_gpu_flags(command, measure.input);
+  command.add_option("-o,--output", measure.device_file, "the GPU file to write, for --gpu later")
+      ->option_text("GPU.json");
+  command
+      .add_option(
+          "--points", measure.points,
+          "how many products to measure (quick is 20, full is 200), or a file of timings to "
+          "calibrate from without a GPU; quick unless given")
+      ->option_text("N|quick|full|FILE.csv");
+  command
+      .add_option("--sweep", measure.sweep, "measure this instead: alignment, waves, channels …")
+      ->option_text("NAME");
+  command
+      .add_option("--time", raw.measure_budget, "begin no new point after this, 60s unless given")
+      ->option_text("TIME");
+  auto* workload =
+      command
+          .add_option("--workload", measure.input.files, "measure the operations of this network")
+          ->option_text("FILE")
+          ->expected(1);
+  command
+      .add_flag("--verify", measure.verify, "with --workload: measure each finding's change too")
+      ->needs(workload);
+  add_size_flags(command, raw.measure_input);
 }
 
 void add_explain(CLI::App& app, Raw& raw) {
@@ -215,6 +246,20 @@ Result<Command> finish_check(Raw& raw) {
   return raw.check;
 }
 
+Result<Command> finish_measure(Raw& raw) {
+  MeasureCommand& measure = raw.measure;
+  const auto input = finish_input(raw.measure_input, measure.input);
+  if (!input) return tl::unexpected(input.error());
+  const auto budget = parse_duration(raw.measure_budget);
+  if (!budget) return tl::unexpected(in_flag("--time", budget.error()));
+  measure.budget = *budget;
+  measure.workload = !measure.input.files.empty();
+  if (!measure.workload && measure.device_file.empty()) {
+    return fail("-o is missing: the GPU file to write, my_gpu.json for example");
+  }
+  return measure;
+}
+
 Result<Command> finish(const CLI::App& app, Raw& raw) {
   const std::string name = app.get_subcommands().front()->get_name();
   if (name == "check") return finish_check(raw);
@@ -226,6 +271,7 @@ Result<Command> finish(const CLI::App& app, Raw& raw) {
   if (name == "explain") return raw.explain;
   if (name == "rules") return raw.rules;
   if (name == "gpus") return raw.gpus;
+  if (name == "measure") return finish_measure(raw);
   const auto input = finish_input(raw.ops_input, raw.ops.input);
   if (!input) return tl::unexpected(input.error());
   return raw.ops;
@@ -299,6 +345,7 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   add_check(app, raw);
   add_ops(app, raw);
   add_compare(app, raw);
+  add_measure(app, raw);
   add_explain(app, raw);
   add_lists(app, raw);
   try {

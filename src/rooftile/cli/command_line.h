@@ -57,14 +57,24 @@ struct GpusCommand {
   OutputOptions output;
 };
 
+// One of three: calibrate from timings, measure this GPU, or measure a workload on it.
+struct MeasureCommand {
+  InputOptions input;       // the GPU; files only with --workload
+  std::string points;       // a count, quick, full, or a file of timings
+  std::string sweep;        // empty: the calibration plan
+  std::string device_file;  // where the GPU file goes
+  Seconds budget{60};       // for measuring
+  bool workload = false;    // measure the files' operations …
+  bool verify = false;      // … and what their findings promise
+};
+
 // --help and --version: text to print, nothing to do.
 struct ShowCommand {
   std::string text;
 };
 
-using Command =
-    std::variant<CheckCommand, OpsCommand, CompareCommand, ExplainCommand, RulesCommand,
-                 GpusCommand, ShowCommand>;
+using Command = std::variant<CheckCommand, OpsCommand, CompareCommand, MeasureCommand,
+                             ExplainCommand, RulesCommand, GpusCommand, ShowCommand>;
 
 // Errors name the flag and what it takes, in one line.
 Result<Command> parse_command_line(int argc, const char* const* argv);

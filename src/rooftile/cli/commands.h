@@ -18,6 +18,7 @@ struct Outcome {
 Result<Outcome> run(const CheckCommand& command, const TextStyle& style);
 Result<Outcome> run(const OpsCommand& command, const TextStyle& style);
 Result<Outcome> run(const CompareCommand& command, const TextStyle& style);
+Result<Outcome> run(const MeasureCommand& command, const TextStyle& style);
 Result<Outcome> run(const ExplainCommand& command, const TextStyle& style);
 Result<Outcome> run(const RulesCommand& command, const TextStyle& style);
 Result<Outcome> run(const GpusCommand& command, const TextStyle& style);

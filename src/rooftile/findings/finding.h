@@ -35,6 +35,14 @@ struct Fix {
   bool operator==(const Fix&) const = default;
 };
 
+// An operation of the workload as it is once the advice is followed.
+struct ChangedOp {
+  std::size_t op = 0;  // its index
+  Op after;
+
+  bool operator==(const ChangedOp&) const = default;
+};
+
 struct Finding {
   std::string rule;                      // id: gemm/unaligned-row-stride; filled in by the runner
   std::optional<Level> own_level;        // when a rule's finding is weaker or stronger than usual
@@ -47,6 +55,9 @@ struct Finding {
   Fix fix;
   std::vector<std::string> evidence;  // facts behind the message, one a line, each with its source
   std::vector<std::size_t> ops;       // indices of the operations concerned
+  // What those become, so that the saving can be measured; empty where the advice is not one
+  // operation in place of another.
+  std::vector<ChangedOp> changes;
 
   bool operator==(const Finding&) const = default;
 };

@@ -24,6 +24,9 @@ inline constexpr std::size_t kMaxDeviceFileBytes = std::size_t{1} << 20;
 Result<Device> parse_device(std::string_view json, std::string_view where);
 Result<Device> read_device_file(const std::string& path);
 
+// The text of a device file; reads back to an equal device, but for the id, which is the file name.
+std::string device_file_text(const Device& device);
+
 // All built-in devices, by id.
 std::vector<Device> built_in_devices();
 // Each number of a built-in device with its source, in file order; empty for an unknown id.

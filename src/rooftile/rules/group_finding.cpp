@@ -57,6 +57,13 @@ std::optional<Range<Seconds>> saving_if_all(const RuleInput& input, const LayerG
   return total;
 }
 
+void note_changes(const RuleInput& input, const LayerGroup& group, const Change& change,
+                  Finding& finding) {
+  for (const std::size_t op : group.ops) {
+    finding.changes.push_back({op, change(input.workload.ops[op])});
+  }
+}
+
 std::optional<Range<Seconds>> saving_at_equal_work(const RuleInput& input, const LayerGroup& group,
                                                    const Change& change, double more) {
   Range<Seconds> total{};

@@ -30,6 +30,10 @@ bool is_math_bound(const RuleInput& input, const LayerGroup& group);
 Finding finding_at_groups(const RuleInput& input, const std::vector<LayerGroup>& groups,
                           std::string message, Fix fix, std::optional<Range<Seconds>> saving);
 
+// Notes in the finding what the operations of the group become.
+void note_changes(const RuleInput& input, const LayerGroup& group, const Change& change,
+                  Finding& finding);
+
 // Time saved at equal work when each operation is changed and then does `more` times as much:
 // doubling the tokens of a layer halves how often it runs.
 std::optional<Range<Seconds>> saving_at_equal_work(const RuleInput& input, const LayerGroup& group,

@@ -93,6 +93,8 @@ void merge_repeats(std::vector<Judged>& all, const Workload& workload) {
     first.count += judged.finding.count;
     if (first.saving && judged.finding.saving) *first.saving += *judged.finding.saving;
     first.ops.insert(first.ops.end(), judged.finding.ops.begin(), judged.finding.ops.end());
+    first.changes.insert(first.changes.end(), judged.finding.changes.begin(),
+                         judged.finding.changes.end());
   }
   all = std::move(merged);
 }

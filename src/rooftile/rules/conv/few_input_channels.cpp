@@ -91,11 +91,14 @@ std::vector<Finding> check(const RuleInput& input) {
     const std::size_t first = layer.ops.front();
     Convolution padded = std::get<Convolution>(input.workload.ops[first].body);
     padded.c = padded_channels(padded, input.analysis.ops[first].products.front().math);
-    const auto saving = saving_if_all(input, layer, [&](Op op) {
+    const auto change = [&](Op op) {
       op.body = padded;
       return op;
-    });
-    if (is_gain(input, saving)) findings.push_back(few_channels_at(input, layer, padded, *saving));
+    };
+    const auto saving = saving_if_all(input, layer, change);
+    if (!is_gain(input, saving)) continue;
+    findings.push_back(few_channels_at(input, layer, padded, *saving));
+    note_changes(input, layer, change, findings.back());
   }
   return findings;
 }

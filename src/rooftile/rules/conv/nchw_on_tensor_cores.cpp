@@ -57,15 +57,17 @@ bool is_nchw_on_tensor_cores(const RuleInput& input, std::size_t op) {
          on_tensor_cores(input.analysis.ops[op], input.device());
 }
 
+Op in_nhwc(Op op) {
+  std::get<Convolution>(op.body).layout = TensorLayout::nhwc;
+  return op;
+}
+
 std::optional<Range<Seconds>> layout_saving(const RuleInput& input) {
   Range<Seconds> sum{};
   for (const LayerGroup& layer :
        group_equal_layers(input.workload, input.analysis, is_convolution)) {
     if (!is_nchw_on_tensor_cores(input, layer.ops.front())) continue;
-    const auto saving = saving_if_all(input, layer, [](Op op) {
-      std::get<Convolution>(op.body).layout = TensorLayout::nhwc;
-      return op;
-    });
+    const auto saving = saving_if_all(input, layer, in_nhwc);
     if (!saving) return std::nullopt;
     sum += *saving;
   }
@@ -94,6 +96,7 @@ std::vector<Finding> check(const RuleInput& input) {
       "Last "
       "Memory Format).",
       "PyTorch Inductor would choose channels_last for this network (decide_layout_opt)."};
+  note_changes(input, convs, in_nhwc, finding);
   return {finding};
 }
 

@@ -123,12 +123,14 @@ std::vector<Finding> check(const RuleInput& input) {
     const Dtype math = input.analysis.ops[first].products.front().math;
     const Convolution wide = aligned(conv, alignment_elements(math));
     if (wide == conv) continue;
-    const auto saving = saving_if_all(input, layer, [&](Op op) {
+    const auto change = [&](Op op) {
       op.body = wide;
       return op;
-    });
-    if (is_gain(input, saving))
-      findings.push_back(unaligned_at(input, graph, layer, wide, *saving));
+    };
+    const auto saving = saving_if_all(input, layer, change);
+    if (!is_gain(input, saving)) continue;
+    findings.push_back(unaligned_at(input, graph, layer, wide, *saving));
+    note_changes(input, layer, change, findings.back());
   }
   return findings;
 }

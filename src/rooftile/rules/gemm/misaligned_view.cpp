@@ -107,6 +107,7 @@ std::vector<Finding> check(const RuleInput& input) {
                     join(faults_of(op), ", "), worst_alignment(input, group)),
         propose(op), saving);
     soften_unless_clear(input, finding);
+    note_changes(input, group, aligned, finding);
     finding.evidence = {"pointers and leading dimensions: cuBLAS documentation, Tensor Core Usage"};
     findings.push_back(std::move(finding));
   }

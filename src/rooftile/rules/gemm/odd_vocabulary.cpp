@@ -107,6 +107,8 @@ std::optional<Finding> judge(const RuleInput& input, const LayerGroup& group) {
                   misaligned_operands_text(input, group)),
       propose(vocabulary, padded), saving);
   soften_unless_clear(input, finding);
+  note_changes(
+      input, group, [&](const Op& o) { return with_vocabulary(o, padded); }, finding);
   finding.evidence = evidence();
   return finding;
 }

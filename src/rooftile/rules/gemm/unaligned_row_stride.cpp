@@ -269,6 +269,10 @@ std::optional<Finding> judge(const RuleInput& input, const std::vector<Fault>& f
   Finding finding = finding_at_groups(input, groups, describe(input, faults, widths),
                                       propose(input, faults, widths), saving);
   soften_unless_clear(input, finding);
+  for (const Fault& fault : faults) {
+    const auto change = [&](const Op& op) { return padded(op, fault.dims, widths); };
+    note_changes(input, fault.group, change, finding);
+  }
   finding.evidence = {
       "16-byte rows, leading dimensions and pointers: cuBLAS documentation, Tensor Core Usage",
       "H100, width 10922 -> 10944: 273 -> 398 TFLOPS: ML Engineering, SwiGLU-based MLP"};

@@ -113,6 +113,10 @@ std::vector<Finding> check(const RuleInput& input) {
   finding.evidence = {
       "fp32 0.11 s, TF32 0.016 s for 10240 x 10240 on an A100: PyTorch CUDA semantics, TF32",
       "mixed precision up to 3x: PyTorch Performance Tuning Guide"};
+  for (const LayerGroup& group : groups) {
+    note_changes(
+        input, group, [&](const Op& op) { return with_dtype(op, half); }, finding);
+  }
   return {finding};
 }
 

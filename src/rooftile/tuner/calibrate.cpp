@@ -1,0 +1,330 @@
+#include "rooftile/tuner/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "rooftile/analysis/time/cuda_core_gemm.h"
+#include "rooftile/analysis/time/gemm_time.h"
+#include "rooftile/analysis/time/section_text.h"
+#include "rooftile/tuner/calibrated_section.h"
+#include "rooftile/tuner/map_fit.h"
+
+namespace rooftile {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// How much wider than the donor's the intervals are, in log, after a short calibration; more where
+// the points scatter more than those of the donor.
+constexpr double kWidening = 1.2, kMostWidening = 3;
+// Half a sum of squares by which another generation's constants must fit better than those of the
+// generation that the calibration files name as the nearest.
+constexpr double kClearlyBetter = 4;
+// From here on the fit's own errors say how wide the intervals are.
+constexpr std::size_t kPointsForOwnIntervals = 200, kPointsForOwnRegime = 30;
+
+struct Start {
+  Json section;  // scaled to the device
+  std::string donor;
+  bool own = false;  // fitted on the device's generation
+};
+
+// Points of one section on one device.
+class Family {
+ public:
+  Family(const Device& device, const char* key, std::vector<const Op*> ops)
+      : device_(device), key_(key), ops_(std::move(ops)) {}
+
+  std::size_t size() const { return ops_.size(); }
+  const char* key() const { return key_; }
+
+  // With the section, or with what the device brings for null.
+  std::optional<TimeModel> model(const Json& section) const {
+    Device changed = device_;
+    if (!section.is_null()) changed.time_model = Json{{key_, section}}.dump();
+    auto made = TimeModel::create(changed);
+    if (!made) return std::nullopt;
+    return std::move(*made);
+  }
+
+  // ln(predicted / measured) of each point; far off for constants the model refuses.
+  std::vector<double> log_errors(const Json& section) const {
+    constexpr double kRefused = 20;
+    std::vector<double> errors(ops_.size(), kRefused);
+    const std::optional<TimeModel> with = model(section);
+    for (std::size_t i = 0; with && i < ops_.size(); ++i) {
+      const auto estimate = with->estimate(*ops_[i]);
+      if (estimate) errors[i] = std::log(estimate->time.expected / *ops_[i]->measured);
+    }
+    return errors;
+  }
+
+  std::vector<Bound> bounds(const Json& section) const {
+    std::vector<Bound> bounds(ops_.size(), Bound::unknown);
+    const std::optional<TimeModel> with = model(section);
+    for (std::size_t i = 0; with && i < ops_.size(); ++i) {
+      const auto estimate = with->estimate(*ops_[i]);
+      if (estimate) bounds[i] = estimate->bound;
+    }
+    return bounds;
+  }
+
+ private:
+  const Device& device_;
+  const char* key_;
+  std::vector<const Op*> ops_;
+};
+
+double quantile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  const double at = share * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, values.size() - 1);
+  return values[below] + (at - static_cast<double>(below)) * (values[above] - values[below]);
+}
+
+FitError error_of(const std::vector<double>& log_errors) {
+  std::vector<double> errors;
+  FitError error;
+  for (const double e : log_errors) {
+    errors.push_back(std::abs(std::expm1(e)));
+    error.mean += errors.back() / static_cast<double>(log_errors.size());
+  }
+  error.median = quantile(errors, 0.5);
+  error.p90 = quantile(errors, 0.9);
+  return error;
+}
+
+// The donor's constants as they hold on this device, which is their reference from now on.
+void move_to(const Device& device, const GemmConstants& scaled, Json& section) {
+  section["latency_per_k_s"] = scaled.latency_per_k.value();
+  section["operand_port_bytes_per_s"] = scaled.operand_port.value();
+  section["in_core_efficiency"] = scaled.in_core_efficiency;
+  section["sustained_efficiency"] = scaled.sustained_efficiency;
+  section["dram_efficiency"] = scaled.dram_efficiency;
+  section["reference_boost_clock_hz"] = device.boost_clock.value();
+  section["reference_inline_ecc"] = device.dram_ecc_share.value_or(0) > 0;
+  const auto peak = device.tensor_core_peak.find(Dtype::fp16);
+  if (device.power_limit && peak != device.tensor_core_peak.end()) {
+    section["reference_watts_per_flop_per_s"] = device.power_limit->value() / peak->second.value();
+  }
+}
+
+void move_to(const Device& device, const CudaCoreConstants& scaled, Json& section) {
+  section["prologue_s"] = scaled.prologue.value();
+  section["epilogue_of_128x128_s"] = scaled.epilogue.value();
+  section["operand_port_bytes_per_s"] = scaled.operand_port.value();
+  section["reference_boost_clock_hz"] = device.boost_clock.value();
+}
+
+Result<Start> start_from(const Device& device, std::string_view key, const std::string& donor) {
+  const Result<SectionText> text = section_text(donor, key);
+  if (!text) return tl::unexpected(text.error());
+  const Result<Calibration> calibration = read_calibration(donor);
+  if (!calibration) return tl::unexpected(calibration.error());
+  Start start{Json::parse(text->json), text->donor, text->own};
+  const auto scaled = [&](const auto& own) { return scale_constants(own.constants, device); };
+  if (key == "tensor_gemm") move_to(device, scaled(calibration->tensor_gemm), start.section);
+  if (key == "fp8_gemm") move_to(device, scaled(calibration->fp8_gemm), start.section);
+  if (key == "cuda_gemm") move_to(device, scaled(calibration->cuda_gemm), start.section);
+  return start;
+}
+
+// Where the device's generation was fitted, its constants; else those of every one that was, the
+// one that the generation borrows first.
+std::vector<std::string> donors_for(const Device& device, std::string_view key) {
+  Device plain = device;
+  plain.time_model.clear();
+  const auto calibration = calibration_for(plain);
+  if (!calibration) return {};
+  const std::string& own = (*calibration)->name;
+  const auto text = section_text(own, key);
+  if (text && text->own) return {own};
+  std::vector<std::string> donors;
+  if (text) donors.push_back(text->donor);
+  for (const std::string& name : calibration_names()) {
+    const auto other = section_text(name, key);
+    if (other && other->own && std::ranges::find(donors, name) == donors.end())
+      donors.push_back(name);
+  }
+  return donors;
+}
+
+struct Fitted {
+  Start start;
+  FitSolution solution;
+  Json section;
+};
+
+// 0 where the section has no such number: what is 0 stays out of a fit on log scale.
+double value_at(const Json& section, const TunedConstant& constant) {
+  const Json::json_pointer pointer(constant.pointer);
+  if (!section.contains(pointer) || !section.at(pointer).is_number()) return 0;
+  return section.at(pointer).get<double>();
+}
+
+Json with_values(Json section, std::span<const TunedConstant> constants,
+                 std::span<const double> values) {
+  std::size_t i = 0;
+  for (const TunedConstant& constant : constants) {
+    if (value_at(section, constant) > 0)
+      section[Json::json_pointer(constant.pointer)] = values[i++];
+  }
+  return section;
+}
+
+Fitted fit_from(const Family& family, const CalibratedSection& kind, Start start) {
+  FitProblem problem;
+  problem.noise = kind.noise;
+  const double tightness = start.own ? kind.same_generation_prior : 1;
+  for (const TunedConstant& constant : kind.constants) {
+    const double value = value_at(start.section, constant);
+    if (value <= 0) continue;
+    problem.parameters.push_back({std::clamp(value, constant.low, constant.high),
+                                  tightness * constant.prior_sd, constant.low, constant.high});
+  }
+  problem.log_errors = [&](std::span<const double> values) {
+    return family.log_errors(with_values(start.section, kind.constants, values));
+  };
+  FitSolution solution = fit_posterior(problem);
+  Json section = with_values(start.section, kind.constants, solution.values);
+  return {std::move(start), std::move(solution), std::move(section)};
+}
+
+Json widened(const Json& interval, double widening) {
+  return Json::array({std::pow(interval.at(0).get<double>(), widening),
+                      std::pow(interval.at(1).get<double>(), widening)});
+}
+
+// 5 % and 95 % quantiles of measured over predicted, around 1.
+Json own_interval(const std::vector<double>& log_errors) {
+  std::vector<double> measured_over_predicted;
+  for (const double e : log_errors) measured_over_predicted.push_back(-e);
+  const double low = quantile(measured_over_predicted, 0.05);
+  const double high = quantile(measured_over_predicted, 0.95);
+  return Json::array(
+      {std::exp(kWidening * std::min(low, 0.0)), std::exp(kWidening * std::max(high, 0.0))});
+}
+
+Bound regime_of(std::string_view name) {
+  if (name == "latency") return Bound::latency;
+  return name == "memory" ? Bound::memory : Bound::math;
+}
+
+// The factor on the logarithms of the section's intervals at which they hold 90 % of the points.
+double scatter(const std::vector<double>& errors, const std::vector<Bound>& bounds,
+               const Json& intervals) {
+  std::vector<double> factors;
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    for (const auto& [name, interval] : intervals.items()) {
+      const bool other = bounds[i] == Bound::latency || bounds[i] == Bound::memory
+                             ? bounds[i] != regime_of(name)
+                             : name != "math";
+      if (other) continue;
+      // Predicted too high: measured over predicted lies below 1.
+      const double end = interval.at(errors[i] > 0 ? 0 : 1).get<double>();
+      factors.push_back(std::abs(errors[i]) / std::max(std::abs(std::log(end)), 1e-3));
+    }
+  }
+  return factors.empty() ? 1 : quantile(std::move(factors), 0.9);
+}
+
+void set_intervals(const Family& family, Json& section) {
+  const std::vector<double> errors = family.log_errors(section);
+  const std::vector<Bound> bounds = family.bounds(section);
+  const double widening = std::clamp(scatter(errors, bounds, section["measured_over_predicted"]),
+                                     kWidening, kMostWidening);
+  for (auto& [name, interval] : section["measured_over_predicted"].items()) {
+    std::vector<double> of_regime;
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+      if (bounds[i] == regime_of(name)) of_regime.push_back(errors[i]);
+    }
+    const bool enough = errors.size() >= kPointsForOwnIntervals;
+    if (!enough) {
+      interval = widened(interval, widening);
+    } else {
+      interval = own_interval(of_regime.size() >= kPointsForOwnRegime ? of_regime : errors);
+    }
+  }
+}
+
+// Four significant digits: more mean nothing, and files stay readable.
+void round_numbers(Json& value) {
+  if (value.is_number_float()) {
+    value = std::stod(fmt::format("{:.4g}", value.get<double>()));
+  } else if (value.is_structured()) {
+    for (auto& inner : value) round_numbers(inner);
+  }
+}
+
+Result<Fitted> best_fit(const Device& device, const Family& family, const CalibratedSection& kind,
+                        const CalibrationOptions& options) {
+  const std::vector<std::string> donors =
+      options.donors.empty() ? donors_for(device, family.key()) : options.donors;
+  std::optional<Fitted> best;
+  for (const std::string& donor : donors) {
+    Result<Start> start = start_from(device, family.key(), donor);
+    if (!start) return tl::unexpected(start.error());
+    if (!options.donors.empty()) start->own = donors_for(device, family.key()) == options.donors;
+    Fitted fitted = fit_from(family, kind, std::move(*start));
+    // The first one stays unless another is clearly better; the others are equals.
+    const double margin = best && best->start.donor == donors.front() ? kClearlyBetter : 0;
+    if (!best || fitted.solution.cost + margin < best->solution.cost) best = std::move(fitted);
+  }
+  if (!best) return fail(fmt::format("found no calibration with a section \"{}\"", family.key()));
+  return std::move(*best);
+}
+
+Result<FittedSection> fit_section(const Device& device, const Family& family,
+                                  const CalibratedSection& kind, const CalibrationOptions& options,
+                                  Json& time_model) {
+  Result<Fitted> fitted = best_fit(device, family, kind, options);
+  if (!fitted) return tl::unexpected(fitted.error());
+  Json& section = fitted->section;
+  round_numbers(section);
+  section["origin"] = fmt::format("fitted to {} points on {}; start and priors: {}; {}",
+                                  family.size(), device.name, fitted->start.donor, options.origin);
+  set_intervals(family, section);
+  round_numbers(section);
+  FittedSection told{family.key(), fitted->start.donor, family.size(),
+                     error_of(family.log_errors(Json())), error_of(family.log_errors(section))};
+  time_model[family.key()] = std::move(section);
+  return told;
+}
+
+}  // namespace
+
+Result<CalibrationResult> calibrate(const Device& device, std::span<const Op> points,
+                                    const CalibrationOptions& options) {
+  CalibrationResult result;
+  Json time_model = Json::parse(device.time_model, nullptr, false);
+  if (!time_model.is_object()) time_model = Json::object();
+  result.unused = points.size();
+  for (const CalibratedSection& section : calibrated_sections()) {
+    std::vector<const Op*> ops;
+    for (const Op& op : points) {
+      const bool usable = op.measured && *op.measured > Seconds(0);
+      if (usable && section_of(op, device) == &section) ops.push_back(&op);
+    }
+    if (ops.size() < kMinCalibrationPoints) continue;
+    result.unused -= ops.size();
+    const Family family(device, section.key, std::move(ops));
+    auto fitted = fit_section(device, family, section, options, time_model);
+    if (!fitted) return tl::unexpected(fitted.error());
+    result.sections.push_back(std::move(*fitted));
+  }
+  if (result.sections.empty()) {
+    return fail(
+        fmt::format("found no {} measured points of one kind, expected aligned 16-bit or "
+                    "fp32 products, or memory-bound operations",
+                    kMinCalibrationPoints));
+  }
+  result.time_model = time_model.dump(2);
+  return result;
+}
+
+}  // namespace rooftile
