@@ -27,6 +27,8 @@ constexpr double kClearlyBetter = 4;
 // From here on the fit's own errors say how wide the intervals are.
 constexpr std::size_t kPointsForOwnIntervals = 200, kPointsForOwnRegime = 30;
 
+constexpr const char* kIntervals = "measured_over_predicted";
+
 struct Start {
   Json section;  // scaled to the device
   std::string donor;
@@ -236,9 +238,9 @@ double scatter(const std::vector<double>& errors, const std::vector<Bound>& boun
 void set_intervals(const Family& family, Json& section) {
   const std::vector<double> errors = family.log_errors(section);
   const std::vector<Bound> bounds = family.bounds(section);
-  const double widening = std::clamp(scatter(errors, bounds, section["measured_over_predicted"]),
-                                     kWidening, kMostWidening);
-  for (auto& [name, interval] : section["measured_over_predicted"].items()) {
+  const double widening =
+      std::clamp(scatter(errors, bounds, section[kIntervals]), kWidening, kMostWidening);
+  for (auto& [name, interval] : section[kIntervals].items()) {
     std::vector<double> of_regime;
     for (std::size_t i = 0; i < errors.size(); ++i) {
       if (bounds[i] == regime_of(name)) of_regime.push_back(errors[i]);
@@ -249,6 +251,11 @@ void set_intervals(const Family& family, Json& section) {
     } else {
       interval = own_interval(of_regime.size() >= kPointsForOwnRegime ? of_regime : errors);
     }
+  }
+  // Those of kernels that need not be among the points: row_measured_over_predicted.
+  for (auto& [key, others] : section.items()) {
+    if (key == kIntervals || !key.ends_with(kIntervals) || !others.is_object()) continue;
+    for (auto& interval : others) interval = widened(interval, widening);
   }
 }
 

@@ -27,7 +27,7 @@ constexpr std::array<TunedConstant, 15> kTensorCoreConstants{{
     {"/wave_sharpness", 1, 0.01, 1},
     {"/split_launch_s", 0.3, 1e-8, 1e-4},
     {"/l2_speedup", 0.3, 1, 20},
-    {"/l2_share", 0.3, 0.05, 5},
+    {"/l2_share", 0.3, 0.01, 10},
 }};
 
 constexpr std::array<TunedConstant, 10> kCudaCoreConstants{{
@@ -37,7 +37,7 @@ constexpr std::array<TunedConstant, 10> kCudaCoreConstants{{
     {"/exposed_latency", 0.5, 1e-3, 4},
     {"/operand_port_bytes_per_s", 0.3, 1e9, 1e13},
     {"/dram_efficiency", 0.15, 0.1, 1},
-    {"/l2_share", 0.3, 0.05, 5},
+    {"/l2_share", 0.3, 0.01, 10},
     {"/split_launch_s", 0.3, 1e-8, 1e-3},
     {"/energy_per_flop_j", 0.2, 1e-13, 1e-9},
     {"/power_response_s", 0.5, 1e-6, 1},
@@ -54,7 +54,7 @@ constexpr std::array<TunedConstant, 11> kStreamConstants{{
     {"/transpose_efficiency", 0.3, 0.05, 1},
     {"/cast_row_s", 0.5, 1e-9, 1e-4},
     {"/l2_speedup", 0.3, 1, 20},
-    {"/l2_share", 0.3, 0.05, 5},
+    {"/l2_share", 0.3, 0.01, 10},
 }};
 
 constexpr std::array<CalibratedSection, 4> kSections{{
