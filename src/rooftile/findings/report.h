@@ -40,7 +40,7 @@ struct OpRow {
   Bytes bytes;                         // of one run
   std::optional<Range<Seconds>> time;  // of one run
   // What the expected time consists of; they overlap, so they do not add up. 0 without a time.
-  TimeParts parts;
+  TimeParts parts = {};
 };
 
 // Time per kind of operation, largest first.

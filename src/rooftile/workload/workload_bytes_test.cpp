@@ -53,7 +53,7 @@ TEST(WorkloadBytes, CutAnywhereIsAnError) {
 
 TEST(WorkloadBytes, DimsOutOfRangeAreAnError) {
   Workload workload;
-  workload.ops.push_back({.name = "a", .body = Softmax{-5, 3}});
+  workload.ops.emplace_back().body = Softmax{-5, 3};
   const auto read = workload_from_bytes(to_bytes(workload));
   ASSERT_FALSE(read);
   EXPECT_NE(read.error().message.find("rows=-5"), std::string::npos) << read.error().message;
@@ -61,7 +61,8 @@ TEST(WorkloadBytes, DimsOutOfRangeAreAnError) {
 
 TEST(WorkloadBytes, UnknownEnumeratorsAreAnError) {
   Workload workload;
-  workload.ops.push_back({.name = "a", .body = Softmax{2, 3}, .dtypes = Dtypes(Dtype{99})});
+  workload.ops.emplace_back().body = Softmax{2, 3};
+  workload.ops.back().dtypes = Dtypes(Dtype{99});
   EXPECT_FALSE(workload_from_bytes(to_bytes(workload)));
 }
 

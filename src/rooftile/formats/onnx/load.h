@@ -19,6 +19,10 @@ struct DimensionChoices {
   std::map<std::string, Shape> shapes;       // by graph input
 };
 
+// Registers the library's operators, once per process; takes about 12 ms. Others wait for a thread
+// that does.
+void register_operators();
+
 // Reads the file without its weights; files that hold external weights are never opened. The result
 // is a ModelProto small enough for load_graph().
 Result<std::string> read_slim_model(const std::string& path);

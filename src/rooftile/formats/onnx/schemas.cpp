@@ -4,6 +4,7 @@
 #include "onnx/defs/operator_sets_ml.h"
 #include "onnx/defs/operator_sets_preview.h"
 #include "onnx/defs/operator_sets_training.h"
+#include "rooftile/formats/onnx/load.h"
 
 namespace rooftile::onnx_format {
 namespace {

@@ -11,9 +11,6 @@ namespace rooftile::onnx_format {
 // The newest standard operator set that this build of the ONNX library defines.
 int newest_opset();
 
-// Registers the library's operators, once per process; takes about 12 ms.
-void register_operators();
-
 // The schema, or nullptr for an operator that is unknown at that version. Registers the operators
 // first, or waits for a thread that does.
 const onnx::OpSchema* find_schema(const std::string& op, int version, const std::string& domain);

@@ -5,7 +5,6 @@
 
 #include "rooftile/base/contained.h"
 #include "rooftile/formats/onnx/load.h"
-#include "rooftile/formats/onnx/schemas.h"
 #include "rooftile/formats/onnx/wire.h"
 #include "rooftile/readers/onnx/conversion.h"
 #include "rooftile/workload/workload_bytes.h"
