@@ -17,14 +17,15 @@ TEST(OpsCsv, HeaderAndRowsAreTheContract) {
   EXPECT_THAT(
       split(csv, '\n'),
       ElementsAre(
-          "name,kind,dtype,phase,dims,count,flop,bytes,bound,time_s,time_low_s,time_high_s",
+          "name,kind,dtype,phase,dims,count,flop,bytes,bound,time_s,time_low_s,time_high_s,"
+          "launch_s,compute_s,memory_s,power_s",
           "qkv,gemm,bf16,forward,m=4096 n=2304 k=768,12,14495514624,28704768,math,2.5e-05,2e-05,"
-          "3e-05",
+          "3e-05,2e-06,2e-05,1e-05,2.1e-05",
           "\"act, \"\"gelu\"\"\",elementwise,bf16,forward,fn=gelu elements=12582912,12,12582912,"
-          "50331648,memory,1.7000000000000003e-05,1.6e-05,2e-05",
+          "50331648,memory,1.7e-05,1.6e-05,2e-05,2e-06,0,1.5e-05,0",
           "lm_head,gemm,bf16,forward,m=4096 n=50257 k=768,1,316193636352,495190016,math,0.002,"
-          "0.0015,0.0025",
-          "mystery,other,fp32,forward,fn=MyOp,1,,,,,,", ""));
+          "0.0015,0.0025,0,0,0,0",
+          "mystery,other,fp32,forward,fn=MyOp,1,,,,,,,,,,", ""));
 }
 
 TEST(OpsCsv, LineEndsInNamesAreQuoted) {

@@ -28,7 +28,8 @@ std::string render_ops_csv(const Report& report);   // docs/formats/ops.md
 std::string render_ops_json(const Report& report);  // docs/formats/ops.schema.json
 
 std::string render_comparison_text(const Comparison& comparison, const TextStyle& style = {});
-std::string render_comparison_json(const Comparison& comparison);  // docs/formats/compare.schema.json
+std::string render_comparison_json(
+    const Comparison& comparison);  // docs/formats/compare.schema.json
 
 // Markdown as a terminal shows it: headings, wrapped paragraphs and lists; code and tables as
 // they are.

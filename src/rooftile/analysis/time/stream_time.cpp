@@ -74,6 +74,9 @@ double kernel_time(const StreamConstants& c, Access access, const Traffic& traff
     case Access::rows:
       return softmax_time(c, traffic, device);
     case Access::norm:
+      // Statistics over all rows: the input is read once for them and once to apply them.
+      if (traffic.rows <= 0)
+        return transfer_time(c, 1.5 * traffic.bytes, c.dram_efficiency, device);
       return row_time(c, c.norm, traffic, device);
     case Access::gather:
       return transfer_time(c, traffic.bytes, c.gather_efficiency, device);

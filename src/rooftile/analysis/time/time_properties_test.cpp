@@ -62,18 +62,20 @@ void scale_peaks(Device& device, double factor) {
 struct Improvement {
   const char* name;
   void (*apply)(Device& device);
-  double tolerance;  // the library's own choices: split keys must be combined again
+  // Room for the mean over likely kernels, and, with other SMs, for tiles that fit them less well
+  // and split keys that must be combined again.
+  double tolerance;
 };
 
 constexpr std::array<Improvement, 3> kImprovements{{
-    {"bandwidth", [](Device& d) { d.dram_bandwidth = d.dram_bandwidth * 1.5; }, 1.001},
-    {"compute", [](Device& d) { scale_peaks(d, 1.5); }, 1.001},
+    {"bandwidth", [](Device& d) { d.dram_bandwidth = d.dram_bandwidth * 1.5; }, 1.003},
+    {"compute", [](Device& d) { scale_peaks(d, 1.5); }, 1.003},
     {"SMs",
      [](Device& d) {
        d.sms = d.sms * 3 / 2;
        scale_peaks(d, 1.5);
      },
-     1.06},
+     1.1},
 }};
 
 TEST(TimeProperties, ABetterGpuIsNeverSlower) {
