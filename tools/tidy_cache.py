@@ -17,14 +17,15 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CLEAN = ROOT / "build" / "tidy"
 BATCH_SIZE = 48
-FLAGS = ["-std=c++20", f"-I{ROOT}/src", f"-isystem{ROOT}/build/deps/install/include", "-DONNX_ML=1",
+FLAGS = ["-std=c++20", f"-I{ROOT}/src", f"-isystem{ROOT}/build/deps/install/include",
+         "-isystem/usr/include/eigen3", "-DONNX_ML=1",
          "-DONNX_NAMESPACE=onnx", "-DONNX_USE_LITE_PROTO=1", "-Wno-everything"]
-INCLUDE = re.compile(r'^\s*#\s*include\s*"(rooftile/[^"]+)"', re.MULTILINE)
+INCLUDE = re.compile(r'^\s*#\s*include\s*"((?:rooftile|gpu)/[^"]+)"', re.MULTILINE)
 # Names defined at the start of a line: functions, constants, types; also those that only look like
 # it, which costs no more than a smaller batch.
 DEFINED = re.compile(
     r"^(?:struct|class|enum class|enum)\s+(\w+)|^using\s+(\w+)\s*="
-    r"|^(?!namespace|using|[#}/\"])\S[^;(){}=\n]*?\b(\w+)\s*[({=\[]", re.MULTILINE)
+    r"|^(?!namespace|using|[#}/\"])\S[^;(){}=\n]*?(?<![\w:])(\w+)\s*[({=\[]", re.MULTILINE)
 
 
 @functools.lru_cache(maxsize=None)
@@ -51,13 +52,16 @@ def mark_of(path):
 
 @functools.lru_cache(maxsize=None)
 def names_of(path):
-    """Name defined in the file -> whether a number after it changes nothing else."""
+    """Name that only this file knows -> whether a number after it changes nothing else.
+
+    Functions that a header declares are left out: where several files define one, they overload it.
+    """
     text = path.read_text(encoding="utf-8")
     names = {name for found in DEFINED.findall(text) for name in found if name}
     headers = " ".join(h.read_text(encoding="utf-8") for h in own_headers(path) if h != path)
     # A designator (.check = check) stays as it is.
     return {name: not re.search(rf"(?:->|::|[.](?!{name} =)){name}\b", text)
-            and not re.search(rf"\b{name}\(", headers) for name in names}
+            for name in names if not re.search(rf"\b{name}(?:\(|;)|(?:class|struct) {name}\b", headers)}
 
 
 def make_batches(files):
@@ -67,7 +71,8 @@ def make_batches(files):
         names = names_of(path)
         for batch in sorted(batches, key=len):
             others = [names_of(other) for other in batch]
-            if all(names[n] or not any(n in other for other in others) for n in names):
+            if all(numbered or not any(name in other for other in others)
+                   for name, numbered in names.items()):
                 batch.append(path)
                 break
         else:
@@ -98,16 +103,15 @@ def findings_by_file(output, files):
 
 def write_batch(files, folder):
     """Copies of the files that can be read as one; returns the file that includes them."""
-    taken = set()
     for number, path in enumerate(files):
         copy = folder / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         text = path.read_text(encoding="utf-8")
-        repeated = "|".join(sorted(taken & names_of(path).keys(), key=len, reverse=True))
-        if repeated:
-            text = re.sub(rf"(?<![.\w>:])({repeated})(?!\w)", rf"\g<1>{number}", text)
+        own = "|".join(sorted(name for name, numbered in names_of(path).items() if numbered))
+        if own:
+            text = re.sub(rf"(?m)^(?!\s*#include).*$", lambda line: re.sub(
+                rf"(?<![.\w>:])({own})(?!\w)", rf"\g<1>{number}", line[0]), text)
         copy.write_text(text, encoding="utf-8")
-        taken |= names_of(path).keys()
     together = folder / "all.cpp"
     together.write_text(
         "".join(f'#include "{folder / path.relative_to(ROOT)}"\n' for path in files),

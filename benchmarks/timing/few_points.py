@@ -13,12 +13,14 @@ import argparse
 import json
 import pathlib
 import subprocess
+import sys
 import tempfile
 
 import numpy as np
 
-import tables
-from predictor import ROOT, Predictor
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from timing import tables  # noqa: E402  (needs the path above)
+from timing.predictor import ROOT, Predictor  # noqa: E402
 
 CALIBRATE = ROOT / "build/release/rooftile_calibrate"
 GENERATION = {"a100": "sm80", "h100": "sm90", "l40s": "sm89"}

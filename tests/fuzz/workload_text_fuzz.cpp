@@ -1,5 +1,5 @@
-// Any bytes are an error or a workload whose text form reads back to the same workload; the same for
-// the compact form, which need not be canonical.
+// Any bytes are an error or a workload whose text form reads back to the same workload; the same
+// for the compact form, which need not be canonical.
 #include <fmt/core.h>
 
 #include <cstdint>

@@ -94,7 +94,7 @@ class Consoles(unittest.TestCase):
 
 
 class TidyBatches(unittest.TestCase):
-    def test_files_that_define_the_same_name_are_apart(self):
+    def test_names_that_cannot_get_a_number_are_apart(self):
         import sys
         sys.path.insert(0, str(TOOLS))
         import tidy_cache
@@ -103,14 +103,14 @@ class TidyBatches(unittest.TestCase):
             texts = {
                 "a.cpp": "namespace {\nint judge(int x) {\n  return x;\n}\n}\n",
                 "b.cpp": "namespace {\nstd::vector<int> judge() {\n}\n}\n",
-                "c.cpp": "namespace {\nconstexpr int kLimit = 3;\nstruct Part {\n};\n}\n",
-                "d.cpp": "class Part {\n};\n",
+                "c.cpp": "namespace {\nstruct Part {\n};\nint x = Part::size();\n}\n",
+                "d.cpp": "class Part {\n};\nint y = here::Part::size();\n",
             }
             for name, text in texts.items():
                 (root / name).write_text(text, encoding="utf-8")
             batches = tidy_cache.make_batches([root / name for name in texts])
             self.assertEqual([[p.name for p in b] for b in batches],
-                             [["a.cpp", "c.cpp"], ["b.cpp", "d.cpp"]])
+                             [["a.cpp", "b.cpp", "c.cpp"], ["d.cpp"]])
 
 
 if __name__ == "__main__":

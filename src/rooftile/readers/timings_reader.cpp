@@ -108,7 +108,7 @@ bool is_field(const Header& header, std::size_t column) {
 std::string spelled(const Header& header, const std::vector<std::string>& cells, std::size_t row) {
   const auto cell = [&](std::string_view name, std::string otherwise) {
     const auto at = header.find(name);
-    return at && !trim(cells[*at]).empty() ? std::string(trim(cells[*at])) : otherwise;
+    return at && !trim(cells[*at]).empty() ? std::string(trim(cells[*at])) : std::move(otherwise);
   };
   std::string text =
       fmt::format("{} {} {}", cell("kind", "gemm"),

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kSchema = "rooftile-compare/1";
+constexpr std::string_view kCompareSchema = "rooftile-compare/1";
 constexpr std::size_t kShownRows = 20;  // unless verbose
 
 std::string signed_share(const Range<Seconds>& saving, Seconds before) {
@@ -195,7 +195,7 @@ std::string render_comparison_json(const Comparison& comparison) {
                     {"after", row_json(op.after)},
                     {"saving_s", json_range(op.saving)}});
   }
-  return dump_json({{"schema", kSchema},
+  return dump_json({{"schema", kCompareSchema},
                     {"gpu", {{"id", comparison.device.id}, {"name", comparison.device.name}}},
                     {"before", side_json(comparison.before)},
                     {"after", side_json(comparison.after)},

@@ -8,7 +8,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kSchema = "rooftile-report/1";
+constexpr std::string_view kReportSchema = "rooftile-report/1";
 
 Json location_json(const Provenance& location) {
   Json line = nullptr;
@@ -84,14 +84,10 @@ Json findings_json(const Report& report) {
 }  // namespace
 
 std::string render_json(const Report& report) {
-  Json json = {{"schema", kSchema},
-               {"inputs", report.inputs},
-               {"gpu", gpu_json(report.device)},
-               {"mode", mode_name(report.mode)},
-               {"options", options_json(report)},
-               {"coverage", coverage_json(report.coverage)},
-               {"skipped", report.skipped},
-               {"notes", report.notes},
+  Json json = {{"schema", kReportSchema},         {"inputs", report.inputs},
+               {"gpu", gpu_json(report.device)},  {"mode", mode_name(report.mode)},
+               {"options", options_json(report)}, {"coverage", coverage_json(report.coverage)},
+               {"skipped", report.skipped},       {"notes", report.notes},
                {"total_s", total_json(report)}};
   if (report.budget) json["budget_s"] = json_number(report.budget->value());
   json["flop"] = json_number(report.flop.value());

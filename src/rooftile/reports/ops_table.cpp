@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kSchema = "rooftile-ops/1";
+constexpr std::string_view kOpsSchema = "rooftile-ops/1";
 constexpr std::string_view kCsvHeader =
     "name,kind,dtype,phase,dims,count,flop,bytes,bound,time_s,time_low_s,time_high_s,launch_s,"
     "compute_s,memory_s,power_s\n";
@@ -134,7 +134,7 @@ std::string render_ops_csv(const Report& report) {
 std::string render_ops_json(const Report& report) {
   Json rows = Json::array();
   for (const OpRow& row : report.ops) rows.push_back(row_json(row));
-  return dump_json({{"schema", kSchema},
+  return dump_json({{"schema", kOpsSchema},
                     {"inputs", report.inputs},
                     {"gpu", {{"id", report.device.id}, {"name", report.device.name}}},
                     {"ops", rows}});

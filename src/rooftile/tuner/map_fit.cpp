@@ -27,6 +27,8 @@ class Residuals {
   using InputType = Eigen::VectorXd;
   using ValueType = Eigen::VectorXd;
   using JacobianType = Eigen::MatrixXd;
+  // Names that Eigen reads.
+  // NOLINTNEXTLINE(readability-identifier-naming)
   enum { InputsAtCompileTime = Eigen::Dynamic, ValuesAtCompileTime = Eigen::Dynamic };
 
   explicit Residuals(const FitProblem& problem)

@@ -53,7 +53,8 @@ class FieldParser {
     const auto found = std::find(names.begin(), names.end(), word->value);
     if (found == names.end()) {
       const std::vector<std::string> all(names.begin(), names.end());
-      mistake(fmt::format("{}={}: expected one of {}", key, quoted(word->value), join(all, ", ")));
+      mistake(fmt::format("{}={}: expected one of {}", key, rooftile::quoted(word->value),
+                          join(all, ", ")));
     } else {
       value = static_cast<Enum>(found - names.begin());
     }
@@ -70,7 +71,8 @@ class FieldParser {
     for (const std::string_view part : split(word->value, 'x')) {
       const std::optional<std::int64_t> size = parse_integer(part);
       if (!size || sizes.size() >= kMaxAxes) {
-        mistake(fmt::format("{}: expected sizes such as 3x3, found {}", key, quoted(word->value)));
+        mistake(fmt::format("{}: expected sizes such as 3x3, found {}", key,
+                            rooftile::quoted(word->value)));
         return;
       }
       sizes.push_back(*size);
@@ -90,7 +92,7 @@ class FieldParser {
     if (const std::optional<Dtype> parsed = parse_dtype(word->value)) {
       value = *parsed;
     } else {
-      mistake(fmt::format("{}: unknown dtype {}", key, quoted(word->value)));
+      mistake(fmt::format("{}: unknown dtype {}", key, rooftile::quoted(word->value)));
     }
   }
   const Word* take(std::string_view key) {
@@ -113,7 +115,7 @@ class FieldParser {
     if (mistake_) return mistake_;
     for (const Word& word : words_) {
       if (!word.used) {
-        return fmt::format("unknown or repeated key {}, expected {}", quoted(word.key),
+        return fmt::format("unknown or repeated key {}, expected {}", rooftile::quoted(word.key),
                            join({known_.begin(), known_.end()}, ", "));
       }
     }
@@ -126,7 +128,8 @@ class FieldParser {
   std::int64_t integer(const Word& word) {
     const std::optional<std::int64_t> value = parse_integer(word.value);
     if (!value) {
-      mistake(fmt::format("{}: expected a whole number, found {}", word.key, quoted(word.value)));
+      mistake(fmt::format("{}: expected a whole number, found {}", word.key,
+                          rooftile::quoted(word.value)));
     }
     return value.value_or(1);
   }
@@ -198,7 +201,7 @@ Result<std::vector<Word>> key_values(const std::vector<std::string_view>& words,
   for (std::size_t i = first; i < words.size(); ++i) {
     const std::size_t equals = words[i].find('=');
     if (equals == std::string_view::npos || equals == 0) {
-      return fail("expected key=value, found " + quoted(words[i]));
+      return fail("expected key=value, found " + rooftile::quoted(words[i]));
     }
     pairs.push_back({words[i].substr(0, equals), words[i].substr(equals + 1)});
   }
@@ -222,7 +225,7 @@ void parse_common(FieldParser& parser, Op& op) {
     if (time && *time >= 0 && *time < 1e9) {
       op.measured = Seconds(*time);
     } else {
-      parser.mistake("measured_s: expected seconds, found " + quoted(word->value));
+      parser.mistake("measured_s: expected seconds, found " + rooftile::quoted(word->value));
     }
   }
 }
@@ -233,15 +236,16 @@ Result<Op> parse_op(const std::vector<std::string_view>& words, std::string_view
   std::optional<Body> body =
       make_body(words[0], std::make_index_sequence<std::variant_size_v<Body>>());
   if (!body) {
-    return fail(fmt::format("unknown operation {}, expected {}", quoted(words[0]), known_kinds()));
+    return fail(fmt::format("unknown operation {}, expected {}", rooftile::quoted(words[0]),
+                            known_kinds()));
   }
   if (words.size() < 3) return fail("expected: kind name dtype key=value …");
   op.body = std::move(*body);
   op.name = decode_name(words[1]);
   const std::optional<Dtype> dtype = parse_dtype(words[2]);
   if (!dtype) {
-    return fail(
-        fmt::format("unknown dtype {} after the name {}", quoted(words[2]), quoted(op.name)));
+    return fail(fmt::format("unknown dtype {} after the name {}", rooftile::quoted(words[2]),
+                            rooftile::quoted(op.name)));
   }
   op.dtypes = Dtypes(*dtype);
   op.source.file = source;
@@ -271,7 +275,7 @@ Result<bool> parse_header(const std::vector<std::string_view>& words, Workload& 
   if (const Word* word = parser.take("parameters")) {
     workload.parameters = parse_integer(word->value);
     if (!workload.parameters || *workload.parameters < 0) {
-      parser.mistake("parameters: expected a whole number, found " + quoted(word->value));
+      parser.mistake("parameters: expected a whole number, found " + rooftile::quoted(word->value));
     }
   }
   if (const Word* word = parser.take("source")) workload.sources = decode_names(word->value);

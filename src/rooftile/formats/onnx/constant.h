@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace rooftile::onnx_format {
 
 // x87's 64-bit mantissa holds every int64 and every double. NaN is an element that is not known.
 using Number = long double;
+
+inline constexpr Number kUnknown = std::numeric_limits<Number>::quiet_NaN();
 
 inline constexpr std::size_t kMaxConstantElements = 4096;
 

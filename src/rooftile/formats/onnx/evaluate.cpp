@@ -18,8 +18,6 @@ using onnx::NodeProto;
 using onnx::TensorProto;
 using Evaluated = std::optional<Constant>;
 
-constexpr Number kUnknown = std::numeric_limits<Number>::quiet_NaN();
-
 Evaluated shape_of(const Call& call) {
   const auto* shape = call.inputs.empty() ? nullptr : call.inputs[0].shape;
   if (shape == nullptr) return {};

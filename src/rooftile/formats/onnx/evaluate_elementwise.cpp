@@ -10,8 +10,6 @@
 namespace rooftile::onnx_format {
 namespace {
 
-constexpr Number kUnknown = std::numeric_limits<Number>::quiet_NaN();
-
 using Unary = Number (*)(Number);
 using Binary = Number (*)(Number, Number);
 

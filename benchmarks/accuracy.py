@@ -1,0 +1,338 @@
+"""Scores Rooftile's time model against measured tables.
+
+Usage: benchmarks/accuracy DATA_FOLDER [--write docs/accuracy.md] [--only TEXT]
+
+Started by benchmarks/accuracy, which builds build/release/rooftile and rooftile_predict. DATA_FOLDER
+holds tables as benchmarks/timing/tables.py describes them; those that are absent are left out. Errors are
+MAPE / median / 90th percentile of |predicted / measured - 1| in per cent. "Roofline" is the data
+sheet's peak and bandwidth; "fitted" is a roofline of three constants fitted to the very rows.
+"""
+
+import argparse
+import csv
+import datetime
+import io
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from timing import few_points, scores, tables, whole_models  # noqa: E402  (needs the path above)
+from timing.predictor import ROOT, Predictor  # noqa: E402
+
+ROOFTILE = ROOT / "build/release/rooftile"
+
+
+def run_rooftile(*arguments, text=""):
+    return subprocess.run([ROOFTILE, *arguments], input=text, check=True, text=True,
+                          stdout=subprocess.PIPE).stdout
+
+
+def devices():
+    """Name and alias, as written in the tables -> the device's numbers."""
+    known = {}
+    for device in json.loads(run_rooftile("gpus", "--format", "json"))["gpus"]:
+        for name in (device["id"], device["name"], *device["aliases"]):
+            known[name.lower()] = device
+    return known
+
+
+DEVICES = devices()
+
+
+def work_of(rows, gpu):
+    """Arrays of flop and bytes of each row."""
+    lines = [f"{op.split(' ', 1)[0]} r {op.split(' ', 1)[1]}" for row in rows for op in row.ops]
+    answer = run_rooftile("ops", "-", "--gpu", gpu, "--format", "csv", text="\n".join(lines) + "\n")
+    table = list(csv.DictReader(io.StringIO(answer)))
+    first = np.cumsum([0] + [len(row.ops) for row in rows])[:-1]
+    column = lambda key: np.add.reduceat([float(r[key] or 0) for r in table], first)
+    return column("flop"), column("bytes")
+
+
+def normal(name):
+    """A GPU's name as --gpu compares it."""
+    return name.lower().replace("-", "_").replace(" ", "_")
+
+
+NAMES = {normal(name) for name in DEVICES}
+
+
+class Situation:
+    """Rows of one table on one GPU with what the model says of them."""
+
+    def __init__(self, title, bar, gpu, rows, floor=0.0):
+        """`floor`: what the host adds to each row, in seconds; predictions are scored with it."""
+        self.title, self.bar, self.gpu = title, bar, gpu
+        self.rows, self.floor = rows, floor
+        self.measured = np.array([row.seconds for row in rows])
+        predictor = Predictor(gpu, rows)
+        expected, low, high, self.bound = predictor.predict()
+        predictor.close()
+        self.expected, self.low, self.high = expected + floor, low + floor, high + floor
+
+    def baselines(self):
+        """Errors of the data sheet's roofline and of the fitted one."""
+        device = next(d for name, d in DEVICES.items() if normal(name) == normal(self.gpu))
+        dtype = self.rows[0].ops[-1].split(" ")[1]
+        peak = device["tensor_core_flop_per_s"].get(dtype) or device["cuda_core_flop_per_s"].get(
+            dtype) or device["cuda_core_flop_per_s"]["fp32"]
+        bandwidth = device["dram_bandwidth_bytes_per_s"]
+        flop, moved = work_of(self.rows, self.gpu)
+        roofline = np.maximum(flop / peak, moved / bandwidth) + self.floor
+        fitted = scores.fitted_roofline(flop, moved, self.measured, peak, bandwidth)
+        return (f"{scores.errors(roofline, self.measured)[0]:.0f}",
+                f"{scores.errors(fitted, self.measured)[0]:.1f}")
+
+    def line(self):
+        mape, median, high = scores.errors(self.expected, self.measured)
+        covered = scores.coverage(self.low, self.high, self.bound, self.measured)
+        regimes = " · ".join(f"{name} {share:.0f}" for name, share in covered.items()
+                             if name != "all")
+        return [self.title, f"{len(self.rows):,}", f"**{mape:.1f}** / {median:.1f} / {high:.1f}",
+                self.bar, f"{scores.bias(self.expected, self.measured):+.1f}",
+                f"{covered['all']:.0f}" + (f" ({regimes})" if regimes else ""), *self.baselines()]
+
+
+def by_gpu(folder, name, **filters):
+    """GPU -> rows of the table whose columns equal the filters."""
+    groups = {}
+    for row in tables.read(folder, name):
+        if all(row.columns.get(key) == value for key, value in filters.items()):
+            groups.setdefault(row.gpu, []).append(row)
+    for gpu in [gpu for gpu in groups if normal(gpu) not in NAMES]:
+        print(f"left out: {len(groups.pop(gpu)):,} rows of {name} on {gpu}, an unknown GPU",
+              file=sys.stderr)
+    return groups
+
+
+def situations(folder):
+    """Every situation of which there are rows."""
+    bars = {"a100_sxm4_80gb": "4.6 / 3.5 / 10", "h100_sxm5_80gb": "5.2 / 4 / 11.5",
+            "l40s": "8.6 / 6.3 / 18.5"}
+    for gpu, rows in by_gpu(folder, "gemm_bf16").items():
+        yield "Matrix products", Situation(f"bf16, {gpu}", bars.get(gpu, ""), gpu, rows)
+    for gpu, rows in by_gpu(folder, "gemm_fp8_with_quantize").items():
+        yield "Matrix products", Situation(f"fp8 with quantization, {gpu}", "8 / 6 / 18", gpu, rows)
+    for op in ("linear", "bmm"):
+        for gpu, rows in by_gpu(folder, "fp32_matmul", op=op).items():
+            rows, floor = above_launch(rows)
+            yield "Matrix products", Situation(f"fp32 {op}, {gpu}", "9", gpu, rows, floor)
+    for precision in ("fp16_in_fp32_acc", "fp32"):
+        for gpu, rows in by_gpu(folder, "deepbench_gemm", precision=precision).items():
+            yield "Matrix products", Situation(f"DeepBench {precision}, {gpu}", "", gpu, rows)
+    for gpu, rows in by_gpu(folder, "llm_layers_bf16").items():
+        rows = [row for row in rows if row.seconds > 20e-6]
+        yield "Matrix products", Situation(f"LLM layers above 20 µs, {gpu}", "10", gpu, rows)
+    for name, bar in (("attention_prefill_causal", "7 / 5 / 18"), ("attention_decode", "7 / 5 / 16")):
+        for gpu, rows in by_gpu(folder, name).items():
+            yield "Attention", Situation(f"{name.removeprefix('attention_')}, {gpu}", bar, gpu, rows)
+    for row in tables.read_llm_memory_layers(folder)[:1]:
+        rows = [r for r in tables.read_llm_memory_layers(folder) if r.seconds > 20e-6]
+        yield "Memory-bound", Situation(f"LLM layers above 20 µs, {row.gpu}", "10", row.gpu, rows)
+    for gpu, rows in by_gpu(folder, "stream_bf16_to_fp8").items():
+        yield "Memory-bound", Situation(f"cast bf16 to fp8, {gpu}", "6", gpu, rows)
+    for title, ops, bar in ROWWISE:
+        for gpu, rows in by_gpu(folder, "fp32_rowwise_and_elementwise").items():
+            rows, floor = above_launch([r for r in rows if r.columns["op"] in ops])
+            if rows:
+                yield "Memory-bound", Situation(f"{title}, {gpu}", bar, gpu, rows, floor)
+    for gpu, rows in by_gpu(folder, "fp32_conv").items():
+        median = np.median([row.seconds for row in rows])
+        longer = [row for row in rows if row.seconds > median]
+        yield "Convolution", Situation(f"fp32 forward, {gpu}", "18", gpu, rows)
+        yield "Convolution", Situation(f"… longer half, {gpu}", "18", gpu, longer)
+    for precision, bar in (("fp16_in_fp32_acc", "22"), ("fp32", "")):
+        for phase in ("forward", "dgrad", "wgrad"):
+            groups = by_gpu(folder, "deepbench_conv", precision=precision, phase=phase)
+            for gpu, rows in groups.items():
+                yield "Convolution", Situation(f"DeepBench {precision} {phase}, {gpu}", bar, gpu, rows)
+
+
+ROWWISE = [
+    ("elementwise", ("add", "mul", "div", "pow", "addu", "mulu", "divu", "powu", "relu", "gelu",
+                     "tanh"), "5"),
+    ("layer norm", ("ln",), "12"),
+    ("softmax", ("softmax",), "12"),
+]
+
+
+def above_launch(rows):
+    """Rows of single launches that take more than three times the fastest of their operation, and
+    the host's share of each in seconds, which is no part of a kernel."""
+    floors = tables.host_floors(rows)
+    floor = lambda row: floors[row.gpu, row.columns["op"]]
+    kept = [row for row in rows if row.seconds > 3 * floor(row)]
+    shares = [tables.host_share(row.columns["op"]) * floor(row) for row in kept]
+    return kept, np.array(shares)
+
+
+def signs(folder):
+    """Lines of the table on claims: [what, GPU, agreement, pairs]."""
+    for gpu, rows in by_gpu(folder, "gemm_bf16").items():
+        situation = Situation("", "", gpu, rows)
+        shapes = [tuple(int(row.columns[key]) for key in "mnk") for row in situation.rows]
+        size = np.array(shapes, dtype=float)
+        for axis, name, bar in ((0, "throughput along m", 90), (1, "time along n", 95),
+                                (2, "time along k", 95)):
+            pairs = scores.neighbours(shapes, axis)
+            scale = size[:, 0] if axis == 0 else np.ones(len(shapes))
+            share, count = scores.sign_agreement((situation.expected / scale)[pairs],
+                                                 (situation.measured / scale)[pairs])
+            yield [f"{name}, {gpu}", f"{share:.1f}", f"≥ {bar}", f"{count:,} pairs"]
+        recall, precision, count = scores.cliffs(shapes, situation.expected, situation.measured)
+        bar = "80 / 80" if gpu.startswith("a100") else ""
+        yield [f"cliffs m to m + 1, {gpu}: recall / precision", f"{recall:.0f} / {precision:.0f}",
+               bar, f"{count:,} jumps"]
+
+
+def calibrations(folder):
+    """Lines [GPU, MAPE / median / p90, inside] of `rooftile measure --points` with 50 points, scored on
+    the other rows."""
+    for gpu, rows in by_gpu(folder, "gemm_bf16").items():
+        chosen = set(few_points.choose(rows, 50, None))
+        with tempfile.TemporaryDirectory() as scratch:
+            points, device = pathlib.Path(scratch, "points.csv"), pathlib.Path(scratch, "gpu.json")
+            lines = [f"{rows[i].ops[0]},{1e6 * rows[i].seconds!r}" for i in sorted(chosen)]
+            points.write_text("\n".join(["op,time_us", *lines]) + "\n", encoding="utf-8")
+            run_rooftile("measure", "--points", str(points), "--gpu", gpu, "-o", str(device))
+            rest = [row for i, row in enumerate(rows) if i not in chosen]
+            situation = Situation("", "", str(device), rest)
+        mape, median, high = scores.errors(situation.expected, situation.measured)
+        covered = scores.coverage(situation.low, situation.high, situation.bound,
+                                  situation.measured)["all"]
+        yield [gpu, f"{mape:.1f} / {median:.1f} / {high:.1f}", "8 / 6 / 17", f"{covered:.0f}"]
+
+
+def alignment(folder):
+    """Lines [class, median TFLOP/s, predicted]: a product of 4096³ whose rows start at multiples of
+    just so many elements, scaled to the median of the aligned class."""
+    rows = tables.read_csv(folder, "alignment_a100")
+    for dtype in dict.fromkeys(row["dtype"] for row in rows):
+        classes = [row for row in rows if row["dtype"] == dtype]
+        keys = ("a_b_leading_dim_alignment_elements", "c_leading_dim_alignment_elements")
+        made = []
+        for row in classes:
+            operand, out = (int(row[key]) for key in keys)
+            stride = lambda step: 4096 + (step if step < 8 else 0)
+            op = (f"gemm {dtype} m=4096 n=4096 k=4096 x_stride={stride(operand)}"
+                  f" w_stride={stride(operand)} out_stride={stride(out)}")
+            made.append(tables.Row("a100_sxm4_80gb", (op,), 1.0, row))
+        predictor = Predictor("a100_sxm4_80gb", made)
+        seconds = predictor.predict()[0]
+        predictor.close()
+        aligned = classes[-1]
+        for row, predicted in zip(classes, seconds):
+            rate = float(aligned["median_tflops"]) * seconds[-1] / predicted
+            measured = float(row["median_tflops"])
+            yield [f"{dtype}, operands {row[keys[0]]}, output {row[keys[1]]}", f"{measured:.0f}",
+                   f"{rate:.0f}", f"{100 * (rate / measured - 1):+.0f}"]
+
+
+def networks(folder):
+    """Lines [network, measured, predicted, error, NeuSight's error] of whole models."""
+    for run in whole_models.whole_models(folder):
+        predictor = Predictor(run.gpu, [tables.Row(run.gpu, (op,), 1.0, {}) for op in run.ops])
+        predicted = float(np.sum(predictor.predict()[0] * run.counts))
+        predictor.close()
+        neusight = 1e-3 * float(run.columns["neusight_ms"])
+        yield [f"{run.columns['run']}, {run.gpu}", f"{1e3 * run.seconds:.0f}",
+               f"{1e3 * predicted:.0f}", f"{100 * (predicted / run.seconds - 1):+.1f}",
+               f"{100 * (neusight / run.seconds - 1):+.1f}"]
+
+
+def speed():
+    """Predictions a second on one core, the reading of constants included."""
+    rows = [tables.Row("h100", (f"gemm bf16 m={m} n={n} k={k}",), 1.0, {})
+            for m in range(64, 8192, 64) for n in (1024, 4096, 12288) for k in (512, 4096, 16384)]
+    predictor = Predictor("h100", rows)
+    predictor.predict()
+    started = time.perf_counter()
+    for _ in range(5):
+        predictor.predict()
+    rate = 5 * len(rows) / (time.perf_counter() - started)
+    predictor.close()
+    return rate
+
+
+def markdown(header, lines):
+    out = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    out += ["| " + " | ".join(line) + " |" for line in lines]
+    return "\n".join(out) + "\n"
+
+
+SCORE_HEADER = ["rows", "count", "MAPE / median / p90", "bar", "bias", "inside the 90 % range",
+                "roofline", "fitted"]
+
+
+def report(folder, only):
+    """The tables as Markdown, one after the other."""
+    sections = {}
+    for section, situation in situations(folder):
+        if only in situation.title:
+            sections.setdefault(section, []).append(situation.line())
+    for section, lines in sections.items():
+        yield f"## {section}\n\n" + markdown(SCORE_HEADER, lines)
+    if only:
+        return
+    yield ("## Fifty points instead of the fit\n\nThe same products after `rooftile measure --points` "
+           "with 50 rows, from the constants of the GPU's\ngeneration or the nearest one, without the "
+           "learned corrections.\n\n"
+           + markdown(["GPU", "MAPE / median / p90", "bar", "inside the 90 % range"],
+                      calibrations(folder)))
+    yield "## Claims\n\n" + markdown(["claim", "agrees, %", "bar", "of"], signs(folder))
+    yield ("## Alignment on A100, TFLOP/s\n\n"
+           + markdown(["class, in elements", "measured", "predicted", "error, %"], alignment(folder)))
+    lines = list(networks(folder))
+    if lines:
+        for mode in ("inf", "train"):
+            own = [abs(float(line[3])) for line in lines if f"-{mode}-" in line[0]]
+            other = [abs(float(line[4])) for line in lines if f"-{mode}-" in line[0]]
+            if own:
+                lines.append([f"**mean error, {mode}**", "", "", f"**{np.mean(own):.1f}**",
+                              f"{np.mean(other):.1f}"])
+        yield ("## Whole networks, fp32\n\n"
+               + markdown(["run", "measured, ms", "predicted, ms", "error, %", "NeuSight, %"], lines))
+
+
+INTRODUCTION = """# Accuracy of the time model
+
+Written by `benchmarks/accuracy` on {date}; the constants come from
+[these fits](time_model.md#where-the-constants-come-from). Errors are MAPE / median / 90th percentile of
+|predicted / measured − 1| in per cent, each row counting the same. *Roofline* is the larger of work over
+data-sheet peak and traffic over data-sheet bandwidth, *fitted* a roofline with three constants fitted to
+the very rows it is scored on; both are MAPE. Constants were fitted to rows of the same tables, so these
+are errors on known GPUs; the fitting tools (`tools/fit_*`) print errors on shapes, sizes and GPUs left out.
+
+Measurements: ai-dynamo/aiconfigurator (Apache-2.0), sitar-lab/NeuSight (MIT), baidu-research/DeepBench
+(Apache-2.0), casys-kaist/LLMServingSim (MIT).
+
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("--write", metavar="FILE", help="the page to write")
+    parser.add_argument("--only", default="", metavar="TEXT", help="situations whose name holds it")
+    options = parser.parse_args()
+    text = ""
+    for section in report(options.folder, options.only):
+        print(section, flush=True)
+        text += section + "\n"
+    if not options.only:
+        rate = f"{speed() / 1e6:.2f} million products a second on one core\n"
+        print(rate)
+    if options.write:
+        page = INTRODUCTION.format(date=datetime.date.today()) + text.rstrip() + "\n"
+        pathlib.Path(options.write).write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
