@@ -5,7 +5,6 @@ namespace rooftile::onnx_format {
 namespace {
 
 using onnx::InferenceContext;
-using Dim = onnx::TensorShapeProto_Dimension;
 
 Dim sum(const Dim& a, const Dim& b) {
   if (!a.has_dim_value() || !b.has_dim_value()) return {};

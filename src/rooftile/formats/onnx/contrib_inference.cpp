@@ -12,7 +12,6 @@ namespace {
 
 using onnx::InferenceContext;
 using onnx::TensorProto;
-using Dim = onnx::TensorShapeProto_Dimension;
 
 void same_as_first(InferenceContext& context) { copy_input(context, 0, 0); }
 

@@ -7,7 +7,6 @@ namespace rooftile::onnx_format {
 namespace {
 
 using onnx::InferenceContext;
-using Dim = onnx::TensorShapeProto_Dimension;
 
 std::int64_t at_or(const std::vector<std::int64_t>& list, std::size_t index,
                    std::int64_t fallback) {

@@ -5,7 +5,6 @@
 namespace rooftile::onnx_format {
 
 using onnx::InferenceContext;
-using Dim = onnx::TensorShapeProto_Dimension;
 
 Dim fixed_dim(std::int64_t value) {
   Dim dim;

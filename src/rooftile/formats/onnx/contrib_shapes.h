@@ -8,17 +8,17 @@
 
 namespace rooftile::onnx_format {
 
-using Dims = std::vector<onnx::TensorShapeProto_Dimension>;
+using Dim = onnx::TensorShapeProto_Dimension;
+using Dims = std::vector<Dim>;
 
-onnx::TensorShapeProto_Dimension fixed_dim(std::int64_t value);
-onnx::TensorShapeProto_Dimension unknown_dim();
+Dim fixed_dim(std::int64_t value);
+Dim unknown_dim();
 
 // Nothing when the input is missing or its rank is unknown.
 std::optional<Dims> input_dims(onnx::InferenceContext& context, std::size_t index);
 
 // The quotient, unknown when the size is unknown or divides with a remainder.
-onnx::TensorShapeProto_Dimension divided(const onnx::TensorShapeProto_Dimension& dim,
-                                         std::int64_t divisor);
+Dim divided(const Dim& dim, std::int64_t divisor);
 
 // Sets an output that the node asks for; the element type is that of input `type_from`.
 void set_output(onnx::InferenceContext& context, std::size_t index, std::size_t type_from,
