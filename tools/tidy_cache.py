@@ -25,7 +25,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"((?:rooftile|gpu)/[^"]+)"', re.MULTILI
 # it, which costs no more than a smaller batch.
 DEFINED = re.compile(
     r"^(?:struct|class|enum class|enum)\s+(\w+)|^using\s+(\w+)\s*="
-    r"|^(?!namespace|using|[#}/\"])\S[^;(){}=\n]*?(?<![\w:])(\w+)\s*[({=\[]", re.MULTILINE)
+    r"|^(?!namespace|using|extern|[#}/\"])\S[^;(){}=\n]*?(?<![\w:])(\w+)\s*[({=\[]", re.MULTILINE)
 
 
 @functools.lru_cache(maxsize=None)

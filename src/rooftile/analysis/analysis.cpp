@@ -1,5 +1,10 @@
 #include "rooftile/analysis/analysis.h"
 
+#include <string>
+#include <unordered_map>
+
+#include "rooftile/workload/workload_bytes.h"
+
 namespace rooftile {
 namespace {
 
@@ -11,8 +16,18 @@ OpAnalysis analyse(const Op& op, const TimeModel& model) {
 
 Analysis analyse(const Workload& workload, const TimeModel& model) {
   Analysis analysis;
+  analysis.ops.reserve(workload.ops.size());
+  std::unordered_map<std::string, std::size_t> first;  // networks repeat their layers
   for (const Op& op : workload.ops) {
-    OpAnalysis& entry = analysis.ops.emplace_back(analyse(op, model));
+    std::string key = shape_bytes(op);
+    key += static_cast<char>(op.phase);
+    const auto [known, is_new] = first.try_emplace(std::move(key), analysis.ops.size());
+    if (is_new) {
+      analysis.ops.push_back(analyse(op, model));
+    } else {
+      analysis.ops.push_back(analysis.ops[known->second]);
+    }
+    OpAnalysis& entry = analysis.ops.back();
     const double runs = static_cast<double>(op.count);
     if (entry.time) {
       analysis.total += entry.time->time * runs;
