@@ -1,7 +1,7 @@
 """Fits constants of a calibration section to measured rows; used by the tools/fit_* scripts.
 
-Constants are searched on a log scale (zero_to_one ones on the logit scale) with
-scipy.optimize.least_squares and a loss that is squared near 0 and linear beyond `scale`.
+Constants are searched on a log scale with scipy.optimize.least_squares and a loss that is squared
+near 0 and linear beyond `scale`.
 """
 
 import copy

@@ -220,63 +220,6 @@ void read_link(SectionReader& reader, const char* key, LinkConstants& link) {
   if (const auto error = inner.finish()) reader.report(error->message);
 }
 
-void read_attention_style(SectionReader& reader, AttentionStyle& style) {
-  std::string name;
-  reader.text("style", name);
-  if (name == "flash_attention_3") {
-    style = AttentionStyle::flash_3;
-  } else if (name == "flash_attention_2") {
-    style = AttentionStyle::flash_2;
-  } else {
-    reader.report("\"style\": expected flash_attention_2 or flash_attention_3");
-  }
-}
-
-void read_whole(SectionReader& reader, const char* key, int& value, double low, double high) {
-  double read = value;
-  reader.number(key, read, low, high);
-  value = static_cast<int>(read);
-}
-
-AttentionKernel read_attention_kernel(const json& entry, const std::string& where,
-                                      SectionReader& parent) {
-  AttentionKernel kernel;
-  SectionReader reader(entry, where);
-  read_whole(reader, "head_dim", kernel.head_dim, 1, 4096);
-  read_whole(reader, "rows", kernel.rows, 1, 1024);
-  read_whole(reader, "keys", kernel.keys, 1, 1024);
-  read_whole(reader, "local_keys", kernel.local_keys, 1, 1024);
-  read_whole(reader, "few_rows", kernel.few_rows, 0, 1024);
-  read_whole(reader, "few_keys", kernel.few_keys, kernel.few_rows > 0 ? 1 : 0, 1024);
-  reader.number("block_cost", kernel.block_cost, 0.01, 100);
-  reader.quantity("tile_fixed_s", kernel.tile_fixed);
-  reader.quantity("local_tile_fixed_s", kernel.local_tile_fixed);
-  reader.quantity("few_tile_fixed_s", kernel.few_tile_fixed);
-  reader.quantity("few_prefill_fixed_s", kernel.few_prefill_fixed);
-  reader.quantity("sequence_s", kernel.sequence);
-  reader.quantity("sequence_pair_s", kernel.sequence_pair);
-  reader.quantity("late_sequence_s", kernel.late_sequence);
-  if (const auto error = reader.finish()) parent.report(error->message);
-  return kernel;
-}
-
-void read_attention_kernels(SectionReader& reader, const char* key,
-                            std::vector<AttentionKernel>& kernels, bool may_be_empty) {
-  const json* found = reader.member(key);
-  if (!found) return;
-  if (!found->is_array() || (found->empty() && !may_be_empty)) {
-    return reader.report(fmt::format("\"{}\": expected a list", key));
-  }
-  for (const json& entry : *found) {
-    const auto kernel =
-        read_attention_kernel(entry, fmt::format("{}, {}", reader.where(), key), reader);
-    if (!kernels.empty() && kernel.head_dim <= kernels.back().head_dim) {
-      reader.report(fmt::format("\"{}\": expected growing head_dim", key));
-    }
-    kernels.push_back(kernel);
-  }
-}
-
 }  // namespace
 
 void read_constants(SectionReader& reader, GemmConstants& constants) {
@@ -358,45 +301,6 @@ void read_constants(SectionReader& reader, StreamConstants& constants) {
   reader.quantity("cast_row_s", constants.cast_row);
   reader.number("sm_share", constants.sm_share, 1, 100);
   reader.intervals("measured_over_predicted", constants.intervals);
-}
-
-void read_constants(SectionReader& reader, AttentionConstants& constants) {
-  read_attention_style(reader, constants.style);
-  read_attention_kernels(reader, "kernels", constants.kernels, false);
-  read_attention_kernels(reader, "narrow_kernels", constants.narrow_kernels, true);
-  reader.quantity("launch_s", constants.launch);
-  reader.quantity("narrow_launch_s", constants.narrow_launch);
-  reader.quantity("start_s", constants.start);
-  reader.quantity("cache_write_s", constants.cache_write);
-  reader.quantity("narrow_element_s", constants.narrow_element);
-  reader.number("narrow_cache_write", constants.narrow_cache_write, 1, 10);
-  reader.number("cache_write_efficiency", constants.cache_write_efficiency, 0.01, 1);
-  reader.number("query_load_gain", constants.query_load_gain, 0.01, 1);
-  reader.number("math_efficiency", constants.math_efficiency, 0.01, 4);
-  reader.number("narrow_math_efficiency", constants.narrow_math_efficiency, 0.01, 4);
-  reader.number("exponentials_per_clock", constants.exponentials_per_clock, 1, 1000);
-  reader.number("port_bytes_per_clock", constants.port_bytes_per_clock, 1, 1000);
-  reader.number("alone", constants.alone, 1, 4);
-  reader.number("wave_sharpness", constants.wave_sharpness, 0, 2);
-  reader.number("query_bandwidth", constants.query_bandwidth, 0.01, 10);
-  reader.number("dram_efficiency", constants.dram_efficiency, 0.01, 1);
-  reader.number("l2_speedup", constants.l2_speedup, 1, 100);
-  reader.number("l2_share", constants.l2_share, 0.01, 10);
-  reader.number("decode_l2_speedup", constants.decode_l2_speedup, 1, 1000);
-  reader.number("decode_l2_share", constants.decode_l2_share, 0.01, 10);
-  reader.number("overlap_exponent", constants.overlap_exponent, 1, 20);
-  reader.quantity("dram_latency_s", constants.dram_latency);
-  reader.quantity("combine_s", constants.combine);
-  reader.quantity("combine_per_split_s", constants.combine_per_split);
-  reader.quantity("combine_block_s", constants.combine_block);
-  reader.quantity("copy_s", constants.copy);
-  reader.quantity("strided_copies_s", constants.strided_copies);
-  reader.number("copy_efficiency", constants.copy_efficiency, 0.01, 10);
-  reader.quantity("reference_boost_clock_hz", constants.reference_clock);
-  reader.number("backward_flop", constants.backward_flop, 1, 10);
-  reader.number("backward_efficiency", constants.backward_efficiency, 0.01, 2);
-  reader.intervals("prefill_measured_over_predicted", constants.prefill_intervals);
-  reader.intervals("decode_measured_over_predicted", constants.decode_intervals);
 }
 
 void read_constants(SectionReader& reader, RecurrentConstants& constants) {
