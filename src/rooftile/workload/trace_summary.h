@@ -1,0 +1,152 @@
+// One rank's trace, reduced: everything the rules and reports read, small whatever the trace's
+// size. Summaries of ranks merge; a rule sees nothing of a trace but this.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rooftile/base/units.h"
+#include "rooftile/workload/kernel_facts.h"
+#include "rooftile/workload/op.h"
+#include "rooftile/workload/timeline.h"
+
+namespace rooftile {
+
+// Why the GPU had nothing to do, by what the host did meanwhile.
+enum class IdleCause {
+  launch,              // the host prepared and launched work more slowly than the GPU ran it
+  synchronization,     // the host waited for the GPU before it launched more
+  data_loading,        // the host waited for the next batch
+  communication_wait,  // the host waited for other ranks
+  allocator,           // cudaMalloc, cudaFree
+  copy,                // a blocking copy between host and device
+  outside,             // before the first and after the last work of the host
+  unknown,             // the trace does not say, as without host events
+};
+
+// Unions of intervals over all streams of one GPU. busy + idle = span, and busy = compute +
+// exposed_communication + exposed_copy; the causes add up to idle.
+struct TimeBreakdown {
+  Seconds span;      // from the first to the last event of the analysed window
+  Seconds gpu_busy;  // at least one stream works
+  Seconds compute;   // a kernel that is not communication
+  Seconds communication, exposed_communication;  // exposed: while nothing computes
+  Seconds copy, exposed_copy;  // copies and fills; exposed: while nothing computes or communicates
+  Seconds idle;
+  std::map<IdleCause, Seconds> idle_by_cause;
+};
+
+// Where in the program something happens; as much as the trace says.
+struct TraceSite {
+  std::string op;      // innermost operator: aten::item
+  std::string module;  // "BertLayer_3.attention", from nn.Module frames; empty = not recorded
+  Provenance source;   // innermost line of the user's own code
+
+  bool operator==(const TraceSite&) const = default;
+};
+
+// Kernels of one name and launch shape.
+struct KernelUse {
+  std::string name;
+  KernelFacts facts;
+  LaunchShape launch;
+  std::int64_t count = 0;
+  Seconds time;  // sum
+
+  bool operator==(const KernelUse&) const = default;
+};
+
+// An operator at one shape and place with all kernels that it started itself, its children's
+// included up to the next operator that is listed on its own.
+struct OpUse {
+  std::string name;  // aten::addmm
+  OpArguments arguments;
+  Phase phase = Phase::forward;
+  TraceSite site;
+  std::int64_t count = 0;
+  Seconds host_time;               // sum, on the host
+  Seconds kernel_time;             // sum over its kernels
+  std::vector<KernelUse> kernels;  // largest first
+  std::optional<Op> op;            // its neutral form, where its arguments tell one
+};
+
+// A blocking call of the host, or a copy that blocks, at one place.
+struct SyncUse {
+  std::string call;  // cudaStreamSynchronize, cudaMemcpyAsync …
+  TraceSite site;
+  std::int64_t count = 0;
+  Seconds blocked;  // the host's waiting
+  Seconds exposed;  // GPU idle time that follows from it: what removal would give back
+};
+
+struct CopyUse {
+  CopyShape shape;  // `bytes` summed
+  TraceSite site;
+  std::int64_t count = 0;
+  Seconds time, exposed;  // on the GPU; while nothing computes
+  Seconds blocked;        // the host's waiting
+};
+
+struct CollectiveUse {
+  CollectiveShape shape;
+  std::string kernel;  // the kernel's name
+  std::int64_t count = 0;
+  Seconds time, exposed;
+  std::int64_t misaligned = 0;  // of `count`: messages whose bytes are not a multiple of 16
+  std::vector<Seconds> runs;    // duration of each, in order, at most kMostRuns: compares ranks
+  static constexpr std::size_t kMostRuns = 4096;
+};
+
+struct LoaderUse {
+  std::string name;         // enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__
+  bool in_process = false;  // no worker processes
+  std::int64_t count = 0;
+  Seconds waiting;  // of the host
+  Seconds exposed;  // GPU idle time that follows from it
+};
+
+struct AllocatorUse {
+  std::int64_t mallocs = 0, frees = 0;  // cudaMalloc and cudaFree in the steady state
+  Seconds blocked, exposed;
+  std::optional<Bytes> peak_allocated, peak_reserved;
+};
+
+// How steps were told apart.
+enum class StepSource { none, profiler_step, optimizer, data_loader, repetition };
+
+struct Steps {
+  StepSource source = StepSource::none;
+  std::vector<Seconds> durations;  // complete steps only, in order
+};
+
+struct TraceSummary {
+  std::vector<std::string> files;
+  std::string format;
+  std::optional<TraceDevice> device;
+  std::optional<std::int64_t> rank, world_size;
+  bool has_shapes = false, has_stacks = false, has_memory = false, is_foreign = false;
+
+  TimeBreakdown time;  // of the window: the complete steps, else everything
+  Steps steps;         // in the window
+  std::int64_t kernels = 0, launches = 0;
+  Seconds kernel_time;        // sum over kernels
+  Seconds unclassified_time;  // of that: names the grammar does not know
+  Seconds launch_time;        // host time of launch calls on the launching threads
+  Seconds host_busy;          // of the busiest thread
+  double graph_launches = 0;  // cudaGraphLaunch calls
+
+  std::vector<OpUse> ops;          // with kernels; largest kernel time first
+  std::vector<KernelUse> orphans;  // kernels no operator is known for
+  std::vector<SyncUse> syncs;
+  std::vector<CopyUse> copies;
+  std::vector<CollectiveUse> collectives;
+  std::vector<LoaderUse> loaders;
+  AllocatorUse allocator;
+
+  std::map<std::string, std::int64_t> skipped;
+};
+
+}  // namespace rooftile
