@@ -167,4 +167,10 @@ struct TraceSummary {
   bool operator==(const TraceSummary&) const = default;
 };
 
+// Steps that the summary's counts and sums stand for; 1 where there are none.
+double count_passes(const TraceSummary& trace);
+
+// Wall time of one pass: the mean step, else the span.
+Seconds pass_time(const TraceSummary& trace);
+
 }  // namespace rooftile
