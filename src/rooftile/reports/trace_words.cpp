@@ -52,7 +52,7 @@ void add_part(TextTable& table, std::string_view name, Seconds part, const Trace
   const double share = trace.time.span.value() > 0 ? part / trace.time.span : 0;
   if (share < kSmallPart) return;
   table.rows.push_back(
-      {std::string(name), time_text(part / count_passes(trace)), share_text(share)});
+      {std::string(name), time_text(part / window_steps(trace)), share_text(share)});
 }
 
 std::string rank_name(const TraceSummary& trace, std::size_t index) {
@@ -68,6 +68,8 @@ std::string_view step_source_words(StepSource source) {
   switch (source) {
     case StepSource::profiler_step:
       return "ProfilerStep marks";
+    case StepSource::user_range:
+      return "ranges named by the program";
     case StepSource::optimizer:
       return "optimizer steps";
     case StepSource::data_loader:

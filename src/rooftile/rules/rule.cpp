@@ -40,14 +40,10 @@ Level level_of(const Finding& finding, const Rule& rule) {
   return unsure && level == Level::warning ? Level::advice : level;
 }
 
-// In a step that waits for the host a faster kernel mostly lengthens the wait.
-double share_on_gpu(const RuleInput& input) {
-  constexpr double kNoticeable = 0.2;  // of the span
+// Where the host limits the step, a faster kernel mostly lengthens the wait.
+double share_of_kernel_time(const RuleInput& input) {
   if (input.workload.traces.empty()) return 1;
-  const TimeBreakdown& time = input.workload.traces.front().time;
-  const auto launch = time.idle_by_cause.find(IdleCause::launch);
-  const bool waits = launch != time.idle_by_cause.end() && launch->second > kNoticeable * time.span;
-  return waits ? time.gpu_busy / time.span : 1;
+  return input.workload.traces.front().kernel_time_share.value_or(1);
 }
 
 // What rules on shapes save is the model's; where their operations were recorded, it is scaled to
@@ -64,9 +60,10 @@ void scale_to_measured(const RuleInput& input, Finding& finding) {
     measured += *op.measured * runs;
   }
   if (measured <= Seconds(0)) return;
-  const double on_gpu = share_on_gpu(input);
-  const bool is_sure = measured >= modelled.low && on_gpu == 1;
-  *finding.saving = *finding.saving * (on_gpu * (measured / modelled.expected));
+  const double share = share_of_kernel_time(input);
+  constexpr double kMostly = 0.5;
+  const bool is_sure = measured >= modelled.low && share > kMostly;
+  *finding.saving = *finding.saving * (share * (measured / modelled.expected));
   if (!is_sure) finding.saving->low = std::min(finding.saving->low, Seconds(0));
 }
 

@@ -4,15 +4,20 @@
 
 namespace rooftile {
 
-double count_passes(const TraceSummary& trace) {
-  return std::max<double>(1, static_cast<double>(trace.steps.durations.size()));
+double window_steps(const TraceSummary& summary) {
+  return std::max(1.0, static_cast<double>(summary.steps.durations.size()));
 }
 
-Seconds pass_time(const TraceSummary& trace) {
-  if (trace.steps.durations.empty()) return trace.time.span;
+double recorded_steps(const TraceSummary& summary) {
+  if (summary.steps.durations.empty() || summary.kernel_time_in_steps <= Seconds()) return 1;
+  return window_steps(summary) * (summary.kernel_time / summary.kernel_time_in_steps);
+}
+
+Seconds pass_time(const TraceSummary& summary) {
+  if (summary.steps.durations.empty()) return summary.time.span;
   Seconds sum;
-  for (const Seconds step : trace.steps.durations) sum += step;
-  return sum / count_passes(trace);
+  for (const Seconds step : summary.steps.durations) sum += step;
+  return sum / window_steps(summary);
 }
 
 }  // namespace rooftile

@@ -61,7 +61,7 @@ Workload measured_workload(std::vector<TraceSummary> summaries) {
     return a.rank.value_or(0) < b.rank.value_or(0);
   });
   const TraceSummary& trace = summaries.front();
-  const double passes = count_passes(trace);
+  const double passes = recorded_steps(trace);
   workload.mode = has_backward(trace) ? Mode::training : Mode::inference;
   for (const OpUse& use : trace.ops) workload.ops.push_back(measured_op(use, passes));
   for (const KernelUse& kernel : trace.orphans) {
