@@ -38,8 +38,7 @@ struct Input {
 
 struct Reader {
   std::string_view name;  // "onnx"
-  // Whether the first bytes (up to 4 KiB, of the content where the file is gzip) or the file name
-  // look like this format.
+  // Whether the first bytes (up to 4 KiB) or the file name look like this format.
   bool (*recognises)(std::string_view path, std::string_view head);
   // `path` may be "-" for standard input where the format is text.
   Result<Workload> (*read)(const std::string& path, const ReadOptions& options) = nullptr;
