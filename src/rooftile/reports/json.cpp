@@ -108,6 +108,7 @@ Json steps_json(const TraceSummary& trace) {
   return {{"count", steps.durations.size()},
           {"found_by", json_text_or_null(std::string(step_source_words(steps.source)))},
           {"mean_s", mean},
+          {"timeline", timeline_json(trace.time)},
           {"durations_s", durations}};
 }
 
@@ -116,7 +117,7 @@ Json rank_json(const TraceSummary& trace) {
   if (trace.rank) rank = *trace.rank;
   return {{"files", trace.files},
           {"rank", rank},
-          {"timeline", timeline_json(trace.time)},
+          {"timeline", timeline_json(trace.whole)},
           {"kernels", kernels_json(trace)},
           {"steps", steps_json(trace)}};
 }
