@@ -50,26 +50,36 @@ bool have_steps(const std::vector<const TraceSummary*>& side) {
 
 TraceSide weighted(const std::vector<const TraceSummary*>& summaries, bool is_per_step) {
   TraceSide side;
+  const auto ranks = static_cast<double>(summaries.size());
   for (const TraceSummary* summary : summaries) {
-    const double steps =
-        is_per_step ? static_cast<double>(summary->steps.durations.size()) : 1.0;
-    side.push_back({summary, 1 / (steps * static_cast<double>(summaries.size()))});
+    const double window = is_per_step ? window_steps(*summary) : 1;
+    const double recording = is_per_step ? recorded_steps(*summary) : 1;
+    side.push_back({summary, 1 / (window * ranks), 1 / (recording * ranks)});
   }
   return side;
 }
 
+// Of what is counted in the window.
 template <class Value>
-auto sum_of(const TraceSide& side, const Value& value) {
-  decltype(value(*side.front().summary) * 1.0) sum{};
-  for (const auto& [summary, weight] : side) sum += value(*summary) * weight;
+Seconds window_mean(const TraceSide& side, const Value& value) {
+  Seconds sum;
+  for (const WeightedTrace& trace : side) sum += value(*trace.summary) * trace.window_weight;
+  return sum;
+}
+
+// Of what is counted in the whole recording.
+template <class Value>
+double recorded_mean(const TraceSide& side, const Value& value) {
+  double sum = 0;
+  for (const WeightedTrace& trace : side) sum += value(*trace.summary) * trace.recording_weight;
   return sum;
 }
 
 // Standard deviation of the steps, mean over the ranks.
 std::optional<Seconds> spread_of(const TraceSide& side) {
   Seconds sum;
-  for (const auto& [summary, weight] : side) {
-    const std::vector<Seconds>& steps = summary->steps.durations;
+  for (const WeightedTrace& trace : side) {
+    const std::vector<Seconds>& steps = trace.summary->steps.durations;
     if (steps.size() < kLeastSteps) return std::nullopt;
     const auto count = static_cast<double>(steps.size());
     double mean = 0, squares = 0;
@@ -87,8 +97,8 @@ TraceDiffSide describe_side(std::span<const TraceSummary> summaries) {
     side.files.insert(side.files.end(), summary.files.begin(), summary.files.end());
     if (side.format.empty()) side.format = summary.format;
     if (side.gpu.empty() && summary.device) side.gpu = summary.device->name;
-    side.steps += static_cast<double>(summary.steps.durations.size()) /
-                  static_cast<double>(summaries.size());
+    side.steps +=
+        static_cast<double>(summary.steps.durations.size()) / static_cast<double>(summaries.size());
   }
   return side;
 }
@@ -96,7 +106,7 @@ TraceDiffSide describe_side(std::span<const TraceSummary> summaries) {
 // The parts that add up to the span.
 void add_parts(const TraceSide& before, const TraceSide& after, TraceDiff& diff) {
   const auto add = [&](std::string key, const std::function<Seconds(const TraceSummary&)>& value) {
-    const ChangedTime time{sum_of(before, value), sum_of(after, value)};
+    const ChangedTime time{window_mean(before, value), window_mean(after, value)};
     if (time.before != Seconds() || time.after != Seconds()) {
       diff.parts.push_back({std::move(key), time});
     }
@@ -107,8 +117,8 @@ void add_parts(const TraceSide& before, const TraceSide& after, TraceDiff& diff)
   add("exposed_copy", [](const TraceSummary& summary) { return summary.time.exposed_copy; });
   std::set<IdleCause> causes;
   for (const TraceSide* side : {&before, &after}) {
-    for (const auto& [summary, weight] : *side) {
-      for (const auto& [cause, time] : summary->time.idle_by_cause) causes.insert(cause);
+    for (const WeightedTrace& trace : *side) {
+      for (const auto& [cause, time] : trace.summary->time.idle_by_cause) causes.insert(cause);
     }
   }
   for (const IdleCause cause : causes) {
@@ -124,18 +134,20 @@ void add_parts(const TraceSide& before, const TraceSide& after, TraceDiff& diff)
 
 void add_totals(const TraceSide& before, const TraceSide& after, TraceDiff& diff) {
   const auto time = [&](const auto& value) {
-    return ChangedTime{sum_of(before, value), sum_of(after, value)};
+    return ChangedTime{window_mean(before, value), window_mean(after, value)};
   };
   diff.span = time([](const TraceSummary& summary) { return summary.time.span; });
   diff.gpu_busy = time([](const TraceSummary& summary) { return summary.time.gpu_busy; });
   diff.communication = time([](const TraceSummary& summary) { return summary.time.communication; });
   diff.copy = time([](const TraceSummary& summary) { return summary.time.copy; });
-  diff.kernel_time = time([](const TraceSummary& summary) { return summary.kernel_time; });
   diff.launch_time = time([](const TraceSummary& summary) { return summary.launch_time; });
+  const auto kernel_time = [](const TraceSummary& summary) { return summary.kernel_time.value(); };
+  diff.kernel_time = {Seconds(recorded_mean(before, kernel_time)),
+                      Seconds(recorded_mean(after, kernel_time))};
   const auto kernels = [](const TraceSummary& summary) {
     return static_cast<double>(summary.kernels);
   };
-  diff.kernel_runs = {sum_of(before, kernels), sum_of(after, kernels)};
+  diff.kernel_runs = {recorded_mean(before, kernels), recorded_mean(after, kernels)};
 }
 
 void add_notes(const TraceSide& before, const TraceSide& after, TraceDiff& diff) {
@@ -150,19 +162,21 @@ void add_notes(const TraceSide& before, const TraceSide& after, TraceDiff& diff)
         "No steps were found on both sides, so the whole recordings are compared: a longer "
         "recording is not a slower program.");
   }
-  const bool other_gpu = !diff.before.gpu.empty() && !diff.after.gpu.empty() &&
-                         diff.before.gpu != diff.after.gpu;
+  const bool other_gpu =
+      !diff.before.gpu.empty() && !diff.after.gpu.empty() && diff.before.gpu != diff.after.gpu;
   if (other_gpu) diff.notes.push_back("The GPUs differ.");
   if (diff.before.format != diff.after.format) {
     diff.notes.push_back(
-        "Two profilers recorded: they name some kernels differently and slow the host differently.");
+        "Two profilers recorded: they name some kernels differently and slow the host "
+        "differently.");
   }
   const double ratio = common_kernel_ratio(before, after);
   if (!other_gpu && std::abs(ratio - 1) > kOtherClock) {
-    diff.notes.push_back(fmt::format(
-        "Kernels that both sides run equally often take {:.0f} % {} in the second: clocks, power or "
-        "a shared GPU changed rather than the program.",
-        std::abs(ratio - 1) * 100, ratio > 1 ? "longer" : "less"));
+    diff.notes.push_back(
+        fmt::format("Kernels that both sides run equally often take {:.0f} % {} in the second: "
+                    "clocks, power or "
+                    "a shared GPU changed rather than the program.",
+                    std::abs(ratio - 1) * 100, ratio > 1 ? "longer" : "less"));
   }
 }
 
@@ -184,7 +198,8 @@ TraceDiff diff_traces(std::span<const TraceSummary> before, std::span<const Trac
   add_totals(old_side, new_side, diff);
   add_parts(old_side, new_side, diff);
   const auto old_spread = spread_of(old_side), new_spread = spread_of(new_side);
-  if (diff.is_per_step && old_spread && new_spread) diff.spread = std::max(*old_spread, *new_spread);
+  if (diff.is_per_step && old_spread && new_spread)
+    diff.spread = std::max(*old_spread, *new_spread);
   add_changed_rows(old_side, new_side, diff);
   add_notes(old_side, new_side, diff);
   return diff;

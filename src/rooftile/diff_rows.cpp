@@ -18,6 +18,8 @@ namespace {
 // Times of the same kernel differ by some percent from run to run (clocks, neighbours on the bus);
 // smaller changes are not listed, nor those without effect on the span.
 constexpr double kRunToRun = 0.05, kLeastShareOfSpan = 0.0005;
+// Runs of a step are a quotient where the recording holds parts of steps.
+constexpr double kSameRuns = 0.02;
 
 // Name, direction and extents; the types come apart, so that a change of precision stays one row.
 using OpKey = std::tuple<std::string, Phase, std::string>;
@@ -66,7 +68,7 @@ void add_kernel(const KernelUse& kernel, double weight, SideTotals& side) {
 
 SideTotals totals_of(const TraceSide& side) {
   SideTotals totals;
-  for (const auto& [summary, weight] : side) {
+  for (const auto& [summary, of_window, weight] : side) {
     for (const OpUse& use : summary->ops) {
       OpTotals& op = totals.ops[{use.name, use.phase, extents_text(use.arguments)}];
       op.runs += weight * static_cast<double>(use.count);
@@ -83,12 +85,15 @@ SideTotals totals_of(const TraceSide& side) {
   return totals;
 }
 
+bool runs_differ(double before, double after) {
+  return std::abs(before - after) > kSameRuns * std::max(before, after);
+}
+
 bool is_changed(const ChangedTime& time, const ChangedCount& runs, Seconds span) {
   const double change = std::abs(time.change().value());
   const double larger = std::max(time.before.value(), time.after.value());
-  const bool counts_differ = std::abs(runs.before - runs.after) > 1e-6;
   return change > kLeastShareOfSpan * span.value() &&
-         (counts_differ || change > kRunToRun * larger);
+         (runs_differ(runs.before, runs.after) || change > kRunToRun * larger);
 }
 
 std::string largest_kernel(const OpTotals* op) {
@@ -105,8 +110,8 @@ std::string_view phase_word(Phase phase) {
     case Phase::dgrad:
     case Phase::wgrad:
       return "backward";
-    case Phase::update:
-      return "update";
+    case Phase::optimizer:
+      return "optimizer";
   }
   return "forward";
 }
@@ -212,11 +217,8 @@ std::vector<TraceDiffKernel> pair_kernels(const SideTotals& before, const SideTo
         old_kernel == before.kernels.end() ? KernelTotals{} : old_kernel->second;
     const KernelTotals new_totals =
         new_kernel == after.kernels.end() ? KernelTotals{} : new_kernel->second;
-    rows.push_back({was,
-                    is,
-                    op,
-                    {old_totals.runs, new_totals.runs},
-                    {old_totals.time, new_totals.time}});
+    rows.push_back(
+        {was, is, op, {old_totals.runs, new_totals.runs}, {old_totals.time, new_totals.time}});
     used[is] = true;
   };
   for (const auto& [name, totals] : before.kernels) {
@@ -249,8 +251,7 @@ void add_changed_rows(const TraceSide& before, const TraceSide& after, TraceDiff
   const Seconds span = std::max(diff.span.before, diff.span.after);
   const std::vector<KeyPair> pairs = pair_ops(old_side, new_side);
   for (const KeyPair& pair : pairs) {
-    TraceDiffOp row =
-        op_row_of(pair, op_at(old_side, pair.first), op_at(new_side, pair.second));
+    TraceDiffOp row = op_row_of(pair, op_at(old_side, pair.first), op_at(new_side, pair.second));
     if (is_changed(row.kernels, row.runs, span)) {
       diff.ops.push_back(std::move(row));
     } else {
@@ -275,7 +276,7 @@ double common_kernel_ratio(const TraceSide& before, const TraceSide& after) {
   double all = 0;
   for (const auto& [name, was] : old_side.kernels) {
     const auto is = new_side.kernels.find(name);
-    if (is == new_side.kernels.end() || std::abs(is->second.runs - was.runs) > 1e-6) continue;
+    if (is == new_side.kernels.end() || runs_differ(was.runs, is->second.runs)) continue;
     if (was.time <= Seconds()) continue;
     ratios.emplace_back(is->second.time / was.time, was.time.value());
     all += was.time.value();

@@ -8,10 +8,11 @@
 
 namespace rooftile {
 
-// One rank of one side with the factor that makes its sums a share of the side's mean.
+// One rank of one side with the factors that make its sums a share of the side's mean.
 struct WeightedTrace {
   const TraceSummary* summary = nullptr;
-  double weight = 1;
+  double window_weight = 1;     // of what is counted in the window
+  double recording_weight = 1;  // of what is counted in the whole recording
 };
 using TraceSide = std::vector<WeightedTrace>;
 

@@ -13,8 +13,8 @@ constexpr double kLeastShare = 0.005;
 
 TraceVerdict verdict_of(const TraceDiff& diff) {
   const double change = diff.span.change().value();
-  const double least = std::max(diff.spread.value_or(Seconds()).value(),
-                                kLeastShare * diff.span.before.value());
+  const double least =
+      std::max(diff.spread.value_or(Seconds()).value(), kLeastShare * diff.span.before.value());
   if (std::abs(change) <= least) return TraceVerdict::noise;
   return change < 0 ? TraceVerdict::faster : TraceVerdict::slower;
 }

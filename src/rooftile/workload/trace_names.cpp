@@ -9,19 +9,19 @@ namespace {
 
 // In the order of the enumerators; a test reads each back.
 constexpr std::array<std::string_view, 9> kIdleCauses{
-    "launch", "synchronization", "data_loading",    "communication_wait", "allocator",
-    "copy",   "between_kernels", "outside",         "unknown"};
+    "launch",          "synchronization", "data_loading", "communication_wait", "allocator", "copy",
+    "between_kernels", "outside",         "unknown"};
 constexpr std::array<std::string_view, 6> kStepSources{"none",      "profiler_step", "user_range",
                                                        "optimizer", "data_loader",   "repetition"};
-constexpr std::array<std::string_view, 6> kCopyKinds{"unknown",          "host_to_device",
-                                                     "device_to_host",   "device_to_device",
-                                                     "peer_to_peer",     "host_to_host"};
+constexpr std::array<std::string_view, 6> kCopyKinds{"unknown",        "host_to_device",
+                                                     "device_to_host", "device_to_device",
+                                                     "peer_to_peer",   "host_to_host"};
 constexpr std::array<std::string_view, 22> kKernelClasses{
-    "unknown",           "gemm",      "convolution",  "attention",    "recurrent",
-    "normalization",     "softmax",   "elementwise",  "reduction",    "layout_conversion",
-    "cast",              "copy",      "fill",         "embedding",    "pooling",
-    "optimizer",         "loss_scaling", "sort",      "random",       "communication",
-    "sparse",            "other"};
+    "unknown",       "gemm",         "convolution", "attention", "recurrent",
+    "normalization", "softmax",      "elementwise", "reduction", "layout_conversion",
+    "cast",          "copy",         "fill",        "embedding", "pooling",
+    "optimizer",     "loss_scaling", "sort",        "random",    "communication",
+    "sparse",        "other"};
 constexpr std::array<std::string_view, 4> kDirections{"unknown", "forward", "dgrad", "wgrad"};
 
 static_assert(static_cast<std::size_t>(IdleCause::unknown) + 1 == kIdleCauses.size());
