@@ -11,15 +11,13 @@ namespace rooftile {
 // The enumerator itself: "data_loading".
 std::string_view name_of(IdleCause cause);
 std::string_view name_of(StepSource source);
+std::string_view name_of(Remedy remedy);
 std::string_view name_of(CopyKind kind);
 std::string_view name_of(KernelClass kernel_class);
 std::string_view name_of(KernelDirection direction);
 
-// The reverse; empty for any other text.
-std::optional<IdleCause> parse_idle_cause(std::string_view name);
-std::optional<StepSource> parse_step_source(std::string_view name);
-std::optional<CopyKind> parse_copy_kind(std::string_view name);
-std::optional<KernelClass> parse_kernel_class(std::string_view name);
-std::optional<KernelDirection> parse_kernel_direction(std::string_view name);
+// The reverse; empty for any other text. For the enumerations above.
+template <class Enum>
+std::optional<Enum> parse_name(std::string_view name);
 
 }  // namespace rooftile
