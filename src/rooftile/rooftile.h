@@ -16,8 +16,20 @@
 
 namespace rooftile {
 
-// Reads one input, derives the training step where asked, and applies the dtype.
+// Reads one input, derives the training step where asked, and applies the dtype; a recording is
+// analysed.
 Result<Workload> read(const std::string& path, const ReadOptions& options);
+
+// Reads several: models run one after the other; recordings are the ranks of one job, and models
+// beside them name their layers.
+Result<Workload> read_all(std::span<const std::string> paths, const ReadOptions& options);
+
+// The GPU that a workload was recorded on, by name, else the known one of the same compute
+// capability, SM count and nearest memory size.
+Result<Device> recorded_device(const Workload& workload);
+
+// What a recording says without knowledge of its GPU: times and causes, no advice.
+Report describe(const Workload& workload);
 
 // Judges a workload on a GPU.
 Report check(const Workload& workload, const Device& device,

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "rooftile/rules/gate.h"
+#include "rooftile/workload/trace_summary.h"
 
 namespace rooftile {
 
@@ -39,11 +40,39 @@ Level level_of(const Finding& finding, const Rule& rule) {
   return unsure && level == Level::warning ? Level::advice : level;
 }
 
+// Where the host limits the step, a faster kernel mostly lengthens the wait.
+double share_of_kernel_time(const RuleInput& input) {
+  if (input.workload.traces.empty()) return 1;
+  return input.workload.traces.front().kernel_time_share.value_or(1);
+}
+
+// What rules on shapes save is the model's; where their operations were recorded, it is scaled to
+// the time they really took. Operations that already beat the model's range promise nothing.
+void scale_to_measured(const RuleInput& input, Finding& finding) {
+  if (!finding.saving || finding.ops.empty()) return;
+  Range<Seconds> modelled{};
+  Seconds measured;
+  for (const std::size_t i : finding.ops) {
+    const OpAnalysis& op = input.analysis.ops[i];
+    if (!op.measured || !op.time) continue;
+    const double runs = static_cast<double>(input.workload.ops[i].count);
+    modelled += op.time->time * runs;
+    measured += *op.measured * runs;
+  }
+  if (measured <= Seconds(0)) return;
+  const double share = share_of_kernel_time(input);
+  constexpr double kMostly = 0.5;
+  const bool is_sure = measured >= modelled.low && share > kMostly;
+  *finding.saving = *finding.saving * (share * (measured / modelled.expected));
+  if (!is_sure) finding.saving->low = std::min(finding.saving->low, Seconds(0));
+}
+
 std::vector<Judged> judge(const RuleInput& input, std::span<const Rule* const> rules) {
   std::vector<Judged> all;
   for (const Rule* rule : rules) {
     for (Finding& finding : rule->check(input)) {
       finding.rule = rule->id;
+      scale_to_measured(input, finding);
       finding.level = level_of(finding, *rule);
       if (is_worth_telling(input, finding)) all.push_back({rule, std::move(finding)});
     }

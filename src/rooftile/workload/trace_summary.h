@@ -38,6 +38,8 @@ struct TimeBreakdown {
   Seconds copy, exposed_copy;  // copies and fills; exposed: while nothing computes or communicates
   Seconds idle;
   std::map<IdleCause, Seconds> idle_by_cause;
+
+  bool operator==(const TimeBreakdown&) const = default;
 };
 
 // Where in the program something happens; as much as the trace says.
@@ -72,6 +74,8 @@ struct OpUse {
   Seconds kernel_time;             // sum over its kernels
   std::vector<KernelUse> kernels;  // largest first
   std::optional<Op> op;            // its neutral form, where its arguments tell one
+
+  bool operator==(const OpUse&) const = default;
 };
 
 // A blocking call of the host, or a copy that blocks, at one place.
@@ -81,6 +85,8 @@ struct SyncUse {
   std::int64_t count = 0;
   Seconds blocked;  // the host's waiting
   Seconds exposed;  // GPU idle time that follows from it: what removal would give back
+
+  bool operator==(const SyncUse&) const = default;
 };
 
 struct CopyUse {
@@ -89,6 +95,8 @@ struct CopyUse {
   std::int64_t count = 0;
   Seconds time, exposed;  // on the GPU; while nothing computes
   Seconds blocked;        // the host's waiting
+
+  bool operator==(const CopyUse&) const = default;
 };
 
 struct CollectiveUse {
@@ -99,6 +107,8 @@ struct CollectiveUse {
   std::int64_t misaligned = 0;  // of `count`: messages whose bytes are not a multiple of 16
   std::vector<Seconds> runs;    // duration of each, in order, at most kMostRuns: compares ranks
   static constexpr std::size_t kMostRuns = 4096;
+
+  bool operator==(const CollectiveUse&) const = default;
 };
 
 struct LoaderUse {
@@ -107,12 +117,16 @@ struct LoaderUse {
   std::int64_t count = 0;
   Seconds waiting;  // of the host
   Seconds exposed;  // GPU idle time that follows from it
+
+  bool operator==(const LoaderUse&) const = default;
 };
 
 struct AllocatorUse {
   std::int64_t mallocs = 0, frees = 0;  // cudaMalloc and cudaFree in the steady state
   Seconds blocked, exposed;
   std::optional<Bytes> peak_allocated, peak_reserved;
+
+  bool operator==(const AllocatorUse&) const = default;
 };
 
 // How steps were told apart.
@@ -128,6 +142,8 @@ enum class StepSource {
 struct Steps {
   StepSource source = StepSource::none;
   std::vector<Seconds> durations;  // of the host's, complete steps only, in order
+
+  bool operator==(const Steps&) const = default;
 };
 
 // A change of the program, tried on the recording: the host's calls and the GPU's activities run
@@ -146,6 +162,8 @@ enum class Remedy {
 struct Prediction {
   Remedy remedy = Remedy::ideal_loader;
   Range<Seconds> saved;
+
+  bool operator==(const Prediction&) const = default;
 };
 
 struct TraceSummary {
@@ -189,6 +207,8 @@ struct TraceSummary {
   std::optional<double> kernel_time_share;
 
   std::map<std::string, std::int64_t> skipped;
+
+  bool operator==(const TraceSummary&) const = default;
 };
 
 // Steps in the window, at least 1: divides what is counted in the window.
@@ -196,5 +216,8 @@ double window_steps(const TraceSummary& summary);
 
 // Steps in the whole recording by kernel time, at least 1: divides what is counted in all of it.
 double recorded_steps(const TraceSummary& summary);
+
+// Wall time of one pass: the mean step, else the span of the window.
+Seconds pass_time(const TraceSummary& summary);
 
 }  // namespace rooftile

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 
 #include "rooftile/base/inflater.h"
 #include "rooftile/base/text.h"
 #include "rooftile/readers/kineto/timeline_builder.h"
+#include "rooftile/readers/reader.h"
 
 namespace rooftile {
 namespace {
@@ -70,5 +72,18 @@ Result<Timeline> read_kineto(const std::string& path, const ReadProgress& progre
   if (!bytes) return tl::unexpected(bytes.error());
   return read_kineto_bytes(**bytes, path);
 }
+
+namespace {
+
+Result<std::shared_ptr<const Timeline>> record_kineto(const std::string& path,
+                                                      const ReadOptions& options) {
+  return read_kineto(path, options.progress).map([](Timeline timeline) {
+    return std::make_shared<const Timeline>(std::move(timeline));
+  });
+}
+
+}  // namespace
+
+const Reader kineto_reader{.name = "kineto", .recognises = is_kineto, .record = record_kineto};
 
 }  // namespace rooftile

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "rooftile/formats/nsys/database.h"
 #include "rooftile/formats/nsys/records.h"
 #include "rooftile/readers/nsys/tables.h"
+#include "rooftile/readers/reader.h"
 
 namespace rooftile {
 namespace {
@@ -210,5 +212,18 @@ Result<Timeline> read_nsys_bytes(const std::string& bytes, const std::string& pa
   if (!database) return fail(database.error().message, path);
   return read_database(*database, path, {});
 }
+
+namespace {
+
+Result<std::shared_ptr<const Timeline>> record_nsys(const std::string& path,
+                                                    const ReadOptions& options) {
+  return read_nsys(path, options.progress).map([](Timeline timeline) {
+    return std::make_shared<const Timeline>(std::move(timeline));
+  });
+}
+
+}  // namespace
+
+const Reader nsys_reader{.name = "nsys", .recognises = is_nsys, .record = record_nsys};
 
 }  // namespace rooftile
