@@ -63,7 +63,7 @@ void read_columns(sqlite3* handle, Table& table) {
 }
 
 // A column of the user's may hide one of the three names of the row number.
-void read_row_number(sqlite3* handle, Table& table) {
+void read_row_number(sqlite3* handle, std::int64_t bytes, Table& table) {
   for (const char* name : {"rowid", "oid", "_rowid_"}) {
     if (table.has(name)) continue;
     const Statement last = prepare_query(
@@ -71,7 +71,9 @@ void read_row_number(sqlite3* handle, Table& table) {
                     " NOT INDEXED ORDER BY " + name + " DESC LIMIT 1");
     if (!last) return;  // WITHOUT ROWID
     table.row_number = name;
-    if (sqlite3_step(last.get()) == SQLITE_ROW) table.rows = sqlite3_column_int64(last.get(), 0);
+    if (sqlite3_step(last.get()) != SQLITE_ROW) return;
+    // A row takes a byte or more, so a higher number is no count.
+    table.rows = std::clamp<std::int64_t>(sqlite3_column_int64(last.get(), 0), 0, bytes);
     return;
   }
 }
@@ -127,7 +129,7 @@ Result<void> list_tables(Database::Connection& connection) {
   connection.is_damaged = connection.is_damaged || !is_whole;
   for (Table& table : connection.tables) {
     read_columns(handle, table);
-    read_row_number(handle, table);
+    read_row_number(handle, connection.bytes, table);
   }
   return {};
 }

@@ -25,7 +25,7 @@ struct Database::Connection {
   std::string memory;  // of open_bytes(); the handle reads it
   Handle handle;
   std::int64_t bytes = 0;
-  std::int64_t steps_left = 0;  // virtual machine instructions, in units of kStepsPerCall
+  std::int64_t steps_left = 0;  // budget: units of 10000 instructions, or searches behind damage
   std::vector<Table> tables;
   bool is_damaged = false;
 };

@@ -20,8 +20,6 @@ using namespace std::string_view_literals;
 
 constexpr std::string_view kMagic = "SQLite format 3\0"sv;
 constexpr std::int64_t kFirstRow = std::numeric_limits<std::int64_t>::min();
-// Damaged places of one table after which the rest counts as lost.
-constexpr int kMostGaps = 1000;
 
 // "file:///a%20b?immutable=1": no locks, no journal, no write-ahead log is looked for or made.
 std::string immutable_uri(const std::string& path) {
@@ -51,13 +49,16 @@ std::string select_rows(const Table& table, std::span<const std::string_view> co
 // Walks one table; after a failure it looks for the next row that can be read.
 class TableWalk {
  public:
-  TableWalk(sqlite3* handle, const Table& table, std::span<const std::string_view> columns)
-      : table_(table), statement_(prepare_query(handle, select_rows(table, columns))) {}
+  TableWalk(Database::Connection& connection, const Table& table,
+            std::span<const std::string_view> columns)
+      : connection_(connection),
+        table_(table),
+        statement_(prepare_query(connection.handle.get(), select_rows(table, columns))) {}
 
   Scan run(const std::function<void(const Row&)>& visit) {
     scan_.is_cut_off = !statement_;
     int code = statement_ ? start_at(kFirstRow) : SQLITE_DONE;
-    for (int gaps = 0; code != SQLITE_DONE;) {
+    while (code != SQLITE_DONE) {
       while (code == SQLITE_ROW) {
         last_ = sqlite3_column_int64(statement_.get(), 0);
         ++scan_.read;
@@ -65,7 +66,7 @@ class TableWalk {
         code = sqlite3_step(statement_.get());
       }
       if (code == SQLITE_DONE) break;
-      if (code == SQLITE_INTERRUPT || ++gaps > kMostGaps || !skip_damage()) {
+      if (code == SQLITE_INTERRUPT || !skip_damage()) {
         lose_rest();
         break;
       }
@@ -76,20 +77,24 @@ class TableWalk {
 
  private:
   int start_at(std::int64_t row) {
+    if (--connection_.steps_left < 0) return SQLITE_INTERRUPT;
     sqlite3_reset(statement_.get());
     if (!table_.row_number.empty()) sqlite3_bind_int64(statement_.get(), 1, row);
     return sqlite3_step(statement_.get());
   }
 
+  // The row in front of the damage; row numbers of tables that only grew begin at 1.
+  std::int64_t row_before() const { return scan_.read == 0 ? 0 : last_; }
+
   // Stands on the first readable row behind the damage, or gives up. Which rows can be read is
   // taken to be monotone in the row number near the damage.
   bool skip_damage() {
-    if (table_.row_number.empty() || table_.rows <= 0) return false;
-    const std::int64_t before = scan_.read == 0 ? 0 : last_;
+    const std::int64_t before = row_before();
+    if (table_.row_number.empty() || before < 0 || before >= table_.rows) return false;
     std::int64_t bad = 0, good = 1;
     while (start_at(before + good) != SQLITE_ROW) {
       bad = good;
-      if (good >= table_.rows - before) return false;
+      if (good >= table_.rows - before || connection_.steps_left < 0) return false;
       good = std::min(2 * good, table_.rows - before);
     }
     while (bad + 1 < good) {
@@ -98,19 +103,20 @@ class TableWalk {
     }
     if (start_at(before + good) != SQLITE_ROW) return false;
     const std::int64_t next = sqlite3_column_int64(statement_.get(), 0);
-    scan_.lost += std::max<std::int64_t>(0, next - before - 1);
+    if (next <= before) return false;
+    scan_.lost += next - before - 1;
     return true;
   }
 
   void lose_rest() {
-    const std::int64_t before = scan_.read == 0 ? 0 : last_;
-    if (table_.rows > before) {
-      scan_.lost += table_.rows - before;
+    if (table_.rows > row_before()) {
+      scan_.lost += table_.rows - std::max<std::int64_t>(0, row_before());
     } else {
       scan_.is_cut_off = true;
     }
   }
 
+  Database::Connection& connection_;
   const Table& table_;
   Statement statement_;
   Scan scan_;
@@ -217,7 +223,7 @@ std::int64_t Database::bytes() const { return connection_->bytes; }
 
 Scan Database::scan(const Table& table, std::span<const std::string_view> columns,
                     const std::function<void(const Row&)>& visit) const {
-  return TableWalk(connection_->handle.get(), table, columns).run(visit);
+  return TableWalk(*connection_, table, columns).run(visit);
 }
 
 // Either a query by row number, or all texts where the key is an ordinary column.

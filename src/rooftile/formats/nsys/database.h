@@ -22,7 +22,8 @@ struct Table {
   std::vector<std::string> columns;  // stored ones; generated columns are code of the file
   std::string key;                   // the column that is the row number, or empty
   std::string row_number;            // how queries spell the row number; empty = the table has none
-  std::int64_t rows = 0;             // highest row number: the count of a table that only ever grew
+  // Highest row number, at most the file's bytes: the count of a table that only ever grew.
+  std::int64_t rows = 0;
 
   bool has(std::string_view column) const;
 };

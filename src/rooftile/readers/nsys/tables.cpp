@@ -294,6 +294,9 @@ void NsysTables::add_named_range(const RangeRecord& record, std::string_view tex
                              ? 0
                              : narrow(sequence + 1));
   ops.arguments.push_back(arguments_of(parsed.sizes));
+  ops.stack.push_back(0);
+  ops.module.push_back(0);
+  ops.collective.push_back(0);
 }
 
 }  // namespace rooftile
