@@ -62,6 +62,7 @@ class TraceScanner {
   Result<SkippedRecords> run() {
     auto error = scan_file();
     if (error) return tl::unexpected(*error);
+    if (is_cut_) ++skipped_["rest of the file: cut short"];
     if (!bytes_.problem().empty()) ++skipped_["rest of the file: " + bytes_.problem()];
     return std::move(skipped_);
   }
@@ -80,7 +81,7 @@ class TraceScanner {
 
   MaybeError scan_file() {
     static constexpr std::string_view kMark = "\xef\xbb\xbf";
-    peek();
+    while (window_.left() < kMark.size() && window_.read_more()) continue;
     if (std::string_view(window_.cursor().at, window_.left()).starts_with(kMark)) {
       window_.cursor().at += kMark.size();
     }
@@ -135,12 +136,8 @@ class TraceScanner {
         ++window_.cursor().at;
         continue;
       }
-      if (c == '}') break;
-      if (c == '\0') {
-        ++skipped_["rest of the file: cut short"];
-        break;
-      }
-      if (!scan_member()) break;
+      is_cut_ = is_cut_ || c == '\0';
+      if (c == '}' || c == '\0' || !scan_member()) break;
     }
     if (has_events_) return {};
     return refusal(describe_object());
@@ -183,7 +180,8 @@ class TraceScanner {
 
   bool stop_at_damage(Scan result) {
     const bool cut = result == Scan::more && window_.ended();
-    ++skipped_[cut ? "rest of the file: cut short" : "rest of the file: not JSON"];
+    if (cut) is_cut_ = true;
+    if (!cut) ++skipped_["rest of the file: not JSON"];
     return false;
   }
 
@@ -221,13 +219,21 @@ class TraceScanner {
         scan_stray();
       }
     }
-    ++skipped_["rest of the file: cut short"];
+    is_cut_ = true;
   }
 
   void scan_next_event() {
-    const Scan result = scan_whole([&](JsonCursor& cursor) { return scan_event(cursor, event_); });
-    if (result == Scan::ok) {
+    std::ptrdiff_t size = 0;
+    const Scan result = scan_whole([&](JsonCursor& cursor) {
+      const char* const first = cursor.at;
+      const Scan scanned = scan_event(cursor, event_);
+      size = cursor.at - first;
+      return scanned;
+    });
+    if (result == Scan::ok && static_cast<std::size_t>(size) <= kMostEventBytes) {
       visitor_.on_event(event_);
+    } else if (result == Scan::ok) {
+      ++skipped_["events larger than 16 MiB"];
     } else if (result == Scan::bad) {
       ++skipped_["events that are not JSON"];
       skip_event();
@@ -293,7 +299,7 @@ class TraceScanner {
   KinetoEvent event_;
   SkippedRecords skipped_;
   std::vector<std::string> keys_;  // of the top-level object
-  bool has_events_ = false;
+  bool has_events_ = false, is_cut_ = false;
   std::size_t bracket_budget_ = kMostEventBytes;
 };
 
