@@ -266,25 +266,25 @@ class TraceScanner {
         return true;
       }
       // The start of an event may lie across the end of the window.
-      cursor.at = cursor.end - std::min(window_.left(), kEventStartBytes);
+      cursor.at = cursor.end - std::min(window_.left(), 2 * kEventStartBytes);
       if (!window_.read_more()) break;
     }
     window_.cursor().at = window_.cursor().end;
     return false;
   }
 
-  // The event's own closing brace, if it comes before anything that looks like the next event. A
-  // file of nothing but damage must not be scanned to its end again and again: hence the budget.
+  // The event's own closing brace, if it comes soon and before anything that looks like the next
+  // event. A file of nothing but damage must not be looked through again and again: hence the
+  // budget.
   bool skip_by_brackets() {
+    while (window_.left() < kMostBracketBytes && window_.read_more()) continue;
     JsonCursor inside = window_.cursor();
-    if (bracket_budget_ == 0 || inside.done() || *inside.at != '{') return false;
-    const std::size_t size = std::min(window_.left(), bracket_budget_);
-    bracket_budget_ -= size;
-    inside.end = inside.at + size;
+    if (inside.done() || *inside.at != '{' || bracket_budget_ < kMostBracketBytes) return false;
+    inside.end = inside.at + std::min(window_.left(), kMostBracketBytes);
+    bracket_budget_ -= kMostBracketBytes;
     if (scan_container(inside) != Scan::ok) return false;
     bracket_budget_ += static_cast<std::size_t>(inside.end - inside.at);
     if (find_event({window_.cursor().at + 1, inside.at}) != nullptr) return false;
-    inside.end = window_.cursor().end;
     inside.skip_space();
     if (inside.done() || (*inside.at != ',' && *inside.at != ']')) return false;
     window_.cursor().at = inside.at;
@@ -292,6 +292,7 @@ class TraceScanner {
   }
 
   static constexpr std::size_t kMostKeys = 64, kMostKeyBytes = 256;
+  static constexpr std::size_t kMostBracketBytes = std::size_t{1} << 16U;
 
   ByteStream& bytes_;
   TextWindow window_;
