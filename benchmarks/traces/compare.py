@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 def measure(command):
-    """Wall seconds, peak MiB and output of a process; None when it failed."""
+    """Wall seconds, peak MiB, processor seconds and output of a process; None when it failed."""
     out_read, out_write = os.pipe()
     start = time.monotonic()
     pid = os.fork()
@@ -34,7 +34,7 @@ def measure(command):
     seconds = time.monotonic() - start
     if os.waitstatus_to_exitcode(status) > 1:  # 1: findings
         return None
-    return seconds, usage.ru_maxrss / 1024, output
+    return seconds, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime, output
 
 
 def competitors(options, trace):
@@ -65,10 +65,11 @@ def compare(options, trace):
                 best[name] = result
     print(f"{trace} ({os.path.getsize(trace) / 1e6:.1f} MB)")
     base = best.get("scan") or best.get("read")
-    for name, (seconds, peak, output) in best.items():
+    for name, (seconds, peak, processor, output) in best.items():
         rows = re.search(r"(?:events|rows) (\d+)", output)
         count = f"{int(rows[1]):>10} rows" if rows else " " * 15
-        print(f"  {name:10} {seconds:8.3f} s {seconds / base[0]:7.2f} x {peak:8.0f} MiB {count}")
+        print(f"  {name:10} {seconds:8.3f} s {seconds / base[0]:7.2f} x   processor {processor:8.3f} s"
+              f" {peak:8.0f} MiB {count}")
 
 
 def main():

@@ -142,7 +142,7 @@ TEST(KinetoStream, CutFilesKeepWhatIsThere) {
 }
 
 TEST(KinetoStream, HugeEventsAreSkipped) {
-  for (const std::size_t size : {kMostEventBytes + 1000, 4 * kMostEventBytes}) {
+  for (const std::size_t size : {kMostEventBytes + 1000, 3 * kMostEventBytes}) {
     const std::string huge = fmt::format(R"({{"ph": "X", "name": "{}"}})", std::string(size, 'x'));
     const Reading reading = read(fmt::format("[{0}, {1}, {0}]", kEvent, huge));
     EXPECT_EQ(reading.found.events.size(), 2U);
