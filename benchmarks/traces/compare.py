@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Times reading a trace against a bare scan of it, in one run, taking turns.
 
-Usage: compare.py TRACE... [--build FOLDER] [--rounds N] [--no-scan] [--check]
+Usage: compare.py TRACE... [--build FOLDER] [--rounds N] [--no-scan] [--check] [--python FOLDER]
 
 For each trace: `rooftile_trace_scan` (zlib and simdjson) and `rooftile_trace_read`, with --check
-also `rooftile check`; the best time of each, peak memory, and the ratios. With --python FOLDER, a
-virtual environment that has HolisticTraceAnalysis and TraceLens, also those.
+also `rooftile check`; the best time of each, peak memory, and the ratios. --python FOLDER, a virtual
+environment, names other tools to compare with: see other_tools.py.
 """
 
 import argparse
@@ -48,8 +48,8 @@ def competitors(options, trace):
     if options.python:
         python = pathlib.Path(options.python) / "bin" / "python"
         others = pathlib.Path(__file__).with_name("other_tools.py")
-        commands["HTA"] = [python, others, "hta", trace]
-        commands["TraceLens"] = [python, others, "tracelens", trace]
+        for tool in options.tools:
+            commands[tool] = [python, others, tool, trace]
     return {name: [str(part) for part in command] for name, command in commands.items()}
 
 
@@ -79,7 +79,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-scan", action="store_true", help="the scan needs the whole text in memory")
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--python", help="virtual environment with HTA and TraceLens")
+    parser.add_argument("--python", help="virtual environment with the other tools")
+    parser.add_argument("--tools", nargs="+", default=["hta", "tracelens"])
     options = parser.parse_args()
     for trace in options.traces:
         compare(options, trace)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Loads a trace with another tool and computes what Rooftile's report has too.
 
-Usage: other_tools.py hta|tracelens TRACE, in an environment that has the tool: HTA is
-HolisticTraceAnalysis on PyPI; TraceLens is AMD-AGI/TraceLens on GitHub (the package of that name on
-PyPI is another program).
+Usage: other_tools.py hta|tracelens TRACE, in a virtual environment that has the tool. HTA is
+HolisticTraceAnalysis on PyPI. TraceLens is AMD-AGI/TraceLens on GitHub (the package of that name on
+PyPI is another program): set PYTHONPATH to a checkout.
 """
 
 import os
