@@ -130,6 +130,8 @@ std::optional<KernelFacts> parse_nvjet_name(const KernelName& name) {
       }
     } else if (is_upper_layout(word)) {
       facts.layout = lower(word.substr(0, 2));
+    } else if (const auto dtype = parse_dtype_word(word)) {
+      facts.dtype = dtype;  // nvjet_sss_tf32_…
     } else if (sizes_seen == 0 && !facts.dtype && !facts.accumulator) {
       read_nvjet_types(word, facts);
     } else if (sizes_seen == 1 && facts.tile_k > 0 && facts.stages == 0) {

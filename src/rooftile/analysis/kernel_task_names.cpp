@@ -17,10 +17,11 @@ const std::vector<TaskWords>& tasks() {
       {recurrent,
        "elemwisernncell rnn_block rnn_persist lstm_elementwise gru_elementwise persistentrnn "
        "lstm_cell gru_cell persistrnn rnncell selective_scan lstm gru_ chunk_gated_delta "
-       "chunk_fwd_kernel_o fused_recurrent wkv"},
+       "chunk_fwd_kernel_o chunk_scan chunk_state state_passing bmm_chunk fused_recurrent wkv"},
       {gemm,
        "moe_gemm fused_moe_kernel marlin gptq awq_gemm gemm_half_q_half kgemm gemm gemv "
        "matmul_kernel grouped_gemm scaled_mm bmm matmul"},
+      {sort, "topk moetopk gathertopk top_k"},
       {embedding,
        "split_embedding embedding indexselect indexfunc indexadd indexcopy index_select "
        "indexing_backward vectorized_gather scatter gather permute_pooled_embs "
@@ -39,10 +40,10 @@ const std::vector<TaskWords>& tasks() {
        "adaptiveavg upsample roi_align roialign roi_pool resizenearest resizebilinear "
        "grid_sampler pool2d pool_"},
       {sort,
-       "radixsort radix_sort bitonicsort mergesort merge_sort sort topk moetopk gathertopk "
+       "radixsort radix_sort bitonicsort mergesort merge_sort sort "
        "devicescan deviceselect devicecompact devicepartition deviceunique devicerunlength "
        "devicereducebykey devicesegmentedsort devicehistogram kernelhistogram scan_dim "
-       "tensor_kernel_scan cumsum nonzero nms_ searchsorted unique argsort top_k"},
+       "tensor_kernel_scan cumsum nonzero nms_ searchsorted unique argsort"},
       {random,
        "dropout distribution_ curand philox bernoulli multinomial randperm generate_seed "
        "gen_sequenced random"},
@@ -51,13 +52,14 @@ const std::vector<TaskWords>& tasks() {
        "nchwtonhwc nhwctonchw nchwaddpadding nhwcaddpadding nhwctofoldednhwc foldednhwctonhwc "
        "tensortransform transpose permutationkernel region_transform swapdimension "
        "shuffleintensor3 pixel_shuffle"},
+      {copy, "split_with_sizes chunk_cat"},
       {cast,
        "converttensor quantize quant_ dequantize dequant scaled_fp8_quant per_token_group_quant "
        "per_token_quant kquantize kdequantize fp8rowwise_to_float compute_fp8 cast_ cast"},
       {reduction, "get_fp8_qparam"},
       {copy,
        "catarray copy_kernel copybuffer copy_device memcpy reflection_pad replication_pad "
-       "constant_pad split_with_sizes chunk_cat copy reshape_and_cache concat permute "
+       "constant_pad copy reshape_and_cache concat permute "
        "compute_cuda_kernel flip_ roll_"},
       {fill, "fillbuffer memset fill offsets_range arange zero_"},
       {sparse, "cusparse spmm csrmv csrmm sddmm coo_"},
@@ -120,6 +122,14 @@ std::string_view library_of(std::string_view function) {
   return {};
 }
 
+// deep_gemm::sm100_fp8_gemm_1d1d_impl
+int architecture_in(std::string_view function) {
+  for (const std::string_view word : words_of(function)) {
+    if (const int capability = parse_architecture(word)) return capability;
+  }
+  return 0;
+}
+
 struct ForeignMark {
   std::string_view text;
   KernelClass task;
@@ -157,7 +167,12 @@ std::optional<KernelFacts> parse_named_task(const KernelName& name) {
   }
   const auto task = find_task(name.function, tasks());
   if (!task) return std::nullopt;
-  return KernelFacts{.kernel_class = *task, .library = std::string(library_of(name.function))};
+  KernelFacts facts{.kernel_class = *task, .library = std::string(library_of(name.function))};
+  if (*task == gemm) {
+    facts.dtype = only_float_type(name.function);
+    facts.compute_capability = architecture_in(name.function);
+  }
+  return facts;
 }
 
 }  // namespace rooftile::kernel_name_detail
