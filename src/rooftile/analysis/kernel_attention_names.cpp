@@ -130,6 +130,7 @@ constexpr AttentionMark kAttentionMarks[] = {
     {"mmha", "tensorrt"},
     {"kernel_unified_attention", "triton"},
     {"unified_attention", "triton"},
+    {"qk_int8_sv", "sage_attention"},
     {"attn_fwd", "triton"},
     {"attn_bwd", "triton"},
     {"flex_attention", "triton"},

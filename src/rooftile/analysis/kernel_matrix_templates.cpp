@@ -14,11 +14,8 @@ KernelFacts matrix(KernelClass task, std::string_view library) {
 }
 
 std::optional<Dtype> first_type(std::string_view arguments) {
-  const auto words = words_of(arguments);
-  for (const std::string_view word : words) {
-    if (const auto dtype = parse_dtype_word(word)) return dtype;
-  }
-  return std::nullopt;
+  const auto types = types_in(arguments);
+  return types.empty() ? std::nullopt : std::optional(types.front());
 }
 
 // gemv2T_kernel_val<int, int, float2, …>, internal::gemvx::kernel<…>, dot products. These multiply
@@ -230,7 +227,7 @@ constexpr EngineMark kEngines[] = {
     {"deformable_im2col", unknown, std::nullopt},
     {"causal_conv1d_fwd", forward, false},
     {"causal_conv1d_bwd", unknown, false},
-    {"causal_conv1d_update", forward, false},
+    {"causal_conv1d", unknown, false},
     {"reduce_wgrad", wgrad, std::nullopt},
     {"convFwd", forward, std::nullopt},
     {"convDgrad", dgrad, std::nullopt},
