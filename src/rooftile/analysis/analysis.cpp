@@ -1,5 +1,6 @@
 #include "rooftile/analysis/analysis.h"
 
+#include <array>
 #include <string>
 #include <unordered_map>
 
@@ -9,25 +10,34 @@ namespace rooftile {
 namespace {
 
 OpAnalysis analyse(const Op& op, const TimeModel& model) {
-  return {count_cost(op), matrix_products(op), model.estimate(op), 0};
+  return {count_cost(op), matrix_products(op), model.estimate(op), 0, 0};
 }
+
+// Indices of the first operations of one body and dtypes.
+struct FirstRuns {
+  std::optional<std::size_t> any;
+  std::array<std::optional<std::size_t>, 4> by_phase;
+};
 
 }  // namespace
 
 Analysis analyse(const Workload& workload, const TimeModel& model) {
   Analysis analysis;
   analysis.ops.reserve(workload.ops.size());
-  std::unordered_map<std::string, std::size_t> first;  // networks repeat their layers
+  std::unordered_map<std::string, FirstRuns> layers;  // networks repeat their layers
   for (const Op& op : workload.ops) {
-    std::string key = shape_bytes(op);
-    key += static_cast<char>(op.phase);
-    const auto [known, is_new] = first.try_emplace(std::move(key), analysis.ops.size());
-    if (is_new) {
+    const std::size_t index = analysis.ops.size();
+    FirstRuns& first = layers[shape_bytes(op)];
+    std::optional<std::size_t>& same = first.by_phase[static_cast<std::size_t>(op.phase)];
+    if (!first.any) first.any = index;
+    if (!same) {
+      same = index;
       analysis.ops.push_back(analyse(op, model));
     } else {
-      analysis.ops.push_back(analysis.ops[known->second]);
+      analysis.ops.push_back(analysis.ops[*same]);
     }
     OpAnalysis& entry = analysis.ops.back();
+    entry.layer = *first.any;
     const double runs = static_cast<double>(op.count);
     if (entry.time) {
       analysis.total += entry.time->time * runs;

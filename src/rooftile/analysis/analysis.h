@@ -17,6 +17,7 @@ struct OpAnalysis {
   std::vector<MatrixProduct> products;  // empty for operations without
   std::optional<TimeEstimate> time;     // of one run
   double time_share = 0;                // of the whole, all `count` runs; 0 where unknown
+  std::size_t layer = 0;  // the first operation of the same body and dtypes, whatever its phase
 };
 
 struct Analysis {

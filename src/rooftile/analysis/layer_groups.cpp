@@ -1,18 +1,15 @@
 #include "rooftile/analysis/layer_groups.h"
 
-#include <string>
 #include <unordered_map>
-
-#include "rooftile/workload/workload_bytes.h"
 
 namespace rooftile {
 std::vector<LayerGroup> group_equal_layers(const Workload& workload, const Analysis& analysis,
                                            const std::function<bool(const Op&)>& wanted) {
   std::vector<LayerGroup> groups;
-  std::unordered_map<std::string, std::size_t> index;
+  std::unordered_map<std::size_t, std::size_t> index;
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     if (!wanted(workload.ops[i])) continue;
-    const auto [found, is_new] = index.try_emplace(shape_bytes(workload.ops[i]), groups.size());
+    const auto [found, is_new] = index.try_emplace(analysis.ops[i].layer, groups.size());
     if (is_new) groups.emplace_back();
     LayerGroup& group = groups[found->second];
     group.ops.push_back(i);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "rooftile/hardware/device_file.h"
+
 namespace rooftile {
 namespace {
 
@@ -20,8 +22,7 @@ TEST(GroupEqualLayers, ByShapeAcrossPhases) {
   Workload workload;
   workload.ops = {gemm_op(16), gemm_op(32), gemm_op(16, Phase::forward, 3),
                   gemm_op(16, Phase::wgrad)};
-  Analysis analysis;
-  analysis.ops.resize(4);
+  Analysis analysis = analyse(workload, TimeModel(*find_device("h100")));
   analysis.ops[0].time_share = 0.25;
   analysis.ops[3].time_share = 0.5;
   const auto groups = group_equal_layers(workload, analysis, [](const Op&) { return true; });
@@ -37,8 +38,7 @@ TEST(GroupEqualLayers, PrecisionsStayApart) {
   Workload workload;
   workload.ops = {gemm_op(16), gemm_op(16)};
   workload.ops[1].dtypes = Dtypes(Dtype::bf16);
-  Analysis analysis;
-  analysis.ops.resize(2);
+  const Analysis analysis = analyse(workload, TimeModel(*find_device("h100")));
   EXPECT_EQ(group_equal_layers(workload, analysis, [](const Op&) { return true; }).size(), 2u);
 }
 

@@ -117,7 +117,8 @@ Result<std::string> decode(std::string answer) {
 }  // namespace
 
 Result<std::string> run_contained(const std::function<Result<std::string>()>& work,
-                                  std::string_view subject, const ContainedLimits& limits) {
+                                  std::string_view subject, const ContainedLimits& limits,
+                                  const std::function<void()>& meanwhile) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return fail(std::strerror(errno), "pipe");
   const pid_t child = fork();
@@ -131,6 +132,7 @@ Result<std::string> run_contained(const std::function<Result<std::string>()>& wo
     run_child(work, ends[1], limits);
   }
   close(ends[1]);
+  if (meanwhile) meanwhile();
   std::string answer = read_all(ends[0], limits.answer_bytes);
   close(ends[0]);
   int status = 0;

@@ -17,8 +17,9 @@ struct ContainedLimits {
 };
 
 // The bytes or the error that `work` returns. A child that crashes, or reaches a limit, gives an
-// error that starts with `subject`: "the ONNX library".
+// error that starts with `subject`: "the ONNX library". `meanwhile` runs here beside the child.
 Result<std::string> run_contained(const std::function<Result<std::string>()>& work,
-                                  std::string_view subject, const ContainedLimits& limits = {});
+                                  std::string_view subject, const ContainedLimits& limits = {},
+                                  const std::function<void()>& meanwhile = {});
 
 }  // namespace rooftile

@@ -40,7 +40,7 @@ Result<Outcome> run(const CheckCommand& command, const TextStyle& style) {
   if (!rules) return tl::unexpected(rules.error());
   const auto device = pick_device(command.input);
   if (!device) return tl::unexpected(device.error());
-  const auto workload = read_inputs(command.input);
+  const auto workload = read_inputs(command.input, &*device);
   if (!workload) return tl::unexpected(workload.error());
 
   Report report = check(*workload, *device, *rules);

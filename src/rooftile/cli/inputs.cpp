@@ -67,10 +67,13 @@ Result<void> require_matches(const std::vector<std::string>& patterns) {
 
 }  // namespace
 
-Result<Workload> read_inputs(const InputOptions& options) {
-  Result<Workload> whole = read(options.files.front(), options.read);
+Result<Workload> read_inputs(const InputOptions& options, const Device* device) {
+  ReadOptions read_options = options.read;
+  // Loads the constants of the time model, which stay loaded.
+  if (device != nullptr) read_options.meanwhile = [device] { (void)TimeModel(*device); };
+  Result<Workload> whole = read(options.files.front(), read_options);
   for (std::size_t i = 1; whole && i < options.files.size(); ++i) {
-    Result<Workload> next = read(options.files[i], options.read);
+    Result<Workload> next = read(options.files[i], read_options);
     if (!next) return next;
     rename_values(*next, i);
     append(*whole, std::move(*next));

@@ -8,8 +8,9 @@
 
 namespace rooftile {
 
-// Several files become one workload that runs them one after the other.
-Result<Workload> read_inputs(const InputOptions& options);
+// Several files become one workload that runs them one after the other. Naming the GPU that it will
+// be judged for, where it is known by now, saves time.
+Result<Workload> read_inputs(const InputOptions& options, const Device* device = nullptr);
 
 // The GPU named by the flags; without one the error says how to name it.
 Result<Device> pick_device(const InputOptions& options);

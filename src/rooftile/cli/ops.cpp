@@ -7,7 +7,7 @@ namespace rooftile {
 Result<Outcome> run(const OpsCommand& command, const TextStyle& style) {
   const auto device = pick_device(command.input);
   if (!device) return tl::unexpected(device.error());
-  const auto workload = read_inputs(command.input);
+  const auto workload = read_inputs(command.input, &*device);
   if (!workload) return tl::unexpected(workload.error());
 
   const Report report = list_operations(*workload, *device);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -20,6 +21,8 @@ struct ReadOptions {
   std::map<std::string, Extents> shapes;     // --shape INPUT=1x3x224x224
   std::optional<Dtype> dtype;                // --dtype: floating-point operations run in this one
   Mode mode = Mode::inference;
+  // Useful work for the time while another process reads; a reader without one does not call it.
+  std::function<void()> meanwhile;
 };
 
 struct Reader {

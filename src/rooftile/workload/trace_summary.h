@@ -37,6 +37,8 @@ struct TimeBreakdown {
   Seconds copy, exposed_copy;  // copies and fills; exposed: while nothing computes or communicates
   Seconds idle;
   std::map<IdleCause, Seconds> idle_by_cause;
+
+  bool operator==(const TimeBreakdown&) const = default;
 };
 
 // Where in the program something happens; as much as the trace says.
@@ -71,6 +73,8 @@ struct OpUse {
   Seconds kernel_time;             // sum over its kernels
   std::vector<KernelUse> kernels;  // largest first
   std::optional<Op> op;            // its neutral form, where its arguments tell one
+
+  bool operator==(const OpUse&) const = default;
 };
 
 // A blocking call of the host, or a copy that blocks, at one place.
@@ -80,6 +84,8 @@ struct SyncUse {
   std::int64_t count = 0;
   Seconds blocked;  // the host's waiting
   Seconds exposed;  // GPU idle time that follows from it: what removal would give back
+
+  bool operator==(const SyncUse&) const = default;
 };
 
 struct CopyUse {
@@ -88,6 +94,8 @@ struct CopyUse {
   std::int64_t count = 0;
   Seconds time, exposed;  // on the GPU; while nothing computes
   Seconds blocked;        // the host's waiting
+
+  bool operator==(const CopyUse&) const = default;
 };
 
 struct CollectiveUse {
@@ -98,6 +106,8 @@ struct CollectiveUse {
   std::int64_t misaligned = 0;  // of `count`: messages whose bytes are not a multiple of 16
   std::vector<Seconds> runs;    // duration of each, in order, at most kMostRuns: compares ranks
   static constexpr std::size_t kMostRuns = 4096;
+
+  bool operator==(const CollectiveUse&) const = default;
 };
 
 struct LoaderUse {
@@ -106,12 +116,16 @@ struct LoaderUse {
   std::int64_t count = 0;
   Seconds waiting;  // of the host
   Seconds exposed;  // GPU idle time that follows from it
+
+  bool operator==(const LoaderUse&) const = default;
 };
 
 struct AllocatorUse {
   std::int64_t mallocs = 0, frees = 0;  // cudaMalloc and cudaFree in the steady state
   Seconds blocked, exposed;
   std::optional<Bytes> peak_allocated, peak_reserved;
+
+  bool operator==(const AllocatorUse&) const = default;
 };
 
 // How steps were told apart.
@@ -120,6 +134,8 @@ enum class StepSource { none, profiler_step, optimizer, data_loader, repetition 
 struct Steps {
   StepSource source = StepSource::none;
   std::vector<Seconds> durations;  // complete steps only, in order
+
+  bool operator==(const Steps&) const = default;
 };
 
 struct TraceSummary {
@@ -147,6 +163,8 @@ struct TraceSummary {
   AllocatorUse allocator;
 
   std::map<std::string, std::int64_t> skipped;
+
+  bool operator==(const TraceSummary&) const = default;
 };
 
 }  // namespace rooftile

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rooftile/workload/op.h"
+#include "rooftile/workload/trace_summary.h"
 
 namespace rooftile {
 
@@ -21,6 +22,8 @@ struct Workload {
   std::vector<std::string> sources;             // files or "-" it was read from
   std::map<std::string, std::int64_t> skipped;  // what was left out: name -> count
   std::vector<std::string> notes;               // assumptions, in words
+  // Recordings that the operations were measured in, one per rank; empty for models and text.
+  std::vector<TraceSummary> traces;
 
   bool operator==(const Workload&) const = default;
 };

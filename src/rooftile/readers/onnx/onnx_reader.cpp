@@ -47,7 +47,7 @@ ContainedLimits limits_for(const std::string& path) {
 // The ONNX library and protobuf were not written for hostile files, so they run in a child.
 Result<Workload> read_onnx(const std::string& path, const ReadOptions& options) {
   const auto bytes = run_contained([&] { return read_as_bytes(path, options); }, "the ONNX library",
-                                   limits_for(path));
+                                   limits_for(path), options.meanwhile);
   if (!bytes) {
     return fail(bytes.error().message, bytes.error().where.empty() ? path : bytes.error().where);
   }
