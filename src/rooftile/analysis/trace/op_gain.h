@@ -24,8 +24,8 @@ Range<double> rate_left_by_alignment(const TimeModel& model, Dtype dtype, double
 // How the blocks of a kernel fill the GPU.
 struct BlockWaves {
   double blocks = 0;
-  double per_sm = 0;  // blocks that one SM runs at a time
-  double waves = 0;   // rounded up
+  double per_sm = 0;      // blocks that one SM runs at a time
+  double waves = 0;       // rounded up
   double efficiency = 0;  // busy share of the GPU over all waves
 };
 

@@ -14,9 +14,9 @@ using KernelTest = std::function<bool(const OpUse* use, const KernelUse& kernel)
 
 // Kernels of one operator and shape, wherever it is called.
 struct UseGroup {
-  std::string name;                // aten::addmm; empty where no operator is known
-  std::string shape;               // "4096x768, 768x3072"; empty where not recorded
-  std::vector<const OpUse*> uses;  // largest first
+  std::string name;                   // aten::addmm; empty where no operator is known
+  std::string shape;                  // "4096x768, 768x3072"; empty where not recorded
+  std::vector<const OpUse*> uses;     // largest first
   const KernelUse* kernel = nullptr;  // the one that takes most of the time
   std::int64_t kernels = 0;
   Seconds time;  // sum over the kernels

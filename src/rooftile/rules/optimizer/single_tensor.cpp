@@ -51,9 +51,8 @@ bool is_over_lists(const KernelUse& kernel) {
 }
 
 // Optimizers that work on lists show at least one such kernel in the trace.
-bool works_on_lists(const TraceSummary& trace, const RangeUse& range) {
-  return std::any_of(trace.ops.begin(), trace.ops.end(), [&](const OpUse& use) {
-    if (use.site.range != range.name && use.phase != Phase::optimizer) return false;
+bool works_on_lists(const TraceSummary& trace) {
+  return std::any_of(trace.ops.begin(), trace.ops.end(), [](const OpUse& use) {
     return use.name.find("_foreach_") != std::string::npos ||
            use.name.find("_fused_") != std::string::npos ||
            std::any_of(use.kernels.begin(), use.kernels.end(), is_over_lists);
@@ -88,8 +87,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   for (const RangeUse& range : trace.ranges) {
     if (!is_step(range) || range.kernels < kMany * range.count) continue;
     if (range.kernel_time > kShort * static_cast<double>(range.kernels)) continue;
-    if (!is_visible(trace, range.kernel_time + range.idle) || works_on_lists(trace, range))
-      continue;
+    if (!is_visible(trace, range.kernel_time + range.idle) || works_on_lists(trace)) continue;
     cases.push_back({range.name, describe(trace, range)});
   }
   return cases;
