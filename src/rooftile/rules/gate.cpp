@@ -32,7 +32,8 @@ std::string kernel_evidence(const RuleInput& input, std::size_t op) {
     }
     if (largest == nullptr) continue;
     return fmt::format("measured: {:.3g} ms per step, mostly in kernel {}",
-                       to_milliseconds(per_step(trace, time)), short_kernel_name(largest->name));
+                       to_milliseconds(time / recorded_steps(trace)),
+                       short_kernel_name(largest->name));
   }
   return "";
 }

@@ -70,7 +70,7 @@ Finding about_trace(const TraceSummary& trace, std::string message, Fix fix,
   finding.message = std::move(message);
   finding.fix = std::move(fix);
   if (!trace.files.empty()) finding.location.file = trace.files.front();
-  if (saving) finding.saving = *saving * (1 / count_steps(trace));
+  if (saving) finding.saving = *saving * (1 / window_steps(trace));
   return finding;
 }
 

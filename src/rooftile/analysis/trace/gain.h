@@ -7,14 +7,15 @@
 
 namespace rooftile {
 
-// Steps that the totals of a summary stand for; 1 where it has none.
-double count_steps(const TraceSummary& trace);
-
 // Mean time from step to step; of the whole window where it has none.
 Seconds step_time(const TraceSummary& trace);
 
 // Mean per step of a time summed over the window.
 Seconds per_step(const TraceSummary& trace, Seconds in_window);
+
+// The window's part, at most 1, of what a summary counts in the whole recording.
+double window_part(const TraceSummary& trace);
+std::int64_t window_count(const TraceSummary& trace, std::int64_t recorded);
 
 // True when the host is seen to hold the GPU up for a good part of the window.
 bool is_host_bound(const TraceSummary& trace);
@@ -23,13 +24,17 @@ bool is_host_bound(const TraceSummary& trace);
 Seconds overlapped_kernel_time(const TraceSummary& trace);
 
 // Time of the window saved when kernels take `saved` less. Certain is only what neither overlap
-// with other kernels nor a host that is late anyway can swallow; likely is the share of the time
-// in which the GPU and not the host sets the pace.
+// with other kernels nor a host that is late anyway can swallow; likely is the part that shortens
+// the replayed window, or else the share of the time in which the GPU and not the host sets the
+// pace.
 Range<Seconds> gain_of_kernel_time(const TraceSummary& trace, const Range<Seconds>& saved);
 
-// Time of the window saved when something goes away that leaves the GPU idle for `exposed`. The
-// low end is half of it: the next thing that holds the host up may take over.
+// Time of the window saved when something goes away that leaves the GPU idle for `exposed`: all of
+// it, and at the low end half, since the next thing that holds the host up may take over.
 Range<Seconds> gain_of_idle_time(Seconds exposed);
+
+// The same where the remedy's replay tells: the share of `exposed` in what the remedy saves.
+Range<Seconds> gain_of_idle_time(const TraceSummary& trace, Remedy remedy, Seconds exposed);
 
 // How many times as fast the program is when the window is `saved` shorter.
 double speedup(const TraceSummary& trace, Seconds saved);

@@ -67,7 +67,7 @@ std::optional<Range<Seconds>> saving_if(const TimeModel& model, const UseGroup& 
     if (!use->op) return std::nullopt;
     const std::optional<TimeEstimate> estimate = model.estimate(change(*use->op));
     if (!estimate) return std::nullopt;
-    after += estimate->time * static_cast<double>(use->count);
+    after += estimate->time * (static_cast<double>(use->count) * group.window_part);
   }
   const auto saved = [&](Seconds left) { return std::max(Seconds(0), group.time - left); };
   return Range<Seconds>{saved(after.high), saved(after.expected), saved(after.low)};

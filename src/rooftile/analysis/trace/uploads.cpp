@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/trace/gain.h"
+
 namespace rooftile {
 namespace {
 
@@ -29,16 +31,16 @@ bool waits_for_upload(const TraceSummary& trace, const SyncUse& sync) {
 }
 
 std::vector<Upload> uploads(const TraceSummary& trace) {
+  const double part = window_part(trace);
   std::vector<Upload> all;
   for (const CopyUse& copy : trace.copies) {
     if (copy.shape.kind != CopyKind::host_to_device) continue;
     Upload& upload = upload_at(all, copy.site);
     upload.pageable = upload.pageable || copy.shape.pageable;
     upload.count += copy.count;
-    upload.bytes += Bytes(static_cast<double>(copy.shape.bytes));
-    upload.time += copy.time;
-    upload.exposed += copy.exposed;
-    upload.blocked += copy.blocked;
+    upload.bytes += Bytes(part * static_cast<double>(copy.shape.bytes));
+    upload.time += part * copy.time;
+    upload.exposed += part * copy.exposed;
   }
   for (const SyncUse& sync : trace.syncs) {
     if (!waits_for_upload(trace, sync)) continue;

@@ -10,8 +10,8 @@ namespace rooftile {
 // All uploads of one place.
 struct Upload {
   TraceSite site;
-  bool pageable = false;  // any of them
-  std::int64_t count = 0;
+  bool pageable = false;   // any of them
+  std::int64_t count = 0;  // of the whole recording; the rest is of the window
   Bytes bytes;
   Seconds time, exposed;  // on the GPU; while nothing computes
   Seconds blocked;        // the host's waiting

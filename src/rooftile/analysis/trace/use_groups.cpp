@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "rooftile/analysis/trace/gain.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile {
@@ -60,7 +61,11 @@ std::vector<UseGroup> group_by_shape(const TraceSummary& trace, const KernelTest
     if (wanted(nullptr, kernel)) add(groups[{"", kernel.name}], nullptr, kernel);
   }
   std::vector<UseGroup> sorted;
-  for (auto& [key, group] : groups) sorted.push_back(std::move(group));
+  for (auto& [key, group] : groups) {
+    group.window_part = window_part(trace);
+    group.time = group.time * group.window_part;
+    sorted.push_back(std::move(group));
+  }
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const UseGroup& a, const UseGroup& b) { return a.time > b.time; });
   return sorted;
@@ -76,7 +81,7 @@ Seconds time_of_kernels(const TraceSummary& trace, const KernelTest& wanted) {
   for (const KernelUse& kernel : trace.orphans) {
     if (wanted(nullptr, kernel)) time += kernel.time;
   }
-  return time;
+  return time * window_part(trace);
 }
 
 bool is_matrix_kernel(const KernelUse& kernel) {

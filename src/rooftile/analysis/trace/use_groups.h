@@ -18,14 +18,16 @@ struct UseGroup {
   std::string shape;                  // "4096x768, 768x3072"; empty where not recorded
   std::vector<const OpUse*> uses;     // largest first
   const KernelUse* kernel = nullptr;  // the one that takes most of the time
-  std::int64_t kernels = 0;
-  Seconds time;  // sum over the kernels
+  std::int64_t kernels = 0;           // of the whole recording
+  double window_part = 1;             // of the recorded times, the window's
+  Seconds time;                       // of the window: sum over the kernels
 };
 
 // Groups of the kernels that `wanted` accepts, largest time first.
 std::vector<UseGroup> group_by_shape(const TraceSummary& trace, const KernelTest& wanted);
 
-// Sum over all kernels that `wanted` accepts, those without an operator included.
+// Time of the window: sum over all kernels that `wanted` accepts, those without an operator
+// included.
 Seconds time_of_kernels(const TraceSummary& trace, const KernelTest& wanted);
 
 // Products on Tensor Cores or CUDA cores: matrix products and convolutions.

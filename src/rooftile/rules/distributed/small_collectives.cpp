@@ -60,7 +60,7 @@ Smalls small_ones(const TraceSummary& trace) {
     if (bytes <= 0 || bytes >= kSmall) continue;  // 0: not recorded
     all.count += use.count;
     all.time += use.time;
-    all.exposed += use.exposed;
+    all.exposed += use.exposed * window_part(trace);
     all.bytes += bytes * static_cast<double>(use.count);
   }
   return all;
@@ -69,15 +69,15 @@ Smalls small_ones(const TraceSummary& trace) {
 std::vector<Finding> check(const RuleInput& input) {
   return judge_ranks(input, [&](const TraceSummary& trace) -> std::vector<TraceCase> {
     const Smalls smalls = small_ones(trace);
-    const double each = static_cast<double>(smalls.count) / count_steps(trace);
+    const double each = static_cast<double>(smalls.count) / recorded_steps(trace);
     if (each < static_cast<double>(kManyPerStep) || !is_visible(trace, smalls.exposed)) return {};
     const auto& link = input.device().nvlink_bandwidth;
-    const Seconds transfer = link ? Bytes(smalls.bytes) / *link : Seconds(0);
+    const Seconds transfer = link ? Bytes(smalls.bytes * window_part(trace)) / *link : Seconds(0);
     const Seconds most = std::max(Seconds(0), smalls.exposed - transfer);
     Finding finding =
         about_trace(trace,
                     fmt::format("{} collectives of {:.0f} KiB on average run alone for {}",
-                                count_text(trace, smalls.count),
+                                count_text(trace, window_count(trace, smalls.count)),
                                 smalls.bytes / static_cast<double>(smalls.count) / 1024,
                                 cost_text(trace, smalls.exposed)),
                     {"Join them into a few large collectives (one flat buffer, larger buckets)",

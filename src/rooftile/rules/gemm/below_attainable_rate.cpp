@@ -118,7 +118,7 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
     if (!judged || group.time < kLong * static_cast<double>(judged->runs)) continue;
     if (group.time < kBeyond * judged->model.high) continue;
     Finding finding = describe(input, trace, group, *judged);
-    if (!is_visible(trace, finding.saving->expected * count_steps(trace))) continue;
+    if (!is_visible(trace, finding.saving->expected * window_steps(trace))) continue;
     cases.push_back({group.name + group.shape, std::move(finding)});
   }
   return cases;

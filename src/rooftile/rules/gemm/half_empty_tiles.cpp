@@ -73,15 +73,17 @@ bool is_judged(const OpUse* use, const KernelUse& kernel) {
          kernel.facts.tile_m > 0 && kernel.facts.tile_n > 0 && !kernel.facts.split_k;
 }
 
+Seconds kernel_time(const UseGroup& group) { return group.kernel->time * group.window_part; }
+
 Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGroup& group,
                  const Tiling& tiling) {
   const KernelFacts& facts = group.kernel->facts;
-  const Seconds unused = (1 - tiling.efficiency) * group.kernel->time;
+  const Seconds unused = (1 - tiling.efficiency) * kernel_time(group);
   Finding finding = about_group(
       trace, group,
       fmt::format("{}: an output of {}x{} fills {:.0f} % of its {}x{} tiles; the kernel takes {}",
                   group_text(group), tiling.product.m, tiling.product.n, 100 * tiling.efficiency,
-                  facts.tile_m, facts.tile_n, cost_text(trace, group.kernel->time)),
+                  facts.tile_m, facts.tile_n, cost_text(trace, kernel_time(group))),
       {fmt::format("In the next model choose widths and token counts that are multiples of {} and "
                    "{}",
                    facts.tile_m, facts.tile_n),
@@ -100,11 +102,11 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
   std::vector<TraceCase> cases;
   if (trace.is_foreign) return cases;
   for (const UseGroup& group : group_by_shape(trace, is_judged)) {
-    if (group.kernel->time < kMinShare * trace.time.span) continue;
+    if (kernel_time(group) < kMinShare * trace.time.span) continue;
     const std::optional<Tiling> tiling = tiling_of(*group.uses.front(), *group.kernel);
     if (!tiling || tiling->efficiency >= kFull || !is_math_bound(input, tiling->product)) continue;
     Finding finding = describe(input, trace, group, *tiling);
-    if (!is_visible(trace, finding.saving->expected * count_steps(trace))) continue;
+    if (!is_visible(trace, finding.saving->expected * window_steps(trace))) continue;
     cases.push_back({group.name + group.shape, std::move(finding)});
   }
   return cases;

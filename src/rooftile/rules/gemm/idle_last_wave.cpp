@@ -75,13 +75,15 @@ std::string aim_text(const BlockWaves& waves, const Device& device) {
       below, below / waves.blocks, above, above / waves.blocks);
 }
 
+Seconds kernel_time(const UseGroup& group) { return group.kernel->time * group.window_part; }
+
 Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGroup& group,
                  const BlockWaves& waves) {
-  const Seconds idle = (1 - waves.efficiency) * group.kernel->time;
+  const Seconds idle = (1 - waves.efficiency) * kernel_time(group);
   Finding finding = about_group(
       trace, group,
       fmt::format("{}: {}; the kernel takes {}", group_text(group),
-                  waves_text(waves, input.device()), cost_text(trace, group.kernel->time)),
+                  waves_text(waves, input.device()), cost_text(trace, kernel_time(group))),
       {aim_text(waves, input.device()), Exactness::changes_training},
       gain_of_kernel_time(trace, {Seconds(0), kLikely * idle, idle}));
   finding.count = group.kernel->count;
@@ -100,11 +102,11 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
   if (trace.is_foreign || !is_recorded_on(trace, input.device())) return cases;
   const auto wanted = [](const OpUse*, const KernelUse& kernel) { return is_judged(kernel); };
   for (const UseGroup& group : group_by_shape(trace, wanted)) {
-    if (group.kernel->time < kMinShare * trace.time.span) continue;
+    if (kernel_time(group) < kMinShare * trace.time.span) continue;
     const auto waves = block_waves(group.kernel->launch, input.device());
     if (!waves || waves->waves > kMostWaves || waves->efficiency >= kFull) continue;
     Finding finding = describe(input, trace, group, *waves);
-    if (!is_visible(trace, finding.saving->expected * count_steps(trace))) continue;
+    if (!is_visible(trace, finding.saving->expected * window_steps(trace))) continue;
     cases.push_back({group.name + group.shape, std::move(finding)});
   }
   return cases;

@@ -90,7 +90,7 @@ std::vector<Finding> check(const RuleInput& input) {
     for (const UseGroup& group : group_by_shape(trace, is_narrow)) {
       if (!is_visible(trace, group.time)) break;
       Finding finding = describe(input, trace, group);
-      if (!is_visible(trace, finding.saving->expected * count_steps(trace))) continue;
+      if (!is_visible(trace, finding.saving->expected * window_steps(trace))) continue;
       cases.push_back({group.name + group.shape + group.kernel->name, std::move(finding)});
     }
     return cases;

@@ -43,7 +43,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
        "if "
        "memory is full, and call no empty_cache() in the loop",
        Exactness::bit_exact},
-      gain_of_idle_time(allocator.exposed));
+      gain_of_idle_time(trace, Remedy::no_allocation, allocator.exposed));
   finding.count = allocator.mallocs + allocator.frees;
   finding.evidence = {
       fmt::format("measured: the host is in those calls for {}", duration_text(allocator.blocked))};

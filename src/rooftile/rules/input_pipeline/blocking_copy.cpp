@@ -38,7 +38,8 @@ Finding describe(const TraceSummary& trace, const Upload& upload) {
   Finding finding =
       about_site(trace, upload.site,
                  fmt::format("the host waits for copies to the GPU ({}), and the GPU then idles {}",
-                             count_text(trace, upload.count), cost_text(trace, upload.idle)),
+                             count_text(trace, window_count(trace, upload.count)),
+                             cost_text(trace, upload.idle)),
                  {"Copy with .to(device, non_blocking=True); the batches are pinned already",
                   Exactness::bit_exact},
                  Range<Seconds>{idle.low, idle.expected, idle.high + upload.exposed});

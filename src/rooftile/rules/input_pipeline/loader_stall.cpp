@@ -24,9 +24,10 @@ while there are free cores, faster or fewer transforms, decoded samples on a fas
 on the GPU.
 
 ## How the saving is estimated
-The GPU's idle time while the host waits in the loader. Nothing is counted for waiting during which
-the GPU still had work. An ideal loader gives all of it back; the low end is half of it. The
-ceiling in the message is the step with that idle time removed.
+The GPU's idle time that follows from the host's waiting in the loader, by a replay of the recording
+in which every batch is there at once. Nothing is counted for waiting during which the GPU still had
+work. Without a replay the low end is half of the idle time. The ceiling in the message is the step
+with the expected saving removed.
 
 ## When not to
 - A few recorded steps right after the start are slower: workers fill their queues first.
@@ -46,28 +47,28 @@ int count_workers(Seconds load_per_batch, Seconds rest_of_step) {
   return workers >= 1 && workers <= kMostWorkers ? static_cast<int>(workers) : 0;
 }
 
-Fix propose(const TraceSummary& trace, const LoaderUse& loader) {
-  const Seconds rest = per_step(trace, trace.time.span - loader.exposed);
-  const Seconds each = loader.waiting / static_cast<double>(loader.count);
-  const Seconds needed = rest / (static_cast<double>(loader.count) / count_steps(trace));
+// `saved` is of the window.
+Fix propose(const TraceSummary& trace, const LoaderUse& loader, Seconds saved) {
+  const double batches = static_cast<double>(loader.count);
+  const Seconds each = loader.waiting / batches;
+  const Seconds needed = (trace.time.span - saved) / batches;
   if (loader.in_process) {
     const int workers = count_workers(each, needed);
-    const std::string count = workers > 0 ? fmt::format("num_workers={}", workers)
-                                          : std::string("worker processes and cheaper transforms");
-    return {fmt::format("Load in other processes, {} at least: one batch takes {}, the rest of "
-                        "the step {}",
+    const std::string count = workers > 0 ? fmt::format("num_workers={} at least", workers)
+                                          : std::string("and make the transforms cheaper");
+    return {fmt::format("Load in worker processes, {}: one batch takes {}, the rest of the step {}",
                         count, duration_text(each), duration_text(needed)),
             Exactness::changes_training};
   }
   return {fmt::format("Deliver a batch every {} instead of every {}: {:.1f} times the workers, or "
                       "transforms that much cheaper",
-                      duration_text(needed),
-                      duration_text(needed + loader.exposed / static_cast<double>(loader.count)),
-                      speedup(trace, loader.exposed)),
+                      duration_text(needed), duration_text(trace.time.span / batches),
+                      speedup(trace, saved)),
           Exactness::changes_training};
 }
 
 Finding describe(const TraceSummary& trace, const LoaderUse& loader) {
+  const Range<Seconds> gain = gain_of_idle_time(trace, Remedy::ideal_loader, loader.exposed);
   const Seconds step = step_time(trace);
   Finding finding = about_trace(
       trace,
@@ -75,14 +76,13 @@ Finding describe(const TraceSummary& trace, const LoaderUse& loader) {
                   "as fast: {} instead of {}",
                   cost_text(trace, loader.exposed),
                   loader.in_process ? ", which the training process loads itself" : "",
-                  trace.steps.durations.empty() ? "program" : "step",
-                  speedup(trace, loader.exposed),
-                  duration_text(step - per_step(trace, loader.exposed)), duration_text(step)),
-      propose(trace, loader), gain_of_idle_time(loader.exposed));
+                  trace.steps.durations.empty() ? "program" : "step", speedup(trace, gain.expected),
+                  duration_text(step - per_step(trace, gain.expected)), duration_text(step)),
+      propose(trace, loader, gain.expected), gain);
   finding.location.node = loader.name;
   finding.count = loader.count;
   finding.evidence = {fmt::format(
-      "measured: {} loader calls hold the host up for {}, of which the GPU is idle for {}",
+      "measured: {} loader calls hold the host up for {}; the GPU idles for {} because of them",
       loader.count, duration_text(loader.waiting), duration_text(loader.exposed))};
   return finding;
 }

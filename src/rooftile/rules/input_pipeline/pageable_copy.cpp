@@ -50,7 +50,7 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const Upload
   Finding finding = about_site(
       trace, upload.site,
       fmt::format("copies from pageable host memory, {}, keep the GPU from computing for {}",
-                  count_text(trace, upload.count), cost_text(trace, cost)),
+                  count_text(trace, window_count(trace, upload.count)), cost_text(trace, cost)),
       {"Pin the batches (DataLoader(pin_memory=True)) and copy with .to(device, "
        "non_blocking=True)",
        Exactness::bit_exact},

@@ -23,9 +23,9 @@ launches: `torch.compile(mode="reduce-overhead")` or CUDA graphs, for static sha
 kernels are long, something else keeps the host busy between launches: profile the Python code.
 
 ## How the saving is estimated
-High: the idle time that launching causes, less half a microsecond for each kernel, which remains
-between the kernels of a CUDA graph. Low: half of that, as when half of the launches stay outside a
-graph. With Python stacks recorded the low end is 0, because recording them slows the host itself.
+By a replay of the recording in which operators cost the host nothing. Where the replay does not fit,
+high: the idle time that launching causes, less half a microsecond for each kernel, which remains
+between the kernels of a CUDA graph; low: half of that. With Python stacks recorded the low end is 0, because recording them slows the host itself.
 
 ## When not to
 - Profiling slows the host. Record again without stacks and shapes before a large change.
@@ -53,7 +53,13 @@ Seconds mean_kernel(const TraceSummary& trace) {
 }
 
 Range<Seconds> saving_of(const TraceSummary& trace) {
-  const Seconds left = kGraphGap * static_cast<double>(trace.kernels);
+  for (const Prediction& prediction : trace.predictions) {
+    if (prediction.remedy != Remedy::batched_launches) continue;
+    Range<Seconds> saved = prediction.saved;
+    if (trace.has_stacks) saved.low = std::min(saved.low, Seconds(0));
+    return saved;
+  }
+  const Seconds left = kGraphGap * (static_cast<double>(trace.kernels) * window_part(trace));
   const Seconds most = std::max(Seconds(0), launch_idle(trace) - left);
   return {trace.has_stacks ? Seconds(0) : 0.5 * most, 0.75 * most, most};
 }
@@ -84,7 +90,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
       trace,
       fmt::format("the GPU is idle {} because the host launches too slowly: {} kernels take {} "
                   "each on average",
-                  cost_text(trace, idle), count_text(trace, trace.kernels),
+                  cost_text(trace, idle), count_text(trace, window_count(trace, trace.kernels)),
                   duration_text(mean_kernel(trace))),
       propose(trace), saving_of(trace));
   finding.count = trace.launches;

@@ -94,12 +94,12 @@ Finding describe(const TraceSummary& trace, const Waits& waits) {
   const SyncUse& sync = *waits.largest;
   const std::string what = sync.site.op.empty() ? sync.call : sync.site.op;
   const std::string place = place_text(sync.site);
-  Finding finding =
-      about_site(trace, sync.site,
-                 fmt::format("{}{} makes the host wait for the GPU ({}), and the GPU then idles {}",
-                             what, place.empty() || place == what ? "" : " at " + place,
-                             count_text(trace, waits.count), cost_text(trace, waits.exposed)),
-                 propose(sync), gain_of_idle_time(waits.exposed));
+  Finding finding = about_site(
+      trace, sync.site,
+      fmt::format("{}{} makes the host wait for the GPU ({}), and the GPU then idles {}", what,
+                  place.empty() || place == what ? "" : " at " + place,
+                  count_text(trace, waits.count), cost_text(trace, waits.exposed)),
+      propose(sync), gain_of_idle_time(trace, Remedy::no_synchronization, waits.exposed));
   if (finding.location.node.empty()) finding.location.node = sync.call;
   finding.count = waits.count;
   finding.evidence = {

@@ -62,7 +62,7 @@ bool works_on_lists(const TraceSummary& trace) {
 Finding describe(const TraceSummary& trace, const RangeUse& range) {
   const double kernels = static_cast<double>(range.kernels);
   const Seconds starts = std::min(range.kernel_time, kLeastKernel * kernels);
-  const Range<Seconds> idle = gain_of_idle_time(range.idle);
+  const Range<Seconds> idle{0.5 * range.idle, 0.75 * range.idle, range.idle};
   const Range<Seconds> busy = gain_of_kernel_time(trace, {Seconds(0), 0.5 * starts, starts});
   Finding finding = about_trace(
       trace,
