@@ -88,7 +88,7 @@ void fill_tables(const HostView& view, const GpuTrack& track, const KernelNames&
   summary.loaders = tabulate_loaders(view);
   summary.allocator = tabulate_allocator(view, track.device);
   summary.copies = tabulate_copies(view, track, compute);
-  summary.collectives = tabulate_collectives(view.timeline, track, compute);
+  summary.collectives = tabulate_collectives(view.timeline, view.links, track, compute);
   const LaunchCounts counts = count_launches(view);
   summary.launches = counts.launches;
   summary.graph_launches = counts.graphs;
@@ -124,7 +124,7 @@ TraceSummary summarize(const Timeline& timeline) {
   }
   expose_waits(pieces, window, waits);
 
-  PythonSites sites(timeline);
+  PythonSites sites(timeline, links);
   fill_tables({timeline, links, waits, sites, host_window}, track, names, summary);
   summary.ranges = training_ranges(timeline, links, track, split, host_window);
   summary.pointwise = pointwise_runs(timeline, names, track, window);
