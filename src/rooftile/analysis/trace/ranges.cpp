@@ -53,10 +53,13 @@ class EnclosingRange {
 
 using RangesByName = std::map<std::string_view, RangeUse>;
 
-void add_host_side(const Timeline& timeline, EnclosingRange& enclosing, const BusySplit& split,
-                   const Window& window, RangesByName& ranges) {
+void add_host_side(const Timeline& timeline, EnclosingRange& enclosing,
+                   const std::vector<IdlePiece>& pieces, const Window& window,
+                   RangesByName& ranges) {
   Cover idle;
-  for (const Gap& gap : split.gaps) idle.add(gap.start, gap.end);
+  for (const IdlePiece& piece : pieces) {
+    if (piece.cause == IdleCause::launch) idle.add(piece.start, piece.end);
+  }
   for (std::uint32_t op = 0; op < timeline.ops.time.size(); ++op) {
     if (!enclosing.is_range(op) || enclosing.of(op) != op) continue;
     const Nanoseconds start = timeline.ops.time.start(op), end = timeline.ops.time.end(op);
@@ -86,11 +89,11 @@ bool is_pointwise(KernelClass kernel_class) {
 }  // namespace
 
 std::vector<RangeUse> training_ranges(const Timeline& timeline, const Links& links,
-                                      const GpuTrack& track, const BusySplit& split,
+                                      const GpuTrack& track, const std::vector<IdlePiece>& pieces,
                                       const Window& window) {
   EnclosingRange enclosing(timeline, links);
   RangesByName ranges;
-  add_host_side(timeline, enclosing, split, window, ranges);
+  add_host_side(timeline, enclosing, pieces, window, ranges);
   for (const std::uint32_t row : track.rows) {
     if (timeline.gpu.kind[row] == GpuKind::copy) continue;
     const std::uint32_t op = enclosing.of(links.gpu_op[row]);

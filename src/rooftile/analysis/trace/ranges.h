@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "rooftile/analysis/trace/busy.h"
+#include "rooftile/analysis/trace/idle.h"
 #include "rooftile/analysis/trace/links.h"
 #include "rooftile/workload/trace_summary.h"
 
@@ -11,7 +12,7 @@ namespace rooftile::trace {
 
 // Optimizer.step and Optimizer.zero_grad by name, those that begin in the window.
 std::vector<RangeUse> training_ranges(const Timeline& timeline, const Links& links,
-                                      const GpuTrack& track, const BusySplit& split,
+                                      const GpuTrack& track, const std::vector<IdlePiece>& pieces,
                                       const Window& window);
 
 // Kernels that begin in the window.

@@ -126,7 +126,7 @@ TraceSummary summarize(const Timeline& timeline) {
 
   PythonSites sites(timeline, links);
   fill_tables({timeline, links, waits, sites, host_window}, track, names, summary);
-  summary.ranges = training_ranges(timeline, links, track, split, host_window);
+  summary.ranges = training_ranges(timeline, links, track, pieces, host_window);
   summary.pointwise = pointwise_runs(timeline, names, track, window);
   return summary;
 }

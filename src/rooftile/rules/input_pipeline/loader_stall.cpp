@@ -91,9 +91,10 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   std::vector<TraceCase> cases;
   for (const LoaderUse& loader : trace.loaders) {
     if (loader.count <= 0 || loader.exposed >= trace.time.span) continue;
-    if (is_visible(trace, loader.exposed)) {
-      cases.push_back({loader.name, describe(trace, loader)});
-    }
+    if (!is_visible(trace, loader.exposed)) continue;
+    Finding finding = describe(trace, loader);
+    if (!is_visible(trace, finding.saving->expected * window_steps(trace))) continue;
+    cases.push_back({loader.name, std::move(finding)});
   }
   return cases;
 }

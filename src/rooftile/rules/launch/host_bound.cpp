@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "rooftile/rules/trace_finding.h"
 
@@ -83,22 +85,46 @@ Fix propose(const TraceSummary& trace) {
       Exactness::exact_arithmetic};
 }
 
+// Operators that keep the host busy longest.
+std::vector<std::string> slow_operators(const TraceSummary& trace) {
+  constexpr std::size_t kMostTold = 3;
+  std::map<std::string, std::pair<Seconds, std::int64_t>> by_name;
+  for (const OpUse& use : trace.ops) {
+    by_name[use.name].first += use.host_time;
+    by_name[use.name].second += use.count;
+  }
+  std::vector<std::pair<Seconds, std::string>> sorted;
+  for (const auto& [name, sum] : by_name) sorted.emplace_back(sum.first, name);
+  std::sort(sorted.rbegin(), sorted.rend());
+  std::vector<std::string> lines;
+  for (const auto& [time, name] : sorted) {
+    if (lines.size() == kMostTold || time <= Seconds(0)) break;
+    lines.push_back(fmt::format("measured: {} takes the host {} for {} calls", name,
+                                cost_text(trace, time * window_part(trace)),
+                                count_text(trace, window_count(trace, by_name[name].second))));
+  }
+  return lines;
+}
+
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   const Seconds idle = launch_idle(trace);
   if (trace.kernels <= 0 || idle < kMinIdleShare * trace.time.span) return {};
+  const Range<Seconds> gain = saving_of(trace);
+  if (!is_visible(trace, gain.expected)) return {};
   Finding finding = about_trace(
       trace,
       fmt::format("the GPU is idle {} because the host launches too slowly: {} kernels take {} "
                   "each on average",
                   cost_text(trace, idle), count_text(trace, window_count(trace, trace.kernels)),
                   duration_text(mean_kernel(trace))),
-      propose(trace), saving_of(trace));
+      propose(trace), gain);
   finding.count = trace.launches;
   finding.evidence = {
       fmt::format("measured: the GPU is busy {:.0f} % of the time; {} launch calls",
                   100 * (trace.time.gpu_busy / trace.time.span), count_text(trace, trace.launches)),
       "2.9 µs kernels take 3.4 µs each in a CUDA graph: NVIDIA blog, Getting Started with CUDA "
       "Graphs"};
+  for (std::string& line : slow_operators(trace)) finding.evidence.push_back(std::move(line));
   if (trace.has_stacks) {
     finding.evidence.emplace_back(
         "Python stacks were recorded, which slows the host: part of the idle time may be the "

@@ -111,7 +111,10 @@ Finding describe(const TraceSummary& trace, const Waits& waits) {
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   std::vector<TraceCase> cases;
   for (const auto& [key, waits] : waits_by_place(trace)) {
-    if (is_visible(trace, waits.exposed)) cases.push_back({key, describe(trace, waits)});
+    if (!is_visible(trace, waits.exposed)) continue;
+    Finding finding = describe(trace, waits);
+    if (!is_visible(trace, finding.saving->expected * window_steps(trace))) continue;
+    cases.push_back({key, std::move(finding)});
   }
   return cases;
 }
