@@ -7,6 +7,7 @@
 #include "rooftile/analysis/trace/idle.h"
 #include "rooftile/analysis/trace/links.h"
 #include "rooftile/analysis/trace/op_table.h"
+#include "rooftile/analysis/trace/predict.h"
 #include "rooftile/analysis/trace/python_sites.h"
 #include "rooftile/analysis/trace/ranges.h"
 #include "rooftile/analysis/trace/steps.h"
@@ -123,6 +124,13 @@ TraceSummary summarize(const Timeline& timeline) {
     summary.steps.durations.push_back(in_seconds(step.span()));
   }
   expose_waits(pieces, window, waits);
+  if (!track.rows.empty() && timeline.calls.time.size() > 0) {
+    Predictions predictions =
+        predict(timeline, links, track, split, waits, host_window, summary.time);
+    summary.predictions = std::move(predictions.remedies);
+    summary.replayed_span = predictions.replayed_span;
+    summary.kernel_time_share = predictions.kernel_time_share;
+  }
 
   PythonSites sites(timeline, links);
   fill_tables({timeline, links, waits, sites, host_window}, track, names, summary);
