@@ -30,7 +30,17 @@ Seconds expected_saving(const Finding& finding) {
 // Errors and plain information are told whatever they save.
 bool is_worth_telling(const RuleInput& input, const Finding& finding) {
   if (finding.level == Level::error || finding.level == Level::info || !finding.saving) return true;
-  return finding.saving->expected >= kMinSavingShare * input.analysis.total.expected;
+  return finding.saving->expected >= kMinSavingShare * pass_time(input);
+}
+
+// Rules of traces tell what they measured themselves.
+void add_kernel_evidence(const RuleInput& input, Finding& finding) {
+  if (finding.ops.empty() || input.workload.traces.empty()) return;
+  for (const std::string& line : finding.evidence) {
+    if (line.starts_with("measured: ")) return;
+  }
+  std::string evidence = kernel_evidence(input, finding.ops.front());
+  if (!evidence.empty()) finding.evidence.insert(finding.evidence.begin(), std::move(evidence));
 }
 
 // A warning says that time is lost for sure; a saving that may be nothing is advice.
@@ -74,6 +84,7 @@ std::vector<Judged> judge(const RuleInput& input, std::span<const Rule* const> r
       finding.rule = rule->id;
       scale_to_measured(input, finding);
       finding.level = level_of(finding, *rule);
+      add_kernel_evidence(input, finding);
       if (is_worth_telling(input, finding)) all.push_back({rule, std::move(finding)});
     }
   }

@@ -9,6 +9,7 @@
 #include "rooftile/analysis/trace/op_table.h"
 #include "rooftile/analysis/trace/predict.h"
 #include "rooftile/analysis/trace/python_sites.h"
+#include "rooftile/analysis/trace/ranges.h"
 #include "rooftile/analysis/trace/steps.h"
 #include "rooftile/analysis/trace/waits.h"
 
@@ -133,6 +134,8 @@ TraceSummary summarize(const Timeline& timeline) {
 
   PythonSites sites(timeline, links);
   fill_tables({timeline, links, waits, sites, host_window}, track, names, summary);
+  summary.ranges = training_ranges(timeline, links, track, pieces, host_window);
+  summary.pointwise = pointwise_runs(timeline, names, track, window);
   return summary;
 }
 
