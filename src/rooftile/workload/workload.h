@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,10 @@
 #include "rooftile/workload/trace_summary.h"
 
 namespace rooftile {
+
+namespace source {
+class SourceFacts;
+}
 
 enum class Mode { inference, training };
 
@@ -24,6 +29,8 @@ struct Workload {
   std::vector<std::string> notes;               // assumptions, in words
   // Recordings that the operations were measured in, one per rank; empty for models and text.
   std::vector<TraceSummary> traces;
+  // What training scripts among the inputs say; null where no script was given.
+  std::shared_ptr<const source::SourceFacts> source;
 
   bool operator==(const Workload&) const = default;
 };
