@@ -26,7 +26,7 @@ bool leaves_block(std::span<const Statement* const> block) {
 }
 
 Branch branch_of(const Statement& statement, bool otherwise) {
-  Branch branch{&statement, otherwise, ""};
+  Branch branch{&statement, otherwise, {}};
   const Expr* condition = statement.value;
   while (condition != nullptr) {
     if (condition->kind == ExprKind::logical && condition->word == "not") {
@@ -106,9 +106,8 @@ class Walk {
   }
 
   void cases(const Statement& statement) {
-    int number = 0;
     for (const Statement* one : statement.body) {
-      under({&statement, false, "case " + std::to_string(++number)}, one->body);
+      under({&statement, false, statement.file->slice(one->range)}, one->body);
     }
   }
 

@@ -2,7 +2,6 @@
 // about order and about what excludes what.
 #pragma once
 
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,8 +14,8 @@ struct Branch {
   const Statement* statement = nullptr;  // the if_, match_ or loop
   bool otherwise = false;                // in its else
   // The condition without leading `not`s and ` is None`, so that two ifs on one flag are known as
-  // such; with the number of the case for a match.
-  std::string condition;
+  // such; the text of the case for a match.
+  std::string_view condition;
 
   bool operator==(const Branch&) const = default;
 };

@@ -62,7 +62,8 @@ std::optional<ScalingEvent> event_of(const IteratedCall& at) {
     if (!is_backward_of_tensor(call)) return std::nullopt;
     return ScalingEvent{ScalingKind::backward, &at, nullptr, nullptr};
   }
-  if (method == "clip_grad_norm_" || method == "clip_grad_value_" || method == "clip_grad_norm") {
+  const bool clamps_gradient = method == "clamp_" && uses_name(call.receiver, {"grad"});
+  if (clamps_gradient || method == "clip_grad_norm_" || method == "clip_grad_value_" || method == "clip_grad_norm") {
     return ScalingEvent{ScalingKind::clip, &at, nullptr, nullptr};
   }
   if (method == "zero_grad")
@@ -101,12 +102,51 @@ bool may_be_same_optimizer(const ScalingEvent& a, const ScalingEvent& b, bool st
   return is_same_object(a.optimizer, b.optimizer);
 }
 
-bool is_surely_on(const SourceFacts& facts, const ScalingEvent& event, bool unknown) {
-  if (event.scaler == nullptr || event.scaler->type == nullptr) return unknown;
+const ScalingEvent* scaled_backward_before(const std::vector<ScalingEvent>& events,
+                                           std::size_t i) {
+  for (std::size_t j = i; j-- > 0;) {
+    const ScalingEvent& earlier = events[j];
+    if (exclude_each_other(*earlier.at, *events[i].at)) continue;
+    if (earlier.kind == ScalingKind::zero_gradients || earlier.kind == ScalingKind::unscale) {
+      return nullptr;
+    }
+    if (earlier.kind == ScalingKind::scaled_backward) return &earlier;
+  }
+  return nullptr;
+}
+
+namespace {
+
+std::optional<Scaler> scaler_behind(const SourceFacts& facts, const ScalingEvent& event) {
+  if (event.scaler == nullptr || event.scaler->type == nullptr) return std::nullopt;
   const Call* made = event.scaler->type->made_by;
-  if (made == nullptr || !made->method.ends_with("GradScaler")) return unknown;
-  const Scaler scaler = scaler_of(facts, *made);
-  return !scaler.is_off && !scaler.may_be_off;
+  if (made == nullptr || !made->method.ends_with("GradScaler")) return std::nullopt;
+  return scaler_of(facts, *made);
+}
+
+}  // namespace
+
+bool is_scaler_off(const SourceFacts& facts, const ScalingEvent& event) {
+  const auto scaler = scaler_behind(facts, event);
+  return scaler && scaler->is_off;
+}
+
+bool may_scaler_be_off(const SourceFacts& facts, const ScalingEvent& event) {
+  const auto scaler = scaler_behind(facts, event);
+  return !scaler || scaler->is_off || scaler->may_be_off;
+}
+
+std::vector<ScaledPass> scaled_passes(const SourceFacts& facts) {
+  std::vector<ScaledPass> passes;
+  if (facts.method_calls("scale").empty()) return passes;
+  for (Iteration& iteration : training_iterations(facts)) {
+    if (!trains_on_gpu(facts, *iteration.file)) continue;
+    ScaledPass pass;
+    pass.events = scaling_events(iteration);
+    pass.iteration = std::move(iteration);  // the calls that the events point to stay in place
+    passes.push_back(std::move(pass));
+  }
+  return passes;
 }
 
 }  // namespace rooftile::source

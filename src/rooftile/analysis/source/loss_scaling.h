@@ -28,14 +28,25 @@ struct ScalingEvent {
 // In the order of the iteration.
 std::vector<ScalingEvent> scaling_events(const Iteration& iteration);
 
+struct ScaledPass {
+  Iteration iteration;
+  std::vector<ScalingEvent> events;
+};
+// The training passes on a GPU, events in order. Empty where no file scales a loss.
+std::vector<ScaledPass> scaled_passes(const SourceFacts& facts);
+
 // The nearest backward before event `i` on the same path, or null. What excludes event `i` and
 // what zero_grad ends does not count.
 const ScalingEvent* backward_before(const std::vector<ScalingEvent>& events, std::size_t i);
 // Whether the two steps, or unscalings, may be of one optimizer; unknown ones are when `strict` is
 // off.
 bool may_be_same_optimizer(const ScalingEvent& a, const ScalingEvent& b, bool strict);
-// Whether the scaler is surely on: made where no option turns it off. Unknown ones count as on
-// where `unknown` says so.
-bool is_surely_on(const SourceFacts& facts, const ScalingEvent& event, bool unknown);
+// Whether event `i` comes after a scaled backward on some path, with neither zero_grad nor unscale_
+// between them; that backward, or null.
+const ScalingEvent* scaled_backward_before(const std::vector<ScalingEvent>& events, std::size_t i);
+// Whether the event's scaler is off by a literal or an option's default.
+bool is_scaler_off(const SourceFacts& facts, const ScalingEvent& event);
+// Whether it may be off: something not known here decides.
+bool may_scaler_be_off(const SourceFacts& facts, const ScalingEvent& event);
 
 }  // namespace rooftile::source

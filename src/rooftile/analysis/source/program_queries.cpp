@@ -225,9 +225,16 @@ bool is_dtype(const Value& value, Words names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-bool is_numerically_strict(const Program& program) {
-  return mentions(program,
-                  {"float64", "double()", "create_graph", "DoubleTensor", "gradgradcheck"});
+bool is_numerically_strict(const SourceFacts& facts, const Program& program) {
+  if (mentions(program, {"create_graph=True", "DoubleTensor", "gradgradcheck"})) return true;
+  for (const Call* call : calls_in(facts, program, {"torch.set_default_dtype"})) {
+    if (is_dtype(facts.argument(*call, "d", 0), {"float64", "double"})) return true;
+  }
+  for (const Call* call : facts.method_calls("double")) {
+    const bool is_module = call->receiver != nullptr && call->receiver_type().is(TypeKind::module);
+    if (is_module && contains(program, *call->file)) return true;
+  }
+  return false;
 }
 
 bool is_reinforcement_learning(const Program& program) {

@@ -90,8 +90,9 @@ bool moves_to_gpu(const SourceFacts& facts, const Call& call);
 // Whether the value is a dtype of one of the names without "torch.": {"float16", "half"}.
 bool is_dtype(const Value& value, Words names);
 
-// Code whose numbers must not change for speed: float64, second-order derivatives.
-bool is_numerically_strict(const Program& program);
+// Code whose numbers must not change for speed: a module or the default dtype in float64,
+// second-order derivatives.
+bool is_numerically_strict(const SourceFacts& facts, const Program& program);
 // Trains an agent in an environment: gym and its relatives.
 bool is_reinforcement_learning(const Program& program);
 // A framework that does mixed precision, loss scaling and gradient handling on its own:
