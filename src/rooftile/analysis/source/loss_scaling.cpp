@@ -63,7 +63,8 @@ std::optional<ScalingEvent> event_of(const IteratedCall& at) {
     return ScalingEvent{ScalingKind::backward, &at, nullptr, nullptr};
   }
   const bool clamps_gradient = method == "clamp_" && uses_name(call.receiver, {"grad"});
-  if (clamps_gradient || method == "clip_grad_norm_" || method == "clip_grad_value_" || method == "clip_grad_norm") {
+  if (clamps_gradient || method == "clip_grad_norm_" || method == "clip_grad_value_" ||
+      method == "clip_grad_norm") {
     return ScalingEvent{ScalingKind::clip, &at, nullptr, nullptr};
   }
   if (method == "zero_grad")
@@ -102,8 +103,7 @@ bool may_be_same_optimizer(const ScalingEvent& a, const ScalingEvent& b, bool st
   return is_same_object(a.optimizer, b.optimizer);
 }
 
-const ScalingEvent* scaled_backward_before(const std::vector<ScalingEvent>& events,
-                                           std::size_t i) {
+const ScalingEvent* scaled_backward_before(const std::vector<ScalingEvent>& events, std::size_t i) {
   for (std::size_t j = i; j-- > 0;) {
     const ScalingEvent& earlier = events[j];
     if (exclude_each_other(*earlier.at, *events[i].at)) continue;

@@ -72,11 +72,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule optimizer_one_kernel_per_tensor{.id = "optimizer/one-kernel-per-tensor",
-  .level = Level::advice,
-  .cause = Cause::none,
-  .summary = "an optimizer updates one tensor at a time",
-  .doc = kDoc,
-  .check = check};
+extern const Rule optimizer_one_kernel_per_tensor{
+    .id = "optimizer/one-kernel-per-tensor",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "an optimizer updates one tensor at a time",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

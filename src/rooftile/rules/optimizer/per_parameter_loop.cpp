@@ -47,8 +47,8 @@ const Call* lists_parameters(const Expr* iterable) {
   visit(iterable, [&](const Expr& part) {
     if (part.call == nullptr || found != nullptr) return found == nullptr;
     const std::string_view method = part.call->method;
-    const bool is_list = method == "parameters" || method == "named_parameters" ||
-                         method == "state_dict";
+    const bool is_list =
+        method == "parameters" || method == "named_parameters" || method == "state_dict";
     if (is_list && part.call->receiver != nullptr) found = part.call;
     return found == nullptr;
   });
@@ -137,9 +137,9 @@ std::vector<Finding> check(const RuleInput& input) {
            "_foreach_norm for norms), or torch.optim.swa_utils.AveragedModel",
            Exactness::exact_arithmetic});
       finding.evidence = {
-          fmt::format("`{}` at {}", code_text(*file, body.operation->value != nullptr
-                                                          ? body.operation->value
-                                                          : body.operation->target),
+          fmt::format("`{}` at {}",
+                      code_text(*file, body.operation->value != nullptr ? body.operation->value
+                                                                        : body.operation->target),
                       place_text(*body.operation, *file)),
           "PyTorch documentation, torch.optim, Algorithms: foreach against for-loop"};
       findings.push_back(std::move(finding));
@@ -150,11 +150,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule optimizer_per_parameter_loop{.id = "optimizer/per-parameter-loop",
-  .level = Level::advice,
-  .cause = Cause::none,
-  .summary = "a Python loop works on the weights one by one in each step",
-  .doc = kDoc,
-  .check = check};
+extern const Rule optimizer_per_parameter_loop{
+    .id = "optimizer/per-parameter-loop",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "a Python loop works on the weights one by one in each step",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

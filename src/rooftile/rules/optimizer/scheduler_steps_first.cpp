@@ -82,8 +82,9 @@ std::vector<Finding> check(const RuleInput& input) {
     if (order.scheduler == nullptr || !seen.insert(order.scheduler).second) continue;
     Finding finding = finding_at(
         *order.scheduler,
-        fmt::format("{}.step() comes before {}.step(): the first value of the schedule is never used",
-                    receiver_text(*order.scheduler), receiver_text(*order.optimizer)),
+        fmt::format(
+            "{}.step() comes before {}.step(): the first value of the schedule is never used",
+            receiver_text(*order.scheduler), receiver_text(*order.optimizer)),
         {fmt::format("Move {}.step() behind the optimizer's step", receiver_text(*order.scheduler)),
          Exactness::changes_training});
     finding.evidence = {
@@ -97,11 +98,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule optimizer_scheduler_steps_first{.id = "optimizer/scheduler-steps-first",
-  .level = Level::warning,
-  .cause = Cause::none,
-  .summary = "the learning-rate scheduler steps before the optimizer",
-  .doc = kDoc,
-  .check = check};
+extern const Rule optimizer_scheduler_steps_first{
+    .id = "optimizer/scheduler-steps-first",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "the learning-rate scheduler steps before the optimizer",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

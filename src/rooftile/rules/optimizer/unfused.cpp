@@ -50,7 +50,8 @@ std::vector<Finding> check(const RuleInput& input) {
             Exactness::exact_arithmetic};
     insert_argument(*call, "fused=True", fix);
     Finding finding = finding_at(
-        *call, fmt::format("{} runs a dozen kernels over all weights, fused it is one", call->method),
+        *call,
+        fmt::format("{} runs a dozen kernels over all weights, fused it is one", call->method),
         std::move(fix));
     finding.evidence = {"PyTorch documentation, torch.optim, Algorithms: fused is the fastest",
                         "settle it with a recording: rooftile check train.py trace.json.gz"};
@@ -62,10 +63,10 @@ std::vector<Finding> check(const RuleInput& input) {
 }  // namespace
 
 extern const Rule optimizer_unfused{.id = "optimizer/unfused",
-  .level = Level::info,
-  .cause = Cause::none,
-  .summary = "the optimizer could run as one fused kernel",
-  .doc = kDoc,
-  .check = check};
+                                    .level = Level::info,
+                                    .cause = Cause::none,
+                                    .summary = "the optimizer could run as one fused kernel",
+                                    .doc = kDoc,
+                                    .check = check};
 
 }  // namespace rooftile

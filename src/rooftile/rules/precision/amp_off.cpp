@@ -44,13 +44,38 @@ using namespace source;
 
 // Any sign that the author chose a precision, or offers it as an option.
 bool has_precision(const Program& program) {
-  return mentions(program,
-                  {"autocast", "amp", "apex", "fp16", "bf16", "fp8", "half()", "bfloat16",
-                   "float16", "mixed_precision", "GradScaler", "NativeScaler", "deepspeed",
-                   "precision=", "Fabric", "HfArgumentParser", "allow_tf32",
-                   "set_float32_matmul_precision", "fp32_precision", "HalfTensor", "Accelerator",
-                   "mixed", "tf32", "TF32", "dtype=dtype", "torch_dtype", "fairseq", "mmcv",
-                   "mmengine", "FP16", "AMP", "Amp"});
+  return mentions(program, {"autocast",
+                            "amp",
+                            "apex",
+                            "fp16",
+                            "bf16",
+                            "fp8",
+                            "half()",
+                            "bfloat16",
+                            "float16",
+                            "mixed_precision",
+                            "GradScaler",
+                            "NativeScaler",
+                            "deepspeed",
+                            "precision=",
+                            "Fabric",
+                            "HfArgumentParser",
+                            "allow_tf32",
+                            "set_float32_matmul_precision",
+                            "fp32_precision",
+                            "HalfTensor",
+                            "Accelerator",
+                            "mixed",
+                            "tf32",
+                            "TF32",
+                            "dtype=dtype",
+                            "torch_dtype",
+                            "fairseq",
+                            "mmcv",
+                            "mmengine",
+                            "FP16",
+                            "AMP",
+                            "Amp"});
 }
 
 bool is_tutorial(const Program& program) {
@@ -117,7 +142,8 @@ std::vector<Finding> check(const RuleInput& input) {
   const SourceFacts& facts = *input.workload.source;
   std::vector<Finding> findings;
   for (const Program* program : training_programs(facts)) {
-    if (has_precision(*program) || is_tutorial(*program) || is_numerically_strict(facts, *program)) continue;
+    if (has_precision(*program) || is_tutorial(*program) || is_numerically_strict(facts, *program))
+      continue;
     if (is_reinforcement_learning(*program)) continue;
     const auto layer = tensor_core_sized_layer(facts, *program);
     if (!layer || is_adversarial(facts, *program)) continue;
@@ -128,11 +154,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule precision_amp_off{.id = "precision/amp-off",
-  .level = Level::advice,
-  .cause = Cause::none,
-  .summary = "a large model is trained in fp32 without mixed precision",
-  .doc = kDoc,
-  .check = check};
+extern const Rule precision_amp_off{
+    .id = "precision/amp-off",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "a large model is trained in fp32 without mixed precision",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -53,27 +53,30 @@ std::vector<Finding> check(const RuleInput& input) {
     if (!trains_on_gpu(facts, *iteration.file)) continue;
     const std::vector<ScalingEvent> events = scaling_events(iteration);
     for (std::size_t i = 0; i < events.size(); ++i) {
-      if (events[i].kind != ScalingKind::scaler_step || may_scaler_be_off(facts, events[i])) continue;
+      if (events[i].kind != ScalingKind::scaler_step || may_scaler_be_off(facts, events[i]))
+        continue;
       const ScalingEvent* last = backward_before(events, i);
       if (last == nullptr || last->kind != ScalingKind::backward) continue;
       const Call& backward = *last->at->call;
       if (has_scaled_backward(events, i) || !seen.insert(&backward).second) continue;
       const std::string scaler = code_text(*events[i].at->call->file, events[i].scaler);
       const std::string loss = receiver_text(backward);
-      Fix fix{fmt::format("Call {}.scale({}).backward()", scaler, loss), Exactness::changes_numerics};
+      Fix fix{fmt::format("Call {}.scale({}).backward()", scaler, loss),
+              Exactness::changes_numerics};
       if (backward.function == events[i].at->call->function) {
         replace(*backward.file, backward.receiver->range, fmt::format("{}.scale({})", scaler, loss),
                 fix);
       }
       Finding finding = finding_at(
           backward,
-          fmt::format("{}.backward() makes unscaled gradients, and {}.step then divides them by the "
-                      "scale, 65536 at first",
-                      loss, scaler),
+          fmt::format(
+              "{}.backward() makes unscaled gradients, and {}.step then divides them by the "
+              "scale, 65536 at first",
+              loss, scaler),
           std::move(fix));
-      finding.evidence = {fmt::format("scaler.step at {}",
-                                      place_text(*events[i].at->call, *backward.file)),
-                          "PyTorch torch.amp, GradScaler.step: unscales the gradients first"};
+      finding.evidence = {
+          fmt::format("scaler.step at {}", place_text(*events[i].at->call, *backward.file)),
+          "PyTorch torch.amp, GradScaler.step: unscales the gradients first"};
       findings.push_back(std::move(finding));
     }
   }
@@ -82,11 +85,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule precision_backward_bypasses_scaler{.id = "precision/backward-bypasses-scaler",
-  .level = Level::error,
-  .cause = Cause::none,
-  .summary = "a scaler steps on gradients of a loss that was never scaled",
-  .doc = kDoc,
-  .check = check};
+extern const Rule precision_backward_bypasses_scaler{
+    .id = "precision/backward-bypasses-scaler",
+    .level = Level::error,
+    .cause = Cause::none,
+    .summary = "a scaler steps on gradients of a loss that was never scaled",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

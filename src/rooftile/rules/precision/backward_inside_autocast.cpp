@@ -55,10 +55,10 @@ std::vector<Finding> check(const RuleInput& input) {
     if (!is_backward_of_loss(*call) || !trains_on_gpu(facts, *call->file)) continue;
     const auto around = region_around(facts, *call);
     if (!around) continue;
-    Finding finding = finding_at(
-        *call, fmt::format("{}.backward() runs under autocast", receiver_text(*call)),
-        {"Move backward out of the autocast block: end the block after the loss",
-         Exactness::exact_arithmetic});
+    Finding finding =
+        finding_at(*call, fmt::format("{}.backward() runs under autocast", receiver_text(*call)),
+                   {"Move backward out of the autocast block: end the block after the loss",
+                    Exactness::exact_arithmetic});
     if (around->call != nullptr) {
       finding.evidence.push_back(
           fmt::format("autocast at {}", place_text(*around->call, *call->file)));
@@ -72,11 +72,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule precision_backward_inside_autocast{.id = "precision/backward-inside-autocast",
-  .level = Level::advice,
-  .cause = Cause::none,
-  .summary = "backward runs inside the autocast region",
-  .doc = kDoc,
-  .check = check};
+extern const Rule precision_backward_inside_autocast{
+    .id = "precision/backward-inside-autocast",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "backward runs inside the autocast region",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

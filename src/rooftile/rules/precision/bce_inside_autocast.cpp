@@ -61,7 +61,8 @@ std::vector<Finding> check(const RuleInput& input) {
       if (!is_bce(*call) || !is_under_autocast(facts, *call)) continue;
       Finding finding = finding_at(
           *call, "binary cross entropy of probabilities raises RuntimeError under CUDA autocast",
-          {"Drop the sigmoid and use binary_cross_entropy_with_logits (nn.BCEWithLogitsLoss), which "
+          {"Drop the sigmoid and use binary_cross_entropy_with_logits (nn.BCEWithLogitsLoss), "
+           "which "
            "is safe in fp16",
            Exactness::exact_arithmetic});
       finding.evidence = {
@@ -74,11 +75,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule precision_bce_inside_autocast{.id = "precision/bce-inside-autocast",
-  .level = Level::error,
-  .cause = Cause::none,
-  .summary = "binary cross entropy of probabilities runs under autocast",
-  .doc = kDoc,
-  .check = check};
+extern const Rule precision_bce_inside_autocast{
+    .id = "precision/bce-inside-autocast",
+    .level = Level::error,
+    .cause = Cause::none,
+    .summary = "binary cross entropy of probabilities runs under autocast",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

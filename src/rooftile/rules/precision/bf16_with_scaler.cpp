@@ -67,9 +67,9 @@ std::vector<Finding> check(const RuleInput& input) {
           "the scaler is on, but autocast runs in bf16: each step unscales all gradients and waits "
           "for a test for infinities",
           std::move(fix));
-      finding.evidence = {fmt::format("autocast in bf16 at {}",
-                                      place_text(*autocast, *scaler.call->file)),
-                          "PyTorch torch.amp, Gradient Scaling: against underflow of fp16"};
+      finding.evidence = {
+          fmt::format("autocast in bf16 at {}", place_text(*autocast, *scaler.call->file)),
+          "PyTorch torch.amp, Gradient Scaling: against underflow of fp16"};
       findings.push_back(std::move(finding));
     }
   }
@@ -78,11 +78,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule precision_bf16_with_scaler{.id = "precision/bf16-with-scaler",
-  .level = Level::advice,
-  .cause = Cause::none,
-  .summary = "a gradient scaler is on although the training runs in bf16",
-  .doc = kDoc,
-  .check = check};
+extern const Rule precision_bf16_with_scaler{
+    .id = "precision/bf16-with-scaler",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "a gradient scaler is on although the training runs in bf16",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -139,11 +139,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule precision_custom_function_under_autocast{.id = "precision/custom-function-under-autocast",
-  .level = Level::advice,
-  .cause = Cause::none,
-  .summary = "a custom autograd function is not prepared for autocast",
-  .doc = kDoc,
-  .check = check};
+extern const Rule precision_custom_function_under_autocast{
+    .id = "precision/custom-function-under-autocast",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "a custom autograd function is not prepared for autocast",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -58,8 +58,9 @@ Fix autocast_fix(const Call& call) {
 }
 
 Fix scaler_fix(const Call& call) {
-  Fix fix{"Write torch.amp.GradScaler(\"cuda\", ...) with the same arguments (PyTorch 2.3 and later)",
-          Exactness::bit_exact};
+  Fix fix{
+      "Write torch.amp.GradScaler(\"cuda\", ...) with the same arguments (PyTorch 2.3 and later)",
+      Exactness::bit_exact};
   if (!binds_torch(*call.file)) return fix;
   const std::string_view rest = call.arguments.empty() ? "" : ", ";
   replace(*call.file, {call.expr->range.begin, call.open_paren + 1},
@@ -82,11 +83,11 @@ std::vector<Finding> check(const RuleInput& input) {
       fix = {"Use torch.autocast and torch.amp.GradScaler; apex.amp is no longer developed",
              Exactness::changes_numerics};
     }
-    Finding finding = finding_at(
-        *call,
-        fmt::format("{} is deprecated{}", call->name,
-                    is_apex ? "" : ": PyTorch 2.4 and later warn about it"),
-        std::move(fix));
+    Finding finding =
+        finding_at(*call,
+                   fmt::format("{} is deprecated{}", call->name,
+                               is_apex ? "" : ": PyTorch 2.4 and later warn about it"),
+                   std::move(fix));
     finding.evidence = {is_apex ? "NVIDIA apex documentation, apex.amp: deprecated"
                                 : "PyTorch documentation, torch.amp, deprecation notes"};
     findings.push_back(std::move(finding));
@@ -96,11 +97,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule precision_deprecated_amp_api{.id = "precision/deprecated-amp-api",
-  .level = Level::info,
-  .cause = Cause::none,
-  .summary = "the old interface of mixed precision is used",
-  .doc = kDoc,
-  .check = check};
+extern const Rule precision_deprecated_amp_api{
+    .id = "precision/deprecated-amp-api",
+    .level = Level::info,
+    .cause = Cause::none,
+    .summary = "the old interface of mixed precision is used",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -99,10 +99,10 @@ std::vector<Finding> check(const RuleInput& input) {
 }  // namespace
 
 extern const Rule precision_double_on_gpu{.id = "precision/double-on-gpu",
-  .level = Level::warning,
-  .cause = Cause::none,
-  .summary = "a model is trained in float64 on the GPU",
-  .doc = kDoc,
-  .check = check};
+                                          .level = Level::warning,
+                                          .cause = Cause::none,
+                                          .summary = "a model is trained in float64 on the GPU",
+                                          .doc = kDoc,
+                                          .check = check};
 
 }  // namespace rooftile

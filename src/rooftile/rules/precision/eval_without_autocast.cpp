@@ -41,7 +41,8 @@ says what there is to gain.
 using namespace source;
 
 const Expr* callee_of(const Call& call) {
-  return call.expr == nullptr || call.expr->children.empty() ? nullptr : call.expr->children.front();
+  return call.expr == nullptr || call.expr->children.empty() ? nullptr
+                                                             : call.expr->children.front();
 }
 
 bool is_forward(const Call& call) { return call.name == "torch.nn.Module.__call__"; }
@@ -132,11 +133,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule precision_eval_without_autocast{.id = "precision/eval-without-autocast",
-  .level = Level::advice,
-  .cause = Cause::none,
-  .summary = "evaluation runs in fp32 although training uses autocast",
-  .doc = kDoc,
-  .check = check};
+extern const Rule precision_eval_without_autocast{
+    .id = "precision/eval-without-autocast",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "evaluation runs in fp32 although training uses autocast",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -96,9 +96,10 @@ std::vector<Finding> check(const RuleInput& input) {
     if (unscaled.autocast == nullptr || !seen.insert(unscaled.autocast).second) continue;
     Finding finding = finding_at(
         *unscaled.autocast,
-        fmt::format("the forward runs in fp16, and {} goes backward without loss scaling: gradients "
-                    "below 6e-8 become zero",
-                    receiver_text(*unscaled.backward)),
+        fmt::format(
+            "the forward runs in fp16, and {} goes backward without loss scaling: gradients "
+            "below 6e-8 become zero",
+            receiver_text(*unscaled.backward)),
         {"Use dtype=torch.bfloat16 on Ampere and later, which needs no scaling, or step through "
          "torch.amp.GradScaler(\"cuda\")",
          Exactness::changes_numerics});
@@ -114,11 +115,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule precision_fp16_without_scaler{.id = "precision/fp16-without-scaler",
-  .level = Level::warning,
-  .cause = Cause::none,
-  .summary = "fp16 autocast trains without loss scaling",
-  .doc = kDoc,
-  .check = check};
+extern const Rule precision_fp16_without_scaler{
+    .id = "precision/fp16-without-scaler",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "fp16 autocast trains without loss scaling",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

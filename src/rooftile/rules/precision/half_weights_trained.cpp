@@ -40,8 +40,9 @@ using namespace source;
 const Expr* trained_module(const Expr* parameters) {
   const Expr* found = nullptr;
   visit(resolved(parameters), [&](const Expr& part) {
-    const bool is_one = part.call != nullptr && part.call->receiver != nullptr &&
-                        (part.call->method == "parameters" || part.call->method == "named_parameters");
+    const bool is_one =
+        part.call != nullptr && part.call->receiver != nullptr &&
+        (part.call->method == "parameters" || part.call->method == "named_parameters");
     if (is_one && found == nullptr) found = part.call->receiver;
     return found == nullptr;
   });
@@ -50,10 +51,10 @@ const Expr* trained_module(const Expr* parameters) {
 
 // Whether the program keeps fp32 copies or rounds so that small updates survive.
 bool keeps_precision(const Program& program) {
-  return mentions(program, {"FP16_Optimizer", "apex", "deepspeed", "master_weights", "kahan", "Kahan",
-                            "stochastic_rounding", "peft", "lora", "LoRA", "LoraConfig", "bnb",
-                            "bitsandbytes", "FSDP", "fully_shard", "float32_params",
-                            "master_params", "fp32_params"});
+  return mentions(
+      program, {"FP16_Optimizer", "apex", "deepspeed", "master_weights", "kahan", "Kahan",
+                "stochastic_rounding", "peft", "lora", "LoRA", "LoraConfig", "bnb", "bitsandbytes",
+                "FSDP", "fully_shard", "float32_params", "master_params", "fp32_params"});
 }
 
 const Call* conversion_of(const SourceFacts& facts, const Expr* module, const File& file) {
@@ -101,11 +102,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule precision_half_weights_trained{.id = "precision/half-weights-trained",
-  .level = Level::warning,
-  .cause = Cause::none,
-  .summary = "an optimizer updates weights that are kept in 16 bits",
-  .doc = kDoc,
-  .check = check};
+extern const Rule precision_half_weights_trained{
+    .id = "precision/half-weights-trained",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "an optimizer updates weights that are kept in 16 bits",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -89,8 +89,9 @@ std::vector<Finding> check(const RuleInput& input) {
                       call->method, code_text(*file, tensor)),
           {fmt::format("Cast to fp32 first: {}.float()", code_text(*file, tensor)),
            Exactness::changes_numerics});
-      finding.evidence = {"PyTorch torch.amp, CUDA ops that autocast to float32: losses, softmax",
-                          "Micikevicius et al., Mixed Precision Training, 2018: reductions in fp32"};
+      finding.evidence = {
+          "PyTorch torch.amp, CUDA ops that autocast to float32: losses, softmax",
+          "Micikevicius et al., Mixed Precision Training, 2018: reductions in fp32"};
       findings.push_back(std::move(finding));
     }
   }
@@ -100,10 +101,10 @@ std::vector<Finding> check(const RuleInput& input) {
 }  // namespace
 
 extern const Rule precision_loss_in_half{.id = "precision/loss-in-half",
-  .level = Level::warning,
-  .cause = Cause::none,
-  .summary = "a loss or softmax is computed in 16 bits",
-  .doc = kDoc,
-  .check = check};
+                                         .level = Level::warning,
+                                         .cause = Cause::none,
+                                         .summary = "a loss or softmax is computed in 16 bits",
+                                         .doc = kDoc,
+                                         .check = check};
 
 }  // namespace rooftile

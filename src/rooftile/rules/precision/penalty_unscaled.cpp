@@ -87,9 +87,10 @@ std::vector<Finding> check(const RuleInput& input) {
           fmt::format("the gradients of {} are taken without the scale: they underflow in fp16 "
                       "before they enter a loss that {} scales",
                       what, scaler),
-          {fmt::format("Take the gradients of {}.scale({}) and divide them by {}.get_scale(), out of "
-                       "place, before the penalty",
-                       scaler, what, scaler),
+          {fmt::format(
+               "Take the gradients of {}.scale({}) and divide them by {}.get_scale(), out of "
+               "place, before the penalty",
+               scaler, what, scaler),
            Exactness::changes_numerics});
       finding.evidence = {
           fmt::format("scaled backward at {}", place_text(*backward->at->call, *call.file)),
@@ -102,11 +103,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule precision_penalty_unscaled{.id = "precision/penalty-unscaled",
-  .level = Level::error,
-  .cause = Cause::none,
-  .summary = "a gradient penalty is taken of an unscaled loss under loss scaling",
-  .doc = kDoc,
-  .check = check};
+extern const Rule precision_penalty_unscaled{
+    .id = "precision/penalty-unscaled",
+    .level = Level::error,
+    .cause = Cause::none,
+    .summary = "a gradient penalty is taken of an unscaled loss under loss scaling",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -98,11 +98,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule precision_scaled_gradients_clipped{.id = "precision/scaled-gradients-clipped",
-  .level = Level::error,
-  .cause = Cause::none,
-  .summary = "gradients are clipped while they still carry the loss scale",
-  .doc = kDoc,
-  .check = check};
+extern const Rule precision_scaled_gradients_clipped{
+    .id = "precision/scaled-gradients-clipped",
+    .level = Level::error,
+    .cause = Cause::none,
+    .summary = "gradients are clipped while they still carry the loss scale",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -93,10 +93,9 @@ std::vector<Finding> check(const RuleInput& input) {
           "again at a scale of 65536 and skips steps until it has fallen",
           {"Save \"scaler\": scaler.state_dict() with the optimizer, and load it on resume",
            Exactness::changes_numerics});
-      finding.evidence = {
-          fmt::format("scaler made at {}, its state_dict() is never used",
-                      place_text(*scaler, *save->file)),
-          "PyTorch recipe, Automatic Mixed Precision, Saving/Resuming"};
+      finding.evidence = {fmt::format("scaler made at {}, its state_dict() is never used",
+                                      place_text(*scaler, *save->file)),
+                          "PyTorch recipe, Automatic Mixed Precision, Saving/Resuming"};
       findings.push_back(std::move(finding));
     }
   }
@@ -105,11 +104,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule precision_scaler_not_in_checkpoint{.id = "precision/scaler-not-in-checkpoint",
-  .level = Level::advice,
-  .cause = Cause::none,
-  .summary = "the checkpoint has the optimizer but not the gradient scaler",
-  .doc = kDoc,
-  .check = check};
+extern const Rule precision_scaler_not_in_checkpoint{
+    .id = "precision/scaler-not-in-checkpoint",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "the checkpoint has the optimizer but not the gradient scaler",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -83,10 +83,10 @@ std::vector<Finding> check(const RuleInput& input) {
 }  // namespace
 
 extern const Rule precision_scaler_not_updated{.id = "precision/scaler-not-updated",
-  .level = Level::error,
-  .cause = Cause::none,
-  .summary = "the gradient scaler is never updated",
-  .doc = kDoc,
-  .check = check};
+                                               .level = Level::error,
+                                               .cause = Cause::none,
+                                               .summary = "the gradient scaler is never updated",
+                                               .doc = kDoc,
+                                               .check = check};
 
 }  // namespace rooftile

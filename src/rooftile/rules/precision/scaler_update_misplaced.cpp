@@ -97,8 +97,8 @@ std::vector<Finding> check(const RuleInput& input) {
       if (!problem) problem = out_of_order(pass.events, i);
       const Call& update = *pass.events[i].at->call;
       if (!problem || !seen.insert(&update).second) continue;
-      Finding finding = finding_at(update, problem->message,
-                                   {problem->fix, Exactness::changes_numerics});
+      Finding finding =
+          finding_at(update, problem->message, {problem->fix, Exactness::changes_numerics});
       finding.evidence = {
           fmt::format("step at {}", place_text(*problem->step->at->call, *update.file)),
           "PyTorch notes, Automatic Mixed Precision examples: update once, after all optimizers of "
@@ -111,11 +111,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule precision_scaler_update_misplaced{.id = "precision/scaler-update-misplaced",
-  .level = Level::error,
-  .cause = Cause::none,
-  .summary = "the gradient scaler is updated at the wrong place in the step",
-  .doc = kDoc,
-  .check = check};
+extern const Rule precision_scaler_update_misplaced{
+    .id = "precision/scaler-update-misplaced",
+    .level = Level::error,
+    .cause = Cause::none,
+    .summary = "the gradient scaler is updated at the wrong place in the step",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

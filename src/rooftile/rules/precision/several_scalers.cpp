@@ -68,10 +68,10 @@ std::vector<Finding> check(const RuleInput& input) {
                       mine, theirs),
           {fmt::format("Use one scaler for the run: scale this loss with {}", theirs),
            Exactness::changes_numerics});
-      finding.evidence = {
-          fmt::format("step at {}", place_text(*step->at->call, *backward.file)),
-          "PyTorch notes, Automatic Mixed Precision examples, Working with multiple models, losses, "
-          "and optimizers: one scaler for all"};
+      finding.evidence = {fmt::format("step at {}", place_text(*step->at->call, *backward.file)),
+                          "PyTorch notes, Automatic Mixed Precision examples, Working with "
+                          "multiple models, losses, "
+                          "and optimizers: one scaler for all"};
       findings.push_back(std::move(finding));
     }
   }
@@ -81,10 +81,10 @@ std::vector<Finding> check(const RuleInput& input) {
 }  // namespace
 
 extern const Rule precision_several_scalers{.id = "precision/several-scalers",
-  .level = Level::advice,
-  .cause = Cause::none,
-  .summary = "several gradient scalers serve one step",
-  .doc = kDoc,
-  .check = check};
+                                            .level = Level::advice,
+                                            .cause = Cause::none,
+                                            .summary = "several gradient scalers serve one step",
+                                            .doc = kDoc,
+                                            .check = check};
 
 }  // namespace rooftile

@@ -45,7 +45,8 @@ bool has_scaled_alternative(const std::vector<ScalingEvent>& events, std::size_t
 
 bool has_plain_alternative(const std::vector<ScalingEvent>& events, const ScalingEvent& scaled) {
   for (const ScalingEvent& event : events) {
-    if (event.kind == ScalingKind::backward && exclude_each_other(*event.at, *scaled.at)) return true;
+    if (event.kind == ScalingKind::backward && exclude_each_other(*event.at, *scaled.at))
+      return true;
   }
   return false;
 }
@@ -102,11 +103,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule precision_step_bypasses_scaler{.id = "precision/step-bypasses-scaler",
-  .level = Level::error,
-  .cause = Cause::none,
-  .summary = "an optimizer steps on gradients that still carry the loss scale",
-  .doc = kDoc,
-  .check = check};
+extern const Rule precision_step_bypasses_scaler{
+    .id = "precision/step-bypasses-scaler",
+    .level = Level::error,
+    .cause = Cause::none,
+    .summary = "an optimizer steps on gradients that still carry the loss scale",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

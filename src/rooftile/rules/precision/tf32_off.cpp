@@ -72,17 +72,19 @@ void check_assignments(const source::SourceFacts& facts, std::vector<Finding>& f
   for (const std::string_view name :
        {"torch.backends.cuda.matmul.allow_tf32", "torch.backends.cudnn.allow_tf32"}) {
     for (const source::Statement* statement : facts.assignments(name)) {
-      if (!facts.value(statement->value).is_false() || wants_fp32(facts, *statement->file)) continue;
+      if (!facts.value(statement->value).is_false() || wants_fp32(facts, *statement->file))
+        continue;
       if (!source::is_reached_by_default(facts, *statement)) continue;
       Fix fix{"Set it to True, or remove the line where fp32 digits are not needed",
               Exactness::changes_numerics};
       replace(*statement->file, statement->value->range, "True", fix);
       const bool is_cudnn = name.find("cudnn") != std::string_view::npos;
-      findings.push_back(finding_in_script(finding_at(
-          *statement,
-          fmt::format("TF32 is switched off for {}: fp32 {} run on CUDA cores",
-                      is_cudnn ? "cuDNN" : "matrix products", is_cudnn ? "convolutions" : "products"),
-          std::move(fix))));
+      findings.push_back(finding_in_script(
+          finding_at(*statement,
+                     fmt::format("TF32 is switched off for {}: fp32 {} run on CUDA cores",
+                                 is_cudnn ? "cuDNN" : "matrix products",
+                                 is_cudnn ? "convolutions" : "products"),
+                     std::move(fix))));
     }
   }
 }

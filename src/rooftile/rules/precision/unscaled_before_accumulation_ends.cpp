@@ -79,11 +79,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule precision_unscaled_before_accumulation_ends{.id = "precision/unscaled-before-accumulation-ends",
-  .level = Level::error,
-  .cause = Cause::none,
-  .summary = "gradients are unscaled on every micro-batch of an accumulated step",
-  .doc = kDoc,
-  .check = check};
+extern const Rule precision_unscaled_before_accumulation_ends{
+    .id = "precision/unscaled-before-accumulation-ends",
+    .level = Level::error,
+    .cause = Cause::none,
+    .summary = "gradients are unscaled on every micro-batch of an accumulated step",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -80,11 +80,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule precision_unscaled_twice{.id = "precision/unscaled-twice",
-  .level = Level::error,
-  .cause = Cause::none,
-  .summary = "gradients of one optimizer are unscaled twice before its step",
-  .doc = kDoc,
-  .check = check};
+extern const Rule precision_unscaled_twice{
+    .id = "precision/unscaled-twice",
+    .level = Level::error,
+    .cause = Cause::none,
+    .summary = "gradients of one optimizer are unscaled twice before its step",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -57,11 +57,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule training_loop_anomaly_detection_on{.id = "training_loop/anomaly-detection-on",
-  .level = Level::warning,
-  .cause = Cause::none,
-  .summary = "anomaly detection is on during the training",
-  .doc = kDoc,
-  .check = check};
+extern const Rule training_loop_anomaly_detection_on{
+    .id = "training_loop/anomaly-detection-on",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "anomaly detection is on during the training",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -59,11 +59,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule training_loop_gradcheck_left_on{.id = "training_loop/gradcheck-left-on",
-  .level = Level::warning,
-  .cause = Cause::none,
-  .summary = "a training program checks gradients numerically",
-  .doc = kDoc,
-  .check = check};
+extern const Rule training_loop_gradcheck_left_on{
+    .id = "training_loop/gradcheck-left-on",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "a training program checks gradients numerically",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile

@@ -66,7 +66,8 @@ bool is_bounded(const SourceFacts& facts, const Loop& loop) {
 }
 
 bool is_for_profiling(const File& file) {
-  return file.path.find("profil") != std::string::npos || file.path.find("bench") != std::string::npos;
+  return file.path.find("profil") != std::string::npos ||
+         file.path.find("bench") != std::string::npos;
 }
 
 std::vector<Finding> check(const RuleInput& input) {
@@ -84,9 +85,10 @@ std::vector<Finding> check(const RuleInput& input) {
         if (!seen.insert(profiler).second) continue;
         Finding finding = finding_at(
             *profiler,
-            fmt::format("the training loop at {} runs under {} from start to end: events pile up in "
-                        "memory, and each operation pays for its record",
-                        place_text(*loop->statement, *profiler->file), profiler->method),
+            fmt::format(
+                "the training loop at {} runs under {} from start to end: events pile up in "
+                "memory, and each operation pays for its record",
+                place_text(*loop->statement, *profiler->file), profiler->method),
             {"Profile a few steps: torch.profiler.profile(schedule=torch.profiler.schedule(wait=5, "
              "warmup=2, active=3)) with prof.step() at the end of each, or put it behind a flag",
              Exactness::bit_exact});
@@ -101,11 +103,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace
 
-extern const Rule training_loop_profiler_left_on{.id = "training_loop/profiler-left-on",
-  .level = Level::warning,
-  .cause = Cause::none,
-  .summary = "the whole training runs under a profiler",
-  .doc = kDoc,
-  .check = check};
+extern const Rule training_loop_profiler_left_on{
+    .id = "training_loop/profiler-left-on",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "the whole training runs under a profiler",
+    .doc = kDoc,
+    .check = check};
 
 }  // namespace rooftile
