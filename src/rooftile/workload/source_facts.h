@@ -107,8 +107,11 @@ struct Type {
   const FunctionDef* function = nullptr;
   const Type* element = nullptr;  // of a container or loader
 
+  bool guessed = false;  // from nothing but the name of a variable or parameter
+
   bool is(TypeKind wanted) const { return kind == wanted; }
   bool on_gpu() const { return residence == Residence::gpu; }
+  bool operator==(const Type&) const = default;
 };
 
 struct Argument {
@@ -169,6 +172,7 @@ struct Loop {
 
 enum class GuardKind : std::uint8_t {
   condition,       // any other `if`; also conditional expressions and `and`
+  option,          // a condition that stays the same while the loop runs: args.amp, x is None
   every_n,         // step % n == 0: `interval` is n
   once,            // step == 10, a flag that is set to False inside
   rank_zero,       // rank == 0, is_main_process
@@ -207,8 +211,8 @@ struct Context {
 
   bool has(GuardKind kind) const;  // not negated
   bool gradients_off() const;      // no_grad or inference_mode, not switched on again inside
-  // Runs on each pass of the step loop as far as guards tell: not every_n with n > 1 or unknown,
-  // once, debug, never, exception or rank_zero inside the loop.
+  // Runs on each pass of the step loop: no guard inside the loop is a condition, once, debug,
+  // never, an exception handler, or every_n with n unknown or above 1.
   bool each_step() const;
 };
 
@@ -267,6 +271,8 @@ struct SkippedFile {
   std::string path, reason;
 };
 
+struct Store;
+
 class SourceFacts {
  public:
   SourceFacts();
@@ -305,7 +311,6 @@ class SourceFacts {
   std::vector<const Program*> programs_of(const File& file) const;
 
   // For the reader that fills this in.
-  struct Store;
   Store& store() { return *store_; }
   const Store& store() const { return *store_; }
 

@@ -56,7 +56,8 @@ enum class ExprKind : std::uint8_t {
   logical,      // word: and, or, not; children: operands
   conditional,  // children: value if true, condition, value if false
   lambda,       // children: body
-  comprehension,  // children: element (or key, value), then targets, iterables, conditions
+  comprehension,  // children: element (or key, value), then for_clauses and conditions
+  for_clause,     // of a comprehension; children: target, iterable
   starred,        // *x or **x (word); children: x
   await,          // children: what is awaited
   yield,          // children: what is yielded
@@ -95,7 +96,7 @@ enum class StatementKind : std::uint8_t {
   case_,       // body
   function,    // function_def; its body is there
   class_,      // class_def; its body is there
-  import_,     // resolved in Expr::full_name of the uses
+  import_,     // imports
   assert_,     // value
   raise_,      // value
   delete_,     // value
@@ -112,6 +113,12 @@ struct WithItem {
   const Expr* target = nullptr;  // after `as`, or null
 };
 
+// One name that an import statement binds: "F" and "torch.nn.functional". For `from x import *`
+// both are about x: "*" and "x".
+struct ImportedName {
+  std::string_view local, full_name;
+};
+
 struct Statement {
   StatementKind kind = StatementKind::other;
   ByteRange range;  // without the indentation before and the newline after
@@ -119,6 +126,7 @@ struct Statement {
   const Expr* target = nullptr;
   const Expr* value = nullptr;
   std::span<const WithItem> items;
+  std::span<const ImportedName> imports;
   std::span<const Statement*const> body, otherwise;
   // The block it stands in, itself included, and its place there.
   std::span<const Statement* const> block;
@@ -134,6 +142,7 @@ struct Statement {
 struct Parameter {
   std::string_view name;  // without stars
   const Expr* default_value = nullptr;
+  const Expr* annotation = nullptr;
   bool starred = false;         // *args
   bool double_starred = false;  // **kwargs
   const Type* type = nullptr;   // joined over the calls that are seen; never null
