@@ -1,6 +1,8 @@
-// Runs the Markdown specs of the rules: tests/specs/<area>/<rule>.md, one case per fenced workload.
-// A line ending in "# finding: <rule-id>" must get a finding of that rule; every other line must
-// get none. A mark on a line of its own stands for a finding about the workload as a whole.
+// Runs the Markdown specs of the rules: tests/specs/<area>/<rule>.md, one case per fenced workload
+// or script. A line ending in "# finding: <rule-id>" must get a finding of that rule; every other
+// line must get none. A mark on a line of its own stands for a finding about the workload as a
+// whole. Scripts are fenced as python; "python file=model.py" adds a file to the script of the same
+// heading.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include "rooftile/rooftile.h"
 #include "rooftile/workload/training.h"
 #include "rooftile/workload/workload_text.h"
+#include "script_spec.h"
 
 namespace rooftile {
 namespace {
@@ -27,6 +30,7 @@ struct SpecCase {
   int line = 0;      // of the fence's first line
   std::string info;  // what follows "workload": device=h100_sxm mode=training
   std::string text;
+  std::vector<ScriptFile> scripts;  // in place of a workload's text
 };
 
 // Lines are counted from 1 within the fence; 0 is the workload as a whole.
@@ -46,6 +50,16 @@ std::string rule_of(const fs::path& spec) {
   return spec.parent_path().filename().string() + "/" + spec.stem().string();
 }
 
+// Adds the file to the script of the heading; a second one of the same name starts another case.
+void add_script(std::vector<SpecCase>& cases, SpecCase next) {
+  constexpr std::string_view kFile = " file=";
+  ScriptFile file{next.info.starts_with(kFile) ? next.info.substr(kFile.size()) : "train.py", ""};
+  const bool joins = !cases.empty() && cases.back().heading == next.heading &&
+                     !cases.back().scripts.empty() && !has_file(cases.back().scripts, file.name);
+  if (!joins) cases.push_back(std::move(next));
+  cases.back().scripts.push_back(std::move(file));
+}
+
 std::vector<SpecCase> cases_of(const fs::path& spec) {
   std::vector<SpecCase> cases;
   std::istringstream in(read_text(spec));
@@ -57,12 +71,16 @@ std::vector<SpecCase> cases_of(const fs::path& spec) {
     if (inside && line == "```") {
       inside = false;
     } else if (inside) {
-      cases.back().text += line + "\n";
+      auto& scripts = cases.back().scripts;
+      (scripts.empty() ? cases.back().text : scripts.back().text) += line + "\n";
     } else if (line.starts_with("## ")) {
       heading = line.substr(3);
     } else if (line.starts_with("```workload")) {
       inside = true;
-      cases.push_back({rule_of(spec), heading, spec, number, line.substr(11), ""});
+      cases.push_back({rule_of(spec), heading, spec, number, line.substr(11), "", {}});
+    } else if (line.starts_with("```python")) {
+      inside = true;
+      add_script(cases, {rule_of(spec), heading, spec, number, line.substr(9), "", {}});
     }
   }
   return cases;
@@ -86,6 +104,7 @@ std::string trimmed(const std::string& text) {
 
 // Complains about a mark that names another rule, which would otherwise never be checked.
 Marks marks_of(const SpecCase& spec) {
+  if (!spec.scripts.empty()) return {};
   constexpr std::string_view kMark = "# finding:";
   Marks marks;
   std::istringstream in(spec.text);
@@ -155,6 +174,7 @@ void run_case(const SpecCase& spec) {
   SCOPED_TRACE(spec.file.string() + ":" + std::to_string(spec.line));
   const Rule* rule = find_rule(spec.rule);
   ASSERT_NE(rule, nullptr) << "no rule " << spec.rule;
+  if (!spec.scripts.empty()) return run_script_case(*rule, spec.scripts);
   const FenceOptions options = options_of(spec);
   const Result<Device> device = find_device(options.device);
   ASSERT_TRUE(device) << to_string(device.error());
@@ -215,6 +235,9 @@ TEST(Specs, EverySpecHasARuleAFiringAndASilentLine) {
       const Marks marks = marks_of(spec);
       fires += marks.fires.size();
       silent += marks.silent_ops;
+      const std::size_t marked = count_marks(spec.scripts);
+      fires += marked;
+      silent += !spec.scripts.empty() && marked == 0 ? 1 : 0;
     }
     EXPECT_GT(fires, 0u);
     EXPECT_GT(silent, 0);

@@ -55,7 +55,7 @@ bool is_shut_by_default(const SourceFacts& facts, const Guard& guard) {
   if (guard.kind == GuardKind::debug && !guard.negated) {
     return default_truth(facts, guard.expr) != true;
   }
-  if (guard.kind != GuardKind::condition) return false;
+  if (guard.kind != GuardKind::condition && guard.kind != GuardKind::option) return false;
   const std::optional<bool> truth = default_truth(facts, guard.expr);
   return truth && *truth == guard.negated;
 }
@@ -154,6 +154,15 @@ bool mentions(const File& file, Words words) {
 bool mentions(const Program& program, Words words) {
   return std::any_of(program.files.begin(), program.files.end(),
                      [&](const File* file) { return mentions(*file, words); });
+}
+
+bool binds_torch(const File& file) {
+  return std::any_of(file.body.begin(), file.body.end(), [](const Statement* statement) {
+    return std::any_of(statement->imports.begin(), statement->imports.end(),
+                       [](const ImportedName& name) {
+                         return name.local == "torch" && name.full_name == "torch";
+                       });
+  });
 }
 
 std::string_view last_name(const Expr* expr) {

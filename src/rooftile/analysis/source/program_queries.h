@@ -43,6 +43,9 @@ std::vector<const Call*> constructions_in(const SourceFacts& facts, const Progra
 bool mentions(const File& file, Words words);
 bool mentions(const Program& program, Words words);
 
+// Whether `torch` is the library's name in the file, so that a fix may write torch.x.
+bool binds_torch(const File& file);
+
 // The last part of a variable or attribute: "scaler" of self.scaler; empty for other expressions.
 std::string_view last_name(const Expr* expr);
 // Whether both stand for one object: made by the same call, else spelled the same.

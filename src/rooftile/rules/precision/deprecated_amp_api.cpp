@@ -34,10 +34,6 @@ Nothing is saved.
 
 using namespace source;
 
-bool binds_torch(const File& file) {
-  return std::find(file.imports.begin(), file.imports.end(), "torch") != file.imports.end();
-}
-
 bool is_old_autocast(std::string_view name) {
   return name == "torch.cuda.amp.autocast" || name == "torch.cuda.amp.autocast_mode.autocast";
 }

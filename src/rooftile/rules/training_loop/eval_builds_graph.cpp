@@ -95,10 +95,7 @@ Fix fix_for(const Loop& loop) {
       "@torch.inference_mode()",
       Exactness::bit_exact};
   const FunctionDef* function = loop.function;
-  const auto& imports = loop.file->imports;
-  if (function == nullptr || std::find(imports.begin(), imports.end(), "torch") == imports.end()) {
-    return fix;
-  }
+  if (function == nullptr || !binds_torch(*loop.file)) return fix;
   const Iteration whole = iteration_of(function->body);
   const bool is_evaluation =
       !uses_gradients(whole) && function->file == loop.file &&
