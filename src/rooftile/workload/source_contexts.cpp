@@ -64,15 +64,25 @@ class Climber {
     }
   }
 
-  // `if step % 100: continue` above guards what follows.
+  // `if step % 100: continue` above guards what follows, and so does a return in a function that is
+  // called on each step. What ends the loop says nothing about the passes before.
   void add_early_exits(const Statement& statement, Context& context) {
     for (const Statement* earlier : before(statement)) {
-      if (earlier->kind != StatementKind::if_ || !leaves(earlier->body)) continue;
-      if (!earlier->otherwise.empty() || earlier->body.back()->kind == StatementKind::raise_) {
-        continue;
-      }
+      if (earlier->kind != StatementKind::if_ || earlier->body.empty()) continue;
+      const StatementKind exit = earlier->body.back()->kind;
+      const bool skips = exit == StatementKind::continue_ ||
+                         (exit == StatementKind::return_ && !is_in_loop(*earlier));
+      if (!skips || !earlier->otherwise.empty()) continue;
       add(guards_of_condition(facts_, earlier->value, earlier, true), context);
     }
+  }
+
+  static bool is_in_loop(const Statement& statement) {
+    for (const Statement* outer = statement.parent; outer != nullptr; outer = outer->parent) {
+      if (outer->kind == StatementKind::function) return false;
+      if (outer->loop != nullptr) return true;
+    }
+    return false;
   }
 
   static void enter_loop(const Statement& loop, const Statement& inner, Context& context) {

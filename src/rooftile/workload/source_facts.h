@@ -238,6 +238,7 @@ struct File {
   bool is_notebook = false;
   bool is_entry = false;  // has a __main__ guard, or trains at module level
   bool has_errors = false;
+  bool runs_exec = false;  // exec() at module level: a configuration may replace any constant
   std::vector<std::uint32_t> line_starts;
   std::vector<Cell> cells;
   std::vector<Suppression> suppressions;

@@ -231,11 +231,4 @@ Guard guard_of_manager(const Expr* manager, const Statement* statement) {
   return guard;
 }
 
-bool leaves(std::span<const Statement* const> block) {
-  if (block.empty()) return false;
-  const StatementKind last = block.back()->kind;
-  return last == StatementKind::return_ || last == StatementKind::raise_ ||
-         last == StatementKind::continue_ || last == StatementKind::break_;
-}
-
 }  // namespace rooftile::source

@@ -13,7 +13,5 @@ std::vector<Guard> guards_of_condition(const SourceFacts& facts, const Expr* con
                                        const Statement* statement, bool negated);
 // Of one item of a with statement, or of a decorator (statement null).
 Guard guard_of_manager(const Expr* manager, const Statement* statement);
-// Whether the block ends by leaving the pass: return, raise, continue, break.
-bool leaves(std::span<const Statement* const> block);
 
 }  // namespace rooftile::source

@@ -128,8 +128,9 @@ class Evaluator {
     const Statement* home = binding.parent;
     const bool is_config =
         home != nullptr && home->class_def != nullptr && home->class_def->is_config;
+    const bool replaceable = is_config || (binding.function == nullptr && binding.file->runs_exec);
     return followed(binding.value, depth,
-                    is_config ? Certainty::configurable : Certainty::constant);
+                    replaceable ? Certainty::configurable : Certainty::constant);
   }
 
   Value full_name(const Expr& expr, int depth) const {

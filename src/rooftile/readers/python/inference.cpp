@@ -59,11 +59,11 @@ const Type* Inference::join(const Type* a, const Type* b) {
     return tensors ? (a->is(TypeKind::tensor) ? a : b) : &unknown_type();
   }
   Type both = *a;
-  if (a->residence != b->residence) {
-    // A value that moves from the host to the GPU is on the GPU where it is used.
-    both.residence = a->residence == Residence::unknown   ? b->residence
-                     : b->residence == Residence::unknown ? a->residence
-                                                          : Residence::unknown;
+  if (a->residence == Residence::unknown) {
+    both.residence = b->residence;
+  } else if (b->residence != Residence::unknown && a->residence != b->residence) {
+    // A device is a GPU with the CPU as the fallback.
+    both.residence = a->is(TypeKind::device) ? Residence::gpu : Residence::unknown;
   }
   both.requires_grad = a->requires_grad || b->requires_grad;
   both.data_parallel = a->data_parallel || b->data_parallel;

@@ -101,6 +101,7 @@ class Inference {
   const Type* infer_comprehension(Expr& expr);
   const Type* join_children(Expr& expr, std::size_t from = 0);
   const Type* attribute_type(const Type& object, std::string_view word, const Statement** binding);
+  const Type* dictionary_member(const Call& made_by, std::string_view word);
   const Entry* lookup(std::string_view name);
   std::optional<Entry> lookup_wildcard(std::string_view name);
   std::optional<Entry> definition(std::string_view full_name);

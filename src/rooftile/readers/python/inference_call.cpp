@@ -45,6 +45,7 @@ const Type* Inference::infer_call(Expr& expr) {
   if (!callee.full_name.empty() && type.is(TypeKind::unknown)) {
     const Known& what = known(callee.full_name);
     call.name = what.name;
+    if (call.name == "exec" && function_ == nullptr) writable(*file_).runs_exec = true;
     return library_result(call, what);
   }
   const bool callable = type.is(TypeKind::module) || type.is(TypeKind::loss) ||
@@ -124,8 +125,9 @@ const Type* Inference::library_result(Call& call, const Known& known) {
       made.kind = known.call.kind;
       made.name = known.name;
       made.made_by = &call;
-      if (made.kind == TypeKind::device && !call.arguments.empty()) {
-        made.residence = device_residence(call.arguments[0].value);
+      if (made.kind == TypeKind::device) {
+        const bool named = known.name == "torch.device" && !call.arguments.empty();
+        made.residence = named ? device_residence(call.arguments[0].value) : Residence::gpu;
       }
       if (made.kind == TypeKind::module || made.kind == TypeKind::loss) {
         made.residence = Residence::host;

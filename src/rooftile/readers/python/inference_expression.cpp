@@ -200,6 +200,21 @@ const FunctionDef* Inference::find_method(const ClassDef* def, std::string_view 
   return nullptr;
 }
 
+// nn.ModuleDict(dict(wte=nn.Embedding(…))): members are attributes.
+const Type* Inference::dictionary_member(const Call& made_by, std::string_view word) {
+  if (made_by.name != "torch.nn.ModuleDict" || made_by.arguments.empty()) return nullptr;
+  const Expr& given = *made_by.arguments[0].value;
+  const Type* found = nullptr;
+  if (given.call != nullptr) {
+    const Argument* argument = given.call->argument(word);
+    if (argument != nullptr) found = argument->value->type;
+  }
+  for (std::size_t i = 0; given.kind == ExprKind::dict && i + 1 < given.children.size(); i += 2) {
+    if (given.children[i]->word == word) found = given.children[i + 1]->type;
+  }
+  return found == nullptr ? nullptr : with_residence(*found, Residence::unknown);
+}
+
 const Type* Inference::attribute_type(const Type& object, std::string_view word,
                                       const Statement** binding) {
   if (object.class_def != nullptr) {
@@ -209,6 +224,9 @@ const Type* Inference::attribute_type(const Type& object, std::string_view word,
     }
   }
   if (object.is(TypeKind::module) && word == "module") return store_.intern(object);
+  if (object.is(TypeKind::module) && object.made_by != nullptr) {
+    if (const Type* member = dictionary_member(*object.made_by, word)) return member;
+  }
   if (object.is(TypeKind::tensor)) {
     if (is_tensor_attribute(word)) return store_.intern(object);
     if (word == "shape") return container_of(simple(TypeKind::number));
@@ -239,7 +257,7 @@ const Type* Inference::infer_attribute(Expr& expr) {
     }
     if (owner->is(TypeKind::unknown) || owner->is(TypeKind::class_)) {
       expr.full_name = resolve_import(name, *file_);
-      if (is_dtype(expr.full_name)) return simple(TypeKind::dtype);
+      return is_dtype(expr.full_name) ? simple(TypeKind::dtype) : &unknown_type();
     }
   }
   return attribute_type(*owner, expr.word, &expr.binding);

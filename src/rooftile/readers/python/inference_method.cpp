@@ -14,6 +14,51 @@ bool is_number_method(std::string_view name) {
   return std::ranges::find(kNumberMethods, name) != std::end(kNumberMethods);
 }
 
+constexpr std::string_view kModuleMethods[] = {"__call__",
+                                               "add_module",
+                                               "apply",
+                                               "bfloat16",
+                                               "buffers",
+                                               "children",
+                                               "compile",
+                                               "cpu",
+                                               "cuda",
+                                               "double",
+                                               "eval",
+                                               "float",
+                                               "forward",
+                                               "get_parameter",
+                                               "get_submodule",
+                                               "half",
+                                               "load_state_dict",
+                                               "modules",
+                                               "named_buffers",
+                                               "named_children",
+                                               "named_modules",
+                                               "named_parameters",
+                                               "no_sync",
+                                               "parameters",
+                                               "register_backward_hook",
+                                               "register_buffer",
+                                               "register_forward_hook",
+                                               "register_forward_pre_hook",
+                                               "register_full_backward_hook",
+                                               "register_module",
+                                               "register_parameter",
+                                               "requires_grad_",
+                                               "share_memory",
+                                               "state_dict",
+                                               "to",
+                                               "to_empty",
+                                               "train",
+                                               "type",
+                                               "xpu",
+                                               "zero_grad"};
+
+bool is_module_method(std::string_view name) {
+  return std::ranges::find(kModuleMethods, name) != std::end(kModuleMethods);
+}
+
 bool makes_half(const Call& call, std::string_view dtype, std::string_view method) {
   if (call.method == method) return true;
   return call.method == "to" && std::ranges::any_of(call.arguments, [&](const Argument& each) {
@@ -29,7 +74,9 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
     return own_function_call(call, *own, true);
   }
   const std::string_view base = base_class(receiver.kind);
-  if (!base.empty()) {
+  // A layer of a module is called like a method.
+  const bool layer = receiver.is(TypeKind::module) && !is_module_method(method);
+  if (!base.empty() && !layer) {
     const std::string full = std::string(base) + "." + std::string(method);
     call.name = intern(full);
   }

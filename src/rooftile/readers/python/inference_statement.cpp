@@ -332,6 +332,11 @@ void Inference::bind_attribute(const Expr* target, const Type* type, const State
   if (is_self && owner->class_def != nullptr) {
     Entry& entry = attributes_[owner->class_def][target->word];
     const Type* guessed = guess(type, target->word);
+    // Layers and parameters move with the module that has them.
+    const bool moves = guessed->is(TypeKind::module) || guessed->is(TypeKind::tensor);
+    if (owner->is(TypeKind::module) && moves && guessed->residence == Residence::host) {
+      guessed = with_residence(*guessed, Residence::unknown);
+    }
     entry = entry.type == nullptr || entry.binding == statement
                 ? Entry{{}, guessed, statement}
                 : Entry{{}, join(entry.type, guessed), nullptr};

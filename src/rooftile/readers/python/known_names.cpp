@@ -150,6 +150,7 @@ const Exact kExact[] = {
     {"torch.GradScaler", instance(TypeKind::scaler)},
     {"torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler", instance(TypeKind::scaler)},
     {"torch.device", instance(TypeKind::device)},
+    {"torch.accelerator.current_accelerator", instance(TypeKind::device)},
     {"torch.nn.Parameter", gives(Gives::new_tensor)},
     {"torch.autograd.Variable", gives(Gives::argument)},
     {"torch.nn.DataParallel", gives(Gives::wrapped)},

@@ -64,7 +64,8 @@ class LayerFinder {
     }
     def_.layers.push_back(layer);
     const std::string_view name = layer.made_by->name;
-    if (name == "torch.nn.Sequential" || name == "torch.nn.ModuleList") {
+    if (name == "torch.nn.Sequential" || name == "torch.nn.ModuleList" ||
+        name == "torch.nn.ModuleDict") {
       add_members(layer, *layer.made_by, depth);
     }
   }
@@ -78,7 +79,15 @@ class LayerFinder {
           !value->call->arguments.empty()) {
         value = value->call->arguments[0].value;
       }
-      if (value->kind == ExprKind::list || value->kind == ExprKind::tuple) {
+      if (value->call != nullptr && value->call->name == "dict") {
+        for (const Argument& member : value->call->arguments) {
+          if (!member.name.empty()) add_named(parent, *member.value, member.name, depth);
+        }
+      } else if (value->kind == ExprKind::dict) {
+        for (std::size_t i = 0; i + 1 < value->children.size(); i += 2) {
+          add_named(parent, *value->children[i + 1], value->children[i]->word, depth);
+        }
+      } else if (value->kind == ExprKind::list || value->kind == ExprKind::tuple) {
         for (const Expr* item : value->children) add_member(parent, *item, index++, depth);
       } else if (value->kind == ExprKind::comprehension && !value->children.empty()) {
         Layer repeated = parent;
@@ -99,10 +108,15 @@ class LayerFinder {
       name = item.children[0]->word;
       made = item.children[1];
     }
+    add_named(parent, *made, name, depth);
+  }
+
+  void add_named(const Layer& parent, const Expr& made, std::string_view name, int depth) {
     Layer layer = parent;
-    layer.attribute = store_.intern(std::string(parent.attribute) + "." + name);
+    const std::string full = std::string(parent.attribute) + "." + std::string(name);
+    layer.attribute = store_.intern(full);
     layer.made_by = nullptr;
-    add(layer, *made, depth + 1);
+    add(layer, made, depth + 1);
   }
 
   void read_forward(const FunctionDef& forward) {

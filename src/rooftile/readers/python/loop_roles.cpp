@@ -15,8 +15,7 @@ struct Events {
   const Call* backward = nullptr;
   const Call* step = nullptr;
   bool forward = false;
-  bool gradients_off = false;  // an eval() or no_grad
-  bool has_training = false;   // holds a training loop
+  bool has_training = false;  // holds a training loop
   bool has_evaluation = false;
 
   bool operator==(const Events&) const = default;
@@ -68,8 +67,9 @@ bool is_forward(const Call& call) {
 }
 
 bool is_evaluation_name(std::string_view name) {
-  return contains(name, "eval") || contains(name, "valid") || contains(name, "test") ||
-         contains(name, "infer") || contains(name, "predict") || name == "val";
+  return name.starts_with("evaluat") || name.starts_with("validat") || name == "eval" ||
+         name == "val" || name == "valid" || name == "test" || name == "predict" ||
+         name == "infer" || name == "inference";
 }
 
 const Expr* loader_in(const Expr* iterable) {
