@@ -39,7 +39,7 @@ constexpr std::size_t kMostTold = 3;
 
 Seconds mean_waiting(const RuleInput& input, const TraceSummary& trace) {
   const std::vector<Seconds> waiting = waiting_for_ranks(input.workload.traces);
-  const auto rank = static_cast<std::size_t>(&trace - input.workload.traces.data());
+  const auto rank = static_cast<std::size_t>(&trace - input.workload.traces.begin());
   return rank < waiting.size() ? waiting[rank] : Seconds(0);
 }
 
