@@ -231,9 +231,9 @@ Predictions Predictor::predict() {
 }  // namespace
 
 Predictions predict(const Timeline& timeline, const Links& links, const GpuTrack& track,
-                    const BusySplit& split, const std::vector<HostWait>& waits, const Window& steps,
-                    const TimeBreakdown& time) {
-  return Predictor(timeline, links, track, split, waits, steps, time).predict();
+                    const BusySplit& split, const std::vector<HostWait>& waits,
+                    const StepMarks& marks, const Window& steps, const TimeBreakdown& time) {
+  return Predictor(timeline, links, track, split, waits, marks, steps, time).predict();
 }
 
 }  // namespace rooftile::trace

@@ -19,7 +19,7 @@ struct Predictions {
 
 // `marks` may be empty. `steps` is the window's part on the host, `time` the split of the window.
 Predictions predict(const Timeline& timeline, const Links& links, const GpuTrack& track,
-                    const BusySplit& split, const std::vector<HostWait>& waits, const Window& steps,
-                    const TimeBreakdown& time);
+                    const BusySplit& split, const std::vector<HostWait>& waits,
+                    const StepMarks& marks, const Window& steps, const TimeBreakdown& time);
 
 }  // namespace rooftile::trace
