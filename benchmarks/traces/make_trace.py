@@ -120,7 +120,7 @@ def write(trace, output, most_events, most_bytes):
     written += output.write(Template(once).render(0, 0, 0))
     count = len(once)
     repetition = 0
-    while count < most_events and written < most_bytes:
+    while count + len(repeated) // 2 < most_events and written < most_bytes:
         written += output.write(",\n" + template.render(repetition, time_step, id_step))
         count += len(repeated)
         repetition += 1

@@ -11,6 +11,7 @@
 #include "rooftile/base/text.h"
 #include "rooftile/op_row.h"
 #include "rooftile/workload/op_fields.h"
+#include "rooftile/workload/trace_names.h"
 #include "rooftile/workload/trace_summary.h"
 #include "rooftile/workload/workload_text.h"
 
@@ -75,22 +76,44 @@ std::vector<RuleSummary> rules_of(const std::vector<Finding>& findings) {
   return summaries;
 }
 
+std::vector<KindShare> sorted_shares(std::map<std::string, KindShare> by_kind) {
+  std::vector<KindShare> shares;
+  for (auto& [kind, share] : by_kind) {
+    share.kind = kind;
+    shares.push_back(std::move(share));
+  }
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const KindShare& a, const KindShare& b) { return a.time > b.time; });
+  return shares;
+}
+
 std::vector<KindShare> kind_shares(const Workload& workload, const Analysis& analysis) {
   std::map<std::string, KindShare> by_kind;
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     const Op& op = workload.ops[i];
     KindShare& share = by_kind[std::string(kind_name(op.body))];
-    share.kind = kind_name(op.body);
     const double runs = static_cast<double>(op.count);
     share.runs += runs;
     if (const auto time = known_time(analysis.ops[i])) share.time += runs * time->expected;
     share.share += analysis.ops[i].time_share;
   }
-  std::vector<KindShare> shares;
-  for (auto& [kind, share] : by_kind) shares.push_back(std::move(share));
-  std::stable_sort(shares.begin(), shares.end(),
-                   [](const KindShare& a, const KindShare& b) { return a.time > b.time; });
-  return shares;
+  return sorted_shares(std::move(by_kind));
+}
+
+// Of a recording: kernels by what their names say, per pass.
+std::vector<KindShare> kernel_shares(const TraceSummary& trace) {
+  std::map<std::string, KindShare> by_class;
+  const double passes = recorded_steps(trace);
+  const Seconds pass = pass_time(trace);
+  const auto add = [&](const KernelUse& kernel) {
+    KindShare& share = by_class[std::string(name_of(kernel.facts.kernel_class))];
+    share.runs += static_cast<double>(kernel.count) / passes;
+    share.time += kernel.time / passes;
+    if (pass.value() > 0) share.share += kernel.time / passes / pass;
+  };
+  for (const OpUse& use : trace.ops) std::for_each(use.kernels.begin(), use.kernels.end(), add);
+  std::for_each(trace.orphans.begin(), trace.orphans.end(), add);
+  return sorted_shares(std::move(by_class));
 }
 
 void add_totals(const Workload& workload, const Analysis& analysis, Report& report) {
@@ -106,7 +129,8 @@ void add_totals(const Workload& workload, const Analysis& analysis, Report& repo
     if (is_missing_work(name)) report.coverage.ops += static_cast<double>(count);
   }
   report.total = analysis.total;
-  report.kinds = kind_shares(workload, analysis);
+  report.kinds = workload.traces.empty() ? kind_shares(workload, analysis)
+                                         : kernel_shares(workload.traces.front());
 }
 
 void add_step(const Workload& workload, const Device& device, Report& report) {
@@ -187,6 +211,7 @@ Report describe(const Workload& workload) {
   for (const Op& op : workload.ops) {
     report.coverage.ops += static_cast<double>(op.count);
   }
+  report.kinds = kernel_shares(trace);
   report.coverage.ops_with_time = report.coverage.ops;
   return report;
 }

@@ -6,13 +6,16 @@
 
 #include "rooftile/analysis/analysis.h"
 #include "rooftile/base/result.h"
+#include "rooftile/diff.h"
 #include "rooftile/findings/comparison.h"
 #include "rooftile/findings/report.h"
 #include "rooftile/hardware/device_file.h"
 #include "rooftile/readers/reader.h"
 #include "rooftile/reports/reports.h"
+#include "rooftile/reports/trace_diff.h"
 #include "rooftile/rules/rule.h"
 #include "rooftile/tuner/calibrate.h"
+#include "rooftile/workload/trace_summary_json.h"
 
 namespace rooftile {
 

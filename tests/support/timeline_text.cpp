@@ -143,6 +143,9 @@ bool TimelineBuilder::add_host(const TextLine& line, const Round& round) {
   const std::uint32_t sequence = id_of(line, "seq", round);
   timeline_.ops.sequence.push_back(line.keys.contains("seq") ? sequence + 1 : 0);
   timeline_.ops.arguments.push_back(arguments_of(line));
+  timeline_.ops.stack.push_back(0);
+  timeline_.ops.module.push_back(0);
+  timeline_.ops.collective.push_back(0);
   return true;
 }
 

@@ -130,8 +130,9 @@ constexpr AttentionMark kAttentionMarks[] = {
     {"mmha", "tensorrt"},
     {"kernel_unified_attention", "triton"},
     {"unified_attention", "triton"},
-    {"_attn_fwd", "triton"},
-    {"_attn_bwd", "triton"},
+    {"qk_int8_sv", "sage_attention"},
+    {"attn_fwd", "triton"},
+    {"attn_bwd", "triton"},
     {"flex_attention", "triton"},
     {"attention_kernel", ""},
     {"Attention", ""},
@@ -145,7 +146,10 @@ std::optional<KernelFacts> parse_other_attention(const KernelName& name) {
   for (const auto& [text, library] : kAttentionMarks) {
     if (!contains(name.function, text)) continue;
     const bool backward = contains_any_of(name.function, {"bwd", "backward", "Backward"});
-    return attention(library, backward ? KernelDirection::dgrad : KernelDirection::unknown);
+    const bool forward = contains_any_of(name.function, {"fwd", "forward", "Forward"});
+    return attention(library, backward  ? KernelDirection::dgrad
+                              : forward ? KernelDirection::forward
+                                        : KernelDirection::unknown);
   }
   return std::nullopt;
 }

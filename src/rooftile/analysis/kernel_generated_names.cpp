@@ -89,6 +89,37 @@ bool is_upper_layout(std::string_view word) {
          word.find_first_not_of("NT") == std::string_view::npos;
 }
 
+// nvjet_tst_128x256_64x4_1x2_h_bz_coopA_NNT: tile, depth by stages, cluster. With mma_, tile of
+// three, stages, tile of a warp.
+struct NvjetParser {
+  void read(std::string_view word) {
+    if (is_split_k_word(word)) facts.split_k = true;
+    if (const int capability = parse_architecture(word)) {
+      facts.compute_capability = capability;
+    } else if (const auto sizes = parse_sizes(word)) {
+      read_sizes(*sizes);
+    } else if (is_upper_layout(word)) {
+      facts.layout = lower(word.substr(0, 2));
+    } else if (const auto dtype = parse_dtype_word(word)) {
+      facts.dtype = dtype;  // nvjet_sss_tf32_…
+    } else if (sizes_seen == 0) {
+      if (!facts.accumulator) read_nvjet_types(word, facts);
+    } else if (sizes_seen == 1 && facts.tile_k > 0 && facts.stages == 0) {
+      facts.stages = static_cast<int>(take_number(word).value_or(0));
+    }
+  }
+
+  void read_sizes(const std::vector<std::int64_t>& sizes) {
+    if (++sizes_seen == 1) set_tile(sizes, facts);
+    if (sizes_seen != 2 || facts.tile_k > 0 || sizes.size() != 2) return;
+    facts.tile_k = sizes[0];
+    facts.stages = static_cast<int>(sizes[1]);
+  }
+
+  KernelFacts facts{.kernel_class = KernelClass::gemm, .library = "cublas", .tensor_core = true};
+  int sizes_seen = 0;
+};
+
 }  // namespace
 
 std::optional<KernelFacts> parse_xmma_name(const KernelName& name) {
@@ -111,33 +142,12 @@ std::optional<KernelFacts> parse_xmma_name(const KernelName& name) {
   return facts;
 }
 
-// nvjet_tst_128x256_64x4_1x2_h_bz_coopA_NNT: tile, depth by stages, cluster. With mma_, tile of
-// three, stages, tile of a warp.
 std::optional<KernelFacts> parse_nvjet_name(const KernelName& name) {
   const auto words = words_of(name.function);
   if (words.empty() || words[0] != "nvjet") return std::nullopt;
-  KernelFacts facts{.kernel_class = KernelClass::gemm, .library = "cublas", .tensor_core = true};
-  std::size_t sizes_seen = 0;
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    std::string_view word = words[i];
-    if (const int capability = parse_architecture(word)) {
-      facts.compute_capability = capability;
-    } else if (const auto sizes = parse_sizes(word)) {
-      if (++sizes_seen == 1) set_tile(*sizes, facts);
-      if (sizes_seen == 2 && facts.tile_k == 0 && sizes->size() == 2) {
-        facts.tile_k = (*sizes)[0];
-        facts.stages = static_cast<int>((*sizes)[1]);
-      }
-    } else if (is_upper_layout(word)) {
-      facts.layout = lower(word.substr(0, 2));
-    } else if (sizes_seen == 0 && !facts.dtype && !facts.accumulator) {
-      read_nvjet_types(word, facts);
-    } else if (sizes_seen == 1 && facts.tile_k > 0 && facts.stages == 0) {
-      facts.stages = static_cast<int>(take_number(word).value_or(0));
-    }
-    if (is_split_k_word(word)) facts.split_k = true;
-  }
-  return facts;
+  NvjetParser parser;
+  for (std::size_t i = 1; i < words.size(); ++i) parser.read(words[i]);
+  return parser.facts;
 }
 
 }  // namespace rooftile::kernel_name_detail

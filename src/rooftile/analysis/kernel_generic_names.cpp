@@ -9,44 +9,38 @@ using enum KernelClass;
 
 // Template arguments of element-wise kernels that do something else than arithmetic. With
 // OpaqueType a copy moves bytes of any type.
-const std::vector<TaskWords>& functors() {
-  static const std::vector<TaskWords> kFunctors{
-      {elementwise, "masked_fill triu_tril where_kernel"},
-      {fill, "fillfunctor fill_kernel arange linspace eye_"},
-      {random,
-       "bernoulli fused_dropout uniform_and_transform normal_and_transform random_kernel "
-       "uniform_kernel normal_kernel exponential_kernel multinomial"},
-      {loss_scaling, "_amp_non_finite amp_non_finite amp_update_scale"},
-      {embedding,
-       "gpu_index_kernel index_kernel_impl index_put_kernel index_fill take_put put_kernel"},
-      {pooling, "upsample max_pool avg_pool pool"},
-      {normalization, "batch_norm batchnorm layer_norm group_norm groupnorm rms_norm"},
-      {cast, "_float_to_hfp8 bfloat16_copy_kernel float16_copy_kernel float8_copy_kernel"},
-      {copy,
-       "flip_kernel roll_cuda direct_copy_kernel copy_device_to_device copyfunctor conj_kernel "
-       "identity"},
-  };
-  return kFunctors;
-}
+constexpr TaskWords kFunctors[] = {
+    {elementwise, "masked_fill triu_tril where_kernel"},
+    {fill, "fillfunctor fill_kernel arange linspace eye_"},
+    {random,
+     "bernoulli fused_dropout uniform_and_transform normal_and_transform random_kernel "
+     "uniform_kernel normal_kernel exponential_kernel multinomial"},
+    {loss_scaling, "_amp_non_finite amp_non_finite amp_update_scale"},
+    {embedding,
+     "gpu_index_kernel index_kernel_impl index_put_kernel index_fill take_put put_kernel"},
+    {pooling, "upsample max_pool avg_pool pool"},
+    {normalization, "batch_norm batchnorm layer_norm group_norm groupnorm rms_norm"},
+    {cast, "_float_to_hfp8 bfloat16_copy_kernel float16_copy_kernel float8_copy_kernel"},
+    {copy,
+     "flip_kernel roll_cuda direct_copy_kernel copy_device_to_device copyfunctor conj_kernel "
+     "identity"},
+};
 
 // Functors of multi_tensor_apply in torch.optim and Apex.
-const std::vector<TaskWords>& list_functors() {
-  static const std::vector<TaskWords> kListFunctors{
-      {loss_scaling, "amp_non_finite nonfinitecheck non_finite scalefunctor unscale"},
-      {reduction, "l2norm lpnorm normfunctor maxnorm lpmax"},
-      {optimizer,
-       "adam fusedadam adamfunctor fusedsgd sgd adagrad fusedadagrad lamb novograd lion "
-       "rmsprop"},
-      {copy, "copyfunctor copy identity"},
-      {fill, "zerofunctor zero"},
-  };
-  return kListFunctors;
-}
+constexpr TaskWords kListFunctors[] = {
+    {loss_scaling, "amp_non_finite nonfinitecheck non_finite scalefunctor unscale"},
+    {reduction, "l2norm lpnorm normfunctor maxnorm lpmax"},
+    {optimizer,
+     "adam fusedadam adamfunctor fusedsgd sgd adagrad fusedadagrad lamb novograd lion "
+     "rmsprop"},
+    {copy, "copyfunctor copy identity"},
+    {fill, "zerofunctor zero"},
+};
 
 KernelClass elementwise_task(const KernelName& name) {
   if (contains_any_of(name.function, {"index_elementwise", "scatter_gather"})) return embedding;
   if (contains(name.function, "distribution_")) return random;
-  const KernelClass task = find_task(name.arguments, functors()).value_or(elementwise);
+  const KernelClass task = find_task(name.arguments, kFunctors).value_or(elementwise);
   const bool casts = contains_any_of(name.arguments, {"LoadWithCast", "StoreWithCast"});
   return task == copy && casts ? cast : task;
 }
@@ -55,7 +49,7 @@ bool is_multi_tensor(std::string_view function) { return contains(function, "mul
 
 std::optional<KernelClass> pytorch_task(const KernelName& name) {
   if (is_multi_tensor(name.function)) {
-    return find_task(name.arguments, list_functors()).value_or(elementwise);
+    return find_task(name.arguments, kListFunctors).value_or(elementwise);
   }
   if (contains_any_of(name.function, {"elementwise_kernel", "elementwise_grid_stride"})) {
     return elementwise_task(name);
@@ -64,24 +58,17 @@ std::optional<KernelClass> pytorch_task(const KernelName& name) {
 }
 
 // What an Inductor template computes.
-const std::vector<TaskWords>& template_tasks() {
-  static const std::vector<TaskWords> kTemplates{
-      {attention, "flex_attention flex_decoding"},
-      {convolution, "convolution conv"},
-      {gemm, "mm addmm bmm baddbmm dot linear scaled_mm"}};
-  return kTemplates;
-}
+constexpr TaskWords kTemplates[] = {{attention, "flex_attention flex_decoding"},
+                                    {convolution, "convolution conv"},
+                                    {gemm, "mm addmm bmm baddbmm dot linear scaled_mm"}};
 
 // What a fused reduction belongs to, by the operators in its name.
-const std::vector<TaskWords>& reduction_tasks() {
-  static const std::vector<TaskWords> kReductions{
-      {normalization,
-       "native_layer_norm layer_norm rms_norm fused_rms_norm native_batch_norm batch_norm "
-       "native_group_norm group_norm instance_norm mean_mul_pow_rsqrt mean_pow_rsqrt"},
-      {softmax, "softmax log_softmax logsumexp"},
-  };
-  return kReductions;
-}
+constexpr TaskWords kReductions[] = {
+    {normalization,
+     "native_layer_norm layer_norm rms_norm fused_rms_norm native_batch_norm batch_norm "
+     "native_group_norm group_norm instance_norm mean_mul_pow_rsqrt mean_pow_rsqrt"},
+    {softmax, "softmax log_softmax logsumexp"},
+};
 
 struct LoneOperator {
   std::string_view prefix;  // a number follows where no other operator is fused
@@ -109,12 +96,12 @@ KernelClass triton_task(std::string_view function) {
   const std::string_view kind = function.substr(0, 11);
   if (kind == "triton_poi_") return pointwise_task(function);
   if (kind == "triton_for_") return elementwise;
-  if (kind == "triton_tem_") return find_task(function, template_tasks()).value_or(other);
+  if (kind == "triton_tem_") return find_task(function, kTemplates).value_or(other);
   if (kind == "triton_red_" || kind == "triton_per_") {
-    return find_task(function, reduction_tasks()).value_or(reduction);
+    return find_task(function, kReductions).value_or(reduction);
   }
   if (starts_with(function, "triton_split_scan")) return sort;
-  return find_task(function, template_tasks()).value_or(other);
+  return find_task(function, kTemplates).value_or(other);
 }
 
 }  // namespace

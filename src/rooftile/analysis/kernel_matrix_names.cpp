@@ -97,7 +97,10 @@ class WordListParser {
  private:
   void read(std::string_view word) {
     if (!instruction_) {
-      if ((instruction_ = parse_instruction(word))) {
+      // CUTLASS 3 may leave the instruction out: cutlass3x_sm90_tensorop_gemm_bf16_…
+      if (is_cutlass3_ && word == "gemm") instruction_ = InstructionWord{};
+      if (!instruction_) instruction_ = parse_instruction(word);
+      if (instruction_) {
         facts_.kernel_class = instruction_->task;
         facts_.direction = instruction_->direction;
         return;
@@ -187,7 +190,7 @@ std::optional<KernelFacts> parse_cutlass_name(const KernelName& name) {
   std::string_view list = name.whole.substr(begin);
   list = list.substr(0, list.find_first_of(">:(, "));
   auto facts = WordListParser(words_of(list)).parse();
-  if (facts) facts->library = "cutlass";
+  if (facts) facts->library = contains(name.whole, "cudnn") ? "cudnn" : "cutlass";
   return facts;
 }
 

@@ -14,11 +14,8 @@ KernelFacts matrix(KernelClass task, std::string_view library) {
 }
 
 std::optional<Dtype> first_type(std::string_view arguments) {
-  const auto words = words_of(arguments);
-  for (const std::string_view word : words) {
-    if (const auto dtype = parse_dtype_word(word)) return dtype;
-  }
-  return std::nullopt;
+  const auto types = types_in(arguments);
+  return types.empty() ? std::nullopt : std::optional(types.front());
 }
 
 // gemv2T_kernel_val<int, int, float2, …>, internal::gemvx::kernel<…>, dot products. These multiply
@@ -64,12 +61,22 @@ std::optional<KernelFacts> parse_small_gemm(const KernelName& name) {
   return std::nullopt;
 }
 
-// The numbers of cute::tuple<cute::C<128>, cute::C<128>, cute::C<64>> or of cute::_128 at the
-// beginning of the text.
-std::vector<std::int64_t> numbers_of_tuple(std::string_view text) {
-  const std::size_t end = text.find(">>");
+// What stands between the angle brackets that open first in the text.
+std::string_view in_brackets(std::string_view text) {
+  const std::size_t open = text.find('<');
+  if (open == std::string_view::npos) return {};
+  int depth = 0;
+  for (std::size_t i = open; i < text.size(); ++i) {
+    if (text[i] == '<') ++depth;
+    if (text[i] == '>' && --depth == 0) return text.substr(open + 1, i - open - 1);
+  }
+  return text.substr(open + 1);
+}
+
+// cute::C<128>, cute::_128, (int)128: the words that are whole numbers.
+std::vector<std::int64_t> numbers_in(std::string_view text) {
   std::vector<std::int64_t> numbers;
-  for (std::string_view word : words_of(text.substr(0, end))) {
+  for (std::string_view word : words_of(text)) {
     const auto number = take_number(word);
     if (number && word.empty()) numbers.push_back(*number);
   }
@@ -91,12 +98,12 @@ void read_collective(std::string_view text, KernelFacts& facts) {
   }
   std::size_t tuple = text.find("cute::tuple<");
   if (tuple == std::string_view::npos) return;
-  const auto stages = numbers_of_tuple(text.substr(0, tuple));
+  const auto stages = numbers_in(text.substr(0, tuple));
   if (stages.size() == 1) facts.stages = static_cast<int>(stages.front());
   tuple = text.find("cute::tuple<", tuple + 1);
   if (tuple == std::string_view::npos) return;
   const std::string_view rest = text.substr(tuple);
-  const auto tile = numbers_of_tuple(rest);
+  const auto tile = numbers_in(in_brackets(rest));
   if (tile.size() != 3) return;
   facts.tile_m = tile[0];
   facts.tile_n = tile[1];
@@ -104,28 +111,55 @@ void read_collective(std::string_view text, KernelFacts& facts) {
   facts.dtype = first_type(rest);
 }
 
-// GemmShape<128, 256, 32> of CUTLASS 2 templates: the first is the thread block's.
+// GemmShape<128, 256, 32> of CUTLASS 2 templates, mangled GemmShapeILi128ELi256ELi32E: the first is
+// the thread block's.
 void read_gemm_shape(std::string_view text, KernelFacts& facts) {
-  const std::size_t begin = text.find("GemmShape<");
+  const std::size_t begin = text.find("GemmShape");
   if (begin == std::string_view::npos) return;
-  const std::size_t end = text.find('>', begin);
-  const auto numbers = numbers_of_tuple(text.substr(begin, end - begin));
-  if (numbers.size() != 3) return;
+  std::string_view rest = text.substr(begin, 64);
+  std::vector<std::int64_t> numbers;
+  while (numbers.size() < 3) {
+    const std::size_t digit = rest.find_first_of("0123456789");
+    if (digit == std::string_view::npos) return;
+    rest.remove_prefix(digit);
+    const auto number = take_number(rest);
+    if (!number) return;
+    numbers.push_back(*number);
+  }
   facts.tile_m = numbers[0];
   facts.tile_n = numbers[1];
   facts.tile_k = numbers[2];
+}
+
+KernelDirection cutlass_direction(std::string_view name) {
+  if (contains(name, "Fprop")) return KernelDirection::forward;
+  if (contains(name, "Dgrad")) return KernelDirection::dgrad;
+  return contains(name, "Wgrad") ? KernelDirection::wgrad : KernelDirection::unknown;
+}
+
+// cutlass_cudnn_train::reduction::kernel::ReduceSplitK<…>
+std::optional<KernelFacts> parse_cutlass_reduction(const KernelName& name) {
+  if (!contains(name.whole, "ReduceSplitK")) return std::nullopt;
+  const bool conv = contains(name.function, "cudnn");
+  KernelFacts facts =
+      matrix(conv ? KernelClass::convolution : KernelClass::gemm, conv ? "cudnn" : "cutlass");
+  facts.split_k = true;
+  return facts;
 }
 
 std::optional<KernelFacts> parse_cutlass_template(const KernelName& name) {
   const bool cutlass = contains(name.function, "cutlass") ||
                        contains(name.arguments, "cutlass::") || contains(name.function, "7cutlass");
   if (!cutlass) return std::nullopt;
+  if (auto reduction = parse_cutlass_reduction(name)) return reduction;
   const bool conv = contains_any_of(name.whole, {"ImplicitGemmConvolution", "::conv::", "4conv"});
   const bool gemm = contains_any_of(
       name.whole, {"GemmUniversal", "CollectiveMma", "gemm::kernel", "GemmShape", "4gemm",
                    "fpA_intB", "MoeFCGemm", "gemm::threadblock", "GemmGrouped"});
   if (!conv && !gemm) return std::nullopt;
-  KernelFacts facts = matrix(conv ? KernelClass::convolution : KernelClass::gemm, "cutlass");
+  KernelFacts facts = matrix(conv ? KernelClass::convolution : KernelClass::gemm,
+                             contains(name.function, "cudnn") ? "cudnn" : "cutlass");
+  if (conv) facts.direction = cutlass_direction(name.whole);
   read_collective(name.arguments, facts);
   if (facts.tile_m == 0) read_gemm_shape(name.arguments, facts);
   if (contains(name.arguments, "OpClassTensorOp")) facts.tensor_core = true;
@@ -193,7 +227,8 @@ constexpr EngineMark kEngines[] = {
     {"deformable_im2col", unknown, std::nullopt},
     {"causal_conv1d_fwd", forward, false},
     {"causal_conv1d_bwd", unknown, false},
-    {"causal_conv1d_update", forward, false},
+    {"causal_conv1d", unknown, false},
+    {"reduce_wgrad", wgrad, std::nullopt},
     {"convFwd", forward, std::nullopt},
     {"convDgrad", dgrad, std::nullopt},
     {"convWgrad", wgrad, std::nullopt},
@@ -216,6 +251,12 @@ std::optional<KernelFacts> parse_engine(const KernelName& name) {
   return std::nullopt;
 }
 
+// fft2d_r2c_32x32<…>(…, cudnn::reduced_divisor, …): convolution by Fourier transform.
+std::optional<KernelFacts> parse_fourier(const KernelName& name) {
+  if (!starts_with(name.function, "fft") || !contains(name.whole, "cudnn")) return std::nullopt;
+  return matrix(KernelClass::convolution, "cudnn");
+}
+
 // Volta_hmma_implicit_gemm_fprop_fp32_nhwc_128x128x64x1_…, and as templates:
 // xmma_cudnn::gemm::kernel<xmma_cudnn::implicit_gemm::fprop_indexed::Kernel_traits<…>>.
 std::optional<KernelFacts> parse_implicit_gemm(const KernelName& name) {
@@ -235,8 +276,9 @@ std::optional<KernelFacts> parse_implicit_gemm(const KernelName& name) {
 }  // namespace
 
 std::optional<KernelFacts> parse_matrix_template(const KernelName& name) {
-  for (const auto& parse : {parse_gemv, parse_split_k_reduction, parse_small_gemm,
-                            parse_implicit_gemm, parse_cutlass_template, parse_engine}) {
+  for (const auto& parse :
+       {parse_gemv, parse_split_k_reduction, parse_small_gemm, parse_implicit_gemm,
+        parse_cutlass_template, parse_fourier, parse_engine}) {
     if (auto facts = parse(name)) return facts;
   }
   return std::nullopt;

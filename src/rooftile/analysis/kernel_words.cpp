@@ -118,7 +118,7 @@ bool starts_with(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
 }
 
-std::optional<KernelClass> find_task(std::string_view text, const std::vector<TaskWords>& groups) {
+std::optional<KernelClass> find_task(std::string_view text, std::span<const TaskWords> groups) {
   const std::string lowered = lower(text);
   for (const auto& [task, words] : groups) {
     for (const std::string_view word : split(words, ' ')) {
@@ -155,20 +155,20 @@ std::optional<std::vector<std::int64_t>> parse_sizes(std::string_view word) {
 
 std::optional<Dtype> parse_dtype_word(std::string_view word) {
   using Entry = std::pair<std::string_view, Dtype>;
-  static constexpr std::array<Entry, 38> kWords{{
+  static constexpr std::array<Entry, 39> kWords{{
       {"f16", Dtype::fp16},      {"fp16", Dtype::fp16},     {"half", Dtype::fp16},
       {"Half", Dtype::fp16},     {"half2", Dtype::fp16},    {"bf16", Dtype::bf16},
       {"BFloat16", Dtype::bf16}, {"bfloat16", Dtype::bf16}, {"Bfloat16", Dtype::bf16},
-      {"tf32", Dtype::tf32},     {"f32", Dtype::fp32},      {"fp32", Dtype::fp32},
-      {"Fp32", Dtype::fp32},     {"float", Dtype::fp32},    {"float32", Dtype::fp32},
-      {"f64", Dtype::fp64},      {"fp64", Dtype::fp64},     {"double", Dtype::fp64},
-      {"f8", Dtype::fp8},        {"fp8", Dtype::fp8},       {"e4m3", Dtype::fp8},
-      {"e5m2", Dtype::fp8},      {"E4m3", Dtype::fp8},      {"E5m2", Dtype::fp8},
-      {"e4m3fn", Dtype::fp8},    {"f8e4m3", Dtype::fp8},    {"f8e5m2", Dtype::fp8},
-      {"f4", Dtype::fp4},        {"e2m1", Dtype::fp4},      {"E2m1", Dtype::fp4},
-      {"s8", Dtype::int8},       {"u8", Dtype::int8},       {"i8", Dtype::int8},
-      {"int8", Dtype::int8},     {"int8x4", Dtype::int8},   {"s4", Dtype::int4},
-      {"i4", Dtype::int4},       {"s32", Dtype::int32},
+      {"tf32", Dtype::tf32},     {"tfloat32", Dtype::tf32}, {"f32", Dtype::fp32},
+      {"fp32", Dtype::fp32},     {"Fp32", Dtype::fp32},     {"float", Dtype::fp32},
+      {"float32", Dtype::fp32},  {"f64", Dtype::fp64},      {"fp64", Dtype::fp64},
+      {"double", Dtype::fp64},   {"f8", Dtype::fp8},        {"fp8", Dtype::fp8},
+      {"e4m3", Dtype::fp8},      {"e5m2", Dtype::fp8},      {"E4m3", Dtype::fp8},
+      {"E5m2", Dtype::fp8},      {"e4m3fn", Dtype::fp8},    {"f8e4m3", Dtype::fp8},
+      {"f8e5m2", Dtype::fp8},    {"f4", Dtype::fp4},        {"e2m1", Dtype::fp4},
+      {"E2m1", Dtype::fp4},      {"s8", Dtype::int8},       {"u8", Dtype::int8},
+      {"i8", Dtype::int8},       {"int8", Dtype::int8},     {"int8x4", Dtype::int8},
+      {"s4", Dtype::int4},       {"i4", Dtype::int4},       {"s32", Dtype::int32},
   }};
   const auto* found = std::find_if(kWords.begin(), kWords.end(),
                                    [&](const Entry& entry) { return entry.first == word; });
@@ -194,12 +194,24 @@ int parse_architecture(std::string_view word) {
   return number && suffix && *number >= 30 && *number < 200 ? static_cast<int>(*number) : 0;
 }
 
-std::optional<Dtype> only_float_type(std::string_view text) {
-  std::optional<Dtype> only;
+std::vector<Dtype> types_in(std::string_view text) {
+  std::vector<Dtype> types;
+  std::string_view previous;
   for (const std::string_view word : words_of(text)) {
     const auto dtype = parse_dtype_word(word);
-    if (!dtype || *dtype > Dtype::fp4) continue;
-    if (only && only != dtype) return std::nullopt;
+    const bool narrow = dtype && (*dtype == Dtype::fp8 || *dtype == Dtype::fp4);
+    if (narrow && previous == "float") types.pop_back();
+    if (dtype) types.push_back(*dtype);
+    previous = word;
+  }
+  return types;
+}
+
+std::optional<Dtype> only_float_type(std::string_view text) {
+  std::optional<Dtype> only;
+  for (const Dtype dtype : types_in(text)) {
+    if (dtype > Dtype::fp4) continue;
+    if (only && *only != dtype) return std::nullopt;
     only = dtype;
   }
   return only;

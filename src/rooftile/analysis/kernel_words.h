@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,7 +36,7 @@ struct TaskWords {
 
 // The task of the first group with a word that the text has, in any case, at the beginning of a
 // word: "gather" is in index_gather and IndexGather, not in allgather.
-std::optional<KernelClass> find_task(std::string_view text, const std::vector<TaskWords>& groups);
+std::optional<KernelClass> find_task(std::string_view text, std::span<const TaskWords> groups);
 
 // The leading decimal number, taken off the text; empty where there is none or it is above 10⁶.
 std::optional<std::int64_t> take_number(std::string_view& text);
@@ -49,7 +50,10 @@ std::optional<Dtype> parse_dtype_word(std::string_view word);
 // 80 for sm80, sm80a, ampere; 0 for anything else.
 int parse_architecture(std::string_view word);
 
-// The only floating-point type among the words of the text; empty where there are none or several.
+// The types among the words of the text, in order; float_e4m3_t is one of 8 bits.
+std::vector<Dtype> types_in(std::string_view text);
+
+// The only floating-point type of the text; empty where there are none or several.
 std::optional<Dtype> only_float_type(std::string_view text);
 
 }  // namespace rooftile::kernel_name_detail

@@ -201,8 +201,10 @@ std::unique_ptr<ByteStream> stream_of(std::string_view bytes, std::size_t block_
 }
 
 Result<std::string> read_text_head(const std::string& path, std::size_t limit) {
-  Result<std::string> head = read_head(path, limit);
-  if (!head || !is_gzip(*head)) return head;
+  // Enough of the compressed bytes, whatever the ratio.
+  Result<std::string> head = read_head(path, limit + kStreamPiece);
+  if (!head) return head;
+  if (!is_gzip(*head)) return head->substr(0, limit);
   Inflater inflater;
   inflater.set_input(*head);
   std::string text(limit, '\0');

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -30,11 +31,13 @@ tl::unexpected<Error> system_error(const std::string& path) {
 
 // Reads until the end or one byte past the limit.
 Result<std::string> read_up_to(int fd, const std::string& path, std::size_t limit) {
-  constexpr std::size_t kBlock = std::size_t{1} << 20;
+  // Small files are many: a source tree has thousands of a few KiB.
+  constexpr std::size_t kFirstBlock = std::size_t{1} << 14;
+  constexpr std::size_t kLastBlock = std::size_t{1} << 20;
   std::string bytes;
   while (bytes.size() <= limit) {
     const std::size_t old_size = bytes.size();
-    const std::size_t wanted = std::min(kBlock, limit + 1 - old_size);
+    const std::size_t wanted = std::min(std::clamp(old_size, kFirstBlock, kLastBlock), limit + 1 - old_size);
     bytes.resize(old_size + wanted);
     const ssize_t got = ::read(fd, bytes.data() + old_size, wanted);
     if (got < 0 && errno == EINTR) {

@@ -3,6 +3,7 @@
 #include "rooftile/reports/reports.h"
 #include "rooftile/reports/trace_words.h"
 #include "rooftile/reports/words.h"
+#include "rooftile/workload/trace_names.h"
 
 namespace rooftile {
 namespace {
@@ -79,7 +80,7 @@ Json memory_json(const MemorySummary& memory) {
 Json timeline_json(const TimeBreakdown& time) {
   Json causes = Json::object();
   for (const auto& [cause, idle] : time.idle_by_cause) {
-    causes[std::string(idle_cause_key(cause))] = json_number(idle.value());
+    causes[std::string(name_of(cause))] = json_number(idle.value());
   }
   return {{"span_s", json_number(time.span.value())},
           {"gpu_busy_s", json_number(time.gpu_busy.value())},
@@ -108,6 +109,7 @@ Json steps_json(const TraceSummary& trace) {
   return {{"count", steps.durations.size()},
           {"found_by", json_text_or_null(std::string(step_source_words(steps.source)))},
           {"mean_s", mean},
+          {"timeline", timeline_json(trace.time)},
           {"durations_s", durations}};
 }
 
@@ -116,7 +118,7 @@ Json rank_json(const TraceSummary& trace) {
   if (trace.rank) rank = *trace.rank;
   return {{"files", trace.files},
           {"rank", rank},
-          {"timeline", timeline_json(trace.time)},
+          {"timeline", timeline_json(trace.whole)},
           {"kernels", kernels_json(trace)},
           {"steps", steps_json(trace)}};
 }

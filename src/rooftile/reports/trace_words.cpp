@@ -13,23 +13,18 @@ constexpr double kSmallPart = 0.002;  // of the span: has no row
 
 struct CauseWords {
   IdleCause cause;
-  std::string_view key, words;
+  std::string_view words;
 };
 
 constexpr CauseWords kCauses[] = {
-    {IdleCause::launch, "launch", "idle: the host launches too slowly"},
-    {IdleCause::synchronization, "synchronization", "idle: the host waited for the GPU"},
-    {IdleCause::data_loading, "data_loading", "idle: waiting for the next batch"},
-    {IdleCause::communication_wait, "communication_wait", "idle: waiting for other ranks"},
-    {IdleCause::allocator, "allocator", "idle: allocating GPU memory"},
-    {IdleCause::copy, "copy", "idle: blocking copies"},
-    {IdleCause::outside, "outside", "idle: before the first and after the last work"},
-    {IdleCause::unknown, "unknown", "idle: cause not recorded"}};
-
-const CauseWords& words_of(IdleCause cause) {
-  return *std::find_if(std::begin(kCauses), std::end(kCauses),
-                       [&](const CauseWords& entry) { return entry.cause == cause; });
-}
+    {IdleCause::launch, "idle: the host launches too slowly"},
+    {IdleCause::synchronization, "idle: the host waited for the GPU"},
+    {IdleCause::data_loading, "idle: waiting for the next batch"},
+    {IdleCause::communication_wait, "idle: waiting for other ranks"},
+    {IdleCause::allocator, "idle: allocating GPU memory"},
+    {IdleCause::copy, "idle: blocking copies"},
+    {IdleCause::outside, "idle: before the first and after the last work"},
+    {IdleCause::unknown, "idle: cause not recorded"}};
 
 // "Step 41.2 ms, mean of 5 (40.8–41.9 ms)" or "Recorded 1.2 s, no steps found".
 std::string pass_words(const TraceSummary& trace) {
@@ -61,8 +56,6 @@ std::string rank_name(const TraceSummary& trace, std::size_t index) {
 }
 
 }  // namespace
-
-std::string_view idle_cause_key(IdleCause cause) { return words_of(cause).key; }
 
 std::string_view step_source_words(StepSource source) {
   switch (source) {

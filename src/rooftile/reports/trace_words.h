@@ -11,9 +11,6 @@
 
 namespace rooftile {
 
-// "data_loading": the cause's key in machine formats.
-std::string_view idle_cause_key(IdleCause cause);
-
 // "ProfilerStep marks": how steps were told apart; empty without steps.
 std::string_view step_source_words(StepSource source);
 

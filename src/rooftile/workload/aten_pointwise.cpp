@@ -187,11 +187,12 @@ std::vector<Op> read_reduction(std::string_view fn, const Arguments& arguments) 
   return valid(Reduction{std::string(fn), input->elements(), outputs}, Dtypes(input->dtype));
 }
 
-// Axes from the slowest to the fastest in memory, without those of size 1.
-std::vector<std::size_t> memory_order(const Tensor& tensor) {
+// Axes from the slowest to the fastest in memory, without those of size 1 and those that the source
+// repeats (stride 0).
+std::vector<std::size_t> memory_order(const Tensor& tensor, const Tensor& source) {
   std::vector<std::size_t> order;
   for (std::size_t axis = 0; axis < tensor.rank(); ++axis) {
-    if (tensor.size(axis) > 1) order.push_back(axis);
+    if (tensor.size(axis) > 1 && source.strides[axis] > 0) order.push_back(axis);
   }
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return tensor.strides[a] > tensor.strides[b];
@@ -215,7 +216,7 @@ std::vector<Op> read_copy(const Arguments& arguments) {
   }
   if (target->strides.empty() || source->strides.empty() || target->dims != source->dims) return {};
   return moved(target->elements(), source->dtype, target->dtype,
-               memory_order(*target) != memory_order(*source));
+               memory_order(*target, *source) != memory_order(*source, *source));
 }
 
 // _to_copy(source, type, …); without another type it is a copy of unknown order.

@@ -66,7 +66,11 @@ class CompactColumn {
   // The index must be below size().
   std::int64_t operator[](std::size_t index) const {
     const std::int32_t distance = near_[index];
-    if (distance != kFar) return base(index) + distance;
+    if (distance != kFar) {
+      // Unsigned, because base and distance may lie at opposite ends.
+      return static_cast<std::int64_t>(static_cast<std::uint64_t>(base(index)) +
+                                       static_cast<std::uint64_t>(std::int64_t{distance}));
+    }
     return std::lower_bound(far_.begin(), far_.end(),
                             std::pair(index, std::numeric_limits<std::int64_t>::min()))
         ->second;

@@ -129,6 +129,29 @@ struct AllocatorUse {
   bool operator==(const AllocatorUse&) const = default;
 };
 
+// A range of the training loop that PyTorch names, with all that was launched in it:
+// Optimizer.step#SGD.step, Optimizer.zero_grad#SGD.zero_grad.
+struct RangeUse {
+  std::string name;
+  std::int64_t count = 0;
+  Seconds host_time;
+  std::int64_t kernels = 0;  // and fills
+  Seconds kernel_time;       // sum over those
+  Seconds idle;              // of the GPU, while the host was in the range
+
+  bool operator==(const RangeUse&) const = default;
+};
+
+// Kernels that a compiler could fuse (elementwise, normalisation, softmax, reduction, cast), in
+// runs: one behind the other on a stream with no other kernel between.
+struct PointwiseUse {
+  std::int64_t kernels = 0, runs = 0;
+  Seconds time;           // sum over kernels
+  Seconds compiled_time;  // of that: written by a compiler, as by Triton
+
+  bool operator==(const PointwiseUse&) const = default;
+};
+
 // How steps were told apart.
 enum class StepSource {
   none,
@@ -199,6 +222,8 @@ struct TraceSummary {
   std::vector<SyncUse> syncs;
   std::vector<LoaderUse> loaders;
   AllocatorUse allocator;
+  std::vector<RangeUse> ranges;
+  PointwiseUse pointwise;
 
   // Empty where the replay of the unchanged recording misses its span by more than a tenth.
   std::vector<Prediction> predictions;

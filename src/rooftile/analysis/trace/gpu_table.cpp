@@ -35,6 +35,17 @@ bool is_misaligned(const CollectiveShape& shape) {
   return shape.in_elements % (kAlignment / std::min(bytes, kAlignment)) != 0;
 }
 
+// What a collective moved: as its kernel says, else as the operator that launched it.
+std::uint32_t collective_of(const Timeline& timeline, const Links& links, std::uint32_t row) {
+  const std::uint32_t shape = timeline.launches[timeline.gpu.details[row]].collective;
+  if (shape != 0) return shape;
+  const HostOps& ops = timeline.ops;
+  for (std::uint32_t op = links.gpu_op[row]; op != kNone; op = links.op_parent[op]) {
+    if (op < ops.collective.size() && ops.collective[op] != 0) return ops.collective[op];
+  }
+  return 0;
+}
+
 // Time of an activity during which nothing computes, on the GPU that `compute` covers.
 Nanoseconds exposed_time(const Timeline& timeline, const GpuTrack& track, const Cover& compute,
                          std::uint32_t row) {
@@ -90,15 +101,15 @@ std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track
   return copies;
 }
 
-std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const GpuTrack& track,
-                                                const Cover& compute) {
+std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const Links& links,
+                                                const GpuTrack& track, const Cover& compute) {
   const GpuActivities& gpu = timeline.gpu;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> index;  // shape, name
   std::vector<CollectiveUse> uses;
   for (std::size_t i = 0; i < track.rows.size(); ++i) {
     if (track.classes[i] != GpuClass::communication) continue;
     const std::uint32_t row = track.rows[i];
-    const std::uint32_t shape = timeline.launches[gpu.details[row]].collective;
+    const std::uint32_t shape = collective_of(timeline, links, row);
     const auto [at, is_new] = index.try_emplace({shape, gpu.name[row]}, uses.size());
     if (is_new && uses.size() > kMostSites) at->second = kMostSites;
     if (at->second == uses.size()) {

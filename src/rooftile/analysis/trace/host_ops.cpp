@@ -36,7 +36,7 @@ std::vector<OpUse> tabulate_host_ops(const Timeline& timeline, const Links& link
   const std::vector<std::uint32_t> listed = listed_ops(timeline, links, owners);
   std::vector<SiteQuery> queries;
   for (const std::uint32_t op : listed) {
-    queries.push_back({timeline.ops.thread[op], timeline.ops.time.start(op)});
+    queries.push_back({timeline.ops.thread[op], timeline.ops.time.start(op), op});
   }
   const std::vector<SiteRef> places = sites.at(queries);
   using Key = std::tuple<std::uint32_t, std::uint32_t, bool, SiteRef>;

@@ -66,7 +66,8 @@ std::vector<SiteRef> frames_of_calls(const HostView& view,
   std::vector<SiteQuery> queries;
   queries.reserve(calls.size());
   for (const std::uint32_t call : calls) {
-    queries.push_back({view.timeline.calls.thread[call], view.timeline.calls.time.start(call)});
+    queries.push_back({view.timeline.calls.thread[call], view.timeline.calls.time.start(call),
+                       view.links.call_op[call]});
   }
   return view.sites.at(queries);
 }

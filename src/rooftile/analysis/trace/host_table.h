@@ -30,8 +30,8 @@ AllocatorUse tabulate_allocator(const HostView& view, std::int32_t device);
 // `compute` covers the kernels of the GPU that `track` shows.
 std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track,
                                      const Cover& compute);
-std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const GpuTrack& track,
-                                                const Cover& compute);
+std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const Links& links,
+                                                const GpuTrack& track, const Cover& compute);
 
 // Where each of these runtime calls was made.
 std::vector<TraceSite> sites_of_calls(const HostView& view,

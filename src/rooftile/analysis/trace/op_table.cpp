@@ -5,7 +5,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "rooftile/analysis/trace/aten.h"
+#include "rooftile/workload/aten_op.h"
 
 namespace rooftile::trace {
 namespace {
@@ -87,7 +87,7 @@ std::vector<OwnerFacts> facts_of_owners(const Timeline& timeline, const Links& l
     owner.is_several = owners.neutral(op).size() > 1;
     if (owner.backward) owner.forward = forward_ops.of(op);
     const std::uint32_t placed = owner.forward != kNone ? owner.forward : op;
-    queries.push_back({timeline.ops.thread[placed], timeline.ops.time.start(placed)});
+    queries.push_back({timeline.ops.thread[placed], timeline.ops.time.start(placed), placed});
     facts.push_back(owner);
   }
   const std::vector<SiteRef> found = sites.at(queries);

@@ -205,15 +205,23 @@ FrameKind frame_kind(std::string_view name) {
   return is_one_of(package, kLibraries) ? FrameKind::library : FrameKind::user;
 }
 
-Provenance source_of_frame(std::string_view name) {
+Provenance source_of_frames(std::string_view frames) {
+  std::string_view chosen;
+  for (const std::string_view frame : split(frames, ';')) {
+    const FrameKind kind = frame_kind(frame);
+    if (kind == FrameKind::library && chosen.empty()) chosen = frame;
+    if (kind != FrameKind::user) continue;
+    chosen = frame;
+    break;
+  }
   Provenance source;
-  const std::size_t open = name.find(".py(");
+  const std::size_t open = chosen.find(".py(");
   if (open == std::string_view::npos) return source;
-  const std::size_t close = name.find(')', open);
+  const std::size_t close = chosen.find(')', open);
   if (close == std::string_view::npos) return source;
-  const auto line = parse_integer(name.substr(open + 4, close - open - 4));
+  const auto line = parse_integer(chosen.substr(open + 4, close - open - 4));
   if (!line) return source;
-  source.file = name.substr(0, open + 3);
+  source.file = chosen.substr(0, open + 3);
   source.line = *line;
   return source;
 }
@@ -225,8 +233,9 @@ struct PythonSites::Frame {
   SiteRef site() const { return {module, user != 0 ? user : library}; }
 };
 
-PythonSites::PythonSites(const Timeline& timeline)
+PythonSites::PythonSites(const Timeline& timeline, const Links& links)
     : timeline_(timeline),
+      links_(links),
       kinds_(kinds_of<FrameKind>(timeline.strings, timeline.python.name, frame_kind)),
       order_(rows_by_thread(timeline.python.time, timeline.python.thread)) {}
 
@@ -235,18 +244,43 @@ PythonSites::Frame PythonSites::inside(const Frame& outer, std::uint32_t row) {
   const std::uint32_t name = timeline_.python.name[row];
   if (kinds_[name] == FrameKind::user) frame.user = name;
   if (kinds_[name] == FrameKind::library) frame.library = name;
-  if (kinds_[name] == FrameKind::module && paths_.size() < kMostModulePaths) {
-    const auto [at, is_new] =
-        path_ids_.try_emplace({outer.module, name}, static_cast<std::uint32_t>(paths_.size()));
-    if (is_new) paths_.emplace_back(outer.module, name);
-    frame.module = at->second;
-  }
+  if (kinds_[name] == FrameKind::module) frame.module = path_of(outer.module, name);
   return frame;
+}
+
+std::uint32_t PythonSites::path_of(std::uint32_t outer, std::uint32_t name) {
+  if (paths_.size() == kMostModulePaths) return outer;
+  const auto [at, is_new] =
+      path_ids_.try_emplace({outer, name}, static_cast<std::uint32_t>(paths_.size()));
+  if (is_new) paths_.emplace_back(outer, name);
+  return at->second;
+}
+
+SiteRef PythonSites::site_of_op(std::uint32_t op) {
+  SiteRef site;
+  const HostOps& ops = timeline_.ops;
+  for (; op != kNone && (site.frame == 0 || site.module == 0); op = links_.op_parent[op]) {
+    if (op < ops.stack.size() && site.frame == 0) site.frame = ops.stack[op];
+    if (op < ops.module.size() && site.module == 0 && ops.module[op] != 0) {
+      site.module = path_of(0, ops.module[op]);
+    }
+  }
+  if (site.frame == 0) return site;
+  const auto [at, is_new] = stack_ids_.try_emplace(site.frame, site.frame);
+  if (is_new) {
+    const Provenance line = source_of_frames(timeline_.strings[site.frame]);
+    at->second = first_stacks_.try_emplace({line.file, line.line}, site.frame).first->second;
+  }
+  site.frame = at->second;
+  return site;
 }
 
 std::vector<SiteRef> PythonSites::at(const std::vector<SiteQuery>& queries) {
   std::vector<SiteRef> sites(queries.size());
-  if (timeline_.python.time.size() == 0) return sites;
+  if (timeline_.python.time.size() == 0) {
+    for (std::size_t i = 0; i < queries.size(); ++i) sites[i] = site_of_op(queries[i].op);
+    return sites;
+  }
   std::vector<std::uint32_t> order(queries.size());
   std::iota(order.begin(), order.end(), 0U);
   std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
@@ -280,7 +314,8 @@ std::vector<SiteRef> PythonSites::at(const std::vector<SiteQuery>& queries) {
 std::string PythonSites::module_path(SiteRef site) const {
   std::vector<std::string> names;
   for (std::uint32_t path = site.module; path != 0; path = paths_[path].first) {
-    names.push_back(timeline_.strings[paths_[path].second].substr(kModulePrefix.size()));
+    const std::string_view name = timeline_.strings[paths_[path].second];
+    names.emplace_back(name.starts_with(kModulePrefix) ? name.substr(kModulePrefix.size()) : name);
   }
   if (names.size() > 1) names.pop_back();
   std::reverse(names.begin(), names.end());
@@ -288,7 +323,7 @@ std::string PythonSites::module_path(SiteRef site) const {
 }
 
 Provenance PythonSites::source(SiteRef site) const {
-  return source_of_frame(timeline_.strings[site.frame]);
+  return source_of_frames(timeline_.strings[site.frame]);
 }
 
 }  // namespace rooftile::trace

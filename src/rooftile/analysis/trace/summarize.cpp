@@ -7,7 +7,9 @@
 #include "rooftile/analysis/trace/idle.h"
 #include "rooftile/analysis/trace/links.h"
 #include "rooftile/analysis/trace/op_table.h"
+#include "rooftile/analysis/trace/predict.h"
 #include "rooftile/analysis/trace/python_sites.h"
+#include "rooftile/analysis/trace/ranges.h"
 #include "rooftile/analysis/trace/steps.h"
 #include "rooftile/analysis/trace/waits.h"
 
@@ -87,7 +89,7 @@ void fill_tables(const HostView& view, const GpuTrack& track, const KernelNames&
   summary.loaders = tabulate_loaders(view);
   summary.allocator = tabulate_allocator(view, track.device);
   summary.copies = tabulate_copies(view, track, compute);
-  summary.collectives = tabulate_collectives(view.timeline, track, compute);
+  summary.collectives = tabulate_collectives(view.timeline, view.links, track, compute);
   const LaunchCounts counts = count_launches(view);
   summary.launches = counts.launches;
   summary.graph_launches = counts.graphs;
@@ -122,9 +124,18 @@ TraceSummary summarize(const Timeline& timeline) {
     summary.steps.durations.push_back(in_seconds(step.span()));
   }
   expose_waits(pieces, window, waits);
+  if (!track.rows.empty() && timeline.calls.time.size() > 0) {
+    Predictions predictions =
+        predict(timeline, links, track, split, waits, host_window, summary.time);
+    summary.predictions = std::move(predictions.remedies);
+    summary.replayed_span = predictions.replayed_span;
+    summary.kernel_time_share = predictions.kernel_time_share;
+  }
 
-  PythonSites sites(timeline);
+  PythonSites sites(timeline, links);
   fill_tables({timeline, links, waits, sites, host_window}, track, names, summary);
+  summary.ranges = training_ranges(timeline, links, track, pieces, host_window);
+  summary.pointwise = pointwise_runs(timeline, names, track, window);
   return summary;
 }
 

@@ -19,13 +19,23 @@ IdleCause copy_cause(const Timeline& timeline, std::uint32_t call, std::uint32_t
   return shape.kind == CopyKind::host_to_device ? IdleCause::copy : IdleCause::synchronization;
 }
 
+bool copies_from_host(const Timeline& timeline, std::uint32_t activity) {
+  return activity != kNone && timeline.gpu.kind[activity] == GpuKind::copy &&
+         timeline.copies[timeline.gpu.details[activity]].kind == CopyKind::host_to_device;
+}
+
+// The wait of an operator for the copy from the host that it has just started is part of the copy.
 void add_call_waits(const Timeline& timeline, const Links& links, std::vector<HostWait>& waits) {
   const std::vector<std::uint32_t> activities = first_activities(timeline, links);
-  for (std::uint32_t call = 0; call < timeline.calls.time.size(); ++call) {
+  std::uint32_t copying_op = kNone;
+  for (const std::uint32_t call : links.call_order.rows) {
     const std::uint16_t thread = timeline.calls.thread[call];
     if (!links.launches[thread]) continue;
-    const IdleCause cause = wait_cause(timeline, links, call, activities[call]);
+    if (copies_from_host(timeline, activities[call])) copying_op = links.call_op[call];
+    IdleCause cause = wait_cause(timeline, links, call, activities[call]);
     if (cause == IdleCause::launch) continue;
+    const bool is_of_copy = copying_op != kNone && links.call_op[call] == copying_op;
+    if (cause == IdleCause::synchronization && is_of_copy) cause = IdleCause::copy;
     waits.push_back({timeline.calls.time.start(call), timeline.calls.time.end(call), cause, thread,
                      true, call, 0});
   }

@@ -21,6 +21,7 @@ bool starts_like_event(JsonCursor text) {
 }
 
 bool follows_separator(const char* first, const char* brace) {
+  first = brace - std::min<std::ptrdiff_t>(brace - first, kEventStartBytes);
   while (brace != first && static_cast<unsigned char>(brace[-1]) <= ' ') --brace;
   return brace != first && (brace[-1] == ',' || brace[-1] == '[');
 }

@@ -7,8 +7,8 @@
 
 namespace rooftile {
 
-// So much of an event, with the comma before it, is enough to know it; with all indentation that
-// writers use.
+// So many bytes from the brace on, and as many before it for the comma, are enough to know an
+// event, whatever the indentation.
 inline constexpr std::size_t kEventStartBytes = 256;
 
 // The next opening brace that follows a comma or an opening bracket and starts with a key of

@@ -51,8 +51,12 @@ enum : std::uint8_t { kStructure = 1, kScalarEnd = 2 };
 
 inline constexpr auto kClasses = [] {
   std::array<std::uint8_t, 256> classes{};
-  for (const unsigned char c : {'"', '[', ']', '{', '}'}) classes[c] = kStructure;
-  for (const unsigned char c : {',', ']', '}', '"', ':'}) classes[c] |= kScalarEnd;
+  for (const char c : {'"', '[', ']', '{', '}'}) {
+    classes[static_cast<unsigned char>(c)] = kStructure;
+  }
+  for (const char c : {',', ']', '}', '"', ':'}) {
+    classes[static_cast<unsigned char>(c)] |= kScalarEnd;
+  }
   for (unsigned c = 0; c <= ' '; ++c) classes[c] |= kScalarEnd;
   return classes;
 }();

@@ -62,6 +62,7 @@ class TraceScanner {
   Result<SkippedRecords> run() {
     auto error = scan_file();
     if (error) return tl::unexpected(*error);
+    if (is_cut_) ++skipped_["rest of the file: cut short"];
     if (!bytes_.problem().empty()) ++skipped_["rest of the file: " + bytes_.problem()];
     return std::move(skipped_);
   }
@@ -80,7 +81,7 @@ class TraceScanner {
 
   MaybeError scan_file() {
     static constexpr std::string_view kMark = "\xef\xbb\xbf";
-    peek();
+    while (window_.left() < kMark.size() && window_.read_more()) continue;
     if (std::string_view(window_.cursor().at, window_.left()).starts_with(kMark)) {
       window_.cursor().at += kMark.size();
     }
@@ -135,12 +136,8 @@ class TraceScanner {
         ++window_.cursor().at;
         continue;
       }
-      if (c == '}') break;
-      if (c == '\0') {
-        ++skipped_["rest of the file: cut short"];
-        break;
-      }
-      if (!scan_member()) break;
+      is_cut_ = is_cut_ || c == '\0';
+      if (c == '}' || c == '\0' || !scan_member()) break;
     }
     if (has_events_) return {};
     return refusal(describe_object());
@@ -183,7 +180,8 @@ class TraceScanner {
 
   bool stop_at_damage(Scan result) {
     const bool cut = result == Scan::more && window_.ended();
-    ++skipped_[cut ? "rest of the file: cut short" : "rest of the file: not JSON"];
+    if (cut) is_cut_ = true;
+    if (!cut) ++skipped_["rest of the file: not JSON"];
     return false;
   }
 
@@ -221,13 +219,21 @@ class TraceScanner {
         scan_stray();
       }
     }
-    ++skipped_["rest of the file: cut short"];
+    is_cut_ = true;
   }
 
   void scan_next_event() {
-    const Scan result = scan_whole([&](JsonCursor& cursor) { return scan_event(cursor, event_); });
-    if (result == Scan::ok) {
+    std::ptrdiff_t size = 0;
+    const Scan result = scan_whole([&](JsonCursor& cursor) {
+      const char* const first = cursor.at;
+      const Scan scanned = scan_event(cursor, event_);
+      size = cursor.at - first;
+      return scanned;
+    });
+    if (result == Scan::ok && static_cast<std::size_t>(size) <= kMostEventBytes) {
       visitor_.on_event(event_);
+    } else if (result == Scan::ok) {
+      ++skipped_["events larger than 16 MiB"];
     } else if (result == Scan::bad) {
       ++skipped_["events that are not JSON"];
       skip_event();
@@ -260,25 +266,25 @@ class TraceScanner {
         return true;
       }
       // The start of an event may lie across the end of the window.
-      cursor.at = cursor.end - std::min(window_.left(), kEventStartBytes);
+      cursor.at = cursor.end - std::min(window_.left(), 2 * kEventStartBytes);
       if (!window_.read_more()) break;
     }
     window_.cursor().at = window_.cursor().end;
     return false;
   }
 
-  // The event's own closing brace, if it comes before anything that looks like the next event. A
-  // file of nothing but damage must not be scanned to its end again and again: hence the budget.
+  // The event's own closing brace, if it comes soon and before anything that looks like the next
+  // event. A file of nothing but damage must not be looked through again and again: hence the
+  // budget.
   bool skip_by_brackets() {
+    while (window_.left() < kMostBracketBytes && window_.read_more()) continue;
     JsonCursor inside = window_.cursor();
-    if (bracket_budget_ == 0 || inside.done() || *inside.at != '{') return false;
-    const std::size_t size = std::min(window_.left(), bracket_budget_);
-    bracket_budget_ -= size;
-    inside.end = inside.at + size;
+    if (inside.done() || *inside.at != '{' || bracket_budget_ < kMostBracketBytes) return false;
+    inside.end = inside.at + std::min(window_.left(), kMostBracketBytes);
+    bracket_budget_ -= kMostBracketBytes;
     if (scan_container(inside) != Scan::ok) return false;
     bracket_budget_ += static_cast<std::size_t>(inside.end - inside.at);
     if (find_event({window_.cursor().at + 1, inside.at}) != nullptr) return false;
-    inside.end = window_.cursor().end;
     inside.skip_space();
     if (inside.done() || (*inside.at != ',' && *inside.at != ']')) return false;
     window_.cursor().at = inside.at;
@@ -286,6 +292,7 @@ class TraceScanner {
   }
 
   static constexpr std::size_t kMostKeys = 64, kMostKeyBytes = 256;
+  static constexpr std::size_t kMostBracketBytes = std::size_t{1} << 16U;
 
   ByteStream& bytes_;
   TextWindow window_;
@@ -293,7 +300,7 @@ class TraceScanner {
   KinetoEvent event_;
   SkippedRecords skipped_;
   std::vector<std::string> keys_;  // of the top-level object
-  bool has_events_ = false;
+  bool has_events_ = false, is_cut_ = false;
   std::size_t bracket_budget_ = kMostEventBytes;
 };
 

@@ -224,6 +224,6 @@ Result<std::shared_ptr<const Timeline>> record_nsys(const std::string& path,
 
 }  // namespace
 
-const Reader nsys_reader{.name = "nsys", .recognises = is_nsys, .record = record_nsys};
+extern const Reader nsys_reader{.name = "nsys", .recognises = is_nsys, .record = record_nsys};
 
 }  // namespace rooftile

@@ -1,0 +1,281 @@
+// Files, functions and parameters of inference.h.
+#include "rooftile/readers/python/inference.h"
+
+#include <algorithm>
+
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+namespace {
+
+// A function is read again when it learns more about its parameters, but not for ever.
+constexpr int kMaxVisits = 4;
+constexpr int kMaxBases = 8;
+
+}  // namespace
+
+Inference::Inference(SourceFacts& facts) : facts_(facts), store_(facts.store()) {}
+
+const Type* Inference::simple(TypeKind kind, Residence residence) {
+  Type type;
+  type.kind = kind;
+  type.residence = residence;
+  return store_.intern(type);
+}
+
+const Type* Inference::tensor(Residence residence, bool requires_grad) {
+  Type type;
+  type.kind = TypeKind::tensor;
+  type.residence = residence;
+  type.requires_grad = requires_grad;
+  return store_.intern(type);
+}
+
+const Type* Inference::container_of(const Type* element) {
+  Type type;
+  type.kind = TypeKind::container;
+  // Containers of containers of … would never end in a loop.
+  if (element != nullptr && !element->is(TypeKind::container) && !element->is(TypeKind::unknown)) {
+    type.element = element;
+    type.residence = element->residence;
+  }
+  return store_.intern(type);
+}
+
+const Type* Inference::with_residence(const Type& type, Residence residence) {
+  Type moved = type;
+  moved.residence = residence;
+  return store_.intern(moved);
+}
+
+const Type* Inference::join(const Type* a, const Type* b) {
+  if (a == b || b == nullptr || b->is(TypeKind::unknown)) return a;
+  if (a == nullptr || a->is(TypeKind::unknown)) return b;
+  if (a->guessed && !b->guessed) return b;
+  if (b->guessed && !a->guessed) return a;
+  if (a->kind != b->kind) {
+    const bool tensors = (a->is(TypeKind::tensor) && b->is(TypeKind::number)) ||
+                         (a->is(TypeKind::number) && b->is(TypeKind::tensor));
+    return tensors ? (a->is(TypeKind::tensor) ? a : b) : &unknown_type();
+  }
+  Type both = *a;
+  if (a->residence == Residence::unknown) {
+    both.residence = b->residence;
+  } else if (b->residence != Residence::unknown && a->residence != b->residence) {
+    // A device is a GPU with the CPU as the fallback.
+    both.residence = a->is(TypeKind::device) ? Residence::gpu : Residence::unknown;
+  }
+  both.requires_grad = a->requires_grad || b->requires_grad;
+  both.data_parallel = a->data_parallel || b->data_parallel;
+  both.ddp = a->ddp || b->ddp;
+  both.fsdp = a->fsdp || b->fsdp;
+  both.compiled = a->compiled || b->compiled;
+  if (a->name != b->name) both.name = {};
+  if (a->class_def != b->class_def) both.class_def = nullptr;
+  if (a->made_by != b->made_by) both.made_by = a->made_by == nullptr ? b->made_by : a->made_by;
+  if (a->element != b->element) both.element = nullptr;
+  return store_.intern(both);
+}
+
+const Type* Inference::guess(const Type* type, std::string_view name) {
+  if (!type->is(TypeKind::unknown)) return type;
+  Type guessed;
+  guessed.kind = kind_by_convention(name);
+  guessed.guessed = true;
+  return guessed.kind == TypeKind::unknown ? type : store_.intern(guessed);
+}
+
+// Later files win nothing: the first with a suffix keeps it, files are sorted.
+const File* Inference::find_module(std::string_view name, const File& from) const {
+  // The nearest package first: a/b/train.py means a/b/model.py by `import model`.
+  std::string prefix = from.module;
+  while (!prefix.empty()) {
+    const std::size_t dot = prefix.rfind('.');
+    prefix.resize(dot == std::string::npos ? 0 : dot);
+    const std::string full = prefix.empty() ? std::string(name) : prefix + "." + std::string(name);
+    const auto found = modules_.find(full);
+    if (found != modules_.end() && found->second->module == full) return found->second;
+  }
+  const auto found = modules_.find(name);
+  return found == modules_.end() ? nullptr : found->second;
+}
+
+// A name in the given files under the name of its definition; others in their public spelling.
+std::string_view Inference::resolve_import(std::string_view full_name, const File& from) {
+  std::string_view name = full_name;
+  for (std::size_t end = name.size(); end != std::string_view::npos && end > 0;
+       end = name.rfind('.', end - 1)) {
+    const File* file = find_module(name.substr(0, end), from);
+    if (file == nullptr || file == &from) continue;
+    std::vector<const File*>& imported = writable(from).imported;
+    if (std::ranges::find(imported, file) == imported.end()) imported.push_back(file);
+    return intern(file->module + std::string(name.substr(end)));
+  }
+  return known(name).name;
+}
+
+void Inference::collect_definitions() {
+  for (const auto& file : facts_.files) {
+    std::string_view name = file->module;
+    while (!name.empty()) {
+      modules_.emplace(name, file.get());
+      const std::size_t dot = name.find('.');
+      name = dot == std::string_view::npos ? std::string_view() : name.substr(dot + 1);
+    }
+    for (const FunctionDef* def : file->functions) {
+      store_.functions_by_name.emplace(def->full_name, def);
+    }
+    for (const ClassDef* def : file->classes) store_.classes_by_name.emplace(def->full_name, def);
+  }
+}
+
+bool Inference::derives_from(const ClassDef& def, std::initializer_list<std::string_view> bases,
+                             int depth) {
+  if (depth > kMaxBases) return false;
+  for (const Expr* base : def.bases) {
+    if (std::ranges::find(bases, base->full_name) != bases.end()) return true;
+    const auto own = store_.classes_by_name.find(base->full_name);
+    if (own != store_.classes_by_name.end() && own->second != &def &&
+        derives_from(*own->second, bases, depth + 1)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void Inference::classify_classes() {
+  for (const auto& file : facts_.files) {
+    for (const ClassDef* each : file->classes) {
+      ClassDef& def = writable(*each);
+      def.is_lightning_module = derives_from(def, {"lightning.pytorch.LightningModule"}, 0);
+      def.is_module =
+          def.is_lightning_module ||
+          derives_from(def,
+                       {"torch.nn.Module", "torch.nn.Sequential", "torch.jit.ScriptModule",
+                        "torch.nn.ModuleList", "transformers.PreTrainedModel"},
+                       0);
+      def.is_dataset =
+          derives_from(def, {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset"}, 0);
+      def.is_autograd_function = derives_from(def, {"torch.autograd.Function"}, 0);
+      def.is_hf_trainer =
+          derives_from(def, {"transformers.Trainer", "transformers.Seq2SeqTrainer"}, 0);
+      for (const Expr* decorator : def.decorators) {
+        const Expr* name = decorator->kind == ExprKind::call && !decorator->children.empty()
+                               ? decorator->children[0]
+                               : decorator;
+        if (name->word == "dataclass") def.is_config = true;
+      }
+    }
+  }
+}
+
+void Inference::enqueue(const FunctionDef& def) {
+  if (visits_[&def] < kMaxVisits && queued_.insert(&def).second) queue_.push_back(&def);
+}
+
+void Inference::visit_queued() {
+  while (!queue_.empty()) {
+    const FunctionDef* def = queue_.front();
+    queue_.pop_front();
+    queued_.erase(def);
+    visit_function(*def);
+  }
+}
+
+void Inference::visit_module(File& file) {
+  Scope& scope = scopes_.emplace_back();
+  scope.file = &file;
+  module_scopes_[&file] = &scope;
+  scope_ = &scope;
+  function_ = nullptr;
+  class_def_ = nullptr;
+  file_ = &file;
+  visit(file.body);
+  changes_.clear();
+}
+
+const Type* Inference::conventional_parameter(const FunctionDef& def, std::size_t index) {
+  const Parameter& parameter = def.parameters[index];
+  if (def.class_def != nullptr) {
+    if (index == 0 && parameter.name == "self") {
+      Type self;
+      self.class_def = def.class_def;
+      self.name = def.class_def->full_name;
+      self.kind = def.class_def->is_module    ? TypeKind::module
+                  : def.class_def->is_dataset ? TypeKind::dataset
+                                              : TypeKind::host_object;
+      return store_.intern(self);
+    }
+    const bool is_step =
+        def.name == "training_step" || def.name == "validation_step" || def.name == "test_step";
+    if (def.class_def->is_lightning_module && is_step && index == 1) {
+      return tensor(Residence::gpu);
+    }
+    if (def.class_def->is_module && def.name == "forward" && parameter.default_value == nullptr) {
+      return join(parameter.type, tensor(Residence::unknown));
+    }
+  }
+  if (parameter.starred || parameter.double_starred) return simple(TypeKind::container);
+  if (parameter.type->is(TypeKind::unknown) && parameter.annotation != nullptr) {
+    const std::string_view hint = infer(parameter.annotation) != nullptr
+                                      ? parameter.annotation->full_name
+                                      : std::string_view();
+    if (hint == "torch.Tensor") return tensor(Residence::unknown);
+    if (hint == "torch.nn.Module") return simple(TypeKind::module);
+    if (hint == "int" || hint == "float" || hint == "bool") return simple(TypeKind::number);
+    if (hint == "str") return simple(TypeKind::text);
+  }
+  return guess(parameter.type, parameter.name);
+}
+
+void Inference::bind_parameters(const FunctionDef& def) {
+  for (std::size_t i = 0; i < def.parameters.size(); ++i) {
+    Entry entry;
+    entry.type = conventional_parameter(def, i);
+    if (def.parameters[i].default_value != nullptr) {
+      const Type* usual = infer(def.parameters[i].default_value);
+      if (entry.type->is(TypeKind::unknown)) entry.type = usual;
+    }
+    scope_->names[def.parameters[i].name] = entry;
+  }
+}
+
+void Inference::visit_function(const FunctionDef& def) {
+  ++visits_[&def];
+  Scope& scope = scopes_.emplace_back();
+  const auto outer =
+      def.outer != nullptr ? function_scopes_.find(def.outer) : function_scopes_.end();
+  scope.outer = outer != function_scopes_.end() ? outer->second : module_scopes_[def.file];
+  scope.file = def.file;
+  function_scopes_[&def] = &scope;
+  scope_ = &scope;
+  function_ = &def;
+  class_def_ = nullptr;
+  file_ = def.file;
+  bind_parameters(def);
+  visit(def.body);
+  changes_.clear();
+}
+
+void Inference::run() {
+  collect_definitions();
+  // Twice: a file may use what a later one defines, and classes are known after the first pass.
+  for (int round = 0; round < 2; ++round) {
+    for (const auto& file : facts_.files) visit_module(*file);
+    classify_classes();
+  }
+  for (const auto& file : facts_.files) {
+    for (const FunctionDef* def : file->functions) {
+      if (def->name == "__init__") visit_function(*def);
+    }
+  }
+  visit_queued();
+  for (const auto& file : facts_.files) {
+    for (const FunctionDef* def : file->functions) {
+      if (visits_[def] == 0) enqueue(*def);
+      visit_queued();
+    }
+  }
+}
+
+}  // namespace rooftile::source

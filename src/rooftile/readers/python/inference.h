@@ -1,0 +1,167 @@
+// Resolves names and finds the types of expressions, file by file and function by function, callers
+// before the functions they call.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "rooftile/readers/python/known_names.h"
+#include "rooftile/workload/source_store.h"
+
+namespace rooftile::source {
+
+// What a name stands for at some place in the text.
+struct Entry {
+  std::string_view full_name;  // of an import or definition
+  const Type* type = nullptr;
+  const Statement* binding = nullptr;
+
+  bool operator==(const Entry&) const = default;
+};
+
+// The names of one function or module.
+struct Scope {
+  std::unordered_map<std::string_view, Entry> names;
+  std::unordered_set<std::string_view> global;  // declared with `global`
+  const Scope* outer = nullptr;
+  const File* file = nullptr;
+  std::vector<std::string_view> wildcards;  // packages imported with *
+};
+
+class Inference {
+ public:
+  explicit Inference(SourceFacts& facts);
+
+  void run();
+
+ private:
+  // What a branch did to a name; `before` is empty if there was none.
+  struct Change {
+    std::string_view name;
+    std::optional<Entry> before, after;
+  };
+
+  struct Known {
+    std::string_view name;  // in its public spelling
+    LibraryCall call;
+  };
+
+  // Files and functions (inference.cpp).
+  void collect_definitions();
+  void classify_classes();
+  bool derives_from(const ClassDef& def, std::initializer_list<std::string_view> bases, int depth);
+  void visit_module(File& file);
+  void visit_function(const FunctionDef& def);
+  void visit_queued();
+  void enqueue(const FunctionDef& def);
+  void bind_parameters(const FunctionDef& def);
+  const Type* conventional_parameter(const FunctionDef& def, std::size_t index);
+  const File* find_module(std::string_view name, const File& from) const;
+  std::string_view resolve_import(std::string_view full_name, const File& from);
+
+  // Statements (inference_statement.cpp).
+  void visit(std::span<const Statement* const> block);
+  void visit(const Statement& statement);
+  void visit_assignment(const Statement& statement);
+  void visit_if(const Statement& statement);
+  void visit_loop(const Statement& statement);
+  void visit_with(const Statement& statement);
+  void visit_try(const Statement& statement);
+  void visit_class(const Statement& statement);
+  void visit_import(const Statement& statement);
+  void visit_global(const Statement& statement);
+  void visit_return(const Statement& statement);
+  void bind(const Expr* target, const Type* type, const Expr* value, const Statement* statement);
+  void bind_sequence(const Expr* target, const Type* type, const Expr* value,
+                     const Statement* statement);
+  void bind_attribute(const Expr* target, const Type* type, const Statement* statement);
+  void bind_iteration(const Expr* target, const Expr* iterable, const Statement* statement);
+  void set_name(std::string_view name, const Entry& entry);
+  std::vector<Change> take_changes(std::size_t mark);
+  void join_branches(const std::vector<Change>& first, const std::vector<Change>& second);
+  void record_globals(const File& file);
+  void forget_assigned(std::span<const Statement* const> block, int depth);
+  void forget_target(const Expr* target);
+
+  // Expressions (inference_expression.cpp).
+  const Type* infer(const Expr* expr);
+  const Type* infer_kind(Expr& expr);
+  const Type* infer_name(Expr& expr);
+  const Type* infer_attribute(Expr& expr);
+  const Type* infer_subscript(Expr& expr);
+  const Type* infer_operation(Expr& expr);
+  const Type* infer_text(Expr& expr);
+  const Type* infer_sequence(Expr& expr);
+  const Type* infer_comprehension(Expr& expr);
+  const Type* join_children(Expr& expr, std::size_t from = 0);
+  const Type* attribute_type(const Type& object, std::string_view word, const Statement** binding);
+  const Type* dictionary_member(const Call& made_by, std::string_view word);
+  const Entry* lookup(std::string_view name);
+  std::optional<Entry> lookup_wildcard(std::string_view name);
+  std::optional<Entry> definition(std::string_view full_name);
+  Entry join(const std::optional<Entry>& a, const std::optional<Entry>& b);
+  const Entry* class_attribute(const ClassDef* def, std::string_view name, int depth = 0);
+  const FunctionDef* find_method(const ClassDef* def, std::string_view name, int depth = 0);
+
+  // Calls (inference_call.cpp, inference_method.cpp).
+  const Type* infer_call(Expr& expr);
+  const Type* own_function_call(Call& call, const FunctionDef& def, bool bound);
+  const Type* own_class_call(Call& call, const ClassDef& def);
+  const Type* library_result(Call& call, const Known& known);
+  const Type* value_call(Call& call, const Type& callee);
+  const Type* method_call(Call& call, const Type& receiver);
+  const Type* tensor_method(Call& call, const Type& receiver);
+  const Type* module_method(Call& call, const Type& receiver);
+  const Type* accelerator_method(Call& call);
+  const Type* forward_result(Call& call, const Type& callee);
+  const Type* wrapped(Call& call, std::string_view name);
+  const Type* from_tensors(const Call& call);
+  const Type* new_tensor(const Call& call);
+  const Type* moved(const Type& what, const Call& call);
+  void pass_arguments(const Call& call, const FunctionDef& def, bool skip_first);
+  void pass(const FunctionDef& def, std::size_t index, const Type* type);
+  void record_option(const Call& call);
+  void note_backward(const Call& call);
+  Residence device_residence(const Expr* expr, int depth = 0);
+  const Known& known(std::string_view full_name);
+
+  // Types.
+  const Type* simple(TypeKind kind, Residence residence = Residence::unknown);
+  const Type* tensor(Residence residence, bool requires_grad = false);
+  const Type* container_of(const Type* element);
+  const Type* join(const Type* a, const Type* b);
+  const Type* with_residence(const Type& type, Residence residence);
+  const Type* guess(const Type* type, std::string_view name);
+  std::string_view intern(std::string_view text) { return store_.intern(text); }
+
+  SourceFacts& facts_;
+  Store& store_;
+  std::deque<Scope> scopes_;
+  std::unordered_map<const FunctionDef*, Scope*> function_scopes_;
+  std::unordered_map<const File*, Scope*> module_scopes_;
+  std::unordered_map<std::string_view, const File*> modules_;  // by every suffix of the name
+  std::unordered_map<const ClassDef*, std::unordered_map<std::string_view, Entry>> attributes_;
+  std::unordered_map<std::string_view, Known> known_;
+  std::deque<const FunctionDef*> queue_;
+  std::unordered_map<const FunctionDef*, int> visits_;
+  std::unordered_set<const FunctionDef*> queued_;
+  std::vector<Change> changes_;
+  Scope* scope_ = nullptr;
+  const FunctionDef* function_ = nullptr;
+  const ClassDef* class_def_ = nullptr;  // whose body is visited
+  const File* file_ = nullptr;
+};
+
+// The facts are built by those who may change them; everyone else has const pointers.
+template <class T>
+T& writable(const T& value) {
+  return const_cast<T&>(value);
+}
+
+}  // namespace rooftile::source

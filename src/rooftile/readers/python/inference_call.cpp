@@ -1,0 +1,312 @@
+// Calls of inference.h: what runs, what it gets and what it gives.
+#include <algorithm>
+
+#include "rooftile/base/text.h"
+#include "rooftile/readers/python/inference.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr int kMaxDeviceDepth = 8;
+
+bool names_a_gpu(std::string_view word) {
+  return word.find("rank") != std::string_view::npos || word.find("gpu") != std::string_view::npos;
+}
+
+std::string_view option_name(std::string_view flag) {
+  flag.remove_prefix(std::min(flag.find_first_not_of('-'), flag.size()));
+  return flag;
+}
+
+}  // namespace
+
+const Inference::Known& Inference::known(std::string_view full_name) {
+  const auto found = known_.find(full_name);
+  if (found != known_.end()) return found->second;
+  const std::string_view kept = intern(full_name);
+  const std::string_view name = intern(canonical_name(kept));
+  return known_.emplace(kept, Known{name, library_call(name)}).first->second;
+}
+
+const Type* Inference::infer_call(Expr& expr) {
+  for (const Expr* child : expr.children) infer(child);
+  Call& call = writable(*expr.call);
+  if (expr.children.empty()) return &unknown_type();
+  const Expr& callee = *expr.children[0];
+  const Type& type = *callee.type;
+  call.name = {};
+  if (type.is(TypeKind::function) && type.function != nullptr) {
+    const bool bound = type.function->class_def != nullptr && call.receiver != nullptr;
+    return own_function_call(call, *type.function, bound);
+  }
+  if (type.is(TypeKind::class_) && type.class_def != nullptr) {
+    return own_class_call(call, *type.class_def);
+  }
+  if (!callee.full_name.empty() && type.is(TypeKind::unknown)) {
+    const Known& what = known(callee.full_name);
+    call.name = what.name;
+    if (call.name == "exec" && function_ == nullptr) writable(*file_).runs_exec = true;
+    return library_result(call, what);
+  }
+  const bool callable = type.is(TypeKind::module) || type.is(TypeKind::loss) ||
+                        find_method(type.class_def, "__call__") != nullptr;
+  if (call.receiver != nullptr && !callable) {
+    return method_call(call, *call.receiver->type);
+  }
+  return value_call(call, type);
+}
+
+void Inference::pass(const FunctionDef& def, std::size_t index, const Type* type) {
+  if (index >= def.parameters.size() || type->guessed) return;
+  Parameter& parameter = writable(def.parameters[index]);
+  if (parameter.starred || parameter.double_starred) return;
+  const Type* joined = join(parameter.type, type);
+  if (joined == parameter.type) return;
+  parameter.type = joined;
+  enqueue(def);
+}
+
+void Inference::pass_arguments(const Call& call, const FunctionDef& def, bool skip_first) {
+  for (const Argument& argument : call.arguments) {
+    if (argument.unpacked || argument.value == nullptr) continue;
+    if (argument.name.empty()) {
+      pass(def, argument.position + (skip_first ? 1 : 0), argument.value->type);
+      continue;
+    }
+    const auto named = std::ranges::find(def.parameters, argument.name, &Parameter::name);
+    if (named != def.parameters.end()) {
+      pass(def, static_cast<std::size_t>(named - def.parameters.begin()), argument.value->type);
+    }
+  }
+}
+
+const Type* Inference::own_function_call(Call& call, const FunctionDef& def, bool bound) {
+  call.name = def.full_name;
+  call.target = &def;
+  std::vector<const Call*>& callers = writable(def).callers;
+  if (std::ranges::find(callers, &call) == callers.end()) callers.push_back(&call);
+  const bool is_static = std::ranges::any_of(
+      def.decorators, [](const Expr* each) { return each->word == "staticmethod"; });
+  const bool has_self = def.class_def != nullptr && !is_static;
+  pass_arguments(call, def, bound && has_self);
+  if (visits_[&def] == 0) enqueue(def);
+  return def.returns;
+}
+
+const Type* Inference::own_class_call(Call& call, const ClassDef& def) {
+  call.name = def.full_name;
+  if (const FunctionDef* init = find_method(&def, "__init__")) {
+    own_function_call(call, *init, true);
+    call.name = def.full_name;
+  }
+  Type made;
+  made.kind = def.is_module                            ? TypeKind::module
+              : def.is_dataset                         ? TypeKind::dataset
+              : def.is_hf_trainer                      ? TypeKind::trainer
+              : def.name.ends_with("Loader")           ? TypeKind::loader
+              : def.name.find("Loss") != def.name.npos ? TypeKind::loss
+                                                       : TypeKind::host_object;
+  if (def.is_module && def.name.find("Loss") != def.name.npos) made.kind = TypeKind::loss;
+  for (const Expr* base : def.bases) {
+    const LibraryCall parent = known(base->full_name).call;
+    if (!def.is_module && parent.gives == Gives::instance) made.kind = parent.kind;
+  }
+  if (def.is_lightning_module) made.residence = Residence::gpu;
+  made.class_def = &def;
+  made.name = def.full_name;
+  made.made_by = &call;
+  return store_.intern(made);
+}
+
+const Type* Inference::library_result(Call& call, const Known& known) {
+  switch (known.call.gives) {
+    case Gives::instance: {
+      Type made;
+      made.kind = known.call.kind;
+      made.name = known.name;
+      made.made_by = &call;
+      if (made.kind == TypeKind::device) {
+        const bool named = known.name == "torch.device" && !call.arguments.empty();
+        made.residence = named ? device_residence(call.arguments[0].value) : Residence::gpu;
+      }
+      if (made.kind == TypeKind::module || made.kind == TypeKind::loss) {
+        made.residence = Residence::host;
+      }
+      return store_.intern(made);
+    }
+    case Gives::new_tensor:
+      return new_tensor(call);
+    case Gives::gpu_tensor:
+      return tensor(Residence::gpu);
+    case Gives::from_tensors:
+      return from_tensors(call);
+    case Gives::wrapped:
+      return wrapped(call, known.name);
+    case Gives::argument:
+      return call.arguments.empty() ? &unknown_type() : call.arguments[0].value->type;
+    case Gives::number:
+      return simple(TypeKind::number);
+    case Gives::text:
+      return simple(TypeKind::text);
+    case Gives::container:
+      if (call.arguments.size() != 1) return simple(TypeKind::container);
+      return container_of(call.arguments[0].value->type->element);
+    case Gives::array:
+      return simple(TypeKind::array);
+    case Gives::host_object:
+      return simple(TypeKind::host_object);
+    case Gives::unknown:
+      break;
+  }
+  if (known.name == "next" && !call.arguments.empty()) {
+    const Type& from = *call.arguments[0].value->type;
+    if (from.is(TypeKind::loader)) {
+      return tensor(from.on_gpu() ? Residence::gpu : Residence::host);
+    }
+    return from.element == nullptr ? &unknown_type() : from.element;
+  }
+  return &unknown_type();
+}
+
+const Type* Inference::new_tensor(const Call& call) {
+  const Argument* device = call.argument("device");
+  if (device == nullptr) return tensor(Residence::host);
+  return tensor(device_residence(device->value));
+}
+
+// A tensor where the tensors among the arguments are; of unknown place without any.
+const Type* Inference::from_tensors(const Call& call) {
+  const Type* joined = nullptr;
+  bool all_numbers = !call.arguments.empty();
+  for (const Argument& argument : call.arguments) {
+    const Type* type = argument.value->type;
+    all_numbers = all_numbers && type->is(TypeKind::number);
+    if ((type->is(TypeKind::container) || type->is(TypeKind::gradients)) &&
+        type->element != nullptr) {
+      type = type->element;
+    }
+    if (!type->is(TypeKind::tensor)) continue;
+    joined = joined == nullptr ? type : join(joined, type);
+  }
+  if (joined != nullptr) return joined;
+  if (const Argument* device = call.argument("device")) {
+    return tensor(device_residence(device->value));
+  }
+  if (!call.name.starts_with("torch.")) {  // sum, max, abs of Python
+    return all_numbers ? simple(TypeKind::number) : &unknown_type();
+  }
+  return tensor(Residence::unknown);
+}
+
+const Type* Inference::wrapped(Call& call, std::string_view name) {
+  if (call.arguments.empty()) return &unknown_type();
+  Type made = *call.arguments[0].value->type;
+  if (made.is(TypeKind::unknown)) made.kind = TypeKind::module;
+  if (made.is(TypeKind::function)) return store_.intern(made);  // a compiled function
+  made.guessed = false;
+  if (name == "torch.compile") {
+    made.compiled = true;
+  } else if (name == "torch.nn.DataParallel") {
+    made.data_parallel = true;
+    made.residence = Residence::gpu;
+  } else if (name.find("fsdp") != std::string_view::npos) {
+    made.fsdp = true;
+    made.residence = Residence::gpu;
+  } else {
+    made.ddp = true;
+    if (call.argument("device_ids", 1) != nullptr) made.residence = Residence::gpu;
+  }
+  return store_.intern(made);
+}
+
+// model(x), criterion(y, target), and what is called without being known.
+const Type* Inference::value_call(Call& call, const Type& callee) {
+  if (callee.is(TypeKind::module) || callee.is(TypeKind::loss)) {
+    call.name = "torch.nn.Module.__call__";
+    return forward_result(call, callee);
+  }
+  if (const FunctionDef* own = find_method(callee.class_def, "__call__")) {
+    return own_function_call(call, *own, true);
+  }
+  return &unknown_type();
+}
+
+const Type* Inference::forward_result(Call& call, const Type& callee) {
+  if (const FunctionDef* forward = find_method(callee.class_def, "forward")) {
+    const std::string_view name = call.name;
+    own_function_call(call, *forward, true);
+    call.name = name;
+  }
+  Residence place = callee.residence == Residence::gpu ? Residence::gpu : Residence::unknown;
+  bool gradients = callee.is(TypeKind::module);
+  for (const Argument& argument : call.arguments) {
+    const Type& type = *argument.value->type;
+    if (!type.is(TypeKind::tensor)) continue;
+    if (type.on_gpu()) place = Residence::gpu;
+    gradients = gradients || type.requires_grad;
+  }
+  if (place == Residence::unknown && callee.residence == Residence::host) place = Residence::host;
+  return tensor(place, gradients);
+}
+
+// parser.add_argument("--batch-size", type=int, default=64)
+void Inference::record_option(const Call& call) {
+  std::string_view name;
+  for (const Argument& argument : call.arguments) {
+    if (!argument.name.empty() || argument.value->kind != ExprKind::text) continue;
+    const std::string_view flag = argument.value->word;
+    if (name.empty() || flag.starts_with("--")) name = option_name(flag);
+  }
+  if (const Argument* dest = call.argument("dest")) name = dest->value->word;
+  if (name.empty()) return;
+  std::string key(name);
+  std::ranges::replace(key, '-', '_');
+  const Argument* given = call.argument("default");
+  const Argument* action = call.argument("action");
+  Option option;
+  option.value = given == nullptr ? nullptr : given->value;
+  if (action != nullptr) option.action = action->value->word;
+  const auto [place, added] = store_.options.try_emplace(intern(key), option);
+  if (!added && place->second.value != option.value) place->second.several = true;
+}
+
+// Where `.to(x)` or device=x puts a tensor.
+Residence Inference::device_residence(const Expr* expr, int depth) {
+  if (expr == nullptr || depth > kMaxDeviceDepth) return Residence::unknown;
+  const Type& type = *expr->type;
+  if (type.is(TypeKind::tensor) || type.is(TypeKind::module)) return type.residence;
+  if (type.is(TypeKind::device) && type.residence != Residence::unknown) return type.residence;
+  switch (expr->kind) {
+    case ExprKind::integer:
+      return Residence::gpu;
+    case ExprKind::conditional: {
+      if (expr->children.size() != 3) return Residence::unknown;
+      const Residence yes = device_residence(expr->children[0], depth + 1);
+      const Residence no = device_residence(expr->children[2], depth + 1);
+      // The usual "cuda" if torch.cuda.is_available() else "cpu".
+      return yes == Residence::gpu || no == Residence::gpu ? Residence::gpu : yes;
+    }
+    case ExprKind::binary:
+      return expr->children.empty() ? Residence::unknown
+                                    : device_residence(expr->children[0], depth + 1);
+    case ExprKind::name:
+      if (names_a_gpu(expr->word)) return Residence::gpu;
+      if (expr->binding != nullptr && expr->binding->kind == StatementKind::assignment) {
+        return device_residence(expr->binding->value, depth + 1);
+      }
+      return Residence::unknown;
+    case ExprKind::attribute: {
+      if (names_a_gpu(expr->word)) return Residence::gpu;
+      if (expr->binding != nullptr && expr->binding->kind == StatementKind::assignment) {
+        return device_residence(expr->binding->value, depth + 1);
+      }
+      const auto option = store_.options.find(expr->word);
+      if (option == store_.options.end() || option->second.several) return Residence::unknown;
+      return device_residence(option->second.value, depth + 1);
+    }
+    default:
+      return Residence::unknown;
+  }
+}
+
+}  // namespace rooftile::source

@@ -1,0 +1,353 @@
+// Names, attributes and operations of inference.h.
+#include "rooftile/readers/python/inference.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr int kMaxReexports = 8;
+constexpr int kMaxBaseDepth = 8;
+
+bool is_cuda(std::string_view text) { return text.starts_with("cuda"); }
+bool is_cpu(std::string_view text) { return text == "cpu"; }
+
+bool is_tensor_attribute(std::string_view word) {
+  return word == "data" || word == "grad" || word == "T" || word == "mT" || word == "real" ||
+         word == "imag" || word == "loss" || word == "logits" || word == "last_hidden_state";
+}
+
+bool is_number_attribute(std::string_view word) {
+  return word == "ndim" || word == "requires_grad" || word == "is_cuda" || word == "nbytes";
+}
+
+}  // namespace
+
+const Type* Inference::infer(const Expr* expr) {
+  if (expr == nullptr) return &unknown_type();
+  Expr& mine = writable(*expr);
+  mine.type = infer_kind(mine);
+  return mine.type;
+}
+
+const Type* Inference::infer_kind(Expr& expr) {
+  switch (expr.kind) {
+    case ExprKind::name:
+      return infer_name(expr);
+    case ExprKind::attribute:
+      return infer_attribute(expr);
+    case ExprKind::call:
+      return infer_call(expr);
+    case ExprKind::subscript:
+      return infer_subscript(expr);
+    case ExprKind::text:
+    case ExprKind::format:
+      return infer_text(expr);
+    case ExprKind::integer:
+    case ExprKind::real:
+    case ExprKind::boolean:
+      return simple(TypeKind::number);
+    case ExprKind::list:
+    case ExprKind::tuple:
+    case ExprKind::set:
+    case ExprKind::dict:
+      return infer_sequence(expr);
+    case ExprKind::unary:
+    case ExprKind::binary:
+    case ExprKind::comparison:
+    case ExprKind::logical:
+      return infer_operation(expr);
+    case ExprKind::conditional:
+      for (const Expr* child : expr.children) infer(child);
+      if (expr.children.size() != 3) return &unknown_type();
+      return join(expr.children[0]->type, expr.children[2]->type);
+    case ExprKind::comprehension:
+      return infer_comprehension(expr);
+    case ExprKind::starred:
+    case ExprKind::await:
+      return join_children(expr);
+    case ExprKind::walrus:
+      if (expr.children.size() != 2) return &unknown_type();
+      infer(expr.children[1]);
+      if (expr.statement != nullptr) {
+        bind(expr.children[0], expr.children[1]->type, expr.children[1], expr.statement);
+      }
+      return expr.children[1]->type;
+    default:
+      for (const Expr* child : expr.children) infer(child);
+      return &unknown_type();
+  }
+}
+
+const Type* Inference::join_children(Expr& expr, std::size_t from) {
+  const Type* joined = nullptr;
+  for (std::size_t i = 0; i < expr.children.size(); ++i) {
+    const Type* each = infer(expr.children[i]);
+    if (i >= from) joined = joined == nullptr ? each : join(joined, each);
+  }
+  return joined == nullptr ? &unknown_type() : joined;
+}
+
+// Device names are devices: device = "cuda:0".
+const Type* Inference::infer_text(Expr& expr) {
+  for (const Expr* child : expr.children) infer(child);
+  if (is_cuda(expr.word)) return simple(TypeKind::device, Residence::gpu);
+  if (is_cpu(expr.word)) return simple(TypeKind::device, Residence::host);
+  return simple(TypeKind::text);
+}
+
+const Entry* Inference::lookup(std::string_view name) {
+  for (const Scope* scope = scope_; scope != nullptr; scope = scope->outer) {
+    const auto found = scope->names.find(name);
+    if (found != scope->names.end()) return &found->second;
+  }
+  return nullptr;
+}
+
+std::optional<Entry> Inference::lookup_wildcard(std::string_view name) {
+  for (const Scope* scope = scope_; scope != nullptr; scope = scope->outer) {
+    for (const std::string_view package : scope->wildcards) {
+      const auto own = modules_.find(package);
+      if (own != modules_.end() && own->second->module == package) {
+        const auto names = module_scopes_.find(own->second);
+        const auto found =
+            names == module_scopes_.end() ? Scope().names.end() : names->second->names.find(name);
+        if (names == module_scopes_.end() || found == names->second->names.end()) continue;
+        return found->second;
+      }
+      if (!exports(package, name)) continue;
+      return Entry{known(intern(std::string(package) + "." + std::string(name))).name,
+                   &unknown_type(), nullptr};
+    }
+  }
+  return std::nullopt;
+}
+
+// Follows re-exports of the given files to where a name is defined.
+std::optional<Entry> Inference::definition(std::string_view full_name) {
+  std::string_view full = full_name;
+  for (int i = 0; i < kMaxReexports; ++i) {
+    const std::size_t dot = full.rfind('.');
+    const std::string_view package = dot == std::string_view::npos ? "" : full.substr(0, dot);
+    const auto module = modules_.find(package);
+    if (module == modules_.end() || module->second->module != package) return std::nullopt;
+    const auto scope = module_scopes_.find(module->second);
+    if (scope == module_scopes_.end()) return std::nullopt;
+    const std::string_view name = full.substr(dot + 1);
+    const auto found = scope->second->names.find(name);
+    std::optional<Entry> entry;
+    if (found != scope->second->names.end()) {
+      entry = found->second;
+    } else {
+      Scope* const here = std::exchange(scope_, scope->second);
+      entry = lookup_wildcard(name);
+      scope_ = here;
+    }
+    if (!entry) return std::nullopt;
+    if (entry->full_name.empty() || entry->full_name == full) {
+      return Entry{full, entry->type, entry->binding};
+    }
+    if (!entry->type->is(TypeKind::unknown)) return entry;
+    full = entry->full_name;
+    if (!modules_.contains(full.substr(0, full.rfind('.')))) return Entry{full, &unknown_type()};
+  }
+  return std::nullopt;
+}
+
+const Type* Inference::infer_name(Expr& expr) {
+  std::optional<Entry> found;
+  if (const Entry* entry = lookup(expr.word)) {
+    found = *entry;
+  } else {
+    found = lookup_wildcard(expr.word);
+  }
+  if (!found) {
+    if (is_builtin(expr.word)) expr.full_name = expr.word;
+    return &unknown_type();
+  }
+  if (!found->full_name.empty() && found->type->is(TypeKind::unknown)) {
+    if (const std::optional<Entry> defined = definition(found->full_name)) found = defined;
+  }
+  expr.full_name = found->full_name;
+  expr.binding = found->binding;
+  if (is_dtype(expr.full_name)) return simple(TypeKind::dtype);
+  return found->type;
+}
+
+const Entry* Inference::class_attribute(const ClassDef* def, std::string_view name, int depth) {
+  if (def == nullptr || depth > kMaxBaseDepth) return nullptr;
+  const auto members = attributes_.find(def);
+  if (members != attributes_.end()) {
+    const auto found = members->second.find(name);
+    if (found != members->second.end()) return &found->second;
+  }
+  for (const Expr* base : def->bases) {
+    const auto own = store_.classes_by_name.find(base->full_name);
+    if (own == store_.classes_by_name.end() || own->second == def) continue;
+    if (const Entry* found = class_attribute(own->second, name, depth + 1)) return found;
+  }
+  return nullptr;
+}
+
+const FunctionDef* Inference::find_method(const ClassDef* def, std::string_view name, int depth) {
+  if (def == nullptr || depth > kMaxBaseDepth) return nullptr;
+  if (const FunctionDef* own = def->method(name)) return own;
+  for (const Expr* base : def->bases) {
+    const auto found = store_.classes_by_name.find(base->full_name);
+    if (found == store_.classes_by_name.end() || found->second == def) continue;
+    if (const FunctionDef* inherited = find_method(found->second, name, depth + 1)) {
+      return inherited;
+    }
+  }
+  return nullptr;
+}
+
+// nn.ModuleDict(dict(wte=nn.Embedding(…))): members are attributes.
+const Type* Inference::dictionary_member(const Call& made_by, std::string_view word) {
+  if (made_by.name != "torch.nn.ModuleDict" || made_by.arguments.empty()) return nullptr;
+  const Expr& given = *made_by.arguments[0].value;
+  const Type* found = nullptr;
+  if (given.call != nullptr) {
+    const Argument* argument = given.call->argument(word);
+    if (argument != nullptr) found = argument->value->type;
+  }
+  for (std::size_t i = 0; given.kind == ExprKind::dict && i + 1 < given.children.size(); i += 2) {
+    if (given.children[i]->word == word) found = given.children[i + 1]->type;
+  }
+  return found == nullptr ? nullptr : with_residence(*found, Residence::unknown);
+}
+
+const Type* Inference::attribute_type(const Type& object, std::string_view word,
+                                      const Statement** binding) {
+  if (object.class_def != nullptr) {
+    if (const Entry* entry = class_attribute(object.class_def, word)) {
+      *binding = entry->binding;
+      return entry->type;
+    }
+  }
+  if (object.is(TypeKind::module) && word == "module") return store_.intern(object);
+  if (object.is(TypeKind::module) && object.made_by != nullptr) {
+    if (const Type* member = dictionary_member(*object.made_by, word)) return member;
+  }
+  if (object.is(TypeKind::tensor)) {
+    if (is_tensor_attribute(word)) return store_.intern(object);
+    if (word == "shape") return container_of(simple(TypeKind::number));
+    if (word == "dtype") return simple(TypeKind::dtype);
+    if (word == "device") return simple(TypeKind::device, object.residence);
+    if (is_number_attribute(word)) return simple(TypeKind::number);
+  }
+  if (object.is(TypeKind::accelerator) && word == "device") {
+    return simple(TypeKind::device, Residence::gpu);
+  }
+  return guess(&unknown_type(), word);
+}
+
+const Type* Inference::infer_attribute(Expr& expr) {
+  if (expr.children.empty()) return &unknown_type();
+  const Expr& object = *expr.children[0];
+  const Type* owner = infer(&object);
+  const bool instance = object.binding != nullptr &&
+                        object.binding->kind == StatementKind::assignment &&
+                        object.type->is(TypeKind::unknown);
+  if (!object.full_name.empty() && !instance) {
+    const std::string full = std::string(object.full_name) + "." + std::string(expr.word);
+    const std::string_view name = known(full).name;
+    if (const std::optional<Entry> defined = definition(name)) {
+      expr.full_name = defined->full_name;
+      expr.binding = defined->binding;
+      return defined->type;
+    }
+    if (owner->is(TypeKind::unknown) || owner->is(TypeKind::class_)) {
+      expr.full_name = resolve_import(name, *file_);
+      return is_dtype(expr.full_name) ? simple(TypeKind::dtype) : &unknown_type();
+    }
+  }
+  return attribute_type(*owner, expr.word, &expr.binding);
+}
+
+const Type* Inference::infer_subscript(Expr& expr) {
+  for (const Expr* child : expr.children) infer(child);
+  if (expr.children.empty()) return &unknown_type();
+  const Type* object = expr.children[0]->type;
+  switch (object->kind) {
+    case TypeKind::tensor:
+    case TypeKind::array:
+    case TypeKind::text:
+    case TypeKind::module:  // a layer of a list, with the list's class unknown
+      if (object->is(TypeKind::module)) return simple(TypeKind::module, object->residence);
+      return object;
+    case TypeKind::container:
+      return object->element == nullptr ? &unknown_type() : object->element;
+    default:
+      return &unknown_type();
+  }
+}
+
+const Type* Inference::infer_operation(Expr& expr) {
+  const Type* joined = nullptr;
+  bool all_numbers = true;
+  for (const Expr* child : expr.children) {
+    const Type* type = infer(child);
+    all_numbers = all_numbers && type->is(TypeKind::number);
+    if (type->is(TypeKind::tensor)) {
+      joined = joined != nullptr && joined->is(TypeKind::tensor) ? join(joined, type) : type;
+    } else if (joined == nullptr && type->is(TypeKind::array)) {
+      joined = type;
+    }
+  }
+  const bool identity = expr.word == "is" || expr.word == "is not" || expr.word == "in" ||
+                        expr.word == "not in" || expr.word == "not";
+  if (expr.kind == ExprKind::logical && expr.word != "not") return join_children(expr);
+  if (identity || (joined == nullptr && expr.kind == ExprKind::comparison)) {
+    return simple(TypeKind::number);
+  }
+  if (joined == nullptr) {
+    if (all_numbers) return simple(TypeKind::number);
+    const Type* first = expr.children.empty() ? &unknown_type() : expr.children[0]->type;
+    const bool keeps =
+        first->is(TypeKind::text) || first->is(TypeKind::container) || first->is(TypeKind::device);
+    return keeps ? first : &unknown_type();
+  }
+  if (expr.kind == ExprKind::comparison && joined->is(TypeKind::tensor)) {
+    return tensor(joined->residence);
+  }
+  return joined;
+}
+
+const Type* Inference::infer_sequence(Expr& expr) {
+  const Type* element = nullptr;
+  bool same = true;
+  for (std::size_t i = 0; i < expr.children.size(); ++i) {
+    const Type* type = infer(expr.children[i]);
+    if (expr.kind == ExprKind::dict && i % 2 == 0) continue;
+    if (expr.children[i]->kind == ExprKind::starred && type->is(TypeKind::container)) {
+      type = type->element;
+    }
+    if (type == nullptr) continue;
+    same = same && (element == nullptr || element->kind == type->kind);
+    element = element == nullptr ? type : join(element, type);
+  }
+  return container_of(same ? element : nullptr);
+}
+
+const Type* Inference::infer_comprehension(Expr& expr) {
+  const std::size_t mark = changes_.size();
+  for (const Expr* child : expr.children) {
+    if (child->kind != ExprKind::for_clause || child->children.size() < 2) continue;
+    infer(child->children[1]);
+    if (expr.statement != nullptr) {
+      bind_iteration(child->children[0], child->children[1], expr.statement);
+    }
+  }
+  const Type* element = &unknown_type();
+  for (const Expr* child : expr.children) {
+    if (child->kind == ExprKind::for_clause) continue;
+    const Type* type = infer(child);
+    if (child == expr.children[0] ||
+        (child == expr.children[1] && expr.children[1]->kind != ExprKind::for_clause)) {
+      element = type;  // of a dict, the value
+    }
+  }
+  take_changes(mark);
+  return container_of(element);
+}
+
+}  // namespace rooftile::source

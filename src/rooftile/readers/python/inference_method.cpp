@@ -1,0 +1,199 @@
+// Methods on receivers of known type.
+#include <algorithm>
+
+#include "rooftile/readers/python/inference.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr std::string_view kNumberMethods[] = {
+    "allclose",      "data_ptr", "dim",        "element_size", "equal", "get_device",
+    "is_contiguous", "item",     "ndimension", "nelement",     "numel", "size"};
+
+bool is_number_method(std::string_view name) {
+  return std::ranges::find(kNumberMethods, name) != std::end(kNumberMethods);
+}
+
+constexpr std::string_view kModuleMethods[] = {"__call__",
+                                               "add_module",
+                                               "apply",
+                                               "bfloat16",
+                                               "buffers",
+                                               "children",
+                                               "compile",
+                                               "cpu",
+                                               "cuda",
+                                               "double",
+                                               "eval",
+                                               "float",
+                                               "forward",
+                                               "get_parameter",
+                                               "get_submodule",
+                                               "half",
+                                               "load_state_dict",
+                                               "modules",
+                                               "named_buffers",
+                                               "named_children",
+                                               "named_modules",
+                                               "named_parameters",
+                                               "no_sync",
+                                               "parameters",
+                                               "register_backward_hook",
+                                               "register_buffer",
+                                               "register_forward_hook",
+                                               "register_forward_pre_hook",
+                                               "register_full_backward_hook",
+                                               "register_module",
+                                               "register_parameter",
+                                               "requires_grad_",
+                                               "share_memory",
+                                               "state_dict",
+                                               "to",
+                                               "to_empty",
+                                               "train",
+                                               "type",
+                                               "xpu",
+                                               "zero_grad"};
+
+bool is_module_method(std::string_view name) {
+  return std::ranges::find(kModuleMethods, name) != std::end(kModuleMethods);
+}
+
+bool makes_half(const Call& call, std::string_view dtype, std::string_view method) {
+  if (call.method == method) return true;
+  return call.method == "to" && std::ranges::any_of(call.arguments, [&](const Argument& each) {
+           return each.value->full_name == dtype;
+         });
+}
+
+}  // namespace
+
+const Type* Inference::method_call(Call& call, const Type& receiver) {
+  const std::string_view method = call.method;
+  if (const FunctionDef* own = find_method(receiver.class_def, method)) {
+    return own_function_call(call, *own, true);
+  }
+  const std::string_view base = base_class(receiver.kind);
+  // A layer of a module is called like a method.
+  const bool layer = receiver.is(TypeKind::module) && !is_module_method(method);
+  if (!base.empty() && !layer) {
+    const std::string full = std::string(base) + "." + std::string(method);
+    call.name = intern(full);
+  }
+  if (method == "add_argument" || method == "add_option") record_option(call);
+  if (method == "backward") note_backward(call);
+  switch (receiver.kind) {
+    case TypeKind::tensor:
+      return tensor_method(call, receiver);
+    case TypeKind::module:
+    case TypeKind::loss:
+      return module_method(call, receiver);
+    case TypeKind::accelerator:
+      return accelerator_method(call);
+    case TypeKind::scaler:
+      if (method == "scale" && !call.arguments.empty()) return call.arguments[0].value->type;
+      return &unknown_type();
+    case TypeKind::array:
+      return method == "item" ? simple(TypeKind::number) : simple(TypeKind::array);
+    case TypeKind::container:
+      if (method == "items" || method == "values" || method == "copy") return &receiver;
+      return receiver.element == nullptr ? &unknown_type() : receiver.element;
+    case TypeKind::text:
+      return simple(TypeKind::text);
+    case TypeKind::loader:
+      return method == "__iter__" ? store_.intern(receiver) : &unknown_type();
+    default:
+      break;
+  }
+  if (method == "cuda" || method == "to") return moved(receiver, call);
+  return &unknown_type();
+}
+
+const Type* Inference::moved(const Type& what, const Call& call) {
+  if (call.method == "cuda") return with_residence(what, Residence::gpu);
+  if (call.method == "cpu") return with_residence(what, Residence::host);
+  const Argument* device = call.argument("device", 0);
+  if (device == nullptr) return store_.intern(what);
+  const Type& type = *device->value->type;
+  if (type.is(TypeKind::dtype)) return store_.intern(what);
+  const Residence place = device_residence(device->value);
+  // x.to(something): a tensor or a module, if it is a device.
+  if (what.is(TypeKind::unknown) && place != Residence::unknown) return tensor(place);
+  return place == Residence::unknown ? with_residence(what, Residence::unknown)
+                                     : with_residence(what, place);
+}
+
+const Type* Inference::tensor_method(Call& call, const Type& receiver) {
+  const std::string_view method = call.method;
+  if (is_number_method(method)) return simple(TypeKind::number);
+  if (method == "numpy") return simple(TypeKind::array);
+  if (method == "tolist") return container_of(simple(TypeKind::number));
+  if (method == "cuda" || method == "cpu" || method == "to") return moved(receiver, call);
+  if (method == "detach") return tensor(receiver.residence);
+  if (method == "backward") return &unknown_type();
+  if (method == "items" || method == "keys") return container_of(&receiver);  // a batch's dict
+  return store_.intern(receiver);
+}
+
+const Type* Inference::module_method(Call& call, const Type& receiver) {
+  const std::string_view method = call.method;
+  Type made = receiver;
+  if (method == "parameters" || method == "named_parameters") {
+    Type parameters;
+    parameters.kind = TypeKind::gradients;
+    parameters.residence = receiver.residence;
+    parameters.element = tensor(receiver.residence, true);
+    return store_.intern(parameters);
+  }
+  if (method == "__call__" || method == "forward") return forward_result(call, receiver);
+  if (method == "cuda" || method == "cpu" || method == "to") made = *moved(receiver, call);
+  if (makes_half(call, "torch.float16", "half")) made.half = true;
+  if (makes_half(call, "torch.bfloat16", "bfloat16")) made.bfloat16 = true;
+  if (method == "requires_grad_" && !call.arguments.empty() &&
+      call.arguments[0].value->word == "False") {
+    made.frozen = true;
+  }
+  const Argument* format = call.argument("memory_format");
+  if (format != nullptr && format->value->full_name.starts_with("torch.channels_last")) {
+    made.channels_last = true;
+  }
+  const bool is_self = method == "cuda" || method == "cpu" || method == "to" || method == "half" ||
+                       method == "float" || method == "bfloat16" || method == "train" ||
+                       method == "eval" || method == "requires_grad_" || method == "apply" ||
+                       method == "double";
+  if (!is_self) return &unknown_type();
+  // model.cuda() without an assignment changes the model itself.
+  const Expr* object = call.receiver;
+  if (object != nullptr && object->kind == ExprKind::name) {
+    if (const Entry* entry = lookup(object->word);
+        entry != nullptr && entry->type == object->type) {
+      writable(*entry).type = store_.intern(made);
+    }
+  } else if (object != nullptr && object->kind == ExprKind::attribute &&
+             !object->children.empty() && object->children[0]->type->class_def != nullptr) {
+    const Entry* entry = class_attribute(object->children[0]->type->class_def, object->word);
+    if (entry != nullptr) writable(*entry).type = store_.intern(made);
+  }
+  return store_.intern(made);
+}
+
+const Type* Inference::accelerator_method(Call& call) {
+  if ((call.method == "prepare" || call.method == "setup" || call.method == "setup_dataloaders") &&
+      call.arguments.size() == 1) {
+    return with_residence(*call.arguments[0].value->type, Residence::gpu);
+  }
+  if (call.method == "backward") note_backward(call);
+  return &unknown_type();
+}
+
+// What has backward() is a tensor with gradients, whatever made it.
+void Inference::note_backward(const Call& call) {
+  const Expr* loss = call.receiver;
+  if (loss == nullptr || loss->kind != ExprKind::name || !loss->type->is(TypeKind::unknown)) return;
+  if (const Entry* entry = lookup(loss->word)) {
+    writable(*entry).type = tensor(Residence::unknown, true);
+  }
+  writable(*loss).type = tensor(Residence::unknown, true);
+}
+
+}  // namespace rooftile::source

@@ -1,0 +1,399 @@
+// Statements of inference.h: what they bind.
+#include <algorithm>
+
+#include "rooftile/base/text.h"
+#include "rooftile/readers/python/inference.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr int kMaxForgetDepth = 12;
+
+bool leaves(std::span<const Statement* const> block) {
+  if (block.empty()) return false;
+  const StatementKind last = block.back()->kind;
+  return last == StatementKind::return_ || last == StatementKind::raise_ ||
+         last == StatementKind::continue_ || last == StatementKind::break_;
+}
+
+// Calls that give the items of their first argument.
+bool passes_items(std::string_view name) {
+  return name == "tqdm.tqdm" || name == "iter" || name == "list" || name == "reversed" ||
+         name == "itertools.islice" || name == "tqdm" || name == "sorted";
+}
+
+}  // namespace
+
+void Inference::visit(std::span<const Statement* const> block) {
+  for (const Statement* statement : block) visit(*statement);
+}
+
+void Inference::visit(const Statement& statement) {
+  switch (statement.kind) {
+    case StatementKind::assignment:
+      return visit_assignment(statement);
+    case StatementKind::if_:
+      return visit_if(statement);
+    case StatementKind::for_:
+    case StatementKind::while_:
+      return visit_loop(statement);
+    case StatementKind::with_:
+      return visit_with(statement);
+    case StatementKind::try_:
+      return visit_try(statement);
+    case StatementKind::function: {
+      const FunctionDef& def = *statement.function_def;
+      for (const Expr* decorator : def.decorators) infer(decorator);
+      Type type;
+      type.kind = TypeKind::function;
+      type.function = &def;
+      type.name = def.full_name;
+      set_name(def.name, {def.full_name, store_.intern(type), &statement});
+      return;
+    }
+    case StatementKind::class_:
+      return visit_class(statement);
+    case StatementKind::import_:
+      return visit_import(statement);
+    case StatementKind::global_:
+      return visit_global(statement);
+    case StatementKind::return_:
+      return visit_return(statement);
+    default:
+      if (statement.value != nullptr) infer(statement.value);
+      return visit(statement.body);
+  }
+}
+
+void Inference::set_name(std::string_view name, const Entry& entry) {
+  Scope* scope = scope_;
+  if (!scope->global.empty() && scope->global.contains(name)) {
+    scope = module_scopes_[scope->file];
+    Entry& shared = scope->names[name];
+    shared = {entry.full_name, shared.type == nullptr ? entry.type : join(shared.type, entry.type),
+              nullptr};
+    return;
+  }
+  const auto found = scope->names.find(name);
+  if (found == scope->names.end()) {
+    changes_.push_back({name, std::nullopt, entry});
+    scope->names.emplace(name, entry);
+  } else {
+    changes_.push_back({name, found->second, entry});
+    found->second = entry;
+  }
+}
+
+// Undoes what was bound since, and returns it, one change a name.
+std::vector<Inference::Change> Inference::take_changes(std::size_t mark) {
+  std::vector<Change> taken;
+  for (std::size_t i = mark; i < changes_.size(); ++i) {
+    const auto same = std::ranges::find(taken, changes_[i].name, &Change::name);
+    if (same == taken.end()) {
+      taken.push_back(changes_[i]);
+    } else {
+      same->after = changes_[i].after;
+    }
+  }
+  changes_.resize(mark);
+  for (const Change& change : taken) {
+    if (change.before) {
+      scope_->names[change.name] = *change.before;
+    } else {
+      scope_->names.erase(change.name);
+    }
+  }
+  return taken;
+}
+
+Entry Inference::join(const std::optional<Entry>& a, const std::optional<Entry>& b) {
+  if (!a) return b.value_or(Entry{{}, &unknown_type(), nullptr});
+  if (!b) return *a;
+  Entry both = *a;
+  if (both.full_name.empty()) both.full_name = b->full_name;
+  both.type = join(a->type, b->type);
+  if (a->binding != b->binding) both.binding = nullptr;
+  return both;
+}
+
+void Inference::join_branches(const std::vector<Change>& first, const std::vector<Change>& second) {
+  for (const Change& change : first) {
+    const auto other = std::ranges::find(second, change.name, &Change::name);
+    set_name(change.name, join(change.after, other == second.end() ? change.before : other->after));
+  }
+  for (const Change& change : second) {
+    if (std::ranges::find(first, change.name, &Change::name) == first.end()) {
+      set_name(change.name, join(change.after, change.before));
+    }
+  }
+}
+
+void Inference::visit_if(const Statement& statement) {
+  if (statement.value != nullptr) infer(statement.value);
+  const std::size_t mark = changes_.size();
+  visit(statement.body);
+  const std::vector<Change> first = take_changes(mark);
+  visit(statement.otherwise);
+  const std::vector<Change> second = take_changes(mark);
+  if (leaves(statement.body)) {
+    for (const Change& change : second) set_name(change.name, *change.after);
+  } else if (leaves(statement.otherwise)) {
+    for (const Change& change : first) set_name(change.name, *change.after);
+  } else {
+    join_branches(first, second);
+  }
+}
+
+void Inference::forget_target(const Expr* target) {
+  if (target == nullptr) return;
+  if (target->kind == ExprKind::name) {
+    const auto found = scope_->names.find(target->word);
+    if (found == scope_->names.end() || found->second.binding == nullptr) return;
+    Entry entry = found->second;
+    entry.binding = nullptr;
+    set_name(target->word, entry);
+  } else if (target->kind == ExprKind::tuple || target->kind == ExprKind::list) {
+    for (const Expr* part : target->children) forget_target(part);
+  }
+}
+
+// At the top of a loop, what its body assigns may come from the pass before.
+void Inference::forget_assigned(std::span<const Statement* const> block, int depth) {
+  if (depth > kMaxForgetDepth) return;
+  for (const Statement* statement : block) {
+    if (statement->kind == StatementKind::assignment || statement->kind == StatementKind::for_) {
+      forget_target(statement->target);
+    }
+    forget_assigned(statement->body, depth + 1);
+    forget_assigned(statement->otherwise, depth + 1);
+  }
+}
+
+void Inference::visit_loop(const Statement& statement) {
+  if (statement.value != nullptr) infer(statement.value);
+  const std::size_t mark = changes_.size();
+  forget_assigned(statement.body, 0);
+  if (statement.target != nullptr) bind_iteration(statement.target, statement.value, &statement);
+  visit(statement.body);
+  const std::vector<Change> body = take_changes(mark);
+  join_branches(body, {});
+  visit(statement.otherwise);
+}
+
+void Inference::visit_with(const Statement& statement) {
+  for (const WithItem& item : statement.items) {
+    const Type* type = infer(item.context);
+    if (item.target != nullptr) bind(item.target, type, nullptr, &statement);
+  }
+  visit(statement.body);
+}
+
+void Inference::visit_try(const Statement& statement) {
+  visit(statement.body);
+  for (const Statement* handler : statement.otherwise) {
+    if (handler->word == "else" || handler->word == "finally") {
+      visit(handler->body);
+      continue;
+    }
+    const std::size_t mark = changes_.size();
+    visit(handler->body);
+    const std::vector<Change> changed = take_changes(mark);
+    if (!leaves(handler->body)) {
+      // What was there before the handler comes first: its import, not the fallback's.
+      for (const Change& change : changed) {
+        set_name(change.name, join(change.before, change.after));
+      }
+    }
+  }
+}
+
+void Inference::visit_class(const Statement& statement) {
+  const ClassDef& def = *statement.class_def;
+  for (const Expr* base : def.bases) infer(base);
+  for (const Expr* decorator : def.decorators) infer(decorator);
+  Scope& inner = scopes_.emplace_back();
+  inner.outer = scope_;
+  inner.file = scope_->file;
+  Scope* const outer = std::exchange(scope_, &inner);
+  const ClassDef* const outer_class = std::exchange(class_def_, &def);
+  const std::size_t mark = changes_.size();
+  visit(def.body);
+  changes_.resize(mark);
+  for (const auto& [name, entry] : inner.names) attributes_[&def].emplace(name, entry);
+  class_def_ = outer_class;
+  scope_ = outer;
+  Type type;
+  type.kind = TypeKind::class_;
+  type.class_def = &def;
+  type.name = def.full_name;
+  set_name(def.name, {def.full_name, store_.intern(type), &statement});
+}
+
+void Inference::visit_import(const Statement& statement) {
+  for (const ImportedName& name : statement.imports) {
+    if (name.local == "*") {
+      const std::string_view package = resolve_import(name.full_name, *statement.file);
+      std::vector<std::string_view>& seen = scope_->wildcards;
+      if (std::ranges::find(seen, package) == seen.end()) seen.push_back(package);
+      continue;
+    }
+    set_name(name.local,
+             {resolve_import(name.full_name, *statement.file), &unknown_type(), &statement});
+  }
+}
+
+void Inference::visit_global(const Statement& statement) {
+  std::string_view text = statement.file->slice(statement.range);
+  if (!text.starts_with("global")) return;
+  text.remove_prefix(std::string_view("global").size());
+  for (const std::string_view part : split(text, ',')) scope_->global.insert(trim(part));
+}
+
+void Inference::visit_return(const Statement& statement) {
+  if (statement.value == nullptr || function_ == nullptr) return;
+  const Type* type = infer(statement.value);
+  FunctionDef& def = writable(*function_);
+  const Type* joined = join(def.returns, type);
+  if (joined == def.returns) return;
+  def.returns = joined;
+  for (const Call* caller : def.callers) {
+    if (caller->function != nullptr) enqueue(*caller->function);
+  }
+}
+
+void Inference::visit_assignment(const Statement& statement) {
+  const Type* type = statement.value == nullptr ? &unknown_type() : infer(statement.value);
+  if (statement.target == nullptr) return;
+  if (statement.word != "=") {
+    const Type* before = infer(statement.target);
+    const bool tensor = before->is(TypeKind::tensor) || type->is(TypeKind::tensor);
+    type = tensor ? join(before, type) : before;
+  }
+  bind(statement.target, type, statement.value, &statement);
+}
+
+void Inference::bind(const Expr* target, const Type* type, const Expr* value,
+                     const Statement* statement) {
+  switch (target->kind) {
+    case ExprKind::name: {
+      Entry entry{{}, guess(type, target->word), statement};
+      // Net = models.Net, autocast = torch.cuda.amp.autocast
+      const bool alias = value != nullptr && !value->full_name.empty() &&
+                         (value->kind == ExprKind::name || value->kind == ExprKind::attribute) &&
+                         !is_dtype(value->full_name) && statement->word == "=";
+      if (alias && (value->type->is(TypeKind::function) || value->type->is(TypeKind::class_) ||
+                    known(value->full_name).call.gives != Gives::unknown)) {
+        entry.full_name = value->full_name;
+      }
+      set_name(target->word, entry);
+      writable(*target).type = entry.type;
+      return;
+    }
+    case ExprKind::tuple:
+    case ExprKind::list:
+      return bind_sequence(target, type, value, statement);
+    case ExprKind::starred:
+      if (!target->children.empty()) {
+        bind(target->children[0], container_of(type->element), nullptr, statement);
+      }
+      return;
+    case ExprKind::attribute:
+      return bind_attribute(target, type, statement);
+    default:
+      infer(target);
+  }
+}
+
+void Inference::bind_sequence(const Expr* target, const Type* type, const Expr* value,
+                              const Statement* statement) {
+  const Call* call = value == nullptr ? nullptr : value->call;
+  const bool prepared = call != nullptr && call->method == "prepare";
+  const bool pairwise = value != nullptr &&
+                        (value->kind == ExprKind::tuple || value->kind == ExprKind::list) &&
+                        value->children.size() == target->children.size();
+  for (std::size_t i = 0; i < target->children.size(); ++i) {
+    const Expr* part = target->children[i];
+    const Type* each = type->element;
+    if (type->is(TypeKind::tensor)) each = type;
+    if (prepared && i < call->arguments.size()) {
+      each = with_residence(*call->arguments[i].value->type, Residence::gpu);
+    }
+    if (pairwise) each = value->children[i]->type;
+    bind(part, each == nullptr ? &unknown_type() : each, pairwise ? value->children[i] : nullptr,
+         statement);
+  }
+}
+
+void Inference::bind_attribute(const Expr* target, const Type* type, const Statement* statement) {
+  const Expr* object = target->children.empty() ? nullptr : target->children[0];
+  if (object == nullptr) return;
+  const Type* owner = infer(object);
+  const bool is_self = object->kind == ExprKind::name && object->word == "self";
+  if (is_self && owner->class_def != nullptr) {
+    Entry& entry = attributes_[owner->class_def][target->word];
+    const Type* guessed = guess(type, target->word);
+    // Layers and parameters move with the module that has them.
+    const bool moves = guessed->is(TypeKind::module) || guessed->is(TypeKind::tensor);
+    if (owner->is(TypeKind::module) && moves && guessed->residence == Residence::host) {
+      guessed = with_residence(*guessed, Residence::unknown);
+    }
+    entry = entry.type == nullptr || entry.binding == statement
+                ? Entry{{}, guessed, statement}
+                : Entry{{}, join(entry.type, guessed), nullptr};
+    writable(*target).type = entry.type;
+    return;
+  }
+  infer(target);
+  if (target->full_name.empty()) return;
+  std::vector<const Statement*>& all = store_.assignments_by_name[target->full_name];
+  if (std::ranges::find(all, statement) == all.end()) all.push_back(statement);
+}
+
+// The target of a loop over `iterable`, looked at through enumerate, zip and the like.
+void Inference::bind_iteration(const Expr* target, const Expr* iterable,
+                               const Statement* statement) {
+  const Call* call = iterable == nullptr ? nullptr : iterable->call;
+  const bool has_argument = call != nullptr && !call->arguments.empty();
+  const bool is_tuple = target->kind == ExprKind::tuple;
+  if (has_argument && passes_items(call->name)) {
+    return bind_iteration(target, call->arguments[0].value, statement);
+  }
+  if (has_argument && call->name == "enumerate" && is_tuple && target->children.size() == 2) {
+    bind(target->children[0], simple(TypeKind::number), nullptr, statement);
+    return bind_iteration(target->children[1], call->arguments[0].value, statement);
+  }
+  if (has_argument && call->name == "zip" && is_tuple) {
+    for (std::size_t i = 0; i < target->children.size() && i < call->arguments.size(); ++i) {
+      bind_iteration(target->children[i], call->arguments[i].value, statement);
+    }
+    return;
+  }
+  if (call != nullptr && call->name == "range") {
+    return bind(target, simple(TypeKind::number), nullptr, statement);
+  }
+  if (call != nullptr && call->method == "items" && is_tuple && target->children.size() == 2) {
+    bind(target->children[0], simple(TypeKind::text), nullptr, statement);
+    const Type* items = iterable->type->element;
+    return bind(target->children[1], items == nullptr ? &unknown_type() : items, nullptr,
+                statement);
+  }
+  const Type* type = iterable == nullptr ? &unknown_type() : iterable->type;
+  if (type->is(TypeKind::loader)) {
+    type = tensor(type->on_gpu() ? Residence::gpu : Residence::host);
+  } else if (!type->is(TypeKind::tensor)) {
+    type = type->element == nullptr ? &unknown_type() : type->element;
+  }
+  bind(target, type, nullptr, statement);
+}
+
+// Names of a module that are bound once, for other files and for values.
+void Inference::record_globals(const File& file) {
+  for (const auto& [name, entry] : module_scopes_[&file]->names) {
+    if (entry.binding == nullptr || entry.binding->kind != StatementKind::assignment) continue;
+    const std::string full =
+        file.module.empty() ? std::string(name) : file.module + "." + std::string(name);
+    store_.globals.emplace(intern(full), entry.binding);
+  }
+}
+
+}  // namespace rooftile::source

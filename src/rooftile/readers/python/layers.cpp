@@ -1,0 +1,206 @@
+// Layers of own modules, in the order of __init__, and their order of use in forward.
+#include <algorithm>
+
+#include "rooftile/readers/python/derive.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr int kMaxNesting = 8;
+constexpr std::size_t kMaxLayers = 4096;
+
+class LayerFinder {
+ public:
+  LayerFinder(Store& store, ClassDef& def) : store_(store), def_(def) {}
+
+  void run() {
+    for (const FunctionDef* method : def_.methods) {
+      if (method->name == "forward") continue;
+      read_block(method->body, method->name != "__init__", false);
+    }
+    if (const FunctionDef* forward = def_.method("forward")) read_forward(*forward);
+  }
+
+ private:
+  void read_block(std::span<const Statement* const> block, bool conditional, bool repeated,
+                  int depth = 0) {
+    if (depth > kMaxNesting) return;
+    for (const Statement* statement : block) {
+      if (statement->kind == StatementKind::assignment) {
+        read_assignment(*statement, conditional, repeated);
+        continue;
+      }
+      if (statement->kind == StatementKind::function) continue;
+      const bool maybe = conditional || statement->kind == StatementKind::if_ ||
+                         statement->kind == StatementKind::try_;
+      const bool again = repeated || statement->loop != nullptr;
+      read_block(statement->body, maybe, again, depth + 1);
+      read_block(statement->otherwise, maybe, again, depth + 1);
+    }
+  }
+
+  void read_assignment(const Statement& statement, bool conditional, bool repeated) {
+    const Expr* target = statement.target;
+    if (target == nullptr || target->kind != ExprKind::attribute || target->children.empty() ||
+        target->children[0]->word != "self" || statement.value == nullptr) {
+      return;
+    }
+    Layer layer;
+    layer.attribute = target->word;
+    layer.statement = &statement;
+    layer.conditional = conditional;
+    layer.repeated = repeated;
+    add(layer, *statement.value, 0);
+  }
+
+  void add(Layer layer, const Expr& made, int depth) {
+    const Call* call = made.call;
+    if (call == nullptr || depth > kMaxNesting || def_.layers.size() >= kMaxLayers) return;
+    const Type& type = *made.type;
+    if (!type.is(TypeKind::module) && !type.is(TypeKind::loss)) return;
+    layer.made_by = type.made_by == nullptr ? call : type.made_by;
+    for (Layer& known : def_.layers) {
+      if (known.attribute == layer.attribute) known.conditional = layer.conditional = true;
+    }
+    def_.layers.push_back(layer);
+    const std::string_view name = layer.made_by->name;
+    if (name == "torch.nn.Sequential" || name == "torch.nn.ModuleList" ||
+        name == "torch.nn.ModuleDict") {
+      add_members(layer, *layer.made_by, depth);
+    }
+  }
+
+  void add_members(const Layer& parent, const Call& call, int depth) {
+    std::size_t index = 0;
+    for (const Argument& argument : call.arguments) {
+      const Expr* value = argument.value;
+      if (value->kind == ExprKind::starred && !value->children.empty()) value = value->children[0];
+      if (value->kind == ExprKind::call && value->call->method == "OrderedDict" &&
+          !value->call->arguments.empty()) {
+        value = value->call->arguments[0].value;
+      }
+      if (value->call != nullptr && value->call->name == "dict") {
+        for (const Argument& member : value->call->arguments) {
+          if (!member.name.empty()) add_named(parent, *member.value, member.name, depth);
+        }
+      } else if (value->kind == ExprKind::dict) {
+        for (std::size_t i = 0; i + 1 < value->children.size(); i += 2) {
+          add_named(parent, *value->children[i + 1], value->children[i]->word, depth);
+        }
+      } else if (value->kind == ExprKind::list || value->kind == ExprKind::tuple) {
+        for (const Expr* item : value->children) add_member(parent, *item, index++, depth);
+      } else if (value->kind == ExprKind::comprehension && !value->children.empty()) {
+        Layer repeated = parent;
+        repeated.repeated = true;
+        add_member(repeated, *value->children[0], index++, depth);
+      } else {
+        add_member(parent, *value, index++, depth);
+      }
+    }
+  }
+
+  void add_member(const Layer& parent, const Expr& item, std::size_t index, int depth) {
+    const Expr* made = &item;
+    std::string name = std::to_string(index);
+    // ("conv1", nn.Conv2d(…)) of an OrderedDict
+    if (item.kind == ExprKind::tuple && item.children.size() == 2 &&
+        item.children[0]->kind == ExprKind::text) {
+      name = item.children[0]->word;
+      made = item.children[1];
+    }
+    add_named(parent, *made, name, depth);
+  }
+
+  void add_named(const Layer& parent, const Expr& made, std::string_view name, int depth) {
+    Layer layer = parent;
+    const std::string full = std::string(parent.attribute) + "." + std::string(name);
+    layer.attribute = store_.intern(full);
+    layer.made_by = nullptr;
+    add(layer, made, depth + 1);
+  }
+
+  void read_forward(const FunctionDef& forward) {
+    for (const Statement* statement : forward.body) count_reads(*statement, 0);
+    std::vector<const Call*> calls = forward.calls;
+    // Arguments are computed before the call that takes them.
+    std::ranges::stable_sort(calls, {}, &Call::close_paren);
+    for (const Call* call : calls) {
+      const Layer* layer = layer_of(*call);
+      LayerUse use{layer, call, consumes_previous(*call)};
+      if (layer != nullptr && layer->made_by->name == "torch.nn.Sequential") {
+        add_sequential(*layer, use);
+      } else {
+        def_.forward.push_back(use);
+      }
+    }
+  }
+
+  const Layer* layer_of(const Call& call) const {
+    if (call.expr->children.empty()) return nullptr;
+    const Expr& callee = *call.expr->children[0];
+    const bool own = callee.kind == ExprKind::attribute && !callee.children.empty() &&
+                     callee.children[0]->word == "self";
+    return own ? def_.layer(callee.word) : nullptr;
+  }
+
+  void add_sequential(const Layer& sequential, const LayerUse& use) {
+    const std::string prefix = std::string(sequential.attribute) + ".";
+    bool first = true;
+    for (const Layer& member : def_.layers) {
+      if (!member.attribute.starts_with(prefix)) continue;
+      if (member.made_by->name == "torch.nn.Sequential") continue;
+      def_.forward.push_back({&member, use.call, first ? use.consumes_previous : !member.repeated});
+      first = false;
+    }
+    if (first) def_.forward.push_back(use);
+  }
+
+  // self.bn(self.conv(x)), or x = self.conv(x) and then self.bn(x).
+  bool consumes_previous(const Call& call) const {
+    if (def_.forward.empty() || call.arguments.size() != 1) return false;
+    const Call* previous = def_.forward.back().call;
+    const Expr* input = call.arguments[0].value;
+    if (input->call != nullptr) return input->call == previous;
+    if (input->kind != ExprKind::name || input->binding == nullptr) return false;
+    const Statement& binding = *input->binding;
+    const auto reads = reads_.find(&binding);
+    return binding.value != nullptr && binding.value->call == previous && binding.word == "=" &&
+           binding.target != nullptr && binding.target->kind == ExprKind::name &&
+           reads != reads_.end() && reads->second == 1;
+  }
+
+  void count_reads(const Expr* expr) {
+    if (expr == nullptr) return;
+    if (expr->kind == ExprKind::name && expr->binding != nullptr) ++reads_[expr->binding];
+    for (const Expr* child : expr->children) count_reads(child);
+  }
+
+  void count_reads(const Statement& statement, int depth) {
+    if (depth > kMaxNesting) return;
+    count_reads(statement.value);
+    // A plain name as the target is written, not read.
+    if (statement.target != nullptr &&
+        (statement.target->kind != ExprKind::name || statement.word.size() > 1)) {
+      count_reads(statement.target);
+    }
+    for (const WithItem& item : statement.items) count_reads(item.context);
+    for (const Statement* inner : statement.body) count_reads(*inner, depth + 1);
+    for (const Statement* inner : statement.otherwise) count_reads(*inner, depth + 1);
+  }
+
+  Store& store_;
+  ClassDef& def_;
+  std::unordered_map<const Statement*, int> reads_;
+};
+
+}  // namespace
+
+void find_layers(SourceFacts& facts) {
+  for (const auto& file : facts.files) {
+    for (const ClassDef* def : file->classes) {
+      if (def->is_module) LayerFinder(facts.store(), const_cast<ClassDef&>(*def)).run();
+    }
+  }
+}
+
+}  // namespace rooftile::source

@@ -1,0 +1,211 @@
+// Which loops are training steps, evaluation steps and epochs: from what they call, also through
+// functions of the given files.
+#include <algorithm>
+
+#include "rooftile/base/text.h"
+#include "rooftile/readers/python/derive.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr int kMaxRounds = 6;
+
+// What happens in a loop or function, less what its inner step loops account for.
+struct Events {
+  const Call* backward = nullptr;
+  const Call* step = nullptr;
+  bool forward = false;
+  bool has_training = false;  // holds a training loop
+  bool has_evaluation = false;
+
+  bool operator==(const Events&) const = default;
+
+  void add(const Events& more) {
+    if (backward == nullptr) backward = more.backward;
+    if (step == nullptr) step = more.step;
+    forward = forward || more.forward;
+    has_training = has_training || more.has_training;
+    has_evaluation = has_evaluation || more.has_evaluation;
+  }
+};
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+bool is_backward(const Call& call) {
+  return (call.method == "backward" && call.receiver != nullptr) ||
+         call.method == "manual_backward" || call.name == "torch.autograd.backward";
+}
+
+std::string_view receiver_word(const Call& call) {
+  const Expr* receiver = call.receiver;
+  if (receiver == nullptr) return {};
+  if (receiver->kind == ExprKind::subscript && !receiver->children.empty()) {
+    receiver = receiver->children[0];
+  }
+  return receiver->word;
+}
+
+bool is_optimizer_step(const Call& call) {
+  if (call.method == "optimizer_step") return true;
+  if (call.method != "step" || call.receiver == nullptr) return false;
+  const TypeKind kind = call.receiver_type().kind;
+  if (kind == TypeKind::optimizer || kind == TypeKind::scaler) return true;
+  if (kind != TypeKind::unknown && kind != TypeKind::module && kind != TypeKind::host_object) {
+    return false;
+  }
+  const std::string word = lower(receiver_word(call));
+  if (contains(word, "sched") || word == "env" || word == "envs") return false;
+  return contains(word, "opt") || contains(word, "scaler") || contains(word, "engine") ||
+         contains(word, "sgd") || contains(word, "adam") || contains(word, "solver");
+}
+
+bool is_forward(const Call& call) {
+  return call.name == "torch.nn.Module.__call__" && !call.expr->children.empty() &&
+         call.expr->children[0]->type->is(TypeKind::module);
+}
+
+bool is_evaluation_name(std::string_view name) {
+  return name.starts_with("evaluat") || name.starts_with("validat") || name == "eval" ||
+         name == "val" || name == "valid" || name == "test" || name == "predict" ||
+         name == "infer" || name == "inference";
+}
+
+const Expr* loader_in(const Expr* iterable) {
+  return find_inside(iterable, [](const Expr& expr) { return expr.type->is(TypeKind::loader); });
+}
+
+class RoleFinder {
+ public:
+  explicit RoleFinder(SourceFacts& facts) : facts_(facts) {}
+
+  void run() {
+    for (int round = 0; round < kMaxRounds && changed_; ++round) {
+      changed_ = false;
+      for (const auto& file : facts_.files) visit(*file);
+    }
+  }
+
+ private:
+  Events events_of(const Call& call) const {
+    Events events;
+    if (call.target != nullptr && call.name != "torch.nn.Module.__call__") {
+      const auto known = functions_.find(call.target);
+      if (known != functions_.end()) return known->second;
+      return events;
+    }
+    if (is_backward(call)) events.backward = &call;
+    if (is_optimizer_step(call)) events.step = &call;
+    events.forward = is_forward(call);
+    // timm's scaler: loss_scaler(loss, optimizer, …) does both.
+    if (call.receiver == nullptr && call.method == "loss_scaler" && call.arguments.size() > 1) {
+      events.backward = events.step = &call;
+    }
+    return events;
+  }
+
+  void visit(const File& file) {
+    std::unordered_map<const Statement*, Events> loops;
+    std::unordered_map<const FunctionDef*, Events> functions;
+    for (const Call* call : file.calls) {
+      const Events events = events_of(*call);
+      if (events == Events{} || call->statement == nullptr) continue;
+      const Statement* from =
+          call->statement->loop != nullptr ? call->statement->parent : call->statement;
+      if (const Statement* loop = loop_around(from)) {
+        loops[loop].add(events);
+      } else if (call->function != nullptr) {
+        functions[call->function].add(events);
+      }
+    }
+    // Inner loops stand behind outer ones in the list.
+    for (auto it = file.loops.rbegin(); it != file.loops.rend(); ++it) {
+      Loop& loop = const_cast<Loop&>(**it);
+      const Events seen = classify(loop, loops[loop.statement]);
+      if (const Statement* outer = loop_around(loop.statement->parent)) {
+        loops[outer].add(seen);
+      } else if (loop.function != nullptr) {
+        functions[loop.function].add(seen);
+      }
+    }
+    for (const auto& [function, events] : functions) {
+      Events& known = functions_[function];
+      if (known == events) continue;
+      known = events;
+      changed_ = true;
+    }
+  }
+
+  static const Statement* loop_around(const Statement* statement) {
+    while (statement != nullptr && statement->loop == nullptr) {
+      if (statement->kind == StatementKind::function) return nullptr;
+      statement = statement->parent;
+    }
+    return statement;
+  }
+
+  Events classify(Loop& loop, const Events& inside) {
+    const Expr* loader = loader_in(loop.statement->value);
+    loop.loader = loader == nullptr ? nullptr : loader->type->made_by;
+    loop.role = LoopRole::other;
+    Events outside;
+    const bool trains = inside.backward != nullptr && inside.step != nullptr;
+    if (trains && !holds_loader_loop(loop)) {
+      loop.role = LoopRole::training_step;
+      loop.backward = inside.backward;
+      loop.optimizer_step = inside.step;
+      outside.has_training = true;
+      demote_inner(loop);
+    } else if (inside.has_training || inside.has_evaluation) {
+      loop.role = LoopRole::epoch;
+      outside = inside;
+    } else if (inside.forward && inside.backward == nullptr && evaluates(loop, loader != nullptr)) {
+      loop.role = LoopRole::evaluation_step;
+      outside.has_evaluation = true;
+    } else {
+      outside = inside;
+    }
+    return outside;
+  }
+
+  // An outer loop that does a step of its own, around one that reads all of a loader.
+  static bool holds_loader_loop(const Loop& loop) {
+    return std::ranges::any_of(loop.file->loops, [&](const Loop* inner) {
+      return inner != &loop && inner->role == LoopRole::training_step &&
+             is_within(*inner->statement, *loop.statement) &&
+             loader_in(inner->statement->value) != nullptr;
+    });
+  }
+
+  // Several updates of one network within a step are part of that step.
+  static void demote_inner(const Loop& loop) {
+    for (const Loop* inner : loop.file->loops) {
+      if (inner != &loop && inner->is_step() && is_within(*inner->statement, *loop.statement)) {
+        const_cast<Loop*>(inner)->role = LoopRole::other;
+      }
+    }
+  }
+
+  bool evaluates(const Loop& loop, bool has_loader) const {
+    if (has_loader) return true;
+    if (loop.function != nullptr) {
+      if (is_evaluation_name(lower(loop.function->name))) return true;
+      for (const Call* call : loop.function->calls) {
+        if (call->method == "eval" && call->receiver_type().is(TypeKind::module)) return true;
+      }
+    }
+    const std::vector<Context> contexts = facts_.contexts(*loop.statement);
+    return std::ranges::any_of(contexts, &Context::gradients_off);
+  }
+
+  SourceFacts& facts_;
+  std::unordered_map<const FunctionDef*, Events> functions_;
+  bool changed_ = true;
+};
+
+}  // namespace
+
+void find_loop_roles(SourceFacts& facts) { RoleFinder(facts).run(); }
+
+}  // namespace rooftile::source

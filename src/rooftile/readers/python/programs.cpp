@@ -1,0 +1,97 @@
+// Which files run, what belongs to each program, and whether it trains on a GPU.
+#include <algorithm>
+#include <unordered_set>
+
+#include "rooftile/readers/python/derive.h"
+
+namespace rooftile::source {
+namespace {
+
+bool is_main_guard(const Statement& statement) {
+  if (statement.kind != StatementKind::if_ || statement.value == nullptr) return false;
+  return find_inside(statement.value, [](const Expr& expr) {
+           return expr.kind == ExprKind::name && expr.word == "__name__";
+         }) != nullptr;
+}
+
+bool starts_training(const Call& call) {
+  const bool runs = call.method == "fit" || call.method == "train";
+  return runs && call.receiver_type().is(TypeKind::trainer);
+}
+
+bool is_entry(const File& file) {
+  if (std::ranges::any_of(file.body, [](const Statement* each) { return is_main_guard(*each); })) {
+    return true;
+  }
+  const bool trains = std::ranges::any_of(
+      file.loops, [](const Loop* loop) { return loop->function == nullptr && loop->is_step(); });
+  return trains || std::ranges::any_of(file.calls, [](const Call* call) {
+           return call->function == nullptr && starts_training(*call);
+         });
+}
+
+// Something of the file surely lives on a GPU.
+bool uses_gpu(const File& file) {
+  return std::ranges::any_of(file.calls, [](const Call* call) {
+    const Type& type = *call->expr->type;
+    const bool moves = call->method == "cuda" && call->receiver != nullptr;
+    const bool device = type.is(TypeKind::device) && type.on_gpu();
+    const bool data = (type.is(TypeKind::tensor) || type.is(TypeKind::module)) && type.on_gpu();
+    return moves || device || data || type.is(TypeKind::accelerator) ||
+           call->name == "torch.cuda.set_device" || starts_training(*call);
+  });
+}
+
+void add_imported(const File& file, std::unordered_set<const File*>& seen,
+                  std::vector<const File*>& files) {
+  std::vector<const File*> pending{&file};
+  while (!pending.empty()) {
+    const File* next = pending.back();
+    pending.pop_back();
+    if (!seen.insert(next).second) continue;
+    files.push_back(next);
+    pending.insert(pending.end(), next->imported.begin(), next->imported.end());
+  }
+}
+
+void describe(Program& program) {
+  bool trains = false;
+  bool gpu = false;
+  for (const File* file : program.files) {
+    gpu = gpu || uses_gpu(*file);
+    for (const Loop* loop : file->loops) {
+      if (loop->role == LoopRole::training_step) program.training_loops.push_back(loop);
+    }
+    trains =
+        trains || std::ranges::any_of(file->classes, &ClassDef::is_lightning_module) ||
+        std::ranges::any_of(file->calls, [](const Call* call) { return starts_training(*call); });
+  }
+  program.trains_on_gpu = gpu && (trains || !program.training_loops.empty());
+  for (const File* file : program.files) {
+    for (const Loop* loop : file->loops) const_cast<Loop*>(loop)->on_gpu |= gpu && loop->is_step();
+  }
+}
+
+}  // namespace
+
+void find_programs(SourceFacts& facts) {
+  std::unordered_set<const File*> reached;
+  for (const auto& file : facts.files) {
+    file->is_entry = is_entry(*file);
+    if (!file->is_entry) continue;
+    Program program;
+    program.entry = file.get();
+    std::unordered_set<const File*> seen;
+    add_imported(*file, seen, program.files);
+    reached.insert(seen.begin(), seen.end());
+    facts.programs.push_back(std::move(program));
+  }
+  Program library;
+  for (const auto& file : facts.files) {
+    if (!reached.contains(file.get())) library.files.push_back(file.get());
+  }
+  if (!library.files.empty()) facts.programs.push_back(std::move(library));
+  for (Program& program : facts.programs) describe(program);
+}
+
+}  // namespace rooftile::source

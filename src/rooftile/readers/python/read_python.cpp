@@ -1,0 +1,70 @@
+#include "rooftile/readers/python/read_python.h"
+
+#include "rooftile/readers/python/derive.h"
+#include "rooftile/readers/python/inference.h"
+#include "rooftile/readers/python/source_files.h"
+
+namespace rooftile {
+namespace source {
+namespace {
+
+Result<SourceFacts> build(std::vector<Candidate> candidates) {
+  SourceFacts facts;
+  std::vector<ParsedFile> parsed(candidates.size());
+  run_parallel(candidates.size(), [&](std::size_t i) {
+    if (candidates[i].relevant) parsed[i] = parse_file(std::move(candidates[i]));
+  });
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const std::string& problem =
+        parsed[i].problem.empty() ? candidates[i].problem : parsed[i].problem;
+    if (parsed[i].file != nullptr) {
+      facts.files.push_back(std::move(parsed[i].file));
+      facts.store().memory.push_back(std::move(parsed[i].memory));
+    } else if (!problem.empty()) {
+      if (candidates[i].named) return fail(problem, candidates[i].path);
+      facts.skipped.push_back({candidates[i].path, problem});
+    } else {
+      facts.not_relevant.push_back(candidates[i].path);
+    }
+  }
+  Inference(facts).run();
+  follow_unpacked_arguments(facts);
+  index_calls(facts);
+  find_loop_roles(facts);
+  find_layers(facts);
+  find_programs(facts);
+  return facts;
+}
+
+}  // namespace
+}  // namespace source
+
+Result<SourceFacts> read_python(std::span<const std::string> paths) {
+  Result<std::vector<source::Candidate>> candidates = source::find_candidates(paths);
+  if (!candidates) return tl::unexpected(candidates.error());
+  source::read_candidates(*candidates);
+  source::add_related(*candidates);
+  return source::build(std::move(*candidates));
+}
+
+Result<SourceFacts> read_python_text(std::string_view path, std::string_view bytes) {
+  const std::pair<std::string, std::string> one{path, bytes};
+  return read_python_texts(std::span(&one, 1));
+}
+
+Result<SourceFacts> read_python_texts(
+    std::span<const std::pair<std::string, std::string>> path_and_bytes) {
+  std::vector<source::Candidate> candidates;
+  for (const auto& [path, bytes] : path_and_bytes) {
+    source::Candidate candidate;
+    candidate.path = path;
+    candidate.module = source::module_name(path);
+    candidate.named = true;
+    candidate.relevant = true;
+    candidate.bytes = bytes;
+    candidates.push_back(std::move(candidate));
+  }
+  return source::build(std::move(candidates));
+}
+
+}  // namespace rooftile

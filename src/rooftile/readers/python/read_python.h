@@ -1,0 +1,24 @@
+// Training scripts as neutral facts.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "rooftile/base/result.h"
+#include "rooftile/workload/source_facts.h"
+
+namespace rooftile {
+
+// Reads files (.py, .ipynb) and folders. A file given by name that cannot be read is an error; one
+// found in a folder is skipped and listed. Files that no training library is named in are left out
+// unless others import them or they import others.
+Result<SourceFacts> read_python(std::span<const std::string> paths);
+
+// The facts of one script that is at hand.
+Result<SourceFacts> read_python_text(std::string_view path, std::string_view bytes);
+// Of several, by path, as if they were files.
+Result<SourceFacts> read_python_texts(
+    std::span<const std::pair<std::string, std::string>> path_and_bytes);
+
+}  // namespace rooftile

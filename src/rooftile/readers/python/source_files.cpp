@@ -1,0 +1,207 @@
+#include "rooftile/readers/python/source_files.h"
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "rooftile/base/file.h"
+#include "rooftile/base/text.h"
+#include "rooftile/formats/python/folder.h"
+#include "rooftile/formats/python/notebook.h"
+#include "rooftile/formats/python/source_text.h"
+#include "rooftile/readers/python/lower.h"
+
+namespace rooftile::source {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxNotebookBytes = std::size_t{64} << 20U;  // with its pictures
+constexpr std::size_t kMaxThreads = 32;
+
+bool is_notebook(std::string_view path) { return path.ends_with(".ipynb"); }
+
+// A folder that is a package itself counts from its parent: `import package.models` works there.
+fs::path import_root(fs::path folder) {
+  std::error_code error;
+  while (fs::exists(folder / "__init__.py", error) && folder.has_relative_path() &&
+         folder.parent_path() != folder) {
+    folder = folder.parent_path();
+  }
+  return folder;
+}
+
+void add_candidate(const std::string& path, const fs::path& root, bool named,
+                   std::vector<Candidate>& all) {
+  Candidate candidate;
+  candidate.path = path;
+  candidate.named = named;
+  candidate.module =
+      module_name(fs::path(path).lexically_normal().lexically_relative(root).string());
+  all.push_back(std::move(candidate));
+}
+
+fs::path common_folder(std::span<const std::string> paths) {
+  fs::path common;
+  bool first = true;
+  std::error_code error;
+  for (const std::string& path : paths) {
+    const fs::path normal = fs::path(path).lexically_normal();
+    fs::path folder = fs::is_directory(path, error) ? normal : normal.parent_path();
+    if (folder.empty()) folder = ".";
+    if (first) common = folder;
+    first = false;
+    while (!common.empty() && folder.lexically_relative(common).string().starts_with("..")) {
+      const fs::path above = common.parent_path();
+      if (above == common) break;
+      common = above;
+    }
+  }
+  return common.empty() ? fs::path(".") : common;
+}
+
+// Words after import and from at the start of lines: enough to see whether a file is related.
+void collect_imported_words(std::string_view text, std::unordered_set<std::string_view>& words) {
+  for (const std::string_view raw : split(text, '\n')) {
+    const std::string_view line = trim(raw);
+    if (!line.starts_with("import ") && !line.starts_with("from ")) continue;
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i <= line.size(); ++i) {
+      const bool letter =
+          i < line.size() &&
+          (std::isalnum(static_cast<unsigned char>(line[i])) != 0 || line[i] == '_');
+      if (letter) continue;
+      if (i > begin) words.insert(line.substr(begin, i - begin));
+      begin = i + 1;
+    }
+  }
+}
+
+std::string_view last_part(std::string_view module) { return module.substr(module.rfind('.') + 1); }
+
+}  // namespace
+
+// "package/models/net.py" below the root: "package.models.net".
+std::string module_name(const std::string& path) {
+  const fs::path relative(path);
+  std::string name;
+  for (const fs::path& part : relative.parent_path()) {
+    if (part == "." || part == "..") continue;
+    std::string word = part.string();
+    std::ranges::replace(word, '.', '_');
+    name += word + ".";
+  }
+  const std::string stem = relative.stem().string();
+  if (stem != "__init__") return name + stem;
+  if (!name.empty()) name.pop_back();
+  return name.empty() ? "__init__" : name;
+}
+
+Result<std::vector<Candidate>> find_candidates(std::span<const std::string> paths) {
+  std::vector<Candidate> all;
+  const fs::path common = import_root(common_folder(paths));
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) {
+      add_candidate(path, common, true, all);
+      continue;
+    }
+    Result<std::vector<std::string>> found = python::python_files(path);
+    if (!found) return tl::unexpected(found.error());
+    for (const std::string& file : *found) add_candidate(file, common, false, all);
+  }
+  std::ranges::stable_sort(all, {}, &Candidate::path);
+  const auto twice = std::ranges::unique(all, {}, &Candidate::path);
+  all.erase(twice.begin(), twice.end());
+  return all;
+}
+
+void run_parallel(std::size_t count, const std::function<void(std::size_t)>& work) {
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t threads = std::min({cores, kMaxThreads, count / 8 + 1});
+  std::atomic<std::size_t> next{0};
+  const auto run = [&] {
+    for (std::size_t i = next++; i < count; i = next++) work(i);
+  };
+  std::vector<std::jthread> helpers;
+  for (std::size_t i = 1; i < threads; ++i) helpers.emplace_back(run);
+  run();
+}
+
+void read_candidates(std::vector<Candidate>& candidates) {
+  run_parallel(candidates.size(), [&](std::size_t i) {
+    Candidate& candidate = candidates[i];
+    const std::size_t limit =
+        is_notebook(candidate.path) ? kMaxNotebookBytes : python::kMaxSourceBytes;
+    Result<std::string> bytes = read_file(candidate.path, limit);
+    if (!bytes) {
+      candidate.problem = bytes.error().message;
+      return;
+    }
+    candidate.bytes = std::move(*bytes);
+    candidate.relevant = python::mentions_training(candidate.bytes);
+  });
+}
+
+void add_related(std::vector<Candidate>& candidates) {
+  std::unordered_set<std::string_view> imported;
+  std::unordered_set<std::string_view> modules;
+  for (const Candidate& candidate : candidates) {
+    if (!candidate.relevant) continue;
+    collect_imported_words(candidate.bytes, imported);
+    modules.insert(last_part(candidate.module));
+  }
+  if (modules.empty()) return;
+  for (Candidate& candidate : candidates) {
+    if (candidate.relevant || candidate.bytes.empty() || is_notebook(candidate.path)) continue;
+    bool related = imported.contains(last_part(candidate.module));
+    if (!related) {
+      std::unordered_set<std::string_view> words;
+      collect_imported_words(candidate.bytes, words);
+      related =
+          std::ranges::any_of(words, [&](std::string_view word) { return modules.contains(word); });
+    }
+    candidate.relevant = related;
+  }
+}
+
+ParsedFile parse_file(Candidate&& candidate) {
+  ParsedFile parsed;
+  auto file = std::make_unique<File>();
+  file->path = candidate.path;
+  file->module = candidate.module;
+  file->is_notebook = is_notebook(candidate.path);
+  std::string bytes = std::move(candidate.bytes);
+  if (file->is_notebook) {
+    Result<python::Notebook> notebook = python::read_notebook(bytes);
+    if (!notebook) {
+      parsed.problem = notebook.error().message;
+      return parsed;
+    }
+    bytes = std::move(notebook->text);
+    for (const python::NotebookCell& cell : notebook->cells) {
+      file->cells.push_back({cell.number, cell.first_line, {cell.begin, cell.end}});
+    }
+  }
+  Result<std::string> text = python::clean_text(std::move(bytes));
+  if (!text) {
+    parsed.problem = text.error().message;
+    return parsed;
+  }
+  file->text = std::move(*text);
+  const Result<python::SyntaxTree> tree = python::parse_python(file->text);
+  if (!tree) {
+    parsed.problem = tree.error().message;
+    return parsed;
+  }
+  file->line_starts = python::line_starts(file->text);
+  parsed.memory = std::make_unique<FileMemory>();
+  lower(*tree, *file, *parsed.memory);
+  parsed.file = std::move(file);
+  return parsed;
+}
+
+}  // namespace rooftile::source

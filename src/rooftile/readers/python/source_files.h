@@ -1,0 +1,45 @@
+// Finding, reading and parsing the files of a program.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rooftile/base/result.h"
+#include "rooftile/workload/source_store.h"
+
+namespace rooftile::source {
+
+struct Candidate {
+  std::string path;
+  std::string module;   // dotted, from the folder layout
+  bool named = false;   // given by the user, not found in a folder
+  std::string bytes;    // as read
+  std::string problem;  // why it is skipped
+  bool relevant = false;
+};
+
+// "package/models/net.py": "package.models.net".
+std::string module_name(const std::string& path);
+
+// The files behind the paths, each once, sorted, with their module names.
+Result<std::vector<Candidate>> find_candidates(std::span<const std::string> paths);
+
+// Reads all, in parallel, and marks what a program could be made of.
+void read_candidates(std::vector<Candidate>& candidates);
+// What others import or what imports them, once the first choice is known by its words.
+void add_related(std::vector<Candidate>& candidates);
+
+struct ParsedFile {
+  std::unique_ptr<File> file;
+  std::unique_ptr<FileMemory> memory;
+  std::string problem;
+};
+
+ParsedFile parse_file(Candidate&& candidate);
+// Runs work(i) for each i below `count` on all cores.
+void run_parallel(std::size_t count, const std::function<void(std::size_t)>& work);
+
+}  // namespace rooftile::source

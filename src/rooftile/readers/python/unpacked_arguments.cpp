@@ -1,0 +1,166 @@
+// DataLoader(dataset, **kwargs) with kwargs = {"num_workers": 4} above.
+#include <algorithm>
+
+#include "rooftile/readers/python/derive.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr int kMaxDepth = 4;
+constexpr std::size_t kMaxItems = 256;
+
+class Follower {
+ public:
+  explicit Follower(const Call& call) : call_(call) {}
+
+  // Whether all items of the dictionary are known.
+  bool follow(const Expr& unpacked, int depth = 0) {
+    if (depth > kMaxDepth || items_.size() > kMaxItems) return false;
+    if (unpacked.kind == ExprKind::dict) return take_literal(unpacked, depth);
+    if (unpacked.kind == ExprKind::call && unpacked.call->name == "dict") {
+      return take_call(*unpacked.call, depth);
+    }
+    if (unpacked.kind == ExprKind::conditional && unpacked.children.size() == 3) {
+      // {"num_workers": 1} if use_cuda else {}
+      return follow(*unpacked.children[0], depth + 1) && follow(*unpacked.children[2], depth + 1);
+    }
+    return unpacked.kind == ExprKind::name && follow_variable(unpacked.word, depth);
+  }
+
+  std::vector<Argument> take() { return std::move(items_); }
+
+ private:
+  void add(std::string_view name, const Expr* value) {
+    const auto known = std::ranges::find(items_, name, &Argument::name);
+    if (known != items_.end()) {
+      known->value = value;
+      return;
+    }
+    Argument argument;
+    argument.name = name;
+    argument.value = value;
+    argument.range = value->range;
+    argument.followed = true;
+    items_.push_back(argument);
+  }
+
+  bool take_literal(const Expr& dict, int depth) {
+    bool all = true;
+    for (std::size_t i = 0; i + 1 < dict.children.size(); i += 2) {
+      const Expr& key = *dict.children[i];
+      if (key.kind == ExprKind::text) {
+        add(key.word, dict.children[i + 1]);
+      } else if (key.kind == ExprKind::starred && !key.children.empty()) {
+        all = follow(*key.children[0], depth + 1) && all;
+      } else {
+        all = false;
+      }
+    }
+    return all;
+  }
+
+  bool take_call(const Call& call, int depth) {
+    bool all = true;
+    for (const Argument& argument : call.arguments) {
+      if (argument.followed) {
+        add(argument.name, argument.value);
+      } else if (!argument.name.empty()) {
+        add(argument.name, argument.value);
+      } else if (argument.unpacked) {
+        all = !argument.value->children.empty() &&
+              follow(*argument.value->children[0], depth + 1) && all;
+      } else {
+        all = follow(*argument.value, depth + 1) && all;
+      }
+    }
+    return all;
+  }
+
+  // What the statements before the call in the same function put into the variable.
+  bool follow_variable(std::string_view variable, int depth) {
+    bool found = false;
+    bool all = true;
+    for (const Statement* statement : call_.file->statements) {
+      if (statement->range.begin >= call_.expr->range.begin) break;
+      if (statement->function != call_.function) continue;
+      if (statement->kind == StatementKind::assignment && statement->target != nullptr &&
+          statement->value != nullptr) {
+        const Expr& target = *statement->target;
+        if (target.kind == ExprKind::name && target.word == variable) {
+          all = follow(*statement->value, depth + 1);
+          found = true;
+        } else if (is_item_of(target, variable)) {
+          const Expr& key = *target.children[1];
+          if (key.kind == ExprKind::text) add(key.word, statement->value);
+        }
+      } else if (const Call* update = update_of(*statement, variable)) {
+        all = take_call(*update, depth + 1) && all;
+      }
+    }
+    return found && all;
+  }
+
+  static bool is_item_of(const Expr& target, std::string_view variable) {
+    return target.kind == ExprKind::subscript && target.children.size() == 2 &&
+           target.children[0]->kind == ExprKind::name && target.children[0]->word == variable;
+  }
+
+  static const Call* update_of(const Statement& statement, std::string_view variable) {
+    const Expr* value = statement.value;
+    if (statement.kind != StatementKind::expression || value == nullptr) return nullptr;
+    const Call* call = value->call;
+    const bool matches = call != nullptr && call->method == "update" && call->receiver != nullptr &&
+                         call->receiver->word == variable;
+    return matches ? call : nullptr;
+  }
+
+  const Call& call_;
+  std::vector<Argument> items_;
+};
+
+void follow(Call& call, Arena& arena) {
+  std::vector<Argument> all;
+  bool unknown = false;
+  for (const Argument& argument : call.arguments) {
+    if (argument.followed) continue;
+    all.push_back(argument);
+    if (!argument.unpacked) continue;
+    const Expr& value = *argument.value;
+    Follower follower(call);
+    const bool known =
+        value.word == "**" && !value.children.empty() && follower.follow(*value.children[0]);
+    unknown = unknown || !known;
+    for (Argument& item : follower.take()) all.push_back(item);
+  }
+  call.arguments = arena.copy(std::span<const Argument>(all));
+  call.unknown_arguments = unknown;
+}
+
+}  // namespace
+
+void follow_unpacked_arguments(SourceFacts& facts) {
+  for (std::size_t i = 0; i < facts.files.size(); ++i) {
+    for (const Call* call : facts.files[i]->calls) {
+      if (!call->unknown_arguments) continue;
+      follow(const_cast<Call&>(*call), facts.store().memory[i]->arena);
+    }
+  }
+}
+
+void index_calls(SourceFacts& facts) {
+  Store& store = facts.store();
+  for (const auto& file : facts.files) {
+    std::vector<const Call*> calls = file->calls;
+    std::ranges::sort(calls, {}, [](const Call* call) { return call->expr->range.begin; });
+    file->calls = calls;
+    for (const Call* call : calls) {
+      if (!call->name.empty()) store.calls_by_name[call->name].push_back(call);
+      if (!call->method.empty()) store.calls_by_method[call->method].push_back(call);
+      if (call->function != nullptr) {
+        const_cast<FunctionDef*>(call->function)->calls.push_back(call);
+      }
+    }
+  }
+}
+
+}  // namespace rooftile::source

@@ -1,0 +1,209 @@
+#include "rooftile/workload/source_facts.h"
+
+#include <algorithm>
+
+#include "rooftile/workload/source_store.h"
+
+namespace rooftile::source {
+namespace {
+
+template <class Map>
+std::vector<typename Map::mapped_type::value_type> found_in(const Map& map, std::string_view key) {
+  const auto found = map.find(key);
+  return found == map.end() ? typename Map::mapped_type() : found->second;
+}
+
+bool stands_before(const Call* a, const Call* b) {
+  if (a->file != b->file) return a->file->path < b->file->path;
+  return a->expr->range.begin < b->expr->range.begin;
+}
+
+void collect_calls(const Expr* expr, std::vector<const Call*>& calls) {
+  if (expr == nullptr) return;
+  if (expr->call != nullptr) calls.push_back(expr->call);
+  for (const Expr* child : expr->children) collect_calls(child, calls);
+}
+
+void collect_calls(const Statement& statement, std::vector<const Call*>& calls) {
+  if (statement.kind == StatementKind::function || statement.kind == StatementKind::class_) return;
+  collect_calls(statement.value, calls);
+  collect_calls(statement.target, calls);
+  for (const WithItem& item : statement.items) collect_calls(item.context, calls);
+  for (const Statement* inner : statement.body) collect_calls(*inner, calls);
+  for (const Statement* inner : statement.otherwise) collect_calls(*inner, calls);
+}
+
+}  // namespace
+
+SourceFacts::SourceFacts() : store_(std::make_unique<Store>()) {}
+SourceFacts::SourceFacts(SourceFacts&&) noexcept = default;
+SourceFacts& SourceFacts::operator=(SourceFacts&&) noexcept = default;
+SourceFacts::~SourceFacts() = default;
+
+const Type& unknown_type() {
+  static const Type type;
+  return type;
+}
+
+std::size_t TypeHash::operator()(const Type& type) const {
+  std::size_t hash =
+      static_cast<std::size_t>(type.kind) * 4 + static_cast<std::size_t>(type.residence);
+  const auto mix = [&hash](std::size_t value) { hash = hash * 0x9E3779B97F4A7C15U + value; };
+  mix(std::hash<const void*>{}(type.made_by));
+  mix(std::hash<const void*>{}(type.class_def));
+  mix(std::hash<const void*>{}(type.function));
+  mix(std::hash<const void*>{}(type.element));
+  mix(std::hash<std::string_view>{}(type.name));
+  return hash;
+}
+
+const FunctionDef* ClassDef::method(std::string_view wanted) const {
+  const auto found = std::ranges::find(methods, wanted, &FunctionDef::name);
+  return found == methods.end() ? nullptr : *found;
+}
+
+const Layer* ClassDef::layer(std::string_view attribute) const {
+  const auto found = std::ranges::find(layers, attribute, &Layer::attribute);
+  return found == layers.end() ? nullptr : &*found;
+}
+
+const Argument* Call::argument(std::string_view wanted, int position) const {
+  for (const Argument& argument : arguments) {
+    if (argument.unpacked) continue;
+    const bool matches = argument.name.empty()
+                             ? position >= 0 && argument.position == static_cast<unsigned>(position)
+                             : argument.name == wanted;
+    if (matches) return &argument;
+  }
+  return nullptr;
+}
+
+const Type& Call::receiver_type() const {
+  return receiver == nullptr ? unknown_type() : *receiver->type;
+}
+
+Place File::place(std::uint32_t byte) const {
+  const auto after = std::ranges::upper_bound(line_starts, byte);
+  if (after == line_starts.begin()) return {1, byte + 1, 0};
+  const auto line = static_cast<std::uint32_t>(after - line_starts.begin());
+  Place place{line, byte - *std::prev(after) + 1, 0};
+  for (const Cell& cell : cells) {
+    if (cell.first_line > line) break;
+    place.cell = cell.number;
+    place.line = line - cell.first_line + 1;
+  }
+  return place;
+}
+
+std::string_view File::slice(ByteRange range) const {
+  if (range.begin > text.size() || range.end < range.begin) return {};
+  return std::string_view(text).substr(range.begin, range.end - range.begin);
+}
+
+bool File::imports_from(std::string_view package) const {
+  return std::ranges::any_of(imports, [&](std::string_view name) {
+    return name.starts_with(package) &&
+           (name.size() == package.size() || name[package.size()] == '.');
+  });
+}
+
+std::vector<const Call*> SourceFacts::calls(std::string_view full_name) const {
+  if (!full_name.ends_with(".*")) return found_in(store_->calls_by_name, full_name);
+  const std::string_view prefix = full_name.substr(0, full_name.size() - 1);
+  std::vector<const Call*> all;
+  for (const auto& [name, calls] : store_->calls_by_name) {
+    if (name.starts_with(prefix)) all.insert(all.end(), calls.begin(), calls.end());
+  }
+  std::ranges::sort(all, stands_before);
+  return all;
+}
+
+std::vector<const Call*> SourceFacts::calls(
+    std::initializer_list<std::string_view> full_names) const {
+  std::vector<const Call*> all;
+  for (const std::string_view name : full_names) {
+    const std::vector<const Call*> some = calls(name);
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  std::ranges::sort(all, stands_before);
+  return all;
+}
+
+std::vector<const Call*> SourceFacts::method_calls(std::string_view method) const {
+  return found_in(store_->calls_by_method, method);
+}
+
+std::vector<const Call*> SourceFacts::constructions(TypeKind kind) const {
+  std::vector<const Call*> all;
+  for (const auto& file : files) {
+    for (const Call* call : file->calls) {
+      if (call->expr->type->kind == kind && call->expr->type->made_by == call) all.push_back(call);
+    }
+  }
+  return all;
+}
+
+std::vector<const Loop*> SourceFacts::loops(LoopRole role) const {
+  std::vector<const Loop*> all;
+  for (const auto& file : files) {
+    for (const Loop* loop : file->loops) {
+      if (loop->role == role) all.push_back(loop);
+    }
+  }
+  return all;
+}
+
+std::vector<const ClassDef*> SourceFacts::modules() const {
+  std::vector<const ClassDef*> all;
+  for (const auto& file : files) {
+    for (const ClassDef* def : file->classes) {
+      if (def->is_module) all.push_back(def);
+    }
+  }
+  return all;
+}
+
+std::vector<const Statement*> SourceFacts::assignments(std::string_view full_name) const {
+  return found_in(store_->assignments_by_name, full_name);
+}
+
+std::vector<const Program*> SourceFacts::programs_of(const File& file) const {
+  std::vector<const Program*> all;
+  for (const Program& program : programs) {
+    if (std::ranges::find(program.files, &file) != program.files.end()) all.push_back(&program);
+  }
+  return all;
+}
+
+std::span<const Statement* const> after(const Statement& statement) {
+  return statement.block.empty() ? statement.block : statement.block.subspan(statement.index + 1);
+}
+
+std::span<const Statement* const> before(const Statement& statement) {
+  return statement.block.first(statement.block.empty() ? 0 : statement.index);
+}
+
+bool is_within(const Statement& inner, const Statement& outer) {
+  for (const Statement* each = &inner; each != nullptr; each = each->parent) {
+    if (each == &outer) return true;
+  }
+  return false;
+}
+
+const Expr* find_inside(const Expr* expr, bool (*test)(const Expr&)) {
+  if (expr == nullptr) return nullptr;
+  if (test(*expr)) return expr;
+  for (const Expr* child : expr->children) {
+    if (const Expr* found = find_inside(child, test)) return found;
+  }
+  return nullptr;
+}
+
+std::vector<const Call*> calls_inside(const Statement& statement) {
+  std::vector<const Call*> calls;
+  collect_calls(statement, calls);
+  std::ranges::stable_sort(calls, {}, [](const Call* call) { return call->expr->range.begin; });
+  return calls;
+}
+
+}  // namespace rooftile::source

@@ -1,0 +1,234 @@
+#include "rooftile/workload/source_guards.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace rooftile::source {
+namespace {
+
+constexpr int kMaxOperands = 16;
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// The last word of a name, attribute or call: is_main_process of accelerator.is_main_process.
+std::string_view last_word(const Expr& expr) {
+  if (expr.kind == ExprKind::call) return expr.call->method;
+  return expr.kind == ExprKind::name || expr.kind == ExprKind::attribute ? expr.word : "";
+}
+
+bool is_rank_word(std::string_view word) {
+  return contains(word, "rank") || word == "process_index" || word == "get_rank";
+}
+
+bool is_main_process_word(std::string_view word) {
+  return contains(word, "is_main") || contains(word, "is_master") || word == "master_process" ||
+         contains(word, "is_rank_zero") || word == "is_global_zero" || word == "is_rank_0" ||
+         word == "is_primary" || word == "is_world_process_zero";
+}
+
+bool is_debug_word(std::string_view word) {
+  return contains(word, "debug") || word == "verbose" || contains(word, "profil") ||
+         word == "dry_run" || word == "sanity_check";
+}
+
+const Expr* remainder_in(const Expr& expr) {
+  if (expr.kind == ExprKind::binary && expr.word == "%" && expr.children.size() == 2) return &expr;
+  return nullptr;
+}
+
+bool is_loop_counter(const Expr& expr) {
+  if (expr.kind == ExprKind::binary && !expr.children.empty()) {
+    return is_loop_counter(*expr.children[0]);
+  }
+  const std::string_view word = last_word(expr);
+  return word == "i" || word == "it" || word == "idx" || contains(word, "step") ||
+         contains(word, "iter") || contains(word, "epoch") || contains(word, "batch_idx") ||
+         contains(word, "batch_i") || word == "n_batch" || word == "count";
+}
+
+bool is_fixed_root(const Expr& expr) {
+  const Expr* root = &expr;
+  while (root->kind == ExprKind::attribute && !root->children.empty()) root = root->children[0];
+  const std::string_view word = root->word;
+  return root->kind == ExprKind::name && root != &expr &&
+         (contains(word, "arg") || word.starts_with("opt") || contains(word, "conf") ||
+          contains(word, "cfg") || word == "hparams" || word == "hps" || word == "self" ||
+          contains(word, "params") || word == "FLAGS");
+}
+
+const Statement* innermost_loop(const Statement* statement) {
+  while (statement != nullptr && statement->loop == nullptr) statement = statement->parent;
+  return statement;
+}
+
+// Whether a variable keeps its value while the loop around `statement` runs.
+bool is_steady_name(const SourceFacts& facts, const Expr& expr, const Statement* statement) {
+  if (!expr.full_name.empty()) return true;
+  const Statement* loop = innermost_loop(statement->parent);
+  if (expr.binding != nullptr && expr.binding->function == statement->function) {
+    return loop != nullptr && !is_within(*expr.binding, *loop);
+  }
+  if (expr.binding != nullptr) return true;  // of the module
+  return facts.value(&expr).known();
+}
+
+bool is_steady(const SourceFacts& facts, const Expr& expr, const Statement* statement) {
+  switch (expr.kind) {
+    case ExprKind::name:
+      return is_steady_name(facts, expr, statement);
+    case ExprKind::attribute:
+      return !expr.full_name.empty() || is_fixed_root(expr);
+    case ExprKind::call: {
+      const std::string_view name = expr.call->name;
+      if (name == "hasattr" || name == "isinstance" || name == "getattr" || name == "len" ||
+          name == "callable" || name.ends_with("is_available") ||
+          name.ends_with("is_initialized")) {
+        return true;
+      }
+      return false;
+    }
+    case ExprKind::comparison:
+      // `x is None` asks whether an option was given.
+      if (expr.word == "is" || expr.word == "is not") return true;
+      break;
+    default:
+      break;
+  }
+  return std::ranges::all_of(
+      expr.children, [&](const Expr* child) { return is_steady(facts, *child, statement); });
+}
+
+void set_interval(const SourceFacts& facts, const Expr& remainder, Guard& guard) {
+  guard.kind = GuardKind::every_n;
+  guard.interval = facts.value(remainder.children[1]);
+}
+
+bool classify_comparison(const SourceFacts& facts, const Expr& expr, Guard& guard) {
+  if (expr.children.size() != 2) return false;
+  const Expr& left = *expr.children[0];
+  const Expr& right = *expr.children[1];
+  const bool equal = expr.word == "==";
+  const Expr* remainder = remainder_in(left) != nullptr ? remainder_in(left) : remainder_in(right);
+  if (remainder != nullptr) {
+    set_interval(facts, *remainder, guard);
+    if (!equal) guard.negated = !guard.negated;
+    return true;
+  }
+  const bool zero = facts.value(&right).is(0);
+  if (is_rank_word(last_word(left))) {
+    const bool in_list = expr.word == "in";  // local_rank in [-1, 0]
+    guard.kind = GuardKind::rank_zero;
+    const bool main = (equal && zero) || in_list || expr.word == "<" || expr.word == "<=";
+    if (!main) guard.negated = !guard.negated;
+    return zero || in_list || facts.value(&right).known();
+  }
+  if (last_word(left) == "__name__") {
+    guard.kind = GuardKind::main;
+    return true;
+  }
+  const std::string_view word = last_word(left);
+  if ((word == "phase" || word == "mode" || word == "split") && equal) {
+    guard.kind = facts.value(&right).is("train") ? GuardKind::training : GuardKind::option;
+    return true;
+  }
+  if ((equal || expr.word == "<") && is_loop_counter(left)) {
+    guard.kind = GuardKind::once;
+    return true;
+  }
+  return false;
+}
+
+Guard classify(const SourceFacts& facts, const Expr& expr, const Statement* statement,
+               bool negated) {
+  Guard guard;
+  guard.negated = negated;
+  guard.expr = &expr;
+  guard.statement = statement;
+  guard.interval.kind = ValueKind::absent;
+  if (expr.kind == ExprKind::comparison && classify_comparison(facts, expr, guard)) return guard;
+  guard.negated = negated;
+  if (const Expr* remainder = remainder_in(expr)) {  // `if step % 100:`
+    set_interval(facts, *remainder, guard);
+    guard.negated = !negated;
+    return guard;
+  }
+  const std::string_view word = last_word(expr);
+  const bool is_literal = expr.kind == ExprKind::boolean || expr.kind == ExprKind::integer;
+  if (is_literal && facts.value(&expr).is_false()) {
+    guard.kind = GuardKind::never;
+  } else if (is_main_process_word(word)) {
+    guard.kind = GuardKind::rank_zero;
+  } else if (is_debug_word(word)) {
+    guard.kind = GuardKind::debug;
+  } else if (word == "training" || word == "is_train" || word == "is_training" || word == "train") {
+    guard.kind = GuardKind::training;
+  } else if (statement != nullptr && is_steady(facts, expr, statement)) {
+    guard.kind = GuardKind::option;
+  }
+  return guard;
+}
+
+void add_conditions(const SourceFacts& facts, const Expr& expr, const Statement* statement,
+                    bool negated, std::vector<Guard>& guards) {
+  if (guards.size() >= kMaxOperands) return;
+  if (expr.kind == ExprKind::logical && expr.word == "not" && expr.children.size() == 1) {
+    return add_conditions(facts, *expr.children[0], statement, !negated, guards);
+  }
+  // not (a or b) is not a and not b.
+  const std::string_view splits = negated ? "or" : "and";
+  if (expr.kind == ExprKind::logical && expr.word == splits) {
+    for (const Expr* child : expr.children) {
+      add_conditions(facts, *child, statement, negated, guards);
+    }
+    return;
+  }
+  guards.push_back(classify(facts, expr, statement, negated));
+}
+
+bool is_autocast(std::string_view name) {
+  return name.ends_with(".autocast") || name.ends_with("Accelerator.autocast") ||
+         name == "torch.cpu.amp.autocast";
+}
+
+}  // namespace
+
+std::vector<Guard> guards_of_condition(const SourceFacts& facts, const Expr* condition,
+                                       const Statement* statement, bool negated) {
+  std::vector<Guard> guards;
+  if (condition != nullptr) add_conditions(facts, *condition, statement, negated, guards);
+  return guards;
+}
+
+Guard guard_of_manager(const Expr* manager, const Statement* statement) {
+  Guard guard;
+  guard.kind = statement == nullptr ? GuardKind::decorator : GuardKind::with_other;
+  guard.expr = manager;
+  guard.statement = statement;
+  guard.interval.kind = ValueKind::absent;
+  // ctx = autocast(...) before, `with ctx:` here.
+  const Expr* made = manager;
+  if (made->kind == ExprKind::name && made->binding != nullptr && made->binding->value != nullptr) {
+    made = made->binding->value;
+  }
+  // nullcontext() if device == "cpu" else autocast(...)
+  if (made->kind == ExprKind::conditional && made->children.size() == 3) {
+    const Expr* first = made->children[0];
+    const bool is_null = first->kind == ExprKind::call && first->call->method == "nullcontext";
+    made = is_null ? made->children[2] : first;
+  }
+  const std::string_view name = made->kind == ExprKind::call ? made->call->name : made->full_name;
+  const std::string_view word = last_word(*made);
+  if (name == "torch.no_grad") guard.kind = GuardKind::no_grad;
+  if (name == "torch.inference_mode") guard.kind = GuardKind::inference_mode;
+  if (name == "torch.enable_grad") guard.kind = GuardKind::enable_grad;
+  if (name == "torch.set_grad_enabled") guard.kind = GuardKind::enable_grad;
+  if (is_autocast(name)) guard.kind = GuardKind::autocast;
+  if (word == "autocast" && guard.kind == GuardKind::with_other) guard.kind = GuardKind::autocast;
+  if (word == "no_sync") guard.kind = GuardKind::no_sync;
+  if (made != manager && guard.kind == GuardKind::autocast) guard.expr = made;
+  return guard;
+}
+
+}  // namespace rooftile::source

@@ -1,0 +1,54 @@
+// What owns the parts of source facts, and the indexes behind their queries. For the reader that
+// fills them in and for the queries themselves; rules have no use for it.
+#pragma once
+
+#include <deque>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "rooftile/workload/source_arena.h"
+#include "rooftile/workload/source_facts.h"
+
+namespace rooftile::source {
+
+struct TypeHash {
+  std::size_t operator()(const Type& type) const;
+};
+
+// The default of a command-line option or configuration entry.
+struct Option {
+  const Expr* value = nullptr;  // null when there is none
+  std::string_view action;      // "store_true"
+  bool several = false;         // defined twice with different defaults
+};
+
+// What one file's facts are made of.
+struct FileMemory {
+  Arena arena;
+  std::deque<FunctionDef> functions;
+  std::deque<ClassDef> classes;
+  std::deque<Loop> loops;
+};
+
+struct Store {
+  std::vector<std::unique_ptr<FileMemory>> memory;
+  std::unordered_set<Type, TypeHash> types;
+  std::unordered_set<std::string> names;  // that full names point to
+  std::unordered_map<std::string_view, std::vector<const Call*>> calls_by_name;
+  std::unordered_map<std::string_view, std::vector<const Call*>> calls_by_method;
+  std::unordered_map<std::string_view, std::vector<const Statement*>> assignments_by_name;
+  // By full name: the statement that binds it, once, at module level.
+  std::unordered_map<std::string_view, const Statement*> globals;
+  std::unordered_map<std::string_view, const FunctionDef*> functions_by_name;
+  std::unordered_map<std::string_view, const ClassDef*> classes_by_name;
+  // Of argparse, click and the like: destination name without dashes.
+  std::unordered_map<std::string_view, Option> options;
+
+  const Type* intern(const Type& type) { return &*types.insert(type).first; }
+  std::string_view intern(std::string_view text) { return *names.emplace(text).first; }
+};
+
+// Of no kind and nothing known; what unresolved expressions point to.
+const Type& unknown_type();
+
+}  // namespace rooftile::source
