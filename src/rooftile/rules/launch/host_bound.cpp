@@ -99,9 +99,9 @@ std::vector<std::string> slow_operators(const TraceSummary& trace) {
   std::vector<std::string> lines;
   for (const auto& [time, name] : sorted) {
     if (lines.size() == kMostTold || time <= Seconds(0)) break;
-    lines.push_back(fmt::format("measured: {} takes the host {} for {} calls", name,
-                                cost_text(trace, time * window_part(trace)),
-                                count_text(trace, window_count(trace, by_name[name].second))));
+    lines.push_back(fmt::format(
+        "measured: {} takes the host {} for {}", name, cost_text(trace, time * window_part(trace)),
+        count_text(trace, window_count(trace, by_name[name].second), "call")));
   }
   return lines;
 }
@@ -111,17 +111,19 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   if (trace.kernels <= 0 || idle < kMinIdleShare * trace.time.span) return {};
   const Range<Seconds> gain = saving_of(trace);
   if (!is_visible(trace, gain.expected)) return {};
-  Finding finding = about_trace(
-      trace,
-      fmt::format("the GPU is idle {} because the host launches too slowly: {} kernels take {} "
-                  "each on average",
-                  cost_text(trace, idle), count_text(trace, window_count(trace, trace.kernels)),
-                  duration_text(mean_kernel(trace))),
-      propose(trace), gain);
+  Finding finding =
+      about_trace(trace,
+                  fmt::format("the GPU is idle {} because the host launches too slowly: {} take {} "
+                              "each on average",
+                              cost_text(trace, idle),
+                              count_text(trace, window_count(trace, trace.kernels), "kernel"),
+                              duration_text(mean_kernel(trace))),
+                  propose(trace), gain);
   finding.count = trace.launches;
   finding.evidence = {
-      fmt::format("measured: the GPU is busy {:.0f} % of the time; {} launch calls",
-                  100 * (trace.time.gpu_busy / trace.time.span), count_text(trace, trace.launches)),
+      fmt::format("measured: the GPU is busy {:.0f} % of the time; {}",
+                  100 * (trace.time.gpu_busy / trace.time.span),
+                  count_text(trace, trace.launches, "launch call")),
       "2.9 µs kernels take 3.4 µs each in a CUDA graph: NVIDIA blog, Getting Started with CUDA "
       "Graphs"};
   for (std::string& line : slow_operators(trace)) finding.evidence.push_back(std::move(line));
