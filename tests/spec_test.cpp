@@ -1,8 +1,10 @@
 // Runs the Markdown specs of the rules: tests/specs/<area>/<rule>.md, one case per fenced workload
-// or script. A line ending in "# finding: <rule-id>" must get a finding of that rule; every other
-// line must get none. A mark on a line of its own stands for a finding about the workload as a
-// whole. Scripts are fenced as python; "python file=model.py" adds a file to the script of the same
-// heading.
+// or trace (tests/support/timeline_text.h; a line "---" starts the next rank's) or script.
+// A line ending in "# finding: <rule-id>" must get a finding of that rule; every other line must
+// get none. A mark on a line of its own stands for a finding about the workload as a whole. A
+// finding about a trace belongs to the marked lines that name its operator, range or call, or the
+// place of its source. Scripts are fenced as python; "python file=model.py" adds a file to the
+// script of the same heading.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,10 +13,14 @@
 #include <set>
 #include <sstream>
 
+#include "rooftile/analysis/trace/measured_workload.h"
+#include "rooftile/analysis/trace/summarize.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rooftile.h"
 #include "rooftile/workload/training.h"
 #include "rooftile/workload/workload_text.h"
 #include "script_spec.h"
+#include "tests/support/timeline_text.h"
 
 namespace rooftile {
 namespace {
@@ -27,8 +33,9 @@ struct SpecCase {
   std::string rule;     // id, from the file's path
   std::string heading;  // the "## " above it
   fs::path file;
-  int line = 0;      // of the fence's first line
-  std::string info;  // what follows "workload": device=h100_sxm mode=training
+  int line = 0;  // of the fence's first line
+  bool is_trace = false;
+  std::string info;  // what follows "workload" or "trace": device=h100_sxm mode=training
   std::string text;
   std::vector<ScriptFile> scripts;  // in place of a workload's text
 };
@@ -75,12 +82,14 @@ std::vector<SpecCase> cases_of(const fs::path& spec) {
       (scripts.empty() ? cases.back().text : scripts.back().text) += line + "\n";
     } else if (line.starts_with("## ")) {
       heading = line.substr(3);
-    } else if (line.starts_with("```workload")) {
+    } else if (line.starts_with("```workload") || line.starts_with("```trace")) {
       inside = true;
-      cases.push_back({rule_of(spec), heading, spec, number, line.substr(11), "", {}});
+      const bool is_trace = line.starts_with("```trace");
+      const std::string info = line.substr(is_trace ? 8 : 11);
+      cases.push_back({rule_of(spec), heading, spec, number, is_trace, info, "", {}});
     } else if (line.starts_with("```python")) {
       inside = true;
-      add_script(cases, {rule_of(spec), heading, spec, number, line.substr(9), "", {}});
+      add_script(cases, {rule_of(spec), heading, spec, number, false, line.substr(9), "", {}});
     }
   }
   return cases;
@@ -96,11 +105,7 @@ std::vector<fs::path> spec_files() {
   return files;
 }
 
-std::string trimmed(const std::string& text) {
-  const auto first = text.find_first_not_of(" \t\r");
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
+std::string trimmed(const std::string& text) { return std::string(trim(text)); }
 
 // Complains about a mark that names another rule, which would otherwise never be checked.
 Marks marks_of(const SpecCase& spec) {
@@ -149,42 +154,58 @@ std::int64_t line_of(const Finding& finding, const Workload& workload) {
                              : workload.ops.at(finding.ops.front()).source.line;
 }
 
+// Lines that name what the finding is about; 0 when none does.
+std::set<std::int64_t> lines_about(const Finding& finding, const std::string& text) {
+  const Provenance& at = finding.location;
+  const std::string source = at.file + "(" + std::to_string(at.line) + ")";
+  std::set<std::int64_t> lines;
+  std::istringstream in(text);
+  std::int64_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    const std::string event = line.substr(0, line.find(" # "));
+    const bool names_it = !at.node.empty() && event.find(at.node) != std::string::npos;
+    if (names_it || (at.line > 0 && event.find(source) != std::string::npos)) lines.insert(number);
+  }
+  if (lines.empty()) lines.insert(0);
+  return lines;
+}
+
 // The runner merges equal findings of several lines and drops what is not worth a line; a rule's
 // own finding counts when all its operations are part of one that was kept.
 bool is_kept(const Finding& finding, const std::vector<Finding>& kept) {
   return std::any_of(kept.begin(), kept.end(), [&](const Finding& candidate) {
+    if (finding.ops.empty()) return candidate.message == finding.message;
     return std::all_of(finding.ops.begin(), finding.ops.end(), [&](std::size_t op) {
       return std::count(candidate.ops.begin(), candidate.ops.end(), op) > 0;
     });
   });
 }
 
-std::map<std::int64_t, std::string> messages_by_line(const RuleInput& input, const Rule& rule) {
+std::vector<Finding> kept_findings(const RuleInput& input, const Rule& rule) {
   const Rule* const only[] = {&rule};
   const std::vector<Finding> kept = run_rules(input, only);
+  std::vector<Finding> findings = rule.check(input);
+  std::erase_if(findings, [&](const Finding& finding) { return !is_kept(finding, kept); });
+  return findings;
+}
+
+std::map<std::int64_t, std::string> messages_by_line(const RuleInput& input, const Rule& rule) {
   std::map<std::int64_t, std::string> messages;
-  for (const Finding& finding : rule.check(input)) {
-    if (!is_kept(finding, kept)) continue;
+  for (const Finding& finding : kept_findings(input, rule)) {
     messages[line_of(finding, input.workload)] += finding.message + "\n";
   }
   return messages;
 }
 
-void run_case(const SpecCase& spec) {
-  SCOPED_TRACE(spec.file.string() + ":" + std::to_string(spec.line));
-  const Rule* rule = find_rule(spec.rule);
-  ASSERT_NE(rule, nullptr) << "no rule " << spec.rule;
-  if (!spec.scripts.empty()) return run_script_case(*rule, spec.scripts);
-  const FenceOptions options = options_of(spec);
-  const Result<Device> device = find_device(options.device);
-  ASSERT_TRUE(device) << to_string(device.error());
+void run_workload(const SpecCase& spec, const Rule& rule, const Device& device) {
   Result<Workload> workload = parse_workload(spec.text, spec.file.filename().string());
   ASSERT_TRUE(workload) << to_string(workload.error());
-  if (options.training) *workload = derive_training(*std::move(workload));
+  if (options_of(spec).training) *workload = derive_training(*std::move(workload));
 
-  const TimeModel model(*device);
+  const TimeModel model(device);
   const Analysis analysis = analyse(*workload, model);
-  const auto found = messages_by_line({*workload, analysis, model, Graph(*workload)}, *rule);
+  const auto found = messages_by_line({*workload, analysis, model, Graph(*workload)}, rule);
   const Marks marks = marks_of(spec);
   for (const std::int64_t line : marks.fires) {
     EXPECT_TRUE(found.contains(line)) << "line " << line << " of the fence should get a finding";
@@ -193,6 +214,49 @@ void run_case(const SpecCase& spec) {
     EXPECT_TRUE(marks.fires.contains(line))
         << "line " << line << " of the fence should stay silent, but: " << message;
   }
+}
+
+Result<Workload> read_traces(const std::string& text) {
+  std::vector<TraceSummary> summaries;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find("\n---\n"), rest.size());
+    const Result<Timeline> timeline = parse_timeline(rest.substr(0, end));
+    if (!timeline) return tl::unexpected(timeline.error());
+    summaries.push_back(summarize(*timeline));
+    rest.remove_prefix(std::min(end + 5, rest.size()));
+  }
+  return measured_workload(std::move(summaries));
+}
+
+void run_trace(const SpecCase& spec, const Rule& rule, const Device& device) {
+  const Result<Workload> workload = read_traces(spec.text);
+  ASSERT_TRUE(workload) << to_string(workload.error());
+  const TimeModel model(device);
+  const Analysis analysis = analyse(*workload, model);
+  const Marks marks = marks_of(spec);
+  std::set<std::int64_t> found;
+  for (const Finding& finding :
+       kept_findings({*workload, analysis, model, Graph(*workload)}, rule)) {
+    const std::set<std::int64_t> lines = lines_about(finding, spec.text);
+    found.insert(lines.begin(), lines.end());
+    EXPECT_TRUE(std::any_of(lines.begin(), lines.end(),
+                            [&](std::int64_t line) { return marks.fires.contains(line); }))
+        << "no line asks for: " << finding.message << " at '" << finding.location.node << "'";
+  }
+  for (const std::int64_t line : marks.fires) {
+    EXPECT_TRUE(found.contains(line)) << "line " << line << " of the fence should get a finding";
+  }
+}
+
+void run_case(const SpecCase& spec) {
+  SCOPED_TRACE(spec.file.string() + ":" + std::to_string(spec.line));
+  const Rule* rule = find_rule(spec.rule);
+  ASSERT_NE(rule, nullptr) << "no rule " << spec.rule;
+  if (!spec.scripts.empty()) return run_script_case(*rule, spec.scripts);
+  const Result<Device> device = find_device(options_of(spec).device);
+  ASSERT_TRUE(device) << to_string(device.error());
+  spec.is_trace ? run_trace(spec, *rule, *device) : run_workload(spec, *rule, *device);
 }
 
 class SpecTest : public testing::Test {

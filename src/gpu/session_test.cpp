@@ -87,12 +87,13 @@ class PointsFiles : public testing::Test {
 
 TEST_F(PointsFiles, ReadBackAsTimings) {
   run(kThree);
-  const auto workload = read_workload(path, {});
-  ASSERT_TRUE(workload) << to_string(workload.error());
-  ASSERT_EQ(workload->ops.size(), 2U);
-  EXPECT_EQ(dims_text(workload->ops[0].body), "m=1 n=2 k=3");
-  EXPECT_NEAR(workload->ops[0].measured->value(), 1e-5, 1e-12);
-  EXPECT_EQ(kind_name(workload->ops[1].body), "softmax");
+  const auto input = read_input(path, {});
+  ASSERT_TRUE(input) << to_string(input.error());
+  const std::vector<Op>& ops = input->workload.ops;
+  ASSERT_EQ(ops.size(), 2U);
+  EXPECT_EQ(dims_text(ops[0].body), "m=1 n=2 k=3");
+  EXPECT_NEAR(ops[0].measured->value(), 1e-5, 1e-12);
+  EXPECT_EQ(kind_name(ops[1].body), "softmax");
 }
 
 TEST_F(PointsFiles, ASecondSessionGoesOn) {
@@ -100,7 +101,7 @@ TEST_F(PointsFiles, ASecondSessionGoesOn) {
   const SessionCounts counts = run(kThree);
   EXPECT_EQ(counts.known, 1U);
   EXPECT_EQ(counts.measured, 1U);
-  EXPECT_EQ(read_workload(path, {})->ops.size(), 2U);
+  EXPECT_EQ(read_input(path, {})->workload.ops.size(), 2U);
 }
 
 TEST_F(PointsFiles, RefuseAnotherGpuAndOtherFiles) {

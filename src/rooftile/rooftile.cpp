@@ -1,50 +1,22 @@
 #include "rooftile/rooftile.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "rooftile/analysis/step.h"
 #include "rooftile/analysis/time/math_unit.h"
+#include "rooftile/base/text.h"
 #include "rooftile/op_row.h"
 #include "rooftile/workload/op_fields.h"
-#include "rooftile/workload/training.h"
+#include "rooftile/workload/trace_names.h"
+#include "rooftile/workload/trace_summary.h"
 #include "rooftile/workload/workload_text.h"
 
 namespace rooftile {
 namespace {
-
-bool is_float(Dtype dtype) {
-  return dtype == Dtype::fp64 || dtype == Dtype::fp32 || dtype == Dtype::tf32 ||
-         dtype == Dtype::fp16 || dtype == Dtype::bf16;
-}
-
-// The precision of everything that is neither a product nor stored in the asked one: TF32 exists
-// only inside products, and 8- and 4-bit products sit in a network of 16-bit activations.
-Dtype activation_dtype(Dtype asked) {
-  switch (asked) {
-    case Dtype::tf32:
-      return Dtype::fp32;
-    case Dtype::fp8:
-    case Dtype::fp4:
-    case Dtype::int8:
-    case Dtype::int4:
-      return Dtype::bf16;
-    default:
-      return asked;
-  }
-}
-
-void run_in(Dtype dtype, Op& op) {
-  if (op.phase == Phase::optimizer || std::holds_alternative<Cast>(op.body)) return;
-  const Dtype operand = is_matrix_op(op) && !std::holds_alternative<Attention>(op.body)
-                            ? dtype
-                            : activation_dtype(dtype);
-  if (is_float(op.dtypes.input)) op.dtypes.input = operand;
-  if (is_float(op.dtypes.weight)) op.dtypes.weight = operand;
-  if (is_float(op.dtypes.output)) {
-    op.dtypes.output = dtype == Dtype::tf32 ? operand : activation_dtype(dtype);
-  }
-}
 
 bool is_cudnn_layer(const Op& op) {
   return std::holds_alternative<Convolution>(op.body) || std::holds_alternative<Recurrent>(op.body);
@@ -104,22 +76,44 @@ std::vector<RuleSummary> rules_of(const std::vector<Finding>& findings) {
   return summaries;
 }
 
+std::vector<KindShare> sorted_shares(std::map<std::string, KindShare> by_kind) {
+  std::vector<KindShare> shares;
+  for (auto& [kind, share] : by_kind) {
+    share.kind = kind;
+    shares.push_back(std::move(share));
+  }
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const KindShare& a, const KindShare& b) { return a.time > b.time; });
+  return shares;
+}
+
 std::vector<KindShare> kind_shares(const Workload& workload, const Analysis& analysis) {
   std::map<std::string, KindShare> by_kind;
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     const Op& op = workload.ops[i];
     KindShare& share = by_kind[std::string(kind_name(op.body))];
-    share.kind = kind_name(op.body);
     const double runs = static_cast<double>(op.count);
     share.runs += runs;
-    if (analysis.ops[i].time) share.time += runs * analysis.ops[i].time->time.expected;
+    if (const auto time = known_time(analysis.ops[i])) share.time += runs * time->expected;
     share.share += analysis.ops[i].time_share;
   }
-  std::vector<KindShare> shares;
-  for (auto& [kind, share] : by_kind) shares.push_back(std::move(share));
-  std::stable_sort(shares.begin(), shares.end(),
-                   [](const KindShare& a, const KindShare& b) { return a.time > b.time; });
-  return shares;
+  return sorted_shares(std::move(by_kind));
+}
+
+// Of a recording: kernels by what their names say, per pass.
+std::vector<KindShare> kernel_shares(const TraceSummary& trace) {
+  std::map<std::string, KindShare> by_class;
+  const double passes = recorded_steps(trace);
+  const Seconds pass = pass_time(trace);
+  const auto add = [&](const KernelUse& kernel) {
+    KindShare& share = by_class[std::string(name_of(kernel.facts.kernel_class))];
+    share.runs += static_cast<double>(kernel.count) / passes;
+    share.time += kernel.time / passes;
+    if (pass.value() > 0) share.share += kernel.time / passes / pass;
+  };
+  for (const OpUse& use : trace.ops) std::for_each(use.kernels.begin(), use.kernels.end(), add);
+  std::for_each(trace.orphans.begin(), trace.orphans.end(), add);
+  return sorted_shares(std::move(by_class));
 }
 
 void add_totals(const Workload& workload, const Analysis& analysis, Report& report) {
@@ -135,22 +129,9 @@ void add_totals(const Workload& workload, const Analysis& analysis, Report& repo
     if (is_missing_work(name)) report.coverage.ops += static_cast<double>(count);
   }
   report.total = analysis.total;
-  report.kinds = kind_shares(workload, analysis);
+  report.kinds = workload.traces.empty() ? kind_shares(workload, analysis)
+                                         : kernel_shares(workload.traces.front());
 }
-
-}  // namespace
-
-Result<Workload> read(const std::string& path, const ReadOptions& options) {
-  Result<Workload> workload = read_workload(path, options);
-  if (!workload) return workload;
-  if (options.dtype) {
-    for (Op& op : workload->ops) run_in(*options.dtype, op);
-  }
-  if (options.mode == Mode::training) *workload = derive_training(std::move(*workload));
-  return workload;
-}
-
-namespace {
 
 void add_step(const Workload& workload, const Device& device, Report& report) {
   const HostEstimate host = estimate_host(workload);
@@ -168,6 +149,7 @@ Report summary(const Workload& workload, const Device& device, const TimeModel& 
   report.inputs = workload.sources;
   report.device = summary_of(device, model, workload, analysis);
   report.mode = workload.mode;
+  report.traces = workload.traces;
   report.skipped = workload.skipped;
   report.notes = workload.notes;
   note_tf32(workload, device, report);
@@ -178,6 +160,61 @@ Report summary(const Workload& workload, const Device& device, const TimeModel& 
 }
 
 }  // namespace
+
+namespace {
+
+// How far a known device is from a recorded one; empty where they are different chips.
+std::optional<double> distance(const Device& known, const TraceDevice& recorded) {
+  if (known.compute_capability != 10 * recorded.major + recorded.minor) return std::nullopt;
+  if (known.sms != recorded.sm_count) return std::nullopt;
+  return std::abs(known.dram_size.value() - static_cast<double>(recorded.memory_bytes));
+}
+
+Result<Device> nearest_device(const TraceDevice& recorded) {
+  std::optional<Device> best;
+  for (Device& known : built_in_devices()) {
+    const auto apart = distance(known, recorded);
+    if (apart && (!best || *apart < *distance(*best, recorded))) best = std::move(known);
+  }
+  if (best) return *best;
+  return fail(
+      fmt::format("{} is not among the GPUs that `rooftile gpus` lists: name the nearest "
+                  "with --gpu for advice",
+                  quoted(recorded.name)));
+}
+
+}  // namespace
+
+Result<Device> recorded_device(const Workload& workload) {
+  if (workload.traces.empty()) return fail("found no recording");
+  const TraceSummary& trace = workload.traces.front();
+  if (trace.is_foreign) {
+    return fail("recorded on another maker's GPU: times are told, advice is for NVIDIA GPUs");
+  }
+  if (!trace.device) return fail("the recording does not name its GPU: add --gpu for advice");
+  if (auto device = find_device(trace.device->name)) return device;
+  return nearest_device(*trace.device);
+}
+
+Report describe(const Workload& workload) {
+  Report report;
+  report.inputs = workload.sources;
+  report.mode = workload.mode;
+  report.traces = workload.traces;
+  report.skipped = workload.skipped;
+  report.notes = workload.notes;
+  if (workload.traces.empty()) return report;
+  const TraceSummary& trace = workload.traces.front();
+  report.device.name = trace.device ? trace.device->name : "a GPU that is not named";
+  const Seconds pass = pass_time(trace);
+  report.total = {pass, pass, pass};
+  for (const Op& op : workload.ops) {
+    report.coverage.ops += static_cast<double>(op.count);
+  }
+  report.kinds = kernel_shares(trace);
+  report.coverage.ops_with_time = report.coverage.ops;
+  return report;
+}
 
 Report check(const Workload& workload, const Device& device, std::span<const Rule* const> rules) {
   const TimeModel model(device);
@@ -207,12 +244,59 @@ OpRow op_row(const Op& op, const OpAnalysis& analysis) {
   return row;
 }
 
+namespace {
+
+std::string tile_text(const KernelFacts& facts) {
+  if (facts.tile_m <= 0 || facts.tile_n <= 0) return "";
+  std::string text = fmt::format("{}x{}", facts.tile_m, facts.tile_n);
+  if (facts.tile_k > 0) text += fmt::format("x{}", facts.tile_k);
+  return text;
+}
+
+void add_kernels(const OpUse& use, const Device& device, RecordedRun& run) {
+  double kernels = 0;
+  for (const KernelUse& kernel : use.kernels) kernels += static_cast<double>(kernel.count);
+  run.kernels = kernels / static_cast<double>(std::max<std::int64_t>(use.count, 1));
+  if (use.kernels.empty()) return;
+  const KernelUse& main = use.kernels.front();
+  run.kernel = main.name;
+  run.tile = tile_text(main.facts);
+  run.tensor_core = main.facts.tensor_core;
+  double blocks = 1;
+  for (const std::uint32_t size : main.launch.grid) blocks *= size;
+  if (blocks > 0) run.blocks_per_sm = blocks / device.sms;
+}
+
+// measured_workload() keeps the order of the first rank's operators, kernels without one behind.
+std::optional<RecordedRun> recorded_run(const Workload& workload, std::size_t op,
+                                        const Device& device) {
+  const std::optional<Seconds>& time = workload.ops[op].measured;
+  if (!time || workload.traces.empty()) return std::nullopt;
+  RecordedRun run{.time = *time,
+                  .kernels = 1,
+                  .kernel = {},
+                  .tile = {},
+                  .tensor_core = {},
+                  .blocks_per_sm = {}};
+  const std::vector<OpUse>& uses = workload.traces.front().ops;
+  if (op < uses.size()) {
+    add_kernels(uses[op], device, run);
+  } else {
+    run.kernel = workload.ops[op].name;
+  }
+  return run;
+}
+
+}  // namespace
+
 Report list_operations(const Workload& workload, const Device& device) {
   const TimeModel model(device);
   const Analysis analysis = analyse(workload, model);
   Report report = summary(workload, device, model, analysis);
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
-    report.ops.push_back(op_row(workload.ops[i], analysis.ops[i]));
+    OpRow row = op_row(workload.ops[i], analysis.ops[i]);
+    row.recorded = recorded_run(workload, i, device);
+    report.ops.push_back(std::move(row));
   }
   return report;
 }

@@ -6,18 +6,33 @@
 
 #include "rooftile/analysis/analysis.h"
 #include "rooftile/base/result.h"
+#include "rooftile/diff.h"
 #include "rooftile/findings/comparison.h"
 #include "rooftile/findings/report.h"
 #include "rooftile/hardware/device_file.h"
 #include "rooftile/readers/reader.h"
 #include "rooftile/reports/reports.h"
+#include "rooftile/reports/trace_diff.h"
 #include "rooftile/rules/rule.h"
 #include "rooftile/tuner/calibrate.h"
+#include "rooftile/workload/trace_summary_json.h"
 
 namespace rooftile {
 
-// Reads one input, derives the training step where asked, and applies the dtype.
+// Reads one input, derives the training step where asked, and applies the dtype; a recording is
+// analysed.
 Result<Workload> read(const std::string& path, const ReadOptions& options);
+
+// Reads several: models run one after the other; recordings are the ranks of one job, and models
+// beside them name their layers.
+Result<Workload> read_all(std::span<const std::string> paths, const ReadOptions& options);
+
+// The GPU that a workload was recorded on, by name, else the known one of the same compute
+// capability, SM count and nearest memory size.
+Result<Device> recorded_device(const Workload& workload);
+
+// What a recording says without knowledge of its GPU: times and causes, no advice.
+Report describe(const Workload& workload);
 
 // Judges a workload on a GPU.
 Report check(const Workload& workload, const Device& device,

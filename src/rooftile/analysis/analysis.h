@@ -15,16 +15,21 @@ namespace rooftile {
 struct OpAnalysis {
   Cost cost;                            // of one run
   std::vector<MatrixProduct> products;  // empty for operations without
-  std::optional<TimeEstimate> time;     // of one run
+  std::optional<TimeEstimate> time;     // of one run, by the model
+  std::optional<Seconds> measured;      // of one run, where it was recorded
   double time_share = 0;                // of the whole, all `count` runs; 0 where unknown
   std::size_t layer = 0;  // the first operation of the same body and dtypes, whatever its phase
 };
 
 struct Analysis {
   std::vector<OpAnalysis> ops;  // one per operation of the workload, same order
-  Range<Seconds> total;         // sum over the operations with an estimate, run one by one
-  double ops_without_time = 0;  // runs of operations the model knows nothing of
+  // Of one pass: what was recorded, else the sum over the operations with a time, run one by one.
+  Range<Seconds> total;
+  double ops_without_time = 0;  // runs of operations neither recorded nor known to the model
 };
+
+// The recorded time, else the model's.
+std::optional<Range<Seconds>> known_time(const OpAnalysis& op);
 
 Analysis analyse(const Workload& workload, const TimeModel& model);
 

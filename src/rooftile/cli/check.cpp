@@ -38,12 +38,11 @@ ExitCode verdict(const Report& report, const CheckCommand& command) {
 Result<Outcome> run(const CheckCommand& command, const TextStyle& style) {
   const auto rules = pick_rules(command.select, command.ignore);
   if (!rules) return tl::unexpected(rules.error());
-  const auto device = pick_device(command.input);
-  if (!device) return tl::unexpected(device.error());
-  const auto workload = read_inputs(command.input, &*device);
-  if (!workload) return tl::unexpected(workload.error());
+  const auto subject = read_subject(command.input);
+  if (!subject) return tl::unexpected(subject.error());
 
-  Report report = check(*workload, *device, *rules);
+  Report report = subject->device ? check(subject->workload, *subject->device, *rules)
+                                  : describe(subject->workload);
   report.options = command.input.shown;
   report.budget = command.budget;
   TextStyle shown = style;

@@ -30,6 +30,8 @@ struct Raw {
   CheckCommand check;
   OpsCommand ops;
   CompareCommand compare;
+  DiffCommand diff;
+  SummarizeCommand summarize;
   ExplainCommand explain;
   RulesCommand rules;
   GpusCommand gpus;
@@ -123,6 +125,28 @@ void add_compare(CLI::App& app, Raw& raw) {
   add_size_flags(command, raw.compare_input);
   add_output_flags(command, raw.compare.output, {"text", "json"});
   command.add_flag("--verbose", raw.compare.output.verbose, "every changed operation");
+}
+
+void add_diff(CLI::App& app, Raw& raw) {
+  CLI::App& command = *app.add_subcommand("diff", "what changed between two recordings of a run");
+  command.add_option("BEFORE", raw.diff.before, "trace, Nsight Systems export or summary")
+      ->required()
+      ->type_name("");
+  command.add_option("AFTER", raw.diff.after, "the same, of the changed program")
+      ->required()
+      ->type_name("");
+  add_output_flags(command, raw.diff.output, {"text", "json"});
+  command.add_flag("--verbose", raw.diff.output.verbose, "every operator and kernel that changed");
+}
+
+void add_summarize(CLI::App& app, Raw& raw) {
+  CLI::App& command = *app.add_subcommand(
+      "summarize", "reduce a recording to a small file, to check many ranks together");
+  command.add_option("FILE", raw.summarize.file, "trace or Nsight Systems export")
+      ->required()
+      ->type_name("");
+  command.add_option("-o,--output", raw.summarize.output.path, "write to this file")
+      ->option_text("FILE.summary");
 }
 
 void add_measure(CLI::App& app, Raw& raw) {
@@ -268,6 +292,8 @@ Result<Command> finish(const CLI::App& app, Raw& raw) {
     if (!input) return tl::unexpected(input.error());
     return raw.compare;
   }
+  if (name == "diff") return raw.diff;
+  if (name == "summarize") return raw.summarize;
   if (name == "explain") return raw.explain;
   if (name == "rules") return raw.rules;
   if (name == "gpus") return raw.gpus;
@@ -345,6 +371,8 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   add_check(app, raw);
   add_ops(app, raw);
   add_compare(app, raw);
+  add_diff(app, raw);
+  add_summarize(app, raw);
   add_measure(app, raw);
   add_explain(app, raw);
   add_lists(app, raw);

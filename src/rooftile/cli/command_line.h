@@ -44,6 +44,16 @@ struct CompareCommand {
   OutputOptions output;
 };
 
+struct DiffCommand {
+  std::string before, after;
+  OutputOptions output;
+};
+
+struct SummarizeCommand {
+  std::string file;
+  OutputOptions output;
+};
+
 struct ExplainCommand {
   std::string rule;
   OutputOptions output;
@@ -73,8 +83,9 @@ struct ShowCommand {
   std::string text;
 };
 
-using Command = std::variant<CheckCommand, OpsCommand, CompareCommand, MeasureCommand,
-                             ExplainCommand, RulesCommand, GpusCommand, ShowCommand>;
+using Command =
+    std::variant<CheckCommand, OpsCommand, CompareCommand, DiffCommand, SummarizeCommand,
+                 MeasureCommand, ExplainCommand, RulesCommand, GpusCommand, ShowCommand>;
 
 // Errors name the flag and what it takes, in one line.
 Result<Command> parse_command_line(int argc, const char* const* argv);

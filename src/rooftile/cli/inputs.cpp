@@ -7,33 +7,10 @@
 #include <utility>
 
 #include "rooftile/base/text.h"
+#include "rooftile/cli/progress_bar.h"
 
 namespace rooftile {
 namespace {
-
-// Values of different files must not meet by name: a rule would see an edge that is not there.
-void rename_values(Workload& workload, std::size_t file) {
-  const std::string prefix = fmt::format("{}#", file);
-  for (Op& op : workload.ops) {
-    for (std::string& value : op.inputs) value.insert(0, prefix);
-    for (std::string& value : op.outputs) value.insert(0, prefix);
-  }
-}
-
-template <class T>
-void append(std::vector<T>& to, std::vector<T>&& from) {
-  std::move(from.begin(), from.end(), std::back_inserter(to));
-}
-
-void append(Workload& to, Workload&& from) {
-  const double parameters = count_parameters(to) + count_parameters(from);
-  constexpr double kLargest = 9e18;
-  to.parameters = static_cast<std::int64_t>(std::min(parameters, kLargest));
-  append(to.ops, std::move(from.ops));
-  append(to.sources, std::move(from.sources));
-  append(to.notes, std::move(from.notes));
-  for (const auto& [name, count] : from.skipped) to.skipped[name] += count;
-}
 
 bool matches_any(std::string_view id, const std::vector<std::string>& patterns) {
   return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
@@ -71,14 +48,11 @@ Result<Workload> read_inputs(const InputOptions& options, const Device* device) 
   ReadOptions read_options = options.read;
   // Loads the constants of the time model, which stay loaded.
   if (device != nullptr) read_options.meanwhile = [device] { (void)TimeModel(*device); };
-  Result<Workload> whole = read(options.files.front(), read_options);
-  for (std::size_t i = 1; whole && i < options.files.size(); ++i) {
-    Result<Workload> next = read(options.files[i], read_options);
-    if (!next) return next;
-    rename_values(*next, i);
-    append(*whole, std::move(*next));
-  }
-  return whole;
+  ProgressBar bar;
+  read_options.progress = [&bar](std::uint64_t done, std::uint64_t total) {
+    bar.show(done, total);
+  };
+  return read_all(options.files, read_options);
 }
 
 namespace {
@@ -101,6 +75,35 @@ Result<Device> pick_device(const InputOptions& options) {
   if (options.gpu == "auto") return detect_device();
   if (!options.gpu.empty()) return find_device(options.gpu);
   return fail("--gpu is missing: add --gpu h100 for example; `rooftile gpus` lists the names");
+}
+
+namespace {
+
+bool names_gpu(const InputOptions& options) {
+  return !options.gpu.empty() || !options.gpu_file.empty();
+}
+
+}  // namespace
+
+Result<Subject> read_subject(const InputOptions& options) {
+  Subject subject;
+  if (names_gpu(options)) {
+    auto device = pick_device(options);
+    if (!device) return tl::unexpected(device.error());
+    subject.device = std::move(*device);
+  }
+  auto workload = read_inputs(options, subject.device ? &*subject.device : nullptr);
+  if (!workload) return tl::unexpected(workload.error());
+  subject.workload = std::move(*workload);
+  if (subject.device) return subject;
+  if (subject.workload.traces.empty()) return tl::unexpected(pick_device(options).error());
+  auto recorded = recorded_device(subject.workload);
+  if (recorded) {
+    subject.device = std::move(*recorded);
+  } else {
+    subject.workload.notes.push_back(recorded.error().message);
+  }
+  return subject;
 }
 
 Result<std::vector<const Rule*>> pick_rules(const std::vector<std::string>& select,

@@ -1,6 +1,7 @@
 // From the input options to a workload and a GPU.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "rooftile/cli/command_line.h"
@@ -14,6 +15,14 @@ Result<Workload> read_inputs(const InputOptions& options, const Device* device =
 
 // The GPU named by the flags; without one the error says how to name it.
 Result<Device> pick_device(const InputOptions& options);
+
+// What to judge, and on which GPU: the one named by the flags, else the one that it was recorded
+// on. Empty where that is not known; the reason is then among the workload's notes.
+struct Subject {
+  Workload workload;
+  std::optional<Device> device;
+};
+Result<Subject> read_subject(const InputOptions& options);
 
 // All rules, or those the patterns leave. A pattern that matches no rule is an error.
 Result<std::vector<const Rule*>> pick_rules(const std::vector<std::string>& select,

@@ -5,12 +5,11 @@
 namespace rooftile {
 
 Result<Outcome> run(const OpsCommand& command, const TextStyle& style) {
-  const auto device = pick_device(command.input);
-  if (!device) return tl::unexpected(device.error());
-  const auto workload = read_inputs(command.input, &*device);
-  if (!workload) return tl::unexpected(workload.error());
+  const auto subject = read_subject(command.input);
+  if (!subject) return tl::unexpected(subject.error());
+  if (!subject->device) return fail(subject->workload.notes.back(), "--gpu");
 
-  const Report report = list_operations(*workload, *device);
+  const Report report = list_operations(subject->workload, *subject->device);
   if (command.output.format == "csv") return Outcome{render_ops_csv(report)};
   if (command.output.format == "json") return Outcome{render_ops_json(report)};
   return Outcome{render_ops_text(report, style)};

@@ -32,6 +32,16 @@ struct TimeParts {
   Seconds launch, compute, memory, power;
 };
 
+// An operation as it was recorded.
+struct RecordedRun {
+  Seconds time;        // of one run, the sum over its kernels
+  double kernels = 0;  // that one run starts
+  // The kernel that takes most of it; texts are empty where its name does not tell.
+  std::string kernel, tile;  // "256x128x64"
+  std::optional<bool> tensor_core;
+  std::optional<double> blocks_per_sm;  // of its grid: waves, where one block fits an SM
+};
+
 // One operation as the table of `rooftile ops` shows it.
 struct OpRow {
   std::string name, kind, dtype, phase, dims, bound;
@@ -41,6 +51,7 @@ struct OpRow {
   std::optional<Range<Seconds>> time;  // of one run
   // What the expected time consists of; they overlap, so they do not add up. 0 without a time.
   TimeParts parts = {};
+  std::optional<RecordedRun> recorded;
 };
 
 // Time per kind of operation, largest first.
@@ -90,6 +101,7 @@ struct Report {
   std::vector<Finding> findings;   // ranked: errors first, then by expected saving
   std::vector<RuleSummary> rules;  // of the findings, in their order, each once
   std::vector<OpRow> ops;          // input order; of list_operations() only
+  TraceList traces;                // recordings judged, one per rank
 };
 
 // Whether the host takes longer to start the operations than the GPU to run them, both at the ends

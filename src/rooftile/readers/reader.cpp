@@ -4,6 +4,7 @@
 
 #include <array>
 #include <filesystem>
+#include <utility>
 
 #include "rooftile/base/file.h"
 #include "rooftile/base/file_kind.h"
@@ -29,7 +30,8 @@ namespace {
 constexpr std::size_t kHeadBytes = 4096;
 
 Error unknown_format(const std::string& path, std::string_view head) {
-  return {fmt::format("{}: expected an ONNX model, a Hugging Face config.json or the text form",
+  return {fmt::format("{}: expected an ONNX model, a Hugging Face config.json, a PyTorch "
+                      "profiler trace, an Nsight Systems export or the text form",
                       describe_content(head)),
           path};
 }
@@ -40,10 +42,12 @@ bool is_inline_text(const std::string& path) {
          !std::filesystem::exists(path);
 }
 
+Input input_of(Workload workload) { return {.workload = std::move(workload), .timeline = nullptr}; }
+
 }  // namespace
 
-Result<Workload> read_workload(const std::string& path, const ReadOptions& options) {
-  if (is_inline_text(path)) return parse_workload(path, "argument");
+Result<Input> read_input(const std::string& path, const ReadOptions& options) {
+  if (is_inline_text(path)) return parse_workload(path, "argument").map(input_of);
   std::string head;
   if (path != "-") {
     Result<std::string> bytes = read_head(path, kHeadBytes);
@@ -52,7 +56,11 @@ Result<Workload> read_workload(const std::string& path, const ReadOptions& optio
     if (head.empty()) return tl::unexpected(unknown_format(path, head));
   }
   for (const Reader* reader : all_readers()) {
-    if (reader->recognises(path, head)) return reader->read(path, options);
+    if (!reader->recognises(path, head)) continue;
+    if (reader->read != nullptr) return reader->read(path, options).map(input_of);
+    return reader->record(path, options).map([](auto timeline) {
+      return Input{.workload = {}, .timeline = std::move(timeline)};
+    });
   }
   return tl::unexpected(unknown_format(path, head));
 }

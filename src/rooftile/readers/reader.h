@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,8 +22,18 @@ struct ReadOptions {
   std::map<std::string, Extents> shapes;     // --shape INPUT=1x3x224x224
   std::optional<Dtype> dtype;                // --dtype: floating-point operations run in this one
   Mode mode = Mode::inference;
+  // Bytes of the file read so far, and in all; called now and then while a large file is read.
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress;
   // Useful work for the time while another process reads; a reader without one does not call it.
   std::function<void()> meanwhile;
+};
+
+struct Timeline;
+
+// What a file holds: a workload, or a recording that is still to be analysed.
+struct Input {
+  Workload workload;
+  std::shared_ptr<const Timeline> timeline;  // null: it is a workload
 };
 
 struct Reader {
@@ -30,7 +41,10 @@ struct Reader {
   // Whether the first bytes (up to 4 KiB) or the file name look like this format.
   bool (*recognises)(std::string_view path, std::string_view head);
   // `path` may be "-" for standard input where the format is text.
-  Result<Workload> (*read)(const std::string& path, const ReadOptions& options);
+  Result<Workload> (*read)(const std::string& path, const ReadOptions& options) = nullptr;
+  // Of recordings, in the place of `read`.
+  Result<std::shared_ptr<const Timeline>> (*record)(const std::string& path,
+                                                    const ReadOptions& options) = nullptr;
 };
 
 // In the order in which they are asked.
@@ -38,6 +52,6 @@ std::span<const Reader* const> all_readers();
 
 // Picks the reader and reads. In the place of a path, "gemm a bf16 m=1 n=2 k=3" is read itself, if
 // there is no such file. A file no reader knows is refused by what it is ("a JPEG image").
-Result<Workload> read_workload(const std::string& path, const ReadOptions& options);
+Result<Input> read_input(const std::string& path, const ReadOptions& options);
 
 }  // namespace rooftile

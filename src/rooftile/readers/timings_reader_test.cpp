@@ -15,9 +15,9 @@ using testing::HasSubstr;
 Result<Workload> read_text(const std::string& text) {
   const std::string path = testing::TempDir() + "timings_test.csv";
   std::ofstream(path) << text;
-  Result<Workload> workload = read_workload(path, {});
+  Result<Input> input = read_input(path, {});
   std::filesystem::remove(path);
-  return workload;
+  return std::move(input).map([](Input read) { return std::move(read.workload); });
 }
 
 struct Case {

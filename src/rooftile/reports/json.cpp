@@ -1,7 +1,9 @@
 // The report for machines. The contract is docs/formats/report.schema.json.
 #include "rooftile/reports/json_values.h"
 #include "rooftile/reports/reports.h"
+#include "rooftile/reports/trace_words.h"
 #include "rooftile/reports/words.h"
+#include "rooftile/workload/trace_names.h"
 
 namespace rooftile {
 namespace {
@@ -75,6 +77,61 @@ Json memory_json(const MemorySummary& memory) {
           {"capacity", json_number(memory.capacity.value())}};
 }
 
+Json timeline_json(const TimeBreakdown& time) {
+  Json causes = Json::object();
+  for (const auto& [cause, idle] : time.idle_by_cause) {
+    causes[std::string(name_of(cause))] = json_number(idle.value());
+  }
+  return {{"span_s", json_number(time.span.value())},
+          {"gpu_busy_s", json_number(time.gpu_busy.value())},
+          {"compute_s", json_number(time.compute.value())},
+          {"communication_s", json_number(time.communication.value())},
+          {"exposed_communication_s", json_number(time.exposed_communication.value())},
+          {"copy_s", json_number(time.copy.value())},
+          {"exposed_copy_s", json_number(time.exposed_copy.value())},
+          {"idle_s", json_number(time.idle.value())},
+          {"idle_by_cause", causes}};
+}
+
+Json kernels_json(const TraceSummary& trace) {
+  const double sum = trace.kernel_time.value();
+  return {{"count", trace.kernels},
+          {"sum_s", json_number(sum)},
+          {"unclassified_share", json_number(sum > 0 ? trace.unclassified_time.value() / sum : 0)}};
+}
+
+Json steps_json(const TraceSummary& trace) {
+  const Steps& steps = trace.steps;
+  Json mean = nullptr;
+  if (!steps.durations.empty()) mean = json_number(pass_time(trace).value());
+  Json durations = Json::array();
+  for (const Seconds step : steps.durations) durations.push_back(json_number(step.value()));
+  return {{"count", steps.durations.size()},
+          {"found_by", json_text_or_null(std::string(step_source_words(steps.source)))},
+          {"mean_s", mean},
+          {"timeline", timeline_json(trace.time)},
+          {"durations_s", durations}};
+}
+
+Json rank_json(const TraceSummary& trace) {
+  Json rank = nullptr;
+  if (trace.rank) rank = *trace.rank;
+  return {{"files", trace.files},
+          {"rank", rank},
+          {"timeline", timeline_json(trace.whole)},
+          {"kernels", kernels_json(trace)},
+          {"steps", steps_json(trace)}};
+}
+
+// The first rank's numbers stand at the top, where those of a single recording are looked for.
+void add_traces(const TraceList& traces, Json& json) {
+  if (traces.empty()) return;
+  Json ranks = Json::array();
+  for (const TraceSummary& trace : traces) ranks.push_back(rank_json(trace));
+  for (const char* key : {"timeline", "kernels", "steps"}) json[key] = ranks.front()[key];
+  json["ranks"] = std::move(ranks);
+}
+
 Json findings_json(const Report& report) {
   Json list = Json::array();
   for (const Finding& finding : report.findings) list.push_back(finding_json(finding));
@@ -97,6 +154,7 @@ std::string render_json(const Report& report) {
   json["host_s"] = json_range(report.host);
   json["memory_bytes"] = memory_json(report.memory);
   json["kinds"] = kinds_json(report.kinds);
+  add_traces(report.traces, json);
   json["findings"] = findings_json(report);
   return dump_json(json);
 }

@@ -56,7 +56,7 @@ void shrink_to(const TextTable& table, int width, std::vector<int>& widths) {
   }
 }
 
-std::string cell_text(const std::string& cell, const Column& column, int width) {
+std::string cell_text(const std::string& cell, const TableColumn& column, int width) {
   const std::string text = column.cut == Cut::start ? cut_start(cell, width)
                            : column.cut == Cut::end ? cut_end(cell, width)
                                                     : cell;
@@ -77,7 +77,7 @@ std::string row_text(const TextTable& table, const std::vector<std::string>& cel
 
 std::vector<std::string> titles(const TextTable& table) {
   std::vector<std::string> result;
-  for (const Column& column : table.columns) result.push_back(column.title);
+  for (const TableColumn& column : table.columns) result.push_back(column.title);
   return result;
 }
 
@@ -155,7 +155,7 @@ std::string table_text(const TextTable& table, int width, int indent) {
 std::string table_markdown(const TextTable& table) {
   std::string result = markdown_row(titles(table));
   result += '|';
-  for (const Column& column : table.columns) result += column.right_aligned ? "---:|" : "---|";
+  for (const TableColumn& column : table.columns) result += column.right_aligned ? "---:|" : "---|";
   result += '\n';
   for (const auto& row : table.rows) result += markdown_row(row);
   return result;

@@ -23,14 +23,14 @@ std::string wrapped(std::string_view text, int width, int indent = 0);
 // Where a column gives way when the table is wider than the terminal.
 enum class Cut { never, start, end };
 
-struct Column {
+struct TableColumn {
   std::string title;
   bool right_aligned = false;
   Cut cut = Cut::never;
 };
 
 struct TextTable {
-  std::vector<Column> columns;
+  std::vector<TableColumn> columns;
   std::vector<std::vector<std::string>> rows;  // one cell per column
 };
 

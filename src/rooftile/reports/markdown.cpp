@@ -3,6 +3,7 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/reports/reports.h"
+#include "rooftile/reports/trace_words.h"
 #include "rooftile/reports/words.h"
 
 namespace rooftile {
@@ -32,6 +33,11 @@ std::string header(const Report& report) {
                                  escaped(report.device.name), mode_name(report.mode));
   const std::string options = options_text(report);
   if (!options.empty()) text += ", " + escaped(options);
+  if (!report.traces.empty()) {
+    text += ".\n";
+    for (const std::string& line : trace_lines(report)) text += '\n' + escaped(line) + '\n';
+    return text;
+  }
   if (report.coverage.ops_with_time <= 0) return text + "; expected time unknown.\n";
   text += fmt::format("; expected time **{}**, likely {}", range_text(report.total),
                       time_text(report.total.expected));
@@ -82,6 +88,10 @@ std::string basis(const Report& report) {
 
 std::string render_markdown(const Report& report) {
   std::string text = header(report);
+  if (!report.traces.empty()) {
+    text += '\n' + table_markdown(pass_table(report.traces.front()));
+    if (report.traces.size() > 1) text += '\n' + table_markdown(ranks_table(report));
+  }
   if (report.kinds.size() > 1) text += '\n' + table_markdown(kinds_table(report));
   if (report.findings.empty()) text += fmt::format("\n{}\n", nothing_found_text(report));
   for (const Finding& finding : report.findings) text += '\n' + finding_markdown(finding, report);

@@ -12,7 +12,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kOpsSchema = "rooftile-ops/1";
 constexpr std::string_view kCsvHeader =
     "name,kind,dtype,phase,dims,count,flop,bytes,bound,time_s,time_low_s,time_high_s,launch_s,"
-    "compute_s,memory_s,power_s\n";
+    "compute_s,memory_s,power_s,measured_s,kernels,kernel,tile,blocks_per_sm,tensor_core\n";
 
 // Work and traffic are unknown where the reader knew no shape: then nothing is counted.
 bool has_cost(const OpRow& row) {
@@ -35,6 +35,16 @@ std::string csv_field(const std::string& text) {
 // The shortest text that reads back to the same double; integers without exponent.
 std::string csv_number(double value) { return json_number(value).dump(); }
 
+std::string csv_recorded(const std::optional<RecordedRun>& run) {
+  if (!run) return ",,,,,,";
+  std::string line = fmt::format(",{:.6g},{:.4g},{},{},", run->time.value(), run->kernels,
+                                 csv_field(run->kernel), run->tile);
+  if (run->blocks_per_sm) line += fmt::format("{:.4g}", *run->blocks_per_sm);
+  line += ',';
+  if (run->tensor_core) line += *run->tensor_core ? "yes" : "no";
+  return line;
+}
+
 std::string csv_row(const OpRow& row) {
   std::string line;
   for (const std::string* text : {&row.name, &row.kind, &row.dtype, &row.phase, &row.dims}) {
@@ -44,12 +54,12 @@ std::string csv_row(const OpRow& row) {
   line += has_cost(row) ? csv_number(row.flop.value()) + ',' : ",";
   line += has_cost(row) ? csv_number(row.bytes.value()) + ',' : ",";
   line += csv_field(bound_or_empty(row));
-  if (!row.time) return line + ",,,,,,,\n";
+  if (!row.time) return line + ",,,,,,," + csv_recorded(row.recorded) + '\n';
   for (const Seconds time : {row.time->expected, row.time->low, row.time->high, row.parts.launch,
                              row.parts.compute, row.parts.memory, row.parts.power}) {
     line += fmt::format(",{:.6g}", time.value());
   }
-  return line + '\n';
+  return line + csv_recorded(row.recorded) + '\n';
 }
 
 Json parts_json(const TimeParts& parts) {
@@ -57,6 +67,19 @@ Json parts_json(const TimeParts& parts) {
           {"compute", json_number(parts.compute.value())},
           {"memory", json_number(parts.memory.value())},
           {"power", json_number(parts.power.value())}};
+}
+
+Json recorded_json(const std::optional<RecordedRun>& run) {
+  if (!run) return nullptr;
+  Json blocks = nullptr, tensor_core = nullptr;
+  if (run->blocks_per_sm) blocks = json_number(*run->blocks_per_sm);
+  if (run->tensor_core) tensor_core = *run->tensor_core;
+  return {{"measured_s", json_number(run->time.value())},
+          {"kernels", json_number(run->kernels)},
+          {"kernel", json_text_or_null(run->kernel)},
+          {"tile", json_text_or_null(run->tile)},
+          {"blocks_per_sm", blocks},
+          {"tensor_core", tensor_core}};
 }
 
 Json row_json(const OpRow& row) {
@@ -75,7 +98,8 @@ Json row_json(const OpRow& row) {
           {"bytes", bytes},
           {"bound", json_text_or_null(bound_or_empty(row))},
           {"time_s", json_range(row.time)},
-          {"parts_s", row.time ? parts_json(row.parts) : Json(nullptr)}};
+          {"parts_s", row.time ? parts_json(row.parts) : Json(nullptr)},
+          {"recorded", recorded_json(row.recorded)}};
 }
 
 // Math that the sustained clock limits rather than the cores says so.
@@ -105,9 +129,64 @@ std::vector<std::string> row_cells(const OpRow& row, const Report& report) {
           row_share(row, report)};
 }
 
+// What it reached of the rate that limits it, the one that the model says.
+std::string reached_text(const OpRow& row) {
+  if (!row.time || !row.recorded || row.recorded->time.value() <= 0) return "";
+  return share_text(row.time->expected / row.recorded->time);
+}
+
+std::string rate_of(const OpRow& row) {
+  if (!row.recorded || row.recorded->time.value() <= 0 || !has_cost(row)) return "";
+  if (row.bound == "math") return rate_text(row.flop / row.recorded->time);
+  return row.bytes.value() > 0 ? rate_text(row.bytes / row.recorded->time) : "";
+}
+
+std::vector<std::string> recorded_cells(const OpRow& row, const Report& report) {
+  const RecordedRun& run = *row.recorded;
+  const double total = report.total.expected.value();
+  const double share = total > 0 ? run.time.value() * static_cast<double>(row.count) / total : 0;
+  return {printable(row.name),
+          row.kind == "other" ? "" : row.dtype,
+          row.phase,
+          printable(row.dims),
+          fmt::format("{}", row.count),
+          time_text(run.time),
+          share_text(share),
+          why_text(row),
+          rate_of(row),
+          reached_text(row),
+          run.tile,
+          run.blocks_per_sm ? digits_text(*run.blocks_per_sm, 2) : "",
+          run.tensor_core ? (*run.tensor_core ? "yes" : "no") : "",
+          printable(run.kernel)};
+}
+
+std::string recorded_table(const Report& report, const TextStyle& style) {
+  TextTable table{{{"operator", false, Cut::start},
+                   {"dtype"},
+                   {"phase"},
+                   {"dims", false, Cut::end},
+                   {"count", true},
+                   {"time/run", true},
+                   {"share", true},
+                   {"bound"},
+                   {"reached", true},
+                   {"of possible", true},
+                   {"tile"},
+                   {"blocks/SM", true},
+                   {"Tensor Cores"},
+                   {"kernel", false, Cut::end}},
+                  {}};
+  for (const OpRow& row : report.ops) {
+    if (row.recorded) table.rows.push_back(recorded_cells(row, report));
+  }
+  return table_text(table, style.terminal ? style.width : 0);
+}
+
 }  // namespace
 
 std::string render_ops_text(const Report& report, const TextStyle& style) {
+  if (!report.traces.empty()) return recorded_table(report, style);
   TextTable table{{{"name", false, Cut::start},
                    {"kind"},
                    {"dtype"},

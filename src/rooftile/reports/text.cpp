@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "rooftile/reports/reports.h"
+#include "rooftile/reports/trace_words.h"
 #include "rooftile/reports/words.h"
 
 namespace rooftile {
@@ -88,9 +89,14 @@ std::string work_line(const Report& report) {
 }
 
 std::string header(const Report& report, const TextStyle& style) {
-  std::string text = title(report, style) + time_line(report) + work_line(report);
-  for (const std::string& line : step_lines(report)) text += wrapped(line, style.width);
-  if (!report.device.calibrated) {
+  std::string text = title(report, style);
+  if (report.traces.empty()) {
+    text += time_line(report) + work_line(report);
+    for (const std::string& line : step_lines(report)) text += wrapped(line, style.width);
+  } else {
+    for (const std::string& line : trace_lines(report)) text += wrapped(line, style.width);
+  }
+  if (!report.device.calibrated && !report.device.id.empty()) {
     text += wrapped("The time model is not calibrated on this GPU: ranges are wide.", style.width);
   }
   for (const std::string& note : report.notes) {
@@ -176,6 +182,10 @@ std::string next_step(const Report& report, const TextStyle& style) {
 
 std::string render_text(const Report& report, const TextStyle& style) {
   std::string text = header(report, style);
+  if (!report.traces.empty()) {
+    text += '\n' + table_text(pass_table(report.traces.front()), 0, 2);
+    if (report.traces.size() > 1) text += '\n' + table_text(ranks_table(report), 0, 2);
+  }
   if (report.kinds.size() > 1) text += '\n' + table_text(kinds_table(report), 0, 2);
   text += '\n' + findings_text(report, style);
   text += '\n' + basis_text(report, style);

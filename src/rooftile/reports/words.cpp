@@ -143,7 +143,10 @@ std::vector<std::string> step_lines(const Report& report) {
 }
 
 TextTable kinds_table(const Report& report) {
-  TextTable table{{{"time goes to"}, {"runs", true}, {"time", true}, {"share", true}}, {}};
+  const bool recorded = !report.traces.empty();
+  TextTable table{
+      {{recorded ? "kernels" : "time goes to"}, {"runs", true}, {"time", true}, {"share", true}},
+      {}};
   KindShare rest;
   rest.kind = "the rest";
   const KindShare* only = nullptr;

@@ -1,8 +1,42 @@
 #include "rooftile/rules/gate.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
+#include "rooftile/analysis/trace/gain.h"
+#include "rooftile/analysis/trace/use_groups.h"
+
 namespace rooftile {
+
+Seconds pass_time(const RuleInput& input) {
+  Seconds slowest;
+  for (const TraceSummary& trace : input.workload.traces) {
+    slowest = std::max(slowest, step_time(trace));
+  }
+  return slowest > Seconds(0) ? slowest : input.analysis.total.expected;
+}
+
+std::string kernel_evidence(const RuleInput& input, std::size_t op) {
+  const Op& wanted = input.workload.ops[op];
+  for (const TraceSummary& trace : input.workload.traces) {
+    const KernelUse* largest = nullptr;
+    Seconds time;
+    for (const OpUse& use : trace.ops) {
+      if (!use.op || use.op->phase != wanted.phase || use.op->body != wanted.body) continue;
+      time += use.kernel_time;
+      for (const KernelUse& kernel : use.kernels) {
+        if (largest == nullptr || kernel.time > largest->time) largest = &kernel;
+      }
+    }
+    if (largest == nullptr) continue;
+    return fmt::format("measured: {:.3g} ms per step, mostly in kernel {}",
+                       to_milliseconds(time / recorded_steps(trace)),
+                       short_kernel_name(largest->name));
+  }
+  return "";
+}
 
 bool matters(const RuleInput& input, std::size_t op) {
   return input.analysis.ops[op].time_share >= kMinTimeShare;

@@ -15,6 +15,14 @@ inline constexpr double kMinTimeShare = 0.01;
 // Nor is a change that saves less than this share, at the most.
 inline constexpr double kMinSavingShare = 0.005;
 
+// Time of one pass over the workload: of the slowest rank's step where there are traces, else the
+// sum over the operations.
+Seconds pass_time(const RuleInput& input);
+
+// What the traces measured of an operation: "measured: 40 runs of kernel 'ampere_…', 3.1 ms per
+// step"; empty where no trace shows it.
+std::string kernel_evidence(const RuleInput& input, std::size_t op);
+
 // True when the operation takes a visible share of the time (all its runs together).
 bool matters(const RuleInput& input, std::size_t op);
 

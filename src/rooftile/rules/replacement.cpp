@@ -71,7 +71,7 @@ Range<Seconds> saving_of_replacing(const RuleInput& input, const LayerGroup& gro
 
 bool is_gain(const RuleInput& input, const std::optional<Range<Seconds>>& saving) {
   return saving && saving->expected > Seconds(0) &&
-         saving->expected >= kMinSavingShare * input.analysis.total.expected;
+         saving->expected >= kMinSavingShare * pass_time(input);
 }
 
 }  // namespace rooftile

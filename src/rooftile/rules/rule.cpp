@@ -5,7 +5,9 @@
 #include <map>
 #include <tuple>
 
+#include "rooftile/analysis/trace/gain.h"
 #include "rooftile/rules/gate.h"
+#include "rooftile/workload/trace_summary.h"
 
 namespace rooftile {
 
@@ -29,7 +31,18 @@ Seconds expected_saving(const Finding& finding) {
 // Errors and plain information are told whatever they save.
 bool is_worth_telling(const RuleInput& input, const Finding& finding) {
   if (finding.level == Level::error || finding.level == Level::info || !finding.saving) return true;
-  return finding.saving->expected >= kMinSavingShare * input.analysis.total.expected;
+  return finding.saving->expected >= kMinSavingShare * pass_time(input);
+}
+
+// Rules of traces tell what they measured themselves, and save what was measured.
+bool speaks_of_kernels(const Finding& finding) {
+  return std::any_of(finding.evidence.begin(), finding.evidence.end(),
+                     [](const std::string& line) { return line.starts_with("measured: "); });
+}
+
+void add_kernel_evidence(const RuleInput& input, Finding& finding) {
+  std::string evidence = kernel_evidence(input, finding.ops.front());
+  if (!evidence.empty()) finding.evidence.insert(finding.evidence.begin(), std::move(evidence));
 }
 
 // A warning says that time is lost for sure; a saving that may be nothing is advice.
@@ -39,11 +52,36 @@ Level level_of(const Finding& finding, const Rule& rule) {
   return unsure && level == Level::warning ? Level::advice : level;
 }
 
+// What rules on shapes save is the model's; where their operations were recorded, it is scaled to
+// the time they really took. Operations that already beat the model's range promise nothing.
+void scale_to_measured(const RuleInput& input, Finding& finding) {
+  if (!finding.saving) return;
+  Range<Seconds> modelled{};
+  Seconds measured;
+  for (const std::size_t i : finding.ops) {
+    const OpAnalysis& op = input.analysis.ops[i];
+    if (!op.measured || !op.time) continue;
+    const double runs = static_cast<double>(input.workload.ops[i].count);
+    modelled += op.time->time * runs;
+    measured += *op.measured * runs;
+  }
+  if (measured <= Seconds(0)) return;
+  const TraceSummary& trace = input.workload.traces.front();
+  const double steps = window_steps(trace);
+  const Range<Seconds> saved = *finding.saving * (steps * (measured / modelled.expected));
+  finding.saving = gain_of_kernel_time(trace, saved) * (1 / steps);
+  if (measured < modelled.low) finding.saving->low = std::min(finding.saving->low, Seconds(0));
+}
+
 std::vector<Judged> judge(const RuleInput& input, std::span<const Rule* const> rules) {
   std::vector<Judged> all;
   for (const Rule* rule : rules) {
     for (Finding& finding : rule->check(input)) {
       finding.rule = rule->id;
+      if (!finding.ops.empty() && !input.workload.traces.empty() && !speaks_of_kernels(finding)) {
+        scale_to_measured(input, finding);
+        add_kernel_evidence(input, finding);
+      }
       finding.level = level_of(finding, *rule);
       if (is_worth_telling(input, finding)) all.push_back({rule, std::move(finding)});
     }

@@ -40,16 +40,16 @@ enum class KernelDirection { unknown, forward, dgrad, wgrad };
 // Absent or 0 where the name does not say.
 struct KernelFacts {
   KernelClass kernel_class = KernelClass::unknown;
-  std::string library;         // cublas, cutlass, cudnn, triton, flash_attention, pytorch, nccl …
+  std::string library{};       // cublas, cutlass, cudnn, triton, flash_attention, pytorch, nccl …
   int compute_capability = 0;  // 80 for sm80_ and ampere_; what the kernel was built for
-  std::optional<Dtype> dtype;  // of the operands
-  std::optional<Dtype> accumulator;
-  std::optional<bool> tensor_core;  // of matrix kernels; empty = the name does not tell
+  std::optional<Dtype> dtype{};  // of the operands
+  std::optional<Dtype> accumulator{};
+  std::optional<bool> tensor_core{};  // of matrix kernels; empty = the name does not tell
   std::int64_t tile_m = 0, tile_n = 0, tile_k = 0;
   int stages = 0;
   bool split_k = false;
-  int alignment = 0;   // elements per access of the operands: align4, ldg8
-  std::string layout;  // "nn", "tn", "nt", "nhwc", "nchw"
+  int alignment = 0;     // elements per access of the operands: align4, ldg8
+  std::string layout{};  // "nn", "tn", "nt", "nhwc", "nchw"
   KernelDirection direction = KernelDirection::unknown;
 
   bool operator==(const KernelFacts&) const = default;

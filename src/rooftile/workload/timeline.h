@@ -42,7 +42,8 @@ class StringTable {
   std::unordered_map<std::string_view, std::uint32_t> ids_;
 };
 
-// Start and duration of each row, in the recording's order, which need not be that of time.
+// Start and duration of each row, in the recording's order, which need not be that of time. About 8
+// bytes a row.
 class Intervals {
  public:
   std::size_t size() const { return start_.size(); }
@@ -55,8 +56,8 @@ class Intervals {
   }
 
  private:
-  Column<Nanoseconds> start_;
-  Column<Nanoseconds> duration_;
+  CompactColumn<true> start_;
+  CompactColumn<false> duration_;
 };
 
 // Operators of the framework (aten::addmm, autograd nodes) and ranges that the user named
@@ -71,6 +72,10 @@ struct HostOps {
   Column<std::uint32_t> external_id;  // joins runtime calls and kernels; 0 = none
   Column<std::uint32_t> sequence;     // joins a forward op and its backward; 0 = none, else +1
   Column<std::uint32_t> arguments;    // index into Timeline::arguments; 0 = not recorded
+  // Of recordings before 2023, empty text in newer ones: the Python frames around the operator,
+  // innermost first, "train.py(54): step;train.py(80): <module>"; and the module around it.
+  Column<std::uint32_t> stack, module;  // StringTable
+  Column<std::uint32_t> collective;     // of record_param_comms: index into Timeline::collectives
 };
 
 // Python frames (with_stack) and modules (nn.Module: Linear_0), as they nest on their thread.
@@ -147,10 +152,10 @@ struct OpArguments {
 
 // A change of the allocator's state, from memory profiling.
 struct MemoryEvents {
-  Column<Nanoseconds> at;
-  Column<std::int64_t> bytes;                // negative = freed
-  Column<std::int64_t> allocated, reserved;  // totals afterwards; -1 = not recorded
-  Column<std::int16_t> device;               // -1 = host
+  CompactColumn<true> at;
+  CompactColumn<true> bytes;                // negative = freed
+  CompactColumn<true> allocated, reserved;  // totals afterwards; -1 = not recorded
+  Column<std::int16_t> device;              // -1 = host
 };
 
 struct TraceDevice {

@@ -23,6 +23,7 @@ enum class IdleCause {
   communication_wait,  // the host waited for other ranks
   allocator,           // cudaMalloc, cudaFree
   copy,                // a blocking copy between host and device
+  between_kernels,     // work was queued: the GPU's own pause, or the wait for another stream
   outside,             // before the first and after the last work of the host
   unknown,             // the trace does not say, as without host events
 };
@@ -128,43 +129,120 @@ struct AllocatorUse {
   bool operator==(const AllocatorUse&) const = default;
 };
 
+// A range of the training loop that PyTorch names, with all that was launched in it:
+// Optimizer.step#SGD.step, Optimizer.zero_grad#SGD.zero_grad.
+struct RangeUse {
+  std::string name;
+  std::int64_t count = 0;
+  Seconds host_time;
+  std::int64_t kernels = 0;  // and fills
+  Seconds kernel_time;       // sum over those
+  Seconds idle;              // of the GPU, while the host was in the range
+
+  bool operator==(const RangeUse&) const = default;
+};
+
+// Kernels that a compiler could fuse (elementwise, normalisation, softmax, reduction, cast), in
+// runs: one behind the other on a stream with no other kernel between.
+struct PointwiseUse {
+  std::int64_t kernels = 0, runs = 0;
+  Seconds time;           // sum over kernels
+  Seconds compiled_time;  // of that: written by a compiler, as by Triton
+
+  bool operator==(const PointwiseUse&) const = default;
+};
+
 // How steps were told apart.
-enum class StepSource { none, profiler_step, optimizer, data_loader, repetition };
+enum class StepSource {
+  none,
+  profiler_step,  // ProfilerStep#5
+  user_range,     // ranges that the user named "step 5", "iteration 5"
+  optimizer,      // from the end of one Optimizer.step to the end of the next
+  data_loader,    // from one __next__ of the loader to the next
+  repetition      // of the kernels' names
+};
 
 struct Steps {
   StepSource source = StepSource::none;
-  std::vector<Seconds> durations;  // complete steps only, in order
+  std::vector<Seconds> durations;  // of the host's, complete steps only, in order
 
   bool operator==(const Steps&) const = default;
+};
+
+// A change of the program, tried on the recording: the host's calls and the GPU's activities run
+// again in their order, with what they waited for, without one cause.
+enum class Remedy {
+  ideal_loader,         // the next batch is always there
+  no_synchronization,   // the host never waits for the GPU, except in copies from the host
+  batched_launches,     // as CUDA graphs: operators cost the host nothing
+  no_allocation,        // cudaMalloc and cudaFree are never called
+  asynchronous_copies,  // copies from the host do not hold it up
+  hidden_communication  // collectives cost the GPU nothing
+};
+
+// What a remedy saves of the window's span. Low: the idle time that is certainly its cause's.
+// High: all the time that its cause took.
+struct Prediction {
+  Remedy remedy = Remedy::ideal_loader;
+  Range<Seconds> saved;
+
+  bool operator==(const Prediction&) const = default;
 };
 
 struct TraceSummary {
   std::vector<std::string> files;
   std::string format;
-  std::optional<TraceDevice> device;
+  std::optional<TraceDevice> device;  // the busiest GPU
+  std::int64_t other_devices = 0;     // GPUs of the recording that `time` and `whole` leave out
   std::optional<std::int64_t> rank, world_size;
   bool has_shapes = false, has_stacks = false, has_memory = false, is_foreign = false;
 
-  TimeBreakdown time;  // of the window: the complete steps, else everything
-  Steps steps;         // in the window
-  std::int64_t kernels = 0, launches = 0;
-  Seconds kernel_time;        // sum over kernels
-  Seconds unclassified_time;  // of that: names the grammar does not know
-  Seconds launch_time;        // host time of launch calls on the launching threads
-  Seconds host_busy;          // of the busiest thread
-  double graph_launches = 0;  // cudaGraphLaunch calls
+  TimeBreakdown whole;  // of the recording, from its first start to its last end
+  TimeBreakdown time;   // of the window: the complete steps, else everything
+  Steps steps;          // in the window
 
+  // Of the whole recording.
+  std::int64_t kernels = 0;
+  Seconds kernel_time;           // sum over kernels
+  Seconds kernel_time_in_steps;  // of that: launched in the window
+  Seconds unclassified_time;     // of that: names the grammar does not know
+
+  // Of the window's host part.
+  std::int64_t launches = 0;
+  Seconds launch_time;              // host time of launch calls on the launching threads
+  Seconds host_busy;                // of the busiest thread: in operators and calls, not waiting
+  std::int64_t graph_launches = 0;  // cudaGraphLaunch calls
+
+  // Of the whole recording.
   std::vector<OpUse> ops;          // with kernels; largest kernel time first
   std::vector<KernelUse> orphans;  // kernels no operator is known for
-  std::vector<SyncUse> syncs;
   std::vector<CopyUse> copies;
   std::vector<CollectiveUse> collectives;
+  // Of the window's host part.
+  std::vector<SyncUse> syncs;
   std::vector<LoaderUse> loaders;
   AllocatorUse allocator;
+  std::vector<RangeUse> ranges;
+  PointwiseUse pointwise;
+
+  // Empty where the replay of the unchanged recording misses its span by more than a tenth.
+  std::vector<Prediction> predictions;
+  std::optional<Seconds> replayed_span;  // of the window, by the unchanged replay
+  // Of a second of kernel time saved, the part that shortens the window; 0 where the host limits.
+  std::optional<double> kernel_time_share;
 
   std::map<std::string, std::int64_t> skipped;
 
   bool operator==(const TraceSummary&) const = default;
 };
+
+// Steps in the window, at least 1: divides what is counted in the window.
+double window_steps(const TraceSummary& summary);
+
+// Steps in the whole recording by kernel time, at least 1: divides what is counted in all of it.
+double recorded_steps(const TraceSummary& summary);
+
+// Wall time of one pass: the mean step, else the span of the window.
+Seconds pass_time(const TraceSummary& summary);
 
 }  // namespace rooftile

@@ -10,15 +10,36 @@
 #include <vector>
 
 #include "rooftile/workload/op.h"
-#include "rooftile/workload/trace_summary.h"
 
 namespace rooftile {
 
+struct TraceSummary;
 namespace source {
 class SourceFacts;
 }
 
 enum class Mode { inference, training };
+
+// Summaries that never change, shared by the copies of a workload; what reads them includes
+// trace_summary.h.
+class TraceList {
+ public:
+  TraceList() = default;
+  explicit TraceList(std::vector<TraceSummary> traces);
+
+  const TraceSummary* begin() const;
+  const TraceSummary* end() const;
+  const TraceSummary& front() const { return *begin(); }  // not of an empty list
+  std::size_t size() const;
+  bool empty() const { return size() == 0; }
+  // Adds those of another list behind.
+  void append(const TraceList& more);
+
+  bool operator==(const TraceList& other) const;
+
+ private:
+  std::shared_ptr<const std::vector<TraceSummary>> traces_;
+};
 
 struct Workload {
   std::vector<Op> ops;
@@ -28,7 +49,7 @@ struct Workload {
   std::map<std::string, std::int64_t> skipped;  // what was left out: name -> count
   std::vector<std::string> notes;               // assumptions, in words
   // Recordings that the operations were measured in, one per rank; empty for models and text.
-  std::vector<TraceSummary> traces;
+  TraceList traces;
   // What training scripts among the inputs say; null where no script was given.
   std::shared_ptr<const source::SourceFacts> source;
 

@@ -75,6 +75,8 @@ std::optional<Range<Seconds>> layout_saving(const RuleInput& input) {
 }
 
 std::vector<Finding> check(const RuleInput& input) {
+  // A trace shows what conversions cost: conv/converted-layouts judges them.
+  if (!input.workload.traces.empty()) return {};
   const LayerGroup convs =
       select(input, [&](std::size_t op) { return is_nchw_on_tensor_cores(input, op); });
   if (convs.time_share < kDominantShare || !channels_last_pays(input.workload)) return {};

@@ -105,6 +105,8 @@ void check_calls(const source::SourceFacts& facts, std::vector<Finding>& finding
 }
 
 std::vector<Finding> check_operations(const RuleInput& input) {
+  // A trace shows which kernels ran: precision/fp32-on-cuda-cores judges them.
+  if (!input.workload.traces.empty()) return {};
   if (!input.device().has_tensor_cores(Dtype::tf32) || !mixes_precisions(input.workload)) return {};
   std::vector<Finding> findings;
   for (const LayerGroup& group : group_equal_layers(input.workload, input.analysis, is_left_over)) {

@@ -1,0 +1,87 @@
+#include "rooftile/analysis/trace/calls.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string>
+
+#include "rooftile/base/text.h"
+
+namespace rooftile::trace {
+namespace {
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+bool is_allocation(std::string_view name) {
+  constexpr std::array<std::string_view, 8> kWords{"Malloc",    "MemAlloc",    "MemCreate",
+                                                   "MemMap",    "HostAlloc",   "AddressReserve",
+                                                   "SetAccess", "HostRegister"};
+  return std::any_of(kWords.begin(), kWords.end(),
+                     [&](std::string_view word) { return contains(name, word); });
+}
+
+bool is_release(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kWords{"MemFree", "MemUnmap", "MemRelease",
+                                                   "AddressFree", "HostUnregister"};
+  return name == "cudaFree" || name == "hipFree" || contains(name, "FreeHost") ||
+         contains(name, "FreeAsync") || contains(name, "HostFree") ||
+         std::any_of(kWords.begin(), kWords.end(),
+                     [&](std::string_view word) { return contains(name, word); });
+}
+
+// "step", "iteration_5", "Train step #12", "iter: 3": a word for a step and at most a number.
+bool names_a_step(std::string_view name) {
+  std::string words;
+  for (const char c : lower(name)) {
+    if (std::isalpha(static_cast<unsigned char>(c)) != 0) words += c;
+  }
+  constexpr std::array<std::string_view, 8> kWords{
+      "step",         "iteration",      "iter",      "trainstep",
+      "trainingstep", "trainiteration", "trainiter", "trainingiteration"};
+  return std::find(kWords.begin(), kWords.end(), words) != kWords.end();
+}
+
+// AddmmBackward0, NativeLayerNormBackward, torch::autograd::AccumulateGrad.
+bool is_autograd(std::string_view name) {
+  if (name.starts_with("autograd::") || name.starts_with("torch::autograd::")) return true;
+  while (!name.empty() && std::isdigit(static_cast<unsigned char>(name.back())) != 0) {
+    name.remove_suffix(1);
+  }
+  return name.ends_with("Backward") && !contains(name, "::");
+}
+
+}  // namespace
+
+CallKind call_kind(std::string_view name) {
+  if (contains(name, "GraphLaunch")) return CallKind::graph_launch;
+  if (contains(name, "Launch") && !contains(name, "HostFunc")) return CallKind::launch;
+  if (contains(name, "DeviceSynchronize") || contains(name, "CtxSynchronize")) {
+    return CallKind::device_wait;
+  }
+  if (contains(name, "StreamSynchronize")) return CallKind::stream_wait;
+  if (contains(name, "EventSynchronize")) return CallKind::event_wait;
+  if (contains(name, "Memcpy") || contains(name, "Memset")) {
+    const bool waits = !contains(name, "Async") && contains(name, "Memcpy");
+    return waits ? CallKind::blocking_copy : CallKind::copy;
+  }
+  if (is_release(name)) return CallKind::release;
+  return is_allocation(name) ? CallKind::allocation : CallKind::other;
+}
+
+RangeKind range_kind(std::string_view name) {
+  if (name.starts_with("ProfilerStep")) return RangeKind::step;
+  if (name.starts_with("Optimizer.step#")) return RangeKind::optimizer_step;
+  if (contains(name, "DataLoader") && contains(name, "__next__")) return RangeKind::loader;
+  if (is_autograd(name)) return RangeKind::autograd;
+  if (name.starts_with("gloo:") || contains(name, "c10d::barrier") ||
+      contains(name, "monitored_barrier")) {
+    return RangeKind::rank_wait;
+  }
+  if (contains(name, "::")) return RangeKind::operation;
+  if (contains(lower(name), "dataloader")) return RangeKind::loader;
+  return names_a_step(name) ? RangeKind::user_step : RangeKind::other;
+}
+
+}  // namespace rooftile::trace

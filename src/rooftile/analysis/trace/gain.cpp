@@ -1,0 +1,135 @@
+#include "rooftile/analysis/trace/gain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <tuple>
+
+namespace rooftile {
+namespace {
+
+constexpr double kHostBoundShare = 0.1;  // of the window
+constexpr double kCertainShare = 0.5;    // assumed, of idle time that has one cause
+
+Seconds idle_of(const TraceSummary& trace, IdleCause cause) {
+  const auto found = trace.time.idle_by_cause.find(cause);
+  return found == trace.time.idle_by_cause.end() ? Seconds(0) : found->second;
+}
+
+IdleCause cause_of(Remedy remedy) {
+  switch (remedy) {
+    case Remedy::ideal_loader:
+      return IdleCause::data_loading;
+    case Remedy::no_synchronization:
+      return IdleCause::synchronization;
+    case Remedy::batched_launches:
+      return IdleCause::launch;
+    case Remedy::no_allocation:
+      return IdleCause::allocator;
+    case Remedy::asynchronous_copies:
+      return IdleCause::copy;
+    case Remedy::hidden_communication:
+      return IdleCause::communication_wait;
+  }
+  return IdleCause::unknown;
+}
+
+// Idle time that grows when kernels get shorter, because the host comes no earlier for it.
+Seconds host_idle(const TraceSummary& trace) {
+  return idle_of(trace, IdleCause::launch) + idle_of(trace, IdleCause::data_loading) +
+         idle_of(trace, IdleCause::allocator);
+}
+
+using CollectiveKey = std::tuple<std::string, CollectiveShape, std::size_t>;
+using RunsOfRanks = std::vector<const std::vector<Seconds>*>;
+
+std::map<CollectiveKey, RunsOfRanks> comparable_runs(std::span<const TraceSummary> ranks) {
+  std::map<CollectiveKey, RunsOfRanks> runs;
+  for (const TraceSummary& rank : ranks) {
+    for (const CollectiveUse& use : rank.collectives) {
+      // Longer lists are cut, so they may not begin with the same run.
+      if (use.runs.size() != static_cast<std::size_t>(use.count)) continue;
+      runs[{use.kernel, use.shape, use.runs.size()}].push_back(&use.runs);
+    }
+  }
+  std::erase_if(runs, [&](const auto& entry) { return entry.second.size() != ranks.size(); });
+  return runs;
+}
+
+}  // namespace
+
+Seconds step_time(const TraceSummary& trace) { return trace.time.span / window_steps(trace); }
+
+Seconds per_step(const TraceSummary& trace, Seconds in_window) {
+  return in_window / window_steps(trace);
+}
+
+double window_part(const TraceSummary& trace) {
+  return std::min(1.0, window_steps(trace) / recorded_steps(trace));
+}
+
+std::int64_t window_count(const TraceSummary& trace, std::int64_t recorded) {
+  return std::llround(static_cast<double>(recorded) * window_part(trace));
+}
+
+bool is_host_bound(const TraceSummary& trace) {
+  return host_idle(trace) > kHostBoundShare * trace.time.span;
+}
+
+Seconds overlapped_kernel_time(const TraceSummary& trace) {
+  const Seconds at_least_one = trace.time.compute + trace.time.exposed_communication;
+  return std::max(Seconds(0), trace.kernel_time_in_steps - at_least_one);
+}
+
+Range<Seconds> gain_of_kernel_time(const TraceSummary& trace, const Range<Seconds>& saved) {
+  const Seconds busy = trace.time.gpu_busy, late = host_idle(trace);
+  if (busy <= Seconds(0)) return {};
+  Range<Seconds> gain;
+  gain.high = std::max(Seconds(0), saved.high);
+  gain.expected = std::max(Seconds(0), saved.expected) *
+                  std::clamp(trace.kernel_time_share.value_or(busy / (busy + late)), 0.0, 1.0);
+  if (!is_host_bound(trace)) {
+    gain.low = std::max(Seconds(0), saved.low - overlapped_kernel_time(trace));
+    gain.low = std::min(gain.low, gain.expected);
+  }
+  return gain;
+}
+
+Range<Seconds> gain_of_idle_time(Seconds exposed) {
+  return {kCertainShare * exposed, exposed, exposed};
+}
+
+Range<Seconds> gain_of_idle_time(const TraceSummary& trace, Remedy remedy, Seconds exposed) {
+  for (const Prediction& prediction : trace.predictions) {
+    if (prediction.remedy != remedy) continue;
+    const Seconds all = idle_of(trace, cause_of(remedy));
+    const double share = all > Seconds(0) ? std::min(1.0, exposed / all) : 1.0;
+    return prediction.saved * share;
+  }
+  return gain_of_idle_time(exposed);
+}
+
+double speedup(const TraceSummary& trace, Seconds saved) {
+  const Seconds left = trace.time.span - saved;
+  return left > Seconds(0) ? trace.time.span / left : 1.0;
+}
+
+std::vector<Seconds> waiting_for_ranks(std::span<const TraceSummary> ranks) {
+  if (ranks.size() < 2) return {};
+  const auto comparable = comparable_runs(ranks);
+  if (comparable.empty()) return {};
+  std::vector<Seconds> waiting(ranks.size());
+  for (const auto& [key, runs] : comparable) {
+    for (std::size_t i = 0; i < runs.front()->size(); ++i) {
+      Seconds shortest = (*runs.front())[i];
+      for (const auto* rank : runs) shortest = std::min(shortest, (*rank)[i]);
+      for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+        waiting[rank] += ((*runs[rank])[i] - shortest) * window_part(ranks[rank]);
+      }
+    }
+  }
+  return waiting;
+}
+
+}  // namespace rooftile

@@ -1,0 +1,48 @@
+// What a change to a recorded program gives back in the time of a step.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "rooftile/workload/trace_summary.h"
+
+namespace rooftile {
+
+// Mean time from step to step; of the whole window where it has none.
+Seconds step_time(const TraceSummary& trace);
+
+// Mean per step of a time summed over the window.
+Seconds per_step(const TraceSummary& trace, Seconds in_window);
+
+// The window's part, at most 1, of what a summary counts in the whole recording.
+double window_part(const TraceSummary& trace);
+std::int64_t window_count(const TraceSummary& trace, std::int64_t recorded);
+
+// True when the host is seen to hold the GPU up for a good part of the window.
+bool is_host_bound(const TraceSummary& trace);
+
+// Kernel time at the least that ran while another kernel ran, on any stream.
+Seconds overlapped_kernel_time(const TraceSummary& trace);
+
+// Time of the window saved when kernels take `saved` less. Certain is only what neither overlap
+// with other kernels nor a host that is late anyway can swallow; likely is the part that shortens
+// the replayed window, or else the share of the time in which the GPU and not the host sets the
+// pace.
+Range<Seconds> gain_of_kernel_time(const TraceSummary& trace, const Range<Seconds>& saved);
+
+// Time of the window saved when something goes away that leaves the GPU idle for `exposed`: all of
+// it, and at the low end half, since the next thing that holds the host up may take over.
+Range<Seconds> gain_of_idle_time(Seconds exposed);
+
+// The same where the remedy's replay tells: the share of `exposed` in what the remedy saves.
+Range<Seconds> gain_of_idle_time(const TraceSummary& trace, Remedy remedy, Seconds exposed);
+
+// How many times as fast the program is when the window is `saved` shorter.
+double speedup(const TraceSummary& trace, Seconds saved);
+
+// Waiting of each rank for others in the collectives that all ranks ran equally often, at the
+// least: each run minus the shortest run among the ranks, since the last to arrive waits for
+// nobody. Empty for fewer than two ranks, or when no collective can be compared.
+std::vector<Seconds> waiting_for_ranks(std::span<const TraceSummary> ranks);
+
+}  // namespace rooftile

@@ -1,0 +1,116 @@
+#include "rooftile/analysis/trace/gain.h"
+
+#include <gtest/gtest.h>
+
+#include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/analysis/trace/uploads.h"
+#include "rooftile/hardware/device_file.h"
+
+namespace rooftile {
+namespace {
+
+// 10 ms, of which the GPU is busy for 9.
+TraceSummary busy_trace() {
+  TraceSummary trace;
+  trace.time.span = milliseconds(10);
+  trace.time.gpu_busy = trace.time.compute = milliseconds(9);
+  trace.time.idle = milliseconds(1);
+  trace.time.idle_by_cause[IdleCause::synchronization] = milliseconds(1);
+  trace.kernel_time = trace.kernel_time_in_steps = milliseconds(9);
+  return trace;
+}
+
+Range<Seconds> exactly(Seconds time) { return {time, time, time}; }
+
+TEST(Gain, OfKernelTimeIsAllOfItWhereNothingOverlapsAndTheHostIsInTime) {
+  EXPECT_EQ(gain_of_kernel_time(busy_trace(), exactly(milliseconds(2))), exactly(milliseconds(2)));
+}
+
+TEST(Gain, OfKernelTimeIsUncertainWhereKernelsOverlap) {
+  TraceSummary trace = busy_trace();
+  trace.kernel_time_in_steps = milliseconds(10.5);  // in 9 ms of busy GPU
+  EXPECT_NEAR(gain_of_kernel_time(trace, exactly(milliseconds(2))).low.value(), 0.5e-3, 1e-12);
+}
+
+TEST(Gain, OfKernelTimeIsNotCertainWhereTheHostIsLate) {
+  TraceSummary trace = busy_trace();
+  trace.time.gpu_busy = trace.time.compute = milliseconds(6);
+  trace.time.idle_by_cause = {{IdleCause::launch, milliseconds(4)}};
+  const Range<Seconds> gain = gain_of_kernel_time(trace, exactly(milliseconds(2)));
+  EXPECT_EQ(gain.low, Seconds(0));
+  EXPECT_NEAR(gain.expected.value(), 1.2e-3, 1e-12);  // 6 of 10 ms are the GPU's
+  EXPECT_EQ(gain.high, milliseconds(2));
+}
+
+TEST(Gain, OfIdleTimeIsItsShareOfTheReplay) {
+  TraceSummary trace = busy_trace();
+  const auto range = [](double low, double expected, double high) {
+    return Range<Seconds>{milliseconds(low), milliseconds(expected), milliseconds(high)};
+  };
+  trace.predictions = {{Remedy::no_synchronization, range(0.4, 0.8, 1)}};
+  EXPECT_EQ(gain_of_idle_time(trace, Remedy::no_synchronization, milliseconds(0.5)),
+            range(0.2, 0.4, 0.5));
+  EXPECT_EQ(gain_of_idle_time(trace, Remedy::ideal_loader, milliseconds(1)), range(0.5, 1, 1));
+}
+
+TEST(Gain, WaitingOfRanksIsWhatTheShortestRunDoesNotTake) {
+  const auto rank = [](std::vector<Seconds> runs) {
+    TraceSummary trace = busy_trace();
+    CollectiveUse use;
+    use.kernel = "ncclDevKernel_AllReduce";
+    use.count = static_cast<std::int64_t>(runs.size());
+    use.runs = std::move(runs);
+    trace.collectives = {use};
+    return trace;
+  };
+  const std::vector<TraceSummary> ranks = {rank({milliseconds(5), milliseconds(1)}),
+                                           rank({milliseconds(1), milliseconds(3)})};
+  EXPECT_EQ(waiting_for_ranks(ranks), (std::vector<Seconds>{milliseconds(4), milliseconds(2)}));
+  EXPECT_TRUE(waiting_for_ranks(std::vector{ranks[0]}).empty());
+  EXPECT_TRUE(waiting_for_ranks(std::vector{ranks[0], rank({milliseconds(1)})}).empty());
+}
+
+// Occupancy after the CUDA C++ Programming Guide's table for compute capability 8.0: 65536
+// registers, 2048 threads and 164 KiB of shared memory, 1 KiB of them reserved for each block.
+TEST(BlockWaves, AreLimitedByTheScarcestResource) {
+  const Result<Device> device = find_device("a100_sxm_80gb");
+  ASSERT_TRUE(device);
+  struct Case {
+    std::uint32_t threads, registers, shared;
+    double per_sm;
+  };
+  for (const Case& c : {Case{128, 230, 98304, 1}, Case{128, 230, 0, 2}, Case{256, 32, 0, 8},
+                        Case{1024, 64, 0, 1}, Case{32, 16, 0, 32}, Case{128, 64, 40000, 4}}) {
+    const LaunchShape launch{{224, 1, 1}, {c.threads, 1, 1}, c.registers, c.shared, 0};
+    const auto waves = block_waves(launch, *device);
+    ASSERT_TRUE(waves);
+    EXPECT_EQ(waves->per_sm, c.per_sm) << c.threads << ' ' << c.registers << ' ' << c.shared;
+  }
+  const auto tail = block_waves({{28, 8, 1}, {128, 1, 1}, 230, 98304, 0}, *device);
+  EXPECT_EQ(tail->waves, 3);
+  EXPECT_NEAR(tail->efficiency, 224.0 / 324, 1e-12);
+  EXPECT_FALSE(block_waves({{28, 8, 1}, {128, 1, 1}, 0, 0, 0}, *device));
+}
+
+TEST(Uploads, OwnTheWaitsAtTheirPlace) {
+  TraceSummary trace = busy_trace();
+  CopyUse copy;
+  copy.shape = {CopyKind::host_to_device, true, 1000};
+  copy.site.op = "aten::copy_";
+  copy.count = 1;
+  copy.time = copy.exposed = milliseconds(1);
+  SyncUse sync;
+  sync.call = "cudaStreamSynchronize";
+  sync.site = copy.site;
+  sync.exposed = milliseconds(2);
+  trace.copies = {copy};
+  trace.syncs = {sync};
+  ASSERT_EQ(uploads(trace).size(), 1U);
+  EXPECT_EQ(uploads(trace).front().idle, milliseconds(2));
+  copy.shape.kind = CopyKind::device_to_host;  // then it may be the result that is waited for
+  trace.copies.push_back(copy);
+  EXPECT_EQ(uploads(trace).front().idle, Seconds(0));
+}
+
+}  // namespace
+}  // namespace rooftile

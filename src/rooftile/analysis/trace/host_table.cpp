@@ -1,0 +1,203 @@
+#include "rooftile/analysis/trace/host_table.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace rooftile::trace {
+namespace {
+
+constexpr std::string_view kOtherSites = "other";
+
+Seconds to_seconds(Nanoseconds time) { return Seconds(static_cast<double>(time) * 1e-9); }
+
+// The innermost operator around a call; ranges are none.
+std::uint32_t innermost_op(const HostView& view, std::uint32_t op) {
+  while (op != kNone && view.timeline.ops.kind[op] != HostKind::op) op = view.links.op_parent[op];
+  return op;
+}
+
+bool is_in_steps(const HostView& view, Nanoseconds at) { return view.steps.contains(at); }
+
+// Rows by key; the last one takes what comes after kMostSites distinct keys.
+template <class Row, class Key>
+class RowSet {
+ public:
+  // The row of `key`; new ones are made by `make`, and `other` for the last one.
+  template <class Make, class Other>
+  Row& at(const Key& key, Make make, Other other) {
+    const auto known = ids_.find(key);
+    if (known != ids_.end()) return rows_[known->second];
+    if (rows_.size() < kMostSites) {
+      ids_.emplace(key, rows_.size());
+      return rows_.emplace_back(make());
+    }
+    if (rows_.size() == kMostSites) rows_.push_back(other());
+    return rows_.back();
+  }
+  std::vector<Row> take() { return std::move(rows_); }
+
+ private:
+  std::map<Key, std::size_t> ids_;
+  std::vector<Row> rows_;
+};
+
+// Module, line and operator, as a key of few words.
+using SiteKey = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
+
+SiteKey key_of(const HostView& view, SiteRef site, std::uint32_t op) {
+  const std::uint32_t inner = innermost_op(view, op);
+  return {site.module, site.frame, inner == kNone ? 0 : view.timeline.ops.name[inner]};
+}
+
+TraceSite site_of(const HostView& view, SiteRef site, std::uint32_t op) {
+  const std::uint32_t inner = innermost_op(view, op);
+  TraceSite place;
+  if (inner != kNone) place.op = view.timeline.strings[view.timeline.ops.name[inner]];
+  place.module = view.sites.module_path(site);
+  place.source = view.sites.source(site);
+  return place;
+}
+
+// The frames around calls; a call of the backward pass is where its forward operator is.
+std::vector<SiteRef> frames_of_calls(const HostView& view,
+                                     const std::vector<std::uint32_t>& calls) {
+  std::vector<SiteQuery> queries;
+  queries.reserve(calls.size());
+  for (const std::uint32_t call : calls) {
+    queries.push_back({view.timeline.calls.thread[call], view.timeline.calls.time.start(call),
+                       view.links.call_op[call]});
+  }
+  return view.sites.at(queries);
+}
+
+}  // namespace
+
+std::vector<SyncUse> tabulate_syncs(const HostView& view) {
+  std::vector<std::uint32_t> calls;
+  std::vector<const HostWait*> waits;
+  for (const HostWait& wait : view.waits) {
+    const bool counts = wait.cause == IdleCause::synchronization || wait.cause == IdleCause::copy;
+    if (!wait.is_call || !counts || !is_in_steps(view, wait.start)) continue;
+    calls.push_back(wait.row);
+    waits.push_back(&wait);
+  }
+  const std::vector<SiteRef> frames = frames_of_calls(view, calls);
+  RowSet<SyncUse, std::pair<std::uint32_t, SiteKey>> rows;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const std::uint32_t op = view.links.call_op[calls[i]];
+    const std::uint32_t name = view.timeline.calls.name[calls[i]];
+    SyncUse& row = rows.at(
+        {name, key_of(view, frames[i], op)},
+        [&] {
+          return SyncUse{view.timeline.strings[name], site_of(view, frames[i], op), 0, {}, {}};
+        },
+        [] {
+          return SyncUse{std::string(kOtherSites), {}, 0, {}, {}};
+        });
+    ++row.count;
+    row.blocked += to_seconds(view.timeline.calls.time.duration(calls[i]));
+    row.exposed += to_seconds(waits[i]->exposed);
+  }
+  std::vector<SyncUse> syncs = rows.take();
+  std::stable_sort(syncs.begin(), syncs.end(),
+                   [](const SyncUse& a, const SyncUse& b) { return a.exposed > b.exposed; });
+  return syncs;
+}
+
+std::vector<LoaderUse> tabulate_loaders(const HostView& view) {
+  RowSet<LoaderUse, std::uint32_t> rows;
+  for (const HostWait& wait : view.waits) {
+    if (wait.cause != IdleCause::data_loading || !is_in_steps(view, wait.start)) continue;
+    const std::uint32_t name = view.timeline.ops.name[wait.row];
+    LoaderUse& row = rows.at(
+        name,
+        [&] {
+          LoaderUse use;
+          use.name = view.timeline.strings[name];
+          use.in_process = use.name.find("SingleProcess") != std::string::npos;
+          return use;
+        },
+        [] {
+          return LoaderUse{std::string(kOtherSites), false, 0, {}, {}};
+        });
+    ++row.count;
+    row.waiting += to_seconds(view.timeline.ops.time.duration(wait.row));
+    row.exposed += to_seconds(wait.exposed);
+  }
+  return rows.take();
+}
+
+AllocatorUse tabulate_allocator(const HostView& view, std::int32_t device) {
+  AllocatorUse use;
+  for (const HostWait& wait : view.waits) {
+    if (wait.cause != IdleCause::allocator || !is_in_steps(view, wait.start)) continue;
+    const CallKind kind = view.links.kind_of_call(view.timeline, wait.row);
+    ++(kind == CallKind::release ? use.frees : use.mallocs);
+    use.blocked += to_seconds(view.timeline.calls.time.duration(wait.row));
+    use.exposed += to_seconds(wait.exposed);
+  }
+  const MemoryEvents& memory = view.timeline.memory;
+  for (std::size_t i = 0; i < memory.at.size(); ++i) {
+    if (memory.device[i] != device) continue;
+    const auto raise = [](std::optional<Bytes>& peak, std::int64_t bytes) {
+      if (bytes < 0) return;
+      peak = std::max(peak.value_or(Bytes()), Bytes(static_cast<double>(bytes)));
+    };
+    raise(use.peak_allocated, memory.allocated[i]);
+    raise(use.peak_reserved, memory.reserved[i]);
+  }
+  return use;
+}
+
+std::vector<TraceSite> sites_of_calls(const HostView& view,
+                                      const std::vector<std::uint32_t>& calls) {
+  const std::vector<SiteRef> frames = frames_of_calls(view, calls);
+  std::vector<TraceSite> sites;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    sites.push_back(site_of(view, frames[i], view.links.call_op[calls[i]]));
+  }
+  return sites;
+}
+
+LaunchCounts count_launches(const HostView& view) {
+  const RuntimeCalls& calls = view.timeline.calls;
+  LaunchCounts counts;
+  for (std::uint32_t call = 0; call < calls.time.size(); ++call) {
+    const CallKind kind = view.links.kind_of_call(view.timeline, call);
+    if (kind != CallKind::launch && kind != CallKind::graph_launch) continue;
+    if (!is_in_steps(view, calls.time.start(call))) continue;
+    ++(kind == CallKind::launch ? counts.launches : counts.graphs);
+    if (view.links.launches[calls.thread[call]]) counts.launch_time += calls.time.duration(call);
+  }
+  std::vector<Nanoseconds> busy(view.links.launches.size());
+  std::vector<Cover> covers(busy.size());
+  const auto add = [&](std::size_t thread, Nanoseconds start, Nanoseconds end) {
+    if (thread < covers.size()) covers[thread].add(start, end);
+  };
+  const HostOps& ops = view.timeline.ops;
+  for (const std::uint32_t op : view.links.op_order.rows) {
+    if (ops.kind[op] == HostKind::op) add(ops.thread[op], ops.time.start(op), ops.time.end(op));
+  }
+  for (std::size_t thread = 0; thread < covers.size(); ++thread) {
+    busy[thread] = covers[thread].within(view.steps.start, view.steps.end);
+  }
+  for (const std::uint32_t call : view.links.call_order.rows) {
+    const std::size_t thread = calls.thread[call];
+    const Nanoseconds start = std::max(calls.time.start(call), view.steps.start);
+    const Nanoseconds end = std::min(calls.time.end(call), view.steps.end);
+    if (end <= start || thread >= covers.size()) continue;
+    busy[thread] += end - start - covers[thread].within(start, end);
+  }
+  for (const HostWait& wait : view.waits) {
+    const Nanoseconds start = std::max(wait.start, view.steps.start);
+    const Nanoseconds end = std::min(wait.end, view.steps.end);
+    if (end <= start || wait.thread >= busy.size()) continue;
+    busy[wait.thread] -= wait.is_call ? end - start : covers[wait.thread].within(start, end);
+  }
+  for (const Nanoseconds time : busy) counts.busy = std::max(counts.busy, time);
+  return counts;
+}
+
+}  // namespace rooftile::trace

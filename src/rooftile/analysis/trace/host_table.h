@@ -1,0 +1,47 @@
+// What the host waited for and what was copied, added up by place.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "rooftile/analysis/trace/busy.h"
+#include "rooftile/analysis/trace/idle.h"
+#include "rooftile/analysis/trace/python_sites.h"
+#include "rooftile/workload/trace_summary.h"
+
+namespace rooftile::trace {
+
+// Rows of the summary beyond these many become one named "other".
+inline constexpr std::size_t kMostSites = 512;
+
+// Everything that these tables read.
+struct HostView {
+  const Timeline& timeline;
+  const Links& links;
+  const std::vector<HostWait>& waits;
+  PythonSites& sites;
+  Window steps;  // of the host: waits that begin in it count
+};
+
+std::vector<SyncUse> tabulate_syncs(const HostView& view);
+std::vector<LoaderUse> tabulate_loaders(const HostView& view);
+AllocatorUse tabulate_allocator(const HostView& view, std::int32_t device);
+
+// `compute` covers the kernels of the GPU that `track` shows.
+std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track,
+                                     const Cover& compute);
+std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const Links& links,
+                                                const GpuTrack& track, const Cover& compute);
+
+// Where each of these runtime calls was made.
+std::vector<TraceSite> sites_of_calls(const HostView& view,
+                                      const std::vector<std::uint32_t>& calls);
+
+struct LaunchCounts {
+  std::int64_t launches = 0, graphs = 0;
+  Nanoseconds launch_time = 0;
+  Nanoseconds busy = 0;  // of the busiest thread
+};
+LaunchCounts count_launches(const HostView& view);
+
+}  // namespace rooftile::trace

@@ -1,0 +1,42 @@
+// Why the GPU had nothing to do: the causes of its gaps.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "rooftile/analysis/trace/busy.h"
+#include "rooftile/analysis/trace/waits.h"
+
+namespace rooftile::trace {
+
+// A part of a gap, with the wait that it follows from; kNone where no wait is to blame.
+struct IdlePiece {
+  Nanoseconds start = 0, end = 0;
+  IdleCause cause = IdleCause::unknown;
+  std::uint32_t wait = kNone;
+};
+
+// Splits every gap without remainder. A gap lasts until the next activity starts, and this one's
+// launch is what the GPU waited for:
+//  - while the launching host was inside a wait, the gap is that wait's;
+//  - the host's work between the wait and the launch would have happened earlier without the wait,
+//    while the GPU was still busy. So a wait that ran beside a busy GPU for some time is to blame
+//    for as much of the idle time that follows: its credit. Gaps use up the latest credit first.
+//    A wait for the GPU ends the credit of other causes: without those it would only have begun
+//    earlier and lasted longer. Credit never exceeds what the launch queue could have held;
+//  - without credit the host was simply slower than the GPU: launch;
+//  - if the call had returned before the gap began, the GPU had work and paused by itself.
+std::vector<IdlePiece> explain_gaps(const Timeline& timeline, const Links& links,
+                                    const GpuTrack& track, const BusySplit& split,
+                                    const std::vector<HostWait>& waits);
+
+// The part of the pieces within the window, by cause.
+std::map<IdleCause, Nanoseconds> idle_by_cause(const std::vector<IdlePiece>& pieces,
+                                               const Window& window);
+
+// Time from the start of a launch call to the start of its kernel on an idle GPU: the median.
+Nanoseconds usual_latency(const Timeline& timeline, const Links& links, const GpuTrack& track,
+                          const BusySplit& split);
+
+}  // namespace rooftile::trace

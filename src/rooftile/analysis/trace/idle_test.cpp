@@ -1,0 +1,180 @@
+#include "rooftile/analysis/trace/idle.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "rooftile/analysis/trace/steps.h"
+#include "tests/support/timeline_text.h"
+
+namespace rooftile::trace {
+namespace {
+
+struct Explained {
+  std::map<IdleCause, Nanoseconds> causes;
+  Nanoseconds idle = 0;
+  std::vector<IdlePiece> pieces;
+  std::vector<HostWait> waits;
+};
+
+Explained explain(const std::string& text) {
+  const auto timeline = parse_timeline(text);
+  EXPECT_TRUE(timeline) << to_string(timeline.error());
+  const Links links = link_events(*timeline);
+  const GpuTrack track = busiest_gpu(*timeline, KernelNames(*timeline));
+  const Window whole = whole_recording(*timeline);
+  const BusySplit split = split_busy(*timeline, track, whole);
+  Explained explained;
+  explained.waits = find_waits(*timeline, links);
+  explained.pieces = explain_gaps(*timeline, links, track, split, explained.waits);
+  explained.causes = idle_by_cause(explained.pieces, whole);
+  explained.idle = whole.span() - split.busy;
+  return explained;
+}
+
+using Causes = std::map<IdleCause, Nanoseconds>;
+
+// Every recording lasts from 0 to the end of its op, in which all happens.
+TEST(Idle, LaunchesThatComeTooLate) {
+  EXPECT_EQ(explain(R"(
+op main 0us 100us aten::work
+call main 10us 5us cudaLaunchKernel corr=1
+kernel 7 20us 10us a corr=1
+call main 40us 5us cudaLaunchKernel corr=2
+kernel 7 50us 10us b corr=2
+)")
+                .causes,
+            (Causes{{IdleCause::launch, 40'000}, {IdleCause::outside, 40'000}}));
+}
+
+// Without the wait the host would have launched 50 us earlier, while kernel a still ran.
+TEST(Idle, AWaitIsToBlameForTheWorkAfterIt) {
+  const Explained explained = explain(R"(
+op main 0us 100us aten::work
+call main 10us 5us cudaLaunchKernel corr=1
+kernel 7 20us 50us a corr=1
+call main 20us 55us cudaStreamSynchronize
+call main 90us 5us cudaLaunchKernel corr=2
+kernel 7 95us 5us b corr=2
+)");
+  EXPECT_EQ(explained.causes,
+            (Causes{{IdleCause::launch, 20'000}, {IdleCause::synchronization, 25'000}}));
+}
+
+// The wait cost the host 15 us beside a busy GPU: of the 50 us of work after it 35 would remain.
+TEST(Idle, OnlyForAsLongAsItBlocked) {
+  EXPECT_EQ(
+      explain(R"(
+op main 0us 140us aten::work
+call main 10us 5us cudaLaunchKernel corr=1
+kernel 7 20us 50us a corr=1
+call main 55us 20us cudaStreamSynchronize
+call main 120us 5us cudaLaunchKernel corr=2
+kernel 7 125us 15us b corr=2
+)")
+          .causes,
+      (Causes{{IdleCause::launch, 20'000 + 35'000}, {IdleCause::synchronization, 5'000 + 15'000}}));
+}
+
+TEST(Idle, LoaderBeforeACopyThatBlocks) {
+  const Explained explained = explain(R"(
+op main 80us 180us aten::work
+mark main 100us 100us enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__
+call main 80us 5us cudaLaunchKernel corr=1
+kernel 7 90us 40us a corr=1
+call main 205us 11us cudaMemcpyAsync corr=2
+copy 7 208us 7us HtoD pageable corr=2
+call main 230us 5us cudaLaunchKernel corr=3
+kernel 7 235us 25us b corr=3
+)");
+  // 80-90 launch; 130-200 loader, 200-205 its credit; 205-208 and 215-216 copy, 216-223 its credit,
+  // which ends the loader's; 223-235 launch.
+  EXPECT_EQ(explained.causes, (Causes{{IdleCause::launch, 22'000},
+                                      {IdleCause::data_loading, 75'000},
+                                      {IdleCause::copy, 11'000}}));
+}
+
+TEST(Idle, PausesOfTheGpuAreItsOwn) {
+  EXPECT_EQ(explain(R"(
+op main 0us 40us aten::work
+call main 5us 2us cudaLaunchKernel corr=1
+call main 8us 2us cudaLaunchKernel corr=2
+kernel 7 20us 10us a corr=1
+kernel 7 32us 8us b corr=2
+)")
+                .causes,
+            (Causes{{IdleCause::launch, 20'000}, {IdleCause::between_kernels, 2'000}}));
+}
+
+TEST(Idle, AllocatorAndRecordingsWithoutAHost) {
+  EXPECT_EQ(explain(R"(
+op main 0us 60us aten::work
+call main 5us 30us cudaMalloc
+call main 40us 5us cudaLaunchKernel corr=1
+kernel 7 50us 10us a corr=1
+)")
+                .causes,
+            (Causes{{IdleCause::allocator, 30'000}, {IdleCause::launch, 20'000}}));
+  EXPECT_EQ(explain("kernel 7 0us 10us a\nkernel 7 15us 10us b\n").causes,
+            (Causes{{IdleCause::unknown, 5'000}}));
+}
+
+TEST(Idle, AWaitOfAnotherThreadThatLaunchesNothingIsIgnored) {
+  EXPECT_EQ(explain(R"(
+op main 0us 60us aten::work
+call watchdog 5us 30us cudaEventSynchronize
+call main 40us 5us cudaLaunchKernel corr=1
+kernel 7 50us 10us a corr=1
+)")
+                .causes,
+            (Causes{{IdleCause::launch, 50'000}}));
+}
+
+// A line of a random recording; ids make links that may or may not make sense.
+std::string random_line(std::mt19937& random) {
+  const auto time = [&](unsigned most) { return std::to_string(random() % most) + "us "; };
+  const std::string thread = random() % 2 == 0 ? "main " : "other ";
+  const std::string corr = " corr=" + std::to_string(random() % 12) + "\n";
+  const std::string stream = std::to_string(random() % 2) + " ";
+  switch (random() % 8) {
+    case 0:
+      return "op " + thread + time(300) + time(80) + "aten::mm\n";
+    case 1:
+      return "mark " + thread + time(300) + time(80) + "enumerate(DataLoader)#x.__next__\n";
+    case 2:
+      return "call " + thread + time(300) + time(60) + "cudaStreamSynchronize\n";
+    case 3:
+      return "call " + thread + time(300) + time(30) + "cudaMalloc\n";
+    case 4:
+      return "call " + thread + time(300) + time(30) + "cudaMemcpyAsync" + corr;
+    case 5:
+      return "copy " + stream + time(300) + time(30) + "HtoD pageable" + corr;
+    case 6:
+      return "kernel " + stream + time(300) + time(30) + "gemm" + corr;
+    default:
+      return "call " + thread + time(300) + time(10) + "cudaLaunchKernel" + corr;
+  }
+}
+
+TEST(Idle, PartsAddUpAndWaitsAreDisjointWhateverIsRecorded) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 500; ++round) {
+    std::string text;
+    const int lines = 1 + static_cast<int>(random() % 40);
+    for (int i = 0; i < lines; ++i) text += random_line(random);
+    const Explained explained = explain(text);
+    Nanoseconds sum = 0;
+    for (const auto& [cause, length] : explained.causes) sum += length;
+    EXPECT_EQ(sum, explained.idle) << text;
+    for (std::size_t i = 1; i < explained.pieces.size(); ++i) {
+      EXPECT_LE(explained.pieces[i - 1].end, explained.pieces[i].start) << text;
+    }
+    for (std::size_t i = 1; i < explained.waits.size(); ++i) {
+      EXPECT_LE(explained.waits[i - 1].end, explained.waits[i].start) << text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rooftile::trace

@@ -1,0 +1,100 @@
+#include "rooftile/analysis/trace/measured_workload.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+#include <utility>
+
+#include "rooftile/workload/workload_bytes.h"
+
+namespace rooftile {
+namespace {
+
+std::string place_of(const TraceSite& site) { return site.module.empty() ? site.op : site.module; }
+
+Op other_op(const std::string& what) {
+  Op op;
+  op.body = Other{.fn = what};
+  return op;
+}
+
+Op measured_op(const OpUse& use, double passes) {
+  Op op = use.op.value_or(other_op(use.name));
+  op.name = use.name;
+  op.phase = use.phase;
+  // Rarer than once a pass (an evaluation, say) counts as once, at the time it takes on average.
+  op.count = std::max<std::int64_t>(1, std::llround(static_cast<double>(use.count) / passes));
+  op.measured = use.kernel_time / passes / static_cast<double>(op.count);
+  op.source = use.site.source;
+  op.source.module = use.site.module;
+  op.source.node = place_of(use.site);
+  return op;
+}
+
+// Kernels without an operator, one operation per kernel name.
+Op orphan_op(const KernelUse& kernel, double passes) {
+  Op op = other_op("kernel");
+  op.name = kernel.name;
+  op.count = std::max<std::int64_t>(1, std::llround(static_cast<double>(kernel.count) / passes));
+  op.measured = kernel.time / passes / static_cast<double>(op.count);
+  return op;
+}
+
+bool has_backward(const TraceSummary& trace) {
+  return std::any_of(trace.ops.begin(), trace.ops.end(),
+                     [](const OpUse& use) { return use.phase != Phase::forward; });
+}
+
+std::string shape_key(Op op) {
+  op.dtypes = {};
+  return shape_bytes(op) + static_cast<char>(op.phase);
+}
+
+}  // namespace
+
+Workload measured_workload(std::vector<TraceSummary> summaries) {
+  Workload workload;
+  if (summaries.empty()) return workload;
+  std::stable_sort(summaries.begin(), summaries.end(), [](const auto& a, const auto& b) {
+    return a.rank.value_or(0) < b.rank.value_or(0);
+  });
+  const TraceSummary& trace = summaries.front();
+  const double passes = recorded_steps(trace);
+  workload.mode = has_backward(trace) ? Mode::training : Mode::inference;
+  for (const OpUse& use : trace.ops) workload.ops.push_back(measured_op(use, passes));
+  for (const KernelUse& kernel : trace.orphans) {
+    workload.ops.push_back(orphan_op(kernel, passes));
+  }
+  for (const TraceSummary& summary : summaries) {
+    workload.sources.insert(workload.sources.end(), summary.files.begin(), summary.files.end());
+    for (const auto& [name, count] : summary.skipped) workload.skipped[name] += count;
+  }
+  workload.traces = TraceList(std::move(summaries));
+  return workload;
+}
+
+Workload join_model(Workload measured, const Workload& model) {
+  std::unordered_map<std::string, const Op*> by_shape;
+  for (const Op& op : model.ops) {
+    if (is_matrix_op(op)) by_shape.emplace(shape_key(op), &op);
+  }
+  std::size_t found = 0, asked = 0;
+  for (Op& op : measured.ops) {
+    if (!is_matrix_op(op)) continue;
+    ++asked;
+    const auto layer = by_shape.find(shape_key(op));
+    if (layer == by_shape.end()) continue;
+    ++found;
+    op.name = layer->second->name;
+    op.source = layer->second->source;
+  }
+  measured.notes.push_back(fmt::format(
+      "{} of {} recorded matrix operations have the shape of a layer of the model", found, asked));
+  measured.sources.insert(measured.sources.end(), model.sources.begin(), model.sources.end());
+  if (!measured.parameters) measured.parameters = model.parameters;
+  return measured;
+}
+
+}  // namespace rooftile

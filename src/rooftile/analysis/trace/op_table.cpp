@@ -1,0 +1,356 @@
+#include "rooftile/analysis/trace/op_table.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <unordered_map>
+
+#include "rooftile/workload/aten_op.h"
+
+namespace rooftile::trace {
+namespace {
+
+constexpr std::size_t kMostRows = 4096;
+constexpr std::size_t kMostKernelsOfRow = 64;
+constexpr std::size_t kMostOrphans = 1024;
+constexpr std::string_view kOther = "other";
+
+// Nanoseconds add up exactly; seconds would not.
+struct KernelSum {
+  std::uint32_t activity = 0;  // one of them, for its name and launch
+  std::int64_t count = 0;
+  Nanoseconds time = 0;
+};
+
+// Kernels of an operator that is several operations, as the backward of a convolution is, are told
+// apart by the direction in their names.
+enum class Part : std::uint8_t { whole, dgrad, wgrad };
+
+// What an operator that owns kernels needs.
+struct OwnerFacts {
+  std::uint32_t op = kNone;
+  std::uint32_t forward = kNone;  // the operator whose gradient it computes
+  bool backward = false, optimizer = false;
+  bool is_several = false;
+  SiteRef site;
+  std::array<std::uint32_t, 3> rows{kNone, kNone, kNone};  // in the table, by part
+};
+
+struct OpSum {
+  OwnerFacts owner;  // one of them
+  Part part = Part::whole;
+  std::int64_t count = 0;
+  Nanoseconds host = 0, kernel = 0;
+  std::vector<KernelSum> kernels;
+};
+
+// Name, arguments, phase, module, frame, arguments of the forward operator.
+using OpKey = std::array<std::uint32_t, 6>;
+
+std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
+  return (a ^ (b + 0x9e3779b97f4a7c15U + (a << 6U) + (a >> 2U))) * 0xff51afd7ed558ccdU;
+}
+
+struct HashWords {
+  std::size_t operator()(const OpKey& key) const {
+    std::uint64_t hash = 0;
+    for (const std::uint32_t word : key) hash = mixed(hash, word);
+    return hash;
+  }
+  std::size_t operator()(const std::array<std::uint32_t, 3>& key) const {
+    return mixed(mixed(key[0], key[1]), key[2]);
+  }
+};
+
+Seconds seconds(Nanoseconds time) { return Seconds(static_cast<double>(time) * 1e-9); }
+
+bool is_in_optimizer(const Timeline& timeline, const Links& links, std::uint32_t op) {
+  for (; op != kNone; op = links.op_parent[op]) {
+    if (links.kind_of_op(timeline, op) == RangeKind::optimizer_step) return true;
+  }
+  return false;
+}
+
+// Backward operators run on a thread without Python frames: they belong where their forward
+// operator was called.
+std::vector<OwnerFacts> facts_of_owners(const Timeline& timeline, const Links& links,
+                                        PythonSites& sites, Owners& owners,
+                                        const std::vector<std::uint32_t>& ops) {
+  const ForwardOps forward_ops(timeline, links);
+  std::vector<OwnerFacts> facts;
+  std::vector<SiteQuery> queries;
+  for (const std::uint32_t op : ops) {
+    OwnerFacts owner;
+    owner.op = op;
+    owner.backward = is_backward(timeline, links, op);
+    owner.optimizer = is_in_optimizer(timeline, links, op);
+    owner.is_several = owners.neutral(op).size() > 1;
+    if (owner.backward) owner.forward = forward_ops.of(op);
+    const std::uint32_t placed = owner.forward != kNone ? owner.forward : op;
+    queries.push_back({timeline.ops.thread[placed], timeline.ops.time.start(placed), placed});
+    facts.push_back(owner);
+  }
+  const std::vector<SiteRef> found = sites.at(queries);
+  for (std::size_t i = 0; i < facts.size(); ++i) facts[i].site = found[i];
+  return facts;
+}
+
+class OpTabulator {
+ public:
+  OpTabulator(const Timeline& timeline, const Links& links, const KernelNames& names,
+              PythonSites& sites)
+      : timeline_(timeline),
+        links_(links),
+        names_(names),
+        sites_(sites),
+        owners_(timeline, links) {}
+
+  OpTable tabulate(const Window& steps);
+
+ private:
+  void collect_owners();
+  void add_kernel(std::uint32_t activity);
+  std::uint32_t row_of(OwnerFacts& owner, Part part);
+  std::optional<Op> neutral_of(const OpSum& sum);
+  KernelSum& kernel_of(std::uint32_t row, std::uint32_t activity, std::vector<KernelSum>& kernels,
+                       std::size_t most);
+  KernelUse use_of(const KernelSum& sum, bool is_other) const;
+  std::vector<KernelUse> uses_of(const std::vector<KernelSum>& sums, std::size_t most) const;
+  OpUse use_of(const OpSum& sum);
+
+  const Timeline& timeline_;
+  const Links& links_;
+  const KernelNames& names_;
+  PythonSites& sites_;
+  Owners owners_;
+  std::vector<OwnerFacts> facts_;
+  std::vector<std::uint32_t> fact_of_;  // by GPU activity: index into facts_
+  std::vector<OpSum> rows_;
+  std::vector<KernelSum> orphans_;
+  std::unordered_map<OpKey, std::uint32_t, HashWords> row_ids_;
+  std::unordered_map<std::array<std::uint32_t, 3>, std::uint32_t, HashWords> kernel_ids_;
+};
+
+void OpTabulator::collect_owners() {
+  const GpuActivities& gpu = timeline_.gpu;
+  fact_of_.assign(gpu.time.size(), kNone);
+  std::vector<std::uint32_t> ops;
+  std::unordered_map<std::uint32_t, std::uint32_t> index;
+  for (std::size_t i = 0; i < gpu.time.size(); ++i) {
+    if (gpu.kind[i] != GpuKind::kernel || links_.gpu_op[i] == kNone) continue;
+    const std::uint32_t owner = owners_.of(links_.gpu_op[i]);
+    if (owner == kNone) continue;
+    const auto [at, is_new] = index.try_emplace(owner, static_cast<std::uint32_t>(ops.size()));
+    if (is_new) ops.push_back(owner);
+    fact_of_[i] = at->second;
+  }
+  facts_ = facts_of_owners(timeline_, links_, sites_, owners_, ops);
+}
+
+std::uint32_t OpTabulator::row_of(OwnerFacts& owner, Part part) {
+  std::uint32_t& row = owner.rows.at(static_cast<std::size_t>(part));
+  if (row != kNone) return row;
+  const HostOps& ops = timeline_.ops;
+  const std::uint32_t phase = (owner.backward ? 1U : 0U) + (owner.optimizer ? 2U : 0U) +
+                              (static_cast<std::uint32_t>(part) << 2U);
+  const OpKey key{ops.name[owner.op],
+                  ops.arguments[owner.op],
+                  phase,
+                  owner.site.module,
+                  owner.site.frame,
+                  owner.forward == kNone ? 0 : ops.arguments[owner.forward]};
+  const bool is_first_part = std::all_of(owner.rows.begin(), owner.rows.end(),
+                                         [](std::uint32_t other) { return other == kNone; });
+  if (const auto known = row_ids_.find(key); known != row_ids_.end()) {
+    row = known->second;
+  } else if (rows_.size() >= kMostRows) {
+    row = static_cast<std::uint32_t>(kMostRows);
+    if (rows_.size() == kMostRows) rows_.emplace_back();
+  } else {
+    row = static_cast<std::uint32_t>(rows_.size());
+    row_ids_.emplace(key, row);
+    rows_.emplace_back();
+    rows_.back().owner = owner;
+    rows_.back().part = part;
+  }
+  ++rows_[row].count;
+  if (is_first_part) rows_[row].host += ops.time.duration(owner.op);
+  return row;
+}
+
+// The last entry beyond `most` holds what has none of its own.
+KernelSum& OpTabulator::kernel_of(std::uint32_t row, std::uint32_t activity,
+                                  std::vector<KernelSum>& kernels, std::size_t most) {
+  const std::array<std::uint32_t, 3> key{row, timeline_.gpu.name[activity],
+                                         timeline_.gpu.details[activity]};
+  if (const auto known = kernel_ids_.find(key); known != kernel_ids_.end()) {
+    return kernels[known->second];
+  }
+  if (kernels.size() < most) {
+    kernel_ids_.emplace(key, static_cast<std::uint32_t>(kernels.size()));
+    return kernels.emplace_back(KernelSum{activity, 0, 0});
+  }
+  if (kernels.size() == most) kernels.push_back({activity, 0, 0});
+  return kernels.back();
+}
+
+void OpTabulator::add_kernel(std::uint32_t activity) {
+  const Nanoseconds time = timeline_.gpu.time.duration(activity);
+  std::uint32_t row = kNone;
+  if (fact_of_[activity] != kNone) {
+    OwnerFacts& owner = facts_[fact_of_[activity]];
+    const KernelDirection direction = names_.facts(activity).direction;
+    Part part = Part::whole;
+    if (owner.is_several && direction == KernelDirection::dgrad) part = Part::dgrad;
+    if (owner.is_several && direction == KernelDirection::wgrad) part = Part::wgrad;
+    row = row_of(owner, part);
+    rows_[row].kernel += time;
+  }
+  KernelSum& kernel = row == kNone
+                          ? kernel_of(row, activity, orphans_, kMostOrphans)
+                          : kernel_of(row, activity, rows_[row].kernels, kMostKernelsOfRow);
+  ++kernel.count;
+  kernel.time += time;
+}
+
+KernelUse OpTabulator::use_of(const KernelSum& sum, bool is_other) const {
+  KernelUse use;
+  use.count = sum.count;
+  use.time = seconds(sum.time);
+  if (is_other) {
+    use.name = kOther;
+    return use;
+  }
+  use.name = timeline_.strings[timeline_.gpu.name[sum.activity]];
+  use.facts = names_.facts(sum.activity);
+  use.launch = timeline_.launches[timeline_.gpu.details[sum.activity]];
+  return use;
+}
+
+std::vector<KernelUse> OpTabulator::uses_of(const std::vector<KernelSum>& sums,
+                                            std::size_t most) const {
+  std::vector<KernelUse> uses;
+  for (std::size_t i = 0; i < sums.size(); ++i) uses.push_back(use_of(sums[i], i == most));
+  std::stable_sort(uses.begin(), uses.end(),
+                   [](const KernelUse& a, const KernelUse& b) { return a.time > b.time; });
+  return uses;
+}
+
+// Of a product in the backward pass the layer it belongs to, where that can be told; else the
+// product as it ran.
+std::optional<Op> OpTabulator::neutral_of(const OpSum& sum) {
+  const std::vector<Op>& ops = owners_.neutral(sum.owner.op);
+  if (sum.owner.is_several) {
+    const Phase phase = sum.part == Part::wgrad ? Phase::wgrad : Phase::dgrad;
+    const auto found =
+        std::find_if(ops.begin(), ops.end(), [&](const Op& op) { return op.phase == phase; });
+    if (sum.part == Part::whole || found == ops.end()) return std::nullopt;
+    return *found;
+  }
+  if (ops.empty()) return std::nullopt;
+  if (sum.owner.forward == kNone) return ops.front();
+  const std::vector<Op>& forward = owners_.neutral(sum.owner.forward);
+  if (forward.size() != 1) return ops.front();
+  const bool has_strides =
+      !timeline_.arguments[timeline_.ops.arguments[sum.owner.op]].strides.empty();
+  auto layer = as_backward_of(forward.front(), ops.front(), has_strides);
+  return layer ? layer : ops.front();
+}
+
+OpUse OpTabulator::use_of(const OpSum& sum) {
+  OpUse use;
+  use.count = sum.count;
+  use.host_time = seconds(sum.host);
+  use.kernel_time = seconds(sum.kernel);
+  use.kernels = uses_of(sum.kernels, kMostKernelsOfRow);
+  const OwnerFacts& owner = sum.owner;
+  if (owner.op == kNone) {
+    use.name = kOther;
+    return use;
+  }
+  use.name = timeline_.strings[timeline_.ops.name[owner.op]];
+  use.arguments = timeline_.arguments[timeline_.ops.arguments[owner.op]];
+  use.site = {use.name, sites_.module_path(owner.site), sites_.source(owner.site)};
+  use.phase = owner.optimizer ? Phase::optimizer : owner.backward ? Phase::dgrad : Phase::forward;
+  use.op = neutral_of(sum);
+  if (use.op) {
+    if (owner.backward && use.op->phase != Phase::forward) use.phase = use.op->phase;
+    use.op->count = sum.count;
+    use.op->source = use.site.source;
+    use.op->source.module = use.site.module;
+    use.op->measured = use.kernel_time / static_cast<double>(std::max<std::int64_t>(1, sum.count));
+  }
+  return use;
+}
+
+OpTable OpTabulator::tabulate(const Window& steps) {
+  const GpuActivities& gpu = timeline_.gpu;
+  collect_owners();
+  OpTable table;
+  Nanoseconds total = 0, in_steps = 0, unclassified = 0;
+  for (std::uint32_t i = 0; i < gpu.time.size(); ++i) {
+    if (gpu.kind[i] != GpuKind::kernel) continue;
+    add_kernel(i);
+    const Nanoseconds time = gpu.time.duration(i);
+    const std::uint32_t call = links_.gpu_call[i];
+    ++table.kernels;
+    total += time;
+    if (names_.facts(i).kernel_class == KernelClass::unknown) unclassified += time;
+    if (steps.contains(call != kNone ? timeline_.calls.time.start(call) : gpu.time.start(i))) {
+      in_steps += time;
+    }
+  }
+  table.kernel_time = seconds(total);
+  table.kernel_time_in_steps = seconds(in_steps);
+  table.unclassified_time = seconds(unclassified);
+  for (const OpSum& row : rows_) table.ops.push_back(use_of(row));
+  std::stable_sort(table.ops.begin(), table.ops.end(),
+                   [](const OpUse& a, const OpUse& b) { return a.kernel_time > b.kernel_time; });
+  table.orphans = uses_of(orphans_, kMostOrphans);
+  return table;
+}
+
+}  // namespace
+
+Owners::Owners(const Timeline& timeline, const Links& links)
+    : timeline_(timeline), links_(links), owners_(timeline.ops.time.size()) {}
+
+const std::vector<Op>& Owners::neutral(std::uint32_t op) {
+  const HostOps& ops = timeline_.ops;
+  const auto [at, is_new] = neutral_.try_emplace({ops.name[op], ops.arguments[op]});
+  if (is_new && ops.arguments[op] != 0) {
+    at->second = aten_ops(timeline_.strings[ops.name[op]], timeline_.arguments[ops.arguments[op]]);
+  }
+  return at->second;
+}
+
+std::uint32_t Owners::find(std::uint32_t op) {
+  std::uint32_t outermost = kNone;
+  std::uint32_t unnamed = kNone;
+  for (; op != kNone; op = links_.op_parent[op]) {
+    if (timeline_.ops.kind[op] != HostKind::op) continue;
+    const RangeKind kind = links_.kind_of_op(timeline_, op);
+    if (kind == RangeKind::operation) {
+      if (!neutral(op).empty()) return op;
+      outermost = op;
+    } else if (unnamed == kNone && (kind == RangeKind::autograd || kind == RangeKind::other)) {
+      unnamed = op;
+    }
+  }
+  return outermost != kNone ? outermost : unnamed;
+}
+
+std::uint32_t Owners::of(std::uint32_t op) {
+  if (owners_[op] == 0) {
+    const std::uint32_t owner = find(op);
+    owners_[op] = owner == kNone ? kNone : owner + 1;
+  }
+  return owners_[op] == kNone ? kNone : owners_[op] - 1;
+}
+
+OpTable tabulate_ops(const Timeline& timeline, const Links& links, const KernelNames& names,
+                     PythonSites& sites, const Window& steps) {
+  return OpTabulator(timeline, links, names, sites).tabulate(steps);
+}
+
+}  // namespace rooftile::trace

@@ -1,0 +1,209 @@
+#include "rooftile/analysis/trace/predict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "rooftile/analysis/trace/replay.h"
+
+namespace rooftile::trace {
+namespace {
+
+// A replay of the unchanged recording that misses its span by more has not understood it.
+constexpr double kLargestError = 0.1;
+constexpr double kProbedKernelTime = 0.9;
+
+double seconds_in(Nanoseconds time) { return static_cast<double>(time) * 1e-9; }
+
+// Disjoint intervals in order, of any.
+std::vector<Window> united(std::vector<Window> windows) {
+  std::sort(windows.begin(), windows.end(),
+            [](const Window& a, const Window& b) { return a.start < b.start; });
+  std::vector<Window> merged;
+  for (const Window& window : windows) {
+    if (window.end <= window.start) continue;
+    if (!merged.empty() && window.start <= merged.back().end) {
+      merged.back().end = std::max(merged.back().end, window.end);
+    } else {
+      merged.push_back(window);
+    }
+  }
+  return merged;
+}
+
+// What is in `windows` and not in `holes`; both disjoint and in order.
+std::vector<Window> without(const std::vector<Window>& windows, const std::vector<Window>& holes) {
+  std::vector<Window> rest;
+  std::size_t hole = 0;
+  for (Window window : windows) {
+    while (hole < holes.size() && holes[hole].end <= window.start) ++hole;
+    for (std::size_t i = hole; i < holes.size() && holes[i].start < window.end; ++i) {
+      if (holes[i].start > window.start) rest.push_back({window.start, holes[i].start});
+      window.start = std::max(window.start, holes[i].end);
+    }
+    if (window.end > window.start) rest.push_back(window);
+  }
+  return rest;
+}
+
+class Predictor {
+ public:
+  Predictor(const Timeline& timeline, const Links& links, const GpuTrack& track,
+            const BusySplit& split, const std::vector<HostWait>& waits, const Window& steps,
+            const TimeBreakdown& time)
+      : timeline_(timeline),
+        links_(links),
+        waits_(waits),
+        steps_(steps),
+        time_(time),
+        replay_(timeline, links, track, split, waits, steps),
+        unchanged_(replay_.span({})) {}
+
+  Predictions predict();
+
+ private:
+  // Seconds that a change saves.
+  double saved(const Change& change) {
+    return std::max(0.0, seconds_in(unchanged_ - replay_.span(change)));
+  }
+  double idle(IdleCause cause) const {
+    const auto found = time_.idle_by_cause.find(cause);
+    return found == time_.idle_by_cause.end() ? 0 : found->second.value();
+  }
+  std::vector<Window> waits_of(IdleCause cause) const;
+  std::vector<Window> all_waits() const;
+  std::vector<Window> launch_calls() const;
+  std::vector<Window> work_in_operators() const;
+  double total(IdleCause cause) const;
+  void add(Remedy remedy, double low, double expected, double high);
+  void add_waits(Remedy remedy, IdleCause cause, const Change& change);
+  void add_launches();
+
+  const Timeline& timeline_;
+  const Links& links_;
+  const std::vector<HostWait>& waits_;
+  Window steps_;
+  const TimeBreakdown& time_;
+  Replay replay_;
+  Nanoseconds unchanged_;
+  Predictions predictions_;
+};
+
+std::vector<Window> Predictor::waits_of(IdleCause cause) const {
+  std::vector<Window> windows;
+  for (const HostWait& wait : waits_) {
+    if (wait.cause == cause && steps_.contains(wait.start)) {
+      windows.push_back({wait.start, std::min(wait.end, steps_.end)});
+    }
+  }
+  return windows;
+}
+
+std::vector<Window> Predictor::all_waits() const {
+  std::vector<Window> windows;
+  for (const HostWait& wait : waits_) windows.push_back({wait.start, wait.end});
+  return windows;
+}
+
+double Predictor::total(IdleCause cause) const {
+  double sum = 0;
+  for (const Window& window : waits_of(cause)) sum += seconds_in(window.span());
+  return sum;
+}
+
+std::vector<Window> Predictor::launch_calls() const {
+  std::vector<Window> windows;
+  for (std::uint32_t call = 0; call < timeline_.calls.time.size(); ++call) {
+    const CallKind kind = links_.kind_of_call(timeline_, call);
+    if (kind != CallKind::launch && kind != CallKind::graph_launch) continue;
+    if (!links_.launches[timeline_.calls.thread[call]]) continue;
+    const Nanoseconds start = timeline_.calls.time.start(call);
+    if (steps_.contains(start)) {
+      windows.push_back({start, std::min(timeline_.calls.time.end(call), steps_.end)});
+    }
+  }
+  return united(std::move(windows));
+}
+
+// Time of the launching threads in operators and calls, waits left out.
+std::vector<Window> Predictor::work_in_operators() const {
+  std::vector<Window> windows = launch_calls();
+  const HostOps& ops = timeline_.ops;
+  for (std::uint32_t op = 0; op < ops.time.size(); ++op) {
+    const std::uint32_t parent = links_.op_parent[op];
+    const bool is_inner = parent != kNone && ops.kind[parent] == HostKind::op;
+    if (ops.kind[op] != HostKind::op || is_inner) continue;
+    if (ops.thread[op] >= links_.launches.size() || !links_.launches[ops.thread[op]]) continue;
+    const Window window{std::max(ops.time.start(op), steps_.start),
+                        std::min(ops.time.end(op), steps_.end)};
+    if (window.end > window.start) windows.push_back(window);
+  }
+  return without(united(std::move(windows)), all_waits());
+}
+
+void Predictor::add(Remedy remedy, double low, double expected, double high) {
+  if (high <= 0) return;
+  Prediction prediction;
+  prediction.remedy = remedy;
+  prediction.saved = {Seconds(std::min(low, expected)), Seconds(expected),
+                      Seconds(std::max(high, expected))};
+  predictions_.remedies.push_back(prediction);
+}
+
+void Predictor::add_waits(Remedy remedy, IdleCause cause, const Change& change) {
+  const double high = total(cause);
+  if (high > 0) add(remedy, idle(cause), saved(change), high);
+}
+
+void Predictor::add_launches() {
+  Change change;
+  change.removed = launch_calls();
+  if (change.removed.empty()) return;
+  const double low = saved(change);
+  change.removed = work_in_operators();
+  const double expected = saved(change);
+  change.removed = without({steps_}, all_waits());
+  add(Remedy::batched_launches, low, expected, saved(change));
+}
+
+Predictions Predictor::predict() {
+  const double recorded = time_.span.value();
+  predictions_.replayed_span = Seconds(seconds_in(unchanged_));
+  if (std::abs(seconds_in(unchanged_) - recorded) > kLargestError * recorded) {
+    return std::move(predictions_);
+  }
+  Change change;
+  change.removed = waits_of(IdleCause::data_loading);
+  add_waits(Remedy::ideal_loader, IdleCause::data_loading, change);
+  change.removed = waits_of(IdleCause::allocator);
+  add_waits(Remedy::no_allocation, IdleCause::allocator, change);
+  change = {};
+  change.no_synchronization = true;
+  add_waits(Remedy::no_synchronization, IdleCause::synchronization, change);
+  change = {};
+  change.asynchronous_copies = true;
+  add_waits(Remedy::asynchronous_copies, IdleCause::copy, change);
+  add_launches();
+  change = {};
+  change.no_communication = true;
+  if (time_.communication > Seconds()) {
+    add(Remedy::hidden_communication, 0, saved(change), time_.exposed_communication.value());
+  }
+  change = {};
+  change.kernel_time = kProbedKernelTime;
+  if (time_.compute > Seconds()) {
+    const double shortened = time_.compute.value() * (1 - kProbedKernelTime);
+    predictions_.kernel_time_share = std::min(1.0, saved(change) / shortened);
+  }
+  return std::move(predictions_);
+}
+
+}  // namespace
+
+Predictions predict(const Timeline& timeline, const Links& links, const GpuTrack& track,
+                    const BusySplit& split, const std::vector<HostWait>& waits, const Window& steps,
+                    const TimeBreakdown& time) {
+  return Predictor(timeline, links, track, split, waits, steps, time).predict();
+}
+
+}  // namespace rooftile::trace

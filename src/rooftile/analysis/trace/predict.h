@@ -1,0 +1,24 @@
+// What the removal of each cause would save, by running the recording again without it.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "rooftile/analysis/trace/busy.h"
+#include "rooftile/analysis/trace/waits.h"
+#include "rooftile/workload/trace_summary.h"
+
+namespace rooftile::trace {
+
+struct Predictions {
+  std::vector<Prediction> remedies;
+  std::optional<Seconds> replayed_span;
+  std::optional<double> kernel_time_share;
+};
+
+// `steps` is the window's part on the host, `time` the split of the window.
+Predictions predict(const Timeline& timeline, const Links& links, const GpuTrack& track,
+                    const BusySplit& split, const std::vector<HostWait>& waits, const Window& steps,
+                    const TimeBreakdown& time);
+
+}  // namespace rooftile::trace

@@ -1,0 +1,133 @@
+#include "rooftile/analysis/trace/ranges.h"
+
+#include <map>
+#include <string_view>
+
+namespace rooftile::trace {
+namespace {
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+
+Seconds to_seconds(Nanoseconds time) {
+  return Seconds(static_cast<double>(time) / static_cast<double>(kSecond));
+}
+
+bool is_training_range(std::string_view name) {
+  return name.starts_with("Optimizer.step") || name.starts_with("Optimizer.zero_grad") ||
+         name.starts_with("zero_grad");
+}
+
+// Which of the collected ranges each host op lies in, found once for each op on the way up.
+class EnclosingRange {
+ public:
+  EnclosingRange(const Timeline& timeline, const Links& links)
+      : timeline_(timeline), links_(links), known_(timeline.ops.time.size(), kUnasked) {}
+
+  // The outermost training range around the op, or the op itself; kNone where there is none.
+  std::uint32_t of(std::uint32_t op) {
+    std::uint32_t range = kNone, at = op;
+    std::vector<std::uint32_t> way;
+    while (at != kNone && known_[at] == kUnasked) {
+      way.push_back(at);
+      at = links_.op_parent[at];
+    }
+    if (at != kNone) range = known_[at];
+    for (auto step = way.rbegin(); step != way.rend(); ++step) {
+      if (range == kNone && is_range(*step)) range = *step;
+      known_[*step] = range;
+    }
+    return op == kNone ? kNone : range;
+  }
+
+  bool is_range(std::uint32_t op) const {
+    return is_training_range(timeline_.strings[timeline_.ops.name[op]]);
+  }
+
+ private:
+  static constexpr std::uint32_t kUnasked = kNone - 1;
+
+  const Timeline& timeline_;
+  const Links& links_;
+  std::vector<std::uint32_t> known_;
+};
+
+using RangesByName = std::map<std::string_view, RangeUse>;
+
+void add_host_side(const Timeline& timeline, EnclosingRange& enclosing,
+                   const std::vector<IdlePiece>& pieces, const Window& window,
+                   RangesByName& ranges) {
+  Cover idle;
+  for (const IdlePiece& piece : pieces) {
+    if (piece.cause == IdleCause::launch) idle.add(piece.start, piece.end);
+  }
+  for (std::uint32_t op = 0; op < timeline.ops.time.size(); ++op) {
+    if (!enclosing.is_range(op) || enclosing.of(op) != op) continue;
+    const Nanoseconds start = timeline.ops.time.start(op), end = timeline.ops.time.end(op);
+    if (!window.contains(start)) continue;
+    const std::string& name = timeline.strings[timeline.ops.name[op]];
+    RangeUse& range = ranges[name];
+    range.name = name;
+    ++range.count;
+    range.host_time += to_seconds(end - start);
+    range.idle += to_seconds(idle.within(start, end));
+  }
+}
+
+bool is_pointwise(KernelClass kernel_class) {
+  switch (kernel_class) {
+    case KernelClass::normalization:
+    case KernelClass::softmax:
+    case KernelClass::elementwise:
+    case KernelClass::reduction:
+    case KernelClass::cast:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::vector<RangeUse> training_ranges(const Timeline& timeline, const Links& links,
+                                      const GpuTrack& track, const std::vector<IdlePiece>& pieces,
+                                      const Window& window) {
+  EnclosingRange enclosing(timeline, links);
+  RangesByName ranges;
+  add_host_side(timeline, enclosing, pieces, window, ranges);
+  for (const std::uint32_t row : track.rows) {
+    if (timeline.gpu.kind[row] == GpuKind::copy) continue;
+    const std::uint32_t op = enclosing.of(links.gpu_op[row]);
+    if (op == kNone || !window.contains(timeline.ops.time.start(op))) continue;
+    RangeUse& range = ranges[timeline.strings[timeline.ops.name[op]]];
+    ++range.kernels;
+    range.kernel_time += to_seconds(timeline.gpu.time.duration(row));
+  }
+  std::vector<RangeUse> result;
+  for (auto& [name, range] : ranges) result.push_back(std::move(range));
+  return result;
+}
+
+PointwiseUse pointwise_runs(const Timeline& timeline, const KernelNames& names,
+                            const GpuTrack& track, const Window& window) {
+  PointwiseUse use;
+  std::map<std::uint16_t, bool> in_run;  // by stream
+  for (const std::uint32_t row : track.rows) {
+    if (timeline.gpu.kind[row] != GpuKind::kernel) continue;
+    if (!window.contains(timeline.gpu.time.start(row))) continue;
+    const KernelFacts& facts = names.facts(row);
+    bool& running = in_run[timeline.gpu.stream[row]];
+    if (!is_pointwise(facts.kernel_class)) {
+      running = false;
+      continue;
+    }
+    if (!running) ++use.runs;
+    running = true;
+    ++use.kernels;
+    const Seconds time = to_seconds(timeline.gpu.time.duration(row));
+    use.time += time;
+    if (facts.library == "triton") use.compiled_time += time;
+  }
+  return use;
+}
+
+}  // namespace rooftile::trace

@@ -1,0 +1,22 @@
+// The training loop's own ranges, and runs of kernels that could be fused.
+#pragma once
+
+#include <vector>
+
+#include "rooftile/analysis/trace/busy.h"
+#include "rooftile/analysis/trace/idle.h"
+#include "rooftile/analysis/trace/links.h"
+#include "rooftile/workload/trace_summary.h"
+
+namespace rooftile::trace {
+
+// Optimizer.step and Optimizer.zero_grad by name, those that begin in the window.
+std::vector<RangeUse> training_ranges(const Timeline& timeline, const Links& links,
+                                      const GpuTrack& track, const std::vector<IdlePiece>& pieces,
+                                      const Window& window);
+
+// Kernels that begin in the window.
+PointwiseUse pointwise_runs(const Timeline& timeline, const KernelNames& names,
+                            const GpuTrack& track, const Window& window);
+
+}  // namespace rooftile::trace

@@ -1,0 +1,237 @@
+#include "rooftile/analysis/trace/replay.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "rooftile/analysis/trace/idle.h"
+
+namespace rooftile::trace {
+namespace {
+
+constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::min() / 4;
+// Longer than a launch or a pause between kernels takes: something else held the activity up.
+constexpr Nanoseconds kLongDelay = 30'000;
+// What a call for synchronisation costs by itself.
+constexpr Nanoseconds kOwnTime = 5'000;
+// Clocks of whole microseconds let a wait end before what it waits for.
+constexpr Nanoseconds kSlack = 2'000;
+// Activities looked at for the one that a wait or a stream waited for.
+constexpr int kMostLooks = 256;
+
+}  // namespace
+
+Nanoseconds Replay::start(std::size_t position) const {
+  return timeline_.gpu.time.start(track_.rows[position]);
+}
+Nanoseconds Replay::end(std::size_t position) const {
+  return timeline_.gpu.time.end(track_.rows[position]);
+}
+// When its launch was called; an activity without a call started by itself.
+Nanoseconds Replay::called(std::size_t position) const {
+  const std::uint32_t call = links_.gpu_call[track_.rows[position]];
+  return call == kNone ? start(position) : timeline_.calls.time.start(call);
+}
+
+Replay::Replay(const Timeline& timeline, const Links& links, const GpuTrack& track,
+               const BusySplit& split, const std::vector<HostWait>& waits, const Window& steps)
+    : timeline_(timeline), links_(links), track_(track), steps_(steps) {
+  by_end_.resize(track.rows.size());
+  std::iota(by_end_.begin(), by_end_.end(), 0U);
+  std::sort(by_end_.begin(), by_end_.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return end(a) < end(b); });
+  add_activities(split);
+  add_waits(waits);
+  std::stable_sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) {
+    return a.at != b.at ? a.at < b.at : a.kind < b.kind;
+  });
+}
+
+void Replay::add_activities(const BusySplit& split) {
+  latency_ = usual_latency(timeline_, links_, track_, split);
+  ready_.assign(timeline_.streams.size(), kNever);
+  std::vector<std::size_t> before(timeline_.streams.size(), track_.rows.size());
+  std::vector<Nanoseconds> pauses;
+  for (std::size_t i = 0; i < track_.rows.size(); ++i) {
+    std::size_t& last = before[timeline_.gpu.stream[track_.rows[i]]];
+    if (last < i && called(i) + latency_ <= end(last) && start(i) - end(last) < kLongDelay) {
+      pauses.push_back(start(i) - end(last));
+    }
+    last = i;
+  }
+  if (!pauses.empty()) {
+    const auto middle = pauses.begin() + static_cast<std::ptrdiff_t>(pauses.size() / 2);
+    std::nth_element(pauses.begin(), middle, pauses.end());
+    pause_ = std::max<Nanoseconds>(0, *middle);
+  }
+  std::fill(before.begin(), before.end(), track_.rows.size());
+  for (std::size_t i = 0; i < track_.rows.size(); ++i) {
+    const std::uint16_t stream = timeline_.gpu.stream[track_.rows[i]];
+    activities_.push_back(activity_of(i, before[stream]));
+    before[stream] = i;
+    if (steps_.contains(called(i))) {
+      events_.push_back({called(i), EventKind::launch, static_cast<std::uint32_t>(i)});
+    } else if (called(i) < steps_.start) {
+      ready_[stream] = std::max(ready_[stream], end(i));
+    }
+  }
+}
+
+// What held the activity up in the recording, and what would have without that. `before` is the
+// one before it on its stream; none = the number of all.
+Replay::Activity Replay::activity_of(std::size_t position, std::size_t before) const {
+  const std::uint32_t row = track_.rows[position];
+  Activity activity;
+  activity.kind = track_.classes[position];
+  activity.stream = timeline_.gpu.stream[row];
+  activity.duration = timeline_.gpu.time.duration(row);
+  activity.end = end(position);
+  const Nanoseconds delay = start(position) - called(position);
+  activity.latency = std::min(delay, latency_);
+  activity.pause = pause_;
+  const bool has_before = before < track_.rows.size();
+  const bool queued = has_before && called(position) + latency_ <= end(before);
+  if (queued && start(position) - end(before) < kLongDelay) {
+    activity.pause = start(position) - end(before);
+  } else if (!queued && delay < latency_ + kLongDelay) {
+    activity.latency = delay;
+    if (has_before) activity.pause = std::min(pause_, start(position) - end(before));
+  } else {
+    wait_for_other_stream(position, activity);
+    if (activity.after != kNone) return activity;
+    (queued ? activity.pause : activity.latency) = queued ? start(position) - end(before) : delay;
+  }
+  return activity;
+}
+
+// An activity that neither its launch nor its stream explains began when one on another stream
+// ended, which an event told it.
+void Replay::wait_for_other_stream(std::size_t position, Activity& activity) const {
+  const Nanoseconds started = start(position);
+  auto at =
+      std::upper_bound(by_end_.begin(), by_end_.end(), started + kSlack,
+                       [&](Nanoseconds time, std::uint32_t other) { return time < end(other); });
+  for (int looks = 0; looks < kMostLooks && at != by_end_.begin(); ++looks) {
+    const std::uint32_t other = *--at;
+    if (started - end(other) > kLongDelay) return;
+    const bool is_elsewhere = timeline_.gpu.stream[track_.rows[other]] != activity.stream;
+    if (!is_elsewhere || called(other) > called(position)) continue;
+    activity.after = other;
+    activity.lag = started - end(other);
+    return;
+  }
+}
+
+// The last activity launched before the wait that was done when it returned.
+std::uint32_t Replay::awaited_by(const HostWait& wait) const {
+  auto at =
+      std::upper_bound(by_end_.begin(), by_end_.end(), wait.end + kSlack,
+                       [&](Nanoseconds time, std::uint32_t other) { return time < end(other); });
+  for (int looks = 0; looks < kMostLooks && at != by_end_.begin(); ++looks) {
+    const std::uint32_t other = *--at;
+    if (called(other) < wait.start) return other;
+  }
+  return kNone;
+}
+
+void Replay::add_waits(const std::vector<HostWait>& waits) {
+  std::vector<std::uint32_t> position_of_call(timeline_.calls.time.size(), kNone);
+  for (std::size_t i = 0; i < track_.rows.size(); ++i) {
+    const std::uint32_t call = links_.gpu_call[track_.rows[i]];
+    if (call != kNone) position_of_call[call] = static_cast<std::uint32_t>(i);
+  }
+  for (const HostWait& host_wait : waits) {
+    const bool is_for_gpu =
+        host_wait.cause == IdleCause::synchronization || host_wait.cause == IdleCause::copy;
+    if (!host_wait.is_call || !is_for_gpu || !steps_.contains(host_wait.start)) continue;
+    Wait wait;
+    wait.start = host_wait.start;
+    wait.end = host_wait.end;
+    wait.cause = host_wait.cause;
+    wait.own = wait.end - wait.start;
+    const CallKind kind = links_.kind_of_call(timeline_, host_wait.row);
+    wait.until = kind == CallKind::device_wait   ? Until::device
+                 : kind == CallKind::stream_wait ? Until::stream
+                                                 : Until::activity;
+    wait.activity = is_wait(kind) ? awaited_by(host_wait) : position_of_call[host_wait.row];
+    if (wait.activity == kNone) {
+      wait.until = Until::never;
+    } else if (end(wait.activity) + kSlack >= wait.start) {
+      wait.lag = wait.end - end(wait.activity);
+      wait.own = std::min(wait.own, kOwnTime);
+    }
+    const auto index = static_cast<std::uint32_t>(waits_.size());
+    events_.push_back({wait.start, EventKind::wait_start, index});
+    events_.push_back({wait.end, EventKind::wait_end, index});
+    waits_.push_back(wait);
+  }
+}
+
+// One run. A time of the recording becomes one of the run by what was removed before it and by
+// `shift`, which the waits change.
+struct Replay::Run {
+  const Change& change;
+  std::vector<Nanoseconds> ready;  // by stream: end of the last activity launched on it
+  Nanoseconds shift = 0;
+  Nanoseconds removed_before = 0;  // in whole intervals
+  std::size_t next_removed = 0;
+
+  Nanoseconds removed(Nanoseconds at) {
+    const std::vector<Window>& all = change.removed;
+    for (; next_removed < all.size() && all[next_removed].end <= at; ++next_removed) {
+      removed_before += all[next_removed].span();
+    }
+    if (next_removed == all.size()) return removed_before;
+    return removed_before + std::max<Nanoseconds>(0, at - all[next_removed].start);
+  }
+  Nanoseconds time(Nanoseconds at) { return at - removed(at) + shift; }
+
+  void launch(Activity& activity, const std::vector<Activity>& all, Nanoseconds at) {
+    Nanoseconds start = std::max(at + activity.latency, ready[activity.stream] + activity.pause);
+    if (activity.after != kNone) start = std::max(start, all[activity.after].end + activity.lag);
+    Nanoseconds duration = activity.duration;
+    if (activity.kind == GpuClass::communication && change.no_communication) duration = 0;
+    if (activity.kind == GpuClass::compute) {
+      duration = static_cast<Nanoseconds>(static_cast<double>(duration) * change.kernel_time);
+    }
+    activity.end = start + duration;
+    ready[activity.stream] = std::max(ready[activity.stream], activity.end);
+  }
+
+  void end_wait(const Wait& wait, const std::vector<Activity>& all) {
+    const bool returns_at_once =
+        (wait.cause == IdleCause::synchronization && change.no_synchronization) ||
+        (wait.cause == IdleCause::copy && change.asynchronous_copies);
+    const Nanoseconds recorded = wait.end - removed(wait.end);
+    Nanoseconds done = kNever;
+    if (wait.until == Until::activity) done = all[wait.activity].end;
+    if (wait.until == Until::stream) done = ready[all[wait.activity].stream];
+    if (wait.until == Until::device) done = *std::max_element(ready.begin(), ready.end());
+    const Nanoseconds own = std::min(wait.own, returns_at_once ? kOwnTime : wait.own);
+    Nanoseconds returned = wait.began + own;
+    if (!returns_at_once) returned = std::max(returned, done + wait.lag);
+    shift = returned - recorded;
+  }
+};
+
+Nanoseconds Replay::span(const Change& change) {
+  Run run{change, ready_};
+  for (const Event& event : events_) {
+    switch (event.kind) {
+      case EventKind::launch:
+        run.launch(activities_[event.index], activities_, run.time(event.at));
+        break;
+      case EventKind::wait_start:
+        waits_[event.index].began = run.time(event.at);
+        break;
+      case EventKind::wait_end:
+        run.end_wait(waits_[event.index], activities_);
+        break;
+    }
+  }
+  Nanoseconds end = run.time(steps_.end);
+  for (const Nanoseconds ready : run.ready) end = std::max(end, ready);
+  return end - steps_.start;
+}
+
+}  // namespace rooftile::trace

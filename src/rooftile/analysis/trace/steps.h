@@ -1,0 +1,44 @@
+// Where the steps of a recording begin and end.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "rooftile/analysis/trace/busy.h"
+#include "rooftile/analysis/trace/links.h"
+#include "rooftile/workload/trace_summary.h"
+
+namespace rooftile::trace {
+
+struct StepMarks {
+  StepSource source = StepSource::none;
+  std::vector<Window> steps;  // complete ones, disjoint and in order
+};
+
+// By the first of these that there is: the profiler's steps, ranges that the user calls steps,
+// the ends of the optimizer, the starts of the loader, the repetition of the kernels' names.
+StepMarks find_steps(const Timeline& timeline, const Links& links, const GpuTrack& track);
+
+// From the first start to the last end of operators, ranges, runtime calls and GPU activities.
+Window whole_recording(const Timeline& timeline);
+
+// From the start of the first step to the end of the last, or of the last GPU activity that these
+// steps launched: a GPU works on after the host has left the step.
+Window window_of_steps(const StepMarks& marks, const Timeline& timeline, const Links& links);
+
+// A sequence that repeats itself from `first` on, `count` times `period` long.
+struct Repetition {
+  std::size_t first = 0, period = 0, count = 0;
+
+  bool operator==(const Repetition&) const = default;
+};
+
+// The shortest period of at least three rounds that covers nine tenths of the sequence and begins
+// at an anchor, a position where a step can begin. Up to one entry in twenty may differ from the
+// round before.
+std::optional<Repetition> find_repetition(std::span<const std::uint32_t> sequence,
+                                          std::span<const std::size_t> anchors);
+
+}  // namespace rooftile::trace

@@ -1,0 +1,100 @@
+#include "rooftile/analysis/trace/steps.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/timeline_text.h"
+
+namespace rooftile::trace {
+namespace {
+
+struct Found {
+  StepMarks marks;
+  Window window;
+};
+
+Found find(const char* text) {
+  const auto timeline = parse_timeline(text);
+  EXPECT_TRUE(timeline) << to_string(timeline.error());
+  const Links links = link_events(*timeline);
+  const GpuTrack track = busiest_gpu(*timeline, KernelNames(*timeline));
+  Found found{find_steps(*timeline, links, track), {}};
+  if (!found.marks.steps.empty()) {
+    found.window = window_of_steps(found.marks, *timeline, links);
+  }
+  return found;
+}
+
+TEST(Steps, OfTheProfiler) {
+  const Found found = find(R"(
+mark main 0us 10us ProfilerStep#3
+mark main 10us 12us ProfilerStep#4
+mark main 1us 2us Optimizer.step#SGD.step
+call main 20us 1us cudaLaunchKernel corr=1
+call main 30us 1us cudaLaunchKernel corr=2
+kernel 7 21us 9us last corr=1
+kernel 7 31us 9us after corr=2
+)");
+  EXPECT_EQ(found.marks.source, StepSource::profiler_step);
+  EXPECT_EQ(found.marks.steps, (std::vector<Window>{{0, 10'000}, {10'000, 22'000}}));
+  EXPECT_EQ(found.window, (Window{0, 30'000}));  // until the kernel that the steps launched is done
+}
+
+TEST(Steps, OfRangesThatTheUserNames) {
+  const Found found = find(
+      "mark main 0us 10us iteration 1\nmark main 12us 10us iteration 2\nmark main 1us 3us forward");
+  EXPECT_EQ(found.marks.source, StepSource::user_range);
+  EXPECT_EQ(found.marks.steps.size(), 2U);
+}
+
+TEST(Steps, BetweenOptimizerSteps) {
+  const Found found = find(R"(
+repeat 4 every 100us
+mark main 80us 10us Optimizer.step#AdamW.step
+mark main 92us 1us Optimizer.step#Other.step
+end
+)");
+  EXPECT_EQ(found.marks.source, StepSource::optimizer);
+  EXPECT_EQ(found.marks.steps,
+            (std::vector<Window>{{90'000, 190'000}, {190'000, 290'000}, {290'000, 390'000}}));
+}
+
+TEST(Steps, BetweenBatches) {
+  const Found found =
+      find("repeat 3 every 50us\nmark main 5us 1us enumerate(DataLoader)#_Iter.__next__\nend\n");
+  EXPECT_EQ(found.marks.source, StepSource::data_loader);
+  EXPECT_EQ(found.marks.steps, (std::vector<Window>{{5'000, 55'000}, {55'000, 105'000}}));
+}
+
+TEST(Steps, OfRepeatedKernels) {
+  const Found found = find(R"(
+repeat 5 every 100us
+copy 7 0us 1us HtoD bytes=64
+kernel 7 10us 5us a
+kernel 7 20us 5us b
+kernel 7 30us 5us a
+end
+)");
+  EXPECT_EQ(found.marks.source, StepSource::repetition);
+  ASSERT_EQ(found.marks.steps.size(), 5U);
+  EXPECT_EQ(found.marks.steps[1], (Window{100'000, 200'000}));
+}
+
+TEST(Steps, LayersAreNone) {
+  const Found found =
+      find("repeat 12 every 100us\nkernel 7 10us 5us a\nkernel 7 20us 5us b\nend\n");
+  EXPECT_EQ(found.marks.source, StepSource::none);
+}
+
+TEST(Steps, RepetitionAllowsOneInTwentyToDiffer) {
+  std::vector<std::uint32_t> sequence;
+  for (std::uint32_t i = 0; i < 400; ++i) sequence.push_back(i % 40);
+  const std::vector<std::size_t> anchors{0, 20, 40, 60, 80};
+  EXPECT_EQ(find_repetition(sequence, anchors), (Repetition{0, 40, 10}));
+  for (std::size_t i = 0; i < 8; ++i) sequence[7 + 50 * i] = 1000;  // 15 of 360 differ
+  EXPECT_EQ(find_repetition(sequence, anchors), (Repetition{0, 40, 10}));
+  sequence[3] = sequence[123] = sequence[200] = 1000;  // 20
+  EXPECT_EQ(find_repetition(sequence, anchors), std::nullopt);
+}
+
+}  // namespace
+}  // namespace rooftile::trace

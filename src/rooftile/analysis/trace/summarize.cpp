@@ -1,0 +1,142 @@
+#include "rooftile/analysis/trace/summarize.h"
+
+#include <algorithm>
+
+#include "rooftile/analysis/trace/busy.h"
+#include "rooftile/analysis/trace/host_table.h"
+#include "rooftile/analysis/trace/idle.h"
+#include "rooftile/analysis/trace/links.h"
+#include "rooftile/analysis/trace/op_table.h"
+#include "rooftile/analysis/trace/predict.h"
+#include "rooftile/analysis/trace/python_sites.h"
+#include "rooftile/analysis/trace/ranges.h"
+#include "rooftile/analysis/trace/steps.h"
+#include "rooftile/analysis/trace/waits.h"
+
+namespace rooftile {
+namespace {
+
+using namespace trace;
+
+Seconds in_seconds(Nanoseconds time) { return Seconds(static_cast<double>(time) * 1e-9); }
+
+TimeBreakdown breakdown(const Window& window, const BusySplit& split,
+                        const std::vector<IdlePiece>& pieces) {
+  TimeBreakdown time;
+  time.span = in_seconds(window.span());
+  time.gpu_busy = in_seconds(split.busy);
+  time.compute = in_seconds(split.compute);
+  time.communication = in_seconds(split.communication);
+  time.exposed_communication = in_seconds(split.exposed_communication);
+  time.copy = in_seconds(split.copy);
+  time.exposed_copy = in_seconds(split.exposed_copy);
+  time.idle = in_seconds(window.span() - split.busy);
+  for (const auto& [cause, length] : idle_by_cause(pieces, window)) {
+    time.idle_by_cause[cause] = in_seconds(length);
+  }
+  return time;
+}
+
+void copy_facts(const Timeline& timeline, const GpuTrack& track, TraceSummary& summary) {
+  if (!timeline.file.empty()) summary.files = {timeline.file};
+  summary.format = timeline.format;
+  summary.other_devices = static_cast<std::int64_t>(track.other_devices);
+  const auto device = std::find_if(timeline.devices.begin(), timeline.devices.end(),
+                                   [&](const TraceDevice& d) { return d.id == track.device; });
+  if (device != timeline.devices.end()) summary.device = *device;
+  summary.rank = timeline.rank;
+  summary.world_size = timeline.world_size;
+  summary.has_shapes = timeline.has_shapes;
+  summary.has_stacks = timeline.has_stacks;
+  summary.has_memory = timeline.has_memory;
+  summary.is_foreign = timeline.is_foreign;
+  summary.skipped = timeline.skipped;
+}
+
+// Idle time of the window that each wait is to blame for.
+void expose_waits(const std::vector<IdlePiece>& pieces, const Window& window,
+                  std::vector<HostWait>& waits) {
+  for (const IdlePiece& piece : pieces) {
+    const Nanoseconds length =
+        std::min(piece.end, window.end) - std::max(piece.start, window.start);
+    if (piece.wait != kNone && length > 0) waits[piece.wait].exposed += length;
+  }
+}
+
+Cover compute_cover(const Timeline& timeline, const GpuTrack& track) {
+  Cover compute;
+  for (std::size_t i = 0; i < track.rows.size(); ++i) {
+    if (track.classes[i] != GpuClass::compute) continue;
+    compute.add(timeline.gpu.time.start(track.rows[i]), timeline.gpu.time.end(track.rows[i]));
+  }
+  return compute;
+}
+
+void fill_tables(const HostView& view, const GpuTrack& track, const KernelNames& names,
+                 TraceSummary& summary) {
+  OpTable table = tabulate_ops(view.timeline, view.links, names, view.sites, view.steps);
+  summary.kernels = table.kernels;
+  summary.kernel_time = table.kernel_time;
+  summary.kernel_time_in_steps = table.kernel_time_in_steps;
+  summary.unclassified_time = table.unclassified_time;
+  summary.ops = std::move(table.ops);
+  summary.orphans = std::move(table.orphans);
+  if (view.timeline.gpu.time.size() == 0) {
+    summary.ops = tabulate_host_ops(view.timeline, view.links, view.sites);
+  }
+  const Cover compute = compute_cover(view.timeline, track);
+  summary.syncs = tabulate_syncs(view);
+  summary.loaders = tabulate_loaders(view);
+  summary.allocator = tabulate_allocator(view, track.device);
+  summary.copies = tabulate_copies(view, track, compute);
+  summary.collectives = tabulate_collectives(view.timeline, view.links, track, compute);
+  const LaunchCounts counts = count_launches(view);
+  summary.launches = counts.launches;
+  summary.graph_launches = counts.graphs;
+  summary.launch_time = in_seconds(counts.launch_time);
+  summary.host_busy = in_seconds(counts.busy);
+}
+
+}  // namespace
+
+TraceSummary summarize(const Timeline& timeline) {
+  TraceSummary summary;
+  const Links links = link_events(timeline);
+  const KernelNames names(timeline);
+  const GpuTrack track = busiest_gpu(timeline, names);
+  copy_facts(timeline, track, summary);
+
+  const Window whole = whole_recording(timeline);
+  const BusySplit split = split_busy(timeline, track, whole);
+  std::vector<HostWait> waits = find_waits(timeline, links);
+  const std::vector<IdlePiece> pieces = explain_gaps(timeline, links, track, split, waits);
+  summary.whole = breakdown(whole, split, pieces);
+
+  const StepMarks marks = find_steps(timeline, links, track);
+  const bool has_steps = !marks.steps.empty();
+  const Window window = has_steps ? window_of_steps(marks, timeline, links) : whole;
+  const Window host_window =
+      has_steps ? Window{marks.steps.front().start, marks.steps.back().end} : whole;
+  summary.time =
+      has_steps ? breakdown(window, split_busy(timeline, track, window), pieces) : summary.whole;
+  summary.steps.source = marks.source;
+  for (const Window& step : marks.steps) {
+    summary.steps.durations.push_back(in_seconds(step.span()));
+  }
+  expose_waits(pieces, window, waits);
+  if (!track.rows.empty() && timeline.calls.time.size() > 0) {
+    Predictions predictions =
+        predict(timeline, links, track, split, waits, host_window, summary.time);
+    summary.predictions = std::move(predictions.remedies);
+    summary.replayed_span = predictions.replayed_span;
+    summary.kernel_time_share = predictions.kernel_time_share;
+  }
+
+  PythonSites sites(timeline, links);
+  fill_tables({timeline, links, waits, sites, host_window}, track, names, summary);
+  summary.ranges = training_ranges(timeline, links, track, pieces, host_window);
+  summary.pointwise = pointwise_runs(timeline, names, track, window);
+  return summary;
+}
+
+}  // namespace rooftile

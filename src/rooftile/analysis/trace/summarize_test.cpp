@@ -1,0 +1,177 @@
+#include "rooftile/analysis/trace/summarize.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/support/timeline_text.h"
+
+namespace rooftile {
+namespace {
+
+TraceSummary summary_of(const char* text) {
+  const auto timeline = parse_timeline(text);
+  EXPECT_TRUE(timeline) << to_string(timeline.error());
+  return summarize(*timeline);
+}
+
+double us(Seconds time) { return to_microseconds(time); }
+
+// Four steps of 30 ms: 10 ms loader, a launch, 15 ms kernel, the host waits for it, 5 ms more work.
+constexpr const char* kLoaderBound = R"(
+repeat 4 every 30ms
+mark main 0ms 30ms ProfilerStep#{i}
+mark main 0ms 10ms enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__
+op main 10ms 1ms aten::mm dims=[[512,512],[512,512]] types=[float,float]
+call main 10ms 10us cudaLaunchKernel corr=1
+kernel 7 10.02ms 15ms sgemm corr=1 grid=8 block=128
+call main 12ms 13.03ms cudaDeviceSynchronize
+end
+)";
+
+const Prediction* find(const TraceSummary& summary, Remedy remedy) {
+  const auto found =
+      std::find_if(summary.predictions.begin(), summary.predictions.end(),
+                   [&](const Prediction& prediction) { return prediction.remedy == remedy; });
+  return found == summary.predictions.end() ? nullptr : &*found;
+}
+
+TEST(Summarize, SplitsTheTimeOfStepsThatWaitForData) {
+  const TraceSummary summary = summary_of(kLoaderBound);
+  EXPECT_EQ(summary.steps.source, StepSource::profiler_step);
+  EXPECT_EQ(summary.steps.durations.size(), 4U);
+  EXPECT_NEAR(us(summary.time.span), 120'000, 1e-3);
+  EXPECT_NEAR(us(summary.time.gpu_busy), 60'000, 1e-3);
+  EXPECT_NEAR(us(summary.time.idle_by_cause.at(IdleCause::data_loading)), 40'000, 1e-3);
+  ASSERT_EQ(summary.loaders.size(), 1U);
+  EXPECT_TRUE(summary.loaders[0].in_process);
+  EXPECT_EQ(summary.loaders[0].count, 4);
+  EXPECT_NEAR(us(summary.loaders[0].exposed), 40'000, 1e-3);
+  ASSERT_EQ(summary.syncs.size(), 1U);
+  EXPECT_NEAR(us(summary.syncs[0].blocked), 4 * 13'030, 1e-3);
+  EXPECT_EQ(summary.kernels, 4);
+  EXPECT_DOUBLE_EQ(recorded_steps(summary), 4);
+}
+
+TEST(Summarize, PredictsWhatRemainsWithoutACause) {
+  const TraceSummary summary = summary_of(kLoaderBound);
+  ASSERT_TRUE(summary.replayed_span);
+  EXPECT_NEAR(us(*summary.replayed_span), 120'000, 1);
+  const Prediction* const loader = find(summary, Remedy::ideal_loader);
+  ASSERT_NE(loader, nullptr);
+  EXPECT_NEAR(us(loader->saved.low), 40'000, 1);
+  EXPECT_NEAR(us(loader->saved.expected), 40'000, 1);
+  EXPECT_NEAR(us(loader->saved.high), 40'000, 1);
+  // Without the waits the host needs 10 + 2 + 4.97 ms a step, plus 5 us a call. The last launch is
+  // at 3 * 16.975 + 10 ms, its kernel done 15.02 ms later: 75.945 ms remain of 120.
+  const Prediction* const waits = find(summary, Remedy::no_synchronization);
+  ASSERT_NE(waits, nullptr);
+  EXPECT_NEAR(us(waits->saved.expected), 120'000 - 75'945, 30);
+  // The host waits for every kernel: a shorter one shortens the step as much.
+  EXPECT_NEAR(summary.kernel_time_share.value_or(0), 1, 1e-3);
+}
+
+TEST(Summarize, AGpuBoundLoopGainsNothingFromALoader) {
+  // The host runs ahead: kernels of 9.9 ms back to back, the loader hidden behind them.
+  const TraceSummary summary = summary_of(R"(
+call main 0ms 10us cudaLaunchKernel corr=9999
+kernel 7 0.02ms 30ms first corr=9999
+repeat 4 every 10ms
+mark main 1ms 10ms ProfilerStep#{i}
+mark main 1ms 5ms enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__
+call main 7ms 10us cudaLaunchKernel corr=1
+kernel 7 30.03ms 9.99ms sgemm corr=1
+end
+)");
+  const Prediction* const loader = find(summary, Remedy::ideal_loader);
+  ASSERT_NE(loader, nullptr);
+  EXPECT_NEAR(us(loader->saved.expected), 0, 1);
+  EXPECT_NEAR(us(loader->saved.low), 0, 1);
+  EXPECT_FALSE(summary.time.idle_by_cause.contains(IdleCause::data_loading));
+  EXPECT_NEAR(summary.kernel_time_share.value_or(0), 1, 0.02);
+}
+
+TEST(Summarize, ListsAKernelUnderTheOperatorThatDescribesIt) {
+  const TraceSummary summary = summary_of(R"(
+op main 0us 90us aten::linear id=1 dims=[[64,256],[128,256],[128]] types=[float,float,float]
+op main 5us 80us aten::addmm id=2 seq=4 dims=[[128],[64,256],[256,128],[],[]] types=[float,float,float,Scalar,Scalar] strides=[[1],[256,1],[1,256],[],[]]
+call main 20us 5us cudaLaunchKernel corr=1 id=2
+kernel 7 30us 10us sgemm_a corr=1
+op autograd 100us 60us autograd::engine::evaluate_function: AddmmBackward0 id=3 seq=4
+op autograd 101us 50us AddmmBackward0 id=4 seq=4
+op autograd 110us 40us aten::mm id=5 dims=[[128,64],[64,256]] types=[float,float] strides=[[1,128],[256,1]]
+call autograd 115us 5us cudaLaunchKernel corr=2 id=5
+kernel 7 120us 20us sgemm_b corr=2
+op main 200us 50us aten::to id=6
+op main 201us 40us aten::copy_ id=7
+call main 210us 5us cudaLaunchKernel corr=3 id=3000
+kernel 7 220us 5us elementwise corr=3
+kernel 7 230us 5us lost corr=77
+python main 0us 95us train.py(10): forward
+)");
+  ASSERT_EQ(summary.ops.size(), 3U);
+  EXPECT_EQ(summary.ops[0].name, "aten::mm");
+  EXPECT_EQ(summary.ops[0].site.source.line, 10);  // of the forward operator
+  ASSERT_TRUE(summary.ops[0].op);
+  EXPECT_EQ(summary.ops[0].op->phase, Phase::wgrad);
+  EXPECT_EQ(summary.ops[0].phase, Phase::wgrad);
+  const auto* const layer = std::get_if<Gemm>(&summary.ops[0].op->body);
+  ASSERT_NE(layer, nullptr);
+  EXPECT_EQ(layer->m, 64);
+  EXPECT_EQ(layer->n, 128);
+  EXPECT_EQ(layer->k, 256);
+  EXPECT_EQ(summary.ops[1].name, "aten::addmm");
+  EXPECT_NEAR(us(summary.ops[1].host_time), 80, 1e-6);
+  EXPECT_EQ(summary.ops[2].name, "aten::to");
+  ASSERT_EQ(summary.orphans.size(), 1U);
+  EXPECT_EQ(summary.orphans[0].name, "lost");
+}
+
+TEST(Summarize, KernelsOfAGraphAndNoHostAtAll) {
+  const TraceSummary graph = summary_of(R"(
+call main 0us 10us cudaGraphLaunch corr=5
+kernel 7 12us 10us a corr=5
+kernel 7 23us 10us b corr=5
+kernel 8 25us 20us c corr=5
+)");
+  EXPECT_EQ(graph.kernels, 3);
+  EXPECT_EQ(graph.graph_launches, 1);
+  EXPECT_EQ(graph.orphans.size(), 3U);
+  EXPECT_NEAR(us(graph.whole.gpu_busy), 32, 1e-6);
+  const TraceSummary bare = summary_of("kernel 7 5us 10us a\nkernel 7 20us 10us b\n");
+  EXPECT_NEAR(us(bare.whole.span), 25, 1e-6);
+  EXPECT_NEAR(us(bare.whole.idle_by_cause.at(IdleCause::unknown)), 5, 1e-6);
+  EXPECT_TRUE(bare.predictions.empty());
+}
+
+TEST(Summarize, EmptyAndHostOnlyRecordings) {
+  EXPECT_EQ(summary_of("").kernels, 0);
+  const TraceSummary host = summary_of(
+      "op main 0us 9us aten::linear dims=[[64,256],[128,256]] types=[float,float]\n"
+      "op main 1us 5us aten::addmm dims=[[128],[64,256],[256,128]] types=[float,float,float]\n");
+  ASSERT_EQ(host.ops.size(), 1U);
+  EXPECT_EQ(host.ops[0].count, 1);
+  EXPECT_FALSE(host.ops[0].op->measured);
+}
+
+TEST(Summarize, CollectivesAndCopies) {
+  const TraceSummary summary = summary_of(R"(
+op main 0us 100us aten::copy_
+call main 0us 30us cudaMemcpyAsync corr=1
+copy 7 5us 20us HtoD pageable bytes=4096 corr=1
+kernel 7 40us 20us gemm corr=2
+kernel 20 50us 30us ncclDevKernel_AllReduce_Sum_f32_RING_LL() corr=3 collective=allreduce dtype=Float in=1001 ranks=8
+memory 10us 64 device=0 allocated=640 reserved=1000
+memory 20us -64 device=0 allocated=576 reserved=1000
+)");
+  ASSERT_EQ(summary.collectives.size(), 1U);
+  EXPECT_NEAR(us(summary.collectives[0].exposed), 20, 1e-6);
+  EXPECT_EQ(summary.collectives[0].misaligned, 1);  // 4004 bytes
+  ASSERT_EQ(summary.copies.size(), 1U);
+  EXPECT_EQ(summary.copies[0].shape.bytes, 4096U);
+  EXPECT_NEAR(us(summary.copies[0].blocked), 30, 1e-6);
+  EXPECT_DOUBLE_EQ(summary.allocator.peak_allocated->value(), 640);
+}
+
+}  // namespace
+}  // namespace rooftile

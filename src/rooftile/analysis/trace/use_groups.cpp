@@ -1,0 +1,115 @@
+#include "rooftile/analysis/trace/use_groups.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "rooftile/analysis/trace/gain.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::size_t kMostShapes = 3;  // tensors told of one operator
+constexpr std::size_t kMostAxes = 8;    // sizes told of one tensor
+constexpr std::size_t kLongestName = 60;
+
+std::optional<Dtype> dtype_of(std::string_view type) {
+  if (type == "float") return Dtype::fp32;
+  if (type == "double") return Dtype::fp64;
+  if (type == "c10::Half") return Dtype::fp16;
+  if (type == "c10::BFloat16") return Dtype::bf16;
+  return std::nullopt;
+}
+
+void add(UseGroup& group, const OpUse* use, const KernelUse& kernel) {
+  if (group.kernel == nullptr || kernel.time > group.kernel->time) group.kernel = &kernel;
+  group.kernels += kernel.count;
+  group.time += kernel.time;
+  if (use != nullptr && (group.uses.empty() || group.uses.back() != use)) group.uses.push_back(use);
+}
+
+}  // namespace
+
+std::string shape_text(const OpArguments& arguments) {
+  std::vector<std::string> tensors;
+  for (const std::vector<std::int64_t>& dims : arguments.dims) {
+    if (tensors.size() == kMostShapes) break;
+    if (dims.empty() || dims.size() > kMostAxes) continue;
+    if (std::all_of(dims.begin(), dims.end(), [](std::int64_t size) { return size == 1; }))
+      continue;
+    tensors.push_back(fmt::format("{}", fmt::join(dims, "x")));
+  }
+  return join(tensors, ", ");
+}
+
+std::vector<UseGroup> group_by_shape(const TraceSummary& trace, const KernelTest& wanted) {
+  std::map<std::pair<std::string, std::string>, UseGroup> groups;
+  for (const OpUse& use : trace.ops) {
+    for (const KernelUse& kernel : use.kernels) {
+      if (!wanted(&use, kernel)) continue;
+      std::string shape = shape_text(use.arguments);
+      UseGroup& group = groups[{use.name, shape}];
+      group.name = use.name;
+      group.shape = std::move(shape);
+      add(group, &use, kernel);
+    }
+  }
+  for (const KernelUse& kernel : trace.orphans) {
+    if (wanted(nullptr, kernel)) add(groups[{"", kernel.name}], nullptr, kernel);
+  }
+  std::vector<UseGroup> sorted;
+  for (auto& [key, group] : groups) {
+    group.window_part = window_part(trace);
+    group.time = group.time * group.window_part;
+    sorted.push_back(std::move(group));
+  }
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const UseGroup& a, const UseGroup& b) { return a.time > b.time; });
+  return sorted;
+}
+
+Seconds time_of_kernels(const TraceSummary& trace, const KernelTest& wanted) {
+  Seconds time;
+  for (const OpUse& use : trace.ops) {
+    for (const KernelUse& kernel : use.kernels) {
+      if (wanted(&use, kernel)) time += kernel.time;
+    }
+  }
+  for (const KernelUse& kernel : trace.orphans) {
+    if (wanted(nullptr, kernel)) time += kernel.time;
+  }
+  return time * window_part(trace);
+}
+
+bool is_matrix_kernel(const KernelUse& kernel) {
+  return kernel.facts.kernel_class == KernelClass::gemm ||
+         kernel.facts.kernel_class == KernelClass::convolution;
+}
+
+bool is_vector_kernel(const KernelUse& kernel) {
+  const std::string name = lower(kernel.name);
+  return name.find("gemv") != std::string::npos || name.find("dot_kernel") != std::string::npos;
+}
+
+std::optional<Dtype> operand_dtype(const OpUse* use, const KernelUse& kernel) {
+  if (kernel.facts.dtype) return kernel.facts.dtype;
+  if (use == nullptr) return std::nullopt;
+  for (const std::string& type : use->arguments.types) {
+    if (const std::optional<Dtype> dtype = dtype_of(type)) return dtype;
+  }
+  return std::nullopt;
+}
+
+std::string short_kernel_name(std::string_view name) {
+  std::string_view text = trim(name.substr(0, name.find('<')));
+  if (text.starts_with("void ")) text.remove_prefix(5);
+  if (const auto scope = text.rfind("::"); scope != text.npos && scope + 2 < text.size()) {
+    text.remove_prefix(scope + 2);
+  }
+  return quoted(text.substr(0, text.find('(')), kLongestName);
+}
+
+}  // namespace rooftile

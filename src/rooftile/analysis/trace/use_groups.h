@@ -1,0 +1,49 @@
+// Kernels of a recorded program, gathered by the operator and shape that started them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "rooftile/workload/trace_summary.h"
+
+namespace rooftile {
+
+// `use` is null for a kernel that no operator is known for.
+using KernelTest = std::function<bool(const OpUse* use, const KernelUse& kernel)>;
+
+// Kernels of one operator and shape, wherever it is called.
+struct UseGroup {
+  std::string name;                   // aten::addmm; empty where no operator is known
+  std::string shape;                  // "4096x768, 768x3072"; empty where not recorded
+  std::vector<const OpUse*> uses;     // largest first
+  const KernelUse* kernel = nullptr;  // the one that takes most of the time
+  std::int64_t kernels = 0;           // of the whole recording
+  double window_part = 1;             // of the recorded times, the window's
+  Seconds time;                       // of the window: sum over the kernels
+};
+
+// Groups of the kernels that `wanted` accepts, largest time first.
+std::vector<UseGroup> group_by_shape(const TraceSummary& trace, const KernelTest& wanted);
+
+// Time of the window: sum over all kernels that `wanted` accepts, those without an operator
+// included.
+Seconds time_of_kernels(const TraceSummary& trace, const KernelTest& wanted);
+
+// Products on Tensor Cores or CUDA cores: matrix products and convolutions.
+bool is_matrix_kernel(const KernelUse& kernel);
+
+// One row or column: matrix-vector products read every weight once and gain nothing from Tensor
+// Cores. By the kernel's name, for where no shape is recorded.
+bool is_vector_kernel(const KernelUse& kernel);
+
+// What the kernel multiplies: by its name, else by the operator's first floating-point argument.
+std::optional<Dtype> operand_dtype(const OpUse* use, const KernelUse& kernel);
+
+// Sizes of the arguments that are tensors of more than one element, at most three.
+std::string shape_text(const OpArguments& arguments);
+
+// "ampere_sgemm_128x64_nn", without template arguments and at most 60 characters.
+std::string short_kernel_name(std::string_view name);
+
+}  // namespace rooftile

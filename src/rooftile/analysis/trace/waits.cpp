@@ -1,0 +1,96 @@
+#include "rooftile/analysis/trace/waits.h"
+
+#include <algorithm>
+
+namespace rooftile::trace {
+namespace {
+
+IdleCause copy_cause(const Timeline& timeline, std::uint32_t call, std::uint32_t activity,
+                     bool always_blocks) {
+  if (activity == kNone || timeline.gpu.kind[activity] != GpuKind::copy) {
+    return always_blocks ? IdleCause::synchronization : IdleCause::launch;
+  }
+  const CopyShape& shape = timeline.copies[timeline.gpu.details[activity]];
+  const bool crosses =
+      shape.kind == CopyKind::host_to_device || shape.kind == CopyKind::device_to_host;
+  const bool waited = shape.pageable && crosses &&
+                      timeline.calls.time.end(call) >= timeline.gpu.time.start(activity);
+  if (!always_blocks && !waited) return IdleCause::launch;
+  return shape.kind == CopyKind::host_to_device ? IdleCause::copy : IdleCause::synchronization;
+}
+
+bool copies_from_host(const Timeline& timeline, std::uint32_t activity) {
+  return activity != kNone && timeline.gpu.kind[activity] == GpuKind::copy &&
+         timeline.copies[timeline.gpu.details[activity]].kind == CopyKind::host_to_device;
+}
+
+// The wait of an operator for the copy from the host that it has just started is part of the copy.
+void add_call_waits(const Timeline& timeline, const Links& links, std::vector<HostWait>& waits) {
+  const std::vector<std::uint32_t> activities = first_activities(timeline, links);
+  std::uint32_t copying_op = kNone;
+  for (const std::uint32_t call : links.call_order.rows) {
+    const std::uint16_t thread = timeline.calls.thread[call];
+    if (!links.launches[thread]) continue;
+    if (copies_from_host(timeline, activities[call])) copying_op = links.call_op[call];
+    IdleCause cause = wait_cause(timeline, links, call, activities[call]);
+    if (cause == IdleCause::launch) continue;
+    const bool is_of_copy = copying_op != kNone && links.call_op[call] == copying_op;
+    if (cause == IdleCause::synchronization && is_of_copy) cause = IdleCause::copy;
+    waits.push_back({timeline.calls.time.start(call), timeline.calls.time.end(call), cause, thread,
+                     true, call, 0});
+  }
+}
+
+void add_range_waits(const Timeline& timeline, const Links& links, std::vector<HostWait>& waits) {
+  for (std::uint32_t op = 0; op < timeline.ops.time.size(); ++op) {
+    const RangeKind kind = links.kind_of_op(timeline, op);
+    if (kind != RangeKind::loader && kind != RangeKind::rank_wait) continue;
+    const std::uint16_t thread = timeline.ops.thread[op];
+    if (thread >= links.launches.size() || !links.launches[thread]) continue;
+    const IdleCause cause =
+        kind == RangeKind::loader ? IdleCause::data_loading : IdleCause::communication_wait;
+    waits.push_back(
+        {timeline.ops.time.start(op), timeline.ops.time.end(op), cause, thread, false, op, 0});
+  }
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> first_activities(const Timeline& timeline, const Links& links) {
+  std::vector<std::uint32_t> first(timeline.calls.time.size(), kNone);
+  for (std::uint32_t row = 0; row < timeline.gpu.time.size(); ++row) {
+    const std::uint32_t call = links.gpu_call[row];
+    if (call != kNone && first[call] == kNone) first[call] = row;
+  }
+  return first;
+}
+
+IdleCause wait_cause(const Timeline& timeline, const Links& links, std::uint32_t call,
+                     std::uint32_t activity) {
+  const CallKind kind = links.kind_of_call(timeline, call);
+  if (is_wait(kind)) return IdleCause::synchronization;
+  if (kind == CallKind::allocation || kind == CallKind::release) return IdleCause::allocator;
+  if (kind == CallKind::copy) return copy_cause(timeline, call, activity, false);
+  if (kind == CallKind::blocking_copy) return copy_cause(timeline, call, activity, true);
+  return IdleCause::launch;
+}
+
+std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links) {
+  std::vector<HostWait> waits;
+  add_call_waits(timeline, links, waits);
+  add_range_waits(timeline, links, waits);
+  std::sort(waits.begin(), waits.end(), [](const HostWait& a, const HostWait& b) {
+    return a.start != b.start ? a.start < b.start : a.end > b.end;
+  });
+  Nanoseconds reach = waits.empty() ? 0 : waits.front().start;
+  std::vector<HostWait> disjoint;
+  for (HostWait wait : waits) {
+    wait.start = std::max(wait.start, reach);
+    if (wait.end <= wait.start) continue;
+    reach = wait.end;
+    disjoint.push_back(wait);
+  }
+  return disjoint;
+}
+
+}  // namespace rooftile::trace

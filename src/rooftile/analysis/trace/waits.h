@@ -1,0 +1,33 @@
+// What keeps the host from launching: waits for the GPU, the loader, the allocator, other ranks.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "rooftile/analysis/trace/links.h"
+#include "rooftile/workload/trace_summary.h"
+
+namespace rooftile::trace {
+
+// One wait on a thread that launches work. Waits do not overlap: of two the first keeps its time.
+struct HostWait {
+  Nanoseconds start = 0, end = 0;
+  IdleCause cause = IdleCause::synchronization;
+  std::uint16_t thread = 0;
+  bool is_call = false;  // `row` counts runtime calls, else operators
+  std::uint32_t row = 0;
+  Nanoseconds exposed = 0;  // idle time of the GPU that follows from it, in the window
+};
+
+// By start. A copy from pageable memory holds the host until its data is on the way, a copy to the
+// host until the data has come: this one is a wait for results like any other synchronisation.
+std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links);
+
+// The first GPU activity that each call started, kNone where none.
+std::vector<std::uint32_t> first_activities(const Timeline& timeline, const Links& links);
+
+// Why the call is a wait, or IdleCause::launch if it is none. `activity` is what it started.
+IdleCause wait_cause(const Timeline& timeline, const Links& links, std::uint32_t call,
+                     std::uint32_t activity);
+
+}  // namespace rooftile::trace

@@ -1,0 +1,229 @@
+#include "rooftile/readers/nsys/nsys_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "rooftile/base/text.h"
+#include "rooftile/formats/nsys/database.h"
+#include "rooftile/formats/nsys/records.h"
+#include "rooftile/readers/nsys/tables.h"
+#include "rooftile/readers/reader.h"
+
+namespace rooftile {
+namespace {
+
+using nsys_format::Database;
+using nsys_format::ExportInfo;
+using nsys_format::Scan;
+using nsys_format::Table;
+using Progress = std::function<void(std::uint64_t, std::uint64_t)>;
+
+constexpr std::string_view kHowToExport =
+    "export it with 'nsys export --type sqlite --output trace.sqlite FILE'";
+constexpr std::array<std::string_view, 6> kReadTables{
+    nsys_format::kKernels,   nsys_format::kCopies, nsys_format::kFills,
+    nsys_format::kGraphRuns, nsys_format::kCalls,  nsys_format::kRanges};
+
+bool is_own_file(std::string_view path) {
+  const std::string name = lower(path);
+  return name.ends_with(".nsys-rep") || name.ends_with(".qdrep") || name.ends_with(".qdstrm");
+}
+
+bool is_sqlite(std::string_view head) { return head.starts_with("SQLite format 3"); }
+
+// Reports progress in the file's bytes, by the share of the rows that were read.
+class RowProgress {
+ public:
+  RowProgress(const Database& database, const Progress& progress)
+      : progress_(progress), bytes_(static_cast<double>(database.bytes())) {
+    for (const std::string_view name : kReadTables) {
+      if (const Table* table = database.find(name)) all_ += static_cast<double>(table->rows);
+    }
+    all_ = std::max(all_, 1.0);
+  }
+
+  void count_row() {
+    if (++rows_ % kRowsPerReport == 0) report(std::min(1.0, static_cast<double>(rows_) / all_));
+  }
+  void finish() const { report(1); }
+
+ private:
+  static constexpr std::int64_t kRowsPerReport = 1 << 14;
+
+  void report(double share) const {
+    if (!progress_) return;
+    progress_(static_cast<std::uint64_t>(bytes_ * share), static_cast<std::uint64_t>(bytes_));
+  }
+
+  const Progress& progress_;
+  double bytes_, all_ = 0;
+  std::int64_t rows_ = 0;
+};
+
+void count_losses(std::string_view table, const Scan& scan, Timeline& timeline) {
+  if (scan.lost > 0) timeline.skipped[fmt::format("{}: damaged rows", table)] += scan.lost;
+  if (scan.is_cut_off) timeline.skipped[fmt::format("{}: rest of a damaged table", table)] += 1;
+}
+
+std::int64_t read_rows(const Database& database, const ExportInfo& info, RowProgress& progress,
+                       Timeline& timeline) {
+  NsysTables tables(database, info, timeline);
+  std::int64_t read = 0;
+  const auto note = [&](std::string_view table, const Scan& scan) {
+    count_losses(table, scan, timeline);
+    read += scan.read;
+  };
+  const auto adder = [&](const auto& record) {
+    tables.add(record);
+    progress.count_row();
+  };
+  note(nsys_format::kKernels, read_kernels(database, adder));
+  note(nsys_format::kGraphRuns, read_graph_runs(database, adder));
+  note(nsys_format::kCopies, read_copies(database, [&](const nsys_format::TransferRecord& record) {
+         tables.add_copy(record);
+         progress.count_row();
+       }));
+  note(nsys_format::kFills, read_fills(database, [&](const nsys_format::TransferRecord& record) {
+         tables.add_fill(record);
+         progress.count_row();
+       }));
+  note(nsys_format::kCalls, read_calls(database, adder));
+  // Each wait repeats a call, so it only counts where calls were not recorded.
+  if (timeline.calls.time.size() == 0) note(nsys_format::kWaits, read_waits(database, adder));
+  note(nsys_format::kRanges, read_ranges(database, adder));
+  return read;
+}
+
+// Tables of other events: sampling, operating-system calls, GPU metrics …
+void count_other_tables(const Database& database, Timeline& timeline) {
+  for (const Table& table : database.tables()) {
+    const bool is_read = std::ranges::find(kReadTables, table.name) != kReadTables.end();
+    const bool is_known = table.name == nsys_format::kWaits || table.name == "DIAGNOSTIC_EVENT";
+    const bool has_events = table.has("start") || table.has("timestamp");
+    if (is_read || is_known || !has_events || table.rows <= 0) continue;
+    timeline.skipped["table " + quoted(table.name)] += table.rows;
+  }
+}
+
+// "B=2" of "A=1;B=2", where it is a whole number.
+std::optional<std::int64_t> variable(std::string_view environment, std::string_view name) {
+  for (const std::string_view entry : split(environment, ';')) {
+    if (entry.starts_with(name) && entry.substr(name.size()).starts_with('=')) {
+      return parse_integer(entry.substr(name.size() + 1));
+    }
+  }
+  return std::nullopt;
+}
+
+// Launchers of ranks: torchrun, Open MPI, Slurm.
+void read_rank(const ExportInfo& info, Timeline& timeline) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kLaunchers{
+      {{"RANK", "WORLD_SIZE"},
+       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+       {"SLURM_PROCID", "SLURM_NTASKS"}}};
+  for (const auto& [rank_name, size_name] : kLaunchers) {
+    const auto rank = variable(info.environment, rank_name);
+    const auto size = variable(info.environment, size_name);
+    if (!rank || !size || *size < 2 || *rank < 0 || *rank >= *size) continue;
+    timeline.rank = rank;
+    timeline.world_size = size;
+    return;
+  }
+}
+
+void describe(const ExportInfo& info, Timeline& timeline) {
+  timeline.format = "Nsight Systems";
+  timeline.base = info.is_time_normalized ? 0 : info.session_start;
+  for (const nsys_format::GpuInfo& gpu : info.gpus) {
+    timeline.devices.push_back(
+        {static_cast<std::int32_t>(std::clamp<std::int64_t>(gpu.id, 0, 1 << 30)), gpu.name,
+         static_cast<std::uint64_t>(std::max<std::int64_t>(0, gpu.memory_bytes)),
+         static_cast<int>(std::clamp<std::int64_t>(gpu.sm_count, 0, 1 << 20)),
+         static_cast<int>(std::clamp<std::int64_t>(gpu.major, 0, 1000)),
+         static_cast<int>(std::clamp<std::int64_t>(gpu.minor, 0, 1000))});
+  }
+  std::ranges::sort(timeline.devices, {}, &TraceDevice::id);
+  read_rank(info, timeline);
+}
+
+// What another database is, as far as its tables tell.
+Error not_an_export(const Database& database, const std::string& path) {
+  if (database.find("StringTable") != nullptr &&
+      database.find("CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL") != nullptr) {
+    return {
+        "is a recording of nvprof, which is not read; record with Nsight Systems: 'nsys profile' "
+        "and 'nsys export --type sqlite'",
+        path};
+  }
+  std::vector<std::string> names;
+  for (const Table& table : database.tables()) {
+    if (names.size() < 3) names.push_back(quoted(table.name));
+  }
+  const std::string tables = names.empty() ? "it has no tables" : "it has " + join(names, ", ");
+  return {fmt::format("is an SQLite database, but no export of Nsight Systems: {}", tables), path};
+}
+
+Result<Timeline> read_database(const Database& database, const std::string& path,
+                               const Progress& progress) {
+  if (!nsys_format::has_export_tables(database)) {
+    return tl::unexpected(not_an_export(database, path));
+  }
+  Timeline timeline;
+  timeline.file = path;
+  const ExportInfo info = read_export_info(database);
+  describe(info, timeline);
+  RowProgress rows(database, progress);
+  const std::int64_t read = read_rows(database, info, rows, timeline);
+  if (read == 0 && (database.is_damaged() || !timeline.skipped.empty())) {
+    return fail("is a damaged export of Nsight Systems: no event could be read; " +
+                    std::string("export it again"),
+                path);
+  }
+  count_other_tables(database, timeline);
+  if (database.is_damaged()) timeline.skipped["damaged file: whole tables may be missing"] = 1;
+  rows.finish();
+  return timeline;
+}
+
+}  // namespace
+
+bool is_nsys(std::string_view path, std::string_view head) {
+  return is_sqlite(head) || is_own_file(path);
+}
+
+Result<Timeline> read_nsys(const std::string& path, const Progress& progress) {
+  const Result<Database> database = Database::open(path);
+  if (database) return read_database(*database, path, progress);
+  Error error = database.error();
+  if (is_own_file(path) && error.where.empty()) {
+    error.message = fmt::format("is a recording in Nsight Systems' own form; {}", kHowToExport);
+  }
+  if (error.where.empty()) error.where = path;
+  return tl::unexpected(error);
+}
+
+Result<Timeline> read_nsys_bytes(const std::string& bytes, const std::string& path) {
+  const Result<Database> database = Database::open_bytes(bytes);
+  if (!database) return fail(database.error().message, path);
+  return read_database(*database, path, {});
+}
+
+namespace {
+
+Result<std::shared_ptr<const Timeline>> record_nsys(const std::string& path,
+                                                    const ReadOptions& options) {
+  return read_nsys(path, options.progress).map([](Timeline timeline) {
+    return std::make_shared<const Timeline>(std::move(timeline));
+  });
+}
+
+}  // namespace
+
+extern const Reader nsys_reader{.name = "nsys", .recognises = is_nsys, .record = record_nsys};
+
+}  // namespace rooftile

@@ -1,0 +1,268 @@
+#include "rooftile/readers/nsys/nsys_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "rooftile/readers/nsys/nsys_export.h"
+
+namespace rooftile {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+Timeline timeline_of(const std::string& sql) {
+  Result<Timeline> timeline = read_nsys_bytes(database_bytes(sql), "run.sqlite");
+  EXPECT_TRUE(timeline) << to_string(timeline.error());
+  return timeline ? std::move(*timeline) : Timeline{};
+}
+
+std::string error_of(const std::string& sql) {
+  const Result<Timeline> timeline = read_nsys_bytes(database_bytes(sql), "run.sqlite");
+  return timeline ? "no error" : to_string(timeline.error());
+}
+
+std::string empty_export() { return std::string(kNewSql) + std::string(kStringsSql); }
+
+class NsysSchemas : public testing::TestWithParam<std::string_view> {};
+
+TEST_P(NsysSchemas, GiveTheSameKernelsAndCalls) {
+  const Timeline timeline = timeline_of(
+      std::string(GetParam()) + std::string(kStringsSql) + std::string(kCallsSql) +
+      kernel_sql("1000,1500,0,7,42,$P") + kernel_sql("1600,1600,0,13,43,$P") +
+      with_ids("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(900,950,0,$T,42,3,0,NULL),"
+               "(955,990,1,$T,43,4,0,NULL),(10,20,0,$T,0,8,0,NULL);"));
+  EXPECT_EQ(timeline.format, "Nsight Systems");
+  ASSERT_EQ(timeline.gpu.time.size(), 2U);
+  EXPECT_EQ(timeline.gpu.time.start(0), 1000);
+  EXPECT_EQ(timeline.gpu.time.duration(0), 500);
+  EXPECT_EQ(timeline.gpu.time.duration(1), 0);
+  EXPECT_EQ(timeline.gpu.kind[0], GpuKind::kernel);
+  EXPECT_EQ(timeline.gpu.correlation[0], 42U);
+  EXPECT_EQ(timeline.strings[timeline.gpu.name[0]], "void gemm<float>()");
+  EXPECT_THAT(timeline.streams, ElementsAre(GpuStream{0, 7}, GpuStream{0, 13}));
+  LaunchShape shape;
+  shape.grid = {108, 2, 1};
+  shape.block = {128, 1, 1};
+  shape.registers = 64;
+  shape.shared_bytes = 3072;
+  EXPECT_EQ(timeline.launches.size(), 2U);  // "not recorded", and the one both kernels have
+  EXPECT_EQ(timeline.launches[timeline.gpu.details[1]], shape);
+  ASSERT_EQ(timeline.calls.time.size(), 3U);
+  EXPECT_EQ(timeline.strings[timeline.calls.name[0]], "cudaLaunchKernel");
+  EXPECT_EQ(timeline.strings[timeline.calls.name[1]], "cuLaunchKernel");
+  EXPECT_EQ(timeline.strings[timeline.calls.name[2]], "cudaGetDeviceProperties");
+  EXPECT_EQ(timeline.calls.correlation[0], 42U);
+  EXPECT_EQ(timeline.calls.correlation[2], 0U);
+  EXPECT_THAT(timeline.threads, ElementsAre(HostThread{10, 21}));
+  EXPECT_TRUE(timeline.skipped.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Ages, NsysSchemas, testing::Values(kOldSql, kNewSql));
+
+TEST(NsysReader, OrdersNames) {  // demangled, mangled, short
+  const Timeline timeline = timeline_of(
+      "CREATE TABLE META_DATA_EXPORT(name, value);" + std::string(kStringsSql) +
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start, end, demangledName, mangledName, shortName);"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES(1,2,1,7,2),(1,2,NULL,7,2),(1,2,NULL,NULL,2),"
+      "(1,2,99,7,2);");
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < timeline.gpu.name.size(); ++i) {
+    names.push_back(timeline.strings[timeline.gpu.name[i]]);
+  }
+  EXPECT_THAT(names, ElementsAre("void gemm<float>()", "_Z4gemm", "gemm", "?"));
+  EXPECT_THAT(timeline.skipped, ElementsAre(Pair("names that the table StringIds lacks", 1)));
+}
+
+TEST(NsysReader, ReadsCopiesAndFills) {
+  // Ids of Nsight Systems' own tables: kinds 1 HtoD, 2 DtoH, 8 DtoD, 10 PtoP, 11 unified memory
+  // HtoD; memory 0 pageable, 1 pinned, 2 device.
+  struct Case {
+    const char* row;
+    CopyShape shape;
+    const char* name;
+  };
+  const std::vector<Case> cases{
+      {"1,0,2", {CopyKind::host_to_device, true, 4096}, "Memcpy HtoD"},
+      {"1,1,2", {CopyKind::host_to_device, false, 4096}, "Memcpy HtoD"},
+      {"2,2,0", {CopyKind::device_to_host, true, 4096}, "Memcpy DtoH"},
+      {"2,NULL,NULL", {CopyKind::device_to_host, false, 4096}, "Memcpy DtoH"},
+      {"8,2,2", {CopyKind::device_to_device, false, 4096}, "Memcpy DtoD"},
+      {"10,2,2", {CopyKind::peer_to_peer, false, 4096}, "Memcpy PtoP"},
+      {"11,NULL,NULL", {CopyKind::host_to_device, false, 4096}, "Memcpy HtoD"},
+      {"99,7,7", {CopyKind::unknown, false, 4096}, "Memcpy"}};
+  std::string sql = empty_export() +
+                    "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY(start, end, deviceId, streamId,"
+                    "correlationId, globalPid, bytes, copyKind, srcKind, dstKind);"
+                    "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET(start, end, deviceId, streamId,"
+                    "correlationId, globalPid, value, bytes, memKind);"
+                    "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES(1,2,0,7,9,0,0,512,2);";
+  for (const Case& one : cases) {
+    sql += std::string("INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES(5,9,0,7,1,0,4096,") +
+           one.row + ");";
+  }
+  const Timeline timeline = timeline_of(sql);
+  ASSERT_EQ(timeline.gpu.time.size(), cases.size() + 1);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    EXPECT_EQ(timeline.gpu.kind[i], GpuKind::copy);
+    EXPECT_EQ(timeline.copies[timeline.gpu.details[i]], cases[i].shape) << cases[i].row;
+    EXPECT_EQ(timeline.strings[timeline.gpu.name[i]], cases[i].name) << cases[i].row;
+  }
+  EXPECT_EQ(timeline.gpu.kind[cases.size()], GpuKind::fill);
+  EXPECT_EQ(timeline.copies[timeline.gpu.details[cases.size()]].bytes, 512U);
+}
+
+TEST(NsysReader, ReadsRangesAlone) {
+  const Timeline timeline = timeline_of(
+      "CREATE TABLE EXPORT_META_DATA(name, value);" + std::string(kStringsSql) +
+      std::string(kRangesSql) +
+      with_ids("INSERT INTO NVTX_EVENTS VALUES(10,90,59,NULL,'train step',$T,NULL,NULL),"
+               "(20,30,60,5,NULL,$T,$T,6),"
+               "(40,60,59,NULL,'aten::mm, seq = 4, op_id = 7, sizes = [[2, 3], [3, 8]]',$T,0,0),"
+               "(61,62,59,NULL,'aten::mm, seq = 5, op_id = 8, sizes = [[2, 3], [3, 8]]',$T,0,0),"
+               "(70,NULL,59,NULL,'open',$T,NULL,NULL),(75,NULL,34,NULL,'mark',$T,NULL,NULL),"
+               "(-5,NULL,75,NULL,'domain',$T,NULL,NULL),(80,70,59,NULL,'back',$T,NULL,NULL),"
+               "(81,82,59,NULL,NULL,$T,NULL,NULL);"));
+  ASSERT_EQ(timeline.ops.time.size(), 4U);
+  EXPECT_EQ(timeline.strings[timeline.ops.name[0]], "train step");
+  EXPECT_EQ(timeline.ops.kind[0], HostKind::annotation);
+  EXPECT_EQ(timeline.strings[timeline.ops.name[1]], "registered range");
+  EXPECT_EQ(timeline.strings[timeline.ops.name[2]], "aten::mm");
+  EXPECT_EQ(timeline.ops.kind[2], HostKind::op);
+  EXPECT_EQ(timeline.ops.sequence[2], 5U);
+  EXPECT_EQ(timeline.ops.sequence[0], 0U);
+  EXPECT_EQ(timeline.ops.arguments[2], timeline.ops.arguments[3]);
+  EXPECT_THAT(timeline.arguments[timeline.ops.arguments[2]].dims,
+              ElementsAre(ElementsAre(2, 3), ElementsAre(3, 8)));
+  EXPECT_TRUE(timeline.has_shapes);
+  EXPECT_THAT(
+      timeline.skipped,
+      ElementsAre(Pair("NVTX marks", 1), Pair("NVTX ranges with impossible times", 1),
+                  Pair("NVTX ranges without a name", 1), Pair("NVTX ranges without an end", 1)));
+}
+
+TEST(NsysReader, KeepsProcessesApart) {
+  const Timeline timeline = timeline_of(
+      empty_export() + std::string(kCallsSql) +
+      "CREATE TABLE TARGET_INFO_GPU(id, name, totalMemory, smCount, computeMajor, computeMinor);"
+      "INSERT INTO TARGET_INFO_GPU VALUES(3,'NVIDIA H100',80,132,9,0),(2,'NVIDIA A100',40,108,8,0);"
+      "CREATE TABLE TARGET_INFO_CUDA_DEVICE(gpuId, cudaId, pid);"
+      "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES(2,0,10),(3,0,11);" +
+      kernel_sql("1,2,0,7,42,$P") + kernel_sql("1,2,0,7,42,$Q") +
+      with_ids("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(0,1,0,$Q,42,3,0,NULL),"
+               "(0,1,0,$P,42,3,0,NULL);"));
+  ASSERT_EQ(timeline.gpu.time.size(), 2U);
+  EXPECT_THAT(timeline.streams, ElementsAre(GpuStream{2, 7}, GpuStream{3, 7}));
+  EXPECT_NE(timeline.gpu.correlation[0], timeline.gpu.correlation[1]);
+  EXPECT_EQ(timeline.gpu.correlation[0], timeline.calls.correlation[1]);
+  EXPECT_EQ(timeline.gpu.correlation[1], timeline.calls.correlation[0]);
+  EXPECT_THAT(timeline.devices, ElementsAre(TraceDevice{2, "NVIDIA A100", 40, 108, 8, 0},
+                                            TraceDevice{3, "NVIDIA H100", 80, 132, 9, 0}));
+}
+
+TEST(NsysReader, TakesGraphRunsForTheirKernels) {
+  const Timeline timeline = timeline_of(
+      empty_export() + with_ids("CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE(start, end, deviceId,"
+                                "streamId, correlationId, globalPid, graphId);"
+                                "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES"
+                                "(10,60,0,7,5,$P,2),(70,90,0,7,6,$P,2);"));
+  ASSERT_EQ(timeline.gpu.time.size(), 2U);
+  EXPECT_EQ(timeline.strings[timeline.gpu.name[0]], "CUDA graph");
+  EXPECT_EQ(timeline.gpu.kind[1], GpuKind::kernel);
+  ASSERT_EQ(timeline.skipped.size(), 1U);
+  EXPECT_EQ(timeline.skipped.begin()->second, 2);
+}
+
+TEST(NsysReader, TakesWaitsWhereCallsAreMissing) {
+  const std::string waits =
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION(start, end, globalPid, correlationId,"
+      "syncType); INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES(5,9,$P,3,3);";
+  const Timeline alone = timeline_of(with_ids(empty_export() + waits));
+  ASSERT_EQ(alone.calls.time.size(), 1U);
+  EXPECT_EQ(alone.strings[alone.calls.name[0]], "cudaStreamSynchronize");
+  const Timeline both =
+      timeline_of(with_ids(empty_export() + waits + std::string(kCallsSql) +
+                           "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(5,9,0,$T,3,5,0,NULL);"));
+  ASSERT_EQ(both.calls.time.size(), 1U);
+  EXPECT_EQ(both.strings[both.calls.name[0]], "cudaMemcpyAsync");
+  EXPECT_TRUE(both.skipped.empty());
+}
+
+TEST(NsysReader, CountsTablesOfOtherEvents) {
+  const Timeline timeline =
+      timeline_of(empty_export() +
+                  "CREATE TABLE OSRT_API(start, end); INSERT INTO OSRT_API VALUES(1,2),(3,4);"
+                  "CREATE TABLE GPU_METRICS(timestamp, value); INSERT INTO GPU_METRICS VALUES(1,2);"
+                  "CREATE TABLE ENUM_X(id, label); INSERT INTO ENUM_X VALUES(1,'x');"
+                  "CREATE TABLE SCHED_EVENTS(start);");
+  EXPECT_THAT(timeline.skipped,
+              ElementsAre(Pair("table 'GPU_METRICS'", 1), Pair("table 'OSRT_API'", 2)));
+}
+
+TEST(NsysReader, ReadsTheRankFromTheEnvironment) {
+  struct Case {
+    const char* environment;
+    std::optional<std::int64_t> rank;
+  };
+  for (const Case& one : std::vector<Case>{{"A=1;RANK=3;WORLD_SIZE=8", 3},
+                                           {"SLURM_PROCID=1;SLURM_NTASKS=2;X=", 1},
+                                           {"RANK=0;WORLD_SIZE=1", std::nullopt},
+                                           {"LOCAL_RANK=3;WORLD_SIZE=8", std::nullopt},
+                                           {"RANK=9;WORLD_SIZE=8", std::nullopt},
+                                           {"RANK=x;WORLD_SIZE=8", std::nullopt}}) {
+    const Timeline timeline = timeline_of(
+        empty_export() +
+        "CREATE TABLE TARGET_INFO_SYSTEM_ENV(name, value); INSERT INTO TARGET_INFO_SYSTEM_ENV "
+        "VALUES('DeviceEnvironment','" +
+        one.environment + "'); CREATE TABLE TARGET_INFO_SESSION_START_TIME(utcEpochNs);" +
+        "INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES(1700000000000000000);");
+    EXPECT_EQ(timeline.rank, one.rank) << one.environment;
+    EXPECT_EQ(timeline.base, 1700000000000000000) << one.environment;
+  }
+}
+
+TEST(NsysReader, SaysWhatIsNoExport) {
+  EXPECT_THAT(
+      error_of("CREATE TABLE users(a); CREATE TABLE orders(b);"),
+      HasSubstr("run.sqlite: is an SQLite database, but no export of Nsight Systems: it has "
+                "'users', 'orders'"));
+  EXPECT_THAT(error_of("CREATE TABLE StringTable(a);"
+                       "CREATE TABLE CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL(b);"),
+              HasSubstr("recording of nvprof"));
+  const Result<Timeline> text = read_nsys_bytes("not a database at all", "run.sqlite");
+  ASSERT_FALSE(text);
+  EXPECT_THAT(text.error().message, HasSubstr("cannot be read"));
+  EXPECT_TRUE(is_nsys("a.nsys-rep", "whatever"));
+  EXPECT_TRUE(is_nsys("a.db", std::string_view("SQLite format 3\0", 16)));
+  EXPECT_FALSE(is_nsys("a.json", "{}"));
+}
+
+// A file may hold views, generated columns and virtual tables under the names of real ones.
+TEST(NsysReader, NeverRunsCodeOfTheFile) {
+  const Timeline view = timeline_of(
+      std::string(kStringsSql) + std::string("CREATE TABLE META_DATA_EXPORT(name, value);") +
+      "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL "
+      "SELECT x+1 FROM c) SELECT x AS start, x AS end FROM c;");
+  EXPECT_EQ(view.gpu.time.size(), 0U);
+  const Timeline generated = timeline_of(
+      std::string(kStringsSql) + "CREATE TABLE META_DATA_EXPORT(name, value);" +
+      "CREATE TABLE NVTX_EVENTS(start, end, eventType, text AS (hex(zeroblob(1000000))));"
+      "INSERT INTO NVTX_EVENTS VALUES(1,2,59);");
+  EXPECT_EQ(generated.ops.time.size(), 0U);
+  EXPECT_THAT(generated.skipped, ElementsAre(Pair("NVTX ranges without a name", 1)));
+  const Result<Timeline> forged = read_nsys_bytes(
+      database_bytes(
+          std::string(kStringsSql) + "CREATE TABLE META_DATA_EXPORT(name, value);" +
+          "CREATE TABLE NVTX_EVENTS(start, end); PRAGMA writable_schema=ON;"
+          "UPDATE sqlite_master SET sql='CREATE VIEW NVTX_EVENTS AS SELECT 1 AS start, 2 AS end,"
+          " 59 AS eventType, ''x'' AS text' WHERE name='NVTX_EVENTS';"),
+      "run.sqlite");
+  EXPECT_TRUE(!forged || forged->ops.time.size() == 0U);
+}
+
+}  // namespace
+}  // namespace rooftile

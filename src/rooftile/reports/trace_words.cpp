@@ -1,0 +1,139 @@
+#include "rooftile/reports/trace_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/reports/scale.h"
+
+namespace rooftile {
+namespace {
+
+constexpr double kSmallPart = 0.002;  // of the span: has no row
+
+struct CauseWords {
+  IdleCause cause;
+  std::string_view words;
+};
+
+constexpr CauseWords kCauses[] = {
+    {IdleCause::launch, "idle: the host launches too slowly"},
+    {IdleCause::synchronization, "idle: the host waited for the GPU"},
+    {IdleCause::data_loading, "idle: waiting for the next batch"},
+    {IdleCause::communication_wait, "idle: waiting for other ranks"},
+    {IdleCause::allocator, "idle: allocating GPU memory"},
+    {IdleCause::copy, "idle: blocking copies"},
+    {IdleCause::outside, "idle: before the first and after the last work"},
+    {IdleCause::unknown, "idle: cause not recorded"}};
+
+// "Step 41.2 ms, mean of 5 (40.8–41.9 ms)" or "Recorded 1.2 s, no steps found".
+std::string pass_words(const TraceSummary& trace) {
+  const std::vector<Seconds>& steps = trace.steps.durations;
+  if (steps.empty()) return fmt::format("Recorded {}, no steps found", time_text(trace.time.span));
+  if (steps.size() == 1) return fmt::format("One step of {}", time_text(steps.front()));
+  const auto [low, high] = std::minmax_element(steps.begin(), steps.end());
+  return fmt::format("Step {}, mean of {} ({})", time_text(pass_time(trace)), steps.size(),
+                     range_text({*low, *low, *high}));
+}
+
+std::string busy_words(const TraceSummary& trace) {
+  if (trace.kernels == 0) return "no kernel was recorded";
+  const Seconds span = trace.time.span;
+  return fmt::format("the GPU works {} of the time and is idle {}",
+                     share_text(trace.time.gpu_busy / span), share_text(trace.time.idle / span));
+}
+
+void add_part(TextTable& table, std::string_view name, Seconds part, const TraceSummary& trace) {
+  const double share = trace.time.span.value() > 0 ? part / trace.time.span : 0;
+  if (share < kSmallPart) return;
+  table.rows.push_back(
+      {std::string(name), time_text(part / window_steps(trace)), share_text(share)});
+}
+
+std::string rank_name(const TraceSummary& trace, std::size_t index) {
+  if (trace.rank) return fmt::format("{}", *trace.rank);
+  return trace.files.empty() ? fmt::format("#{}", index) : printable(trace.files.front());
+}
+
+}  // namespace
+
+std::string_view step_source_words(StepSource source) {
+  switch (source) {
+    case StepSource::profiler_step:
+      return "ProfilerStep marks";
+    case StepSource::user_range:
+      return "ranges named by the program";
+    case StepSource::optimizer:
+      return "optimizer steps";
+    case StepSource::data_loader:
+      return "batches of the data loader";
+    case StepSource::repetition:
+      return "the repeating sequence of kernels";
+    case StepSource::none:
+      break;
+  }
+  return "";
+}
+
+std::vector<std::string> trace_lines(const Report& report) {
+  const TraceSummary& trace = report.traces.front();
+  std::vector<std::string> lines;
+  lines.push_back(fmt::format("{}; {}.", pass_words(trace), busy_words(trace)));
+  if (trace.kernels > 0) {
+    lines.push_back(fmt::format(
+        "{} kernels take {} in sum; {} of it has names that are not known.",
+        count_text(static_cast<double>(trace.kernels)), time_text(trace.kernel_time),
+        share_text(trace.kernel_time.value() > 0 ? trace.unclassified_time / trace.kernel_time
+                                                 : 0)));
+  }
+  if (trace.kernels > 0 && !trace.has_shapes) {
+    lines.emplace_back(
+        "Shapes were not recorded: record_shapes=True would show which layers to change.");
+  }
+  if (trace.kernels > 0 && !trace.has_stacks) {
+    lines.emplace_back(
+        "Source lines were not recorded: with_stack=True would show where in the program.");
+  }
+  return lines;
+}
+
+TextTable pass_table(const TraceSummary& trace) {
+  const bool has_steps = !trace.steps.durations.empty();
+  TextTable table{
+      {{has_steps ? "a step's time goes to" : "the time goes to"}, {"time", true}, {"share", true}},
+      {}};
+  const TimeBreakdown& time = trace.time;
+  add_part(table, "compute", time.compute, trace);
+  add_part(table, "communication, not overlapped", time.exposed_communication, trace);
+  add_part(table, "copies, not overlapped", time.exposed_copy, trace);
+  for (const CauseWords& entry : kCauses) {
+    const auto found = time.idle_by_cause.find(entry.cause);
+    if (found != time.idle_by_cause.end()) add_part(table, entry.words, found->second, trace);
+  }
+  return table;
+}
+
+TextTable ranks_table(const Report& report) {
+  TextTable table{{{"rank"},
+                   {"step", true},
+                   {"busy", true},
+                   {"compute", true},
+                   {"exposed communication", true},
+                   {"idle", true}},
+                  {}};
+  for (std::size_t i = 0; i < report.traces.size(); ++i) {
+    const TraceSummary& trace = report.traces.begin()[i];
+    const TimeBreakdown& time = trace.time;
+    const auto share = [&](Seconds part) {
+      return time.span.value() > 0 ? share_text(part / time.span) : "";
+    };
+    table.rows.push_back(
+        {rank_name(trace, i),
+         trace.steps.durations.empty() ? time_text(time.span) : time_text(pass_time(trace)),
+         share(time.gpu_busy), share(time.compute), share(time.exposed_communication),
+         share(time.idle)});
+  }
+  return table;
+}
+
+}  // namespace rooftile

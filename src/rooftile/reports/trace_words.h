@@ -1,0 +1,26 @@
+// What a recording says about its time, in words and tables.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rooftile/findings/report.h"
+#include "rooftile/reports/layout.h"
+#include "rooftile/workload/trace_summary.h"
+
+namespace rooftile {
+
+// "ProfilerStep marks": how steps were told apart; empty without steps.
+std::string_view step_source_words(StepSource source);
+
+// The verdict on the time of a pass: how long, how busy the GPU is, and what was not recorded.
+std::vector<std::string> trace_lines(const Report& report);
+
+// Where the time of a pass goes: compute, exposed communication and copies, idle by cause.
+TextTable pass_table(const TraceSummary& trace);
+
+// One row per rank, for several.
+TextTable ranks_table(const Report& report);
+
+}  // namespace rooftile

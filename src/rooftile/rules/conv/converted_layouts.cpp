@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/rules/trace_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+Kernels that only change the order of tensors between NCHW and NHWC inside convolutions, when they
+take a visible share of the step.
+
+## Why it costs time
+cuDNN's Tensor Core kernels want the channels last. Given NCHW tensors the library converts input,
+weight and output in every call, and each conversion reads and writes the whole tensor.
+
+## How to fix
+`model.to(memory_format=torch.channels_last)` once, and the same for the input of every step. Shapes
+stay, strides change.
+
+## How the saving is estimated
+High: all time of the conversions. Low: half of it, since conversions at the borders of the network and
+around layers without such kernels stay. What other kernels or the host hide is taken off.
+
+## When not to
+- Grouped convolutions with more than one channel per group were slower in channels_last.
+- In fp32 without TF32 there is little to gain.
+- A `view` or `reshape` in the model that assumes NCHW brings the conversions back.
+
+## Evidence
+- PyTorch issue 81940: conversion kernels take 16.6 and 15.7 per cent of the GPU time of one network.
+- PyTorch tutorial, "Channels Last Memory Format in PyTorch": 8 to 35 per cent on 28 networks with
+  mixed precision.
+)md";
+
+bool is_conversion(const OpUse* use, const KernelUse& kernel) {
+  if (kernel.facts.kernel_class != KernelClass::layout_conversion) return false;
+  // Without operators the kernel's own name has to say that it is about images.
+  return use == nullptr ? kernel.facts.library == "cudnn"
+                        : use->name.find("conv") != std::string::npos;
+}
+
+bool is_convolution(const OpUse*, const KernelUse& kernel) {
+  return kernel.facts.kernel_class == KernelClass::convolution;
+}
+
+std::vector<std::string> evidence_of(const TraceSummary& trace,
+                                     const std::vector<UseGroup>& groups) {
+  constexpr std::size_t kMostTold = 3;
+  std::vector<std::string> lines;
+  for (const UseGroup& group : groups) {
+    if (lines.size() == kMostTold) break;
+    lines.push_back(fmt::format("measured: {} in {} runs of kernel {} under {}",
+                                duration_text(group.time), group.kernels,
+                                short_kernel_name(group.kernel->name), group_text(group)));
+  }
+  lines.push_back(fmt::format("measured: the convolutions themselves take {}",
+                              cost_text(trace, time_of_kernels(trace, is_convolution))));
+  return lines;
+}
+
+std::vector<TraceCase> judge(const TraceSummary& trace) {
+  if (trace.is_foreign) return {};
+  const std::vector<UseGroup> groups = group_by_shape(trace, is_conversion);
+  Seconds time;
+  std::int64_t kernels = 0;
+  for (const UseGroup& group : groups) {
+    time += group.time;
+    kernels += group.kernels;
+  }
+  if (!is_visible(trace, time)) return {};
+  Finding finding = about_group(
+      trace, groups.front(),
+      fmt::format("converting between NCHW and NHWC around convolutions takes {} in {} kernels",
+                  cost_text(trace, time), count_text(trace, window_count(trace, kernels))),
+      {"Keep the whole network in channels_last: model.to(memory_format=torch.channels_last), and "
+       "the input of each step",
+       Exactness::exact_arithmetic},
+      gain_of_kernel_time(trace, {0.5 * time, 0.75 * time, time}));
+  finding.count = kernels;
+  finding.evidence = evidence_of(trace, groups);
+  return {{"", std::move(finding)}};
+}
+
+std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+
+}  // namespace
+
+extern const Rule conv_converted_layouts{
+    .id = "conv/converted-layouts",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "Convolutions convert the layout of their tensors in every call",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/rules/trace_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+Collectives that run while nothing computes, when they take a visible share of the step.
+
+## Why it costs time
+A collective beside computation is nearly free. Alone it adds to the step, and so does the waiting
+for other ranks, which a collective's run time includes.
+
+## How to fix
+Data-parallel training: `no_sync()` on all but the last step of gradient accumulation, larger buckets
+on fast links, smaller ones when the last bucket comes late, gradients reduced in bf16. Sharded
+training: prefetch the next layer's weights. Tensor-parallel products cannot hide their
+all-reduce in the same way: use fewer ranks per group or sequence parallelism.
+
+## How the saving is estimated
+High: all exposed time, less what several traces show to be waiting for other ranks, which other
+rules tell of. The low end is 0: what can overlap depends on the program. Half is assumed likely.
+
+## When not to
+- Some of it has no work to hide behind, such as the last bucket of the gradients.
+- A trace of a few steps may contain the first step, in which NCCL connects.
+
+## Evidence
+- PyTorch Performance Tuning Guide, "Distributed optimizations".
+- PyTorch DDP note, "Internal Design": buckets are reduced while the backward pass goes on.
+)md";
+
+constexpr double kMinShare = 0.02;
+constexpr std::size_t kMostTold = 3;
+
+Seconds mean_waiting(const RuleInput& input, const TraceSummary& trace) {
+  const std::vector<Seconds> waiting = waiting_for_ranks(input.workload.traces);
+  const auto rank = static_cast<std::size_t>(&trace - input.workload.traces.begin());
+  return rank < waiting.size() ? waiting[rank] : Seconds(0);
+}
+
+std::string name_of(const CollectiveUse& use) {
+  return use.shape.name.empty() ? short_kernel_name(use.kernel) : use.shape.name;
+}
+
+std::vector<std::string> largest(const TraceSummary& trace) {
+  std::vector<const CollectiveUse*> uses;
+  for (const CollectiveUse& use : trace.collectives) uses.push_back(&use);
+  std::sort(uses.begin(), uses.end(),
+            [](const CollectiveUse* a, const CollectiveUse* b) { return a->exposed > b->exposed; });
+  std::vector<std::string> lines;
+  for (const CollectiveUse* use : uses) {
+    if (lines.size() == kMostTold || use->exposed <= Seconds(0)) break;
+    lines.push_back(fmt::format("measured: {} {}: {} exposed of {}", name_of(*use),
+                                count_text(trace, window_count(trace, use->count)),
+                                duration_text(use->exposed), duration_text(use->time)));
+  }
+  return lines;
+}
+
+bool gathers_weights(const TraceSummary& trace) {
+  return std::any_of(trace.collectives.begin(), trace.collectives.end(), [](const auto& use) {
+    return use.shape.name.find("all_gather") != std::string::npos ||
+           use.kernel.find("AllGather") != std::string::npos;
+  });
+}
+
+Fix propose(const TraceSummary& trace) {
+  if (gathers_weights(trace)) {
+    return {
+        "Prefetch the next layer's weights while this one computes (FSDP prefetch settings), "
+        "and shard within the fast links",
+        Exactness::exact_arithmetic};
+  }
+  return {
+      "Reduce gradients once per accumulated step (no_sync()), tune bucket_cap_mb, and let the "
+      "reduction overlap the backward pass",
+      Exactness::exact_arithmetic};
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return judge_ranks(input, [&](const TraceSummary& trace) -> std::vector<TraceCase> {
+    const Seconds exposed = trace.time.exposed_communication;
+    const Seconds waiting = std::min(exposed, mean_waiting(input, trace));
+    const Seconds transfer = exposed - waiting;
+    if (transfer < kMinShare * trace.time.span) return {};
+    Finding finding = about_trace(
+        trace,
+        fmt::format("communication runs alone for {}, {:.0f} % of all communication",
+                    cost_text(trace, exposed), 100 * (exposed / trace.time.communication)),
+        propose(trace), Range<Seconds>{Seconds(0), 0.5 * transfer, transfer});
+    finding.evidence = largest(trace);
+    if (waiting > Seconds(0)) {
+      finding.evidence.push_back(
+          fmt::format("{} of it are waiting for other ranks, not counted", duration_text(waiting)));
+    }
+    return {{"", std::move(finding)}};
+  });
+}
+
+}  // namespace
+
+extern const Rule distributed_exposed_communication{
+    .id = "distributed/exposed-communication",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "Communication runs while nothing computes",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

@@ -1,0 +1,104 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "rooftile/rules/trace_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+Many collectives of small messages, less than 256 KiB each on average, that run while nothing
+computes.
+
+## Why it costs time
+A small collective takes some ten microseconds however little it moves: the ranks have to find each
+other first. A hundred of them cost what one of hundred times the size does not.
+
+## How to fix
+Join them: one flat buffer, larger DDP buckets, `all_reduce_coalesced`, metrics packed into one
+tensor and reduced every so many steps. Normalisations that synchronise their statistics in each
+layer are rarely worth it at ordinary batch sizes.
+
+## How the saving is estimated
+High: their exposed time less what the bytes take at the rate of the GPU's links. Low: 0, since some
+depend on each other. Half is assumed likely.
+
+## When not to
+- Reductions whose result the next operation needs cannot wait for others.
+- Part of the run time may be waiting for a slower rank.
+
+## Evidence
+- PyTorch DDP note, "Internal Design": gradients are reduced in buckets because collectives on large
+  tensors are more efficient.
+)md";
+
+constexpr double kSmall = 256 * 1024;  // bytes; below it NCCL's time hardly depends on the size
+constexpr std::int64_t kManyPerStep = 10;
+
+double element_bytes(const std::string& dtype) {
+  static const std::map<std::string, double> kSizes{{"Float", 4},  {"BFloat16", 2}, {"Half", 2},
+                                                    {"Double", 8}, {"Long", 8},     {"Int", 4},
+                                                    {"Byte", 1},   {"Char", 1},     {"Bool", 1}};
+  const auto found = kSizes.find(dtype);
+  return found == kSizes.end() ? 0 : found->second;
+}
+
+struct Smalls {
+  std::int64_t count = 0;
+  Seconds time, exposed;
+  double bytes = 0;
+};
+
+Smalls small_ones(const TraceSummary& trace) {
+  Smalls all;
+  for (const CollectiveUse& use : trace.collectives) {
+    const std::int64_t elements = std::max(use.shape.in_elements, use.shape.out_elements);
+    const double bytes = static_cast<double>(elements) * element_bytes(use.shape.dtype);
+    if (bytes <= 0 || bytes >= kSmall) continue;  // 0: not recorded
+    all.count += use.count;
+    all.time += use.time;
+    all.exposed += use.exposed * window_part(trace);
+    all.bytes += bytes * static_cast<double>(use.count);
+  }
+  return all;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return judge_ranks(input, [&](const TraceSummary& trace) -> std::vector<TraceCase> {
+    const Smalls smalls = small_ones(trace);
+    const double each = static_cast<double>(smalls.count) / recorded_steps(trace);
+    if (each < static_cast<double>(kManyPerStep) || !is_visible(trace, smalls.exposed)) return {};
+    const auto& link = input.device().nvlink_bandwidth;
+    const Seconds transfer = link ? Bytes(smalls.bytes * window_part(trace)) / *link : Seconds(0);
+    const Seconds most = std::max(Seconds(0), smalls.exposed - transfer);
+    Finding finding =
+        about_trace(trace,
+                    fmt::format("{} collectives of {:.0f} KiB on average run alone for {}",
+                                count_text(trace, window_count(trace, smalls.count)),
+                                smalls.bytes / static_cast<double>(smalls.count) / 1024,
+                                cost_text(trace, smalls.exposed)),
+                    {"Join them into a few large collectives (one flat buffer, larger buckets)",
+                     Exactness::exact_arithmetic},
+                    Range<Seconds>{Seconds(0), 0.5 * most, most});
+    finding.count = smalls.count;
+    finding.evidence = {fmt::format("measured: {} each on average, {} in all",
+                                    duration_text(smalls.time / static_cast<double>(smalls.count)),
+                                    duration_text(smalls.time))};
+    return {{"", std::move(finding)}};
+  });
+}
+
+}  // namespace
+
+extern const Rule distributed_small_collectives{
+    .id = "distributed/small-collectives",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "Many small collectives instead of a few large ones",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

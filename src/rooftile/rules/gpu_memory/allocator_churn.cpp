@@ -1,0 +1,65 @@
+#include <fmt/format.h>
+
+#include "rooftile/rules/trace_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+`cudaMalloc` and `cudaFree` in steps that should have all their memory already, when the GPU idles
+for them.
+
+## Why it costs time
+PyTorch keeps freed memory and hands it out again, without the driver. Where that fails, because
+sizes change from step to step or memory runs out, it frees its cache, for which the GPU has to
+finish all work, and asks the driver for new blocks.
+
+## How to fix
+`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` where shapes vary; a slightly smaller batch where
+memory runs out; one first step at the largest size; no `torch.cuda.empty_cache()` in the loop.
+
+## How the saving is estimated
+The GPU's idle time that follows from the calls; the low end is half of it.
+
+## When not to
+- The first steps of a program allocate. Record later ones.
+
+## Evidence
+- PyTorch CUDA semantics note, "Memory management" and "Optimizing memory usage with
+  PYTORCH_CUDA_ALLOC_CONF".
+)md";
+
+std::vector<TraceCase> judge(const TraceSummary& trace) {
+  const AllocatorUse& allocator = trace.allocator;
+  if (allocator.mallocs + allocator.frees <= 0 || !is_visible(trace, allocator.exposed)) return {};
+  Finding finding = about_trace(
+      trace,
+      fmt::format("the allocator calls the driver inside the steps (cudaMalloc {}, cudaFree {}), "
+                  "and the GPU idles {}",
+                  count_text(trace, allocator.mallocs), count_text(trace, allocator.frees),
+                  cost_text(trace, allocator.exposed)),
+      {"Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True if shapes vary, use a smaller batch "
+       "if "
+       "memory is full, and call no empty_cache() in the loop",
+       Exactness::bit_exact},
+      gain_of_idle_time(trace, Remedy::no_allocation, allocator.exposed));
+  finding.count = allocator.mallocs + allocator.frees;
+  finding.evidence = {
+      fmt::format("measured: the host is in those calls for {}", duration_text(allocator.blocked))};
+  return {{"", std::move(finding)}};
+}
+
+std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+
+}  // namespace
+
+extern const Rule gpu_memory_allocator_churn{
+    .id = "gpu_memory/allocator-churn",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "Memory is allocated from the driver in every step",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "rooftile/rules/trace_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A program whose GPU has nothing to do because the next batch is not there yet: the host waits in the
+data loader, the GPU finishes what it has and idles.
+
+## Why it costs time
+Without worker processes the batch is read, decoded and transformed by the process that launches the
+kernels, one after the other with the step. With workers the loader still stalls the step when all
+of them together prepare fewer batches than the GPU takes.
+
+## How to fix
+Without workers: `num_workers` of at least the loading time over the rest of the step, which the
+finding computes, with `pin_memory=True` and `persistent_workers=True`. With workers: more of them
+while there are free cores, faster or fewer transforms, decoded samples on a fast disk, or transforms
+on the GPU.
+
+## How the saving is estimated
+The GPU's idle time that follows from the host's waiting in the loader, by a replay of the recording
+in which every batch is there at once. Nothing is counted for waiting during which the GPU still had
+work. Without a replay the low end is half of the idle time. The ceiling in the message is the step
+with the expected saving removed.
+
+## When not to
+- A few recorded steps right after the start are slower: workers fill their queues first.
+- With worker processes random augmentation draws other numbers; the order of batches stays.
+- More workers than free cores slow each other down, and each holds its own copy of the data set.
+- Data already in memory gains nothing from processes.
+
+## Evidence
+- PyTorch Performance Tuning Guide, "Enable asynchronous data loading and augmentation".
+- ML Engineering book (S. Bekman), DataLoader benchmark: 5.39 s with no worker, 0.84 s with three.
+)md";
+
+// Workers that prepare a batch as often as the step takes one.
+int count_workers(Seconds load_per_batch, Seconds rest_of_step) {
+  constexpr double kMostWorkers = 64;  // beyond it workers are not the answer
+  const double workers = std::ceil(load_per_batch / rest_of_step);
+  return workers >= 1 && workers <= kMostWorkers ? static_cast<int>(workers) : 0;
+}
+
+// `saved` is of the window.
+Fix propose(const TraceSummary& trace, const LoaderUse& loader, Seconds saved) {
+  const double batches = static_cast<double>(loader.count);
+  const Seconds each = loader.waiting / batches;
+  const Seconds needed = (trace.time.span - saved) / batches;
+  if (loader.in_process) {
+    const int workers = count_workers(each, needed);
+    const std::string count = workers > 0 ? fmt::format("num_workers={} at least", workers)
+                                          : std::string("and make the transforms cheaper");
+    return {fmt::format("Load in worker processes, {}: one batch takes {}, the rest of the step {}",
+                        count, duration_text(each), duration_text(needed)),
+            Exactness::changes_training};
+  }
+  return {fmt::format("Deliver a batch every {} instead of every {}: {:.1f} times the workers, or "
+                      "transforms that much cheaper",
+                      duration_text(needed), duration_text(trace.time.span / batches),
+                      speedup(trace, saved)),
+          Exactness::changes_training};
+}
+
+Finding describe(const TraceSummary& trace, const LoaderUse& loader) {
+  const Range<Seconds> gain = gain_of_idle_time(trace, Remedy::ideal_loader, loader.exposed);
+  const Seconds step = step_time(trace);
+  Finding finding = about_trace(
+      trace,
+      fmt::format("the GPU waits {} for the next batch{}; with an ideal loader the {} is {:.2f}x "
+                  "as fast: {} instead of {}",
+                  cost_text(trace, loader.exposed),
+                  loader.in_process ? ", which the training process loads itself" : "",
+                  trace.steps.durations.empty() ? "program" : "step", speedup(trace, gain.expected),
+                  duration_text(step - per_step(trace, gain.expected)), duration_text(step)),
+      propose(trace, loader, gain.expected), gain);
+  finding.location.node = loader.name;
+  finding.count = loader.count;
+  finding.evidence = {fmt::format(
+      "measured: {} loader calls hold the host up for {}; the GPU idles for {} because of them",
+      loader.count, duration_text(loader.waiting), duration_text(loader.exposed))};
+  return finding;
+}
+
+std::vector<TraceCase> judge(const TraceSummary& trace) {
+  std::vector<TraceCase> cases;
+  for (const LoaderUse& loader : trace.loaders) {
+    if (loader.count <= 0 || loader.exposed >= trace.time.span) continue;
+    if (!is_visible(trace, loader.exposed)) continue;
+    Finding finding = describe(trace, loader);
+    if (!is_visible(trace, finding.saving->expected * window_steps(trace))) continue;
+    cases.push_back({loader.name, std::move(finding)});
+  }
+  return cases;
+}
+
+std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+
+}  // namespace
+
+extern const Rule input_pipeline_loader_stall{.id = "input_pipeline/loader-stall",
+                                              .level = Level::warning,
+                                              .cause = Cause::none,
+                                              .summary = "The GPU waits for the data loader",
+                                              .doc = kDoc,
+                                              .check = check};
+
+}  // namespace rooftile

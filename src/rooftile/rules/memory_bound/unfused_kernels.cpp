@@ -1,0 +1,107 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/rules/trace_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A program that spends 15 per cent of its time or more in kernels of elementwise operations,
+normalisations, softmaxes, reductions and casts that follow one another without being fused.
+
+## Why it costs time
+Each kernel reads its operands from memory and writes its result back, and the next one reads it again.
+Their time goes with the bytes, so no shape makes them faster.
+
+## How to fix
+`torch.compile` fuses such runs. By hand: fused layer normalisation, attention and optimizers,
+activations in place where autograd allows it.
+
+## How the saving is estimated
+From the bytes: a run of n kernels that each read r tensors and write one moves n(r+1) tensors, fused
+it moves its inputs once and its output once. Saved are the intermediate reads and writes: (n-1)/n of
+the time at the high end, where r is 1; two thirds of that is expected, where r is 2; a quarter at the
+low end, since training keeps some intermediates for the backward pass. n is the mean run in the trace.
+What other kernels or the host hide is taken off.
+
+## When not to
+- A program whose matrix products dominate gains little, and compiling takes a minute or more.
+- Shapes that change from step to step compile again and again.
+
+## Evidence
+- NVIDIA, Memory-Limited Layers User's Guide: the time of these operations goes with the bytes.
+- PyTorch Performance Tuning Guide, "Fuse operations".
+)md";
+
+constexpr double kMinShare = 0.15;     // of the window
+constexpr double kMinRun = 1.5;        // kernels one behind the other, on average
+constexpr double kMostCompiled = 0.3;  // of the time, above which somebody compiles already
+
+Range<Seconds> saving_of(const PointwiseUse& pointwise, double run) {
+  const Seconds most = (1 - 1 / run) * (pointwise.time - pointwise.compiled_time);
+  return {0.25 * most, 2.0 / 3 * most, most};
+}
+
+bool is_pointwise(KernelClass kernel_class) {
+  switch (kernel_class) {
+    case KernelClass::normalization:
+    case KernelClass::softmax:
+    case KernelClass::elementwise:
+    case KernelClass::reduction:
+    case KernelClass::cast:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::vector<std::string> largest(const TraceSummary& trace) {
+  constexpr std::size_t kMostTold = 4;
+  const auto wanted = [](const OpUse*, const KernelUse& kernel) {
+    return is_pointwise(kernel.facts.kernel_class);
+  };
+  std::vector<std::string> lines;
+  for (const UseGroup& group : group_by_shape(trace, wanted)) {
+    if (lines.size() == kMostTold) break;
+    lines.push_back(
+        fmt::format("measured: {} {}", group_text(group), cost_text(trace, group.time)));
+  }
+  return lines;
+}
+
+std::vector<TraceCase> judge(const TraceSummary& trace) {
+  const PointwiseUse& pointwise = trace.pointwise;
+  if (pointwise.runs <= 0 || pointwise.time < kMinShare * trace.time.span) return {};
+  if (pointwise.compiled_time > kMostCompiled * pointwise.time) return {};
+  const double run = static_cast<double>(pointwise.kernels) / static_cast<double>(pointwise.runs);
+  if (run < kMinRun) return {};
+  const Range<Seconds> gain = gain_of_kernel_time(trace, saving_of(pointwise, run));
+  if (!is_visible(trace, gain.expected)) return {};
+  Finding finding = about_trace(
+      trace,
+      fmt::format(
+          "elementwise operations, normalisations and the like take {} in {} kernels, {:.1f} "
+          "one behind the other on average",
+          cost_text(trace, pointwise.time), count_text(trace, pointwise.kernels), run),
+      {"Fuse them with torch.compile", Exactness::exact_arithmetic}, gain);
+  finding.count = pointwise.kernels;
+  finding.evidence = largest(trace);
+  return {{"", std::move(finding)}};
+}
+
+std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+
+}  // namespace
+
+extern const Rule memory_bound_unfused_kernels{
+    .id = "memory_bound/unfused-kernels",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "Elementwise kernels follow one another without being fused",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

@@ -1,0 +1,108 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/rules/trace_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+An optimizer step that launches kernels for each parameter by itself: many short kernels in the
+ranges called `Optimizer.step`, none of them over lists of tensors (`multi_tensor_apply`, fused).
+
+## Why it costs time
+A model has hundreds of parameters and the formula several operations: thousands of launches, each
+of which costs the host some microseconds and the GPU the start of a kernel.
+
+## How to fix
+`foreach=True` (the default on CUDA since PyTorch 2.0) or `fused=True`, which does the whole formula
+in one pass over the memory.
+
+## How the saving is estimated
+High: the GPU's idle time in the step of the optimizer, and for each kernel the time that any kernel
+takes however small it is. Low: half of the idle time. The traffic of the formula itself is not
+counted as saved.
+
+## When not to
+- Optimizers of other libraries may have neither option.
+- `fused=True` needs floating-point parameters on the GPU.
+
+## Evidence
+- PyTorch `torch/profiler/_pattern_matcher.py`, OptimizerSingleTensorPattern.
+- PyTorch documentation, torch.optim, "Algorithms": fused implementations are typically the fastest,
+  then foreach, then the loop over parameters.
+)md";
+
+constexpr std::int64_t kMany = 50;            // kernels in one step of the optimizer
+constexpr Seconds kShort = microseconds(20);  // on average
+// The shortest kernels in traces of V100 to H100 take 1 to 2 µs.
+constexpr Seconds kLeastKernel = microseconds(1.5);
+
+bool is_step(const RangeUse& range) {
+  return range.name.starts_with("Optimizer.step") && range.count > 0;
+}
+
+bool is_over_lists(const KernelUse& kernel) {
+  return kernel.name.find("multi_tensor") != std::string::npos ||
+         kernel.name.find("Fused") != std::string::npos ||
+         kernel.name.find("fused") != std::string::npos;
+}
+
+// Optimizers that work on lists show at least one such kernel in the trace.
+bool works_on_lists(const TraceSummary& trace) {
+  return std::any_of(trace.ops.begin(), trace.ops.end(), [](const OpUse& use) {
+    return use.name.find("_foreach_") != std::string::npos ||
+           use.name.find("_fused_") != std::string::npos ||
+           std::any_of(use.kernels.begin(), use.kernels.end(), is_over_lists);
+  });
+}
+
+Finding describe(const TraceSummary& trace, const RangeUse& range) {
+  const double kernels = static_cast<double>(range.kernels);
+  const Seconds starts = std::min(range.kernel_time, kLeastKernel * kernels);
+  const Range<Seconds> idle{0.5 * range.idle, 0.75 * range.idle, range.idle};
+  const Range<Seconds> busy = gain_of_kernel_time(trace, {Seconds(0), 0.5 * starts, starts});
+  Finding finding = about_trace(
+      trace,
+      fmt::format("{} updates one parameter at a time: {} kernels of {} on average, {} with the "
+                  "idle time between them",
+                  range.name, count_text(trace, range.kernels),
+                  duration_text(range.kernel_time / kernels),
+                  cost_text(trace, range.kernel_time + range.idle)),
+      {"Pass fused=True or foreach=True to the optimizer", Exactness::exact_arithmetic},
+      idle + busy);
+  finding.location.node = range.name;
+  finding.count = range.kernels;
+  finding.evidence = {
+      fmt::format("measured: {} of kernels, {} of idle GPU in {} calls of the optimizer",
+                  duration_text(range.kernel_time), duration_text(range.idle), range.count),
+      "no kernel over lists of tensors in it: PyTorch profiler, OptimizerSingleTensorPattern"};
+  return finding;
+}
+
+std::vector<TraceCase> judge(const TraceSummary& trace) {
+  std::vector<TraceCase> cases;
+  for (const RangeUse& range : trace.ranges) {
+    if (!is_step(range) || range.kernels < kMany * range.count) continue;
+    if (range.kernel_time > kShort * static_cast<double>(range.kernels)) continue;
+    if (!is_visible(trace, range.kernel_time + range.idle) || works_on_lists(trace)) continue;
+    cases.push_back({range.name, describe(trace, range)});
+  }
+  return cases;
+}
+
+std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+
+}  // namespace
+
+extern const Rule optimizer_single_tensor{
+    .id = "optimizer/single-tensor",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "The optimizer updates one parameter at a time",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+
+#include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/rules/trace_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+fp32 products that run on CUDA cores, by the names of their kernels, in a program whose other products
+run in 16 bits, on a GPU with TF32. A program that is fp32 throughout gets advice on mixed precision
+instead.
+
+## Why it costs time
+PyTorch multiplies fp32 matrices on CUDA cores unless TF32 is allowed: 19.5 against 156 TFLOPS on an
+A100. A few such products can take as long as all the 16-bit ones.
+
+## How to fix
+`torch.set_float32_matmul_precision("high")`, or cast the layer's input if its precision was not
+meant: an in-place operation, a fp32 constant or a layer outside the autocast region.
+
+## How the saving is estimated
+Where the operator's shape is recorded: the measured time less what the time model predicts in TF32.
+Else up to three quarters of it, half of that likely. What other kernels or the host hide is taken off.
+
+## When not to
+- Somebody may have kept the layer in fp32 on purpose: routers, norms of logits, scientific code.
+
+## Evidence
+- PyTorch CUDA semantics note, TF32: off by default for matrix products since 1.12; 10240 x 10240 on
+  an A100 takes 0.11 s in fp32 and 0.016 s in TF32, with relative errors about a hundred times larger.
+)md";
+
+constexpr double kMinSixteenBit = 0.1;  // of the matrix time
+constexpr double kMostSaved = 0.75;     // where no shape is known
+
+bool is_on_cuda_cores(const OpUse* use, const KernelUse& kernel) {
+  return is_matrix_kernel(kernel) && kernel.facts.tensor_core == false &&
+         !is_vector_kernel(kernel) && operand_dtype(use, kernel) == Dtype::fp32;
+}
+
+bool is_sixteen_bit(const OpUse* use, const KernelUse& kernel) {
+  const std::optional<Dtype> dtype = operand_dtype(use, kernel);
+  return is_matrix_kernel(kernel) && dtype && is_16_bit_float(*dtype);
+}
+
+bool is_any(const OpUse*, const KernelUse& kernel) { return is_matrix_kernel(kernel); }
+
+Range<Seconds> saving_of(const RuleInput& input, const UseGroup& group) {
+  const auto in_tf32 = [](const Op& op) {
+    Op changed = op;
+    changed.dtypes = Dtypes(Dtype::tf32);
+    return changed;
+  };
+  if (const auto saving = saving_if(input.model, group, in_tf32)) return *saving;
+  return {Seconds(0), 0.5 * kMostSaved * group.time, kMostSaved * group.time};
+}
+
+Finding describe(const TraceSummary& trace, const RuleInput& input, const UseGroup& group,
+                 const Range<Seconds>& gain) {
+  Finding finding = about_group(
+      trace, group,
+      fmt::format("{}: an fp32 product on CUDA cores takes {} in a program that otherwise runs in "
+                  "16 bits",
+                  group_text(group), cost_text(trace, group.time)),
+      {"Allow TF32 (torch.set_float32_matmul_precision(\"high\")), or cast if fp32 was not meant",
+       Exactness::changes_numerics},
+      gain);
+  finding.count = group.kernels;
+  finding.ops = workload_ops_of(input, group);
+  finding.evidence = {fmt::format("measured: {} runs of kernel {}", group.kernels,
+                                  short_kernel_name(group.kernel->name)),
+                      "fp32 0.11 s, TF32 0.016 s on an A100: PyTorch CUDA semantics, TF32"};
+  return finding;
+}
+
+std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) {
+  const Device& device = input.device();
+  if (trace.is_foreign || !device.has_tensor_cores(Dtype::tf32) || !is_recorded_on(trace, device)) {
+    return {};
+  }
+  const Seconds all = time_of_kernels(trace, is_any);
+  if (time_of_kernels(trace, is_sixteen_bit) < kMinSixteenBit * all) return {};
+  std::vector<TraceCase> cases;
+  for (const UseGroup& group : group_by_shape(trace, is_on_cuda_cores)) {
+    if (!is_visible(trace, group.time)) break;
+    const Range<Seconds> gain = gain_of_kernel_time(trace, saving_of(input, group));
+    if (gain.expected <= Seconds(0)) continue;
+    cases.push_back({group.name + group.shape, describe(trace, input, group, gain)});
+  }
+  return cases;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return judge_ranks(input, [&](const TraceSummary& trace) { return judge(input, trace); });
+}
+
+}  // namespace
+
+extern const Rule precision_fp32_on_cuda_cores{
+    .id = "precision/fp32-on-cuda-cores",
+    .level = Level::warning,
+    .cause = Cause::precision,
+    .summary = "fp32 products run on CUDA cores beside 16-bit ones",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

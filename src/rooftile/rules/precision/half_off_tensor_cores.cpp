@@ -1,0 +1,110 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/rules/trace_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+Matrix products and convolutions on 16-bit operands whose kernels, by their names in the trace, run
+on CUDA cores although the GPU's Tensor Cores take the precision.
+
+## Why it costs time
+Tensor Cores multiply 16-bit operands four to sixteen times as fast as CUDA cores.
+
+## How to fix
+Mostly a shape or layout keeps the library from the Tensor Core kernels: pad row lengths and channels
+to multiples of 8, avoid sliced or transposed operands of odd width, use a current cuBLAS and cuDNN.
+
+## How the saving is estimated
+Where the operator's shape is recorded: the measured time less what the time model predicts on Tensor
+Cores. Else from 0 to what the ratio of the two peaks leaves, half of it likely. What other kernels or
+the host hide is taken off.
+
+## When not to
+- Matrix-vector products and other memory-bound shapes stay silent: they gain nothing.
+- Depthwise convolutions have no product to speed up.
+
+## Evidence
+- cuBLAS documentation, "Tensor Core Usage".
+- NVIDIA, Convolutional Layers User's Guide, "Choosing Parameters": channels in multiples of 8.
+)md";
+
+bool is_memory_bound(const RuleInput& input, const Op& op) {
+  const std::vector<MatrixProduct> products = matrix_products(op);
+  return std::none_of(products.begin(), products.end(),
+                      [&](const MatrixProduct& product) { return is_math_bound(input, product); });
+}
+
+bool is_depthwise(const OpUse* use, const KernelUse& kernel) {
+  if (kernel.name.find("depthwise") != std::string::npos) return true;
+  const auto* conv = use != nullptr && use->op ? std::get_if<Convolution>(&use->op->body) : nullptr;
+  return conv != nullptr && conv->groups > 1;
+}
+
+bool is_off(const RuleInput& input, const OpUse* use, const KernelUse& kernel) {
+  if (!is_matrix_kernel(kernel) || kernel.facts.tensor_core.value_or(true)) return false;
+  if (is_vector_kernel(kernel) || is_depthwise(use, kernel)) return false;
+  const std::optional<Dtype> dtype = operand_dtype(use, kernel);
+  if (!dtype || !is_16_bit_float(*dtype) || !input.device().has_tensor_cores(*dtype)) return false;
+  return use == nullptr || !use->op || !is_memory_bound(input, *use->op);
+}
+
+Range<Seconds> saving_of(const RuleInput& input, const UseGroup& group, Dtype dtype) {
+  const auto same = [](const Op& op) { return op; };
+  if (const auto saving = saving_if(input.model, group, same)) return *saving;
+  const Device& device = input.device();
+  const auto slow = device.cuda_core_peak.find(dtype);
+  const double left =
+      slow == device.cuda_core_peak.end() ? 0.25 : slow->second / device.tensor_core_peak.at(dtype);
+  const Seconds most = std::max(0.0, 1 - left) * group.time;
+  return {Seconds(0), 0.5 * most, most};
+}
+
+Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGroup& group) {
+  const OpUse* use = group.uses.empty() ? nullptr : group.uses.front();
+  const Dtype dtype = *operand_dtype(use, *group.kernel);
+  Finding finding = about_group(
+      trace, group,
+      fmt::format("{}: a {} product on CUDA cores takes {}; the Tensor Cores of this GPU stay idle",
+                  group_text(group), to_string(dtype), cost_text(trace, group.time)),
+      {"Find what keeps it off: row lengths or channels that are not multiples of 8, sliced "
+       "operands, an old library",
+       Exactness::exact_arithmetic},
+      gain_of_kernel_time(trace, saving_of(input, group, dtype)));
+  finding.count = group.kernels;
+  finding.ops = workload_ops_of(input, group);
+  finding.evidence = {fmt::format("measured: {} runs of kernel {}", group.kernels,
+                                  short_kernel_name(group.kernel->name))};
+  return finding;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return judge_ranks(input, [&](const TraceSummary& trace) {
+    std::vector<TraceCase> cases;
+    if (trace.is_foreign || !is_recorded_on(trace, input.device())) return cases;
+    const auto wanted = [&](const OpUse* use, const KernelUse& kernel) {
+      return is_off(input, use, kernel);
+    };
+    for (const UseGroup& group : group_by_shape(trace, wanted)) {
+      if (!is_visible(trace, group.time)) break;
+      cases.push_back({group.name + group.shape, describe(input, trace, group)});
+    }
+    return cases;
+  });
+}
+
+}  // namespace
+
+extern const Rule precision_half_off_tensor_cores{.id = "precision/half-off-tensor-cores",
+                                                  .level = Level::warning,
+                                                  .cause = Cause::precision,
+                                                  .summary = "16-bit products run on CUDA cores",
+                                                  .doc = kDoc,
+                                                  .check = check};
+
+}  // namespace rooftile

@@ -1,0 +1,152 @@
+#include "rooftile/rules/trace_finding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace rooftile {
+namespace {
+
+Seconds expected_saving(const Finding& finding) {
+  return finding.saving ? finding.saving->expected : Seconds(0);
+}
+
+struct Worst {
+  Finding finding;
+  std::optional<std::int64_t> rank;
+  std::size_t ranks = 0;  // that show the same
+};
+
+void note_ranks(Worst& worst, std::size_t all) {
+  if (all < 2) return;
+  const std::string which = worst.rank ? fmt::format("rank {}", *worst.rank) : "one rank";
+  worst.finding.evidence.push_back(
+      worst.ranks == 1 ? fmt::format("only {} of {} traces shows it", which, all)
+                       : fmt::format("{} of {} traces show it; the numbers are those of {}",
+                                     worst.ranks, all, which));
+}
+
+std::string percent_of_window(const TraceSummary& trace, Seconds time) {
+  const double percent = 100 * (time / trace.time.span);
+  return fmt::format("{:.{}f} %", percent, percent < 10 ? 1 : 0);
+}
+
+}  // namespace
+
+std::vector<Finding> judge_ranks(const RuleInput& input, const TraceJudge& judge) {
+  std::vector<std::string> order;
+  std::map<std::string, Worst> worst_of;
+  for (const TraceSummary& trace : input.workload.traces) {
+    if (trace.time.span <= Seconds(0)) continue;
+    for (TraceCase& found : judge(trace)) {
+      const auto [entry, is_new] = worst_of.try_emplace(found.key);
+      Worst& worst = entry->second;
+      ++worst.ranks;
+      if (is_new) order.push_back(found.key);
+      if (is_new || expected_saving(found.finding) > expected_saving(worst.finding)) {
+        worst.finding = std::move(found.finding);
+        worst.rank = trace.rank;
+      }
+    }
+  }
+  std::vector<Finding> findings;
+  for (const std::string& key : order) {
+    Worst& worst = worst_of[key];
+    note_ranks(worst, input.workload.traces.size());
+    findings.push_back(std::move(worst.finding));
+  }
+  return findings;
+}
+
+bool is_visible(const TraceSummary& trace, Seconds in_window) {
+  return trace.time.span > Seconds(0) && in_window >= kMinTimeShare * trace.time.span;
+}
+
+Finding about_trace(const TraceSummary& trace, std::string message, Fix fix,
+                    std::optional<Range<Seconds>> saving) {
+  Finding finding;
+  finding.message = std::move(message);
+  finding.fix = std::move(fix);
+  if (!trace.files.empty()) finding.location.file = trace.files.front();
+  if (saving) finding.saving = *saving * (1 / window_steps(trace));
+  return finding;
+}
+
+Finding about_site(const TraceSummary& trace, const TraceSite& site, std::string message, Fix fix,
+                   std::optional<Range<Seconds>> saving) {
+  Finding finding = about_trace(trace, std::move(message), std::move(fix), saving);
+  if (site.source.line > 0) finding.location = site.source;
+  finding.location.node = site.op;
+  finding.location.module = site.module;
+  return finding;
+}
+
+Finding about_group(const TraceSummary& trace, const UseGroup& group, std::string message, Fix fix,
+                    std::optional<Range<Seconds>> saving) {
+  if (group.uses.empty()) {
+    Finding finding = about_trace(trace, std::move(message), std::move(fix), saving);
+    finding.location.node = group.kernel->name;
+    return finding;
+  }
+  TraceSite site = group.uses.front()->site;
+  if (site.op.empty()) site.op = group.name;
+  return about_site(trace, site, std::move(message), std::move(fix), saving);
+}
+
+std::vector<std::size_t> workload_ops_of(const RuleInput& input, const UseGroup& group) {
+  std::vector<std::size_t> ops;
+  for (std::size_t i = 0; i < input.workload.ops.size(); ++i) {
+    const Op& op = input.workload.ops[i];
+    const bool is_one = std::any_of(group.uses.begin(), group.uses.end(), [&](const OpUse* use) {
+      return use->op && use->op->phase == op.phase && use->op->dtypes == op.dtypes &&
+             use->op->body == op.body;
+    });
+    if (is_one) ops.push_back(i);
+  }
+  return ops;
+}
+
+std::string duration_text(Seconds time) {
+  const double ms = to_milliseconds(time);
+  if (ms < 0.9995) return fmt::format("{:.{}f} µs", 1e3 * ms, ms < 0.01 ? 1 : 0);
+  if (ms < 10) return fmt::format("{:.1f} ms", ms);
+  return ms < 9999.5 ? fmt::format("{:.0f} ms", ms) : fmt::format("{:.1f} s", ms / 1e3);
+}
+
+std::string cost_text(const TraceSummary& trace, Seconds in_window) {
+  const std::string share = percent_of_window(trace, in_window);
+  if (trace.steps.durations.empty()) {
+    return fmt::format("{} ({} of the recording)", duration_text(in_window), share);
+  }
+  return fmt::format("{} per step ({})", duration_text(per_step(trace, in_window)), share);
+}
+
+std::string count_text(const TraceSummary& trace, std::int64_t in_window) {
+  const std::size_t steps = trace.steps.durations.size();
+  if (steps == 0) return fmt::format("{}", in_window);
+  const double each = static_cast<double>(in_window) / static_cast<double>(steps);
+  if (each < 0.95) return fmt::format("{} in {} steps", in_window, steps);
+  const bool is_whole = in_window % static_cast<std::int64_t>(steps) == 0;
+  return fmt::format("{:.{}f} per step", each, is_whole || each >= 10 ? 0 : 1);
+}
+
+std::string place_text(const TraceSite& site) {
+  if (site.source.line > 0) return fmt::format("{}:{}", site.source.file, site.source.line);
+  return site.module.empty() ? site.op : site.module;
+}
+
+std::string group_text(const UseGroup& group) {
+  if (group.uses.empty()) return "kernel " + short_kernel_name(group.kernel->name);
+  std::string text = group.name;
+  if (!group.shape.empty()) text += ' ' + group.shape;
+  const TraceSite& site = group.uses.front()->site;
+  if (site.module.empty() && site.source.line == 0) return text;
+  text += " in " + place_text(site);
+  const std::size_t more = group.uses.size() - 1;
+  if (more > 0) text += fmt::format(" and {} more place{}", more, more > 1 ? "s" : "");
+  return text;
+}
+
+}  // namespace rooftile

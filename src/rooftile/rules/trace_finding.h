@@ -1,0 +1,57 @@
+// Findings about what a trace shows, told per step.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rooftile/analysis/trace/gain.h"
+#include "rooftile/analysis/trace/use_groups.h"
+#include "rooftile/rules/gate.h"
+#include "rooftile/rules/rule.h"
+
+namespace rooftile {
+
+// What a rule found in the trace of one rank. Cases of equal key on several ranks are one finding.
+struct TraceCase {
+  std::string key;
+  Finding finding;
+};
+
+using TraceJudge = std::function<std::vector<TraceCase>(const TraceSummary&)>;
+
+// Judges each rank's trace and keeps, of the cases of one key, the one that saves most.
+std::vector<Finding> judge_ranks(const RuleInput& input, const TraceJudge& judge);
+
+// True when a time summed over the window is worth a reader's minute.
+bool is_visible(const TraceSummary& trace, Seconds in_window);
+
+// A finding about the trace as a whole; the saving is of the window and is told per step.
+Finding about_trace(const TraceSummary& trace, std::string message, Fix fix,
+                    std::optional<Range<Seconds>> saving = std::nullopt);
+
+// The same at a place of the program.
+Finding about_site(const TraceSummary& trace, const TraceSite& site, std::string message, Fix fix,
+                   std::optional<Range<Seconds>> saving = std::nullopt);
+
+// The same about operators of one shape: at the largest of them, or at the kernel.
+Finding about_group(const TraceSummary& trace, const UseGroup& group, std::string message, Fix fix,
+                    std::optional<Range<Seconds>> saving = std::nullopt);
+
+// Operations of the workload that the operators became, so that rules of one cause exclude each
+// other.
+std::vector<std::size_t> workload_ops_of(const RuleInput& input, const UseGroup& group);
+
+// "3.1 ms per step (7.2 %)", or "3.1 ms (7.2 % of the recording)" where no steps are known.
+std::string cost_text(const TraceSummary& trace, Seconds in_window);
+// "812 per step", "3 in 20 steps" for rare things, "7" where no steps are known.
+std::string count_text(const TraceSummary& trace, std::int64_t in_window);
+// "850 µs", "3.1 ms", "12 s".
+std::string duration_text(Seconds time);
+// "train.py:88", else the module, else the operator; empty where nothing is known.
+std::string place_text(const TraceSite& site);
+// "aten::addmm 4096x768, 768x3072 in encoder.layer.0 (and 11 more places)", else the kernel's name.
+std::string group_text(const UseGroup& group);
+
+}  // namespace rooftile

@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include "rooftile/rules/trace_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A visible share of the step spent in filling gradients with zeros in `zero_grad`.
+
+## Why it costs time
+Every gradient is written once, and the backward pass then reads and adds to it instead of just
+writing it. For many small parameters the launches cost as much.
+
+## How to fix
+`optimizer.zero_grad(set_to_none=True)`, the default since PyTorch 2.0.
+
+## How the saving is estimated
+The kernel and fill time inside the ranges called `zero_grad`, less what may have run beside other
+work, and the GPU's idle time in them at the high end.
+
+## When not to
+- Code that reads `.grad` without a backward pass before sees None.
+- Optimizers skip parameters without a gradient; with zeros they still decay them.
+
+## Evidence
+- PyTorch Performance Tuning Guide, "Use parameter.grad = None instead of model.zero_grad()".
+- PyTorch `torch/profiler/_pattern_matcher.py`, GradNotSetToNonePattern.
+)md";
+
+bool is_zero_grad(const RangeUse& range) {
+  return range.name.find("zero_grad") != std::string::npos;
+}
+
+Finding describe(const TraceSummary& trace, const RangeUse& range) {
+  Range<Seconds> gain =
+      gain_of_kernel_time(trace, {range.kernel_time, range.kernel_time, range.kernel_time});
+  gain.high += range.idle;
+  Finding finding = about_trace(
+      trace,
+      fmt::format("{} writes zeros in {} kernels and fills, {}", range.name,
+                  count_text(trace, range.kernels), cost_text(trace, range.kernel_time)),
+      {"zero_grad(set_to_none=True), so that the backward pass writes gradients instead of adding "
+       "to zeros",
+       Exactness::exact_arithmetic},
+      gain);
+  finding.location.node = range.name;
+  finding.count = range.kernels;
+  finding.evidence = {
+      fmt::format("measured: {} of kernels in {} calls; the GPU idles for {} in them",
+                  duration_text(range.kernel_time), range.count, duration_text(range.idle))};
+  return finding;
+}
+
+std::vector<TraceCase> judge(const TraceSummary& trace) {
+  std::vector<TraceCase> cases;
+  for (const RangeUse& range : trace.ranges) {
+    if (!is_zero_grad(range) || !is_visible(trace, range.kernel_time)) continue;
+    cases.push_back({range.name, describe(trace, range)});
+  }
+  return cases;
+}
+
+std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+
+}  // namespace
+
+extern const Rule training_loop_zero_grad_fills{
+    .id = "training_loop/zero-grad-fills",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "Gradients are filled with zeros in every step",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

@@ -1,0 +1,27 @@
+// One handler per kind of ATen operator. For aten_op only.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "rooftile/workload/aten_arguments.h"
+
+namespace rooftile::aten_detail {
+
+// Empty where the operator is not of the handler's kind; no operations where its arguments do not
+// tell them. `name` is without "aten::".
+using Answer = std::optional<std::vector<Op>>;
+
+Answer matrix_product_op(std::string_view name, const Arguments& arguments);
+Answer convolution_op(std::string_view name, const Arguments& arguments);
+Answer attention_op(std::string_view name, const Arguments& arguments);
+Answer recurrent_op(std::string_view name, const Arguments& arguments);
+Answer row_op(std::string_view name, const Arguments& arguments);  // norms and softmax
+Answer pooling_op(std::string_view name, const Arguments& arguments);
+Answer embedding_op(std::string_view name, const Arguments& arguments);
+Answer copy_op(std::string_view name, const Arguments& arguments);
+Answer elementwise_op(std::string_view name, const Arguments& arguments);
+Answer reduction_op(std::string_view name, const Arguments& arguments);
+
+}  // namespace rooftile::aten_detail

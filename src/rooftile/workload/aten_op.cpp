@@ -1,0 +1,90 @@
+#include "rooftile/workload/aten_op.h"
+
+#include <utility>
+
+#include "rooftile/workload/aten_handlers.h"
+
+namespace rooftile {
+namespace {
+
+using namespace aten_detail;
+
+constexpr std::string_view kPrefix = "aten::";
+
+Answer answer(std::string_view name, const Arguments& arguments) {
+  for (const auto& handle : {matrix_product_op, convolution_op, attention_op, recurrent_op, row_op,
+                             pooling_op, embedding_op, copy_op, elementwise_op, reduction_op}) {
+    if (auto ops = handle(name, arguments)) return ops;
+  }
+  return std::nullopt;
+}
+
+std::optional<Gemm> product_of(const Op& op) {
+  const auto* gemm = std::get_if<Gemm>(&op.body);
+  return gemm ? std::optional(*gemm) : std::nullopt;
+}
+
+struct Sizes {
+  std::int64_t m, n, k;
+
+  bool operator==(const Sizes&) const = default;
+};
+
+// PyTorch computes dx = dout·w and dw = xᵀ·dout, or the transposes of these.
+struct BackwardFit {
+  bool dgrad = false, wgrad = false;
+};
+
+BackwardFit fit(const Gemm& forward, const Gemm& product) {
+  const auto [m, n, k] = Sizes{forward.m, forward.n, forward.k};
+  const Sizes found{product.m, product.n, product.k};
+  if (forward.batch != product.batch) return {};
+  return {.dgrad = found == Sizes{m, k, n} || found == Sizes{k, m, n},
+          .wgrad = found == Sizes{k, n, m} || found == Sizes{n, k, m}};
+}
+
+bool transposes_first(const Gemm& product) {
+  return product.layout == GemmLayout::tn || product.layout == GemmLayout::tt;
+}
+
+}  // namespace
+
+std::vector<Op> aten_ops(std::string_view name, const OpArguments& arguments) {
+  if (name.substr(0, kPrefix.size()) != kPrefix) return {};
+  auto ops = answer(name.substr(kPrefix.size()), Arguments(arguments));
+  if (!ops) return {};
+  for (Op& op : *ops) op.name = name;
+  return *std::move(ops);
+}
+
+std::optional<Op> aten_op(std::string_view name, const OpArguments& arguments) {
+  std::vector<Op> ops = aten_ops(name, arguments);
+  if (ops.size() != 1) return std::nullopt;
+  return std::move(ops.front());
+}
+
+std::optional<Op> as_backward_of(const Op& forward, const Op& product, bool has_strides) {
+  const auto layer = product_of(forward);
+  const auto found = product_of(product);
+  if (!layer || !found) return std::nullopt;
+  auto [dgrad, wgrad] = fit(*layer, *found);
+  if (dgrad && wgrad && has_strides) (transposes_first(*found) ? dgrad : wgrad) = false;
+  if (dgrad == wgrad) return std::nullopt;
+  Op op = product;
+  op.body = *layer;
+  op.phase = dgrad ? Phase::dgrad : Phase::wgrad;
+  return op;
+}
+
+bool is_matrix_operator(std::string_view name) {
+  if (name.substr(0, kPrefix.size()) != kPrefix) return false;
+  const OpArguments none;
+  const Arguments arguments(none);
+  name.remove_prefix(kPrefix.size());
+  for (const auto& handle : {matrix_product_op, convolution_op, attention_op, recurrent_op}) {
+    if (handle(name, arguments)) return true;
+  }
+  return false;
+}
+
+}  // namespace rooftile

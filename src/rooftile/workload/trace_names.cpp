@@ -1,0 +1,85 @@
+#include "rooftile/workload/trace_names.h"
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+namespace rooftile {
+namespace {
+
+// In the order of the enumerators; a test reads each back.
+constexpr std::array<std::string_view, 9> kIdleCauses{
+    "launch",          "synchronization", "data_loading", "communication_wait", "allocator", "copy",
+    "between_kernels", "outside",         "unknown"};
+constexpr std::array<std::string_view, 6> kStepSources{"none",      "profiler_step", "user_range",
+                                                       "optimizer", "data_loader",   "repetition"};
+constexpr std::array<std::string_view, 6> kRemedies{"ideal_loader",        "no_synchronization",
+                                                    "batched_launches",    "no_allocation",
+                                                    "asynchronous_copies", "hidden_communication"};
+constexpr std::array<std::string_view, 6> kCopyKinds{"unknown",        "host_to_device",
+                                                     "device_to_host", "device_to_device",
+                                                     "peer_to_peer",   "host_to_host"};
+constexpr std::array<std::string_view, 22> kKernelClasses{
+    "unknown",       "gemm",         "convolution", "attention", "recurrent",
+    "normalization", "softmax",      "elementwise", "reduction", "layout_conversion",
+    "cast",          "copy",         "fill",        "embedding", "pooling",
+    "optimizer",     "loss_scaling", "sort",        "random",    "communication",
+    "sparse",        "other"};
+constexpr std::array<std::string_view, 4> kDirections{"unknown", "forward", "dgrad", "wgrad"};
+
+static_assert(static_cast<std::size_t>(IdleCause::unknown) + 1 == kIdleCauses.size());
+static_assert(static_cast<std::size_t>(StepSource::repetition) + 1 == kStepSources.size());
+static_assert(static_cast<std::size_t>(Remedy::hidden_communication) + 1 == kRemedies.size());
+static_assert(static_cast<std::size_t>(CopyKind::host_to_host) + 1 == kCopyKinds.size());
+static_assert(static_cast<std::size_t>(KernelClass::other) + 1 == kKernelClasses.size());
+static_assert(static_cast<std::size_t>(KernelDirection::wgrad) + 1 == kDirections.size());
+
+template <class Enum>
+std::string_view spelled(std::span<const std::string_view> names, Enum value) {
+  const auto index = static_cast<std::size_t>(value);
+  return index < names.size() ? names[index] : "unknown";
+}
+
+template <class Enum>
+std::optional<Enum> enumerator(std::span<const std::string_view> names, std::string_view name) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return static_cast<Enum>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view name_of(IdleCause cause) { return spelled(kIdleCauses, cause); }
+std::string_view name_of(StepSource source) { return spelled(kStepSources, source); }
+std::string_view name_of(Remedy remedy) { return spelled(kRemedies, remedy); }
+std::string_view name_of(CopyKind kind) { return spelled(kCopyKinds, kind); }
+std::string_view name_of(KernelClass kernel_class) { return spelled(kKernelClasses, kernel_class); }
+std::string_view name_of(KernelDirection direction) { return spelled(kDirections, direction); }
+
+template <>
+std::optional<IdleCause> parse_name<IdleCause>(std::string_view name) {
+  return enumerator<IdleCause>(kIdleCauses, name);
+}
+template <>
+std::optional<StepSource> parse_name<StepSource>(std::string_view name) {
+  return enumerator<StepSource>(kStepSources, name);
+}
+template <>
+std::optional<Remedy> parse_name<Remedy>(std::string_view name) {
+  return enumerator<Remedy>(kRemedies, name);
+}
+template <>
+std::optional<CopyKind> parse_name<CopyKind>(std::string_view name) {
+  return enumerator<CopyKind>(kCopyKinds, name);
+}
+template <>
+std::optional<KernelClass> parse_name<KernelClass>(std::string_view name) {
+  return enumerator<KernelClass>(kKernelClasses, name);
+}
+template <>
+std::optional<KernelDirection> parse_name<KernelDirection>(std::string_view name) {
+  return enumerator<KernelDirection>(kDirections, name);
+}
+
+}  // namespace rooftile

@@ -1,0 +1,226 @@
+// The fields of a trace summary and their keys: one list for the writer and the reader of its file
+// form. A field that a struct gains belongs here too. Units are in the keys.
+#pragma once
+
+#include "rooftile/workload/trace_summary.h"
+
+namespace rooftile {
+
+// `visit(key, field)` for each field, in the order of the file.
+template <class Visit>
+void visit_summary(Visit& visit, TimeBreakdown& time) {
+  visit("span_s", time.span);
+  visit("gpu_busy_s", time.gpu_busy);
+  visit("compute_s", time.compute);
+  visit("communication_s", time.communication);
+  visit("exposed_communication_s", time.exposed_communication);
+  visit("copy_s", time.copy);
+  visit("exposed_copy_s", time.exposed_copy);
+  visit("idle_s", time.idle);
+  visit("idle_by_cause_s", time.idle_by_cause);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, Provenance& source) {
+  visit("file", source.file);
+  visit("line", source.line);
+  visit("node", source.node);
+  visit("module", source.module);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, TraceSite& site) {
+  visit("op", site.op);
+  visit("module", site.module);
+  visit("source", site.source);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, KernelFacts& facts) {
+  visit("class", facts.kernel_class);
+  visit("library", facts.library);
+  visit("compute_capability", facts.compute_capability);
+  visit("dtype", facts.dtype);
+  visit("accumulator", facts.accumulator);
+  visit("tensor_core", facts.tensor_core);
+  visit("tile_m", facts.tile_m);
+  visit("tile_n", facts.tile_n);
+  visit("tile_k", facts.tile_k);
+  visit("stages", facts.stages);
+  visit("split_k", facts.split_k);
+  visit("alignment", facts.alignment);
+  visit("layout", facts.layout);
+  visit("direction", facts.direction);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, LaunchShape& launch) {
+  visit("grid", launch.grid);
+  visit("block", launch.block);
+  visit("registers", launch.registers);
+  visit("shared_bytes", launch.shared_bytes);
+  visit("collective", launch.collective);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, KernelUse& kernel) {
+  visit("name", kernel.name);
+  visit("facts", kernel.facts);
+  visit("launch", kernel.launch);
+  visit("count", kernel.count);
+  visit("time_s", kernel.time);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, OpArguments& arguments) {
+  visit("dims", arguments.dims);
+  visit("strides", arguments.strides);
+  visit("types", arguments.types);
+  visit("values", arguments.values);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, OpUse& use) {
+  visit("name", use.name);
+  visit("arguments", use.arguments);
+  visit("phase", use.phase);
+  visit("site", use.site);
+  visit("count", use.count);
+  visit("host_time_s", use.host_time);
+  visit("kernel_time_s", use.kernel_time);
+  visit("kernels", use.kernels);
+  visit("op", use.op);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, SyncUse& sync) {
+  visit("call", sync.call);
+  visit("site", sync.site);
+  visit("count", sync.count);
+  visit("blocked_s", sync.blocked);
+  visit("exposed_s", sync.exposed);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, CopyShape& shape) {
+  visit("kind", shape.kind);
+  visit("pageable", shape.pageable);
+  visit("bytes", shape.bytes);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, CopyUse& copy) {
+  visit("shape", copy.shape);
+  visit("site", copy.site);
+  visit("count", copy.count);
+  visit("time_s", copy.time);
+  visit("exposed_s", copy.exposed);
+  visit("blocked_s", copy.blocked);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, CollectiveShape& shape) {
+  visit("name", shape.name);
+  visit("dtype", shape.dtype);
+  visit("group", shape.group);
+  visit("in_elements", shape.in_elements);
+  visit("out_elements", shape.out_elements);
+  visit("group_size", shape.group_size);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, CollectiveUse& collective) {
+  visit("shape", collective.shape);
+  visit("kernel", collective.kernel);
+  visit("count", collective.count);
+  visit("time_s", collective.time);
+  visit("exposed_s", collective.exposed);
+  visit("misaligned", collective.misaligned);
+  visit("runs_s", collective.runs);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, LoaderUse& loader) {
+  visit("name", loader.name);
+  visit("in_process", loader.in_process);
+  visit("count", loader.count);
+  visit("waiting_s", loader.waiting);
+  visit("exposed_s", loader.exposed);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, AllocatorUse& allocator) {
+  visit("mallocs", allocator.mallocs);
+  visit("frees", allocator.frees);
+  visit("blocked_s", allocator.blocked);
+  visit("exposed_s", allocator.exposed);
+  visit("peak_allocated_bytes", allocator.peak_allocated);
+  visit("peak_reserved_bytes", allocator.peak_reserved);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, Steps& steps) {
+  visit("source", steps.source);
+  visit("durations_s", steps.durations);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, Range<Seconds>& range) {
+  visit("low", range.low);
+  visit("expected", range.expected);
+  visit("high", range.high);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, Prediction& prediction) {
+  visit("remedy", prediction.remedy);
+  visit("saved_s", prediction.saved);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, TraceDevice& device) {
+  visit("id", device.id);
+  visit("name", device.name);
+  visit("memory_bytes", device.memory_bytes);
+  visit("sm_count", device.sm_count);
+  visit("major", device.major);
+  visit("minor", device.minor);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, TraceSummary& summary) {
+  visit("files", summary.files);
+  visit("format", summary.format);
+  visit("device", summary.device);
+  visit("other_devices", summary.other_devices);
+  visit("rank", summary.rank);
+  visit("world_size", summary.world_size);
+  visit("has_shapes", summary.has_shapes);
+  visit("has_stacks", summary.has_stacks);
+  visit("has_memory", summary.has_memory);
+  visit("is_foreign", summary.is_foreign);
+  visit("whole", summary.whole);
+  visit("time", summary.time);
+  visit("steps", summary.steps);
+  visit("kernels", summary.kernels);
+  visit("kernel_time_s", summary.kernel_time);
+  visit("kernel_time_in_steps_s", summary.kernel_time_in_steps);
+  visit("unclassified_time_s", summary.unclassified_time);
+  visit("launches", summary.launches);
+  visit("launch_time_s", summary.launch_time);
+  visit("host_busy_s", summary.host_busy);
+  visit("graph_launches", summary.graph_launches);
+  visit("ops", summary.ops);
+  visit("orphans", summary.orphans);
+  visit("copies", summary.copies);
+  visit("collectives", summary.collectives);
+  visit("syncs", summary.syncs);
+  visit("loaders", summary.loaders);
+  visit("allocator", summary.allocator);
+  visit("predictions", summary.predictions);
+  visit("replayed_span_s", summary.replayed_span);
+  visit("kernel_time_share", summary.kernel_time_share);
+  visit("skipped", summary.skipped);
+}
+
+}  // namespace rooftile
