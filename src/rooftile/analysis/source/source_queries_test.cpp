@@ -189,7 +189,7 @@ TEST(ModelSize, FollowsParametersListsAndLoops) {
   for (const Case& test : {
            Case{"literal", "nn.Conv2d(64, 128, 3)\n", "Conv2d of 64 to 128 channels"},
            Case{"caller", "def block(a, b):\n    return nn.Conv2d(a, b * 2, 3)\nblock(64, 256)\n",
-                "Conv2d of 64 to 256 channels"},
+                "Conv2d of 64 to 512 channels"},
            Case{"list", "w = [64, 128]\nfor c in w:\n    nn.Conv2d(c, c, 3)\n",
                 "Conv2d of 128 to 128 channels"},
            Case{"library", "import torchvision\ntorchvision.models.resnet18()\n",

@@ -106,9 +106,7 @@ Fix fix_for(const Loop& loop) {
   const bool is_plain = function->decorators.empty() && !function->is_async &&
                         text.find("yield") == std::string_view::npos;
   if (!is_evaluation || !is_plain) return fix;
-  const std::uint32_t begin = function->statement->range.begin;
-  const std::string indent(loop.file->place(begin).column - 1, ' ');
-  replace(*loop.file, {begin, begin}, "@torch.no_grad()\n" + indent, fix);
+  add_edit(insert_line_before(*function->statement, "@torch.no_grad()"), fix);
   fix.safe = !fix.edits.empty();
   return fix;
 }

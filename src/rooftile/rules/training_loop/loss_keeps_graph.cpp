@@ -132,7 +132,7 @@ bool is_reset(const Loop& loop, std::string_view total) {
 Fix fix_for(const File& file, const Expr& loss) {
   Fix fix{fmt::format("Add {}.detach(): the number is the same, and the graph is freed", loss.word),
           Exactness::bit_exact};
-  replace(file, {loss.range.end, loss.range.end}, ".detach()", fix);
+  add_edit(replace(file, {loss.range.end, loss.range.end}, ".detach()"), fix);
   fix.safe = !fix.edits.empty() && loss.type != nullptr && loss.type->is(TypeKind::tensor);
   return fix;
 }
