@@ -89,11 +89,12 @@ std::vector<std::string> trace_lines(const Report& report) {
         share_text(trace.kernel_time.value() > 0 ? trace.unclassified_time / trace.kernel_time
                                                  : 0)));
   }
-  if (trace.kernels > 0 && !trace.has_shapes) {
+  const bool is_torch = trace.format == "Kineto" && trace.kernels > 0;
+  if (is_torch && !trace.has_shapes) {
     lines.emplace_back(
         "Shapes were not recorded: record_shapes=True would show which layers to change.");
   }
-  if (trace.kernels > 0 && !trace.has_stacks) {
+  if (is_torch && !trace.has_stacks) {
     lines.emplace_back(
         "Source lines were not recorded: with_stack=True would show where in the program.");
   }
