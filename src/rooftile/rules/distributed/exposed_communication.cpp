@@ -56,7 +56,7 @@ std::vector<std::string> largest(const TraceSummary& trace) {
   for (const CollectiveUse* use : uses) {
     if (lines.size() == kMostTold || use->exposed <= Seconds(0)) break;
     lines.push_back(fmt::format("measured: {} {}: {} exposed of {}", name_of(*use),
-                                count_text(trace, window_count(trace, use->count)),
+                                count_text(trace, window_count(trace, use->count), "run"),
                                 duration_text(use->exposed), duration_text(use->time)));
   }
   return lines;
