@@ -1,20 +1,15 @@
 #include "rooftile/rooftile.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 #include <map>
+#include <utility>
 
 #include "rooftile/analysis/step.h"
 #include "rooftile/analysis/time/math_unit.h"
-#include "rooftile/base/text.h"
 #include "rooftile/op_row.h"
 #include "rooftile/recorded.h"
+#include "rooftile/rules/joined_evidence.h"
 #include "rooftile/workload/op_fields.h"
-#include "rooftile/workload/source_facts.h"
-#include "rooftile/workload/trace_names.h"
-#include "rooftile/workload/trace_summary.h"
 #include "rooftile/workload/workload_text.h"
 
 namespace rooftile {
@@ -171,6 +166,9 @@ Report check(const Workload& workload, const Device& device, std::span<const Rul
   const Analysis analysis = analyse(workload, model);
   Report report = summary(workload, device, model, analysis);
   report.findings = run_rules({workload, analysis, model, Graph(workload)}, rules);
+  if (workload.source && !workload.traces.empty()) {
+    report.findings = join_evidence(std::move(report.findings));
+  }
   report.rules = rules_of(report.findings);
   return report;
 }
