@@ -184,9 +184,9 @@ enum class Remedy {
 // its cause took.
 struct Prediction {
   Remedy remedy = Remedy::ideal_loader;
-  Range<Seconds> saved;           // of the window's span
-  Range<Seconds> saved_per_step;  // once the GPU is at work: the first of three or more steps,
-                                  // which finds it idle, does not count
+  Range<Seconds> saved;                // of the window's span
+  Range<Seconds> saved_per_step = {};  // once the GPU is at work: the first of three or more steps,
+                                       // which finds it idle, does not count
 
   bool operator==(const Prediction&) const = default;
 };
