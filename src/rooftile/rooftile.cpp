@@ -201,6 +201,7 @@ Report list_operations(const Workload& workload, const Device& device) {
     row.recorded = recorded_run(workload, i, device);
     report.ops.push_back(std::move(row));
   }
+  if (!workload.traces.empty()) report.ops = merged_rows(std::move(report.ops));
   return report;
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rooftile/base/units.h"
@@ -50,6 +51,9 @@ struct TraceSite {
 
   bool operator==(const TraceSite&) const = default;
 };
+
+// Name of the row that stands for kernels and operators beyond those listed.
+inline constexpr std::string_view kOtherKernels = "other";
 
 // Kernels of one name and launch shape.
 struct KernelUse {
