@@ -92,7 +92,9 @@ bool is_frozen(const Call& call) {
 const Call* recorded_forward(const SourceFacts& facts, const Iteration& iteration) {
   for (const IteratedCall& one : iteration.calls) {
     const bool is_forward = one.call->name == "torch.nn.Module.__call__";
-    if (is_forward && !is_frozen(*one.call) && records(facts, *one.call)) return one.call;
+    if (is_forward && !is_inside_module(*one.call) && !is_frozen(*one.call) &&
+        records(facts, *one.call))
+      return one.call;
   }
   return nullptr;
 }
@@ -126,7 +128,8 @@ std::vector<Finding> check(const RuleInput& input) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
   for (const Loop* loop : facts.loops(LoopRole::evaluation_step)) {
-    if (!trains_on_gpu(facts, *loop->file) || is_wrapped(*loop)) continue;
+    if (!trains_on_gpu(facts, *loop->file) || !is_user_evaluation(*loop)) continue;
+    if (is_wrapped(*loop)) continue;
     const Iteration iteration = iteration_of(loop->statement->body);
     const Call* forward = recorded_forward(facts, iteration);
     if (forward == nullptr || uses_gradients(iteration)) continue;
