@@ -88,7 +88,7 @@ std::vector<Finding> check(const RuleInput& input) {
       const Expr* state = optimizer_state(save->arguments.front().value);
       if (state == nullptr || !seen.insert(state).second) continue;
       Finding finding = finding_at(
-          *save,
+          *state->call,
           "the checkpoint has the optimizer's state but not the scaler's: a resumed run starts "
           "again at a scale of 65536 and skips steps until it has fallen",
           {"Save \"scaler\": scaler.state_dict() with the optimizer, and load it on resume",
