@@ -234,11 +234,15 @@ bool is_dtype(const Value& value, Words names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-bool is_user_evaluation(const Loop& loop) {
+bool is_user_evaluation(const SourceFacts& facts, const Loop& loop) {
   const ClassDef* def = loop.function == nullptr ? nullptr : loop.function->class_def;
   if (loop.role != LoopRole::evaluation_step || (def != nullptr && def->is_module)) return false;
   const Expr* iterable = loop.statement->value;
-  return iterable == nullptr || iterable->call == nullptr || iterable->call->method != "range";
+  const Call* range = iterable == nullptr ? nullptr : iterable->call;
+  if (range == nullptr || range->method != "range" || range->arguments.empty()) return true;
+  constexpr std::int64_t kTimedPasses = 1000;
+  const Value passes = facts.value(range->arguments.back().value);
+  return passes.kind != ValueKind::integer || passes.integer > kTimedPasses;
 }
 
 bool is_inside_module(const Call& call) {

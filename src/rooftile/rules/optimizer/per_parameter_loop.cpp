@@ -126,6 +126,9 @@ LoopBody read_body(const Statement& loop) {
 }
 
 bool is_small(const Call& list) {
+  // One layer out of a list of them.
+  const Expr* module = resolved(list.receiver);
+  if (module != nullptr && module->kind == ExprKind::subscript) return true;
   const ClassDef* def = list.receiver_type().class_def;
   if (def == nullptr || def->layers.empty() || def->layers.size() >= kFewLayers) return false;
   return std::none_of(def->layers.begin(), def->layers.end(), [](const Layer& layer) {

@@ -117,7 +117,7 @@ std::vector<Finding> check(const RuleInput& input) {
     if (trained == nullptr || casts_inside_forward(facts, *program)) continue;
     for (const Loop* loop : loops) {
       if (!contains(*program, *loop->file) || is_test(*loop->file)) continue;
-      if (!is_user_evaluation(*loop)) continue;
+      if (!is_user_evaluation(facts, *loop)) continue;
       const Call* call = plain_forward(facts, *loop, *trained);
       if (call == nullptr || !seen.insert(call).second) continue;
       Finding finding = finding_at(
