@@ -169,6 +169,9 @@ bool is_library_model(const Call& call) {
            last != "squeezenet1_1" && last != "create_feature_extractor";
   }
   if (name == "timm.create_model" || name == "torch.hub.load") return true;
+  if (name.starts_with("efficientnet_pytorch.")) {
+    return call.method == "from_pretrained" || call.method == "from_name";
+  }
   if (name.starts_with("transformers.")) {
     return name.find("Model") != name.npos &&
            (name.ends_with(".from_pretrained") || name.ends_with(".from_config"));
@@ -180,9 +183,10 @@ bool is_library_model(const Call& call) {
 }
 
 std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program& program) {
-  for (const Call* call : calls_in(facts, program,
-                                   {"torchvision.models.*", "timm.create_model", "torch.hub.load",
-                                    "transformers.*", "segmentation_models_pytorch.*"})) {
+  for (const Call* call :
+       calls_in(facts, program,
+                {"torchvision.models.*", "timm.create_model", "torch.hub.load", "transformers.*",
+                 "segmentation_models_pytorch.*", "efficientnet_pytorch.*"})) {
     if (is_library_model(*call)) return SizedLayer{call, std::string(call->name)};
   }
   for (const Call* call : calls_in(facts, program, {"diffusers.*"})) {

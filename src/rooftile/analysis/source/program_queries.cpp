@@ -14,17 +14,6 @@ bool is_in_comment(std::string_view text, std::size_t at) {
   return text.substr(first, at - first).find('#') != std::string_view::npos;
 }
 
-bool has_word(std::string_view text, std::string_view word) {
-  for (std::size_t at = text.find(word); at != std::string_view::npos;
-       at = text.find(word, at + 1)) {
-    const std::size_t end = at + word.size();
-    const bool starts = at == 0 || !is_word_char(text[at - 1]);
-    const bool ends = end == text.size() || !is_word_char(text[end]);
-    if (starts && ends && !is_in_comment(text, at)) return true;
-  }
-  return false;
-}
-
 // The module's name says how the files were given; a path may lie in anybody's folder "test".
 bool is_in_package(std::string_view module, std::string_view package) {
   const std::string inner = "." + std::string(package) + ".";
@@ -61,6 +50,17 @@ bool is_shut_by_default(const SourceFacts& facts, const Guard& guard) {
 }
 
 }  // namespace
+
+bool has_word(std::string_view text, std::string_view word) {
+  for (std::size_t at = text.find(word); at != std::string_view::npos;
+       at = text.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    const bool starts = at == 0 || !is_word_char(word.front()) || !is_word_char(text[at - 1]);
+    const bool ends = end == text.size() || !is_word_char(word.back()) || !is_word_char(text[end]);
+    if (starts && ends && !is_in_comment(text, at)) return true;
+  }
+  return false;
+}
 
 bool is_test(const File& file) {
   const std::string_view path = file.path;

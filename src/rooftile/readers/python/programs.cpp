@@ -20,6 +20,7 @@ bool starts_training(const Call& call) {
 }
 
 bool is_entry(const File& file) {
+  if (file.is_notebook) return true;
   if (std::ranges::any_of(file.body, [](const Statement* each) { return is_main_guard(*each); })) {
     return true;
   }
