@@ -236,7 +236,7 @@ struct File {
   std::string module;  // "package.train", from the folder layout of the given files
   std::string text;    // as parsed: bytes that are no UTF-8 are '_', magics of notebooks are blank
   bool is_notebook = false;
-  bool is_entry = false;  // a notebook, has a __main__ guard, or trains at module level
+  bool is_entry = false;  // has a __main__ guard, or trains at module level
   bool has_errors = false;
   bool runs_exec = false;  // exec() at module level: a configuration may replace any constant
   std::vector<std::uint32_t> line_starts;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "rooftile/analysis/source/words.h"
+
 namespace rooftile::source {
 namespace {
 

@@ -42,8 +42,6 @@ std::vector<const Call*> constructions_in(const SourceFacts& facts, const Progra
 // is in use_amp and --no-amp but not in sample. Case matters.
 bool mentions(const File& file, Words words);
 bool mentions(const Program& program, Words words);
-// The same of a piece of text.
-bool has_word(std::string_view text, std::string_view word);
 
 // Whether `torch` is the library's name in the file, so that a fix may write torch.x.
 bool binds_torch(const File& file);
