@@ -243,7 +243,8 @@ bool is_user_evaluation(const SourceFacts& facts, const Loop& loop) {
   const Call* range = iterable == nullptr ? nullptr : iterable->call;
   if (range == nullptr || range->method != "range" || range->arguments.empty()) return true;
   constexpr std::int64_t kTimedPasses = 1000;
-  const Value passes = facts.value(range->arguments.back().value);
+  const std::size_t stop = range->arguments.size() == 1 ? 0 : 1;  // before it: the start
+  const Value passes = facts.value(range->arguments[stop].value);
   return passes.kind != ValueKind::integer || passes.integer > kTimedPasses;
 }
 

@@ -171,7 +171,8 @@ const Type* Inference::infer_name(Expr& expr) {
     found = lookup_wildcard(expr.word);
   }
   if (!found) {
-    if (is_builtin(expr.word)) expr.full_name = expr.word;
+    // A file that was not given may hand `torch` on by `import *`.
+    if (is_builtin(expr.word) || expr.word == "torch") expr.full_name = expr.word;
     return &unknown_type();
   }
   if (!found->full_name.empty() && found->type->is(TypeKind::unknown)) {

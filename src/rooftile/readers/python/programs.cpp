@@ -24,8 +24,9 @@ bool is_entry(const File& file) {
   if (std::ranges::any_of(file.body, [](const Statement* each) { return is_main_guard(*each); })) {
     return true;
   }
-  const bool trains = std::ranges::any_of(
-      file.loops, [](const Loop* loop) { return loop->function == nullptr && loop->is_step(); });
+  const bool trains = std::ranges::any_of(file.loops, [](const Loop* loop) {
+    return loop->function == nullptr && (loop->is_step() || loop->role == LoopRole::epoch);
+  });
   return trains || std::ranges::any_of(file.calls, [](const Call* call) {
            return call->function == nullptr && starts_training(*call);
          });
