@@ -80,7 +80,9 @@ void collect_imported_words(std::string_view text, std::unordered_set<std::strin
   }
 }
 
-std::string_view last_part(std::string_view module) { return module.substr(module.rfind('.') + 1); }
+std::string_view module_leaf(std::string_view module) {
+  return module.substr(module.rfind('.') + 1);
+}
 
 }  // namespace
 
@@ -152,12 +154,12 @@ void add_related(std::vector<Candidate>& candidates) {
   for (const Candidate& candidate : candidates) {
     if (!candidate.relevant) continue;
     collect_imported_words(candidate.bytes, imported);
-    modules.insert(last_part(candidate.module));
+    modules.insert(module_leaf(candidate.module));
   }
   if (modules.empty()) return;
   for (Candidate& candidate : candidates) {
     if (candidate.relevant || candidate.bytes.empty() || is_notebook(candidate.path)) continue;
-    bool related = imported.contains(last_part(candidate.module));
+    bool related = imported.contains(module_leaf(candidate.module));
     if (!related) {
       std::unordered_set<std::string_view> words;
       collect_imported_words(candidate.bytes, words);
