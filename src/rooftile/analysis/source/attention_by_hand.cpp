@@ -63,7 +63,9 @@ class Follower {
     const Expr* target = statement.target;
     if (target == nullptr) return;
     if (target->kind == ExprKind::name) {
-      if (statement.word == "=") stages_[target->word] = stage;
+      // `if not output_attentions: weights = None` still gives them away otherwise.
+      const bool is_cleared = statement.value->kind == ExprKind::none;
+      if (statement.word == "=" && !is_cleared) stages_[target->word] = stage;
     } else if (stage == Stage::weights) {
       leaves_ = true;  // kept for somebody to look at
     }

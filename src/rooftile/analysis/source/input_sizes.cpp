@@ -26,11 +26,14 @@ bool is_size(const SourceFacts& facts, const Expr* expr) {
   return largest_size(facts, expr).value_or(0) >= kSmallestImage;
 }
 
+// Two sizes are the same for all images, whatever they are, unless they are made for each sample.
 bool is_pair(const SourceFacts& facts, const Expr* expr) {
   const Expr* pair = resolved(expr);
   if (pair->kind == ExprKind::tuple || pair->kind == ExprKind::list) {
-    return pair->children.size() >= 2 && is_size(facts, pair->children[0]) &&
-           is_size(facts, pair->children[1]);
+    const FunctionDef* function = expr->statement->function;
+    const bool is_once = function == nullptr || function->name == "__init__";
+    return pair->children.size() == 2 &&
+           (is_once || (is_size(facts, pair->children[0]) && is_size(facts, pair->children[1])));
   }
   const bool is_slice = pair->kind == ExprKind::subscript &&
                         std::any_of(pair->children.begin(), pair->children.end(),

@@ -133,6 +133,35 @@ const Call* forward_call(const Program& program) {
   return nullptr;
 }
 
+namespace {
+
+constexpr int kMostCallers = 6;
+
+bool imports(const File& from, const File& wanted, int hops) {
+  return std::any_of(from.imported.begin(), from.imported.end(), [&](const File* file) {
+    return file == &wanted || (hops > 1 && imports(*file, wanted, hops - 1));
+  });
+}
+
+bool is_called_from(const File& entry, const FunctionDef* function, int level) {
+  if (function == nullptr || level > kMostCallers) return false;
+  return std::any_of(function->callers.begin(), function->callers.end(), [&](const Call* call) {
+    return call->file == &entry || is_called_from(entry, call->function, level + 1);
+  });
+}
+
+}  // namespace
+
+bool runs_training(const Program& program) {
+  if (program.entry == nullptr || program.training_loops.empty()) return true;
+  const File& entry = *program.entry;
+  return std::any_of(program.training_loops.begin(), program.training_loops.end(),
+                     [&](const Loop* loop) {
+                       return loop->file == &entry || imports(entry, *loop->file, 2) ||
+                              is_called_from(entry, loop->function, 0);
+                     });
+}
+
 const File* training_file(const Program& program) {
   if (!program.training_loops.empty()) return program.training_loops.front()->file;
   return program.entry;

@@ -41,6 +41,9 @@ bool has_attention(const Program& program);
 
 // The first call of a module in a training loop of the program; null where none is seen.
 const Call* forward_call(const Program& program);
+// Whether the program's entry gets to one of its training loops: it stands there, is called from
+// there, or its file is imported there, also through one other. True where a library trains.
+bool runs_training(const Program& program);
 // The file of the first training loop, else of the entry; null for a program without both.
 const File* training_file(const Program& program);
 // The last import of the block at the top of the file: new settings go behind it. Null without one.

@@ -60,7 +60,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::vector<const Call*> told;
   for (const Program* program : training_programs(facts)) {
-    if (!shows_pytorch_2(*program) || compiles(*program)) continue;
+    if (!shows_pytorch_2(*program) || compiles(*program) || !runs_training(*program)) continue;
     if (program->entry != nullptr && program->entry->is_notebook) continue;
     const Call* forward = forward_call(*program);
     if (forward == nullptr || std::count(told.begin(), told.end(), forward) > 0) continue;

@@ -49,7 +49,15 @@ bool is_open(const SourceFacts& facts, const Guard& guard) {
          uses_name(guard.expr, {"is_available", "cuda", "use_cuda", "disable_cuda", "no_cuda"});
 }
 
+// A helper that nothing of these files calls.
+bool is_never_called(const Statement& statement) {
+  const FunctionDef* function = statement.function;
+  return function != nullptr && function->class_def == nullptr && function->outer == nullptr &&
+         function->callers.empty() && function->name != "main";
+}
+
 bool is_unconditional(const SourceFacts& facts, const Statement& statement) {
+  if (is_never_called(statement)) return false;
   const auto contexts = facts.contexts(statement);
   return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
     return is_reached_by_default(facts, context) &&
@@ -71,8 +79,9 @@ bool has_convolution(const SourceFacts& facts, const Program& program) {
 
 bool trains_convolutions(const SourceFacts& facts, const File& file) {
   const auto programs = training_programs_of(facts, file);
-  return std::any_of(programs.begin(), programs.end(),
-                     [&](const Program* program) { return has_convolution(facts, *program); });
+  return std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
+    return runs_training(*program) && has_convolution(facts, *program);
+  });
 }
 
 Finding finding_for(const Statement& statement, std::string_view what, Fix fix) {

@@ -72,7 +72,7 @@ std::vector<Finding> programs_without_channels_last(const source::SourceFacts& f
   using namespace conv_layout_in_source;
   std::vector<Finding> findings;
   for (const Program* program : training_programs(facts)) {
-    if (decides_layout(*program) || has_attention(*program)) continue;
+    if (decides_layout(*program) || has_attention(*program) || !runs_training(*program)) continue;
     const auto layer = main_convolution(facts, *program);
     if (!layer || has_grouped_convolution(facts, *program)) continue;
     const Call* autocast = autocast_of_training(facts, *program);

@@ -41,10 +41,19 @@ Not from the source alone. Compare the step time of both settings after the firs
 
 using namespace source;
 
-// Whether the author decided already, either way.
+// Whether the author decided already, either way, or a library does.
 bool decides_algorithms(const Program& program) {
-  return mentions(program, {"benchmark", "cudnn_benchmark", "deterministic", "Trainer", "mnist",
-                            "MNIST", "cudnn.enabled", "channels_last"});
+  if (mentions(program, {"cudnn.benchmark", "cudnn_benchmark", "deterministic",
+                         "use_deterministic_algorithms", "cudnn.enabled", "lightning",
+                         "pytorch_lightning", "fastai", "mmcv", "mmengine"})) {
+    return true;
+  }
+  return std::any_of(program.files.begin(), program.files.end(), [](const File* file) {
+    if (file->text.find("benchmark=") != std::string::npos) return true;
+    return std::any_of(file->calls.begin(), file->calls.end(), [](const Call* call) {
+      return call->method.find("MNIST") != std::string_view::npos;
+    });
+  });
 }
 
 Finding finding_for(const Program& program, const SizedLayer& layer, const SizeSign& size) {
@@ -74,7 +83,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
     const File* file = training_file(*program);
     if (file == nullptr || file->body.empty() || program->training_loops.empty()) continue;
     if (std::find(told.begin(), told.end(), file) != told.end()) continue;
-    if (decides_algorithms(*program) || has_attention(*program)) continue;
+    if (!runs_training(*program) || decides_algorithms(*program)) continue;
+    if (has_attention(*program)) continue;
     const auto layer = main_convolution(facts, *program);
     if (!layer) continue;
     const auto size = fixed_input_size(facts, *program);

@@ -91,9 +91,17 @@ bool is_any_length(const Value& size) {
   return size.expr != nullptr && size.expr->call != nullptr && size.expr->call->name == "len";
 }
 
+// A text encoder without an output layer gains nothing.
+bool is_encoder(const Call& call) {
+  const std::string receiver = lower(receiver_text(call));
+  return receiver.find("encoder") != std::string::npos ||
+         receiver.find("clip") != std::string::npos;
+}
+
 void check_resizing(const SourceFacts& facts, std::vector<Finding>& findings) {
   for (const Call* call : facts.method_calls("resize_token_embeddings")) {
     if (!trains_on_gpu(facts, *call->file) || call->unknown_arguments) continue;
+    if (call->receiver == nullptr || is_encoder(*call)) continue;
     if (call->argument("pad_to_multiple_of", 1) != nullptr) continue;
     const Value size = facts.argument(*call, "new_num_tokens", 0);
     const bool is_wrong_number = size.kind == ValueKind::integer && is_odd(size.integer);

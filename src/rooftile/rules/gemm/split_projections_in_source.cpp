@@ -43,6 +43,8 @@ bool is_unknown(const Expr& input) {
 
 bool is_plain_linear(const SourceFacts& facts, const LayerUse& use) {
   if (use.layer == nullptr || use.layer->conditional || use.layer->repeated) return false;
+  // Members of a Sequential run one after the other.
+  if (use.layer->attribute.find('.') != std::string_view::npos) return false;
   const Call* made = use.layer->made_by;
   if (made == nullptr || made->name != "torch.nn.Linear") return false;
   const auto out = fixed_argument(facts, *made, "out_features", 1);

@@ -55,22 +55,19 @@ bool has_number(const Expr* expr, std::string_view number) {
   return found;
 }
 
-// int(8 * d / 3) or int(2 * 4 * d / 3), not within a rounding.
+// int(8 * d / 3), int(2 * 4 * d / 3) or int(2 / 3 * d), not within a rounding.
 bool is_two_thirds(const Expr& expr) {
-  if (expr.call == nullptr || expr.call->name != "int" || expr.call->arguments.size() != 1) {
-    return false;
-  }
+  if (expr.call == nullptr || expr.call->arguments.size() != 1) return false;
   const Expr* width = expr.call->arguments[0].value;
-  const bool is_formula = width->kind == ExprKind::binary && has_number(width, "3") &&
-                          (has_number(width, "8") || has_number(width, "2"));
-  if (!is_formula || width->word == "//") return false;
-  bool has_name = false, divides = false;
+  bool has_name = false, by_three = false;
   visit(width, [&](const Expr& part) {
     has_name = has_name || !last_name(&part).empty();
-    divides = divides || (part.kind == ExprKind::binary && part.word == "/");
+    const bool divides = part.kind == ExprKind::binary && part.word == "/";
+    by_three = by_three || (divides && part.children[1]->kind == ExprKind::integer &&
+                            part.children[1]->word == "3");
     return true;
   });
-  return has_name && divides;
+  return has_name && by_three && (has_number(width, "8") || has_number(width, "2"));
 }
 
 bool rounds(const Statement& statement) {
