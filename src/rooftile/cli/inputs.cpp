@@ -96,9 +96,17 @@ Result<Subject> read_subject(const InputOptions& options) {
   if (!workload) return tl::unexpected(workload.error());
   subject.workload = std::move(*workload);
   if (subject.device) return subject;
-  if (subject.workload.traces.empty()) return tl::unexpected(pick_device(options).error());
+  if (subject.workload.traces.empty()) {
+    if (subject.workload.ops.empty() && subject.workload.source) return subject;
+    return tl::unexpected(pick_device(options).error());
+  }
   auto recorded = recorded_device(subject.workload);
   if (recorded) {
+    const TraceSummary& trace = subject.workload.traces.front();
+    if (!find_device(trace.device->name)) {
+      subject.workload.notes.push_back(
+          fmt::format("recorded on {}, which is judged as {}", trace.device->name, recorded->name));
+    }
     subject.device = std::move(*recorded);
   } else {
     subject.workload.notes.push_back(recorded.error().message);

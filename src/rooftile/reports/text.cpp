@@ -48,8 +48,10 @@ std::string title(const Report& report, const TextStyle& style) {
     inputs.push_back(input == "-" ? "standard input" : printable(input));
   }
   const std::string network = painted(join(inputs, " + "), kBold, style);
-  std::string line =
-      fmt::format("{} on {}, {}", network, report.device.name, mode_name(report.mode));
+  std::string line = network;
+  if (!report.device.name.empty()) {
+    line += fmt::format(" on {}, {}", report.device.name, mode_name(report.mode));
+  }
   const std::string options = options_text(report);
   if (!options.empty()) line += ", " + options;
   return line + '\n';
@@ -90,7 +92,11 @@ std::string work_line(const Report& report) {
 
 std::string header(const Report& report, const TextStyle& style) {
   std::string text = title(report, style);
-  if (report.traces.empty()) {
+  const std::string scripts = scripts_text(report);
+  if (!scripts.empty()) text += wrapped(scripts + '.', style.width);
+  if (report.device.name.empty()) {
+    // Scripts alone take no time.
+  } else if (report.traces.empty()) {
     text += time_line(report) + work_line(report);
     for (const std::string& line : step_lines(report)) text += wrapped(line, style.width);
   } else {
@@ -158,7 +164,9 @@ std::string findings_text(const Report& report, const TextStyle& style) {
 
 // What stands behind the numbers: coverage and what was left out.
 std::string basis_text(const Report& report, const TextStyle& style) {
-  std::string text = wrapped("Times cover " + coverage_text(report) + '.', style.width);
+  const std::string coverage = coverage_text(report);
+  std::string text;
+  if (!coverage.empty()) text = wrapped("Times cover " + coverage + '.', style.width);
   const std::string skipped = skipped_text(report);
   if (!skipped.empty()) text += wrapped("Left out: " + skipped + '.', style.width);
   return text;
@@ -173,7 +181,9 @@ std::string next_step(const Report& report, const TextStyle& style) {
   if (hidden > 0) {
     return fmt::format("Next: --verbose shows {} more for information.\n", hidden);
   }
-  if (report.inputs.size() != 1 || report.inputs.front() == "-") return "";
+  if (report.inputs.size() != 1 || report.inputs.front() == "-" || report.device.id.empty()) {
+    return "";
+  }
   return fmt::format("Next: rooftile ops {} --gpu {}\n", printable(report.inputs.front()),
                      report.device.id);
 }
@@ -182,13 +192,14 @@ std::string next_step(const Report& report, const TextStyle& style) {
 
 std::string render_text(const Report& report, const TextStyle& style) {
   std::string text = header(report, style);
-  if (!report.traces.empty()) {
+  if (!report.traces.empty() && has_pass(report.traces.front())) {
     text += '\n' + table_text(pass_table(report.traces.front()), 0, 2);
     if (report.traces.size() > 1) text += '\n' + table_text(ranks_table(report), 0, 2);
   }
   if (report.kinds.size() > 1) text += '\n' + table_text(kinds_table(report), 0, 2);
   text += '\n' + findings_text(report, style);
-  text += '\n' + basis_text(report, style);
+  const std::string basis = basis_text(report, style);
+  text += basis.empty() ? "" : '\n' + basis;
   return text + next_step(report, style);
 }
 

@@ -32,12 +32,15 @@ The GPU's idle time that follows from the calls; the low end is half of it.
 
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   const AllocatorUse& allocator = trace.allocator;
+  // A recording without steps may be the start of a program, which has to allocate.
+  if (trace.steps.durations.size() < 2) return {};
   if (allocator.mallocs + allocator.frees <= 0 || !is_visible(trace, allocator.exposed)) return {};
   Finding finding = about_trace(
       trace,
-      fmt::format("the allocator calls the driver inside the steps (cudaMalloc {}, cudaFree {}), "
+      fmt::format("the allocator calls the driver inside the steps ({}, {}), "
                   "and the GPU idles {}",
-                  count_text(trace, allocator.mallocs), count_text(trace, allocator.frees),
+                  count_text(trace, allocator.mallocs, "cudaMalloc"),
+                  count_text(trace, allocator.frees, "cudaFree"),
                   cost_text(trace, allocator.exposed)),
       {"Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True if shapes vary, use a smaller batch "
        "if "
