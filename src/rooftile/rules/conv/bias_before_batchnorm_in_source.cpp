@@ -23,7 +23,8 @@ bool has_bias(const SourceFacts& facts, const Call& layer) {
   if (!is_linear && !is_convolution(layer)) return false;
   if (layer.unknown_arguments) return false;
   const Value bias = facts.argument(layer, "bias", is_linear ? kLinearBias : kConvolutionBias);
-  return bias.absent() || (bias.kind == ValueKind::boolean && bias.fixed() && bias.boolean);
+  const bool is_written = bias.expr != nullptr && bias.expr->kind == ExprKind::boolean;
+  return bias.absent() || (is_written && bias.is_true());
 }
 
 bool is_same_width(const SourceFacts& facts, const Call& layer, const Call& norm) {
