@@ -1,9 +1,11 @@
 // Runs the Markdown specs of the rules: tests/specs/<area>/<rule>.md, one case per fenced workload
-// or trace (tests/support/timeline_text.h; a line "---" starts the next rank's).
+// Runs the Markdown specs of the rules: tests/specs/<area>/<rule>.md, one case per fenced workload,
+// trace (tests/support/timeline_text.h; a line "---" starts the next rank's) or script.
 // A line ending in "# finding: <rule-id>" must get a finding of that rule; every other line must
 // get none. A mark on a line of its own stands for a finding about the workload as a whole. A
 // finding about a trace belongs to the marked lines that name its operator, range or call, or the
-// place of its source.
+// place of its source. Scripts are fenced as python; "python file=model.py" adds a file to the
+// script of the same heading.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,6 +19,7 @@
 #include "rooftile/rooftile.h"
 #include "rooftile/workload/training.h"
 #include "rooftile/workload/workload_text.h"
+#include "script_spec.h"
 #include "tests/support/timeline_text.h"
 
 namespace rooftile {
@@ -34,6 +37,7 @@ struct SpecCase {
   bool is_trace = false;
   std::string info;  // what follows "workload" or "trace": device=h100_sxm mode=training
   std::string text;
+  std::vector<ScriptFile> scripts;  // in place of a workload's text
 };
 
 // Lines are counted from 1 within the fence; 0 is the workload as a whole.
@@ -53,6 +57,16 @@ std::string rule_of(const fs::path& spec) {
   return spec.parent_path().filename().string() + "/" + spec.stem().string();
 }
 
+// Adds the file to the script of the heading; a second one of the same name starts another case.
+void add_script(std::vector<SpecCase>& cases, SpecCase next) {
+  constexpr std::string_view kFile = " file=";
+  ScriptFile file{next.info.starts_with(kFile) ? next.info.substr(kFile.size()) : "train.py", ""};
+  const bool joins = !cases.empty() && cases.back().heading == next.heading &&
+                     !cases.back().scripts.empty() && !has_file(cases.back().scripts, file.name);
+  if (!joins) cases.push_back(std::move(next));
+  cases.back().scripts.push_back(std::move(file));
+}
+
 std::vector<SpecCase> cases_of(const fs::path& spec) {
   std::vector<SpecCase> cases;
   std::istringstream in(read_text(spec));
@@ -64,14 +78,18 @@ std::vector<SpecCase> cases_of(const fs::path& spec) {
     if (inside && line == "```") {
       inside = false;
     } else if (inside) {
-      cases.back().text += line + "\n";
+      auto& scripts = cases.back().scripts;
+      (scripts.empty() ? cases.back().text : scripts.back().text) += line + "\n";
     } else if (line.starts_with("## ")) {
       heading = line.substr(3);
     } else if (line.starts_with("```workload") || line.starts_with("```trace")) {
       inside = true;
       const bool is_trace = line.starts_with("```trace");
       const std::string info = line.substr(is_trace ? 8 : 11);
-      cases.push_back({rule_of(spec), heading, spec, number, is_trace, info, ""});
+      cases.push_back({rule_of(spec), heading, spec, number, is_trace, info, "", {}});
+    } else if (line.starts_with("```python")) {
+      inside = true;
+      add_script(cases, {rule_of(spec), heading, spec, number, false, line.substr(9), "", {}});
     }
   }
   return cases;
@@ -91,6 +109,7 @@ std::string trimmed(const std::string& text) { return std::string(trim(text)); }
 
 // Complains about a mark that names another rule, which would otherwise never be checked.
 Marks marks_of(const SpecCase& spec) {
+  if (!spec.scripts.empty()) return {};
   constexpr std::string_view kMark = "# finding:";
   Marks marks;
   std::istringstream in(spec.text);
@@ -234,6 +253,7 @@ void run_case(const SpecCase& spec) {
   SCOPED_TRACE(spec.file.string() + ":" + std::to_string(spec.line));
   const Rule* rule = find_rule(spec.rule);
   ASSERT_NE(rule, nullptr) << "no rule " << spec.rule;
+  if (!spec.scripts.empty()) return run_script_case(*rule, spec.scripts);
   const Result<Device> device = find_device(options_of(spec).device);
   ASSERT_TRUE(device) << to_string(device.error());
   spec.is_trace ? run_trace(spec, *rule, *device) : run_workload(spec, *rule, *device);
@@ -279,6 +299,9 @@ TEST(Specs, EverySpecHasARuleAFiringAndASilentLine) {
       const Marks marks = marks_of(spec);
       fires += marks.fires.size();
       silent += marks.silent_ops;
+      const std::size_t marked = count_marks(spec.scripts);
+      fires += marked;
+      silent += !spec.scripts.empty() && marked == 0 ? 1 : 0;
     }
     EXPECT_GT(fires, 0u);
     EXPECT_GT(silent, 0);

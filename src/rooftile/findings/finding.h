@@ -28,9 +28,23 @@ enum class Exactness {
 };
 std::string_view to_string(Exactness exactness);
 
+// One replacement in a source file. Bytes count from 0 in the file as it is on disk, end exclusive;
+// an empty range inserts.
+struct TextEdit {
+  std::string file;
+  std::uint32_t begin = 0, end = 0;
+  std::string replacement;
+
+  bool operator==(const TextEdit&) const = default;
+};
+
 struct Fix {
   std::string text;  // one imperative sentence with the numbers in it
   Exactness exactness = Exactness::not_applicable;
+  // What a machine would change, all together or not at all; ranges do not overlap. Empty where a
+  // person has to do it, and for notebooks.
+  std::vector<TextEdit> edits = {};
+  bool safe = false;  // the edits surely keep what the program computes
 
   bool operator==(const Fix&) const = default;
 };

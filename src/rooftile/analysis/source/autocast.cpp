@@ -1,0 +1,134 @@
+#include "rooftile/analysis/source/autocast.h"
+
+#include "rooftile/analysis/source/program_queries.h"
+
+namespace rooftile::source {
+namespace {
+
+bool is_autocast_name(std::string_view name) {
+  return name == "torch.autocast" || name == "torch.amp.autocast" ||
+         name == "torch.amp.autocast_mode.autocast" || name == "torch.cuda.amp.autocast" ||
+         name == "torch.cuda.amp.autocast_mode.autocast" || name == "torch.cpu.amp.autocast" ||
+         name == "torch.cpu.amp.autocast_mode.autocast";
+}
+
+AutocastDtype dtype_of(const Value& value, bool on_gpu) {
+  if (value.absent()) return on_gpu ? AutocastDtype::fp16 : AutocastDtype::bf16;
+  if (is_dtype(value, {"float16", "half"})) return AutocastDtype::fp16;
+  if (is_dtype(value, {"bfloat16"})) return AutocastDtype::bf16;
+  return AutocastDtype::unknown;
+}
+
+// Where the arguments stand: torch.autocast takes the device first, the older ones do not.
+Autocast read(const SourceFacts& facts, const Call& call) {
+  Autocast autocast;
+  autocast.call = &call;
+  const bool is_cuda = call.name.starts_with("torch.cuda.");
+  const bool is_cpu = call.name.starts_with("torch.cpu.");
+  const bool names_device = !is_cuda && !is_cpu;
+  autocast.on_gpu = !is_cpu;
+  if (names_device) {
+    const Value device = facts.argument(call, "device_type", 0);
+    autocast.on_gpu = !device.is("cpu") && !device.is("mps") && !device.is("xla");
+  }
+  const Value enabled = facts.argument(call, "enabled", names_device ? 2 : 0);
+  autocast.dtype = dtype_of(facts.argument(call, "dtype", 1), autocast.on_gpu);
+  if (call.unknown_arguments) autocast.dtype = AutocastDtype::unknown;
+  autocast.is_off = enabled.is_false();
+  autocast.may_be_off = call.unknown_arguments || (!enabled.absent() && !enabled.fixed());
+  return autocast;
+}
+
+std::optional<Autocast> find(const SourceFacts& facts, const Expr* expr, int depth) {
+  if (expr == nullptr || depth > 6) return std::nullopt;
+  if (expr->call != nullptr && is_autocast_name(expr->call->name)) return read(facts, *expr->call);
+  if (is_autocast_name(expr->full_name)) {
+    Autocast autocast;  // @autocast, without parentheses
+    autocast.dtype = AutocastDtype::fp16;
+    return autocast;
+  }
+  if (expr->kind == ExprKind::conditional) {
+    for (const std::size_t side : {std::size_t{0}, std::size_t{2}}) {
+      if (side >= expr->children.size()) continue;
+      auto found = find(facts, expr->children[side], depth + 1);
+      if (found) {
+        found->may_be_off = true;
+        return found;
+      }
+    }
+    return std::nullopt;
+  }
+  const Expr* behind = resolved(expr);
+  if (behind != expr) return find(facts, behind, depth + 1);
+  const Value value = facts.value(expr);
+  if (value.found != nullptr && value.found != expr) return find(facts, value.found, depth + 1);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Autocast> autocast_of(const SourceFacts& facts, const Expr* manager) {
+  return find(facts, manager, 0);
+}
+
+std::optional<Autocast> autocast_around(const SourceFacts& facts, const Context& context) {
+  for (auto guard = context.guards.rbegin(); guard != context.guards.rend(); ++guard) {
+    if (guard->kind != GuardKind::autocast) continue;
+    if (auto found = autocast_of(facts, guard->expr)) return found;
+    Autocast unknown;
+    unknown.call = guard->expr != nullptr ? guard->expr->call : nullptr;
+    unknown.may_be_off = true;
+    return unknown;
+  }
+  return std::nullopt;
+}
+
+std::vector<Autocast> autocasts_in(const SourceFacts& facts, const Program& program) {
+  std::vector<Autocast> found;
+  for (const Call* call :
+       calls_in(facts, program,
+                {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast",
+                 "torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast",
+                 "torch.cpu.amp.autocast", "torch.cpu.amp.autocast_mode.autocast"})) {
+    found.push_back(read(facts, *call));
+  }
+  for (const File* file : program.files) {
+    for (const FunctionDef* function : file->functions) {
+      for (const Expr* decorator : function->decorators) {
+        if (decorator->call != nullptr) continue;
+        if (const auto one = find(facts, decorator, 0)) found.push_back(*one);
+      }
+    }
+  }
+  return found;
+}
+
+Scaler scaler_of(const SourceFacts& facts, const Call& construction) {
+  const bool names_device =
+      construction.name.starts_with("torch.amp.") || construction.name == "torch.GradScaler";
+  const Value enabled = facts.argument(construction, "enabled", names_device ? 5 : 4);
+  Scaler scaler;
+  scaler.call = &construction;
+  scaler.is_off = enabled.is_false();
+  scaler.may_be_off = construction.unknown_arguments || (!enabled.absent() && !enabled.fixed());
+  return scaler;
+}
+
+std::vector<Scaler> scalers_in(const SourceFacts& facts, const Program& program) {
+  std::vector<Scaler> scalers;
+  for (const Call* call : constructions_in(facts, program, TypeKind::scaler)) {
+    scalers.push_back(scaler_of(facts, *call));
+  }
+  return scalers;
+}
+
+bool is_scaler(const Expr* expr) {
+  if (expr == nullptr || expr->type == nullptr) return false;
+  if (expr->type->is(TypeKind::scaler)) return true;
+  if (!expr->type->is(TypeKind::unknown)) return false;
+  const std::string_view name = last_name(expr);
+  return name == "scaler" || name == "grad_scaler" || name == "loss_scaler" ||
+         name == "amp_scaler" || name == "_scaler" || name == "gradscaler";
+}
+
+}  // namespace rooftile::source

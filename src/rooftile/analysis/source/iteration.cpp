@@ -1,0 +1,209 @@
+#include "rooftile/analysis/source/iteration.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr std::size_t kMaxCalls = 4000;
+constexpr std::size_t kMaxDepth = 6;
+
+bool leaves_block(std::span<const Statement* const> block) {
+  if (block.empty()) return false;
+  switch (block.back()->kind) {
+    case StatementKind::return_:
+    case StatementKind::continue_:
+    case StatementKind::break_:
+    case StatementKind::raise_:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Branch branch_of(const Statement& statement, bool otherwise) {
+  Branch branch{&statement, otherwise, {}};
+  const Expr* condition = statement.value;
+  while (condition != nullptr) {
+    if (condition->kind == ExprKind::logical && condition->word == "not") {
+      branch.otherwise = !branch.otherwise;
+      condition = condition->children.front();
+    } else if (condition->kind == ExprKind::comparison && condition->children.size() == 2 &&
+               condition->children[1]->kind == ExprKind::none) {
+      if (condition->word == "is" || condition->word == "==") branch.otherwise = !branch.otherwise;
+      condition = condition->children.front();
+    } else {
+      break;
+    }
+  }
+  if (condition != nullptr && statement.file != nullptr) {
+    branch.condition = statement.file->slice(condition->range);
+  }
+  return branch;
+}
+
+class Walk {
+ public:
+  explicit Walk(Iteration& iteration) : iteration_(iteration) {}
+
+  void block(std::span<const Statement* const> statements) {
+    const std::size_t depth = branches_.size();
+    for (const Statement* statement : statements) {
+      if (functions_.empty()) anchor_ = statement;
+      this->statement(*statement);
+    }
+    branches_.resize(depth);
+  }
+
+ private:
+  void statement(const Statement& statement) {
+    if (statement.function_def != nullptr || statement.class_def != nullptr) return;
+    const Statement* const outer = anchor_;
+    for (const WithItem& item : statement.items) expression(item.context);
+    expression(statement.value);
+    expression(statement.target);
+    switch (statement.kind) {
+      case StatementKind::if_:
+        alternatives(statement);
+        break;
+      case StatementKind::match_:
+        cases(statement);
+        break;
+      case StatementKind::try_:
+        block(statement.body);
+        for (const Statement* handler : statement.otherwise) {
+          if (!handler->word.starts_with("except")) block(handler->body);
+        }
+        break;
+      default:
+        block(statement.body);
+        block(statement.otherwise);
+    }
+    anchor_ = outer;
+  }
+
+  // What follows an if whose body leaves the block runs only when the condition does not hold.
+  void alternatives(const Statement& statement) {
+    const Branch yes = branch_of(statement, false);
+    const Branch no = branch_of(statement, true);
+    under(yes, statement.body);
+    under(no, statement.otherwise);
+    if (leaves_block(statement.body)) {
+      branches_.push_back(no);
+    } else if (leaves_block(statement.otherwise)) {
+      branches_.push_back(yes);
+    }
+  }
+
+  void under(const Branch& branch, std::span<const Statement* const> body) {
+    branches_.push_back(branch);
+    block(body);
+    branches_.pop_back();
+  }
+
+  void cases(const Statement& statement) {
+    for (const Statement* one : statement.body) {
+      under({&statement, false, statement.file->slice(one->range)}, one->body);
+    }
+  }
+
+  void expression(const Expr* expr) {
+    if (expr == nullptr || expr->kind == ExprKind::lambda) return;
+    for (const Expr* child : expr->children) expression(child);
+    if (expr->call == nullptr || iteration_.calls.size() >= kMaxCalls) return;
+    iteration_.calls.push_back({expr->call, branches_, anchor_});
+    follow(expr->call->target);
+  }
+
+  void follow(const FunctionDef* function) {
+    if (function == nullptr || functions_.size() >= kMaxDepth) return;
+    if (std::find(functions_.begin(), functions_.end(), function) != functions_.end()) return;
+    functions_.push_back(function);
+    block(function->body);
+    functions_.pop_back();
+  }
+
+  Iteration& iteration_;
+  std::vector<Branch> branches_;
+  std::vector<const FunctionDef*> functions_;
+  const Statement* anchor_ = nullptr;
+};
+
+}  // namespace
+
+const IteratedCall* Iteration::find(const Call* call) const {
+  const auto found = std::find_if(calls.begin(), calls.end(),
+                                  [&](const IteratedCall& one) { return one.call == call; });
+  return found == calls.end() ? nullptr : &*found;
+}
+
+Iteration iteration_of(std::span<const Statement* const> block) {
+  Iteration iteration;
+  Walk(iteration).block(block);
+  return iteration;
+}
+
+std::vector<Iteration> training_iterations(const SourceFacts& facts) {
+  std::vector<Iteration> iterations;
+  std::unordered_set<const Call*> seen;
+  for (const Loop* loop : facts.loops(LoopRole::training_step)) {
+    if (is_test(*loop->file)) continue;
+    Iteration& iteration = iterations.emplace_back(iteration_of(loop->statement->body));
+    iteration.loop = loop;
+    iteration.function = loop->function;
+    iteration.file = loop->file;
+    for (const IteratedCall& one : iteration.calls) seen.insert(one.call);
+  }
+  for (const Call* backward : facts.method_calls("backward")) {
+    const FunctionDef* function = backward->function;
+    if (function == nullptr || is_test(*backward->file) || seen.contains(backward)) continue;
+    Iteration& iteration = iterations.emplace_back(iteration_of(function->body));
+    iteration.function = function;
+    iteration.file = backward->file;
+    for (const IteratedCall& one : iteration.calls) seen.insert(one.call);
+  }
+  return iterations;
+}
+
+bool exclude_each_other(const IteratedCall& a, const IteratedCall& b) {
+  for (const Branch& x : a.branches) {
+    for (const Branch& y : b.branches) {
+      const bool is_case = x.statement->kind == StatementKind::match_;
+      if (is_case) {
+        if (x.statement == y.statement && x.condition != y.condition) return true;
+        continue;
+      }
+      const bool is_same = x.statement == y.statement || x.condition == y.condition;
+      if (is_same && x.otherwise != y.otherwise) return true;
+    }
+  }
+  return false;
+}
+
+std::vector<Branch> extra_conditions(const IteratedCall& a, const IteratedCall& b) {
+  std::vector<Branch> extra;
+  for (const Branch& branch : a.branches) {
+    const auto is_same = [&](const Branch& other) {
+      return other.otherwise == branch.otherwise &&
+             (other.statement == branch.statement || other.condition == branch.condition);
+    };
+    if (std::none_of(b.branches.begin(), b.branches.end(), is_same)) extra.push_back(branch);
+  }
+  return extra;
+}
+
+bool is_accumulation_test(const Branch& branch) {
+  if (branch.statement->kind != StatementKind::if_) return false;
+  const std::string condition = lower(branch.condition);
+  for (const std::string_view sign : {"%", "accum", "sync_grad", "update_freq", "do_update",
+                                      "is_update", "update_grad", "is_last_micro"}) {
+    if (condition.find(sign) != std::string::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace rooftile::source

@@ -1,0 +1,209 @@
+#include "rooftile/analysis/source/model_size.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr int kMaxHops = 4;
+constexpr std::int64_t kWideConvolution = 64;  // channels
+constexpr std::int64_t kWideLayer = 512;       // features
+
+std::optional<std::int64_t> larger(std::optional<std::int64_t> a, std::optional<std::int64_t> b) {
+  if (!a) return b;
+  return b ? std::max(*a, *b) : a;
+}
+
+// Positional arguments of a method do not count self.
+const Expr* argument_for(const Call& call, const FunctionDef& function, std::size_t parameter) {
+  const std::size_t skipped = function.class_def != nullptr ? 1 : 0;
+  if (parameter < skipped) return nullptr;
+  const Argument* found =
+      call.argument(function.parameters[parameter].name, static_cast<int>(parameter - skipped));
+  return found != nullptr && !found->unpacked ? found->value : nullptr;
+}
+
+class SizeSearch {
+ public:
+  explicit SizeSearch(const SourceFacts& facts) : facts_(facts) {}
+
+  std::optional<std::int64_t> of(const Expr* expr, int hops) {
+    if (expr == nullptr || hops > kMaxHops || ++visited_ > 400) return std::nullopt;
+    const Value value = facts_.value(expr);
+    if (value.kind == ValueKind::integer) return value.integer;
+    if (value.kind == ValueKind::list && value.found != nullptr) return in_list(value.found);
+    std::optional<std::int64_t> largest;
+    visit(expr, [&](const Expr& part) {
+      if (part.kind == ExprKind::attribute) return false;
+      if (part.kind == ExprKind::name) largest = larger(largest, of_name(part, hops));
+      return true;
+    });
+    return largest;
+  }
+
+ private:
+  std::optional<std::int64_t> in_list(const Expr* list) {
+    std::optional<std::int64_t> largest;
+    visit(list, [&](const Expr& part) {
+      if (part.kind == ExprKind::integer) {
+        if (const auto number = parse_integer(part.word)) largest = larger(largest, number);
+      }
+      return true;
+    });
+    return largest;
+  }
+
+  std::optional<std::int64_t> of_name(const Expr& name, int hops) {
+    const Statement* binding = name.binding;
+    if (binding != nullptr && binding->kind == StatementKind::for_) {
+      return of(binding->value, hops + 1);
+    }
+    if (binding != nullptr && binding->kind == StatementKind::assignment) {
+      return of(binding->value, hops + 1);
+    }
+    return of_parameter(name, hops);
+  }
+
+  std::optional<std::int64_t> of_parameter(const Expr& name, int hops) {
+    const FunctionDef* function = name.statement != nullptr ? name.statement->function : nullptr;
+    if (function == nullptr) return std::nullopt;
+    for (std::size_t i = 0; i < function->parameters.size(); ++i) {
+      if (function->parameters[i].name != name.word) continue;
+      std::optional<std::int64_t> largest = of(function->parameters[i].default_value, hops + 1);
+      for (const Call* caller : function->callers) {
+        largest = larger(largest, of(argument_for(*caller, *function, i), hops + 1));
+      }
+      return largest;
+    }
+    return std::nullopt;
+  }
+
+  const SourceFacts& facts_;
+  int visited_ = 0;
+};
+
+// Where a layer type has its two sizes; equal positions for those that have one.
+struct SizedType {
+  std::string_view name;
+  std::string_view in, out;
+  int in_position, out_position;
+  std::int64_t enough;
+  std::string_view unit;
+};
+
+constexpr auto kTypes = std::to_array<SizedType>({
+    {"torch.nn.Conv2d", "in_channels", "out_channels", 0, 1, kWideConvolution, "channels"},
+    {"torch.nn.Conv3d", "in_channels", "out_channels", 0, 1, kWideConvolution, "channels"},
+    {"torch.nn.Conv1d", "in_channels", "out_channels", 0, 1, kWideConvolution, "channels"},
+    {"torch.nn.ConvTranspose2d", "in_channels", "out_channels", 0, 1, kWideConvolution, "channels"},
+    {"torch.nn.ConvTranspose3d", "in_channels", "out_channels", 0, 1, kWideConvolution, "channels"},
+    {"torch.nn.Linear", "in_features", "out_features", 0, 1, kWideLayer, "features"},
+    {"torch.nn.LSTM", "hidden_size", "hidden_size", 1, 1, kWideLayer, "units"},
+    {"torch.nn.GRU", "hidden_size", "hidden_size", 1, 1, kWideLayer, "units"},
+    {"torch.nn.RNN", "hidden_size", "hidden_size", 1, 1, kWideLayer, "units"},
+    {"torch.nn.MultiheadAttention", "embed_dim", "embed_dim", 0, 0, kWideLayer, "features"},
+    {"torch.nn.TransformerEncoderLayer", "d_model", "d_model", 0, 0, kWideLayer, "features"},
+    {"torch.nn.TransformerDecoderLayer", "d_model", "d_model", 0, 0, kWideLayer, "features"},
+    {"torch.nn.Transformer", "d_model", "d_model", 0, 0, kWideLayer, "features"},
+});
+
+std::string sizes_text(const SizedType& type, std::int64_t in, std::int64_t out) {
+  std::string text(type.name.substr(type.name.rfind('.') + 1));
+  text += " of " + std::to_string(in);
+  if (type.in_position != type.out_position) text += " to " + std::to_string(out);
+  return text + " " + std::string(type.unit);
+}
+
+std::optional<std::int64_t> size_argument(const SourceFacts& facts, const Call& call,
+                                          std::string_view name, int position) {
+  const Argument* found = call.argument(name, position);
+  if (found == nullptr || found->unpacked) return std::nullopt;
+  return SizeSearch(facts).of(found->value, 0);
+}
+
+std::optional<SizedLayer> sized(const SourceFacts& facts, const SizedType& type, const Call& call,
+                                std::int64_t enough) {
+  auto in = size_argument(facts, call, type.in, type.in_position);
+  const auto out = size_argument(facts, call, type.out, type.out_position);
+  if (!in && call.name.starts_with("torch.nn.Lazy")) in = out;
+  if (!in || !out || *in < enough || *out < enough) return std::nullopt;
+  return SizedLayer{&call, sizes_text(type, *in, *out)};
+}
+
+bool is_library_model(const Call& call) {
+  const std::string_view name = call.name;
+  if (name.starts_with("torchvision.models.")) {
+    const std::string_view last = call.method;
+    return !last.empty() && last != "get_model_weights" && last.find("Weights") == last.npos &&
+           last != "squeezenet1_1" && last != "create_feature_extractor";
+  }
+  if (name == "timm.create_model" || name == "torch.hub.load") return true;
+  if (name.starts_with("transformers.")) {
+    return name.find("Model") != name.npos &&
+           (name.ends_with(".from_pretrained") || name.ends_with(".from_config"));
+  }
+  return name.starts_with("segmentation_models_pytorch.") && !name.ends_with("Loss") &&
+         name.find(".losses") == name.npos && name.find(".utils") == name.npos &&
+         name.find(".metrics") == name.npos && name.find(".encoders") == name.npos &&
+         !call.method.empty() && call.method.front() >= 'A' && call.method.front() <= 'Z';
+}
+
+std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program& program) {
+  for (const Call* call : calls_in(facts, program,
+                                   {"torchvision.models.*", "timm.create_model", "torch.hub.load",
+                                    "transformers.*", "segmentation_models_pytorch.*"})) {
+    if (is_library_model(*call)) return SizedLayer{call, std::string(call->name)};
+  }
+  for (const Call* call : calls_in(facts, program, {"diffusers.*"})) {
+    if (call->name.find("Model") != std::string_view::npos) {
+      return SizedLayer{call, std::string(call->name)};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> largest_size(const SourceFacts& facts, const Expr* expr) {
+  return SizeSearch(facts).of(expr, 0);
+}
+
+std::optional<SizedLayer> tensor_core_sized_layer(const SourceFacts& facts,
+                                                  const Program& program) {
+  if (auto model = library_model(facts, program)) return model;
+  for (const SizedType& type : kTypes) {
+    for (const Call* call : calls_in(facts, program, {type.name})) {
+      if (auto found = sized(facts, type, *call, type.enough)) return found;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<SizedLayer> convolution_of_at_least(const SourceFacts& facts, const Program& program,
+                                                  std::int64_t channels) {
+  for (const SizedType& type : kTypes) {
+    const bool is_wanted = type.unit == "channels" && type.name != "torch.nn.Conv1d";
+    if (!is_wanted) continue;
+    for (const Call* call : calls_in(facts, program, {type.name})) {
+      const auto in = size_argument(facts, *call, type.in, type.in_position);
+      const auto out = size_argument(facts, *call, type.out, type.out_position);
+      if (in.value_or(0) < channels && out.value_or(0) < channels) continue;
+      return SizedLayer{call, sizes_text(type, in.value_or(0), out.value_or(0))};
+    }
+  }
+  auto model = library_model(facts, program);
+  if (!model) return std::nullopt;
+  const std::string name = lower(model->text);
+  for (const std::string_view other : {"vit", "swin", "bert", "gpt", "transformers."}) {
+    if (name.find(other) != std::string::npos) return std::nullopt;
+  }
+  return name.starts_with("torchvision.") || name.starts_with("segmentation") ? model
+                                                                              : std::nullopt;
+}
+
+}  // namespace rooftile::source

@@ -1,0 +1,30 @@
+// How large the layers of a program are, as far as the source tells.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "rooftile/workload/source_facts.h"
+
+namespace rooftile::source {
+
+// The largest size an expression may stand for: its value, else what the callers pass for the
+// parameters in it, a loop's list, or the literals of a list. Empty when nothing is seen.
+std::optional<std::int64_t> largest_size(const SourceFacts& facts, const Expr* expr);
+
+struct SizedLayer {
+  const Call* call = nullptr;
+  std::string text;  // "Conv2d of 64 to 128 channels", "torchvision.models.resnet50"
+};
+
+// The first layer or library model that is large enough for Tensor Cores to matter: a convolution
+// from and to 64 channels, a Linear of 512 or more on both sides, attention or a recurrent layer of
+// 512, or a model of torchvision, timm, transformers, diffusers, torch.hub and the like.
+std::optional<SizedLayer> tensor_core_sized_layer(const SourceFacts& facts, const Program& program);
+// The first convolution, 2-D or 3-D, from or to at least `channels`, or library model that is a
+// convolutional network by its name.
+std::optional<SizedLayer> convolution_of_at_least(const SourceFacts& facts, const Program& program,
+                                                  std::int64_t channels);
+
+}  // namespace rooftile::source

@@ -1,0 +1,279 @@
+#include "rooftile/analysis/source/program_queries.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace rooftile::source {
+namespace {
+
+bool is_word_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
+
+bool is_in_comment(std::string_view text, std::size_t at) {
+  const std::size_t line = text.rfind('\n', at);
+  const std::size_t first = line == std::string_view::npos ? 0 : line + 1;
+  return text.substr(first, at - first).find('#') != std::string_view::npos;
+}
+
+bool has_word(std::string_view text, std::string_view word) {
+  for (std::size_t at = text.find(word); at != std::string_view::npos;
+       at = text.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    const bool starts = at == 0 || !is_word_char(text[at - 1]);
+    const bool ends = end == text.size() || !is_word_char(text[end]);
+    if (starts && ends && !is_in_comment(text, at)) return true;
+  }
+  return false;
+}
+
+// The module's name says how the files were given; a path may lie in anybody's folder "test".
+bool is_in_package(std::string_view module, std::string_view package) {
+  const std::string inner = "." + std::string(package) + ".";
+  return module.starts_with(inner.substr(1)) || module.find(inner) != std::string_view::npos;
+}
+
+// Whether the condition is false with all options at their defaults; empty when it depends.
+std::optional<bool> default_truth(const SourceFacts& facts, const Expr* condition, int depth = 0) {
+  if (condition == nullptr || depth > 4) return std::nullopt;
+  if (condition->kind == ExprKind::logical && condition->word == "not") {
+    const auto inner = default_truth(facts, condition->children.front(), depth + 1);
+    return inner ? std::optional(!*inner) : std::nullopt;
+  }
+  if (condition->kind == ExprKind::logical && condition->word == "and") {
+    for (const Expr* operand : condition->children) {
+      if (default_truth(facts, operand, depth + 1) == false) return false;
+    }
+    return std::nullopt;
+  }
+  const Value value = facts.value(condition);
+  if (value.is_true()) return true;
+  if (value.is_false() || value.kind == ValueKind::none) return false;
+  return std::nullopt;
+}
+
+bool is_shut_by_default(const SourceFacts& facts, const Guard& guard) {
+  if (guard.kind == GuardKind::never) return !guard.negated;
+  if (guard.kind == GuardKind::debug && !guard.negated) {
+    return default_truth(facts, guard.expr) != true;
+  }
+  if (guard.kind != GuardKind::condition && guard.kind != GuardKind::option) return false;
+  const std::optional<bool> truth = default_truth(facts, guard.expr);
+  return truth && *truth == guard.negated;
+}
+
+}  // namespace
+
+bool is_test(const File& file) {
+  const std::string_view path = file.path;
+  const std::size_t slash = path.rfind('/');
+  const std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
+  return name.starts_with("test_") || name.ends_with("_test.py") || name == "conftest.py" ||
+         is_in_package(file.module, "tests") || is_in_package(file.module, "test");
+}
+
+std::vector<const Program*> training_programs(const SourceFacts& facts) {
+  std::vector<const Program*> programs;
+  for (const Program& program : facts.programs) {
+    const bool is_tested = program.entry != nullptr && is_test(*program.entry);
+    if (program.trains_on_gpu && !is_tested) programs.push_back(&program);
+  }
+  return programs;
+}
+
+bool contains(const Program& program, const File& file) {
+  return std::find(program.files.begin(), program.files.end(), &file) != program.files.end();
+}
+
+std::vector<const Program*> training_programs_of(const SourceFacts& facts, const File& file) {
+  std::vector<const Program*> programs;
+  if (is_test(file)) return programs;
+  for (const Program* program : facts.programs_of(file)) {
+    const bool is_tested = program->entry != nullptr && is_test(*program->entry);
+    if (program->trains_on_gpu && !is_tested) programs.push_back(program);
+  }
+  return programs;
+}
+
+bool trains_on_gpu(const SourceFacts& facts, const File& file) {
+  return !training_programs_of(facts, file).empty();
+}
+
+bool is_reached_by_default(const SourceFacts& facts, const Context& context) {
+  return std::none_of(context.guards.begin(), context.guards.end(),
+                      [&](const Guard& guard) { return is_shut_by_default(facts, guard); });
+}
+
+bool is_reached_by_default(const SourceFacts& facts, const Statement& statement) {
+  const std::vector<Context> contexts = facts.contexts(statement);
+  return std::any_of(contexts.begin(), contexts.end(),
+                     [&](const Context& context) { return is_reached_by_default(facts, context); });
+}
+
+bool is_reached_by_default(const SourceFacts& facts, const Call& call) {
+  const std::vector<Context> contexts = facts.contexts(call);
+  return std::any_of(contexts.begin(), contexts.end(),
+                     [&](const Context& context) { return is_reached_by_default(facts, context); });
+}
+
+std::vector<const Call*> training_calls(const SourceFacts& facts, Words full_names) {
+  std::vector<const Call*> calls = facts.calls(full_names);
+  std::erase_if(calls, [&](const Call* call) {
+    return !trains_on_gpu(facts, *call->file) || !is_reached_by_default(facts, *call);
+  });
+  return calls;
+}
+
+namespace {
+
+void keep_those_in(const Program& program, std::vector<const Call*>& calls) {
+  std::erase_if(calls, [&](const Call* call) {
+    return is_test(*call->file) || !contains(program, *call->file);
+  });
+}
+
+}  // namespace
+
+std::vector<const Call*> calls_in(const SourceFacts& facts, const Program& program,
+                                  Words full_names) {
+  std::vector<const Call*> calls = facts.calls(full_names);
+  keep_those_in(program, calls);
+  return calls;
+}
+
+std::vector<const Call*> constructions_in(const SourceFacts& facts, const Program& program,
+                                          TypeKind kind) {
+  std::vector<const Call*> calls = facts.constructions(kind);
+  keep_those_in(program, calls);
+  return calls;
+}
+
+bool mentions(const File& file, Words words) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](std::string_view word) { return has_word(file.text, word); });
+}
+
+bool mentions(const Program& program, Words words) {
+  return std::any_of(program.files.begin(), program.files.end(),
+                     [&](const File* file) { return mentions(*file, words); });
+}
+
+bool binds_torch(const File& file) {
+  return std::any_of(file.body.begin(), file.body.end(), [](const Statement* statement) {
+    return std::any_of(statement->imports.begin(), statement->imports.end(),
+                       [](const ImportedName& name) {
+                         return name.local == "torch" && name.full_name == "torch";
+                       });
+  });
+}
+
+std::string_view last_name(const Expr* expr) {
+  if (expr == nullptr) return {};
+  const bool is_named = expr->kind == ExprKind::name || expr->kind == ExprKind::attribute;
+  return is_named ? expr->word : std::string_view();
+}
+
+bool is_same_object(const Expr* a, const Expr* b) {
+  if (a == nullptr || b == nullptr) return false;
+  const Call* made_a = a->type != nullptr ? a->type->made_by : nullptr;
+  const Call* made_b = b->type != nullptr ? b->type->made_by : nullptr;
+  if (made_a != nullptr && made_b != nullptr) return made_a == made_b;
+  return !last_name(a).empty() && last_name(a) == last_name(b);
+}
+
+const Expr* resolved(const Expr* expr) {
+  for (int hops = 0; expr != nullptr && hops < 8; ++hops) {
+    const Statement* binding = expr->kind == ExprKind::name ? expr->binding : nullptr;
+    const bool is_plain = binding != nullptr && binding->kind == StatementKind::assignment &&
+                          binding->word == "=" && binding->value != nullptr &&
+                          binding->target != nullptr && binding->target->kind == ExprKind::name;
+    if (!is_plain) return expr;
+    expr = binding->value;
+  }
+  return expr;
+}
+
+bool uses_name(const Expr* expr, Words names) {
+  bool found = false;
+  visit(expr, [&](const Expr& part) {
+    const std::string_view name = last_name(&part);
+    found = found || std::find(names.begin(), names.end(), name) != names.end();
+    return !found;
+  });
+  return found;
+}
+
+bool uses_variable(const Expr* expr, std::string_view variable) {
+  bool found = false;
+  visit(expr, [&](const Expr& part) {
+    found = found || (part.kind == ExprKind::name && part.word == variable);
+    return !found;
+  });
+  return found;
+}
+
+bool is_gpu_device(const SourceFacts& facts, const Expr* expr) {
+  if (expr == nullptr) return false;
+  if (expr->type != nullptr && expr->type->is(TypeKind::device)) return expr->type->on_gpu();
+  const Value value = facts.value(expr);
+  return value.kind == ValueKind::text && value.text.starts_with("cuda");
+}
+
+bool moves_to_gpu(const SourceFacts& facts, const Call& call) {
+  if (call.receiver == nullptr) return false;
+  if (call.method == "cuda") return true;
+  if (call.method != "to") return false;
+  const Argument* device = call.argument("device", 0);
+  return device != nullptr && is_gpu_device(facts, device->value);
+}
+
+bool is_dtype(const Value& value, Words names) {
+  if (value.kind != ValueKind::name && value.kind != ValueKind::text) return false;
+  std::string_view name = value.text;
+  if (const std::size_t dot = name.rfind('.'); dot != std::string_view::npos) {
+    name.remove_prefix(dot + 1);
+  }
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool is_numerically_strict(const SourceFacts& facts, const Program& program) {
+  if (mentions(program, {"create_graph=True", "DoubleTensor", "gradgradcheck"})) return true;
+  for (const Call* call : calls_in(facts, program, {"torch.set_default_dtype"})) {
+    if (is_dtype(facts.argument(*call, "d", 0), {"float64", "double"})) return true;
+  }
+  for (const Call* call : facts.method_calls("double")) {
+    const bool is_module = call->receiver != nullptr && call->receiver_type().is(TypeKind::module);
+    if (is_module && contains(program, *call->file)) return true;
+  }
+  return false;
+}
+
+bool is_reinforcement_learning(const Program& program) {
+  return std::any_of(program.files.begin(), program.files.end(), [](const File* file) {
+    for (const std::string_view package :
+         {"gym", "gymnasium", "dm_control", "pettingzoo", "procgen", "stable_baselines3",
+          "atari_py", "minigrid", "ray.rllib", "tianshou", "torchrl"}) {
+      if (file->imports_from(package)) return true;
+    }
+    return false;
+  });
+}
+
+bool has_training_framework(const Program& program) {
+  return mentions(program, {"accelerate", "Accelerator", "deepspeed", "pytorch_lightning",
+                            "lightning", "LightningModule", "Trainer", "Seq2SeqTrainer", "fairseq",
+                            "mmcv", "mmengine", "fastai", "ignite", "Fabric", "composer"});
+}
+
+bool shows_pytorch_2(const Program& program) {
+  for (const File* file : program.files) {
+    const std::string_view text = file->text;
+    for (const std::string_view sign :
+         {"torch.compile", "torch.amp.", "torch.autocast", "scaled_dot_product_attention",
+          "set_float32_matmul_precision", "torch._dynamo", "torchrun", "fully_shard",
+          "fused=", "torch.func", "set_default_device"}) {
+      if (text.find(sign) != std::string_view::npos) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace rooftile::source

@@ -1,0 +1,107 @@
+// Questions that several rules on training scripts ask of the facts: which programs count, what a
+// run reaches without being asked to, what is said anywhere in a program.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "rooftile/workload/source_facts.h"
+
+namespace rooftile::source {
+
+using Words = std::initializer_list<std::string_view>;
+
+// Whether the file is a test by its name or folder: test_x.py, x_test.py, conftest.py, tests/….
+bool is_test(const File& file);
+
+// The programs that train on a GPU and are no tests; the only ones rules speak about.
+std::vector<const Program*> training_programs(const SourceFacts& facts);
+bool contains(const Program& program, const File& file);
+// Whether the file belongs to such a program and is no test itself.
+bool trains_on_gpu(const SourceFacts& facts, const File& file);
+// The training programs that a file belongs to; empty for tests.
+std::vector<const Program*> training_programs_of(const SourceFacts& facts, const File& file);
+
+// Whether a run gets there with all options at their defaults: not in `if False`, in
+// `if args.debug` (off by default) or in the else of a switch that is on.
+bool is_reached_by_default(const SourceFacts& facts, const Context& context);
+bool is_reached_by_default(const SourceFacts& facts, const Call& call);
+bool is_reached_by_default(const SourceFacts& facts, const Statement& statement);
+
+// Calls of the names (as SourceFacts::calls) in training programs, reached by default.
+std::vector<const Call*> training_calls(const SourceFacts& facts, Words full_names);
+// The same within one program, tests left out, reached or not.
+std::vector<const Call*> calls_in(const SourceFacts& facts, const Program& program,
+                                  Words full_names);
+std::vector<const Call*> constructions_in(const SourceFacts& facts, const Program& program,
+                                          TypeKind kind);
+
+// Whether the text, comments left out, has one of the words; '_' and '-' separate words, so "amp"
+// is in use_amp and --no-amp but not in sample. Case matters.
+bool mentions(const File& file, Words words);
+bool mentions(const Program& program, Words words);
+
+// Whether `torch` is the library's name in the file, so that a fix may write torch.x.
+bool binds_torch(const File& file);
+
+// The last part of a variable or attribute: "scaler" of self.scaler; empty for other expressions.
+std::string_view last_name(const Expr* expr);
+// Whether both stand for one object: made by the same call, else spelled the same.
+bool is_same_object(const Expr* a, const Expr* b);
+// The expression under names bound once and parentheses: what `x` was set to; itself otherwise.
+const Expr* resolved(const Expr* expr);
+
+// Calls action(expr) for the expression and all below it, each before its children; stops below
+// where action returns false.
+template <class Action>
+void visit(const Expr* expr, const Action& action) {
+  if (expr == nullptr || !action(*expr)) return;
+  for (const Expr* child : expr->children) visit(child, action);
+}
+// Whether the expression has a name or attribute inside whose last part is one of the words.
+bool uses_name(const Expr* expr, Words names);
+// Whether a variable spelled like `variable` is inside.
+bool uses_variable(const Expr* expr, std::string_view variable);
+
+// Calls action(expr) for the expressions that stand in the statement itself, not in its blocks.
+template <class Action>
+void for_own_expressions(const Statement& statement, const Action& action) {
+  if (statement.value != nullptr) action(statement.value);
+  if (statement.target != nullptr) action(statement.target);
+  for (const WithItem& item : statement.items) {
+    if (item.context != nullptr) action(item.context);
+  }
+}
+// Calls action(statement) for all statements of the block and below, in text order, nested
+// functions and classes left out.
+template <class Action>
+void for_statements(std::span<const Statement* const> block, const Action& action) {
+  for (const Statement* statement : block) {
+    action(*statement);
+    if (statement->function_def != nullptr || statement->class_def != nullptr) continue;
+    for_statements(statement->body, action);
+    for_statements(statement->otherwise, action);
+  }
+}
+
+// Whether the expression is a device or device text that names a GPU.
+bool is_gpu_device(const SourceFacts& facts, const Expr* expr);
+// `.cuda()`, or `.to(x)` with a GPU.
+bool moves_to_gpu(const SourceFacts& facts, const Call& call);
+// Whether the value is a dtype of one of the names without "torch.": {"float16", "half"}.
+bool is_dtype(const Value& value, Words names);
+
+// Code whose numbers must not change for speed: a module or the default dtype in float64,
+// second-order derivatives.
+bool is_numerically_strict(const SourceFacts& facts, const Program& program);
+// Trains an agent in an environment: gym and its relatives.
+bool is_reinforcement_learning(const Program& program);
+// A framework that does mixed precision, loss scaling and gradient handling on its own:
+// accelerate, DeepSpeed, Lightning's and transformers' trainers, fairseq.
+bool has_training_framework(const Program& program);
+// Whether the program is written for PyTorch 2: torch.compile, torch.amp, set_float32_… are used.
+bool shows_pytorch_2(const Program& program);
+
+}  // namespace rooftile::source

@@ -1,0 +1,232 @@
+// Facts of small scripts, and what the queries make of them.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "rooftile/analysis/source/autocast.h"
+#include "rooftile/analysis/source/iteration.h"
+#include "rooftile/analysis/source/loss_scaling.h"
+#include "rooftile/analysis/source/model_size.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/readers/python/read_python.h"
+
+namespace rooftile::source {
+namespace {
+
+SourceFacts facts_of(const std::string& text) {
+  Result<SourceFacts> facts = read_python_text("train.py", text);
+  EXPECT_TRUE(facts.has_value());
+  return facts ? *std::move(facts) : SourceFacts();
+}
+
+std::string training_loop(const std::string& body) {
+  return "import torch\n"
+         "model = torch.nn.Linear(8, 8).cuda()\n"
+         "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+         "for step, (x, y) in enumerate(loader):\n" +
+         body;
+}
+
+// The calls of the loop by the name as written, in order.
+std::vector<std::string> methods(const Iteration& iteration) {
+  std::vector<std::string> names;
+  for (const IteratedCall& one : iteration.calls) names.emplace_back(one.call->method);
+  return names;
+}
+
+const IteratedCall& call_of(const Iteration& iteration, std::string_view method) {
+  for (const IteratedCall& one : iteration.calls) {
+    if (one.call->method == method) return one;
+  }
+  static const IteratedCall kNone;
+  ADD_FAILURE() << "no call of " << method;
+  return kNone;
+}
+
+Iteration only_iteration(const SourceFacts& facts) {
+  std::vector<Iteration> iterations = training_iterations(facts);
+  EXPECT_EQ(iterations.size(), 1u);
+  return iterations.empty() ? Iteration() : std::move(iterations.front());
+}
+
+TEST(Iteration, RunsArgumentsFirstAndFollowsOwnFunctions) {
+  const SourceFacts facts = facts_of(
+      "def inner(x):\n"
+      "    return first(x)\n" +
+      training_loop("    loss = outer(inner(x))\n"
+                    "    loss.backward()\n"
+                    "    optimizer.step()\n"));
+  const std::vector<std::string> expected{"inner", "first", "outer", "backward", "step"};
+  EXPECT_EQ(methods(only_iteration(facts)), expected);
+}
+
+TEST(Iteration, BranchesOfOneConditionExcludeEachOther) {
+  struct Case {
+    const char* name;
+    const char* body;
+    bool excluded;
+  };
+  for (const Case& test : {
+           Case{"one if", "    if amp:\n        a()\n    else:\n        b()\n", true},
+           Case{"two ifs on one flag", "    if amp:\n        a()\n    if not amp:\n        b()\n",
+                true},
+           Case{"a flag and a test for None",
+                "    if scaler is None:\n        a()\n    if scaler:\n        b()\n", true},
+           Case{"elif", "    if amp:\n        a()\n    elif half:\n        b()\n", true},
+           Case{"continue", "    if amp:\n        a()\n        continue\n    b()\n", true},
+           Case{"two flags", "    if amp:\n        a()\n    if half:\n        b()\n", false},
+           Case{"no else", "    if amp:\n        a()\n    b()\n", false},
+       }) {
+    SCOPED_TRACE(test.name);
+    const SourceFacts facts = facts_of(
+        training_loop(std::string(test.body) + "    loss.backward()\n    optimizer.step()\n"));
+    const Iteration iteration = only_iteration(facts);
+    EXPECT_EQ(exclude_each_other(call_of(iteration, "a"), call_of(iteration, "b")), test.excluded);
+  }
+}
+
+TEST(Iteration, KnowsAccumulationTests) {
+  const SourceFacts facts =
+      facts_of(training_loop("    loss.backward()\n"
+                             "    if (step + 1) % 4 == 0:\n"
+                             "        optimizer.step()\n"));
+  const Iteration iteration = only_iteration(facts);
+  const auto extra = extra_conditions(call_of(iteration, "step"), call_of(iteration, "backward"));
+  ASSERT_EQ(extra.size(), 1u);
+  EXPECT_EQ(extra.front().condition, "(step + 1) % 4 == 0");
+  EXPECT_TRUE(is_accumulation_test(extra.front()));
+}
+
+TEST(ProgramQueries, MentionsWholeWordsOutsideComments) {
+  const SourceFacts facts = facts_of(
+      "import torch\n"
+      "parser.add_argument('--no-amp')  # autocast\n"
+      "sample = use_fp16\n");
+  ASSERT_EQ(facts.files.size(), 1u);
+  const File& file = *facts.files.front();
+  EXPECT_TRUE(mentions(file, {"amp"}));
+  EXPECT_TRUE(mentions(file, {"fp16"}));
+  EXPECT_FALSE(mentions(file, {"autocast"}));
+  EXPECT_FALSE(mentions(file, {"sam"}));
+}
+
+TEST(ProgramQueries, TestsAreKnownByTheirNames) {
+  for (const auto& [path, expected] :
+       {std::pair("test_ops.py", true), std::pair("ops_test.py", true),
+        std::pair("tests/helper.py", true), std::pair("conftest.py", true),
+        std::pair("train.py", false), std::pair("latest.py", false)}) {
+    const Result<SourceFacts> facts = read_python_text(path, "import torch\nx = torch.zeros(2)\n");
+    ASSERT_TRUE(facts && facts->files.size() == 1) << path;
+    EXPECT_EQ(is_test(*facts->files.front()), expected) << path;
+  }
+}
+
+TEST(ProgramQueries, OptionsThatAreOffAreNotReachedByDefault) {
+  const SourceFacts facts = facts_of(
+      "import argparse\n"
+      "import torch\n"
+      "parser = argparse.ArgumentParser()\n"
+      "parser.add_argument('--check', action='store_true')\n"
+      "parser.add_argument('--fast', type=bool, default=True)\n"
+      "args = parser.parse_args()\n"
+      "if args.check:\n"
+      "    torch.manual_seed(1)\n"
+      "else:\n"
+      "    torch.manual_seed(2)\n"
+      "if not args.fast:\n"
+      "    torch.manual_seed(3)\n"
+      "if False:\n"
+      "    torch.manual_seed(4)\n"
+      "if something():\n"
+      "    torch.manual_seed(5)\n");
+  std::vector<bool> reached;
+  for (const Call* call : facts.calls("torch.manual_seed")) {
+    reached.push_back(is_reached_by_default(facts, *call));
+  }
+  EXPECT_EQ(reached, (std::vector<bool>{false, true, false, false, true}));
+}
+
+TEST(Autocast, ReadsEverySpelling) {
+  struct Case {
+    const char* manager;
+    bool on_gpu;
+    AutocastDtype dtype;
+    bool is_off, may_be_off;
+  };
+  const auto fp16 = AutocastDtype::fp16, bf16 = AutocastDtype::bf16;
+  for (const Case& test : {
+           Case{"torch.autocast('cuda')", true, fp16, false, false},
+           Case{"torch.autocast(device_type='cuda', dtype=torch.bfloat16)", true, bf16, false,
+                false},
+           Case{"torch.autocast('cpu')", false, bf16, false, false},
+           Case{"torch.autocast('cuda', torch.float16, False)", true, fp16, true, false},
+           Case{"torch.cuda.amp.autocast()", true, fp16, false, false},
+           Case{"torch.cuda.amp.autocast(False)", true, fp16, true, false},
+           Case{"torch.cuda.amp.autocast(enabled=unknown)", true, fp16, false, true},
+           Case{"torch.amp.autocast('cuda', dtype=unknown)", true, AutocastDtype::unknown, false,
+                false},
+       }) {
+    SCOPED_TRACE(test.manager);
+    const SourceFacts facts =
+        facts_of("import torch\nwith " + std::string(test.manager) + ":\n    pass\n");
+    ASSERT_EQ(facts.programs.size(), 1u);
+    const auto found = autocasts_in(facts, facts.programs.front());
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found.front().on_gpu, test.on_gpu);
+    EXPECT_EQ(found.front().dtype, test.dtype);
+    EXPECT_EQ(found.front().is_off, test.is_off);
+    EXPECT_EQ(found.front().may_be_off, test.may_be_off);
+  }
+}
+
+TEST(ModelSize, FollowsParametersListsAndLoops) {
+  struct Case {
+    const char* name;
+    const char* text;
+    std::string expected;
+  };
+  for (const Case& test : {
+           Case{"literal", "nn.Conv2d(64, 128, 3)\n", "Conv2d of 64 to 128 channels"},
+           Case{"caller", "def block(a, b):\n    return nn.Conv2d(a, b * 2, 3)\nblock(64, 256)\n",
+                "Conv2d of 64 to 256 channels"},
+           Case{"list", "w = [64, 128]\nfor c in w:\n    nn.Conv2d(c, c, 3)\n",
+                "Conv2d of 128 to 128 channels"},
+           Case{"library", "import torchvision\ntorchvision.models.resnet18()\n",
+                "torchvision.models.resnet18"},
+           Case{"narrow", "nn.Conv2d(3, 128, 3)\nnn.Linear(4096, 10)\n", ""},
+       }) {
+    SCOPED_TRACE(test.name);
+    const SourceFacts facts =
+        facts_of("import torch\nfrom torch import nn\n" + std::string(test.text));
+    ASSERT_EQ(facts.programs.size(), 1u);
+    const auto found = tensor_core_sized_layer(facts, facts.programs.front());
+    EXPECT_EQ(found ? found->text : "", test.expected);
+  }
+}
+
+TEST(LossScaling, EventsComeInOrderWithTheirObjects) {
+  const SourceFacts facts =
+      facts_of("import torch\nscaler = torch.amp.GradScaler('cuda')\n" +
+               training_loop("    loss = model(x).sum()\n"
+                             "    optimizer.zero_grad()\n"
+                             "    scaler.scale(loss).backward()\n"
+                             "    scaler.unscale_(optimizer)\n"
+                             "    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+                             "    scaler.step(optimizer)\n"
+                             "    scaler.update()\n"));
+  const Iteration iteration = only_iteration(facts);
+  const auto events = scaling_events(iteration);
+  std::vector<ScalingKind> kinds;
+  for (const ScalingEvent& event : events) kinds.push_back(event.kind);
+  const std::vector<ScalingKind> expected{ScalingKind::zero_gradients, ScalingKind::scaled_backward,
+                                          ScalingKind::unscale,        ScalingKind::clip,
+                                          ScalingKind::scaler_step,    ScalingKind::scaler_update};
+  ASSERT_EQ(kinds, expected);
+  EXPECT_EQ(backward_before(events, 4), &events[1]);
+  EXPECT_EQ(scaled_backward_before(events, 3), nullptr);  // unscaled on the way
+  EXPECT_TRUE(may_be_same_optimizer(events[2], events[4], true));
+}
+
+}  // namespace
+}  // namespace rooftile::source

@@ -1,0 +1,161 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A `for` over `parameters()`, `named_parameters()` or `state_dict()` that runs at least one tensor
+operation per weight on every training step: moving averages, target networks, clipping of weights,
+hand-written updates, norms or averages of gradients.
+
+## Why it costs time
+Each operation is a kernel of a few microseconds with a launch of about as many; a network has
+hundreds of tensors. The GPU waits for Python.
+
+## How to fix
+`torch._foreach_*` operations work on a list of tensors in a few kernels: `_foreach_lerp_(ema,
+weights, 1 - decay)`. For averages there is `torch.optim.swa_utils.AveragedModel` with
+`get_ema_multi_avg_fn`, for norms `clip_grad_norm_`.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
+says what there is to gain.
+
+## When not to
+- The loop runs every tenth step or more rarely.
+- Networks of fewer than about ten tensors.
+- Loops that only set flags or gradients to None.
+
+## Evidence
+- PyTorch documentation, torch.optim, section "Algorithms";
+  `torch.optim.swa_utils.get_ema_multi_avg_fn`.
+)md";
+
+using namespace source;
+
+constexpr std::size_t kFewLayers = 5;  // about ten tensors: weights and biases
+
+// The call in the loop's iterable that lists weights; null otherwise.
+const Call* lists_parameters(const Expr* iterable) {
+  const Call* found = nullptr;
+  visit(iterable, [&](const Expr& part) {
+    if (part.call == nullptr || found != nullptr) return found == nullptr;
+    const std::string_view method = part.call->method;
+    const bool is_list =
+        method == "parameters" || method == "named_parameters" || method == "state_dict";
+    if (is_list && part.call->receiver != nullptr) found = part.call;
+    return found == nullptr;
+  });
+  return found;
+}
+
+bool is_tensor_operation(const Expr& part) {
+  if (part.kind == ExprKind::binary) {
+    return part.word == "*" || part.word == "+" || part.word == "-";
+  }
+  if (part.call == nullptr) return false;
+  for (const std::string_view method :
+       {"mul_", "add_", "sub_", "div_", "copy_", "lerp_", "clamp_", "addcmul_", "addcdiv_", "norm",
+        "all_reduce", "normal_", "pow_", "sign_", "clip_"}) {
+    if (part.call->method == method) return true;
+  }
+  return false;
+}
+
+struct LoopBody {
+  const Statement* operation = nullptr;
+  bool is_multi_tensor = false;
+  bool zeroes_gradients = false;
+};
+
+// A sum or product counts where it is assigned to data of a tensor, or adds up a norm.
+LoopBody read_body(const Statement& loop) {
+  LoopBody body;
+  for_statements(loop.body, [&](const Statement& statement) {
+    for_own_expressions(statement, [&](const Expr* expr) {
+      visit(expr, [&](const Expr& part) {
+        const bool stores = statement.kind == StatementKind::assignment &&
+                            (uses_name(statement.target, {"data", "grad"}) ||
+                             statement.target->kind == ExprKind::subscript);
+        const bool counts = part.kind != ExprKind::binary || stores;
+        if (body.operation == nullptr && counts && is_tensor_operation(part)) {
+          body.operation = &statement;
+        }
+        if (part.call != nullptr && part.call->method == "zero_") body.zeroes_gradients = true;
+        const std::string_view name = last_name(&part);
+        if (name.starts_with("_foreach")) body.is_multi_tensor = true;
+        return true;
+      });
+    });
+  });
+  return body;
+}
+
+bool is_small(const Call& list) {
+  const ClassDef* def = list.receiver_type().class_def;
+  if (def == nullptr || def->layers.empty() || def->layers.size() >= kFewLayers) return false;
+  return std::none_of(def->layers.begin(), def->layers.end(), [](const Layer& layer) {
+    const bool is_plain = layer.made_by != nullptr && layer.made_by->name.starts_with("torch.nn.");
+    return layer.repeated || !is_plain;
+  });
+}
+
+bool runs_each_step(const SourceFacts& facts, const Statement& loop) {
+  const auto contexts = facts.contexts(loop);
+  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
+    return context.role == LoopRole::training_step && context.step_loop != nullptr &&
+           context.each_step() && is_reached_by_default(facts, context);
+  });
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const auto& file : facts.files) {
+    if (!mentions(*file, {"parameters", "named_parameters", "state_dict"})) continue;
+    if (!trains_on_gpu(facts, *file)) continue;
+    for (const Statement* loop : file->statements) {
+      if (loop->kind != StatementKind::for_) continue;
+      const Call* list = lists_parameters(loop->value);
+      if (list == nullptr || is_small(*list)) continue;
+      const LoopBody body = read_body(*loop);
+      if (body.operation == nullptr || body.is_multi_tensor || body.zeroes_gradients) continue;
+      if (!runs_each_step(facts, *loop)) continue;
+      Finding finding = finding_at(
+          *loop,
+          fmt::format("every step runs a Python loop over the tensors of {}, at least one kernel "
+                      "each, with the launch of each one as the cost",
+                      receiver_text(*list)),
+          {"Use one torch._foreach_* call over the list of tensors (_foreach_lerp_ for an average, "
+           "_foreach_norm for norms), or torch.optim.swa_utils.AveragedModel",
+           Exactness::exact_arithmetic});
+      finding.evidence = {
+          fmt::format("`{}` at {}",
+                      code_text(*file, body.operation->value != nullptr ? body.operation->value
+                                                                        : body.operation->target),
+                      place_text(*body.operation, *file)),
+          "PyTorch documentation, torch.optim, Algorithms: foreach against for-loop"};
+      findings.push_back(std::move(finding));
+    }
+  }
+  return findings;
+}
+
+}  // namespace
+
+extern const Rule optimizer_per_parameter_loop{
+    .id = "optimizer/per-parameter-loop",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "a Python loop works on the weights one by one in each step",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

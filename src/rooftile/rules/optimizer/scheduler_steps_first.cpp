@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+
+#include <unordered_set>
+
+#include "rooftile/analysis/source/iteration.h"
+#include "rooftile/analysis/source/loss_scaling.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+`scheduler.step()` of a `torch.optim.lr_scheduler` object before the first `optimizer.step()` of
+the same iteration or epoch.
+
+## Why it costs time
+It does not cost time: the first learning rate of the schedule is skipped, and PyTorch warns about
+it. Warm-up and restarts are shifted by one.
+
+## How to fix
+Call `scheduler.step()` after the optimizer: at the end of the epoch, or of the iteration for
+schedules per step.
+
+## How the saving is estimated
+Nothing is saved: the rule is about a wrong result, which costs the whole run.
+
+## When not to
+- `scheduler.step(epoch)` says itself where the schedule is.
+- Schedulers of other libraries.
+
+## Evidence
+- PyTorch documentation, torch.optim, "How to adjust learning rate".
+)md";
+
+using namespace source;
+
+bool is_torch_scheduler(const Call& call) {
+  if (call.method != "step" || !call.arguments.empty() || call.receiver == nullptr) return false;
+  const Type& type = call.receiver_type();
+  return type.is(TypeKind::scheduler) && type.made_by != nullptr &&
+         type.made_by->name.starts_with("torch.optim.lr_scheduler.");
+}
+
+bool is_optimizer_step(const Call& call) {
+  if (call.method != "step" || call.receiver == nullptr) return false;
+  const Type& type = call.receiver_type();
+  if (type.is(TypeKind::scaler)) return !call.arguments.empty();
+  return type.is(TypeKind::optimizer);
+}
+
+struct Order {
+  const Call* scheduler = nullptr;
+  const Call* optimizer = nullptr;
+};
+
+// The scheduler's step where no optimizer has stepped before it on the pass, but one does after.
+Order wrong_order(const Iteration& iteration) {
+  const IteratedCall* scheduler = nullptr;
+  for (const IteratedCall& one : iteration.calls) {
+    if (is_optimizer_step(*one.call)) {
+      const bool follows = scheduler != nullptr && extra_conditions(*scheduler, one).empty();
+      return follows ? Order{scheduler->call, one.call} : Order{};
+    }
+    if (scheduler == nullptr && is_torch_scheduler(*one.call)) scheduler = &one;
+  }
+  return {};
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  std::unordered_set<const Call*> seen;
+  if (facts.constructions(TypeKind::scheduler).empty()) return {};
+  std::vector<const Loop*> loops = facts.loops(LoopRole::training_step);
+  for (const Loop* loop : facts.loops(LoopRole::epoch)) loops.push_back(loop);
+  for (const Loop* loop : loops) {
+    if (!trains_on_gpu(facts, *loop->file)) continue;
+    const Order order = wrong_order(iteration_of(loop->statement->body));
+    if (order.scheduler == nullptr || !seen.insert(order.scheduler).second) continue;
+    Finding finding = finding_at(
+        *order.scheduler,
+        fmt::format(
+            "{}.step() comes before {}.step(): the first value of the schedule is never used",
+            receiver_text(*order.scheduler), receiver_text(*order.optimizer)),
+        {fmt::format("Move {}.step() behind the optimizer's step", receiver_text(*order.scheduler)),
+         Exactness::changes_training});
+    finding.evidence = {
+        fmt::format("optimizer steps at {}", place_text(*order.optimizer, *order.scheduler->file)),
+        "PyTorch documentation, torch.optim, How to adjust learning rate: call the scheduler after "
+        "the optimizer, since 1.1"};
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace
+
+extern const Rule optimizer_scheduler_steps_first{
+    .id = "optimizer/scheduler-steps-first",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "the learning-rate scheduler steps before the optimizer",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

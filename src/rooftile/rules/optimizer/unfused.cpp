@@ -1,0 +1,72 @@
+#include <fmt/format.h>
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+`torch.optim.Adam`, `AdamW` or `SGD` on the GPU without `fused=True`, in a program written for
+PyTorch 2.
+
+## Why it costs time
+The default reads and writes weights, gradients and states once per operation; the fused kernel
+does it once.
+
+## How to fix
+Pass `fused=True`.
+
+## How the saving is estimated
+Not from the source alone: the bound is the share of the optimizer in a step, which a recording
+shows.
+
+## When not to
+- Weights on the CPU, complex or integer weights.
+- PyTorch 2.0.0 had a defect together with fp16 and `GradScaler`.
+
+## Evidence
+- PyTorch documentation, torch.optim, section "Algorithms".
+)md";
+
+using namespace source;
+
+bool has_fused(std::string_view name) {
+  return name == "torch.optim.Adam" || name == "torch.optim.AdamW" || name == "torch.optim.SGD";
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const Call* call : facts.constructions(TypeKind::optimizer)) {
+    if (!has_fused(call->name) || call->unknown_arguments) continue;
+    if (call->argument("fused") != nullptr || call->argument("foreach") != nullptr) continue;
+    const auto programs = training_programs_of(facts, *call->file);
+    if (programs.empty() || !shows_pytorch_2(*programs.front())) continue;
+    if (!is_reached_by_default(facts, *call)) continue;
+    Fix fix{"Pass fused=True; the weights have to be on the GPU and in floating point",
+            Exactness::exact_arithmetic};
+    insert_argument(*call, "fused=True", fix);
+    Finding finding = finding_at(
+        *call,
+        fmt::format("{} runs a dozen kernels over all weights, fused it is one", call->method),
+        std::move(fix));
+    finding.evidence = {"PyTorch documentation, torch.optim, Algorithms: fused is the fastest",
+                        "settle it with a recording: rooftile check train.py trace.json.gz"};
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace
+
+extern const Rule optimizer_unfused{.id = "optimizer/unfused",
+                                    .level = Level::info,
+                                    .cause = Cause::none,
+                                    .summary = "the optimizer could run as one fused kernel",
+                                    .doc = kDoc,
+                                    .check = check};
+
+}  // namespace rooftile

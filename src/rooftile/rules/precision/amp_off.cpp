@@ -1,0 +1,165 @@
+#include <fmt/format.h>
+
+#include "rooftile/analysis/source/iteration.h"
+#include "rooftile/analysis/source/model_size.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A program that trains a model with layers large enough for Tensor Cores on a GPU, and nowhere uses
+or offers mixed precision, 16-bit weights or TF32. Large enough are convolutions from and to 64
+channels, layers of 512 features, and models of torchvision, timm, transformers and the like. One
+finding per program.
+
+## Why it costs time
+In fp32, matrix products run on CUDA cores: 19.5 TFLOPS on an A100, against 312 in bf16.
+Activations take twice the memory and bandwidth.
+
+## How to fix
+`with torch.autocast("cuda", dtype=torch.bfloat16):` around the forward and the loss, backward
+outside. On GPUs before Ampere use `torch.float16` and a `GradScaler`.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
+says what there is to gain.
+
+## When not to
+- Small models and those that wait for data or launches gain little; a recording shows it.
+- Reinforcement learning, adversarial training, float64 and second-order derivatives: the rule is
+  silent.
+- Tutorials on MNIST.
+- An option for it exists, even if it is off by default.
+
+## Evidence
+- PyTorch performance tuning guide, "Use Mixed Precision and AMP".
+- PyTorch recipe "Automatic Mixed Precision": what to expect, and where nothing is gained.
+- NVIDIA A100 datasheet: peak rates.
+)md";
+
+using namespace source;
+
+// Any sign that the author chose a precision, or offers it as an option.
+bool has_precision(const Program& program) {
+  return mentions(program, {"autocast",
+                            "amp",
+                            "apex",
+                            "fp16",
+                            "bf16",
+                            "fp8",
+                            "half()",
+                            "bfloat16",
+                            "float16",
+                            "mixed_precision",
+                            "GradScaler",
+                            "NativeScaler",
+                            "deepspeed",
+                            "precision=",
+                            "Fabric",
+                            "HfArgumentParser",
+                            "allow_tf32",
+                            "set_float32_matmul_precision",
+                            "fp32_precision",
+                            "HalfTensor",
+                            "Accelerator",
+                            "mixed",
+                            "tf32",
+                            "TF32",
+                            "dtype=dtype",
+                            "torch_dtype",
+                            "fairseq",
+                            "mmcv",
+                            "mmengine",
+                            "FP16",
+                            "AMP",
+                            "Amp"});
+}
+
+bool is_tutorial(const Program& program) {
+  return mentions(program, {"MNIST", "mnist", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST"});
+}
+
+// A generator and a discriminator, or any two optimizers that step in one pass.
+bool is_adversarial(const SourceFacts& facts, const Program& program) {
+  for (const Loop* loop : program.training_loops) {
+    const Iteration iteration = iteration_of(loop->statement->body);
+    const Expr* first = nullptr;
+    for (const IteratedCall& one : iteration.calls) {
+      const Expr* receiver = one.call->receiver;
+      const bool is_step = one.call->method == "step" && receiver != nullptr &&
+                           receiver->type != nullptr && receiver->type->is(TypeKind::optimizer);
+      if (!is_step) continue;
+      if (first != nullptr && !is_same_object(first, receiver)) return true;
+      first = receiver;
+    }
+  }
+  return constructions_in(facts, program, TypeKind::optimizer).size() > 1 &&
+         mentions(program, {"netD", "netG", "discriminator", "Discriminator", "generator_loss"});
+}
+
+// The forward call in a training loop, else the loop, else the model.
+const Call* forward_call(const Program& program) {
+  for (const Loop* loop : program.training_loops) {
+    for (const IteratedCall& one : iteration_of(loop->statement->body).calls) {
+      if (one.call->name == "torch.nn.Module.__call__") return one.call;
+    }
+  }
+  return nullptr;
+}
+
+Finding finding_for(const Program& program, const SizedLayer& layer, const RuleInput& input) {
+  const bool has_bf16 = input.device().has_tensor_cores(Dtype::bf16);
+  const Fix fix{has_bf16 ? "Compute outputs and loss under torch.autocast(\"cuda\", "
+                           "dtype=torch.bfloat16): bf16 needs no loss scaling"
+                         : "Compute outputs and loss under torch.autocast(\"cuda\", "
+                           "dtype=torch.float16), and step through torch.amp.GradScaler(\"cuda\")",
+                Exactness::changes_numerics};
+  const std::string message = fmt::format(
+      "the model ({}) is trained in fp32: the Tensor Cores multiply bf16 and fp16 several times as "
+      "fast",
+      layer.text);
+  const Call* forward = forward_call(program);
+  const bool has_loop = forward == nullptr && !program.training_loops.empty();
+  Finding finding = forward != nullptr ? finding_at(*forward, message, fix)
+                    : has_loop
+                        ? finding_at(*program.training_loops.front()->statement, message, fix)
+                        : finding_at(*layer.call, message, fix);
+  const bool is_same_line = finding.location.file == layer.call->file->path;
+  finding.evidence = {
+      is_same_line ? fmt::format("{} at {}", layer.text, place_text(*layer.call, *layer.call->file))
+                   : fmt::format("{} in {}", layer.text, layer.call->file->path),
+      "no autocast, 16-bit weights, precision option or TF32 switch anywhere in the program",
+      "PyTorch performance tuning guide, Use mixed precision and AMP",
+      "settle it with a recording: rooftile check train.py trace.json.gz"};
+  return finding;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const Program* program : training_programs(facts)) {
+    if (has_precision(*program) || is_tutorial(*program) || is_numerically_strict(facts, *program))
+      continue;
+    if (is_reinforcement_learning(*program)) continue;
+    const auto layer = tensor_core_sized_layer(facts, *program);
+    if (!layer || is_adversarial(facts, *program)) continue;
+    findings.push_back(finding_for(*program, *layer, input));
+  }
+  return findings;
+}
+
+}  // namespace
+
+extern const Rule precision_amp_off{
+    .id = "precision/amp-off",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "a large model is trained in fp32 without mixed precision",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

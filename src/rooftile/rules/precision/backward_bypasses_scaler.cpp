@@ -1,0 +1,96 @@
+#include <fmt/format.h>
+
+#include <unordered_set>
+
+#include "rooftile/analysis/source/loss_scaling.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A plain `loss.backward()` followed by `scaler.step(optimizer)` of an enabled scaler on the same
+path.
+
+## Why it costs time
+It does not: `scaler.step` divides the gradients by the scale, so the optimizer sees nearly
+nothing.
+
+## How to fix
+`scaler.scale(loss).backward()`.
+
+## How the saving is estimated
+Nothing is saved: the rule is about a wrong result, which costs the whole run.
+
+## When not to
+- The scaled backward stands in another branch.
+- The scaler is off, or an option decides.
+
+## Evidence
+- PyTorch documentation, `torch.amp.GradScaler.step`.
+)md";
+
+using namespace source;
+
+bool has_scaled_backward(const std::vector<ScalingEvent>& events, std::size_t step) {
+  for (std::size_t j = 0; j < events.size(); ++j) {
+    if (events[j].kind != ScalingKind::scaled_backward) continue;
+    if (!exclude_each_other(*events[j].at, *events[step].at)) return true;
+  }
+  return false;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  std::unordered_set<const Call*> seen;
+  std::vector<Iteration> iterations;
+  if (!facts.constructions(TypeKind::scaler).empty()) iterations = training_iterations(facts);
+  for (const Iteration& iteration : iterations) {
+    if (!trains_on_gpu(facts, *iteration.file)) continue;
+    const std::vector<ScalingEvent> events = scaling_events(iteration);
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (events[i].kind != ScalingKind::scaler_step || may_scaler_be_off(facts, events[i]))
+        continue;
+      const ScalingEvent* last = backward_before(events, i);
+      if (last == nullptr || last->kind != ScalingKind::backward) continue;
+      const Call& backward = *last->at->call;
+      if (has_scaled_backward(events, i) || !seen.insert(&backward).second) continue;
+      const std::string scaler = code_text(*events[i].at->call->file, events[i].scaler);
+      const std::string loss = receiver_text(backward);
+      Fix fix{fmt::format("Call {}.scale({}).backward()", scaler, loss),
+              Exactness::changes_numerics};
+      if (backward.function == events[i].at->call->function) {
+        replace(*backward.file, backward.receiver->range, fmt::format("{}.scale({})", scaler, loss),
+                fix);
+      }
+      Finding finding = finding_at(
+          backward,
+          fmt::format(
+              "{}.backward() makes unscaled gradients, and {}.step then divides them by the "
+              "scale, 65536 at first",
+              loss, scaler),
+          std::move(fix));
+      finding.evidence = {
+          fmt::format("scaler.step at {}", place_text(*events[i].at->call, *backward.file)),
+          "PyTorch torch.amp, GradScaler.step: unscales the gradients first"};
+      findings.push_back(std::move(finding));
+    }
+  }
+  return findings;
+}
+
+}  // namespace
+
+extern const Rule precision_backward_bypasses_scaler{
+    .id = "precision/backward-bypasses-scaler",
+    .level = Level::error,
+    .cause = Cause::none,
+    .summary = "a scaler steps on gradients of a loss that was never scaled",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

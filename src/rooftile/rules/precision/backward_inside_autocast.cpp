@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include "rooftile/analysis/source/autocast.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+`backward()` inside a `with autocast` block or a function under autocast.
+
+## Why it costs time
+Backward operations already run in the dtype of their forward. Under autocast, custom backward
+functions and gradient hooks are cast a second time, and the weight cache stays alive longer.
+
+## How to fix
+End the block after the loss is computed.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
+says what there is to gain.
+
+## When not to
+- Autocast is off by a literal.
+- Autocast for the CPU only.
+
+## Evidence
+- PyTorch documentation, `torch.autocast`: "Backward passes under autocast are not recommended.
+  Backward ops run in the same type that autocast used for corresponding forward ops."
+)md";
+
+using namespace source;
+
+std::optional<Autocast> region_around(const SourceFacts& facts, const Call& call) {
+  for (const Context& context : facts.contexts(call)) {
+    const auto around = autocast_around(facts, context);
+    if (around && around->on_gpu && !around->is_off) return around;
+  }
+  return std::nullopt;
+}
+
+bool is_backward_of_loss(const Call& call) {
+  if (call.receiver == nullptr || call.target != nullptr) return false;
+  const Type& type = call.receiver_type();
+  return type.is(TypeKind::tensor) || type.is(TypeKind::unknown);
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const Call* call : facts.method_calls("backward")) {
+    if (!is_backward_of_loss(*call) || !trains_on_gpu(facts, *call->file)) continue;
+    const auto around = region_around(facts, *call);
+    if (!around) continue;
+    Finding finding =
+        finding_at(*call, fmt::format("{}.backward() runs under autocast", receiver_text(*call)),
+                   {"Move backward out of the autocast block: end the block after the loss",
+                    Exactness::exact_arithmetic});
+    if (around->call != nullptr) {
+      finding.evidence.push_back(
+          fmt::format("autocast at {}", place_text(*around->call, *call->file)));
+    }
+    finding.evidence.push_back(
+        "PyTorch torch.autocast: \"Backward passes under autocast are not recommended\"");
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace
+
+extern const Rule precision_backward_inside_autocast{
+    .id = "precision/backward-inside-autocast",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "backward runs inside the autocast region",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

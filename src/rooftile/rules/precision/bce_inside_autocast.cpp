@@ -1,0 +1,86 @@
+#include <algorithm>
+
+#include "rooftile/analysis/source/autocast.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+`nn.BCELoss` or `F.binary_cross_entropy` called under CUDA autocast.
+
+## Why it costs time
+It does not: the call raises `RuntimeError: … unsafe to autocast`, because its backward may leave
+the range of fp16.
+
+## How to fix
+Drop the sigmoid before it and use `nn.BCEWithLogitsLoss` or `F.binary_cross_entropy_with_logits`.
+
+## How the saving is estimated
+Nothing is saved: the rule is about a wrong result, which costs the whole run.
+
+## When not to
+- Inside `with torch.autocast("cuda", enabled=False)`, with inputs in fp32.
+- Autocast for the CPU.
+
+## Evidence
+- PyTorch documentation, torch.amp, "Prefer binary_cross_entropy_with_logits over
+  binary_cross_entropy".
+)md";
+
+using namespace source;
+
+bool is_bce(const Call& call) {
+  if (call.name == "torch.nn.functional.binary_cross_entropy") return true;
+  if (call.expr == nullptr || call.expr->children.empty()) return false;
+  const Type* callee = call.expr->children.front()->type;
+  if (callee == nullptr || callee->made_by == nullptr) return false;
+  const bool is_instance = callee->is(TypeKind::loss) || callee->is(TypeKind::module);
+  return is_instance && callee->made_by->name == "torch.nn.BCELoss";
+}
+
+bool is_under_autocast(const SourceFacts& facts, const Call& call) {
+  const auto contexts = facts.contexts(call);
+  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
+    const auto around = autocast_around(facts, context);
+    return around && around->on_gpu && !around->is_off;
+  });
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const auto& file : facts.files) {
+    if (!mentions(*file, {"BCELoss", "binary_cross_entropy"}) || !trains_on_gpu(facts, *file)) {
+      continue;
+    }
+    for (const Call* call : file->calls) {
+      if (!is_bce(*call) || !is_under_autocast(facts, *call)) continue;
+      Finding finding = finding_at(
+          *call, "binary cross entropy of probabilities raises RuntimeError under CUDA autocast",
+          {"Drop the sigmoid and use binary_cross_entropy_with_logits (nn.BCEWithLogitsLoss), "
+           "which "
+           "is safe in fp16",
+           Exactness::exact_arithmetic});
+      finding.evidence = {
+          "PyTorch torch.amp, Prefer binary_cross_entropy_with_logits over binary_cross_entropy"};
+      findings.push_back(std::move(finding));
+    }
+  }
+  return findings;
+}
+
+}  // namespace
+
+extern const Rule precision_bce_inside_autocast{
+    .id = "precision/bce-inside-autocast",
+    .level = Level::error,
+    .cause = Cause::none,
+    .summary = "binary cross entropy of probabilities runs under autocast",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

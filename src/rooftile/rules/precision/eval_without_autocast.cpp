@@ -1,0 +1,144 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "rooftile/analysis/source/autocast.h"
+#include "rooftile/analysis/source/iteration.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+An evaluation loop that calls the model outside autocast, in a program whose training loop calls
+the same model under it.
+
+## Why it costs time
+The forward in fp32 runs on CUDA cores and moves twice the bytes. It also evaluates another
+arithmetic than the one that is trained.
+
+## How to fix
+`with torch.autocast("cuda", dtype=…):` around the forward of the evaluation, with the dtype of the
+training.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
+says what there is to gain.
+
+## When not to
+- Autocast is inside the model's `forward`.
+- Evaluation is of another model: an average of weights, a half-precision copy.
+- Full precision is wanted for final numbers.
+- Autocast is an option that is off by default.
+
+## Evidence
+- PyTorch recipe "Automatic Mixed Precision", section "Inference/Evaluation".
+)md";
+
+using namespace source;
+
+const Expr* callee_of(const Call& call) {
+  return call.expr == nullptr || call.expr->children.empty() ? nullptr
+                                                             : call.expr->children.front();
+}
+
+bool is_forward(const Call& call) { return call.name == "torch.nn.Module.__call__"; }
+
+// A forward of training that surely or by default runs under autocast.
+const Call* autocast_forward(const SourceFacts& facts, const Program& program) {
+  for (const Loop* loop : program.training_loops) {
+    for (const IteratedCall& one : iteration_of(loop->statement->body).calls) {
+      if (!is_forward(*one.call)) continue;
+      for (const Context& context : facts.contexts(*one.call)) {
+        const auto around = autocast_around(facts, context);
+        if (around && around->on_gpu && !around->is_off) return one.call;
+      }
+    }
+  }
+  return nullptr;
+}
+
+// Then evaluation gets it too.
+bool casts_inside_forward(const SourceFacts& facts, const Program& program) {
+  for (const Autocast& autocast : autocasts_in(facts, program)) {
+    const FunctionDef* function = autocast.call != nullptr ? autocast.call->function : nullptr;
+    if (function != nullptr && function->class_def != nullptr && function->class_def->is_module) {
+      return true;
+    }
+  }
+  for (const ClassDef* module : facts.modules()) {
+    const FunctionDef* forward = module->method("forward");
+    if (forward == nullptr || !contains(program, *module->file)) continue;
+    for (const Expr* decorator : forward->decorators) {
+      if (autocast_of(facts, decorator)) return true;
+    }
+  }
+  return false;
+}
+
+bool is_same_model(const Call& evaluated, const Call& trained) {
+  const Expr* a = callee_of(evaluated);
+  const Expr* b = callee_of(trained);
+  if (a == nullptr || b == nullptr) return false;
+  const std::string_view name = last_name(a);
+  if (name.find("ema") != std::string_view::npos) return false;
+  if (a->type != nullptr && (a->type->half || a->type->bfloat16)) return false;
+  return is_same_object(a, b);
+}
+
+bool lacks_autocast(const SourceFacts& facts, const Call& call) {
+  const auto contexts = facts.contexts(call);
+  return std::any_of(contexts.begin(), contexts.end(), [](const Context& context) {
+    return context.role == LoopRole::evaluation_step && !context.has(GuardKind::autocast);
+  });
+}
+
+const Call* plain_forward(const SourceFacts& facts, const Loop& loop, const Call& trained) {
+  for (const IteratedCall& one : iteration_of(loop.statement->body).calls) {
+    if (!is_forward(*one.call) || !is_same_model(*one.call, trained)) continue;
+    return lacks_autocast(facts, *one.call) ? one.call : nullptr;
+  }
+  return nullptr;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  std::unordered_set<const Call*> seen;
+  const std::vector<const Loop*> loops = facts.loops(LoopRole::evaluation_step);
+  if (loops.empty()) return {};
+  for (const Program* program : training_programs(facts)) {
+    const Call* trained = autocast_forward(facts, *program);
+    if (trained == nullptr || casts_inside_forward(facts, *program)) continue;
+    for (const Loop* loop : loops) {
+      if (!contains(*program, *loop->file) || is_test(*loop->file)) continue;
+      const Call* call = plain_forward(facts, *loop, *trained);
+      if (call == nullptr || !seen.insert(call).second) continue;
+      Finding finding = finding_at(
+          *call, "evaluation runs in fp32, although the same model is trained under autocast",
+          {"Put the forward of the evaluation under the same autocast; it needs no scaler",
+           Exactness::changes_numerics});
+      finding.evidence = {
+          fmt::format("training forward under autocast at {}", place_text(*trained, *call->file)),
+          "PyTorch recipe, Automatic Mixed Precision, Inference/Evaluation"};
+      findings.push_back(std::move(finding));
+    }
+  }
+  return findings;
+}
+
+}  // namespace
+
+extern const Rule precision_eval_without_autocast{
+    .id = "precision/eval-without-autocast",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "evaluation runs in fp32 although training uses autocast",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

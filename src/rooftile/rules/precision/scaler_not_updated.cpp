@@ -1,0 +1,92 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "rooftile/analysis/source/autocast.h"
+#include "rooftile/analysis/source/loss_scaling.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+`scaler.step(optimizer)` in a training loop of a program that calls `scaler.update()` nowhere.
+
+## Why it costs time
+It does not: without `update` the scale never falls after an overflow, every such step is skipped,
+and the scaler refuses the next `step`.
+
+## How to fix
+Call `scaler.update()` once, after the last `scaler.step` of an iteration.
+
+## How the saving is estimated
+Nothing is saved: the rule is about a wrong result, which costs the whole run.
+
+## When not to
+- The scaler is off.
+- A library or own class does the update; the rule looks for any scaler's `update` in the program.
+
+## Evidence
+- PyTorch documentation, `torch.amp.GradScaler.update`; notes, "Automatic Mixed Precision
+  examples".
+)md";
+
+using namespace source;
+
+bool updates_scaler(const SourceFacts& facts, const Program& program) {
+  const auto calls = facts.method_calls("update");
+  return std::any_of(calls.begin(), calls.end(), [&](const Call* call) {
+    const std::string_view name = last_name(call->receiver);
+    const bool is_one = is_scaler(call->receiver) || name.find("scaler") != std::string_view::npos;
+    return is_one && contains(program, *call->file);
+  });
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  std::unordered_set<const Program*> told;
+  for (const ScaledPass& pass : scaled_passes(facts)) {
+    for (const ScalingEvent& event : pass.events) {
+      if (event.kind != ScalingKind::scaler_step || is_scaler_off(facts, event)) continue;
+      const Call& step = *event.at->call;
+      for (const Program* program : training_programs_of(facts, *step.file)) {
+        if (updates_scaler(facts, *program) || !told.insert(program).second) continue;
+        Fix fix{fmt::format("Call {}.update() once after the step", receiver_text(step)),
+                Exactness::changes_numerics};
+        if (step.statement != nullptr && step.statement->value == step.expr) {
+          const std::uint32_t end = step.statement->range.end;
+          const std::string indent(step.file->place(step.statement->range.begin).column - 1, ' ');
+          replace(*step.file, {end, end},
+                  fmt::format("\n{}{}.update()", indent, receiver_text(step)), fix);
+        }
+        Finding finding = finding_at(
+            step,
+            fmt::format("{} steps but is never updated: the second step raises once gradients are "
+                        "unscaled, and the scale stays 65536",
+                        receiver_text(step)),
+            std::move(fix));
+        finding.evidence = {"no update() of a scaler in the program",
+                            "PyTorch torch.amp, GradScaler.update"};
+        findings.push_back(std::move(finding));
+        break;
+      }
+    }
+  }
+  return findings;
+}
+
+}  // namespace
+
+extern const Rule precision_scaler_not_updated{.id = "precision/scaler-not-updated",
+                                               .level = Level::error,
+                                               .cause = Cause::none,
+                                               .summary = "the gradient scaler is never updated",
+                                               .doc = kDoc,
+                                               .check = check};
+
+}  // namespace rooftile

@@ -1,0 +1,37 @@
+// How rules on training scripts build their findings.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "rooftile/rules/rule.h"
+#include "rooftile/workload/source_facts.h"
+
+namespace rooftile {
+
+// A finding at the line of the call's name, the statement or the byte. In a notebook the message
+// gets the cell and line.
+Finding finding_at(const source::Call& call, std::string message, Fix fix);
+Finding finding_at(const source::Statement& statement, std::string message, Fix fix);
+Finding finding_at(const source::File& file, std::uint32_t byte, std::string_view node,
+                   std::string message, Fix fix);
+
+// "line 31", or "model.py:31" where it is another file than `from`; in a notebook "cell 3, line 2".
+std::string place_text(const source::Call& call, const source::File& from);
+std::string place_text(const source::Statement& statement, const source::File& from);
+
+// The expression as written, on one line and shortened; "the value" for null.
+std::string code_text(const source::File& file, const source::Expr* expr);
+// The same for what stands before the call's last dot: "self.scaler".
+std::string receiver_text(const source::Call& call);
+
+// Edits; none is added for a notebook, whose text is not the file's.
+void replace(const source::File& file, source::ByteRange range, std::string text, Fix& fix);
+void insert_argument(const source::Call& call, std::string_view text, Fix& fix);
+// Takes the argument out, with the comma that belongs to it.
+void remove_argument(const source::Call& call, const source::Argument& argument, Fix& fix);
+// Takes out the statement's lines; only where it is alone on them and not alone in its block,
+// otherwise no edit is added.
+void remove_statement(const source::Statement& statement, Fix& fix);
+
+}  // namespace rooftile

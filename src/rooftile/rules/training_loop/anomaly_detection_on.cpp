@@ -1,0 +1,68 @@
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+`torch.autograd.set_detect_anomaly(True)` or `torch.autograd.detect_anomaly()` in a program that
+trains on a GPU, without a debug flag around it.
+
+## Why it costs time
+Each backward function checks its results for NaN, which makes the host wait for the GPU, and each
+forward operation records a Python stack.
+
+## How to fix
+Remove it, or guard it by an option that is off by default.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
+says what there is to gain.
+
+## When not to
+- A flag that is off by default is around it.
+- Tests.
+
+## Evidence
+- PyTorch performance tuning guide, "Disable debugging APIs".
+)md";
+
+using namespace source;
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const Call* call :
+       training_calls(facts, {"torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly",
+                              "torch.autograd.anomaly_mode.set_detect_anomaly",
+                              "torch.autograd.anomaly_mode.detect_anomaly"})) {
+    const bool is_switch = call->method == "set_detect_anomaly";
+    if (is_switch && !facts.argument(*call, "mode", 0).is_true()) continue;
+    Fix fix{"Remove it once the NaN is found, or put it behind a debug flag", Exactness::bit_exact};
+    const bool is_alone = call->statement != nullptr && call->statement->value == call->expr;
+    if (is_switch && is_alone) remove_statement(*call->statement, fix);
+    Finding finding = finding_at(
+        *call,
+        "anomaly detection stays on for the whole training: every backward is checked for NaN and "
+        "every forward records its stack",
+        std::move(fix));
+    finding.evidence = {"PyTorch performance tuning guide, Disable debugging APIs",
+                        "PyTorch documentation, torch.autograd.detect_anomaly: slows execution"};
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace
+
+extern const Rule training_loop_anomaly_detection_on{
+    .id = "training_loop/anomaly-detection-on",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "anomaly detection is on during the training",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

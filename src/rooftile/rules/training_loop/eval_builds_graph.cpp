@@ -1,0 +1,156 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "rooftile/analysis/source/iteration.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A loop that only evaluates a model, in a program that trains on a GPU, without `torch.no_grad()`,
+`torch.inference_mode()` or `set_grad_enabled(False)` in its function or in the callers seen.
+
+## Why it costs time
+Each layer keeps its input for the backward. The memory for it limits the batch size of the
+evaluation, and the bookkeeping of the graph costs time on the host.
+
+## How to fix
+`@torch.no_grad()` over the function, or `with torch.no_grad():` around the loop.
+`torch.inference_mode()` saves a little more where the results never enter training.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
+says what there is to gain.
+
+## When not to
+- Gradients are used in the loop: adversarial examples, saliency, test-time training.
+- Lightning and the transformers trainer switch them off around their hooks.
+- All parameters are frozen.
+
+## Evidence
+- PyTorch performance tuning guide, "Disable gradient calculation for validation or inference".
+)md";
+
+using namespace source;
+
+// Gradients are wanted: attacks, saliency, test-time training.
+bool uses_gradients(const Iteration& iteration) {
+  return std::any_of(iteration.calls.begin(), iteration.calls.end(), [](const IteratedCall& one) {
+    return one.call->name == "torch.autograd.grad" || one.call->method == "backward" ||
+           one.call->method == "requires_grad_" || one.call->method == "retain_grad" ||
+           one.call->name.starts_with("torch.func.") || one.call->name == "torch.autograd.backward";
+  });
+}
+
+bool switches_gradients_off(const SourceFacts& facts, const Loop& loop) {
+  for (const Call* call : facts.calls({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled",
+                                       "torch.autograd.grad_mode.set_grad_enabled"})) {
+    const bool is_near = call->function == loop.function || call->function == nullptr;
+    if (call->file == loop.file && is_near) return true;
+  }
+  const FunctionDef* function = loop.function;
+  const std::string_view text =
+      function != nullptr ? loop.file->slice(function->statement->range) : loop.file->text;
+  return text.find("volatile") != std::string_view::npos ||
+         text.find("no_grad") != std::string_view::npos ||
+         text.find("inference_mode") != std::string_view::npos;
+}
+
+// A framework calls the function without gradients.
+bool is_wrapped(const Loop& loop) {
+  const ClassDef* def = loop.function == nullptr ? nullptr : loop.function->class_def;
+  return def != nullptr && (def->is_lightning_module || def->is_hf_trainer);
+}
+
+bool records(const SourceFacts& facts, const Call& call) {
+  const auto contexts = facts.contexts(call);
+  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
+    return context.role == LoopRole::evaluation_step && !context.gradients_off() &&
+           is_reached_by_default(facts, context);
+  });
+}
+
+bool is_frozen(const Call& call) {
+  const Expr* callee = call.expr->children.empty() ? nullptr : call.expr->children.front();
+  return callee != nullptr && callee->type != nullptr && callee->type->frozen;
+}
+
+const Call* recorded_forward(const SourceFacts& facts, const Iteration& iteration) {
+  for (const IteratedCall& one : iteration.calls) {
+    const bool is_forward = one.call->name == "torch.nn.Module.__call__";
+    if (is_forward && !is_frozen(*one.call) && records(facts, *one.call)) return one.call;
+  }
+  return nullptr;
+}
+
+// A decorator is surely right where the function does nothing but evaluate.
+Fix fix_for(const Loop& loop) {
+  Fix fix{
+      "Put the loop under `with torch.no_grad():`, or decorate the function with "
+      "@torch.inference_mode()",
+      Exactness::bit_exact};
+  const FunctionDef* function = loop.function;
+  if (function == nullptr || !binds_torch(*loop.file)) return fix;
+  const Iteration whole = iteration_of(function->body);
+  const bool is_evaluation =
+      !uses_gradients(whole) && function->file == loop.file &&
+      std::none_of(whole.calls.begin(), whole.calls.end(), [](const auto& one) {
+        return one.call->method == "step" || one.call->method == "zero_grad";
+      });
+  const std::string_view text = loop.file->slice(function->statement->range);
+  const bool is_plain = function->decorators.empty() && !function->is_async &&
+                        text.find("yield") == std::string_view::npos;
+  if (!is_evaluation || !is_plain) return fix;
+  const std::uint32_t begin = function->statement->range.begin;
+  const std::string indent(loop.file->place(begin).column - 1, ' ');
+  replace(*loop.file, {begin, begin}, "@torch.no_grad()\n" + indent, fix);
+  fix.safe = !fix.edits.empty();
+  return fix;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  std::unordered_set<const Call*> seen;
+  for (const Loop* loop : facts.loops(LoopRole::evaluation_step)) {
+    if (!trains_on_gpu(facts, *loop->file) || is_wrapped(*loop)) continue;
+    const Iteration iteration = iteration_of(loop->statement->body);
+    const Call* forward = recorded_forward(facts, iteration);
+    if (forward == nullptr || uses_gradients(iteration)) continue;
+    if (switches_gradients_off(facts, *loop) || !seen.insert(forward).second) continue;
+    const std::string model = forward->expr->children.empty()
+                                  ? "the model"
+                                  : code_text(*forward->file, forward->expr->children.front());
+    Finding finding = finding_at(
+        *loop->statement,
+        fmt::format(
+            "the evaluation loop calls {} with gradients on: all activations are kept for a "
+            "backward that never comes",
+            model),
+        fix_for(*loop));
+    finding.evidence = {fmt::format("forward at {}, with no no_grad or inference_mode around it",
+                                    place_text(*forward, *loop->file)),
+                        "PyTorch performance tuning guide, Disable gradient calculation for "
+                        "validation or inference"};
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace
+
+extern const Rule training_loop_eval_builds_graph{
+    .id = "training_loop/eval-builds-graph",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "an evaluation loop records the graph for a backward that never comes",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

@@ -1,0 +1,70 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+`torch.autograd.gradcheck` or `gradgradcheck` in a program with a training loop.
+
+## Why it costs time
+It evaluates the function twice for every element of its inputs, in float64.
+
+## How to fix
+Move it into a test.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
+says what there is to gain.
+
+## When not to
+- Tests, and files that define operators and check them when run.
+- A flag that is off by default is around it.
+
+## Evidence
+- PyTorch performance tuning guide, "Disable debugging APIs".
+)md";
+
+using namespace source;
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const Call* call :
+       training_calls(facts, {"torch.autograd.gradcheck", "torch.autograd.gradgradcheck",
+                              "torch.autograd.gradcheck.gradcheck",
+                              "torch.autograd.gradcheck.gradgradcheck"})) {
+    const auto programs = training_programs_of(facts, *call->file);
+    const bool has_loop = std::any_of(programs.begin(), programs.end(), [](const Program* program) {
+      return !program->training_loops.empty();
+    });
+    if (!has_loop) continue;
+    Finding finding = finding_at(
+        *call,
+        fmt::format("{} runs in the training program: two evaluations for every input element, in "
+                    "float64",
+                    call->method),
+        {"Move it into a test", Exactness::bit_exact});
+    finding.evidence = {"PyTorch performance tuning guide, Disable debugging APIs"};
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace
+
+extern const Rule training_loop_gradcheck_left_on{
+    .id = "training_loop/gradcheck-left-on",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "a training program checks gradients numerically",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

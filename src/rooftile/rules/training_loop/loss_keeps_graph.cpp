@@ -1,0 +1,191 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/iteration.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+`total += loss` or `losses.append(loss)` in a training loop, where the total lives longer than a
+pass and no backward uses it.
+
+## Why it costs time
+The total refers to the last operation of every step, and with it to the graph. Buffers that
+backward has freed are gone, but the nodes and the outputs stay: memory grows with each step.
+
+## How to fix
+`total += loss.detach()`, and `.item()` once where the number is printed. `.item()` in each step
+makes the host wait for the GPU.
+
+## How the saving is estimated
+Memory, not time: nothing is estimated.
+
+## When not to
+- The total is made anew in each pass, or backward is called on it.
+- The loss is a number by then: `loss = loss.item()`.
+- Under `no_grad`.
+
+## Evidence
+- PyTorch FAQ, "My model reports cuda runtime error(2): out of memory".
+)md";
+
+using namespace source;
+
+// The names of losses on which the loop calls backward.
+std::vector<std::string_view> backward_names(const Iteration& iteration) {
+  std::vector<std::string_view> names;
+  for (const IteratedCall& one : iteration.calls) {
+    if (one.call->method != "backward") continue;
+    const auto note = [&](const Expr* expr) {
+      visit(expr, [&](const Expr& part) {
+        if (part.kind == ExprKind::name) names.push_back(part.word);
+        return true;
+      });
+    };
+    note(one.call->receiver);
+    for (const Argument& argument : one.call->arguments) note(argument.value);
+  }
+  return names;
+}
+
+bool is_detached(const Expr& part) {
+  if (part.kind == ExprKind::attribute) return true;  // .data, or of something that is no tensor
+  if (part.call == nullptr) return false;
+  for (const std::string_view name :
+       {"item", "detach", "detach_", "float", "int", "numpy", "tolist", "no_grad", "cpu_item",
+        "reduce_tensor", "len", "round", "str"}) {
+    if (part.call->method == name) return true;
+  }
+  return false;
+}
+
+// The attached loss in the value: a name whose tensor has a graph, or on which backward is called.
+const Expr* attached_name(const Expr* value, const std::vector<std::string_view>& losses) {
+  const Expr* found = nullptr;
+  visit(value, [&](const Expr& part) {
+    if (found != nullptr || is_detached(part)) return false;
+    if (part.kind == ExprKind::call || part.kind == ExprKind::subscript) return false;
+    if (part.kind != ExprKind::name) return true;
+    const bool is_loss = std::find(losses.begin(), losses.end(), part.word) != losses.end();
+    const bool has_graph = part.type != nullptr && part.type->requires_grad;
+    const bool is_number = part.type != nullptr &&
+                           (part.type->is(TypeKind::number) || part.type->is(TypeKind::container));
+    const Expr* made = resolved(&part);
+    const bool is_cut = made != nullptr && made != &part && is_detached(*made);
+    if ((is_loss || has_graph) && !is_number && !is_cut) found = &part;
+    return false;
+  });
+  return found;
+}
+
+std::string_view root_name(const Expr* expr) {
+  while (expr != nullptr && expr->kind == ExprKind::subscript) expr = expr->children.front();
+  return last_name(expr);
+}
+
+// What the statement adds to, and the value it adds.
+struct Sum {
+  const Expr* total = nullptr;
+  const Expr* value = nullptr;
+};
+
+Sum sum_of(const Statement& statement) {
+  if (statement.kind == StatementKind::assignment && statement.word == "+=") {
+    return {statement.target, statement.value};
+  }
+  const bool is_set = statement.kind == StatementKind::assignment && statement.word == "=";
+  const Expr* value = statement.value;
+  if (is_set && value != nullptr && value->kind == ExprKind::binary && value->word == "+" &&
+      statement.target != nullptr && value->children.size() == 2) {
+    for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+      const bool is_same = !root_name(statement.target).empty() &&
+                           root_name(value->children[side]) == root_name(statement.target);
+      if (is_same) return {statement.target, value->children[1 - side]};
+    }
+  }
+  const bool appends = statement.kind == StatementKind::expression && value != nullptr &&
+                       value->call != nullptr && value->call->method == "append" &&
+                       value->call->arguments.size() == 1;
+  if (appends) return {value->call->receiver, value->call->arguments.front().value};
+  return {};
+}
+
+// Whether each pass starts the total anew.
+bool is_reset(const Loop& loop, std::string_view total) {
+  bool reset = false;
+  for_statements(loop.statement->body, [&](const Statement& statement) {
+    const bool is_set = statement.kind == StatementKind::assignment && statement.word == "=" &&
+                        statement.target != nullptr && root_name(statement.target) == total &&
+                        statement.target->kind != ExprKind::subscript;
+    const bool is_guarded =
+        statement.parent != nullptr && statement.parent->kind == StatementKind::if_;
+    reset = reset || (is_set && !is_guarded && !uses_variable(statement.value, total));
+  });
+  return reset;
+}
+
+Fix fix_for(const File& file, const Expr& loss) {
+  Fix fix{fmt::format("Add {}.detach(): the number is the same, and the graph is freed", loss.word),
+          Exactness::bit_exact};
+  replace(file, {loss.range.end, loss.range.end}, ".detach()", fix);
+  fix.safe = !fix.edits.empty() && loss.type != nullptr && loss.type->is(TypeKind::tensor);
+  return fix;
+}
+
+bool is_recorded(const SourceFacts& facts, const Statement& statement) {
+  const auto contexts = facts.contexts(statement);
+  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
+    return context.role == LoopRole::training_step && !context.gradients_off() &&
+           is_reached_by_default(facts, context);
+  });
+}
+
+void check_loop(const SourceFacts& facts, const Loop& loop, std::vector<Finding>& findings) {
+  const std::vector<std::string_view> losses = backward_names(iteration_of(loop.statement->body));
+  for_statements(loop.statement->body, [&](const Statement& statement) {
+    const Sum sum = sum_of(statement);
+    const std::string_view total = root_name(sum.total);
+    if (total.empty() || is_reset(loop, total)) return;
+    if (std::find(losses.begin(), losses.end(), total) != losses.end()) return;
+    const Expr* loss = attached_name(sum.value, losses);
+    if (loss == nullptr || loss->word == total || !is_recorded(facts, statement)) return;
+    Finding finding = finding_at(
+        statement,
+        fmt::format("{} takes {} with its graph: the activations' graph of every step stays in "
+                    "memory until the total is dropped",
+                    code_text(*loop.file, sum.total), loss->word),
+        fix_for(*loop.file, *loss));
+    finding.evidence = {
+        fmt::format("training loop at {}, no reset of {} in it",
+                    place_text(*loop.statement, *loop.file), total),
+        "PyTorch FAQ, My model reports out of memory: do not accumulate history across your loop"};
+    findings.push_back(std::move(finding));
+  });
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const Loop* loop : facts.loops(LoopRole::training_step)) {
+    if (trains_on_gpu(facts, *loop->file)) check_loop(facts, *loop, findings);
+  }
+  return findings;
+}
+
+}  // namespace
+
+extern const Rule training_loop_loss_keeps_graph{
+    .id = "training_loop/loss-keeps-graph",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "a running total keeps the graph of every step",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

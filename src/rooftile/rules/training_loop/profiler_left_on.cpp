@@ -1,0 +1,114 @@
+#include <fmt/format.h>
+
+#include <unordered_set>
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A training loop inside `torch.profiler.profile` without `schedule`,
+`torch.autograd.profiler.profile` or `emit_nvtx`.
+
+## Why it costs time
+Every operation is recorded, with its shapes and stacks where asked for. Memory of the host grows
+with each step.
+
+## How to fix
+Give the profiler a schedule of a few steps, or remove it.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
+says what there is to gain.
+
+## When not to
+- A flag that is off by default is around it.
+- The loop stops after at most a hundred steps.
+- The file is there to profile or to benchmark.
+
+## Evidence
+- PyTorch performance tuning guide, "Disable debugging APIs".
+- PyTorch recipe "PyTorch Profiler", section on long-running jobs.
+)md";
+
+using namespace source;
+
+// The profiler that records without end; null otherwise.
+const Call* endless_profiler(const SourceFacts& facts, const Expr* manager) {
+  const Expr* made = resolved(manager);
+  const Call* call = made == nullptr ? nullptr : made->call;
+  if (call == nullptr) return nullptr;
+  const bool is_old = call->name == "torch.autograd.profiler.profile" ||
+                      call->name == "torch.autograd.profiler.emit_nvtx" ||
+                      call->name == "torch.cuda.profiler.profile";
+  if (is_old) return facts.argument(*call, "enabled", 0).is_false() ? nullptr : call;
+  if (call->name != "torch.profiler.profile") return nullptr;
+  const Value schedule = facts.argument(*call, "schedule");
+  return schedule.absent() || schedule.kind == ValueKind::none ? call : nullptr;
+}
+
+constexpr std::int64_t kShortRun = 100;  // steps
+
+bool is_bounded(const SourceFacts& facts, const Loop& loop) {
+  bool breaks = false;
+  for_statements(loop.statement->body, [&](const Statement& statement) {
+    breaks = breaks || statement.kind == StatementKind::break_;
+  });
+  if (breaks) return true;
+  const Expr* iterable = loop.statement->value;
+  const Call* range = iterable == nullptr ? nullptr : iterable->call;
+  if (range == nullptr || range->method != "range" || range->arguments.empty()) return false;
+  const Value steps = facts.value(range->arguments.back().value);
+  return steps.kind == ValueKind::integer && steps.integer <= kShortRun;
+}
+
+bool is_for_profiling(const File& file) {
+  return file.path.find("profil") != std::string::npos ||
+         file.path.find("bench") != std::string::npos;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  std::unordered_set<const Call*> seen;
+  for (const Loop* loop : facts.loops(LoopRole::training_step)) {
+    if (!trains_on_gpu(facts, *loop->file) || is_bounded(facts, *loop)) continue;
+    for (const Context& context : facts.contexts(*loop->statement)) {
+      if (!is_reached_by_default(facts, context)) continue;
+      for (const Guard& guard : context.guards) {
+        const Call* profiler = endless_profiler(facts, guard.expr);
+        if (profiler == nullptr || is_for_profiling(*profiler->file)) continue;
+        if (!seen.insert(profiler).second) continue;
+        Finding finding = finding_at(
+            *profiler,
+            fmt::format(
+                "the training loop at {} runs under {} from start to end: events pile up in "
+                "memory, and each operation pays for its record",
+                place_text(*loop->statement, *profiler->file), profiler->method),
+            {"Profile a few steps: torch.profiler.profile(schedule=torch.profiler.schedule(wait=5, "
+             "warmup=2, active=3)) with prof.step() at the end of each, or put it behind a flag",
+             Exactness::bit_exact});
+        finding.evidence = {"PyTorch performance tuning guide, Disable debugging APIs",
+                            "PyTorch profiler recipe, Using profiler to analyze long-running jobs"};
+        findings.push_back(std::move(finding));
+      }
+    }
+  }
+  return findings;
+}
+
+}  // namespace
+
+extern const Rule training_loop_profiler_left_on{
+    .id = "training_loop/profiler-left-on",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "the whole training runs under a profiler",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

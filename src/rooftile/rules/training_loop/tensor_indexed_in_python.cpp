@@ -1,0 +1,141 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+In the training step, a Python loop of at least ten passes that indexes a GPU tensor by its counter
+and only does element-wise work on it.
+
+## Why it costs time
+Each index and each operation is a kernel of its own, of a few microseconds, with a launch of about
+as many.
+
+## How to fix
+Write the operation over the whole tensor: slices, masks, `torch.where`, `scatter_`.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
+says what there is to gain.
+
+## When not to
+- Each pass needs the result of the one before: recurrent and autoregressive work.
+- The loop runs rarely.
+
+## Evidence
+- PyTorch performance tuning guide: fuse pointwise operations, avoid unnecessary CPU-GPU
+  synchronization.
+)md";
+
+using namespace source;
+
+constexpr std::int64_t kMany = 10;  // passes
+
+// `range(x.size(0))`, `range(len(x))`, or a literal range of many passes.
+bool is_long_range(const SourceFacts& facts, const Expr* iterable) {
+  const Call* call = iterable == nullptr ? nullptr : iterable->call;
+  if (call == nullptr || call->method != "range" || call->arguments.empty()) return false;
+  const Expr* end =
+      call->arguments.size() == 1 ? call->arguments.front().value : call->arguments[1].value;
+  const Value value = facts.value(end);
+  if (value.kind == ValueKind::integer) return value.integer >= kMany;
+  return (end->call != nullptr && (end->call->method == "size" || end->call->method == "len")) ||
+         (end->kind == ExprKind::subscript && uses_name(end, {"shape"}));
+}
+
+// x[i] of a tensor on the GPU.
+const Expr* indexed_tensor(const Expr* expr, std::string_view counter) {
+  const Expr* found = nullptr;
+  visit(expr, [&](const Expr& part) {
+    if (found != nullptr || part.kind != ExprKind::subscript || part.children.size() < 2)
+      return true;
+    const Expr* object = part.children.front();
+    const bool is_gpu =
+        object->type != nullptr && object->type->is(TypeKind::tensor) && object->type->on_gpu();
+    const Expr* index = part.children[1];
+    if (is_gpu && index->kind == ExprKind::name && index->word == counter) found = object;
+    return true;
+  });
+  return found;
+}
+
+// Only element-wise work: arithmetic, and no call of a module or own function.
+bool is_element_wise(const Statement& loop) {
+  bool only = true;
+  for_statements(loop.body, [&](const Statement& statement) {
+    const bool is_simple =
+        statement.kind == StatementKind::assignment || statement.kind == StatementKind::expression;
+    only = only && is_simple;
+    for_own_expressions(statement, [&](const Expr* expr) {
+      visit(expr, [&](const Expr& part) {
+        if (part.call != nullptr &&
+            (part.call->target != nullptr || part.call->name.ends_with(".__call__"))) {
+          only = false;
+        }
+        return true;
+      });
+    });
+    // A pass that reads what another one wrote cannot be taken out of the loop.
+    const std::string_view target = statement.target == nullptr
+                                        ? std::string_view()
+                                        : last_name(statement.target->kind == ExprKind::subscript
+                                                        ? statement.target->children.front()
+                                                        : statement.target);
+    if (!target.empty() && uses_variable(statement.value, target)) only = false;
+  });
+  return only;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const auto& file : facts.files) {
+    if (!mentions(*file, {"range"}) || !trains_on_gpu(facts, *file)) continue;
+    for (const Statement* loop : file->statements) {
+      if (loop->kind != StatementKind::for_ || !is_long_range(facts, loop->value)) continue;
+      const std::string_view counter = last_name(loop->target);
+      if (counter.empty() || !is_element_wise(*loop)) continue;
+      const Expr* tensor = nullptr;
+      for_statements(loop->body, [&](const Statement& statement) {
+        for_own_expressions(statement, [&](const Expr* expr) {
+          if (tensor == nullptr) tensor = indexed_tensor(expr, counter);
+        });
+      });
+      if (tensor == nullptr) continue;
+      const auto contexts = facts.contexts(*loop);
+      const bool is_hot = std::any_of(contexts.begin(), contexts.end(), [](const Context& context) {
+        return context.role == LoopRole::training_step && context.each_step();
+      });
+      if (!is_hot) continue;
+      const std::string name = code_text(*file, tensor);
+      Finding finding = finding_at(
+          *loop,
+          fmt::format("a Python loop takes {}[{}] one by one: a kernel launch for each element",
+                      name, counter),
+          {fmt::format("Write it as one operation over the whole of {}", name),
+           Exactness::exact_arithmetic});
+      finding.evidence = {"settle it with a recording: rooftile check train.py trace.json.gz"};
+      findings.push_back(std::move(finding));
+    }
+  }
+  return findings;
+}
+
+}  // namespace
+
+extern const Rule training_loop_tensor_indexed_in_python{
+    .id = "training_loop/tensor-indexed-in-python",
+    .level = Level::info,
+    .cause = Cause::none,
+    .summary = "a Python loop works on a GPU tensor element by element",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

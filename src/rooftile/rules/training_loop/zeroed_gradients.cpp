@@ -1,0 +1,134 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+`zero_grad(set_to_none=False)`, or a loop over the parameters with `p.grad.zero_()`, in a training
+loop on the GPU.
+
+## Why it costs time
+Zeros are written to every gradient, and backward reads and adds where it could write. By hand it
+is also one kernel for each tensor.
+
+## How to fix
+`optimizer.zero_grad()`; before PyTorch 2.0 `zero_grad(set_to_none=True)`.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
+says what there is to gain.
+
+## When not to
+- Code that reads `.grad` without a test for None.
+- An optimizer that decays weights without gradients: it skips those whose gradient is None.
+
+## Evidence
+- PyTorch performance tuning guide, "Use parameter.grad = None instead of model.zero_grad() or
+  optimizer.zero_grad()".
+)md";
+
+using namespace source;
+
+// Code that reads .grad without a test for None would fail on dropped gradients.
+bool reads_gradients(const File& file) {
+  const std::string_view text = file.text;
+  bool reads = false;
+  for (std::size_t at = text.find(".grad"); at != std::string_view::npos;
+       at = text.find(".grad", at + 1)) {
+    const char next = at + 5 < text.size() ? text[at + 5] : ' ';
+    if (std::isalnum(static_cast<unsigned char>(next)) != 0 || next == '_' || next == '(') continue;
+    const std::string_view rest = text.substr(at + 5, 16);
+    const bool is_zeroing = rest.starts_with(".zero_") || rest.starts_with(".data.zero_") ||
+                            rest.starts_with(".detach_") || rest.starts_with(" = None");
+    const bool is_test = rest.starts_with(" is not None") || rest.starts_with(" is None") ||
+                         rest.starts_with(" != None") || rest.starts_with(":");
+    reads = reads || (!is_zeroing && !is_test);
+  }
+  return reads && text.find("grad is not None") == std::string_view::npos &&
+         text.find("grad is None") == std::string_view::npos;
+}
+
+bool is_in_training(const SourceFacts& facts, const Statement& statement) {
+  const auto contexts = facts.contexts(statement);
+  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
+    return context.role == LoopRole::training_step && is_reached_by_default(facts, context);
+  });
+}
+
+Finding with_evidence(Finding finding) {
+  finding.evidence = {
+      "PyTorch performance tuning guide, Use parameter.grad = None instead of "
+      "model.zero_grad()",
+      "set_to_none is the default since PyTorch 2.0"};
+  return finding;
+}
+
+void check_arguments(const SourceFacts& facts, std::vector<Finding>& findings) {
+  for (const Call* call : facts.method_calls("zero_grad")) {
+    const Argument* argument = call->argument("set_to_none", 0);
+    if (argument == nullptr || argument->unpacked || call->statement == nullptr) continue;
+    if (!facts.argument(*call, "set_to_none", 0).is_false()) continue;
+    if (!trains_on_gpu(facts, *call->file) || reads_gradients(*call->file)) continue;
+    if (!is_in_training(facts, *call->statement)) continue;
+    Fix fix{"Write set_to_none=True: backward then writes the first gradient in place of adding it",
+            Exactness::bit_exact};
+    if (argument->value->kind == ExprKind::boolean) {
+      replace(*call->file, argument->value->range, "True", fix);
+    }
+    findings.push_back(with_evidence(finding_at(
+        *call,
+        fmt::format(
+            "{}.zero_grad writes zeros into every gradient, and backward reads them again to "
+            "add to them",
+            receiver_text(*call)),
+        std::move(fix))));
+  }
+}
+
+// `for p in model.parameters(): p.grad.zero_()`, with or without an if around it.
+void check_loops(const SourceFacts& facts, const File& file, std::vector<Finding>& findings) {
+  for (const Call* call : file.calls) {
+    const bool zeroes = call->method == "zero_" && uses_name(call->receiver, {"grad"});
+    if (!zeroes || call->statement == nullptr) continue;
+    const Statement* loop = call->statement->parent;
+    while (loop != nullptr && loop->kind == StatementKind::if_) loop = loop->parent;
+    const bool is_loop = loop != nullptr && loop->kind == StatementKind::for_;
+    if (!is_loop || !uses_name(loop->value, {"parameters", "named_parameters", "params"})) continue;
+    if (!is_in_training(facts, *call->statement) || reads_gradients(file)) continue;
+    findings.push_back(with_evidence(finding_at(
+        *call, "a Python loop writes zeros into every gradient: one kernel for each tensor",
+        {"Replace the loop by optimizer.zero_grad(), which drops the gradients",
+         Exactness::bit_exact})));
+  }
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  check_arguments(facts, findings);
+  for (const auto& file : facts.files) {
+    if (mentions(*file, {"zero_"}) && trains_on_gpu(facts, *file)) {
+      check_loops(facts, *file, findings);
+    }
+  }
+  return findings;
+}
+
+}  // namespace
+
+extern const Rule training_loop_zeroed_gradients{
+    .id = "training_loop/zeroed-gradients",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "gradients are filled with zeros in place of being dropped",
+    .doc = kDoc,
+    .check = check};
+
+}  // namespace rooftile

@@ -1,0 +1,136 @@
+// The fenced training scripts of the specs: which lines are marked, and what a rule says of them.
+// Where a finding has edits, they are applied: the script still parses, and the finding is gone.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rooftile/readers/python/read_python.h"
+#include "rooftile/rooftile.h"
+
+namespace rooftile {
+
+struct ScriptFile {
+  std::string name, text;
+};
+
+using ScriptLine = std::pair<std::string, std::int64_t>;
+inline constexpr std::string_view kScriptMark = "# finding:";
+
+inline bool has_file(const std::vector<ScriptFile>& files, const std::string& name) {
+  return std::any_of(files.begin(), files.end(),
+                     [&](const ScriptFile& file) { return file.name == name; });
+}
+
+inline std::size_t count_marks(const std::vector<ScriptFile>& files) {
+  std::size_t marks = 0;
+  for (const ScriptFile& file : files) {
+    for (std::size_t at = file.text.find(kScriptMark); at != std::string::npos;
+         at = file.text.find(kScriptMark, at + 1)) {
+      ++marks;
+    }
+  }
+  return marks;
+}
+
+// Takes the marks out, since comments may mean something to a rule; returns the marked lines.
+inline std::set<ScriptLine> take_marks(const Rule& rule, std::vector<ScriptFile>& files) {
+  std::set<ScriptLine> marked;
+  for (ScriptFile& file : files) {
+    std::istringstream in(file.text);
+    std::string text;
+    std::int64_t number = 0;
+    for (std::string line; std::getline(in, line);) {
+      ++number;
+      const auto mark = line.find(kScriptMark);
+      if (mark != std::string::npos) {
+        std::string named;
+        std::istringstream(line.substr(mark + kScriptMark.size())) >> named;
+        EXPECT_EQ(named, rule.id) << file.name << ":" << number << ": marks name the spec's rule";
+        marked.emplace(file.name, number);
+        line.erase(line.find_last_not_of(' ', mark - 1) + 1);
+      }
+      text += line + "\n";
+    }
+    file.text = text;
+  }
+  return marked;
+}
+
+inline std::vector<Finding> findings_in(const Rule& rule, const std::vector<ScriptFile>& files) {
+  std::vector<std::pair<std::string, std::string>> texts;
+  for (const ScriptFile& file : files) texts.emplace_back(file.name, file.text);
+  Result<SourceFacts> facts = read_python_texts(texts);
+  if (!facts) {
+    ADD_FAILURE() << to_string(facts.error());
+    return {};
+  }
+  for (const auto& file : facts->files) {
+    EXPECT_FALSE(file->has_errors) << "syntax error in\n" << file->text;
+  }
+  Workload workload;
+  workload.source = std::make_shared<const SourceFacts>(*std::move(facts));
+  const TimeModel model(find_device("h100_sxm").value());
+  const Analysis analysis = analyse(workload, model);
+  const Rule* const only[] = {&rule};
+  return run_rules({workload, analysis, model, Graph(workload)}, only);
+}
+
+// The files with all edits made, the last one first, so that places stay right.
+inline std::vector<ScriptFile> edited(std::vector<ScriptFile> files,
+                                      const std::vector<Finding>& findings) {
+  std::vector<TextEdit> edits;
+  for (const Finding& finding : findings) {
+    edits.insert(edits.end(), finding.fix.edits.begin(), finding.fix.edits.end());
+  }
+  std::sort(edits.begin(), edits.end(),
+            [](const TextEdit& a, const TextEdit& b) { return a.begin > b.begin; });
+  for (ScriptFile& file : files) {
+    for (const TextEdit& edit : edits) {
+      if (edit.file != file.name) continue;
+      EXPECT_LE(edit.end, file.text.size());
+      file.text.replace(edit.begin, edit.end - edit.begin, edit.replacement);
+    }
+  }
+  return files;
+}
+
+inline void expect_fixed(const Rule& rule, const std::vector<ScriptFile>& files,
+                         const std::vector<Finding>& findings) {
+  const auto has_edits = [](const Finding& finding) { return !finding.fix.edits.empty(); };
+  if (std::none_of(findings.begin(), findings.end(), has_edits)) return;
+  const std::vector<ScriptFile> fixed = edited(files, findings);
+  const auto fixable = std::count_if(findings.begin(), findings.end(), has_edits);
+  const std::vector<Finding> left = findings_in(rule, fixed);
+  EXPECT_LE(static_cast<std::ptrdiff_t>(left.size()),
+            static_cast<std::ptrdiff_t>(findings.size()) - fixable)
+      << "after the edits:\n"
+      << fixed.front().text << (left.empty() ? "" : left.front().message);
+}
+
+inline void run_script_case(const Rule& rule, std::vector<ScriptFile> files) {
+  const std::set<ScriptLine> marked = take_marks(rule, files);
+  const std::vector<Finding> findings = findings_in(rule, files);
+  std::set<ScriptLine> found;
+  for (const Finding& finding : findings) {
+    const ScriptLine line{finding.location.file, finding.location.line};
+    EXPECT_TRUE(found.insert(line).second) << "two findings at line " << line.second;
+    EXPECT_TRUE(marked.contains(line))
+        << line.first << ":" << line.second << " should stay silent, but: " << finding.message;
+    EXPECT_FALSE(finding.fix.text.empty()) << finding.message;
+    EXPECT_FALSE(finding.evidence.empty()) << finding.message;
+  }
+  for (const auto& [file, line] : marked) {
+    EXPECT_TRUE(found.contains({file, line})) << file << ":" << line << " should get a finding";
+  }
+  expect_fixed(rule, files, findings);
+}
+
+}  // namespace rooftile
