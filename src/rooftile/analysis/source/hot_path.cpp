@@ -1,0 +1,121 @@
+#include "rooftile/analysis/source/hot_path.h"
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/program_queries.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr std::int64_t kRareInterval = 10;
+
+bool is_rare(const Value& interval) {
+  return interval.kind != ValueKind::integer || interval.integer >= kRareInterval;
+}
+
+// `if not ok: continue` above: nearly all passes go on.
+bool is_early_exit(const Guard& guard) {
+  return guard.negated && guard.statement != nullptr && guard.statement->otherwise.empty();
+}
+
+bool is_shut(const Guard& guard) {
+  switch (guard.kind) {
+    case GuardKind::exception:
+      return true;
+    case GuardKind::condition:
+      return !is_early_exit(guard);
+    case GuardKind::once:
+    case GuardKind::debug:
+    case GuardKind::never:
+      return !guard.negated;
+    case GuardKind::every_n:
+      return !guard.negated && is_rare(guard.interval);
+    default:
+      return false;
+  }
+}
+
+// The function at the outer end of the way.
+const FunctionDef* outermost(const Context& context, const FunctionDef* function) {
+  return context.calls.empty() ? function : context.calls.front()->function;
+}
+
+bool is_unseen_forward(const Context& context, const FunctionDef* function) {
+  const FunctionDef* outer = outermost(context, function);
+  return context.role == LoopRole::other && context.step_loop == nullptr && outer != nullptr &&
+         outer->name == "forward" && outer->class_def != nullptr && outer->class_def->is_module;
+}
+
+enum class Where { step_loop, forward_too, evaluation, evaluation_too };
+
+bool matches(const Context& context, const FunctionDef* function, Where where) {
+  const bool trains = context.role == LoopRole::training_step;
+  const bool evaluates = context.role == LoopRole::evaluation_step;
+  switch (where) {
+    case Where::step_loop:
+      return trains;
+    case Where::forward_too:
+      return trains || is_unseen_forward(context, function);
+    case Where::evaluation:
+      return evaluates;
+    case Where::evaluation_too:
+      return trains || evaluates || is_unseen_forward(context, function);
+  }
+  return false;
+}
+
+template <class Node>
+bool any_way(const SourceFacts& facts, const Node& node, const File& file,
+             const FunctionDef* function, Where where) {
+  if (!trains_on_gpu(facts, file)) return false;
+  const auto contexts = facts.contexts(node);
+  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
+    return matches(context, function, where) && runs_on_each_pass(facts, context);
+  });
+}
+
+}  // namespace
+
+bool runs_on_each_pass(const SourceFacts& facts, const Context& context) {
+  const bool has_loop = context.step_loop != nullptr;
+  const bool is_skipped =
+      std::any_of(context.guards.begin(), context.guards.end(), [&](const Guard& guard) {
+        return (guard.in_loop || !has_loop) && is_shut(guard);
+      });
+  return !is_skipped && is_reached_by_default(facts, context);
+}
+
+bool is_hot(const SourceFacts& facts, const Statement& statement) {
+  return any_way(facts, statement, *statement.file, statement.function, Where::forward_too);
+}
+
+bool is_hot(const SourceFacts& facts, const Call& call) {
+  return any_way(facts, call, *call.file, call.function, Where::forward_too);
+}
+
+bool is_hot_or_evaluated(const SourceFacts& facts, const Call& call) {
+  return any_way(facts, call, *call.file, call.function, Where::evaluation_too);
+}
+
+bool is_in_step_loop(const SourceFacts& facts, const Call& call) {
+  return any_way(facts, call, *call.file, call.function, Where::step_loop);
+}
+
+bool is_in_evaluation_loop(const SourceFacts& facts, const Call& call) {
+  return any_way(facts, call, *call.file, call.function, Where::evaluation);
+}
+
+const Statement* training_loop_around(const Statement& statement) {
+  for (const Statement* outer = &statement; outer != nullptr; outer = outer->parent) {
+    if (outer->kind == StatementKind::function) return nullptr;
+    if (outer->loop != nullptr && outer->loop->role == LoopRole::training_step) return outer;
+  }
+  return nullptr;
+}
+
+const Statement* place_of_work(const Statement& statement) {
+  if (const Statement* loop = training_loop_around(statement)) return loop;
+  return statement.function == nullptr ? nullptr : statement.function->statement;
+}
+
+}  // namespace rooftile::source
