@@ -1,6 +1,5 @@
 // Runs the Markdown specs of the rules: tests/specs/<area>/<rule>.md, one case per fenced workload
-// Runs the Markdown specs of the rules: tests/specs/<area>/<rule>.md, one case per fenced workload,
-// trace (tests/support/timeline_text.h; a line "---" starts the next rank's) or script.
+// or trace (tests/support/timeline_text.h; a line "---" starts the next rank's) or script.
 // A line ending in "# finding: <rule-id>" must get a finding of that rule; every other line must
 // get none. A mark on a line of its own stands for a finding about the workload as a whole. A
 // finding about a trace belongs to the marked lines that name its operator, range or call, or the
@@ -14,6 +13,7 @@
 #include <set>
 #include <sstream>
 
+#include "rooftile/analysis/trace/measured_workload.h"
 #include "rooftile/analysis/trace/summarize.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rooftile.h"
@@ -217,16 +217,16 @@ void run_workload(const SpecCase& spec, const Rule& rule, const Device& device) 
 }
 
 Result<Workload> read_traces(const std::string& text) {
-  Workload workload;
+  std::vector<TraceSummary> summaries;
   std::string_view rest = text;
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find("\n---\n"), rest.size());
     const Result<Timeline> timeline = parse_timeline(rest.substr(0, end));
     if (!timeline) return tl::unexpected(timeline.error());
-    workload.traces.push_back(summarize(*timeline));
+    summaries.push_back(summarize(*timeline));
     rest.remove_prefix(std::min(end + 5, rest.size()));
   }
-  return workload;
+  return measured_workload(std::move(summaries));
 }
 
 void run_trace(const SpecCase& spec, const Rule& rule, const Device& device) {

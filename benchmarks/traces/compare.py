@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Times reading a trace against a bare scan of it, in one run, taking turns.
 
-Usage: compare.py TRACE... [--build FOLDER] [--rounds N] [--no-scan] [--check] [--python FOLDER]
+Usage: compare.py TRACE... [OPTIONS]
 
 For each trace: `rooftile_trace_scan` (zlib and simdjson) and `rooftile_trace_read`, with --check
-also `rooftile check`; the best time of each, peak memory, and the ratios. --python FOLDER, a virtual
-environment, names other tools to compare with: see other_tools.py.
+also `rooftile check`; the best time of each, peak memory, and the ratios. --python FOLDER is a
+virtual environment with other tools to compare with: see other_tools.py.
 """
 
 import argparse
@@ -68,8 +68,8 @@ def compare(options, trace):
     for name, (seconds, peak, processor, output) in best.items():
         rows = re.search(r"(?:events|rows) (\d+)", output)
         count = f"{int(rows[1]):>10} rows" if rows else " " * 15
-        print(f"  {name:10} {seconds:8.3f} s {seconds / base[0]:7.2f} x   processor {processor:8.3f} s"
-              f" {peak:8.0f} MiB {count}")
+        print(f"  {name:10} {seconds:8.3f} s {seconds / base[0]:7.2f} x"
+              f"   processor {processor:8.3f} s {peak:8.0f} MiB {count}")
 
 
 def main():
@@ -77,7 +77,8 @@ def main():
     parser.add_argument("traces", nargs="+")
     parser.add_argument("--build", default=str(ROOT / "build" / "release"))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--no-scan", action="store_true", help="the scan needs the whole text in memory")
+    parser.add_argument("--no-scan", action="store_true",
+                        help="the scan needs the whole text in memory")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--python", help="virtual environment with the other tools")
     parser.add_argument("--tools", nargs="+", default=["hta", "tracelens"])

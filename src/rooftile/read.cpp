@@ -3,12 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
+#include <memory>
+#include <system_error>
 #include <utility>
 
 #include "rooftile/analysis/trace/measured_workload.h"
 #include "rooftile/analysis/trace/summarize.h"
+#include "rooftile/readers/python/read_python.h"
 #include "rooftile/rooftile.h"
+#include "rooftile/workload/source_facts.h"
 #include "rooftile/workload/timeline.h"
 #include "rooftile/workload/trace_summary.h"
 #include "rooftile/workload/training.h"
@@ -79,6 +84,22 @@ Workload with_operations(const TraceList& traces) {
   return measured_workload({traces.begin(), traces.end()});
 }
 
+// Folders hold scripts; so do notebooks.
+bool is_script(const std::string& path) {
+  std::error_code ignored;
+  return path.ends_with(".py") || path.ends_with(".ipynb") ||
+         std::filesystem::is_directory(path, ignored);
+}
+
+Result<void> add_scripts(const std::vector<std::string>& paths, Workload& workload) {
+  Result<source::SourceFacts> facts = read_python(paths);
+  if (!facts) return tl::unexpected(facts.error());
+  for (const source::SkippedFile& file : facts->skipped) ++workload.skipped[file.reason];
+  workload.sources.insert(workload.sources.end(), paths.begin(), paths.end());
+  workload.source = std::make_shared<const source::SourceFacts>(std::move(*facts));
+  return {};
+}
+
 }  // namespace
 
 Result<Workload> read(const std::string& path, const ReadOptions& options) {
@@ -97,7 +118,12 @@ Result<Workload> read(const std::string& path, const ReadOptions& options) {
 Result<Workload> read_all(std::span<const std::string> paths, const ReadOptions& options) {
   Workload models;
   TraceList traces;
+  std::vector<std::string> scripts;
   for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (is_script(paths[i])) {
+      scripts.push_back(paths[i]);
+      continue;
+    }
     Result<Workload> next = read(paths[i], options);
     if (!next) return next;
     if (!next->traces.empty()) {
@@ -107,9 +133,13 @@ Result<Workload> read_all(std::span<const std::string> paths, const ReadOptions&
     if (i > 0) rename_values(*next, i);
     append(models, std::move(*next));
   }
-  if (traces.empty()) return models;
-  Workload measured = with_operations(traces);
-  return models.ops.empty() ? measured : join_model(std::move(measured), models);
+  Workload whole = traces.empty()       ? std::move(models)
+                   : models.ops.empty() ? with_operations(traces)
+                                        : join_model(with_operations(traces), models);
+  if (scripts.empty()) return whole;
+  const Result<void> read_scripts = add_scripts(scripts, whole);
+  if (!read_scripts) return tl::unexpected(read_scripts.error());
+  return whole;
 }
 
 }  // namespace rooftile

@@ -10,7 +10,9 @@
 #include "rooftile/analysis/time/math_unit.h"
 #include "rooftile/base/text.h"
 #include "rooftile/op_row.h"
+#include "rooftile/recorded.h"
 #include "rooftile/workload/op_fields.h"
+#include "rooftile/workload/source_facts.h"
 #include "rooftile/workload/trace_names.h"
 #include "rooftile/workload/trace_summary.h"
 #include "rooftile/workload/workload_text.h"
@@ -76,17 +78,6 @@ std::vector<RuleSummary> rules_of(const std::vector<Finding>& findings) {
   return summaries;
 }
 
-std::vector<KindShare> sorted_shares(std::map<std::string, KindShare> by_kind) {
-  std::vector<KindShare> shares;
-  for (auto& [kind, share] : by_kind) {
-    share.kind = kind;
-    shares.push_back(std::move(share));
-  }
-  std::stable_sort(shares.begin(), shares.end(),
-                   [](const KindShare& a, const KindShare& b) { return a.time > b.time; });
-  return shares;
-}
-
 std::vector<KindShare> kind_shares(const Workload& workload, const Analysis& analysis) {
   std::map<std::string, KindShare> by_kind;
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
@@ -98,22 +89,6 @@ std::vector<KindShare> kind_shares(const Workload& workload, const Analysis& ana
     share.share += analysis.ops[i].time_share;
   }
   return sorted_shares(std::move(by_kind));
-}
-
-// Of a recording: kernels by what their names say, per pass.
-std::vector<KindShare> kernel_shares(const TraceSummary& trace) {
-  std::map<std::string, KindShare> by_class;
-  const double passes = recorded_steps(trace);
-  const Seconds pass = pass_time(trace);
-  const auto add = [&](const KernelUse& kernel) {
-    KindShare& share = by_class[std::string(name_of(kernel.facts.kernel_class))];
-    share.runs += static_cast<double>(kernel.count) / passes;
-    share.time += kernel.time / passes;
-    if (pass.value() > 0) share.share += kernel.time / passes / pass;
-  };
-  for (const OpUse& use : trace.ops) std::for_each(use.kernels.begin(), use.kernels.end(), add);
-  std::for_each(trace.orphans.begin(), trace.orphans.end(), add);
-  return sorted_shares(std::move(by_class));
 }
 
 void add_totals(const Workload& workload, const Analysis& analysis, Report& report) {
@@ -150,6 +125,7 @@ Report summary(const Workload& workload, const Device& device, const TimeModel& 
   report.device = summary_of(device, model, workload, analysis);
   report.mode = workload.mode;
   report.traces = workload.traces;
+  report.scripts = script_summary(workload);
   report.skipped = workload.skipped;
   report.notes = workload.notes;
   note_tf32(workload, device, report);
@@ -163,56 +139,30 @@ Report summary(const Workload& workload, const Device& device, const TimeModel& 
 
 namespace {
 
-// How far a known device is from a recorded one; empty where they are different chips.
-std::optional<double> distance(const Device& known, const TraceDevice& recorded) {
-  if (known.compute_capability != 10 * recorded.major + recorded.minor) return std::nullopt;
-  if (known.sms != recorded.sm_count) return std::nullopt;
-  return std::abs(known.dram_size.value() - static_cast<double>(recorded.memory_bytes));
-}
-
-Result<Device> nearest_device(const TraceDevice& recorded) {
-  std::optional<Device> best;
-  for (Device& known : built_in_devices()) {
-    const auto apart = distance(known, recorded);
-    if (apart && (!best || *apart < *distance(*best, recorded))) best = std::move(known);
-  }
-  if (best) return *best;
-  return fail(
-      fmt::format("{} is not among the GPUs that `rooftile gpus` lists: name the nearest "
-                  "with --gpu for advice",
-                  quoted(recorded.name)));
+// Rules on scripts ask for no GPU, but all rules are asked the same way.
+std::vector<Finding> findings_in_scripts(const Workload& workload,
+                                         std::span<const Rule* const> rules) {
+  constexpr std::string_view kStandIn = "a10";  // whose constants are quick to load
+  Workload scripts;
+  scripts.source = workload.source;
+  scripts.mode = workload.mode;
+  const TimeModel model(*find_device(kStandIn));
+  return run_rules({scripts, analyse(scripts, model), model, Graph(scripts)}, rules);
 }
 
 }  // namespace
 
-Result<Device> recorded_device(const Workload& workload) {
-  if (workload.traces.empty()) return fail("found no recording");
-  const TraceSummary& trace = workload.traces.front();
-  if (trace.is_foreign) {
-    return fail("recorded on another maker's GPU: times are told, advice is for NVIDIA GPUs");
-  }
-  if (!trace.device) return fail("the recording does not name its GPU: add --gpu for advice");
-  if (auto device = find_device(trace.device->name)) return device;
-  return nearest_device(*trace.device);
-}
-
-Report describe(const Workload& workload) {
+Report check(const Workload& workload, std::span<const Rule* const> rules) {
   Report report;
   report.inputs = workload.sources;
   report.mode = workload.mode;
   report.traces = workload.traces;
   report.skipped = workload.skipped;
   report.notes = workload.notes;
-  if (workload.traces.empty()) return report;
-  const TraceSummary& trace = workload.traces.front();
-  report.device.name = trace.device ? trace.device->name : "a GPU that is not named";
-  const Seconds pass = pass_time(trace);
-  report.total = {pass, pass, pass};
-  for (const Op& op : workload.ops) {
-    report.coverage.ops += static_cast<double>(op.count);
-  }
-  report.kinds = kernel_shares(trace);
-  report.coverage.ops_with_time = report.coverage.ops;
+  report.scripts = script_summary(workload);
+  if (!workload.traces.empty()) describe_recording(workload, report);
+  if (workload.source) report.findings = findings_in_scripts(workload, rules);
+  report.rules = rules_of(report.findings);
   return report;
 }
 
@@ -243,51 +193,6 @@ OpRow op_row(const Op& op, const OpAnalysis& analysis) {
   }
   return row;
 }
-
-namespace {
-
-std::string tile_text(const KernelFacts& facts) {
-  if (facts.tile_m <= 0 || facts.tile_n <= 0) return "";
-  std::string text = fmt::format("{}x{}", facts.tile_m, facts.tile_n);
-  if (facts.tile_k > 0) text += fmt::format("x{}", facts.tile_k);
-  return text;
-}
-
-void add_kernels(const OpUse& use, const Device& device, RecordedRun& run) {
-  double kernels = 0;
-  for (const KernelUse& kernel : use.kernels) kernels += static_cast<double>(kernel.count);
-  run.kernels = kernels / static_cast<double>(std::max<std::int64_t>(use.count, 1));
-  if (use.kernels.empty()) return;
-  const KernelUse& main = use.kernels.front();
-  run.kernel = main.name;
-  run.tile = tile_text(main.facts);
-  run.tensor_core = main.facts.tensor_core;
-  double blocks = 1;
-  for (const std::uint32_t size : main.launch.grid) blocks *= size;
-  if (blocks > 0) run.blocks_per_sm = blocks / device.sms;
-}
-
-// measured_workload() keeps the order of the first rank's operators, kernels without one behind.
-std::optional<RecordedRun> recorded_run(const Workload& workload, std::size_t op,
-                                        const Device& device) {
-  const std::optional<Seconds>& time = workload.ops[op].measured;
-  if (!time || workload.traces.empty()) return std::nullopt;
-  RecordedRun run{.time = *time,
-                  .kernels = 1,
-                  .kernel = {},
-                  .tile = {},
-                  .tensor_core = {},
-                  .blocks_per_sm = {}};
-  const std::vector<OpUse>& uses = workload.traces.front().ops;
-  if (op < uses.size()) {
-    add_kernels(uses[op], device, run);
-  } else {
-    run.kernel = workload.ops[op].name;
-  }
-  return run;
-}
-
-}  // namespace
 
 Report list_operations(const Workload& workload, const Device& device) {
   const TimeModel model(device);

@@ -31,8 +31,8 @@ Result<Workload> read_all(std::span<const std::string> paths, const ReadOptions&
 // capability, SM count and nearest memory size.
 Result<Device> recorded_device(const Workload& workload);
 
-// What a recording says without knowledge of its GPU: times and causes, no advice.
-Report describe(const Workload& workload);
+// What can be said without a GPU: times and causes of a recording, findings in scripts.
+Report check(const Workload& workload, std::span<const Rule* const> rules = all_rules());
 
 // Judges a workload on a GPU.
 Report check(const Workload& workload, const Device& device,

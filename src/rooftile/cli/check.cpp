@@ -42,7 +42,7 @@ Result<Outcome> run(const CheckCommand& command, const TextStyle& style) {
   if (!subject) return tl::unexpected(subject.error());
 
   Report report = subject->device ? check(subject->workload, *subject->device, *rules)
-                                  : describe(subject->workload);
+                                  : check(subject->workload, *rules);
   report.options = command.input.shown;
   report.budget = command.budget;
   TextStyle shown = style;

@@ -96,7 +96,10 @@ Result<Subject> read_subject(const InputOptions& options) {
   if (!workload) return tl::unexpected(workload.error());
   subject.workload = std::move(*workload);
   if (subject.device) return subject;
-  if (subject.workload.traces.empty()) return tl::unexpected(pick_device(options).error());
+  if (subject.workload.traces.empty()) {
+    if (subject.workload.ops.empty() && subject.workload.source) return subject;
+    return tl::unexpected(pick_device(options).error());
+  }
   auto recorded = recorded_device(subject.workload);
   if (recorded) {
     subject.device = std::move(*recorded);

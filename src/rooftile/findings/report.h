@@ -79,6 +79,14 @@ constexpr bool is_sufficient(const Coverage& coverage) {
   return coverage.ops > 0 && coverage.ops_with_time >= kEnough * coverage.ops;
 }
 
+// The scripts that were read.
+struct SourceSummary {
+  std::int64_t files = 0;                   // that can matter
+  std::int64_t passed_over = 0;             // files without a word of training
+  std::int64_t lines = 0;                   // of the files that can matter
+  std::int64_t programs = 0, training = 0;  // entry points; those that train on a GPU
+};
+
 struct Report {
   std::vector<std::string> inputs;
   DeviceSummary device;
@@ -102,6 +110,7 @@ struct Report {
   std::vector<RuleSummary> rules;  // of the findings, in their order, each once
   std::vector<OpRow> ops;          // input order; of list_operations() only
   TraceList traces;                // recordings judged, one per rank
+  std::optional<SourceSummary> scripts;
 };
 
 // Whether the host takes longer to start the operations than the GPU to run them, both at the ends

@@ -30,6 +30,7 @@ Json finding_json(const Finding& finding) {
 }
 
 Json gpu_json(const DeviceSummary& device) {
+  if (device.name.empty()) return nullptr;
   return {{"id", device.id}, {"name", device.name}, {"calibrated", device.calibrated}};
 }
 
@@ -132,6 +133,14 @@ void add_traces(const TraceList& traces, Json& json) {
   json["ranks"] = std::move(ranks);
 }
 
+Json scripts_json(const SourceSummary& scripts) {
+  return {{"files", scripts.files},
+          {"passed_over", scripts.passed_over},
+          {"lines", scripts.lines},
+          {"programs", scripts.programs},
+          {"training_programs", scripts.training}};
+}
+
 Json findings_json(const Report& report) {
   Json list = Json::array();
   for (const Finding& finding : report.findings) list.push_back(finding_json(finding));
@@ -154,6 +163,7 @@ std::string render_json(const Report& report) {
   json["host_s"] = json_range(report.host);
   json["memory_bytes"] = memory_json(report.memory);
   json["kinds"] = kinds_json(report.kinds);
+  if (report.scripts) json["scripts"] = scripts_json(*report.scripts);
   add_traces(report.traces, json);
   json["findings"] = findings_json(report);
   return dump_json(json);

@@ -29,8 +29,9 @@ std::string code(std::string_view text) {
 std::string header(const Report& report) {
   std::vector<std::string> inputs;
   for (const std::string& input : report.inputs) inputs.push_back(code(input));
-  std::string text = fmt::format("## Rooftile: {} on {}\n\n{}", join(inputs, " + "),
-                                 escaped(report.device.name), mode_name(report.mode));
+  std::string text = "## Rooftile: " + join(inputs, " + ");
+  if (report.device.name.empty()) return text + "\n\n" + escaped(scripts_text(report)) + ".\n";
+  text += fmt::format(" on {}\n\n{}", escaped(report.device.name), mode_name(report.mode));
   const std::string options = options_text(report);
   if (!options.empty()) text += ", " + escaped(options);
   if (!report.traces.empty()) {
@@ -75,7 +76,8 @@ std::string finding_markdown(const Finding& finding, const Report& report) {
 }
 
 std::string basis(const Report& report) {
-  std::string text = fmt::format("Times cover {}.", coverage_text(report));
+  const std::string coverage = coverage_text(report);
+  std::string text = coverage.empty() ? "" : fmt::format("Times cover {}.", coverage);
   const std::string skipped = skipped_text(report);
   if (!skipped.empty()) text += fmt::format(" Left out: {}.", escaped(skipped));
   text += '\n';

@@ -48,8 +48,10 @@ std::string title(const Report& report, const TextStyle& style) {
     inputs.push_back(input == "-" ? "standard input" : printable(input));
   }
   const std::string network = painted(join(inputs, " + "), kBold, style);
-  std::string line =
-      fmt::format("{} on {}, {}", network, report.device.name, mode_name(report.mode));
+  std::string line = network;
+  if (!report.device.name.empty()) {
+    line += fmt::format(" on {}, {}", report.device.name, mode_name(report.mode));
+  }
   const std::string options = options_text(report);
   if (!options.empty()) line += ", " + options;
   return line + '\n';
@@ -90,7 +92,11 @@ std::string work_line(const Report& report) {
 
 std::string header(const Report& report, const TextStyle& style) {
   std::string text = title(report, style);
-  if (report.traces.empty()) {
+  const std::string scripts = scripts_text(report);
+  if (!scripts.empty()) text += wrapped(scripts + '.', style.width);
+  if (report.device.name.empty()) {
+    // Scripts alone take no time.
+  } else if (report.traces.empty()) {
     text += time_line(report) + work_line(report);
     for (const std::string& line : step_lines(report)) text += wrapped(line, style.width);
   } else {
@@ -158,7 +164,9 @@ std::string findings_text(const Report& report, const TextStyle& style) {
 
 // What stands behind the numbers: coverage and what was left out.
 std::string basis_text(const Report& report, const TextStyle& style) {
-  std::string text = wrapped("Times cover " + coverage_text(report) + '.', style.width);
+  const std::string coverage = coverage_text(report);
+  std::string text;
+  if (!coverage.empty()) text = wrapped("Times cover " + coverage + '.', style.width);
   const std::string skipped = skipped_text(report);
   if (!skipped.empty()) text += wrapped("Left out: " + skipped + '.', style.width);
   return text;
@@ -188,7 +196,8 @@ std::string render_text(const Report& report, const TextStyle& style) {
   }
   if (report.kinds.size() > 1) text += '\n' + table_text(kinds_table(report), 0, 2);
   text += '\n' + findings_text(report, style);
-  text += '\n' + basis_text(report, style);
+  const std::string basis = basis_text(report, style);
+  text += basis.empty() ? "" : '\n' + basis;
   return text + next_step(report, style);
 }
 

@@ -101,12 +101,30 @@ std::string skipped_text(const Report& report) {
   return join(parts, ", ");
 }
 
+std::string scripts_text(const Report& report) {
+  if (!report.scripts) return "";
+  const SourceSummary& scripts = *report.scripts;
+  std::string text =
+      fmt::format("{} Python file{} with training code, {} lines", scripts.files,
+                  scripts.files == 1 ? "" : "s", count_text(static_cast<double>(scripts.lines)));
+  if (scripts.passed_over > 0) text += fmt::format("; {} without", scripts.passed_over);
+  return text + fmt::format("; {} of {} program{} train{} on a GPU", scripts.training,
+                            scripts.programs, scripts.programs == 1 ? "" : "s",
+                            scripts.training == 1 ? "s" : "");
+}
+
 std::string coverage_text(const Report& report) {
+  if (report.coverage.ops <= 0 && report.scripts) return "";
   return fmt::format("{} of {} operations", count_text(report.coverage.ops_with_time),
                      count_text(report.coverage.ops));
 }
 
 std::string_view nothing_found_text(const Report& report) {
+  if (report.scripts && report.coverage.ops <= 0) {
+    return report.scripts->training > 0
+               ? "No change worth making."
+               : "Nothing here trains on a GPU, as far as the source tells.";
+  }
   return is_sufficient(report.coverage) ? "No change worth making."
                                         : "No verdict: too few operations could be judged.";
 }

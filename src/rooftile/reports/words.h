@@ -27,8 +27,11 @@ std::string saving_text(const Finding& finding, const Report& report);
 // none.
 std::string skipped_text(const Report& report);
 
-// "17 of 18 operations": how much of the workload the time stands for.
+// "17 of 18 operations": how much of the workload the time stands for; empty where there is none.
 std::string coverage_text(const Report& report);
+
+// "14 Python files, 3,200 lines; 1 of 2 programs trains on a GPU"; empty without scripts.
+std::string scripts_text(const Report& report);
 
 // The answer when there is no finding; says so when nothing could be judged.
 std::string_view nothing_found_text(const Report& report);

@@ -9,7 +9,6 @@
 namespace rooftile {
 namespace {
 
-using source::ByteRange;
 using source::Call;
 using source::Expr;
 using source::File;
@@ -81,57 +80,9 @@ std::string code_text(const File& file, const Expr* expr) {
 
 std::string receiver_text(const Call& call) { return code_text(*call.file, call.receiver); }
 
-void replace(const File& file, ByteRange range, std::string text, Fix& fix) {
-  if (file.is_notebook) return;
-  fix.edits.push_back({file.path, range.begin, range.end, std::move(text)});
-}
-
-void insert_argument(const Call& call, std::string_view text, Fix& fix) {
-  const std::string_view source = call.file->text;
-  std::size_t end = call.close_paren;
-  while (end > call.open_paren + 1 && is_blank(source[end - 1])) --end;
-  const char last = source[end - 1];
-  const std::string_view before = last == '(' ? "" : last == ',' ? " " : ", ";
-  const auto at = static_cast<std::uint32_t>(end);
-  // A comment may end the last line of the arguments.
-  if (source.substr(call.open_paren, end - call.open_paren).find('#') != source.npos) return;
-  replace(*call.file, {at, at}, fmt::format("{}{}", before, text), fix);
-}
-
-void remove_argument(const Call& call, const source::Argument& argument, Fix& fix) {
-  if (argument.followed || argument.unpacked) return;
-  const std::string_view source = call.file->text;
-  std::uint32_t begin = argument.range.begin;
-  std::uint32_t end = argument.range.end;
-  std::uint32_t after = end;
-  while (after < call.close_paren && is_blank(source[after])) ++after;
-  if (source[after] == ',') {
-    end = after + 1;
-    while (end < call.close_paren && is_blank(source[end])) ++end;
-    if (source[end] == '#') return;
-  } else {
-    while (begin > call.open_paren + 1 && is_blank(source[begin - 1])) --begin;
-    if (source[begin - 1] == ',') --begin;
-  }
-  replace(*call.file, {begin, end}, "", fix);
-}
-
-void remove_statement(const Statement& statement, Fix& fix) {
-  if (statement.block.size() < 2) return;
-  const std::string_view source = statement.file->text;
-  std::size_t begin = statement.range.begin;
-  while (begin > 0 && (source[begin - 1] == ' ' || source[begin - 1] == '\t')) --begin;
-  std::size_t end = statement.range.end;
-  while (end < source.size() &&
-         (source[end] == ' ' || source[end] == '\t' || source[end] == '\r')) {
-    ++end;
-  }
-  const bool is_alone =
-      (begin == 0 || source[begin - 1] == '\n') && (end == source.size() || source[end] == '\n');
-  if (!is_alone) return;
-  if (end < source.size()) ++end;
-  replace(*statement.file, {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)}, "",
-          fix);
+void add_edit(const std::optional<source::SourceEdit>& edit, Fix& fix) {
+  if (!edit || edit->file->is_notebook) return;
+  fix.edits.push_back({edit->file->path, edit->range.begin, edit->range.end, edit->replacement});
 }
 
 }  // namespace rooftile

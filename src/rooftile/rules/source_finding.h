@@ -1,10 +1,12 @@
 // How rules on training scripts build their findings.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "rooftile/rules/rule.h"
+#include "rooftile/workload/source_edits.h"
 #include "rooftile/workload/source_facts.h"
 
 namespace rooftile {
@@ -25,13 +27,8 @@ std::string code_text(const source::File& file, const source::Expr* expr);
 // The same for what stands before the call's last dot: "self.scaler".
 std::string receiver_text(const source::Call& call);
 
-// Edits; none is added for a notebook, whose text is not the file's.
-void replace(const source::File& file, source::ByteRange range, std::string text, Fix& fix);
-void insert_argument(const source::Call& call, std::string_view text, Fix& fix);
-// Takes the argument out, with the comma that belongs to it.
-void remove_argument(const source::Call& call, const source::Argument& argument, Fix& fix);
-// Takes out the statement's lines; only where it is alone on them and not alone in its block,
-// otherwise no edit is added.
-void remove_statement(const source::Statement& statement, Fix& fix);
+// Adds what a machine would change. Nothing is added where there is no edit, and for a notebook,
+// whose text is not the file's; the fix then has no edits at all.
+void add_edit(const std::optional<source::SourceEdit>& edit, Fix& fix);
 
 }  // namespace rooftile

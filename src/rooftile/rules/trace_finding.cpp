@@ -123,13 +123,31 @@ std::string cost_text(const TraceSummary& trace, Seconds in_window) {
   return fmt::format("{} per step ({})", duration_text(per_step(trace, in_window)), share);
 }
 
-std::string count_text(const TraceSummary& trace, std::int64_t in_window) {
+std::string count_text(const TraceSummary& trace, std::int64_t in_window, std::string_view noun) {
   const std::size_t steps = trace.steps.durations.size();
-  if (steps == 0) return fmt::format("{}", in_window);
+  const auto counted = [&](const std::string& number) {
+    if (number == "1") return fmt::format("1 {}", noun);
+    if (noun.ends_with('y'))
+      return fmt::format("{} {}ies", number, noun.substr(0, noun.size() - 1));
+    return fmt::format("{} {}s", number, noun);
+  };
+  if (steps == 0) return counted(fmt::format("{}", in_window));
   const double each = static_cast<double>(in_window) / static_cast<double>(steps);
-  if (each < 0.95) return fmt::format("{} in {} steps", in_window, steps);
+  if (each < 0.95)
+    return fmt::format("{} in {} steps", counted(fmt::format("{}", in_window)), steps);
   const bool is_whole = in_window % static_cast<std::int64_t>(steps) == 0;
-  return fmt::format("{:.{}f} per step", each, is_whole || each >= 10 ? 0 : 1);
+  return counted(fmt::format("{:.{}f}", each, is_whole || each >= 10 ? 0 : 1)) + " per step";
+}
+
+void note_pace(const TraceSummary& trace, Finding& finding) {
+  constexpr double kMostlyHost = 0.7;
+  const double share = trace.kernel_time_share.value_or(1);
+  if (share >= kMostlyHost) return;
+  finding.evidence.push_back(
+      fmt::format("the host sets the pace: of kernel time saved about {:.0f} % shortens the step, "
+                  "the rest only "
+                  "after the host is faster (replay of the recording)",
+                  100 * share));
 }
 
 std::string place_text(const TraceSite& site) {

@@ -172,7 +172,7 @@ struct Steps {
 // A change of the program, tried on the recording: the host's calls and the GPU's activities run
 // again in their order, with what they waited for, without one cause.
 enum class Remedy {
-  ideal_loader,         // the next batch is always there
+  ideal_loader,         // the next batch is always there, but for the time to hand it over
   no_synchronization,   // the host never waits for the GPU, except in copies from the host
   batched_launches,     // as CUDA graphs: operators cost the host nothing
   no_allocation,        // cudaMalloc and cudaFree are never called
@@ -180,11 +180,13 @@ enum class Remedy {
   hidden_communication  // collectives cost the GPU nothing
 };
 
-// What a remedy saves of the window's span. Low: the idle time that is certainly its cause's.
-// High: all the time that its cause took.
+// What a remedy saves. Low: the idle time that is certainly its cause's. High: all the time that
+// its cause took.
 struct Prediction {
   Remedy remedy = Remedy::ideal_loader;
-  Range<Seconds> saved;
+  Range<Seconds> saved;           // of the window's span
+  Range<Seconds> saved_per_step;  // once the GPU is at work: the first of three or more steps,
+                                  // which finds it idle, does not count
 
   bool operator==(const Prediction&) const = default;
 };

@@ -159,6 +159,24 @@ void visit_summary(Visit& visit, AllocatorUse& allocator) {
 }
 
 template <class Visit>
+void visit_summary(Visit& visit, RangeUse& range) {
+  visit("name", range.name);
+  visit("count", range.count);
+  visit("host_time_s", range.host_time);
+  visit("kernels", range.kernels);
+  visit("kernel_time_s", range.kernel_time);
+  visit("idle_s", range.idle);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, PointwiseUse& pointwise) {
+  visit("kernels", pointwise.kernels);
+  visit("runs", pointwise.runs);
+  visit("time_s", pointwise.time);
+  visit("compiled_time_s", pointwise.compiled_time);
+}
+
+template <class Visit>
 void visit_summary(Visit& visit, Steps& steps) {
   visit("source", steps.source);
   visit("durations_s", steps.durations);
@@ -217,6 +235,8 @@ void visit_summary(Visit& visit, TraceSummary& summary) {
   visit("syncs", summary.syncs);
   visit("loaders", summary.loaders);
   visit("allocator", summary.allocator);
+  visit("ranges", summary.ranges);
+  visit("pointwise", summary.pointwise);
   visit("predictions", summary.predictions);
   visit("replayed_span_s", summary.replayed_span);
   visit("kernel_time_share", summary.kernel_time_share);

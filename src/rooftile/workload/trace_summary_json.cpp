@@ -141,7 +141,8 @@ class SummaryReader {
   }
   void mismatch(const Json& json, std::string_view expected, const std::string& where) {
     report(fmt::format("found {}, expected {}",
-                       rooftile::quoted(json.is_structured() ? json.type_name() : dumped(json)), expected),
+                       rooftile::quoted(json.is_structured() ? json.type_name() : dumped(json)),
+                       expected),
            where);
   }
   static std::string dumped(const Json& json) {

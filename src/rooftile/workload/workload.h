@@ -50,7 +50,7 @@ struct Workload {
   std::vector<std::string> notes;               // assumptions, in words
   // Recordings that the operations were measured in, one per rank; empty for models and text.
   TraceList traces;
-  // What the scripts say that run it; null for none.
+  // What training scripts among the inputs say; null where no script was given.
   std::shared_ptr<const source::SourceFacts> source;
 
   bool operator==(const Workload&) const = default;

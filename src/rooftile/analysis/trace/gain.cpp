@@ -44,7 +44,7 @@ Seconds host_idle(const TraceSummary& trace) {
 using CollectiveKey = std::tuple<std::string, CollectiveShape, std::size_t>;
 using RunsOfRanks = std::vector<const std::vector<Seconds>*>;
 
-std::map<CollectiveKey, RunsOfRanks> comparable_runs(const std::vector<TraceSummary>& ranks) {
+std::map<CollectiveKey, RunsOfRanks> comparable_runs(std::span<const TraceSummary> ranks) {
   std::map<CollectiveKey, RunsOfRanks> runs;
   for (const TraceSummary& rank : ranks) {
     for (const CollectiveUse& use : rank.collectives) {
@@ -115,7 +115,7 @@ double speedup(const TraceSummary& trace, Seconds saved) {
   return left > Seconds(0) ? trace.time.span / left : 1.0;
 }
 
-std::vector<Seconds> waiting_for_ranks(const std::vector<TraceSummary>& ranks) {
+std::vector<Seconds> waiting_for_ranks(std::span<const TraceSummary> ranks) {
   if (ranks.size() < 2) return {};
   const auto comparable = comparable_runs(ranks);
   if (comparable.empty()) return {};

@@ -66,8 +66,8 @@ TEST(Gain, WaitingOfRanksIsWhatTheShortestRunDoesNotTake) {
   const std::vector<TraceSummary> ranks = {rank({milliseconds(5), milliseconds(1)}),
                                            rank({milliseconds(1), milliseconds(3)})};
   EXPECT_EQ(waiting_for_ranks(ranks), (std::vector<Seconds>{milliseconds(4), milliseconds(2)}));
-  EXPECT_TRUE(waiting_for_ranks({ranks[0]}).empty());
-  EXPECT_TRUE(waiting_for_ranks({ranks[0], rank({milliseconds(1)})}).empty());
+  EXPECT_TRUE(waiting_for_ranks(std::vector{ranks[0]}).empty());
+  EXPECT_TRUE(waiting_for_ranks(std::vector{ranks[0], rank({milliseconds(1)})}).empty());
 }
 
 // Occupancy after the CUDA C++ Programming Guide's table for compute capability 8.0: 65536

@@ -68,22 +68,21 @@ std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track
     rows.push_back(row);
     if (view.links.gpu_call[row] != kNone) calls.push_back(view.links.gpu_call[row]);
   }
-  const std::vector<TraceSite> sites = sites_of_calls(view, calls);
-  using Key = std::tuple<CopyKind, bool, std::string, std::string, std::string, std::int64_t>;
+  const std::vector<SiteRef> frames = frames_of_calls(view, calls);
+  using Key = std::tuple<CopyKind, bool, SiteKey>;
+  constexpr SiteKey kOtherPlaces{kNone, kNone, kNone};
   std::map<Key, CopyUse> uses;
-  std::size_t next_site = 0;
+  std::size_t next_frame = 0;
   for (const std::uint32_t row : rows) {
     const CopyShape& shape = view.timeline.copies[gpu.details[row]];
     const std::uint32_t call = view.links.gpu_call[row];
-    TraceSite site = call == kNone ? TraceSite{} : sites[next_site++];
-    Key key{shape.kind, shape.pageable, site.op, site.module, site.source.file, site.source.line};
-    if (uses.size() >= kMostSites && !uses.contains(key)) {
-      site = {};
-      site.op = "other";
-      key = {shape.kind, shape.pageable, site.op, {}, {}, 0};
-    }
+    const SiteRef frame = call == kNone ? SiteRef{} : frames[next_frame++];
+    const std::uint32_t op = view.links.gpu_op[row];
+    Key key{shape.kind, shape.pageable, key_of(view, frame, op)};
+    const bool is_full = uses.size() >= kMostSites && !uses.contains(key);
+    if (is_full) std::get<SiteKey>(key) = kOtherPlaces;
     CopyUse& use = uses[key];
-    use.site = site;
+    if (use.count == 0) use.site = is_full ? TraceSite{"other", {}, {}} : site_of(view, frame, op);
     use.shape.kind = shape.kind;
     use.shape.pageable = shape.pageable;
     use.shape.bytes += shape.bytes;

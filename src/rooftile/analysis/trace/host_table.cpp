@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 #include <utility>
 
 namespace rooftile::trace {
@@ -43,8 +42,7 @@ class RowSet {
   std::vector<Row> rows_;
 };
 
-// Module, line and operator, as a key of few words.
-using SiteKey = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
+}  // namespace
 
 SiteKey key_of(const HostView& view, SiteRef site, std::uint32_t op) {
   const std::uint32_t inner = innermost_op(view, op);
@@ -60,7 +58,6 @@ TraceSite site_of(const HostView& view, SiteRef site, std::uint32_t op) {
   return place;
 }
 
-// The frames around calls; a call of the backward pass is where its forward operator is.
 std::vector<SiteRef> frames_of_calls(const HostView& view,
                                      const std::vector<std::uint32_t>& calls) {
   std::vector<SiteQuery> queries;
@@ -71,8 +68,6 @@ std::vector<SiteRef> frames_of_calls(const HostView& view,
   }
   return view.sites.at(queries);
 }
-
-}  // namespace
 
 std::vector<SyncUse> tabulate_syncs(const HostView& view) {
   std::vector<std::uint32_t> calls;
@@ -149,16 +144,6 @@ AllocatorUse tabulate_allocator(const HostView& view, std::int32_t device) {
     raise(use.peak_reserved, memory.reserved[i]);
   }
   return use;
-}
-
-std::vector<TraceSite> sites_of_calls(const HostView& view,
-                                      const std::vector<std::uint32_t>& calls) {
-  const std::vector<SiteRef> frames = frames_of_calls(view, calls);
-  std::vector<TraceSite> sites;
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    sites.push_back(site_of(view, frames[i], view.links.call_op[calls[i]]));
-  }
-  return sites;
 }
 
 LaunchCounts count_launches(const HostView& view) {

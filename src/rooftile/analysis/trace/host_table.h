@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "rooftile/analysis/trace/busy.h"
@@ -33,9 +34,12 @@ std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track
 std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const Links& links,
                                                 const GpuTrack& track, const Cover& compute);
 
-// Where each of these runtime calls was made.
-std::vector<TraceSite> sites_of_calls(const HostView& view,
-                                      const std::vector<std::uint32_t>& calls);
+// The frames around each of these runtime calls.
+std::vector<SiteRef> frames_of_calls(const HostView& view, const std::vector<std::uint32_t>& calls);
+// Module, line and innermost operator as a key of few words; `op` is what a call lies in.
+using SiteKey = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
+SiteKey key_of(const HostView& view, SiteRef site, std::uint32_t op);
+TraceSite site_of(const HostView& view, SiteRef site, std::uint32_t op);
 
 struct LaunchCounts {
   std::int64_t launches = 0, graphs = 0;

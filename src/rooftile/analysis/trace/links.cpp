@@ -45,9 +45,7 @@ void link_gpu(const Timeline& timeline, Links& links, const IdIndex& by_external
     links.gpu_call[i] = call;
     if (call != kNone) {
       links.gpu_op[i] = links.call_op[call];
-      const std::size_t thread = timeline.calls.thread[call];
-      if (thread >= links.launches.size()) links.launches.resize(thread + 1);
-      links.launches[thread] = true;
+      links.launches[timeline.calls.thread[call]] = true;
     } else if (gpu.external_id[i] != gpu.correlation[i]) {
       const std::uint32_t op = by_external_id.row_of(gpu.external_id[i]);
       if (op != kNone && timeline.ops.time.start(op) <= gpu.time.start(i)) links.gpu_op[i] = op;
@@ -98,7 +96,8 @@ Links link_events(const Timeline& timeline) {
   links.op_order = rows_by_thread(timeline.ops.time, timeline.ops.thread, timeline.ops.external_id);
   links.call_order = rows_by_thread(timeline.calls.time, timeline.calls.thread);
   links.op_parent = parents_of(timeline.ops.time, links.op_order);
-  links.launches.resize(timeline.threads.size());
+  links.launches.resize(
+      std::max({timeline.threads.size(), links.op_order.threads(), links.call_order.threads()}));
   const IdIndex by_external_id(timeline.ops.external_id);
   links.call_op = ops_of_calls(timeline, links, by_external_id);
   link_gpu(timeline, links, by_external_id);

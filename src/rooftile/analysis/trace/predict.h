@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "rooftile/analysis/trace/busy.h"
+#include "rooftile/analysis/trace/steps.h"
 #include "rooftile/analysis/trace/waits.h"
 #include "rooftile/workload/trace_summary.h"
 
@@ -16,9 +17,9 @@ struct Predictions {
   std::optional<double> kernel_time_share;
 };
 
-// `steps` is the window's part on the host, `time` the split of the window.
+// `marks` may be empty. `steps` is the window's part on the host, `time` the split of the window.
 Predictions predict(const Timeline& timeline, const Links& links, const GpuTrack& track,
-                    const BusySplit& split, const std::vector<HostWait>& waits, const Window& steps,
-                    const TimeBreakdown& time);
+                    const BusySplit& split, const std::vector<HostWait>& waits,
+                    const StepMarks& marks, const Window& steps, const TimeBreakdown& time);
 
 }  // namespace rooftile::trace

@@ -34,7 +34,8 @@ Nanoseconds Replay::called(std::size_t position) const {
 }
 
 Replay::Replay(const Timeline& timeline, const Links& links, const GpuTrack& track,
-               const BusySplit& split, const std::vector<HostWait>& waits, const Window& steps)
+               const BusySplit& split, const std::vector<HostWait>& waits, const Window& steps,
+               Nanoseconds first_end)
     : timeline_(timeline), links_(links), track_(track), steps_(steps) {
   by_end_.resize(track.rows.size());
   std::iota(by_end_.begin(), by_end_.end(), 0U);
@@ -42,6 +43,7 @@ Replay::Replay(const Timeline& timeline, const Links& links, const GpuTrack& tra
             [&](std::uint32_t a, std::uint32_t b) { return end(a) < end(b); });
   add_activities(split);
   add_waits(waits);
+  events_.push_back({first_end, EventKind::first_step_end, 0});
   std::stable_sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) {
     return a.at != b.at ? a.at < b.at : a.kind < b.kind;
   });
@@ -214,8 +216,23 @@ struct Replay::Run {
   }
 };
 
-Nanoseconds Replay::span(const Change& change) {
+Nanoseconds Replay::kernel_time() const {
+  Nanoseconds sum = 0;
+  for (const Event& event : events_) {
+    if (event.kind != EventKind::launch) continue;
+    const Activity& activity = activities_[event.index];
+    if (activity.kind == GpuClass::compute) sum += activity.duration;
+  }
+  return sum;
+}
+
+ReplayTimes Replay::run(const Change& change) {
   Run run{change, ready_};
+  ReplayTimes times;
+  const auto done_at = [&](Nanoseconds host) {
+    for (const Nanoseconds ready : run.ready) host = std::max(host, ready);
+    return host - steps_.start;
+  };
   for (const Event& event : events_) {
     switch (event.kind) {
       case EventKind::launch:
@@ -227,11 +244,13 @@ Nanoseconds Replay::span(const Change& change) {
       case EventKind::wait_end:
         run.end_wait(waits_[event.index], activities_);
         break;
+      case EventKind::first_step_end:
+        times.first_step = done_at(run.time(event.at));
+        break;
     }
   }
-  Nanoseconds end = run.time(steps_.end);
-  for (const Nanoseconds ready : run.ready) end = std::max(end, ready);
-  return end - steps_.start;
+  times.all = done_at(run.time(steps_.end));
+  return times;
 }
 
 }  // namespace rooftile::trace

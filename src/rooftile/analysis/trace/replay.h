@@ -19,14 +19,23 @@ struct Change {
   double kernel_time = 1;            // factor of the duration of other kernels
 };
 
+// From the window's start until the host has reached a point and the GPU is done with what was
+// launched before.
+struct ReplayTimes {
+  Nanoseconds first_step = 0, all = 0;
+};
+
 class Replay {
  public:
-  // `steps` is the window's part on the host: what it launches is run again.
+  // `steps` is the window's part on the host: what it launches is run again. Its first step ends
+  // at `first_end`.
   Replay(const Timeline& timeline, const Links& links, const GpuTrack& track,
-         const BusySplit& split, const std::vector<HostWait>& waits, const Window& steps);
+         const BusySplit& split, const std::vector<HostWait>& waits, const Window& steps,
+         Nanoseconds first_end);
 
-  // From the window's start until the host has reached its end and the GPU is done.
-  Nanoseconds span(const Change& change);
+  ReplayTimes run(const Change& change);
+  // Of the kernels that are run again, collectives left out: the sum.
+  Nanoseconds kernel_time() const;
 
  private:
   // An activity starts `latency` after its launch, `pause` after the one before it on its stream
@@ -48,7 +57,7 @@ class Replay {
     std::uint32_t activity = kNone;
     Nanoseconds began = 0;  // in this run
   };
-  enum class EventKind : std::uint8_t { wait_end, wait_start, launch };
+  enum class EventKind : std::uint8_t { wait_end, first_step_end, wait_start, launch };
   struct Event {
     Nanoseconds at = 0;
     EventKind kind = EventKind::launch;

@@ -126,7 +126,7 @@ TraceSummary summarize(const Timeline& timeline) {
   expose_waits(pieces, window, waits);
   if (!track.rows.empty() && timeline.calls.time.size() > 0) {
     Predictions predictions =
-        predict(timeline, links, track, split, waits, host_window, summary.time);
+        predict(timeline, links, track, split, waits, marks, host_window, summary.time);
     summary.predictions = std::move(predictions.remedies);
     summary.replayed_span = predictions.replayed_span;
     summary.kernel_time_share = predictions.kernel_time_share;

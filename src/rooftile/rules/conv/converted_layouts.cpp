@@ -74,14 +74,16 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   if (!is_visible(trace, time)) return {};
   Finding finding = about_group(
       trace, groups.front(),
-      fmt::format("converting between NCHW and NHWC around convolutions takes {} in {} kernels",
-                  cost_text(trace, time), count_text(trace, window_count(trace, kernels))),
+      fmt::format("converting between NCHW and NHWC around convolutions takes {} in {}",
+                  cost_text(trace, time),
+                  count_text(trace, window_count(trace, kernels), "kernel")),
       {"Keep the whole network in channels_last: model.to(memory_format=torch.channels_last), and "
        "the input of each step",
        Exactness::exact_arithmetic},
       gain_of_kernel_time(trace, {0.5 * time, 0.75 * time, time}));
   finding.count = kernels;
   finding.evidence = evidence_of(trace, groups);
+  note_pace(trace, finding);
   return {{"", std::move(finding)}};
 }
 

@@ -39,7 +39,7 @@ constexpr std::size_t kMostTold = 3;
 
 Seconds mean_waiting(const RuleInput& input, const TraceSummary& trace) {
   const std::vector<Seconds> waiting = waiting_for_ranks(input.workload.traces);
-  const auto rank = static_cast<std::size_t>(&trace - input.workload.traces.data());
+  const auto rank = static_cast<std::size_t>(&trace - input.workload.traces.begin());
   return rank < waiting.size() ? waiting[rank] : Seconds(0);
 }
 
@@ -56,7 +56,7 @@ std::vector<std::string> largest(const TraceSummary& trace) {
   for (const CollectiveUse* use : uses) {
     if (lines.size() == kMostTold || use->exposed <= Seconds(0)) break;
     lines.push_back(fmt::format("measured: {} {}: {} exposed of {}", name_of(*use),
-                                count_text(trace, window_count(trace, use->count)),
+                                count_text(trace, window_count(trace, use->count), "run"),
                                 duration_text(use->exposed), duration_text(use->time)));
   }
   return lines;

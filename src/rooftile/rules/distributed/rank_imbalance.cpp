@@ -38,7 +38,7 @@ struct Spread {
   Seconds longest, mean, exposed;  // per step; mean exposed communication of the other ranks
 };
 
-Spread spread_of(const std::vector<TraceSummary>& ranks) {
+Spread spread_of(std::span<const TraceSummary> ranks) {
   Spread spread;
   Seconds sum, exposed;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -58,7 +58,7 @@ Spread spread_of(const std::vector<TraceSummary>& ranks) {
   return spread;
 }
 
-bool is_one_job(const std::vector<TraceSummary>& ranks) {
+bool is_one_job(std::span<const TraceSummary> ranks) {
   return ranks.size() > 1 && std::all_of(ranks.begin(), ranks.end(), [&](const auto& rank) {
            return rank.world_size == ranks.front().world_size &&
                   rank.steps.source != StepSource::none && !rank.collectives.empty();
@@ -66,7 +66,7 @@ bool is_one_job(const std::vector<TraceSummary>& ranks) {
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  const std::vector<TraceSummary>& ranks = input.workload.traces;
+  std::span<const TraceSummary> ranks = input.workload.traces;
   if (!is_one_job(ranks)) return {};
   const Spread spread = spread_of(ranks);
   const TraceSummary& slowest = ranks[spread.slowest];

@@ -74,15 +74,15 @@ std::vector<Finding> check(const RuleInput& input) {
     const auto& link = input.device().nvlink_bandwidth;
     const Seconds transfer = link ? Bytes(smalls.bytes * window_part(trace)) / *link : Seconds(0);
     const Seconds most = std::max(Seconds(0), smalls.exposed - transfer);
-    Finding finding =
-        about_trace(trace,
-                    fmt::format("{} collectives of {:.0f} KiB on average run alone for {}",
-                                count_text(trace, window_count(trace, smalls.count)),
-                                smalls.bytes / static_cast<double>(smalls.count) / 1024,
-                                cost_text(trace, smalls.exposed)),
-                    {"Join them into a few large collectives (one flat buffer, larger buckets)",
-                     Exactness::exact_arithmetic},
-                    Range<Seconds>{Seconds(0), 0.5 * most, most});
+    Finding finding = about_trace(
+        trace,
+        fmt::format("{} of {:.0f} KiB on average run alone for {}",
+                    count_text(trace, window_count(trace, smalls.count), "small collective"),
+                    smalls.bytes / static_cast<double>(smalls.count) / 1024,
+                    cost_text(trace, smalls.exposed)),
+        {"Join them into a few large collectives (one flat buffer, larger buckets)",
+         Exactness::exact_arithmetic},
+        Range<Seconds>{Seconds(0), 0.5 * most, most});
     finding.count = smalls.count;
     finding.evidence = {fmt::format("measured: {} each on average, {} in all",
                                     duration_text(smalls.time / static_cast<double>(smalls.count)),

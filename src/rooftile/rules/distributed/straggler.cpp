@@ -42,7 +42,7 @@ struct Waiting {
   Seconds own, others;  // per step; the mean of the others
 };
 
-Waiting waiting_of(const std::vector<TraceSummary>& ranks, const std::vector<Seconds>& waiting) {
+Waiting waiting_of(std::span<const TraceSummary> ranks, const std::vector<Seconds>& waiting) {
   Waiting result;
   Seconds sum;
   result.own = per_step(ranks.front(), waiting.front());
@@ -58,7 +58,7 @@ Waiting waiting_of(const std::vector<TraceSummary>& ranks, const std::vector<Sec
   return result;
 }
 
-bool computes_longer(const std::vector<TraceSummary>& ranks, std::size_t straggler) {
+bool computes_longer(std::span<const TraceSummary> ranks, std::size_t straggler) {
   Seconds sum;
   for (const TraceSummary& rank : ranks) sum += per_step(rank, rank.time.compute);
   const Seconds mean = sum / static_cast<double>(ranks.size());
@@ -66,7 +66,7 @@ bool computes_longer(const std::vector<TraceSummary>& ranks, std::size_t straggl
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  const std::vector<TraceSummary>& ranks = input.workload.traces;
+  std::span<const TraceSummary> ranks = input.workload.traces;
   const std::vector<Seconds> waiting = waiting_for_ranks(ranks);
   if (waiting.empty()) return {};
   const Waiting found = waiting_of(ranks, waiting);

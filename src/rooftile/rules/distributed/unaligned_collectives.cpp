@@ -55,9 +55,10 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   if (count == 0 || !is_visible(trace, exposed)) return {};
   Finding finding = about_trace(
       trace,
-      fmt::format("the messages of {} collectives are not a multiple of 16 bytes; those run alone "
+      fmt::format("the messages of {} are not a multiple of 16 bytes; those run alone "
                   "for {}",
-                  count_text(trace, window_count(trace, count)), cost_text(trace, exposed)),
+                  count_text(trace, window_count(trace, count), "collective"),
+                  cost_text(trace, exposed)),
       {"Pad the flat buffers to a multiple of 16 bytes per rank", Exactness::exact_arithmetic},
       Range<Seconds>{Seconds(0), 0.5 * kMostSaved * exposed, kMostSaved * exposed});
   finding.count = count;

@@ -102,6 +102,7 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGro
       fmt::format("measured: {} a run in kernel {}; the model says {} to {}",
                   duration_text(group.time / runs), short_kernel_name(group.kernel->name),
                   duration_text(judged.model.low / runs), duration_text(judged.model.high / runs))};
+  note_pace(trace, finding);
   return finding;
 }
 

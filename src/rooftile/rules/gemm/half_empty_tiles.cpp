@@ -95,6 +95,7 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGro
       fmt::format("measured: kernel {} with {:.0f} blocks", short_kernel_name(group.kernel->name),
                   count_blocks(group.kernel->launch)),
       "NVIDIA Matrix Multiplication Background User's Guide, Tile Quantization"};
+  note_pace(trace, finding);
   return finding;
 }
 

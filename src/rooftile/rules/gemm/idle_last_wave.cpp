@@ -94,6 +94,7 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGro
                   "and shared memory, {} SMs",
                   short_kernel_name(group.kernel->name), x, y, z, waves.per_sm, input.device().sms),
       "NVIDIA Matrix Multiplication Background User's Guide, Wave Quantization"};
+  note_pace(trace, finding);
   return finding;
 }
 

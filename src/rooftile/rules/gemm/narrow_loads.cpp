@@ -80,6 +80,7 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGro
       fmt::format("measured: {} runs of kernel {}, alignment {} elements", group.kernels,
                   short_kernel_name(group.kernel->name), group.kernel->facts.alignment),
       "16-byte rows and pointers: cuBLAS documentation, Tensor Core Usage"};
+  note_pace(trace, finding);
   return finding;
 }
 

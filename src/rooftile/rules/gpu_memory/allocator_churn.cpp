@@ -35,9 +35,10 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   if (allocator.mallocs + allocator.frees <= 0 || !is_visible(trace, allocator.exposed)) return {};
   Finding finding = about_trace(
       trace,
-      fmt::format("the allocator calls the driver inside the steps (cudaMalloc {}, cudaFree {}), "
+      fmt::format("the allocator calls the driver inside the steps ({}, {}), "
                   "and the GPU idles {}",
-                  count_text(trace, allocator.mallocs), count_text(trace, allocator.frees),
+                  count_text(trace, allocator.mallocs, "cudaMalloc"),
+                  count_text(trace, allocator.frees, "cudaFree"),
                   cost_text(trace, allocator.exposed)),
       {"Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True if shapes vary, use a smaller batch "
        "if "

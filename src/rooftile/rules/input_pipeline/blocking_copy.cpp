@@ -37,8 +37,8 @@ Finding describe(const TraceSummary& trace, const Upload& upload) {
   const Range<Seconds> idle = gain_of_idle_time(upload.idle);
   Finding finding =
       about_site(trace, upload.site,
-                 fmt::format("the host waits for copies to the GPU ({}), and the GPU then idles {}",
-                             count_text(trace, window_count(trace, upload.count)),
+                 fmt::format("the host waits for {} to the GPU, and the GPU then idles {}",
+                             count_text(trace, window_count(trace, upload.count), "copy"),
                              cost_text(trace, upload.idle)),
                  {"Copy with .to(device, non_blocking=True); the batches are pinned already",
                   Exactness::bit_exact},

@@ -22,9 +22,9 @@ waits meanwhile. Such a copy is slow and never runs beside the step.
 `non_blocking` changes nothing, and without `non_blocking` the host still waits.
 
 ## How the saving is estimated
-High: all time in which the GPU only copies, and its idle time that follows from the host's wait,
-as when the next batch is copied while the step computes. Low: the same copies at the rate of the
-GPU's link with the host still waiting; 0 where that rate is not known.
+The GPU's idle time that follows from the host's wait, by a replay of the recording in which copies do
+not hold the host up, and the time in which the GPU only copies: all of it when the next batch is
+copied while the step computes, at the low end what the rate of the GPU's link saves.
 
 ## When not to
 - Pinned memory cannot be swapped out; on hosts short of memory it hurts.
@@ -46,15 +46,17 @@ Seconds certain_saving(const Upload& upload, const Device& device) {
 
 Finding describe(const RuleInput& input, const TraceSummary& trace, const Upload& upload) {
   const Seconds cost = upload.exposed + upload.idle;
-  const Seconds low = std::min(cost, certain_saving(upload, input.device()));
-  Finding finding = about_site(
-      trace, upload.site,
-      fmt::format("copies from pageable host memory, {}, keep the GPU from computing for {}",
-                  count_text(trace, window_count(trace, upload.count)), cost_text(trace, cost)),
-      {"Pin the batches (DataLoader(pin_memory=True)) and copy with .to(device, "
-       "non_blocking=True)",
-       Exactness::bit_exact},
-      Range<Seconds>{low, 0.5 * (low + cost), cost});
+  const Seconds alone = certain_saving(upload, input.device());
+  Finding finding =
+      about_site(trace, upload.site,
+                 fmt::format("{} from pageable host memory keep the GPU from computing for {}",
+                             count_text(trace, window_count(trace, upload.count), "copy"),
+                             cost_text(trace, cost)),
+                 {"Pin the batches (DataLoader(pin_memory=True)) and copy with .to(device, "
+                  "non_blocking=True)",
+                  Exactness::bit_exact},
+                 gain_of_idle_time(trace, Remedy::asynchronous_copies, upload.idle) +
+                     Range<Seconds>{alone, 0.5 * (alone + upload.exposed), upload.exposed});
   finding.count = upload.count;
   finding.evidence = {fmt::format(
       "measured: {:.1f} MB in {} ({:.1f} GB/s); the GPU copies alone for {} and idles for {} "

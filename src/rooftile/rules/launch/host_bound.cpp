@@ -43,15 +43,24 @@ between the kernels of a CUDA graph; low: half of that. With Python stacks recor
 
 constexpr double kMinIdleShare = 0.1;
 constexpr Seconds kGraphGap = microseconds(0.5);    // 3.4 - 2.9 µs of the blog's figures
-constexpr Seconds kShortKernel = microseconds(50);  // a few operators' worth of host time
+constexpr Seconds kShortKernel = microseconds(20);  // about what an eager operator takes the host
+constexpr double kMostlyShort = 0.4;                // of the kernels
 
 Seconds launch_idle(const TraceSummary& trace) {
   const auto found = trace.time.idle_by_cause.find(IdleCause::launch);
   return found == trace.time.idle_by_cause.end() ? Seconds(0) : found->second;
 }
 
-Seconds mean_kernel(const TraceSummary& trace) {
-  return trace.kernel_time / static_cast<double>(trace.kernels);
+// Share of the kernels that take less time than launching an operator.
+double share_of_short_kernels(const TraceSummary& trace) {
+  std::int64_t all = 0, few = 0;
+  const auto add = [&](const KernelUse& kernel) {
+    all += kernel.count;
+    if (kernel.time < kShortKernel * static_cast<double>(kernel.count)) few += kernel.count;
+  };
+  for (const OpUse& use : trace.ops) std::for_each(use.kernels.begin(), use.kernels.end(), add);
+  std::for_each(trace.orphans.begin(), trace.orphans.end(), add);
+  return all > 0 ? static_cast<double>(few) / static_cast<double>(all) : 0;
 }
 
 Range<Seconds> saving_of(const TraceSummary& trace) {
@@ -66,10 +75,10 @@ Range<Seconds> saving_of(const TraceSummary& trace) {
   return {trace.has_stacks ? Seconds(0) : 0.5 * most, 0.75 * most, most};
 }
 
-Fix propose(const TraceSummary& trace) {
-  if (mean_kernel(trace) >= kShortKernel) {
+Fix propose(const TraceSummary& trace, double short_share) {
+  if (short_share < kMostlyShort) {
     return {
-        "Profile the Python code between the launches: the kernels are long enough to hide "
+        "Profile the Python code between the launches: most kernels are long enough to hide "
         "ordinary launches",
         Exactness::not_applicable};
   }
@@ -99,9 +108,9 @@ std::vector<std::string> slow_operators(const TraceSummary& trace) {
   std::vector<std::string> lines;
   for (const auto& [time, name] : sorted) {
     if (lines.size() == kMostTold || time <= Seconds(0)) break;
-    lines.push_back(fmt::format("measured: {} takes the host {} for {} calls", name,
-                                cost_text(trace, time * window_part(trace)),
-                                count_text(trace, window_count(trace, by_name[name].second))));
+    lines.push_back(fmt::format(
+        "measured: {} takes the host {} for {}", name, cost_text(trace, time * window_part(trace)),
+        count_text(trace, window_count(trace, by_name[name].second), "call")));
   }
   return lines;
 }
@@ -111,17 +120,20 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   if (trace.kernels <= 0 || idle < kMinIdleShare * trace.time.span) return {};
   const Range<Seconds> gain = saving_of(trace);
   if (!is_visible(trace, gain.expected)) return {};
+  const double short_share = share_of_short_kernels(trace);
   Finding finding = about_trace(
       trace,
-      fmt::format("the GPU is idle {} because the host launches too slowly: {} kernels take {} "
-                  "each on average",
-                  cost_text(trace, idle), count_text(trace, window_count(trace, trace.kernels)),
-                  duration_text(mean_kernel(trace))),
-      propose(trace), gain);
+      fmt::format("the GPU is idle {} because the host launches too slowly: {}, {:.0f} % of them "
+                  "shorter than {}",
+                  cost_text(trace, idle),
+                  count_text(trace, window_count(trace, trace.kernels), "kernel"),
+                  100 * short_share, duration_text(kShortKernel)),
+      propose(trace, short_share), gain);
   finding.count = trace.launches;
   finding.evidence = {
-      fmt::format("measured: the GPU is busy {:.0f} % of the time; {} launch calls",
-                  100 * (trace.time.gpu_busy / trace.time.span), count_text(trace, trace.launches)),
+      fmt::format("measured: the GPU is busy {:.0f} % of the time; {}",
+                  100 * (trace.time.gpu_busy / trace.time.span),
+                  count_text(trace, trace.launches, "launch call")),
       "2.9 µs kernels take 3.4 µs each in a CUDA graph: NVIDIA blog, Getting Started with CUDA "
       "Graphs"};
   for (std::string& line : slow_operators(trace)) finding.evidence.push_back(std::move(line));

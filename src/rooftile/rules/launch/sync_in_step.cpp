@@ -98,7 +98,7 @@ Finding describe(const TraceSummary& trace, const Waits& waits) {
       trace, sync.site,
       fmt::format("{}{} makes the host wait for the GPU ({}), and the GPU then idles {}", what,
                   place.empty() || place == what ? "" : " at " + place,
-                  count_text(trace, waits.count), cost_text(trace, waits.exposed)),
+                  count_text(trace, waits.count, "time"), cost_text(trace, waits.exposed)),
       propose(sync), gain_of_idle_time(trace, Remedy::no_synchronization, waits.exposed));
   if (finding.location.node.empty()) finding.location.node = sync.call;
   finding.count = waits.count;

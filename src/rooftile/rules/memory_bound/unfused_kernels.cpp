@@ -82,13 +82,14 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   if (!is_visible(trace, gain.expected)) return {};
   Finding finding = about_trace(
       trace,
-      fmt::format(
-          "elementwise operations, normalisations and the like take {} in {} kernels, {:.1f} "
-          "one behind the other on average",
-          cost_text(trace, pointwise.time), count_text(trace, pointwise.kernels), run),
+      fmt::format("elementwise operations, normalisations and the like take {} in {}, {:.1f} "
+                  "one behind the other on average",
+                  cost_text(trace, pointwise.time), count_text(trace, pointwise.kernels, "kernel"),
+                  run),
       {"Fuse them with torch.compile", Exactness::exact_arithmetic}, gain);
   finding.count = pointwise.kernels;
   finding.evidence = largest(trace);
+  note_pace(trace, finding);
   return {{"", std::move(finding)}};
 }
 

@@ -56,7 +56,7 @@ std::vector<Finding> check(const RuleInput& input) {
     if (!is_reached_by_default(facts, *call)) continue;
     Fix fix{"Remove foreach=False: on CUDA the default updates all tensors in a few kernels",
             Exactness::exact_arithmetic};
-    remove_argument(*call, *foreach_argument, fix);
+    add_edit(remove_argument(*call, *foreach_argument), fix);
     fix.safe = !fix.edits.empty();
     Finding finding = finding_at(
         *call,

@@ -53,6 +53,7 @@ bool is_over_lists(const KernelUse& kernel) {
 // Optimizers that work on lists show at least one such kernel in the trace.
 bool works_on_lists(const TraceSummary& trace) {
   return std::any_of(trace.ops.begin(), trace.ops.end(), [](const OpUse& use) {
+    if (use.phase != Phase::optimizer) return false;
     return use.name.find("_foreach_") != std::string::npos ||
            use.name.find("_fused_") != std::string::npos ||
            std::any_of(use.kernels.begin(), use.kernels.end(), is_over_lists);
@@ -66,9 +67,9 @@ Finding describe(const TraceSummary& trace, const RangeUse& range) {
   const Range<Seconds> busy = gain_of_kernel_time(trace, {Seconds(0), 0.5 * starts, starts});
   Finding finding = about_trace(
       trace,
-      fmt::format("{} updates one parameter at a time: {} kernels of {} on average, {} with the "
+      fmt::format("{} updates one parameter at a time: {} of {} on average, {} with the "
                   "idle time between them",
-                  range.name, count_text(trace, range.kernels),
+                  range.name, count_text(trace, range.kernels, "kernel"),
                   duration_text(range.kernel_time / kernels),
                   cost_text(trace, range.kernel_time + range.idle)),
       {"Pass fused=True or foreach=True to the optimizer", Exactness::exact_arithmetic},

@@ -48,7 +48,7 @@ std::vector<Finding> check(const RuleInput& input) {
     if (!is_reached_by_default(facts, *call)) continue;
     Fix fix{"Pass fused=True; the weights have to be on the GPU and in floating point",
             Exactness::exact_arithmetic};
-    insert_argument(*call, "fused=True", fix);
+    add_edit(add_argument(*call, "fused", "True"), fix);
     Finding finding = finding_at(
         *call,
         fmt::format("{} runs a dozen kernels over all weights, fused it is one", call->method),

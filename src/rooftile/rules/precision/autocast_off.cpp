@@ -131,6 +131,7 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
                   cost_text(trace, time), 100 * (slow / time), to_string(half)),
       propose(input, trace, half, groups), gain);
   finding.evidence = evidence_of(trace, groups);
+  note_pace(trace, finding);
   return {{"", std::move(finding)}};
 }
 

@@ -64,8 +64,9 @@ std::vector<Finding> check(const RuleInput& input) {
       Fix fix{fmt::format("Call {}.scale({}).backward()", scaler, loss),
               Exactness::changes_numerics};
       if (backward.function == events[i].at->call->function) {
-        replace(*backward.file, backward.receiver->range, fmt::format("{}.scale({})", scaler, loss),
-                fix);
+        add_edit(replace(*backward.file, backward.receiver->range,
+                         fmt::format("{}.scale({})", scaler, loss)),
+                 fix);
       }
       Finding finding = finding_at(
           backward,

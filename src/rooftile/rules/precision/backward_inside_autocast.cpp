@@ -36,7 +36,10 @@ using namespace source;
 std::optional<Autocast> region_around(const SourceFacts& facts, const Call& call) {
   for (const Context& context : facts.contexts(call)) {
     const auto around = autocast_around(facts, context);
-    if (around && around->on_gpu && !around->is_off) return around;
+    if (!around || !around->on_gpu || around->is_off) continue;
+    // Code that measures or checks a model may be called under autocast on purpose.
+    const bool is_here = around->call != nullptr && around->call->function == call.function;
+    if (is_here || context.role == LoopRole::training_step) return around;
   }
   return std::nullopt;
 }

@@ -59,9 +59,7 @@ std::vector<Finding> check(const RuleInput& input) {
       if (!is_reached_by_default(facts, *scaler.call)) continue;
       Fix fix{"Pass enabled=False, or take the scaler out: bf16 has the range of fp32",
               Exactness::bit_exact};
-      if (scaler.call->argument("enabled") == nullptr) {
-        insert_argument(*scaler.call, "enabled=False", fix);
-      }
+      add_edit(add_argument(*scaler.call, "enabled", "False"), fix);
       Finding finding = finding_at(
           *scaler.call,
           "the scaler is on, but autocast runs in bf16: each step unscales all gradients and waits "

@@ -47,8 +47,9 @@ Fix autocast_fix(const Call& call) {
                   [](const Argument& one) { return one.name.empty() || one.unpacked; });
   if (has_positional || !binds_torch(*call.file)) return fix;
   const std::string_view rest = call.arguments.empty() ? "" : ", ";
-  replace(*call.file, {call.expr->range.begin, call.open_paren + 1},
-          fmt::format("torch.autocast(\"cuda\"{}", rest), fix);
+  add_edit(replace(*call.file, {call.expr->range.begin, call.open_paren + 1},
+                   fmt::format("torch.autocast(\"cuda\"{}", rest)),
+           fix);
   fix.safe = !fix.edits.empty();
   return fix;
 }
@@ -59,8 +60,9 @@ Fix scaler_fix(const Call& call) {
       Exactness::bit_exact};
   if (!binds_torch(*call.file)) return fix;
   const std::string_view rest = call.arguments.empty() ? "" : ", ";
-  replace(*call.file, {call.expr->range.begin, call.open_paren + 1},
-          fmt::format("torch.amp.GradScaler(\"cuda\"{}", rest), fix);
+  add_edit(replace(*call.file, {call.expr->range.begin, call.open_paren + 1},
+                   fmt::format("torch.amp.GradScaler(\"cuda\"{}", rest)),
+           fix);
   return fix;
 }
 

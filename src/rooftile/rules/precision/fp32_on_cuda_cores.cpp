@@ -72,6 +72,7 @@ Finding describe(const TraceSummary& trace, const RuleInput& input, const UseGro
   finding.evidence = {fmt::format("measured: {} runs of kernel {}", group.kernels,
                                   short_kernel_name(group.kernel->name)),
                       "fp32 0.11 s, TF32 0.016 s on an A100: PyTorch CUDA semantics, TF32"};
+  note_pace(trace, finding);
   return finding;
 }
 

@@ -80,6 +80,7 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGro
   finding.ops = workload_ops_of(input, group);
   finding.evidence = {fmt::format("measured: {} runs of kernel {}", group.kernels,
                                   short_kernel_name(group.kernel->name))};
+  note_pace(trace, finding);
   return finding;
 }
 

@@ -60,10 +60,8 @@ Fix fix_for(const Call& clip, const ScalingEvent& backward, const Expr* optimize
                            optimizer->statement->function == clip.function &&
                            backward.at->call->function == clip.function;
   if (!is_in_scope || clip.statement == nullptr) return fix;
-  const std::uint32_t begin = clip.statement->range.begin;
-  const std::string indent(clip.file->place(begin).column - 1, ' ');
-  replace(*clip.file, {begin, begin}, fmt::format("{}.unscale_({})\n{}", scaler, stepped, indent),
-          fix);
+  add_edit(insert_line_before(*clip.statement, fmt::format("{}.unscale_({})", scaler, stepped)),
+           fix);
   return fix;
 }
 

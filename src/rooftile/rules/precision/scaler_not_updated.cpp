@@ -59,15 +59,11 @@ std::vector<Finding> check(const RuleInput& input) {
         Fix fix{fmt::format("Call {}.update() once after the step", receiver_text(step)),
                 Exactness::changes_numerics};
         if (step.statement != nullptr && step.statement->value == step.expr) {
-          const std::uint32_t end = step.statement->range.end;
-          const std::string indent(step.file->place(step.statement->range.begin).column - 1, ' ');
-          replace(*step.file, {end, end},
-                  fmt::format("\n{}{}.update()", indent, receiver_text(step)), fix);
+          add_edit(insert_line_after(*step.statement, receiver_text(step) + ".update()"), fix);
         }
         Finding finding = finding_at(
             step,
-            fmt::format("{} steps but is never updated: the second step raises once gradients are "
-                        "unscaled, and the scale stays 65536",
+            fmt::format("{} steps but is never updated: its second step raises RuntimeError",
                         receiver_text(step)),
             std::move(fix));
         finding.evidence = {"no update() of a scaler in the program",

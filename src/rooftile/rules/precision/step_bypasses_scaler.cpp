@@ -84,8 +84,9 @@ std::vector<Finding> check(const RuleInput& input) {
                             step.statement->value == step.expr &&
                             backward->at->call->function == step.function;
       if (is_plain && !twice) {
-        replace(*step.file, step.expr->range,
-                fmt::format("{}.step({})", scaler, receiver_text(step)), fix);
+        add_edit(replace(*step.file, step.expr->range,
+                         fmt::format("{}.step({})", scaler, receiver_text(step))),
+                 fix);
       }
       Finding finding = finding_at(
           step,

@@ -77,7 +77,7 @@ void check_assignments(const source::SourceFacts& facts, std::vector<Finding>& f
       if (!source::is_reached_by_default(facts, *statement)) continue;
       Fix fix{"Set it to True, or remove the line where fp32 digits are not needed",
               Exactness::changes_numerics};
-      replace(*statement->file, statement->value->range, "True", fix);
+      add_edit(replace(*statement->file, statement->value->range, "True"), fix);
       const bool is_cudnn = name.find("cudnn") != std::string_view::npos;
       findings.push_back(finding_in_script(
           finding_at(*statement,
@@ -96,7 +96,7 @@ void check_calls(const source::SourceFacts& facts, std::vector<Finding>& finding
     if (!precision.is("highest") || wants_fp32(facts, *call->file)) continue;
     Fix fix{"Set it to \"high\", which allows TF32", Exactness::changes_numerics};
     if (precision.found == precision.expr && precision.expr != nullptr) {
-      replace(*call->file, precision.expr->range, "\"high\"", fix);
+      add_edit(replace(*call->file, precision.expr->range, "\"high\""), fix);
     }
     findings.push_back(finding_in_script(finding_at(
         *call, "TF32 is switched off for matrix products: fp32 products run on CUDA cores",

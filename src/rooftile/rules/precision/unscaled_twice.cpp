@@ -62,7 +62,7 @@ std::vector<Finding> check(const RuleInput& input) {
       if (first == nullptr || is_scaler_off(facts, *first) || !seen.insert(&call).second) continue;
       Fix fix{"Keep one unscale_ per optimizer and step: remove this one", Exactness::bit_exact};
       if (call.statement != nullptr && call.statement->value == call.expr) {
-        remove_statement(*call.statement, fix);
+        add_edit(remove_statement(*call.statement), fix);
       }
       Finding finding = finding_at(
           call,

@@ -42,7 +42,7 @@ std::vector<Finding> check(const RuleInput& input) {
     if (is_switch && !facts.argument(*call, "mode", 0).is_true()) continue;
     Fix fix{"Remove it once the NaN is found, or put it behind a debug flag", Exactness::bit_exact};
     const bool is_alone = call->statement != nullptr && call->statement->value == call->expr;
-    if (is_switch && is_alone) remove_statement(*call->statement, fix);
+    if (is_switch && is_alone) add_edit(remove_statement(*call->statement), fix);
     Finding finding = finding_at(
         *call,
         "anomaly detection stays on for the whole training: every backward is checked for NaN and "

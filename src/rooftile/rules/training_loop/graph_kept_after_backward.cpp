@@ -105,7 +105,7 @@ std::vector<Finding> check(const RuleInput& input) {
       if (is_repeated(call, iteration.loop) || carries_graph(iteration.loop)) continue;
       if (!seen.insert(&call).second) continue;
       Fix fix{fmt::format("Remove {}=True", argument->name), Exactness::bit_exact};
-      remove_argument(call, *argument, fix);
+      add_edit(remove_argument(call, *argument), fix);
       Finding finding = finding_at(
           call,
           fmt::format("{}.backward keeps its graph, but no later backward of the step uses it: the "

@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A visible share of the step spent in filling gradients with zeros in `zero_grad`.
+A visible share of the step spent in filling gradients with zeros in `zero_grad`, on the GPU or in
+waiting for the launches.
 
 ## Why it costs time
 Every gradient is written once, and the backward pass then reads and adds to it instead of just
@@ -18,7 +19,7 @@ writing it. For many small parameters the launches cost as much.
 
 ## How the saving is estimated
 The kernel and fill time inside the ranges called `zero_grad`, less what may have run beside other
-work, and the GPU's idle time in them at the high end.
+work, and the GPU's idle time that launching them causes; at the low end half of that.
 
 ## When not to
 - Code that reads `.grad` without a backward pass before sees None.
@@ -36,11 +37,12 @@ bool is_zero_grad(const RangeUse& range) {
 Finding describe(const TraceSummary& trace, const RangeUse& range) {
   Range<Seconds> gain =
       gain_of_kernel_time(trace, {range.kernel_time, range.kernel_time, range.kernel_time});
-  gain.high += range.idle;
+  gain += Range<Seconds>{0.5 * range.idle, range.idle, range.idle};
   Finding finding = about_trace(
       trace,
-      fmt::format("{} writes zeros in {} kernels and fills, {}", range.name,
-                  count_text(trace, range.kernels), cost_text(trace, range.kernel_time)),
+      fmt::format("{} writes zeros in {}, {} with the idle time that launching them causes",
+                  range.name, count_text(trace, range.kernels, "fill"),
+                  cost_text(trace, range.kernel_time + range.idle)),
       {"zero_grad(set_to_none=True), so that the backward pass writes gradients instead of adding "
        "to zeros",
        Exactness::exact_arithmetic},
@@ -56,7 +58,7 @@ Finding describe(const TraceSummary& trace, const RangeUse& range) {
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   std::vector<TraceCase> cases;
   for (const RangeUse& range : trace.ranges) {
-    if (!is_zero_grad(range) || !is_visible(trace, range.kernel_time)) continue;
+    if (!is_zero_grad(range) || !is_visible(trace, range.kernel_time + range.idle)) continue;
     cases.push_back({range.name, describe(trace, range)});
   }
   return cases;

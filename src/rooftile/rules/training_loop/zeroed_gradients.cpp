@@ -78,9 +78,7 @@ void check_arguments(const SourceFacts& facts, std::vector<Finding>& findings) {
     if (!is_in_training(facts, *call->statement)) continue;
     Fix fix{"Write set_to_none=True: backward then writes the first gradient in place of adding it",
             Exactness::bit_exact};
-    if (argument->value->kind == ExprKind::boolean) {
-      replace(*call->file, argument->value->range, "True", fix);
-    }
+    add_edit(replace_argument(*call, *argument, "True"), fix);
     findings.push_back(with_evidence(finding_at(
         *call,
         fmt::format(

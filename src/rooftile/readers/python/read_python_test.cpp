@@ -1,0 +1,214 @@
+#include "rooftile/readers/python/read_python.h"
+
+#include <gtest/gtest.h>
+
+#include "rooftile/workload/source_edits.h"
+
+namespace rooftile::source {
+namespace {
+
+SourceFacts facts_of(std::string_view text) {
+  Result<SourceFacts> facts = read_python_text("train.py", text);
+  EXPECT_TRUE(facts.has_value());
+  return std::move(*facts);
+}
+
+const Call& only(const std::vector<const Call*>& calls) {
+  EXPECT_EQ(calls.size(), 1U);
+  return *calls.at(0);
+}
+
+struct NameCase {
+  const char* what;
+  const char* text;
+  const char* full_name;
+};
+
+TEST(ReadPython, ResolvesNames) {
+  const NameCase cases[] = {
+      {"plain", "import torch\ntorch.nn.Linear(1, 2)\n", "torch.nn.Linear"},
+      {"alias", "import torch.nn as nn\nnn.Linear(1, 2)\n", "torch.nn.Linear"},
+      {"from", "from torch.nn import Linear as L\nL(1, 2)\n", "torch.nn.Linear"},
+      {"private home", "from torch.nn.modules.linear import Linear\nLinear(1)\n",
+       "torch.nn.Linear"},
+      {"wildcard", "from torch.cuda.amp import *\nGradScaler()\n", "torch.cuda.amp.GradScaler"},
+      {"variable", "import torch\nmake = torch.nn.Linear\nmake(1)\n", "torch.nn.Linear"},
+      {"loader", "import torch\ntorch.utils.data.DataLoader(x)\n", "torch.utils.data.DataLoader"},
+      {"in a function", "def f():\n  from torch import compile as c\n  c(1)\n", "torch.compile"},
+      {"try", "try:\n  import torch as t\nexcept ImportError:\n  t = None\nt.compile(1)\n",
+       "torch.compile"},
+      {"builtin", "print(1)\n", "print"},
+      {"method", "import torch\nx = torch.zeros(1)\nx.item()\n", "torch.Tensor.item"},
+  };
+  for (const NameCase& each : cases) {
+    EXPECT_EQ(facts_of(each.text).calls(each.full_name).size(), 1U) << each.what;
+  }
+}
+
+struct ValueCase {
+  const char* what;
+  const char* text;
+  std::int64_t value;
+  Certainty certainty;
+};
+
+TEST(ReadPython, FollowsValues) {
+  const ValueCase cases[] = {
+      {"literal", "f(n=4)\n", 4, Certainty::literal},
+      {"negative", "f(n=-4)\n", -4, Certainty::literal},
+      {"constant", "N = 4\nf(n=N)\n", 4, Certainty::constant},
+      {"arithmetic", "N = 4\nf(n=N * 2 + 1)\n", 9, Certainty::constant},
+      {"argparse",
+       "p.add_argument('--num-workers', default=3)\na = p.parse_args()\n"
+       "f(n=a.num_workers)\n",
+       3, Certainty::configurable},
+      {"default", "def g(n=5):\n  f(n=n)\n", 5, Certainty::configurable},
+      {"callers", "def g(n):\n  f(n=n)\ng(6)\ng(n=6)\n", 6, Certainty::constant},
+      {"dictionary", "k = {'n': 7}\nf(**k)\n", 7, Certainty::literal},
+      {"updated", "k = {}\nk.update({'n': 8})\nf(**k)\n", 8, Certainty::literal},
+      {"condition", "ON = True\nf(n=1 if ON else 0)\n", 1, Certainty::literal},
+  };
+  for (const ValueCase& each : cases) {
+    const SourceFacts facts = facts_of(each.text);
+    const Value value = facts.argument(only(facts.method_calls("f")), "n");
+    EXPECT_TRUE(value.is(each.value)) << each.what;
+    EXPECT_EQ(value.certainty, each.certainty) << each.what;
+  }
+}
+
+TEST(ReadPython, LeavesOpenWhatIsOpen) {
+  for (const char* text :
+       {"f(n=g())\n", "for n in range(3):\n  f(n=n)\n", "n = 1\nwhile x():\n  f(n=n)\n  n = 2\n",
+        "f(**unknown())\n", "if x():\n  n = 1\nelse:\n  n = 2\nf(n=n)\n"}) {
+    const SourceFacts facts = facts_of(text);
+    EXPECT_TRUE(facts.argument(only(facts.method_calls("f")), "n").unknown()) << text;
+  }
+  const SourceFacts facts = facts_of("f(1)\n");
+  EXPECT_TRUE(facts.argument(only(facts.method_calls("f")), "n", 1).absent());
+}
+
+constexpr std::string_view kTraining = R"(import torch
+import torch.nn as nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 64, 7)
+        self.bn = nn.BatchNorm2d(64)
+        self.head = nn.Sequential(nn.Linear(64, 10), nn.ReLU())
+
+    def forward(self, x):
+        x = self.conv(x)
+        x = self.bn(x)
+        return self.head(x)
+
+def train(model, loader, optimizer):
+    for step, (x, y) in enumerate(loader):
+        x, y = x.cuda(), y.cuda()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        if step % 50 == 0:
+            print(loss.item())
+
+@torch.no_grad()
+def evaluate(model, loader):
+    for x, y in loader:
+        model(x.cuda()).argmax(1).tolist()
+
+if __name__ == "__main__":
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = Net().to(device)
+    loader = torch.utils.data.DataLoader(data)
+    for epoch in range(3):
+        train(model, loader, torch.optim.AdamW(model.parameters()))
+        evaluate(model, loader)
+)";
+
+TEST(ReadPython, KnowsLoopsAndContexts) {
+  const SourceFacts facts = facts_of(kTraining);
+  ASSERT_EQ(facts.loops(LoopRole::training_step).size(), 1U);
+  EXPECT_EQ(facts.loops(LoopRole::evaluation_step).size(), 1U);
+  EXPECT_EQ(facts.loops(LoopRole::epoch).size(), 1U);
+  const Loop& loop = *facts.loops(LoopRole::training_step)[0];
+  EXPECT_TRUE(loop.on_gpu);
+  EXPECT_EQ(loop.backward->name, "torch.Tensor.backward");
+  ASSERT_NE(loop.loader, nullptr);
+  EXPECT_TRUE(facts.argument(*loop.loader, "num_workers", 5).absent());
+
+  const Call& item = only(facts.calls("torch.Tensor.item"));
+  EXPECT_TRUE(item.receiver_type().on_gpu());
+  EXPECT_FALSE(facts.in_each_training_step(item));
+  ASSERT_EQ(facts.contexts(item).size(), 1U);
+  const Context context = facts.contexts(item)[0];
+  EXPECT_TRUE(context.has(GuardKind::every_n));
+  EXPECT_TRUE(context.has(GuardKind::main));
+  EXPECT_TRUE(facts.in_each_training_step(only(facts.calls("torch.optim.Optimizer.step"))));
+  EXPECT_TRUE(facts.contexts(only(facts.calls("torch.Tensor.tolist")))[0].gradients_off());
+  ASSERT_EQ(facts.programs.size(), 1U);
+  EXPECT_TRUE(facts.programs[0].trains_on_gpu);
+}
+
+TEST(ReadPython, KnowsLayers) {
+  const SourceFacts facts = facts_of(kTraining);
+  ASSERT_EQ(facts.modules().size(), 1U);
+  const ClassDef& net = *facts.modules()[0];
+  ASSERT_NE(net.layer("head.0"), nullptr);
+  EXPECT_EQ(net.layer("head.0")->made_by->name, "torch.nn.Linear");
+  std::vector<std::string> uses;
+  for (const LayerUse& use : net.forward) {
+    uses.push_back(std::string(use.layer->attribute) + (use.consumes_previous ? "<" : ""));
+  }
+  EXPECT_EQ(uses, (std::vector<std::string>{"conv", "bn<", "head.0<", "head.1<"}));
+}
+
+TEST(ReadPython, SurvivesWhatIsNoPython3) {
+  for (const char* text : {"print 'a', b\nimport torch\ntorch.compile(x)\n",
+                           "def f(:\n  pass\nimport torch\ntorch.compile(x)\n",
+                           "# \xE9\nimport torch\nx = '\xE9'\ntorch.compile(x)\n",
+                           "\xEF\xBB\xBFimport torch\r\ntorch.compile(x)\r\n"}) {
+    EXPECT_EQ(facts_of(text).calls("torch.compile").size(), 1U) << text;
+  }
+  EXPECT_FALSE(read_python_text("a.py", std::string_view("a\0b", 3)).has_value());
+}
+
+TEST(ReadPython, ReadsNotebooks) {
+  const auto facts = read_python_text("a.ipynb", R"json({"cells": [
+      {"cell_type": "markdown", "source": ["text"]},
+      {"cell_type": "code", "source": ["%matplotlib inline\n", "import torch"]},
+      {"cell_type": "code", "source": "%%bash\nls"},
+      {"cell_type": "code", "source": ["!pip install x\n", "\n", "torch.compile(x)"]}]})json");
+  ASSERT_TRUE(facts.has_value());
+  const Call& call = only(facts->calls("torch.compile"));
+  EXPECT_EQ(call.file->place(call.expr->range.begin), (Place{3, 1, 4}));
+}
+
+TEST(ReadPython, RecordsSuppressions) {
+  const SourceFacts facts = facts_of(
+      "x = 1  # rooftile: allow precision/amp-off, compile/* -- small\n"
+      "# rooftile: forbid x\n");
+  ASSERT_EQ(facts.files[0]->suppressions.size(), 2U);
+  const Suppression& good = facts.files[0]->suppressions[0];
+  EXPECT_EQ(good.rules, (std::vector<std::string_view>{"precision/amp-off", "compile/*"}));
+  EXPECT_EQ(good.reason, "small");
+  EXPECT_FALSE(good.own_line);
+  EXPECT_FALSE(facts.files[0]->suppressions[1].problem.empty());
+}
+
+TEST(SourceEdits, AddArguments) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"f()\n", "f(n=1)\n"},
+      {"f(a)\n", "f(a, n=1)\n"},
+      {"f(a, )\n", "f(a, n=1, )\n"},
+      {"f(\n    a,\n    b,  # last\n)\n", "f(\n    a,\n    b,\n    n=1,  # last\n)\n"},
+  };
+  for (const auto& [before, after] : cases) {
+    const SourceFacts facts = facts_of(before);
+    const auto edit = add_argument(only(facts.method_calls("f")), "n", "1");
+    ASSERT_TRUE(edit.has_value()) << before;
+    EXPECT_EQ(apply_edits(*facts.files[0], {*edit}).value(), after);
+  }
+}
+
+}  // namespace
+}  // namespace rooftile::source

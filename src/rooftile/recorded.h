@@ -1,0 +1,32 @@
+// What a report takes from recordings and scripts.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rooftile/findings/report.h"
+#include "rooftile/hardware/device.h"
+#include "rooftile/workload/workload.h"
+
+namespace rooftile {
+
+// Largest time first.
+std::vector<KindShare> sorted_shares(std::map<std::string, KindShare> by_kind);
+
+// Kernels of a recording by what their names say, per pass.
+std::vector<KindShare> kernel_shares(const TraceSummary& trace);
+
+// Device, total, kinds and coverage of a recording whose GPU is not known. There must be one.
+void describe_recording(const Workload& workload, Report& report);
+
+// The operation as it was recorded; measured_workload() keeps the order of the first rank's
+// operators, kernels without one behind.
+std::optional<RecordedRun> recorded_run(const Workload& workload, std::size_t op,
+                                        const Device& device);
+
+// Empty without scripts.
+std::optional<SourceSummary> script_summary(const Workload& workload);
+
+}  // namespace rooftile
