@@ -13,7 +13,7 @@ constexpr int kMaxCallDepth = 3;
 bool is_surely_host(const Type& type) {
   switch (type.kind) {
     case TypeKind::tensor:
-      return type.residence == Residence::host;
+      return type.residence == Residence::host && !type.requires_grad;
     case TypeKind::unknown:
       return false;
     default:
@@ -46,9 +46,8 @@ bool reads_by_method(const Call& call) {
 }
 
 bool has_gpu_argument(const Call& call) {
-  return std::any_of(call.arguments.begin(), call.arguments.end(), [](const Argument& argument) {
-    return is_gpu_value(argument.value);
-  });
+  return std::any_of(call.arguments.begin(), call.arguments.end(),
+                     [](const Argument& argument) { return is_gpu_value(argument.value); });
 }
 
 bool reads_by_function(const Call& call) {
@@ -63,17 +62,26 @@ bool reads_by_function(const Call& call) {
   return formats && has_gpu_argument(call);
 }
 
+bool is_text(const Expr& expr) {
+  if (expr.kind == ExprKind::text || expr.type->is(TypeKind::text)) return true;
+  return expr.kind == ExprKind::binary && !expr.children.empty() && is_text(*expr.children[0]);
+}
+
+bool shows_value(const Expr* expr) {
+  if (expr->kind == ExprKind::starred && !expr->children.empty()) expr = expr->children[0];
+  return is_gpu_value(expr);
+}
+
 bool formats_value(const Expr& part) {
   if (part.kind == ExprKind::format) {
     return std::any_of(part.children.begin(), part.children.end(), is_gpu_value);
   }
   const bool is_percent = part.kind == ExprKind::binary && part.word == "%" &&
-                          part.children.size() == 2 &&
-                          part.children[0]->kind == ExprKind::text;
+                          part.children.size() == 2 && is_text(*part.children[0]);
   if (!is_percent) return false;
   const Expr* values = part.children[1];
   if (values->kind != ExprKind::tuple) return is_gpu_value(values);
-  return std::any_of(values->children.begin(), values->children.end(), is_gpu_value);
+  return std::any_of(values->children.begin(), values->children.end(), shows_value);
 }
 
 // loss.data[0] of old programs.
@@ -95,6 +103,16 @@ bool is_read(const Expr& part) {
   return formats_value(part) || reads_first_element(part);
 }
 
+// In the forward of a module all tensors are where the module is, unless they are known as the
+// host's.
+bool is_tensor_in_forward(const Statement& statement, const Expr& expr) {
+  const FunctionDef* function = statement.function;
+  const bool is_forward = function != nullptr && function->name == "forward" &&
+                          function->class_def != nullptr && function->class_def->is_module;
+  return is_forward && expr.type->is(TypeKind::tensor) &&
+         expr.type->residence == Residence::unknown && !expr.type->guessed;
+}
+
 // The operands of a condition whose truth Python asks for.
 void add_conditions(const Statement& statement, const Expr* expr, std::vector<HostRead>& reads) {
   if (expr == nullptr) return;
@@ -102,7 +120,11 @@ void add_conditions(const Statement& statement, const Expr* expr, std::vector<Ho
     for (const Expr* child : expr->children) add_conditions(statement, child, reads);
     return;
   }
-  if (is_gpu_value(expr)) reads.push_back({&statement, expr, expr->call});
+  // x.is_floating_point() and the like know without the GPU.
+  if (expr->call != nullptr && expr->call->method.starts_with("is_")) return;
+  if (is_gpu_value(expr) || is_tensor_in_forward(statement, *expr)) {
+    reads.push_back({&statement, expr, expr->call});
+  }
 }
 
 bool asks_for_truth(const Statement& statement) {
@@ -140,8 +162,7 @@ bool waits(const Call& call, int depth) {
 bool is_gpu_value(const Expr* expr) {
   if (expr == nullptr || expr->type == nullptr) return false;
   const Type& type = *expr->type;
-  if (!type.is(TypeKind::tensor) || type.residence == Residence::host) return false;
-  return type.on_gpu() || type.requires_grad;
+  return type.is(TypeKind::tensor) && (type.on_gpu() || type.requires_grad);
 }
 
 std::vector<HostRead> host_reads(const File& file) {

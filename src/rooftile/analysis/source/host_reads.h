@@ -9,7 +9,7 @@
 namespace rooftile::source {
 
 // Whether the expression is a tensor that lives on a GPU, as far as seen: there by its type, or
-// made by a module with gradients and not on the host.
+// made with gradients, which in a program that trains on a GPU is there as well.
 bool is_gpu_value(const Expr* expr);
 
 struct HostRead {

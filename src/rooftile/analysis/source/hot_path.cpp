@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 
 namespace rooftile::source {
 namespace {
@@ -18,12 +19,40 @@ bool is_early_exit(const Guard& guard) {
   return guard.negated && guard.statement != nullptr && guard.statement->otherwise.empty();
 }
 
+std::string_view text_of(const Guard& guard) {
+  if (guard.expr == nullptr || guard.expr->statement == nullptr) return {};
+  return guard.expr->statement->file->slice(guard.expr->range);
+}
+
+bool has_any(std::string_view text, Words words) {
+  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    return text.find(word) != std::string_view::npos;
+  });
+}
+
+// Whether there is a GPU, or several, is settled once: by how the program is started.
+bool is_about_launch(const Guard& guard) {
+  return has_any(lower(text_of(guard)),
+                 {"cuda", "gpu", "distributed", "world_size", "ddp", "rank"});
+}
+
+// `if step > warmup`, `if len(memory) > batch_size`: true from some step on.
+bool is_from_some_step_on(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->children.size() == 2 && expr->word.starts_with(">");
+  if (!compares) return false;
+  const Expr* left = expr->children[0];
+  if (left->call != nullptr) return left->call->name == "len";
+  return has_any(last_name(left), {"step", "iter", "epoch"});
+}
+
 bool is_shut(const Guard& guard) {
   switch (guard.kind) {
     case GuardKind::exception:
       return true;
     case GuardKind::condition:
-      return !is_early_exit(guard);
+      return !is_early_exit(guard) && !is_about_launch(guard) && !is_from_some_step_on(guard);
     case GuardKind::once:
     case GuardKind::debug:
     case GuardKind::never:
@@ -78,11 +107,31 @@ bool any_way(const SourceFacts& facts, const Node& node, const File& file,
 
 bool runs_on_each_pass(const SourceFacts& facts, const Context& context) {
   const bool has_loop = context.step_loop != nullptr;
-  const bool is_skipped =
-      std::any_of(context.guards.begin(), context.guards.end(), [&](const Guard& guard) {
-        return (guard.in_loop || !has_loop) && is_shut(guard);
-      });
-  return !is_skipped && is_reached_by_default(facts, context);
+  const bool is_skipped = std::any_of(
+      context.guards.begin(), context.guards.end(),
+      [&](const Guard& guard) { return (guard.in_loop || !has_loop) && is_shut(guard); });
+  return !is_skipped && is_reached_when_launched(facts, context);
+}
+
+bool is_reached_when_launched(const SourceFacts& facts, Context context) {
+  std::erase_if(context.guards, [](const Guard& guard) {
+    const bool is_choice = guard.kind == GuardKind::condition || guard.kind == GuardKind::option;
+    return is_choice && is_about_launch(guard);
+  });
+  return is_reached_by_default(facts, context);
+}
+
+std::vector<const Call*> launched_calls(const SourceFacts& facts,
+                                        std::initializer_list<std::string_view> full_names) {
+  std::vector<const Call*> calls = facts.calls(full_names);
+  std::erase_if(calls, [&](const Call* call) {
+    if (!trains_on_gpu(facts, *call->file)) return true;
+    const auto contexts = facts.contexts(*call);
+    return std::none_of(contexts.begin(), contexts.end(), [&](const Context& context) {
+      return is_reached_when_launched(facts, context);
+    });
+  });
+  return calls;
 }
 
 bool is_hot(const SourceFacts& facts, const Statement& statement) {

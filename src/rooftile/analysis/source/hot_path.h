@@ -1,6 +1,10 @@
 // What runs on each pass of a loop: the ground for rules on cost per step.
 #pragma once
 
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
 #include "rooftile/workload/source_facts.h"
 
 namespace rooftile::source {
@@ -9,6 +13,13 @@ namespace rooftile::source {
 // n unknown or at least ten, conditions on values, exception handlers and debugging are no such
 // way; a rank test is.
 bool runs_on_each_pass(const SourceFacts& facts, const Context& context);
+
+// Whether a run gets there that is started on GPUs, on one or several, and has all other options at
+// their defaults.
+bool is_reached_when_launched(const SourceFacts& facts, Context context);
+// Calls of the names (as SourceFacts::calls) in programs that train on a GPU, reached like that.
+std::vector<const Call*> launched_calls(const SourceFacts& facts,
+                                        std::initializer_list<std::string_view> full_names);
 
 // Whether some way leads there on each training step: through a training loop, a training_step of
 // Lightning, or the forward of a module whose caller is not seen. False outside of programs that

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 
@@ -9,6 +10,7 @@ namespace rooftile::source {
 namespace {
 
 constexpr int kMaxDepth = 8;
+constexpr int kMaxCallDepth = 3;
 
 bool has_any(std::string_view text, Words words) {
   const std::string lowered = lower(text);
@@ -48,12 +50,29 @@ const Call* passed_loader(const SourceFacts& facts, const Expr& name, int depth)
   return nullptr;
 }
 
+// Of a name that several branches bind.
+const Call* assigned_loader(const SourceFacts& facts, const Expr& name, int depth) {
+  if (name.statement == nullptr) return nullptr;
+  for (const Statement* statement : name.statement->file->statements) {
+    const bool binds = statement->kind == StatementKind::assignment &&
+                       statement->function == name.statement->function &&
+                       statement != name.statement && statement->target != nullptr &&
+                       last_name(statement->target) == name.word;
+    if (!binds) continue;
+    if (const Call* found = find_loader(facts, statement->value, depth + 1)) return found;
+  }
+  return nullptr;
+}
+
 const Call* find_in_name(const SourceFacts& facts, const Expr& name, int depth) {
   if (const Expr* source = comprehension_source(name)) {
     return find_loader(facts, source, depth + 1);
   }
   const Statement* binding = name.binding;
-  if (binding == nullptr) return passed_loader(facts, name, depth);
+  if (binding == nullptr) {
+    if (const Call* found = passed_loader(facts, name, depth)) return found;
+    return assigned_loader(facts, name, depth);
+  }
   const bool gives_value = binding->kind == StatementKind::for_ ||
                            (binding->kind == StatementKind::assignment && binding->word == "=");
   if (!gives_value) return nullptr;
@@ -119,9 +138,8 @@ bool only_indexes(const ClassDef& def) {
 }
 
 bool is_iterable_dataset(const ClassDef& def) {
-  return std::any_of(def.bases.begin(), def.bases.end(), [](const Expr* base) {
-    return base->full_name.ends_with("IterableDataset");
-  });
+  return std::any_of(def.bases.begin(), def.bases.end(),
+                     [](const Expr* base) { return base->full_name.ends_with("IterableDataset"); });
 }
 
 bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth = 0) {
@@ -134,8 +152,9 @@ bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth = 0) 
     return only_indexes(*type.class_def) || is_iterable_dataset(*type.class_def);
   }
   const Call* call = dataset->call != nullptr ? dataset->call : type.made_by;
-  if (call == nullptr) return dataset->kind == ExprKind::subscript && is_in_memory(
-      facts, dataset->children.front(), depth + 1);
+  if (call == nullptr)
+    return dataset->kind == ExprKind::subscript &&
+           is_in_memory(facts, dataset->children.front(), depth + 1);
   if (call->name == "torch.utils.data.TensorDataset" || call->name == "zip" ||
       call->name == "list") {
     return true;
@@ -151,19 +170,31 @@ bool names_a_device(const Expr& expr) {
   if (expr.kind == ExprKind::attribute && expr.word == "device") return true;
   const std::string_view name = last_name(&expr);
   return name == "dev" || has_any(name, {"device", "rank", "gpu"}) ||
-         (expr.call != nullptr && has_any(expr.call->method, {"device"}));
+         (expr.call != nullptr &&
+          (expr.call->method == "dev" || has_any(expr.call->method, {"device"})));
+}
+
+// `x.type(Tensor)` where Tensor is torch.cuda.FloatTensor if there is a GPU.
+bool converts_to_gpu(const Call& call) {
+  if (call.method != "type" || call.arguments.size() != 1) return false;
+  const Expr* made = resolved(call.arguments.front().value);
+  if (made->kind == ExprKind::conditional && !made->children.empty()) made = made->children[0];
+  return made->full_name.starts_with("torch.cuda.");
+}
+
+bool moves_by(const SourceFacts& facts, const Call& call, int depth) {
+  if (copies_to_device(facts, call) || converts_to_gpu(call)) return true;
+  const bool fills = call.method == "copy_" && !call.receiver_type().is(TypeKind::module);
+  if (fills) return true;
+  if (call.target == nullptr || depth >= kMaxCallDepth) return false;
+  return std::any_of(call.target->calls.begin(), call.target->calls.end(),
+                     [&](const Call* inner) { return moves_by(facts, *inner, depth + 1); });
 }
 
 bool moves_in(const SourceFacts& facts, const Loop& loop) {
   const auto calls = calls_inside(*loop.statement);
-  return std::any_of(calls.begin(), calls.end(), [&](const Call* call) {
-    if (copies_to_device(facts, *call)) return true;
-    const FunctionDef* target = call->target;
-    return target != nullptr && std::any_of(target->calls.begin(), target->calls.end(),
-                                            [&](const Call* inner) {
-                                              return copies_to_device(facts, *inner);
-                                            });
-  });
+  return std::any_of(calls.begin(), calls.end(),
+                     [&](const Call* call) { return moves_by(facts, *call, 0); });
 }
 
 }  // namespace
@@ -175,7 +206,7 @@ bool is_torch_loader(const Call& call) {
 }
 
 std::vector<const Call*> training_loaders(const SourceFacts& facts) {
-  return training_calls(facts, {"torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader",
+  return launched_calls(facts, {"torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader",
                                 "torch_geometric.data.DataLoader"});
 }
 
@@ -188,9 +219,9 @@ std::vector<const Loop*> loops_over(const SourceFacts& facts, const Call& loader
   for (const auto& file : facts.files) {
     for (const Loop* loop : file->loops) {
       if (loop->statement->kind != StatementKind::for_) continue;
-      const bool is_it = loop->loader == &loader ||
-                         (loop->loader == nullptr &&
-                          loader_of(facts, loop->statement->value) == &loader);
+      const bool is_it =
+          loop->loader == &loader ||
+          (loop->loader == nullptr && loader_of(facts, loop->statement->value) == &loader);
       if (is_it) loops.push_back(loop);
     }
   }
@@ -208,9 +239,8 @@ bool is_for_training(const SourceFacts& facts, const Call& loader) {
 bool is_for_evaluation(const SourceFacts& facts, const Call& loader) {
   const auto loops = loops_over(facts, loader);
   if (!loops.empty()) {
-    return std::all_of(loops.begin(), loops.end(), [](const Loop* loop) {
-      return loop->role == LoopRole::evaluation_step;
-    });
+    return std::all_of(loops.begin(), loops.end(),
+                       [](const Loop* loop) { return loop->role == LoopRole::evaluation_step; });
   }
   return has_any(words_about(loader), {"val", "test", "eval", "infer", "pred"});
 }
@@ -228,8 +258,8 @@ bool has_gpu_samples(const SourceFacts& facts, const Call& loader) {
   if (type.is(TypeKind::tensor)) return type.on_gpu();
   const Call* call = dataset->call != nullptr ? dataset->call : type.made_by;
   if (call == nullptr) return false;
-  const bool is_given = std::any_of(
-      call->arguments.begin(), call->arguments.end(), [](const Argument& argument) {
+  const bool is_given =
+      std::any_of(call->arguments.begin(), call->arguments.end(), [](const Argument& argument) {
         return argument.value->type->is(TypeKind::tensor) && argument.value->type->on_gpu();
       });
   if (is_given) return true;
@@ -268,9 +298,27 @@ bool copies_to_device(const SourceFacts& facts, const Call& call) {
   return is_gpu_device(facts, device->value) || names_a_device(*device->value);
 }
 
+bool is_set_by_default(const SourceFacts& facts, const Value& value) {
+  const std::string_view option = last_name(value.expr);
+  const Statement* statement = value.expr == nullptr ? nullptr : value.expr->statement;
+  if (option.empty() || statement == nullptr) return false;
+  const std::string wanted = std::string(option) + "=True";
+  for (const Program* program : facts.programs_of(*statement->file)) {
+    for (const File* file : program->files) {
+      const std::size_t at = file->text.find("set_defaults(");
+      if (at != std::string::npos && file->text.find(wanted, at) < file->text.find(')', at)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 bool is_taken_over(const SourceFacts& facts, const File& file) {
   for (const Program* program : facts.programs_of(file)) {
     for (const File* one : program->files) {
+      // Files that no entry imports have nothing to do with each other.
+      if (program->entry == nullptr && one != &file) continue;
       if (one->imports_from("accelerate") || one->imports_from("lightning.fabric")) return true;
       for (const Call* call : one->calls) {
         if (call->name == "transformers.Trainer" || call->name == "transformers.Seq2SeqTrainer") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -59,7 +60,7 @@ std::vector<Finding> check(const RuleInput& input) {
   const SourceFacts& facts = *input.workload.source;
   std::vector<Finding> findings;
   for (const Call* call :
-       training_calls(facts, {"torch.nn.DataParallel", "torch.nn.parallel.data_parallel"})) {
+       launched_calls(facts, {"torch.nn.DataParallel", "torch.nn.parallel.data_parallel"})) {
     if (call->arguments.empty() || !trains_with_it(facts, *call)) continue;
     const Expr* model = call->arguments.front().value;
     if (model->type->frozen) continue;

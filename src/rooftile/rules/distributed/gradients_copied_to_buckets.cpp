@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -33,7 +34,7 @@ std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.source == nullptr) return {};
   const SourceFacts& facts = *input.workload.source;
   std::vector<Finding> findings;
-  for (const Call* call : training_calls(facts, {"torch.nn.parallel.DistributedDataParallel"})) {
+  for (const Call* call : launched_calls(facts, {"torch.nn.parallel.DistributedDataParallel"})) {
     const Value view = facts.argument(*call, "gradient_as_bucket_view");
     if ((!view.absent() && !view.is_false()) || call->unknown_arguments) continue;
     Fix fix{

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -45,7 +46,7 @@ std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.source == nullptr) return {};
   const SourceFacts& facts = *input.workload.source;
   std::vector<Finding> findings;
-  for (const Call* call : training_calls(facts, {"torch.nn.parallel.DistributedDataParallel"})) {
+  for (const Call* call : launched_calls(facts, {"torch.nn.parallel.DistributedDataParallel"})) {
     const Value fixed = facts.argument(*call, "static_graph");
     if ((!fixed.absent() && !fixed.is_false()) || call->unknown_arguments) continue;
     const bool searches = facts.argument(*call, "find_unused_parameters", 7).is_true();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -60,7 +61,7 @@ std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.source == nullptr) return {};
   const SourceFacts& facts = *input.workload.source;
   std::vector<Finding> findings;
-  for (const Call* call : training_calls(facts, {"torch.nn.parallel.DistributedDataParallel"})) {
+  for (const Call* call : launched_calls(facts, {"torch.nn.parallel.DistributedDataParallel"})) {
     if (call->arguments.empty() || call->unknown_arguments) continue;
     const Argument* devices = call->argument("device_ids", 1);
     const bool has_several = is_list_of_several(devices);

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -35,7 +36,7 @@ std::vector<Finding> check(const RuleInput& input) {
   const SourceFacts& facts = *input.workload.source;
   std::vector<Finding> findings;
   for (const Call* call :
-       training_calls(facts, {"torch.nn.SyncBatchNorm.convert_sync_batchnorm"})) {
+       launched_calls(facts, {"torch.nn.SyncBatchNorm.convert_sync_batchnorm"})) {
     Finding finding = finding_at(
         *call, "every BatchNorm exchanges its statistics between the GPUs, forward and backward",
         {"Keep BatchNorm local where each GPU has about 16 samples or more",

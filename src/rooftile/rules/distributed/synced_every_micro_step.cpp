@@ -75,7 +75,7 @@ struct Accumulation {
 Accumulation accumulation_in(const Iteration& iteration) {
   const IteratedCall* backward = nullptr;
   for (const IteratedCall& one : iteration.calls) {
-    if (is_backward(*one.call) && one.call->target == nullptr) backward = &one;
+    if (is_backward(*one.call)) backward = &one;
     if (backward == nullptr || !is_step(*one.call) || one.call->target != nullptr) continue;
     for (const Branch& branch : extra_conditions(one, *backward)) {
       if (is_accumulation_test(branch)) return {backward->call, branch.statement};
@@ -103,7 +103,7 @@ bool is_synced_always(const SourceFacts& facts, const File& file) {
            std::none_of(program->files.begin(), program->files.end(), [](const File* one) {
              for (const std::string_view word :
                   {"no_sync", "require_backward_grad_sync", "set_requires_gradient_sync",
-                   ".accumulate(", "gradient_accumulation_plugin"}) {
+                   "accelerator.accumulate(", "gradient_accumulation_plugin"}) {
                if (one->text.find(word) != std::string::npos) return true;
              }
              return false;

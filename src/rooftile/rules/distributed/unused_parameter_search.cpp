@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -91,7 +92,7 @@ std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.source == nullptr) return {};
   const SourceFacts& facts = *input.workload.source;
   std::vector<Finding> findings;
-  for (const Call* call : training_calls(facts, {"torch.nn.parallel.DistributedDataParallel"})) {
+  for (const Call* call : launched_calls(facts, {"torch.nn.parallel.DistributedDataParallel"})) {
     const Argument* search = call->argument("find_unused_parameters", 7);
     if (search == nullptr || search->value->kind != ExprKind::boolean) continue;
     if (!facts.argument(*call, "find_unused_parameters", 7).is_true() || has_comment(*call))

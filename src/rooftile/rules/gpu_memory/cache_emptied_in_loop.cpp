@@ -36,7 +36,7 @@ std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.source == nullptr) return {};
   const SourceFacts& facts = *input.workload.source;
   std::vector<Finding> findings;
-  for (const Call* call : training_calls(facts, {"torch.cuda.empty_cache"})) {
+  for (const Call* call : launched_calls(facts, {"torch.cuda.empty_cache"})) {
     if (call->statement == nullptr) continue;
     const bool trains = is_in_step_loop(facts, *call);
     if (!trains && !is_in_evaluation_loop(facts, *call)) continue;

@@ -72,7 +72,8 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
 bool is_pinned(const source::SourceFacts& facts, const source::Call& loader) {
   const source::Value pinned = facts.argument(loader, "pin_memory", 7);
   const source::Call* asked = pinned.expr == nullptr ? nullptr : pinned.expr->call;
-  return pinned.is_true() || (asked != nullptr && asked->method == "is_available");
+  return pinned.is_true() || source::is_set_by_default(facts, pinned) ||
+         (asked != nullptr && asked->method == "is_available");
 }
 
 bool is_blocking(const source::SourceFacts& facts, const source::Call& copy) {

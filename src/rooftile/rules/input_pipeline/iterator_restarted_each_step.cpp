@@ -37,7 +37,9 @@ const Call* iterated_loader(const Call& call) {
   if (call.name != "next" || call.arguments.empty()) return nullptr;
   const Call* inner = call.arguments.front().value->call;
   if (inner == nullptr || inner->name != "iter" || inner->arguments.empty()) return nullptr;
-  return inner->arguments.front().value->type->is(TypeKind::loader) ? inner : nullptr;
+  const Expr* loader = inner->arguments.front().value;
+  const bool is_named = last_name(loader).find("loader") != std::string_view::npos;
+  return loader->type->is(TypeKind::loader) || is_named ? inner : nullptr;
 }
 
 std::vector<Finding> check(const RuleInput& input) {

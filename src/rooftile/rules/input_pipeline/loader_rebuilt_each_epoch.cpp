@@ -39,30 +39,48 @@ const Statement* epoch_loop_around(const Statement* statement) {
   return nullptr;
 }
 
-// The epoch loop that makes it in every pass, here or through one call.
-const Statement* made_in(const Call& loader) {
-  if (const Statement* loop = epoch_loop_around(loader.statement)) return loop;
-  if (loader.function == nullptr) return nullptr;
+struct Making {
+  const Statement* loop = nullptr;  // the epoch loop that makes it in every pass
+  const Call* caller = nullptr;     // of the loader's function, where the loop calls that
+};
+
+Making made_in(const Call& loader) {
+  if (const Statement* loop = epoch_loop_around(loader.statement)) return {loop, nullptr};
+  if (loader.function == nullptr) return {};
   for (const Call* caller : loader.function->callers) {
-    if (const Statement* loop = epoch_loop_around(caller->statement)) return loop;
+    if (const Statement* loop = epoch_loop_around(caller->statement)) return {loop, caller};
   }
-  return nullptr;
+  return {};
+}
+
+// What stands for the expression at the loop: of a parameter, what the caller passes.
+const Expr* at_loop(const Expr* expr, const Making& making) {
+  if (making.caller == nullptr || expr->kind != ExprKind::name || expr->binding != nullptr) {
+    return expr;
+  }
+  const auto& parameters = making.caller->target->parameters;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].name != expr->word) continue;
+    const Argument* argument = making.caller->argument(expr->word, static_cast<int>(i));
+    return argument == nullptr ? expr : argument->value;
+  }
+  return expr;
 }
 
 bool is_made_outside(const Expr* name, const Statement& loop) {
-  if (name == nullptr) return false;
   if (name->kind == ExprKind::attribute) return last_name(name->children.front()) == "self";
   if (name->kind != ExprKind::name) return false;
   return name->binding != nullptr && !is_within(*name->binding, loop);
 }
 
-// A name that the epoch loop sets stands in the arguments.
-bool depends_on_epoch(const Call& loader, const Statement& loop) {
+// A name that the epoch loop sets stands in the arguments, or in those of the caller.
+bool depends_on_epoch(const Call& call, const Statement& loop) {
   bool depends = false;
-  for (const Argument& argument : loader.arguments) {
+  for (const Argument& argument : call.arguments) {
     visit(argument.value, [&](const Expr& part) {
-      const bool is_set_inside =
-          part.kind == ExprKind::name && part.binding != nullptr && is_within(*part.binding, loop);
+      const bool is_set_inside = part.kind == ExprKind::name && part.binding != nullptr &&
+                                 is_within(*part.binding, loop) &&
+                                 part.binding->kind != StatementKind::function;
       depends = depends || is_set_inside;
       return !depends;
     });
@@ -77,11 +95,13 @@ std::vector<Finding> check(const RuleInput& input) {
   for (const Call* loader : training_loaders(facts)) {
     const Value workers = facts.argument(*loader, "num_workers", 5);
     const bool has_workers = workers.kind == ValueKind::integer && workers.integer > 0;
-    const Statement* loop = made_in(*loader);
+    const Making making = made_in(*loader);
+    const Statement* loop = making.loop;
     if (!has_workers || loop == nullptr || loader->arguments.empty()) continue;
     const Argument* dataset = loader->argument("dataset", 0);
-    if (dataset == nullptr || !is_made_outside(dataset->value, *loop)) continue;
+    if (dataset == nullptr || !is_made_outside(at_loop(dataset->value, making), *loop)) continue;
     if (depends_on_epoch(*loader, *loop)) continue;
+    if (making.caller != nullptr && depends_on_epoch(*making.caller, *loop)) continue;
     Finding finding = finding_at(
         *loader,
         fmt::format("the loader is built in each epoch from the same `{}`: its {} workers start "

@@ -47,7 +47,8 @@ constexpr int kMaxDepth = 8;
 
 bool is_number(const Expr& expr) {
   return expr.type->is(TypeKind::number) || expr.kind == ExprKind::none ||
-         expr.type->is(TypeKind::dtype) || expr.kind == ExprKind::unary;
+         expr.type->is(TypeKind::dtype) ||
+         (expr.kind == ExprKind::unary && !expr.type->is(TypeKind::tensor));
 }
 
 bool is_last_word(std::string_view name, std::string_view package, Words words) {
@@ -116,7 +117,7 @@ const Call* host_maker(const Expr* expr, int depth);
 const Call* maker_among(std::span<const Expr* const> parts, int depth) {
   const Call* found = nullptr;
   for (const Expr* part : parts) {
-    if (is_number(*part) && part->kind != ExprKind::unary) continue;
+    if (is_number(*part)) continue;
     const Call* maker = host_maker(part, depth + 1);
     if (maker == nullptr && part->type->is(TypeKind::unknown) && part->call == nullptr &&
         part->kind != ExprKind::subscript) {

@@ -50,6 +50,7 @@ bool is_unpinned(const SourceFacts& facts, const Call& loader) {
   const bool is_graph = loader.name.starts_with("torch_geometric.");
   const Value pinned = facts.argument(loader, "pin_memory", is_graph ? -1 : 7);
   if (loader.argument("pin_memory_device") != nullptr || loader.unknown_arguments) return false;
+  if (is_set_by_default(facts, pinned)) return false;
   return pinned.absent() || (pinned.is_false() && !is_explained(loader));
 }
 

@@ -36,7 +36,7 @@ std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.source == nullptr) return {};
   const SourceFacts& facts = *input.workload.source;
   std::vector<Finding> findings;
-  for (const Call* call : training_calls(facts, {"gc.collect"})) {
+  for (const Call* call : launched_calls(facts, {"gc.collect"})) {
     if (!is_in_step_loop(facts, *call) || call->statement == nullptr) continue;
     Fix fix{"Remove it, or call it once per epoch: tensors are freed by their reference counts",
             Exactness::bit_exact};

@@ -65,14 +65,25 @@ bool feeds_host(const HostRead& read) {
   return false;
 }
 
+// `if isinstance(v, torch.Tensor): v = v.item()` of a meter: what it gets is mostly a number.
+bool is_conversion(const HostRead& read) {
+  for (const Statement* outer = read.statement->parent; outer != nullptr; outer = outer->parent) {
+    if (outer->kind == StatementKind::function) return false;
+    if (outer->kind != StatementKind::if_ || outer->value == nullptr) continue;
+    const std::string_view condition = outer->file->slice(outer->value->range);
+    if (condition.find("isinstance") != std::string_view::npos ||
+        condition.find("is_tensor") != std::string_view::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
 bool runs_on_host(const FunctionDef* function) {
   if (function == nullptr) return false;
   const std::string_view text = function->file->slice(function->statement->range);
-  for (const std::string_view word :
-       {"linear_sum_assignment", "scipy.", "nms(", "env.step", "envs.step"}) {
-    if (text.find(word) != std::string_view::npos && word != "env.step" && word != "envs.step") {
-      return true;
-    }
+  for (const std::string_view word : {"linear_sum_assignment", "scipy.", "nms("}) {
+    if (text.find(word) != std::string_view::npos) return true;
   }
   return function->name.find("act") == 0 && function->name.find("action") != std::string_view::npos;
 }
@@ -89,7 +100,7 @@ struct Group {
 std::vector<Group> groups_in(const SourceFacts& facts, const File& file) {
   std::vector<Group> groups;
   for (const HostRead& read : host_reads(file)) {
-    if (feeds_host(read) || runs_on_host(read.statement->function)) continue;
+    if (feeds_host(read) || is_conversion(read) || runs_on_host(read.statement->function)) continue;
     if (!is_hot_read(facts, read)) continue;
     const Statement* place = place_of_work(*read.statement);
     const auto same = std::find_if(groups.begin(), groups.end(),

@@ -81,6 +81,23 @@ Interval between(const File& file, std::uint32_t begin, std::uint32_t end) {
   return interval;
 }
 
+// Printed, returned, passed on, or kept in a variable that is read.
+bool is_used(const Expr& part) {
+  const Statement& statement = *part.statement;
+  if (statement.kind != StatementKind::assignment || statement.target == nullptr) return true;
+  if (statement.target->kind != ExprKind::name || statement.value != &part) return true;
+  const std::string_view name = statement.target->word;
+  for (const Statement* other : statement.file->statements) {
+    if (other == &statement || other->function != statement.function) continue;
+    bool reads = false;
+    for_own_expressions(*other, [&](const Expr* expr) {
+      reads = reads || (expr != other->target && uses_variable(expr, name));
+    });
+    if (reads) return true;
+  }
+  return false;
+}
+
 bool is_untimed_work(const SourceFacts& facts, const Expr& part, const Statement& start) {
   const Statement* loop = step_loop_around(start);
   if (loop == nullptr || !is_within(*part.statement, *loop)) return false;
@@ -88,7 +105,8 @@ bool is_untimed_work(const SourceFacts& facts, const Expr& part, const Statement
   const Expr* now = resolved(part.children[0]);
   const Interval interval =
       between(*start.file, start.range.begin, std::min(now->range.begin, part.range.begin));
-  return interval.has_gpu_work && !interval.waits && is_reached_by_default(facts, *part.statement);
+  return interval.has_gpu_work && !interval.waits && is_used(part) &&
+         is_reached_by_default(facts, *part.statement);
 }
 
 std::vector<Finding> check(const RuleInput& input) {
@@ -103,7 +121,7 @@ std::vector<Finding> check(const RuleInput& input) {
           const Statement* start = started_at(part);
           if (start == nullptr || !is_untimed_work(facts, part, *start)) return true;
           Finding finding = finding_at(
-              *file, part.range.begin, "step",
+              *file, resolved(part.children[0])->range.begin, "step",
               fmt::format("`{}` measures how long the launches took: nothing since {} waits for "
                           "the GPU",
                           code_text(*file, &part), place_text(*start, *file)),
