@@ -305,9 +305,10 @@ bool is_set_by_default(const SourceFacts& facts, const Value& value) {
   const std::string wanted = std::string(option) + "=True";
   for (const Program* program : facts.programs_of(*statement->file)) {
     for (const File* file : program->files) {
-      const std::size_t at = file->text.find("set_defaults(");
-      if (at != std::string::npos && file->text.find(wanted, at) < file->text.find(')', at)) {
-        return true;
+      const std::string& text = file->text;
+      for (std::size_t at = text.find("set_defaults("); at != std::string::npos;
+           at = text.find("set_defaults(", at + 1)) {
+        if (text.find(wanted, at) < text.find(')', at)) return true;
       }
     }
   }
