@@ -71,8 +71,10 @@ const FunctionDef* outermost(const Context& context, const FunctionDef* function
 
 bool is_unseen_forward(const Context& context, const FunctionDef* function) {
   const FunctionDef* outer = outermost(context, function);
-  return context.role == LoopRole::other && context.step_loop == nullptr && outer != nullptr &&
-         outer->name == "forward" && outer->class_def != nullptr && outer->class_def->is_module;
+  // Without gradients it is no training: post-processing, generation.
+  return context.role == LoopRole::other && context.step_loop == nullptr &&
+         !context.gradients_off() && outer != nullptr && outer->name == "forward" &&
+         outer->class_def != nullptr && outer->class_def->is_module;
 }
 
 enum class Where { step_loop, forward_too, evaluation, evaluation_too };

@@ -202,12 +202,14 @@ bool moves_in(const SourceFacts& facts, const Loop& loop) {
 bool is_torch_loader(const Call& call) {
   return call.name == "torch.utils.data.DataLoader" ||
          call.name == "torch_geometric.loader.DataLoader" ||
+         call.name == "torch_geometric.loader.dataloader.DataLoader" ||
          call.name == "torch_geometric.data.DataLoader";
 }
 
 std::vector<const Call*> training_loaders(const SourceFacts& facts) {
-  return launched_calls(facts, {"torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader",
-                                "torch_geometric.data.DataLoader"});
+  return launched_calls(
+      facts, {"torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader",
+              "torch_geometric.loader.dataloader.DataLoader", "torch_geometric.data.DataLoader"});
 }
 
 const Call* loader_of(const SourceFacts& facts, const Expr* value) {

@@ -73,15 +73,23 @@ bool is_made_outside(const Expr* name, const Statement& loop) {
   return name->binding != nullptr && !is_within(*name->binding, loop);
 }
 
-// A name that the epoch loop sets stands in the arguments, or in those of the caller.
-bool depends_on_epoch(const Call& call, const Statement& loop) {
+bool is_set_inside(const Expr* expr, const Statement& loop) {
+  bool found = false;
+  visit(expr, [&](const Expr& part) {
+    found =
+        found || (part.kind == ExprKind::name && part.binding != nullptr &&
+                  is_within(*part.binding, loop) && part.binding->kind != StatementKind::function);
+    return !found;
+  });
+  return found;
+}
+
+// A name that the epoch loop sets stands in the arguments, or is passed for one.
+bool depends_on_epoch(const Call& loader, const Making& making) {
   bool depends = false;
-  for (const Argument& argument : call.arguments) {
+  for (const Argument& argument : loader.arguments) {
     visit(argument.value, [&](const Expr& part) {
-      const bool is_set_inside = part.kind == ExprKind::name && part.binding != nullptr &&
-                                 is_within(*part.binding, loop) &&
-                                 part.binding->kind != StatementKind::function;
-      depends = depends || is_set_inside;
+      depends = depends || is_set_inside(at_loop(&part, making), *making.loop);
       return !depends;
     });
   }
@@ -100,8 +108,7 @@ std::vector<Finding> check(const RuleInput& input) {
     if (!has_workers || loop == nullptr || loader->arguments.empty()) continue;
     const Argument* dataset = loader->argument("dataset", 0);
     if (dataset == nullptr || !is_made_outside(at_loop(dataset->value, making), *loop)) continue;
-    if (depends_on_epoch(*loader, *loop)) continue;
-    if (making.caller != nullptr && depends_on_epoch(*making.caller, *loop)) continue;
+    if (depends_on_epoch(*loader, making)) continue;
     Finding finding = finding_at(
         *loader,
         fmt::format("the loader is built in each epoch from the same `{}`: its {} workers start "

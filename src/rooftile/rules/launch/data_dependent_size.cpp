@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
@@ -51,14 +49,19 @@ const Expr* selected_tensor(const Call& call) {
   return is_method && call.receiver_type().kind != TypeKind::array ? call.receiver : nullptr;
 }
 
-// In the forward of a module, a parameter of unknown type is a tensor.
-bool is_forward_input(const Call& call, const Expr* tensor) {
+// In the forward of a module, what is not known to be something else is a tensor.
+bool is_in_forward(const Call& call) {
   const FunctionDef* function = call.function;
-  if (function == nullptr || function->class_def == nullptr) return false;
-  if (function->name != "forward" || !function->class_def->is_module) return false;
-  const std::string_view name = last_name(tensor);
-  return std::any_of(function->parameters.begin(), function->parameters.end(),
-                     [&](const Parameter& parameter) { return parameter.name == name; });
+  return function != nullptr && function->class_def != nullptr && function->name == "forward" &&
+         function->class_def->is_module;
+}
+
+// Unknown values that NumPy made or that a helper gave stay out.
+bool may_be_tensor(const Expr* value) {
+  const Type& type = *value->type;
+  if (type.is(TypeKind::tensor)) return type.residence != Residence::host;
+  if (!type.is(TypeKind::unknown)) return false;
+  return value->kind != ExprKind::call || value->call->receiver != nullptr;
 }
 
 std::vector<Finding> check(const RuleInput& input) {
@@ -70,8 +73,9 @@ std::vector<Finding> check(const RuleInput& input) {
     for (const Call* call : file->calls) {
       const Expr* tensor = selected_tensor(*call);
       if (tensor == nullptr) continue;
-      const bool is_unknown = tensor->type->is(TypeKind::unknown);
-      if (!is_gpu_value(tensor) && !(is_unknown && is_forward_input(*call, tensor))) continue;
+      const bool is_tensor =
+          is_gpu_value(tensor) || (is_in_forward(*call) && may_be_tensor(tensor));
+      if (!is_tensor) continue;
       if (!is_hot(facts, *call)) continue;
       Finding finding = finding_at(
           *call,
