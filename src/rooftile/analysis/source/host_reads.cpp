@@ -109,7 +109,7 @@ bool is_tensor_in_forward(const Statement& statement, const Expr& expr) {
   const FunctionDef* function = statement.function;
   const bool is_forward = function != nullptr && function->name == "forward" &&
                           function->class_def != nullptr && function->class_def->is_module;
-  return is_forward && expr.type->is(TypeKind::tensor) &&
+  return is_forward && expr.call != nullptr && expr.type->is(TypeKind::tensor) &&
          expr.type->residence == Residence::unknown && !expr.type->guessed;
 }
 

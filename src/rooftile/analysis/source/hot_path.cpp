@@ -47,7 +47,31 @@ bool is_from_some_step_on(const Guard& guard) {
   return has_any(last_name(left), {"step", "iter", "epoch"});
 }
 
+bool assigns(const Statement& branch, std::string_view target) {
+  bool found = false;
+  for_statements(branch.body, [&](const Statement& statement) {
+    const bool is_it = statement.kind == StatementKind::assignment && statement.target != nullptr &&
+                       statement.file->slice(statement.target->range) == target;
+    found = found || is_it;
+  });
+  return found;
+}
+
+// `if key not in cache`, `if self.graph is None: self.graph = …`: true the first time.
+bool is_first_time(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->children.size() == 2 && guard.statement != nullptr;
+  if (!compares) return false;
+  if (expr->word == "not in") return !guard.negated;
+  const bool asks_none = expr->word == "is" && expr->children[1]->kind == ExprKind::none;
+  return asks_none && !guard.negated && guard.statement->kind == StatementKind::if_ &&
+         expr->children[0]->kind == ExprKind::attribute &&
+         assigns(*guard.statement, guard.statement->file->slice(expr->children[0]->range));
+}
+
 bool is_shut(const Guard& guard) {
+  if (is_first_time(guard)) return true;
   switch (guard.kind) {
     case GuardKind::exception:
       return true;
