@@ -6,9 +6,12 @@
 
 #include "rooftile/analysis/analysis.h"
 #include "rooftile/base/result.h"
+#include "rooftile/baseline.h"
 #include "rooftile/diff.h"
 #include "rooftile/findings/comparison.h"
 #include "rooftile/findings/report.h"
+#include "rooftile/fix.h"
+#include "rooftile/formats/toml/settings.h"
 #include "rooftile/hardware/device_file.h"
 #include "rooftile/readers/reader.h"
 #include "rooftile/reports/reports.h"

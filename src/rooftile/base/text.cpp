@@ -1,5 +1,7 @@
 #include "rooftile/base/text.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <charconv>
 #include <numeric>
@@ -102,6 +104,10 @@ std::vector<std::string> nearest(std::string_view text,
     names.push_back(std::move(ranked[i].second));
   }
   return names;
+}
+
+bool matches_pattern(const std::string& pattern, std::string_view text) {
+  return fnmatch(pattern.c_str(), std::string(text).c_str(), 0) == 0;
 }
 
 }  // namespace rooftile

@@ -1,7 +1,6 @@
 #include "rooftile/cli/inputs.h"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <utility>
@@ -14,7 +13,7 @@ namespace {
 
 bool matches_any(std::string_view id, const std::vector<std::string>& patterns) {
   return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-    return fnmatch(pattern.c_str(), std::string(id).c_str(), 0) == 0;
+    return matches_pattern(pattern, id);
   });
 }
 
