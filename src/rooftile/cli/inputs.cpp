@@ -101,6 +101,11 @@ Result<Subject> read_subject(const InputOptions& options) {
   }
   auto recorded = recorded_device(subject.workload);
   if (recorded) {
+    const TraceSummary& trace = subject.workload.traces.front();
+    if (!find_device(trace.device->name)) {
+      subject.workload.notes.push_back(
+          fmt::format("recorded on {}, which is judged as {}", trace.device->name, recorded->name));
+    }
     subject.device = std::move(*recorded);
   } else {
     subject.workload.notes.push_back(recorded.error().message);

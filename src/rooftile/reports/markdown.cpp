@@ -90,7 +90,7 @@ std::string basis(const Report& report) {
 
 std::string render_markdown(const Report& report) {
   std::string text = header(report);
-  if (!report.traces.empty()) {
+  if (!report.traces.empty() && has_pass(report.traces.front())) {
     text += '\n' + table_markdown(pass_table(report.traces.front()));
     if (report.traces.size() > 1) text += '\n' + table_markdown(ranks_table(report));
   }

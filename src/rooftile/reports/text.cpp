@@ -181,7 +181,9 @@ std::string next_step(const Report& report, const TextStyle& style) {
   if (hidden > 0) {
     return fmt::format("Next: --verbose shows {} more for information.\n", hidden);
   }
-  if (report.inputs.size() != 1 || report.inputs.front() == "-") return "";
+  if (report.inputs.size() != 1 || report.inputs.front() == "-" || report.device.id.empty()) {
+    return "";
+  }
   return fmt::format("Next: rooftile ops {} --gpu {}\n", printable(report.inputs.front()),
                      report.device.id);
 }
@@ -190,7 +192,7 @@ std::string next_step(const Report& report, const TextStyle& style) {
 
 std::string render_text(const Report& report, const TextStyle& style) {
   std::string text = header(report, style);
-  if (!report.traces.empty()) {
+  if (!report.traces.empty() && has_pass(report.traces.front())) {
     text += '\n' + table_text(pass_table(report.traces.front()), 0, 2);
     if (report.traces.size() > 1) text += '\n' + table_text(ranks_table(report), 0, 2);
   }

@@ -54,6 +54,13 @@ std::string times_text(const ChangedTime& time) {
   return fmt::format("{} → {}", same_unit ? before.substr(0, before_unit) : before, after);
 }
 
+// "12", or "11.8" where steps were cut.
+std::string mean_text(double count) {
+  const double whole = std::round(count);
+  return std::abs(count - whole) < 0.005 * std::max(1.0, whole) ? fmt::format("{:.0f}", whole)
+                                                                : digits_text(count);
+}
+
 std::string signed_time(Seconds change) {
   if (change == Seconds()) return "0";
   const std::string size = time_text(Seconds(std::abs(change.value())));
@@ -104,7 +111,7 @@ std::string diff_side_line(std::string_view title, const TraceDiffSide& side) {
   if (!side.format.empty()) facts.push_back(printable(side.format));
   if (!side.gpu.empty()) facts.push_back(printable(side.gpu));
   if (side.ranks > 1) facts.push_back(fmt::format("{} ranks", side.ranks));
-  facts.push_back(side.steps > 0 ? fmt::format("{} steps", digits_text(side.steps))
+  facts.push_back(side.steps > 0 ? fmt::format("{} steps", mean_text(side.steps))
                                  : std::string("no steps found"));
   std::string files = side.files.empty() ? "–" : printable(side.files.front());
   if (side.files.size() > 1) files += fmt::format(" and {} more", side.files.size() - 1);
@@ -145,7 +152,7 @@ TextTable parts_table(const TraceDiff& diff, bool verbose) {
 }
 
 std::string runs_text(const ChangedCount& runs) {
-  const std::string before = digits_text(runs.before), after = digits_text(runs.after);
+  const std::string before = mean_text(runs.before), after = mean_text(runs.after);
   return before == after ? after : before + " → " + after;
 }
 
@@ -225,7 +232,7 @@ std::string rows_text(const Rows& rows, double same, std::size_t most, const Tex
   if (shown < rows.size()) {
     rest.push_back(fmt::format("{} more with less effect", rows.size() - shown));
   }
-  if (same > 0) rest.push_back(fmt::format("{} unchanged", count_text(same)));
+  if (same > 0) rest.push_back(fmt::format("{:.0f} unchanged", same));
   if (!rest.empty()) text += "… and " + join(rest, ", ") + "\n";
   return text;
 }

@@ -23,6 +23,7 @@ constexpr CauseWords kCauses[] = {
     {IdleCause::communication_wait, "idle: waiting for other ranks"},
     {IdleCause::allocator, "idle: allocating GPU memory"},
     {IdleCause::copy, "idle: blocking copies"},
+    {IdleCause::between_kernels, "idle: between kernels that follow each other"},
     {IdleCause::outside, "idle: before the first and after the last work"},
     {IdleCause::unknown, "idle: cause not recorded"}};
 
@@ -37,7 +38,9 @@ std::string pass_words(const TraceSummary& trace) {
 }
 
 std::string busy_words(const TraceSummary& trace) {
-  if (trace.kernels == 0) return "no kernel was recorded";
+  if (trace.kernels == 0) {
+    return "no kernel was recorded: profile with ProfilerActivity.CUDA to see the GPU";
+  }
   const Seconds span = trace.time.span;
   return fmt::format("the GPU works {} of the time and is idle {}",
                      share_text(trace.time.gpu_busy / span), share_text(trace.time.idle / span));
@@ -86,16 +89,19 @@ std::vector<std::string> trace_lines(const Report& report) {
         share_text(trace.kernel_time.value() > 0 ? trace.unclassified_time / trace.kernel_time
                                                  : 0)));
   }
-  if (trace.kernels > 0 && !trace.has_shapes) {
+  const bool is_torch = trace.format == "Kineto" && trace.kernels > 0;
+  if (is_torch && !trace.has_shapes) {
     lines.emplace_back(
         "Shapes were not recorded: record_shapes=True would show which layers to change.");
   }
-  if (trace.kernels > 0 && !trace.has_stacks) {
+  if (is_torch && !trace.has_stacks) {
     lines.emplace_back(
         "Source lines were not recorded: with_stack=True would show where in the program.");
   }
   return lines;
 }
+
+bool has_pass(const TraceSummary& trace) { return trace.kernels > 0; }
 
 TextTable pass_table(const TraceSummary& trace) {
   const bool has_steps = !trace.steps.durations.empty();

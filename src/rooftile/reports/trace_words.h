@@ -17,6 +17,9 @@ std::string_view step_source_words(StepSource source);
 // The verdict on the time of a pass: how long, how busy the GPU is, and what was not recorded.
 std::vector<std::string> trace_lines(const Report& report);
 
+// Whether there is a pass to tell of: without kernels there is none.
+bool has_pass(const TraceSummary& trace);
+
 // Where the time of a pass goes: compute, exposed communication and copies, idle by cause.
 TextTable pass_table(const TraceSummary& trace);
 

@@ -9,6 +9,7 @@ namespace {
 constexpr std::size_t kMaxContexts = 16;
 constexpr std::size_t kMaxCallDepth = 6;
 constexpr std::size_t kMaxGuards = 64;
+constexpr std::size_t kMaxEarlier = 500;
 
 // Guards are collected from the inside outwards and turned round at the end.
 class Climber {
@@ -67,7 +68,8 @@ class Climber {
   // `if step % 100: continue` above guards what follows, and so does a return in a function that is
   // called on each step. What ends the loop says nothing about the passes before.
   void add_early_exits(const Statement& statement, Context& context) {
-    for (const Statement* earlier : before(statement)) {
+    const auto all = before(statement);
+    for (const Statement* earlier : all.last(std::min(all.size(), kMaxEarlier))) {
       if (earlier->kind != StatementKind::if_ || earlier->body.empty()) continue;
       const StatementKind exit = earlier->body.back()->kind;
       const bool skips = exit == StatementKind::continue_ ||

@@ -11,6 +11,7 @@ namespace {
 constexpr int kMaxDepth = 12;
 // Callers of callers multiply.
 constexpr int kMaxSteps = 2000;
+constexpr std::size_t kMaxCallers = 1000;
 
 Value of_kind(ValueKind kind, const Expr* expr) {
   Value value;
@@ -162,6 +163,8 @@ class Evaluator {
 
   Value parameter(const FunctionDef& def, std::size_t index, int depth) const {
     const Parameter& parameter = def.parameters[index];
+    // So many are kept; others may pass something else.
+    if (def.callers.size() >= kMaxCallers) return of_kind(ValueKind::unknown, nullptr);
     std::optional<Value> common;
     for (const Call* caller : def.callers) {
       if (caller->unknown_arguments) return of_kind(ValueKind::unknown, nullptr);

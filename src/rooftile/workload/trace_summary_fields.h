@@ -193,6 +193,7 @@ template <class Visit>
 void visit_summary(Visit& visit, Prediction& prediction) {
   visit("remedy", prediction.remedy);
   visit("saved_s", prediction.saved);
+  visit("saved_per_step_s", prediction.saved_per_step);
 }
 
 template <class Visit>

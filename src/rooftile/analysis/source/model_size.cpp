@@ -1,5 +1,7 @@
 #include "rooftile/analysis/source/model_size.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -78,9 +80,26 @@ class SizeSearch {
       for (const Call* caller : function->callers) {
         largest = larger(largest, of(argument_for(*caller, *function, i), hops + 1));
       }
-      return largest;
+      return largest ? largest : of_namesake(*function, name.word, hops);
     }
     return std::nullopt;
+  }
+
+  // `block(planes)` of a class that was passed as a parameter has no known callers, but another
+  // function of the file hands on a parameter of the same name: _make_layer(block, planes).
+  std::optional<std::int64_t> of_namesake(const FunctionDef& function, std::string_view name,
+                                          int hops) {
+    std::optional<std::int64_t> largest;
+    for (const FunctionDef* other : function.file->functions) {
+      if (other == &function) continue;
+      for (std::size_t i = 0; i < other->parameters.size(); ++i) {
+        if (other->parameters[i].name != name) continue;
+        for (const Call* caller : other->callers) {
+          largest = larger(largest, of(argument_for(*caller, *other, i), hops + 1));
+        }
+      }
+    }
+    return largest;
   }
 
   const SourceFacts& facts_;
@@ -112,8 +131,12 @@ constexpr auto kTypes = std::to_array<SizedType>({
     {"torch.nn.Transformer", "d_model", "d_model", 0, 0, kWideLayer, "features"},
 });
 
+std::string_view short_name(const SizedType& type) {
+  return type.name.substr(type.name.rfind('.') + 1);
+}
+
 std::string sizes_text(const SizedType& type, std::int64_t in, std::int64_t out) {
-  std::string text(type.name.substr(type.name.rfind('.') + 1));
+  std::string text(short_name(type));
   text += " of " + std::to_string(in);
   if (type.in_position != type.out_position) text += " to " + std::to_string(out);
   return text + " " + std::string(type.unit);
@@ -128,11 +151,14 @@ std::optional<std::int64_t> size_argument(const SourceFacts& facts, const Call& 
 
 std::optional<SizedLayer> sized(const SourceFacts& facts, const SizedType& type, const Call& call,
                                 std::int64_t enough) {
-  auto in = size_argument(facts, call, type.in, type.in_position);
+  const auto in = size_argument(facts, call, type.in, type.in_position);
   const auto out = size_argument(facts, call, type.out, type.out_position);
-  if (!in && call.name.starts_with("torch.nn.Lazy")) in = out;
-  if (!in || !out || *in < enough || *out < enough) return std::nullopt;
-  return SizedLayer{&call, sizes_text(type, *in, *out)};
+  if (in && out && *in >= enough && *out >= enough) {
+    return SizedLayer{&call, sizes_text(type, *in, *out)};
+  }
+  // A first layer has its inputs as a literal; what is not known is as wide as its neighbours.
+  if (in || !out || *out < 2 * enough) return std::nullopt;
+  return SizedLayer{&call, fmt::format("{} to {} {}", short_name(type), *out, type.unit)};
 }
 
 bool is_library_model(const Call& call) {
@@ -176,12 +202,15 @@ std::optional<std::int64_t> largest_size(const SourceFacts& facts, const Expr* e
 std::optional<SizedLayer> tensor_core_sized_layer(const SourceFacts& facts,
                                                   const Program& program) {
   if (auto model = library_model(facts, program)) return model;
+  std::optional<SizedLayer> half_known;
   for (const SizedType& type : kTypes) {
     for (const Call* call : calls_in(facts, program, {type.name})) {
-      if (auto found = sized(facts, type, *call, type.enough)) return found;
+      const auto found = sized(facts, type, *call, type.enough);
+      if (found && found->text.find(" of ") != std::string::npos) return found;
+      if (!half_known) half_known = found;
     }
   }
-  return std::nullopt;
+  return half_known;
 }
 
 std::optional<SizedLayer> convolution_of_at_least(const SourceFacts& facts, const Program& program,

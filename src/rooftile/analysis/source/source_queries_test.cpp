@@ -192,6 +192,19 @@ TEST(ModelSize, FollowsParametersListsAndLoops) {
                 "Conv2d of 64 to 512 channels"},
            Case{"list", "w = [64, 128]\nfor c in w:\n    nn.Conv2d(c, c, 3)\n",
                 "Conv2d of 128 to 128 channels"},
+           Case{"class as a parameter",
+                "class Block(nn.Module):\n"
+                "    def __init__(self, planes):\n"
+                "        super().__init__()\n"
+                "        self.conv = nn.Conv2d(planes, planes, 3)\n"
+                "class Net(nn.Module):\n"
+                "    def __init__(self, block):\n"
+                "        super().__init__()\n"
+                "        self.layer = self._make_layer(block, 512)\n"
+                "    def _make_layer(self, block, planes):\n"
+                "        return block(planes)\n"
+                "Net(Block)\n",
+                "Conv2d of 512 to 512 channels"},
            Case{"library", "import torchvision\ntorchvision.models.resnet18()\n",
                 "torchvision.models.resnet18"},
            Case{"narrow", "nn.Conv2d(3, 128, 3)\nnn.Linear(4096, 10)\n", ""},

@@ -105,7 +105,10 @@ Range<Seconds> gain_of_idle_time(const TraceSummary& trace, Remedy remedy, Secon
     if (prediction.remedy != remedy) continue;
     const Seconds all = idle_of(trace, cause_of(remedy));
     const double share = all > Seconds(0) ? std::min(1.0, exposed / all) : 1.0;
-    return prediction.saved * share;
+    Range<Seconds> saved = prediction.saved * share;
+    // What the replay gains beyond that idle time may have another cause.
+    saved.expected = std::max(saved.low, std::min(saved.expected, exposed));
+    return saved;
   }
   return gain_of_idle_time(exposed);
 }

@@ -34,7 +34,8 @@ Range<Seconds> gain_of_kernel_time(const TraceSummary& trace, const Range<Second
 // it, and at the low end half, since the next thing that holds the host up may take over.
 Range<Seconds> gain_of_idle_time(Seconds exposed);
 
-// The same where the remedy's replay tells: the share of `exposed` in what the remedy saves.
+// The same where the remedy's replay tells: the share of `exposed` in what the remedy saves; more
+// than `exposed` is possible but not expected.
 Range<Seconds> gain_of_idle_time(const TraceSummary& trace, Remedy remedy, Seconds exposed);
 
 // How many times as fast the program is when the window is `saved` shorter.

@@ -257,6 +257,16 @@ void Inference::visit_function(const FunctionDef& def) {
   changes_.clear();
 }
 
+// Names of a module that are bound once, for other files and for values.
+void Inference::record_globals(const File& file) {
+  for (const auto& [name, entry] : module_scopes_[&file]->names) {
+    if (entry.binding == nullptr || entry.binding->kind != StatementKind::assignment) continue;
+    const std::string full =
+        file.module.empty() ? std::string(name) : file.module + "." + std::string(name);
+    store_.globals.emplace(intern(full), entry.binding);
+  }
+}
+
 void Inference::run() {
   collect_definitions();
   // Twice: a file may use what a later one defines, and classes are known after the first pass.
@@ -276,6 +286,7 @@ void Inference::run() {
       visit_queued();
     }
   }
+  for (const auto& file : facts_.files) record_globals(*file);
 }
 
 }  // namespace rooftile::source

@@ -8,6 +8,7 @@ namespace rooftile::source {
 namespace {
 
 constexpr int kMaxDeviceDepth = 8;
+constexpr std::size_t kMaxCallers = 1000;  // that are kept of one function
 
 bool names_a_gpu(std::string_view word) {
   return word.find("rank") != std::string_view::npos || word.find("gpu") != std::string_view::npos;
@@ -84,7 +85,8 @@ const Type* Inference::own_function_call(Call& call, const FunctionDef& def, boo
   call.name = def.full_name;
   call.target = &def;
   std::vector<const Call*>& callers = writable(def).callers;
-  if (std::ranges::find(callers, &call) == callers.end()) callers.push_back(&call);
+  const bool room = callers.size() < kMaxCallers;
+  if (room && std::ranges::find(callers, &call) == callers.end()) callers.push_back(&call);
   const bool is_static = std::ranges::any_of(
       def.decorators, [](const Expr* each) { return each->word == "staticmethod"; });
   const bool has_self = def.class_def != nullptr && !is_static;

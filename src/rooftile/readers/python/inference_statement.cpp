@@ -7,7 +7,8 @@
 namespace rooftile::source {
 namespace {
 
-constexpr int kMaxForgetDepth = 12;
+constexpr int kMaxForgetDepth = 128;
+constexpr std::size_t kMaxAssignments = 1000;  // of one dotted name
 
 bool leaves(std::span<const Statement* const> block) {
   if (block.empty()) return false;
@@ -87,12 +88,13 @@ void Inference::set_name(std::string_view name, const Entry& entry) {
 // Undoes what was bound since, and returns it, one change a name.
 std::vector<Inference::Change> Inference::take_changes(std::size_t mark) {
   std::vector<Change> taken;
+  std::unordered_map<std::string_view, std::size_t> places;
   for (std::size_t i = mark; i < changes_.size(); ++i) {
-    const auto same = std::ranges::find(taken, changes_[i].name, &Change::name);
-    if (same == taken.end()) {
+    const auto [place, added] = places.emplace(changes_[i].name, taken.size());
+    if (added) {
       taken.push_back(changes_[i]);
     } else {
-      same->after = changes_[i].after;
+      taken[place->second].after = changes_[i].after;
     }
   }
   changes_.resize(mark);
@@ -117,14 +119,16 @@ Entry Inference::join(const std::optional<Entry>& a, const std::optional<Entry>&
 }
 
 void Inference::join_branches(const std::vector<Change>& first, const std::vector<Change>& second) {
+  std::unordered_map<std::string_view, const Change*> others;
+  for (const Change& change : second) others.emplace(change.name, &change);
   for (const Change& change : first) {
-    const auto other = std::ranges::find(second, change.name, &Change::name);
-    set_name(change.name, join(change.after, other == second.end() ? change.before : other->after));
+    const auto other = others.find(change.name);
+    const bool both = other != others.end();
+    set_name(change.name, join(change.after, both ? other->second->after : change.before));
+    if (both) others.erase(other);
   }
   for (const Change& change : second) {
-    if (std::ranges::find(first, change.name, &Change::name) == first.end()) {
-      set_name(change.name, join(change.after, change.before));
-    }
+    if (others.contains(change.name)) set_name(change.name, join(change.after, change.before));
   }
 }
 
@@ -346,7 +350,8 @@ void Inference::bind_attribute(const Expr* target, const Type* type, const State
   infer(target);
   if (target->full_name.empty()) return;
   std::vector<const Statement*>& all = store_.assignments_by_name[target->full_name];
-  if (std::ranges::find(all, statement) == all.end()) all.push_back(statement);
+  const bool room = all.size() < kMaxAssignments;
+  if (room && std::ranges::find(all, statement) == all.end()) all.push_back(statement);
 }
 
 // The target of a loop over `iterable`, looked at through enumerate, zip and the like.
@@ -384,16 +389,6 @@ void Inference::bind_iteration(const Expr* target, const Expr* iterable,
     type = type->element == nullptr ? &unknown_type() : type->element;
   }
   bind(target, type, nullptr, statement);
-}
-
-// Names of a module that are bound once, for other files and for values.
-void Inference::record_globals(const File& file) {
-  for (const auto& [name, entry] : module_scopes_[&file]->names) {
-    if (entry.binding == nullptr || entry.binding->kind != StatementKind::assignment) continue;
-    const std::string full =
-        file.module.empty() ? std::string(name) : file.module + "." + std::string(name);
-    store_.globals.emplace(intern(full), entry.binding);
-  }
 }
 
 }  // namespace rooftile::source

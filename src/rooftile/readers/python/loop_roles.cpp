@@ -9,6 +9,8 @@ namespace rooftile::source {
 namespace {
 
 constexpr int kMaxRounds = 6;
+// Files with more are generated; their loops are not compared with each other.
+constexpr std::size_t kMaxLoops = 2'000;
 
 // What happens in a loop or function, less what its inner step loops account for.
 struct Events {
@@ -171,6 +173,7 @@ class RoleFinder {
 
   // An outer loop that does a step of its own, around one that reads all of a loader.
   static bool holds_loader_loop(const Loop& loop) {
+    if (loop.file->loops.size() > kMaxLoops) return false;
     return std::ranges::any_of(loop.file->loops, [&](const Loop* inner) {
       return inner != &loop && inner->role == LoopRole::training_step &&
              is_within(*inner->statement, *loop.statement) &&
@@ -180,6 +183,7 @@ class RoleFinder {
 
   // Several updates of one network within a step are part of that step.
   static void demote_inner(const Loop& loop) {
+    if (loop.file->loops.size() > kMaxLoops) return;
     for (const Loop* inner : loop.file->loops) {
       if (inner != &loop && inner->is_step() && is_within(*inner->statement, *loop.statement)) {
         const_cast<Loop*>(inner)->role = LoopRole::other;

@@ -197,7 +197,12 @@ void Lowering::if_statement(Id id, std::vector<Statement*>& out) {
   });
   // From the last clause to the first, each becomes the alternative of the one before it.
   std::vector<Statement*> chain{statement};
+  const int outer_depth = depth_;
   for (const Id clause : clauses) {
+    if (++depth_ >= kMaxDepth) {
+      ++file_.too_deep;
+      break;
+    }
     if (kind(clause) == Kind::else_clause) {
       if (const Id body = child(clause, Field::body)) {
         chain.back()->otherwise = block(body, chain.back());
@@ -210,6 +215,7 @@ void Lowering::if_statement(Id id, std::vector<Statement*>& out) {
     chain.back()->otherwise = finish({nested}, chain.back());
     chain.push_back(nested);
   }
+  depth_ = outer_depth;
 }
 
 void Lowering::loop_statement(Id id, std::vector<Statement*>& out) {

@@ -150,8 +150,8 @@ Result<std::vector<Candidate>> find_candidates(std::span<const std::string> path
     }
   }
   std::ranges::stable_sort(all, {}, &Candidate::path);
-  const auto twice = std::ranges::unique(all, {}, &Candidate::path);
-  all.erase(twice.begin(), twice.end());
+  const auto same = [](const Candidate& a, const Candidate& b) { return a.path == b.path; };
+  all.erase(std::unique(all.begin(), all.end(), same), all.end());
   return all;
 }
 

@@ -8,6 +8,9 @@ namespace {
 
 constexpr int kMaxDepth = 4;
 constexpr std::size_t kMaxItems = 256;
+// Bounds for generated files: statements looked at for one call, and calls of a file.
+constexpr std::size_t kMaxStatements = 200'000;
+constexpr std::size_t kMaxCalls = 2'000;
 
 class Follower {
  public:
@@ -82,6 +85,7 @@ class Follower {
     bool all = true;
     for (const Statement* statement : call_.file->statements) {
       if (statement->range.begin >= call_.expr->range.begin) break;
+      if (++looked_at_ > kMaxStatements) return false;
       if (statement->function != call_.function) continue;
       if (statement->kind == StatementKind::assignment && statement->target != nullptr &&
           statement->value != nullptr) {
@@ -116,6 +120,7 @@ class Follower {
 
   const Call& call_;
   std::vector<Argument> items_;
+  std::size_t looked_at_ = 0;
 };
 
 void follow(Call& call, Arena& arena) {
@@ -140,8 +145,9 @@ void follow(Call& call, Arena& arena) {
 
 void follow_unpacked_arguments(SourceFacts& facts) {
   for (std::size_t i = 0; i < facts.files.size(); ++i) {
+    std::size_t followed = 0;
     for (const Call* call : facts.files[i]->calls) {
-      if (!call->unknown_arguments) continue;
+      if (!call->unknown_arguments || ++followed > kMaxCalls) continue;
       follow(const_cast<Call&>(*call), facts.store().memory[i]->arena);
     }
   }

@@ -23,7 +23,8 @@ all-reduce in the same way: use fewer ranks per group or sequence parallelism.
 
 ## How the saving is estimated
 High: all exposed time, less what several traces show to be waiting for other ranks, which other
-rules tell of. The low end is 0: what can overlap depends on the program. Half is assumed likely.
+rules tell of. The low end is 0: what can overlap depends on the program. Half is assumed likely, but of
+small messages that take long only what they would take over a slow link (1 GB/s).
 
 ## When not to
 - Some of it has no work to hide behind, such as the last bucket of the gradients.
@@ -36,6 +37,7 @@ rules tell of. The low end is 0: what can overlap depends on the program. Half i
 
 constexpr double kMinShare = 0.02;
 constexpr std::size_t kMostTold = 3;
+constexpr double kMostElementBytes = 4;
 
 Seconds mean_waiting(const RuleInput& input, const TraceSummary& trace) {
   const std::vector<Seconds> waiting = waiting_for_ranks(input.workload.traces);
@@ -82,17 +84,36 @@ Fix propose(const TraceSummary& trace) {
       Exactness::exact_arithmetic};
 }
 
+// Generous times of the messages alone, over slow links; empty where a size is not recorded.
+std::optional<Seconds> plausible_transfer(const TraceSummary& trace) {
+  constexpr Seconds kSlowestStart = microseconds(100);
+  constexpr BytesPerSecond kSlowLink(1e9);
+  Seconds time;
+  for (const CollectiveUse& use : trace.collectives) {
+    const std::int64_t elements = std::max(use.shape.in_elements, use.shape.out_elements);
+    if (elements <= 0) return std::nullopt;
+    const Bytes bytes(kMostElementBytes * static_cast<double>(elements));
+    time += (kSlowestStart + bytes / kSlowLink) * static_cast<double>(use.count);
+  }
+  return time * window_part(trace);
+}
+
 std::vector<Finding> check(const RuleInput& input) {
   return judge_ranks(input, [&](const TraceSummary& trace) -> std::vector<TraceCase> {
     const Seconds exposed = trace.time.exposed_communication;
     const Seconds waiting = std::min(exposed, mean_waiting(input, trace));
     const Seconds transfer = exposed - waiting;
+    const Seconds plausible = std::min(transfer, plausible_transfer(trace).value_or(transfer));
+    const bool mostly_waits = plausible < 0.5 * transfer;
     if (transfer < kMinShare * trace.time.span) return {};
     Finding finding = about_trace(
         trace,
-        fmt::format("communication runs alone for {}, {:.0f} % of all communication",
-                    cost_text(trace, exposed), 100 * (exposed / trace.time.communication)),
-        propose(trace), Range<Seconds>{Seconds(0), 0.5 * transfer, transfer});
+        fmt::format("communication runs alone for {}, {:.0f} % of all communication{}",
+                    cost_text(trace, exposed), 100 * (exposed / trace.time.communication),
+                    mostly_waits ? "; the messages are small, so most of it is waiting for ranks "
+                                   "that come later"
+                                 : ""),
+        propose(trace), Range<Seconds>{Seconds(0), 0.5 * plausible, transfer});
     finding.evidence = largest(trace);
     if (waiting > Seconds(0)) {
       finding.evidence.push_back(

@@ -28,7 +28,7 @@ depend on each other. Half is assumed likely.
 
 ## When not to
 - Reductions whose result the next operation needs cannot wait for others.
-- Part of the run time may be waiting for a slower rank.
+- Part of the run time may be waiting for a slower rank: more than 100 µs each is not counted.
 
 ## Evidence
 - PyTorch DDP note, "Internal Design": gradients are reduced in buckets because collectives on large
@@ -37,6 +37,7 @@ depend on each other. Half is assumed likely.
 
 constexpr double kSmall = 256 * 1024;  // bytes; below it NCCL's time hardly depends on the size
 constexpr std::int64_t kManyPerStep = 10;
+constexpr Seconds kSlowest = microseconds(100);  // of one small collective, across nodes
 
 double element_bytes(const std::string& dtype) {
   static const std::map<std::string, double> kSizes{{"Float", 4},  {"BFloat16", 2}, {"Half", 2},
@@ -60,7 +61,9 @@ Smalls small_ones(const TraceSummary& trace) {
     if (bytes <= 0 || bytes >= kSmall) continue;  // 0: not recorded
     all.count += use.count;
     all.time += use.time;
-    all.exposed += use.exposed * window_part(trace);
+    // What is longer is waiting for another rank.
+    all.exposed +=
+        std::min(use.exposed, kSlowest * static_cast<double>(use.count)) * window_part(trace);
     all.bytes += bytes * static_cast<double>(use.count);
   }
   return all;

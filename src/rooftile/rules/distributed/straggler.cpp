@@ -34,8 +34,8 @@ the least. The high end is the mean waiting of the other ranks, low is half of i
 - Holistic Trace Analysis (facebookresearch), `get_potential_stragglers`.
 )md";
 
-constexpr double kAwaited = 0.25;  // its own waiting to that of the others, at the most
-constexpr double kSameWork = 1.1;  // compute to the mean, above which the work is uneven
+constexpr double kAwaited = 0.25;   // its own waiting to that of the others, at the most
+constexpr double kExplained = 0.5;  // of the waiting, by longer computation: uneven work
 
 struct Waiting {
   std::size_t straggler = 0;
@@ -58,11 +58,14 @@ Waiting waiting_of(std::span<const TraceSummary> ranks, const std::vector<Second
   return result;
 }
 
-bool computes_longer(std::span<const TraceSummary> ranks, std::size_t straggler) {
+// Whether the rank's longer computation explains the waiting of the others.
+bool computes_longer(std::span<const TraceSummary> ranks, const Waiting& found) {
   Seconds sum;
   for (const TraceSummary& rank : ranks) sum += per_step(rank, rank.time.compute);
-  const Seconds mean = sum / static_cast<double>(ranks.size());
-  return per_step(ranks[straggler], ranks[straggler].time.compute) > kSameWork * mean;
+  const TraceSummary& straggler = ranks[found.straggler];
+  const Seconds own = per_step(straggler, straggler.time.compute);
+  const Seconds mean = (sum - own) / static_cast<double>(ranks.size() - 1);
+  return own - mean > kExplained * found.others;
 }
 
 std::vector<Finding> check(const RuleInput& input) {
@@ -72,7 +75,7 @@ std::vector<Finding> check(const RuleInput& input) {
   const Waiting found = waiting_of(ranks, waiting);
   const TraceSummary& straggler = ranks[found.straggler];
   if (found.others < kMinTimeShare * step_time(straggler)) return {};
-  if (found.own > kAwaited * found.others || computes_longer(ranks, found.straggler)) return {};
+  if (found.own > kAwaited * found.others || computes_longer(ranks, found)) return {};
   Finding finding = about_trace(
       straggler,
       fmt::format("rank {} arrives last at the collectives: the other {} wait {} per step for it",

@@ -32,6 +32,8 @@ The GPU's idle time that follows from the calls; the low end is half of it.
 
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   const AllocatorUse& allocator = trace.allocator;
+  // A recording without steps may be the start of a program, which has to allocate.
+  if (trace.steps.durations.size() < 2) return {};
   if (allocator.mallocs + allocator.frees <= 0 || !is_visible(trace, allocator.exposed)) return {};
   Finding finding = about_trace(
       trace,

@@ -42,6 +42,9 @@ between the kernels of a CUDA graph; low: half of that. With Python stacks recor
 )md";
 
 constexpr double kMinIdleShare = 0.1;
+constexpr double kFewKernels = 10;  // a recording of so few is no program
+// Above so much idle time for each kernel the host does something else than launching.
+constexpr Seconds kLongestLaunch = milliseconds(2);
 constexpr Seconds kGraphGap = microseconds(0.5);    // 3.4 - 2.9 µs of the blog's figures
 constexpr Seconds kShortKernel = microseconds(20);  // about what an eager operator takes the host
 constexpr double kMostlyShort = 0.4;                // of the kernels
@@ -117,7 +120,9 @@ std::vector<std::string> slow_operators(const TraceSummary& trace) {
 
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   const Seconds idle = launch_idle(trace);
-  if (trace.kernels <= 0 || idle < kMinIdleShare * trace.time.span) return {};
+  const double kernels = static_cast<double>(window_count(trace, trace.kernels));
+  if (trace.launches + trace.graph_launches <= 0 || kernels < kFewKernels) return {};
+  if (idle < kMinIdleShare * trace.time.span || idle > kLongestLaunch * kernels) return {};
   const Range<Seconds> gain = saving_of(trace);
   if (!is_visible(trace, gain.expected)) return {};
   const double short_share = share_of_short_kernels(trace);

@@ -65,7 +65,6 @@ bool has_precision(const Program& program) {
                             "fp32_precision",
                             "HalfTensor",
                             "Accelerator",
-                            "mixed",
                             "tf32",
                             "TF32",
                             "dtype=dtype",

@@ -89,6 +89,7 @@ std::vector<Finding> check(const RuleInput& input) {
   const SourceFacts& facts = *input.workload.source;
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
+  if (facts.method_calls("autocast").empty()) return {};
   for (const Iteration& iteration : training_iterations(facts)) {
     const auto programs = training_programs_of(facts, *iteration.file);
     if (programs.empty() || scales_losses(facts, *programs.front())) continue;

@@ -56,9 +56,7 @@ bool switches_gradients_off(const SourceFacts& facts, const Loop& loop) {
   const FunctionDef* function = loop.function;
   const std::string_view text =
       function != nullptr ? loop.file->slice(function->statement->range) : loop.file->text;
-  return text.find("volatile") != std::string_view::npos ||
-         text.find("no_grad") != std::string_view::npos ||
-         text.find("inference_mode") != std::string_view::npos;
+  return text.find("volatile=True") != std::string_view::npos;
 }
 
 // A framework calls the function without gradients.
@@ -67,11 +65,22 @@ bool is_wrapped(const Loop& loop) {
   return def != nullptr && (def->is_lightning_module || def->is_hf_trainer);
 }
 
+// An own decorator around torch's, by its name: @smart_inference_mode().
+bool is_decorated(const Context& context) {
+  return std::any_of(context.guards.begin(), context.guards.end(), [](const Guard& guard) {
+    if (guard.kind != GuardKind::decorator || guard.expr == nullptr) return false;
+    const std::string_view name =
+        guard.expr->call != nullptr ? guard.expr->call->method : last_name(guard.expr);
+    return name.find("no_grad") != std::string_view::npos ||
+           name.find("inference") != std::string_view::npos;
+  });
+}
+
 bool records(const SourceFacts& facts, const Call& call) {
   const auto contexts = facts.contexts(call);
   return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
     return context.role == LoopRole::evaluation_step && !context.gradients_off() &&
-           is_reached_by_default(facts, context);
+           !is_decorated(context) && is_reached_by_default(facts, context);
   });
 }
 

@@ -43,7 +43,16 @@ std::vector<std::string_view> backward_names(const Iteration& iteration) {
     if (one.call->method != "backward") continue;
     const auto note = [&](const Expr* expr) {
       visit(expr, [&](const Expr& part) {
-        if (part.kind == ExprKind::name) names.push_back(part.word);
+        if (part.kind != ExprKind::name) return true;
+        names.push_back(part.word);
+        // What the loss is a sum of takes part in backward as well.
+        const Expr* made = resolved(&part);
+        if (made != &part && made->kind == ExprKind::binary) {
+          visit(made, [&](const Expr& inner) {
+            if (inner.kind == ExprKind::name) names.push_back(inner.word);
+            return inner.kind != ExprKind::call;
+          });
+        }
         return true;
       });
     };
