@@ -15,6 +15,7 @@
 #include "rooftile/formats/python/source_text.h"
 #include "rooftile/formats/python/syntax_tree.h"
 #include "rooftile/rewriter/edit_plan.h"
+#include "rooftile/rewriter/unified_diff.h"
 #include "rooftile/rooftile.h"
 #include "rooftile/workload/source_facts.h"
 
@@ -85,6 +86,9 @@ class Fixer {
   }
 
   void count_left(const Report& report, const EditPlan& plan) {
+    result_.notebooks = std::ranges::count_if(report.findings, [](const Finding& finding) {
+      return finding.location.file.ends_with(".ipynb");
+    });
     result_.unsafe_left = plan.unsafe;
     result_.by_hand = std::ranges::count_if(report.findings, [](const Finding& finding) {
       return finding.fix.edits.empty() && finding.level != Level::info;
@@ -161,6 +165,14 @@ bool ignores(const toml_file::PathIgnore& ignore, const std::string& path,
 
 Result<FixResult> fix_scripts(std::span<const std::string> paths, const FixOptions& options) {
   return Fixer(paths, options).run();
+}
+
+std::string render_diff(const FixResult& result) {
+  std::string text;
+  for (const FixedFile& file : result.files) {
+    text += unified_diff(file.path, file.before, file.after);
+  }
+  return text;
 }
 
 std::vector<std::string> write_fixed(const FixResult& result) {

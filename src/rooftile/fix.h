@@ -36,12 +36,16 @@ struct FixResult {
   std::map<std::string, std::int64_t> fixed;  // findings by rule
   std::int64_t unsafe_left = 0;               // fixes that with_unsafe would make
   std::int64_t by_hand = 0;                   // findings without edits, those of level info aside
+  std::int64_t notebooks = 0;                 // findings in notebooks, which are not edited
   std::vector<std::string> problems;          // files that stay as they are, and why
 };
 
 // Makes edits until no fix is left, so that a second call changes nothing. Nothing is written.
 // Files with syntax errors stay, and so does a file that the edits would break.
 Result<FixResult> fix_scripts(std::span<const std::string> paths, const FixOptions& options);
+
+// The changes as patch(1) and `git apply` take them.
+std::string render_diff(const FixResult& result);
 
 // Writes the files of a result. The problems of those that could not be written, as one that was
 // changed in the meantime.

@@ -84,13 +84,6 @@ Workload with_operations(const TraceList& traces) {
   return measured_workload({traces.begin(), traces.end()});
 }
 
-// Folders hold scripts; so do notebooks.
-bool is_script(const std::string& path) {
-  std::error_code ignored;
-  return path.ends_with(".py") || path.ends_with(".ipynb") ||
-         std::filesystem::is_directory(path, ignored);
-}
-
 Result<void> add_scripts(const std::vector<std::string>& paths, const ReadOptions& options,
                          Workload& workload) {
   Result<source::SourceFacts> facts =
@@ -103,6 +96,12 @@ Result<void> add_scripts(const std::vector<std::string>& paths, const ReadOption
 }
 
 }  // namespace
+
+bool is_script(const std::string& path) {
+  std::error_code ignored;
+  return path.ends_with(".py") || path.ends_with(".ipynb") ||
+         std::filesystem::is_directory(path, ignored);
+}
 
 Result<Workload> read(const std::string& path, const ReadOptions& options) {
   Result<Input> input = read_input(path, options);

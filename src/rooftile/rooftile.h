@@ -22,6 +22,9 @@
 
 namespace rooftile {
 
+// Whether the path is read as training code: Python files, notebooks, and folders of them.
+bool is_script(const std::string& path);
+
 // Reads one input, derives the training step where asked, and applies the dtype; a recording is
 // analysed.
 Result<Workload> read(const std::string& path, const ReadOptions& options);

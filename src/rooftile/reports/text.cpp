@@ -169,6 +169,12 @@ std::string basis_text(const Report& report, const TextStyle& style) {
   if (!coverage.empty()) text = wrapped("Times cover " + coverage + '.', style.width);
   const std::string skipped = skipped_text(report);
   if (!skipped.empty()) text += wrapped("Left out: " + skipped + '.', style.width);
+  const std::string set_aside = set_aside_text(report);
+  if (!set_aside.empty()) text += wrapped("Not shown: " + set_aside + '.', style.width);
+  if (!style.verbose) return text;
+  for (const std::string& comment : report.set_aside.unused_comments) {
+    text += wrapped("Comment not needed: " + printable(comment) + '.', style.width);
+  }
   return text;
 }
 
