@@ -13,6 +13,11 @@ using source::File;
 using source::Statement;
 using source::Suppression;
 
+// What a person writes is far below; a file that was made to be slow is not.
+constexpr std::size_t kMaxComments = 10'000;  // in a file
+constexpr std::size_t kMaxRules = 100;        // in a comment
+constexpr std::size_t kMaxNotes = 50;
+
 // First and last line.
 struct Lines {
   std::int64_t first = 0, last = 0;
@@ -56,17 +61,15 @@ Lines head_of(const Statement& statement) {
 // The lines that a comment is about, besides its own.
 Lines lines_about(const File& file, const Suppression& comment) {
   const std::int64_t line = comment.line;
-  const Statement* around = nullptr;
-  const Statement* below = nullptr;
-  for (const Statement* statement : file.statements) {
-    if (line_of(file, statement->range.begin) > line) {
-      below = statement;
-      break;
-    }
-    if (head_of(*statement).contain(line)) around = statement;
+  const auto below = std::ranges::partition_point(file.statements, [&](const Statement* statement) {
+    return line_of(file, statement->range.begin) <= line;
+  });
+  const Statement* above = below == file.statements.begin() ? nullptr : *std::prev(below);
+  for (; above != nullptr; above = above->parent) {
+    const Lines head = head_of(*above);
+    if (head.contain(line)) return head;
   }
-  if (around != nullptr) return head_of(*around);
-  if (comment.own_line && below != nullptr) return head_of(*below);
+  if (comment.own_line && below != file.statements.end()) return head_of(**below);
   return {line, line};
 }
 
@@ -77,13 +80,13 @@ std::string place_of(const File& file, const Suppression& comment) {
   return fmt::format("{}, cell {}, line {}", file.path, place.cell, place.line);
 }
 
-bool is_known_rule(const std::string& pattern) {
+bool is_known_rule(std::string_view pattern) {
   return std::ranges::any_of(all_rules(),
                              [&](const Rule* rule) { return matches_pattern(pattern, rule->id); });
 }
 
 // Whether all rules of the pattern were run, so that silence means something.
-bool was_run(const std::string& pattern, std::span<const Rule* const> rules) {
+bool was_run(std::string_view pattern, std::span<const Rule* const> rules) {
   return std::ranges::all_of(all_rules(), [&](const Rule* rule) {
     return !matches_pattern(pattern, rule->id) || std::ranges::find(rules, rule) != rules.end();
   });
@@ -96,8 +99,8 @@ class Comments {
   void apply(const File& file, const Suppression& comment) {
     if (!comment.problem.empty()) return note(file, comment, comment.problem);
     const Lines lines = lines_about(file, comment);
-    for (const std::string_view rule : comment.rules) {
-      const std::string pattern(rule);
+    if (comment.rules.size() > kMaxRules) return note(file, comment, "too many rules");
+    for (const std::string_view pattern : comment.rules) {
       if (!is_known_rule(pattern)) {
         note(file, comment, fmt::format("no rule {} to allow", rooftile::quoted(pattern)));
       } else if (!take_out(file, comment.line, lines, pattern) && was_run(pattern, rules_)) {
@@ -109,7 +112,7 @@ class Comments {
 
  private:
   bool take_out(const File& file, std::int64_t own_line, const Lines& lines,
-                const std::string& pattern) {
+                std::string_view pattern) {
     const auto taken = std::erase_if(report_.findings, [&](const Finding& finding) {
       const std::int64_t line = finding.spot.line;
       return line > 0 && (line == own_line || lines.contain(line)) &&
@@ -120,12 +123,14 @@ class Comments {
   }
 
   void note(const File& file, const Suppression& comment, const std::string& problem) {
+    if (++notes_ > kMaxNotes) return;
     report_.notes.push_back(
         fmt::format("{}: comment not understood: {}", place_of(file, comment), problem));
   }
 
   std::span<const Rule* const> rules_;
   Report& report_;
+  std::size_t notes_ = 0;
 };
 
 }  // namespace
@@ -134,7 +139,10 @@ void set_aside_allowed(const SourceFacts& facts, std::span<const Rule* const> ru
                        Report& report) {
   Comments comments(rules, report);
   for (const auto& file : facts.files) {
-    for (const Suppression& comment : file->suppressions) comments.apply(*file, comment);
+    const std::size_t count = std::min(file->suppressions.size(), kMaxComments);
+    for (const Suppression& comment : std::span(file->suppressions).first(count)) {
+      comments.apply(*file, comment);
+    }
   }
 }
 
