@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "rooftile/base/text.h"
@@ -30,7 +31,9 @@ std::vector<KindShare> kernel_shares(const TraceSummary& trace) {
   const double passes = recorded_steps(trace);
   const Seconds pass = pass_time(trace);
   const auto add = [&](const KernelUse& kernel) {
-    KindShare& share = by_class[std::string(name_of(kernel.facts.kernel_class))];
+    const bool is_rest = kernel.name == kOtherKernels;
+    KindShare& share = by_class[is_rest ? "further small kernels"
+                                        : std::string(name_of(kernel.facts.kernel_class))];
     share.runs += static_cast<double>(kernel.count) / passes;
     share.time += kernel.time / passes;
     if (pass.value() > 0) share.share += kernel.time / passes / pass;
@@ -131,6 +134,27 @@ std::optional<RecordedRun> recorded_run(const Workload& workload, std::size_t op
     run.kernel = workload.ops[op].name;
   }
   return run;
+}
+
+std::vector<OpRow> merged_rows(std::vector<OpRow> rows) {
+  std::map<std::tuple<std::string, std::string, std::string, std::string>, std::size_t> first;
+  std::vector<OpRow> merged;
+  for (OpRow& row : rows) {
+    const auto [same, is_new] =
+        first.try_emplace({row.name, row.dtype, row.phase, row.dims}, merged.size());
+    if (is_new || !row.recorded) {
+      merged.push_back(std::move(row));
+      continue;
+    }
+    OpRow& whole = merged[same->second];
+    if (!whole.recorded) continue;
+    const double runs = static_cast<double>(whole.count), more = static_cast<double>(row.count);
+    const auto mean = [&](auto a, auto b) { return (a * runs + b * more) / (runs + more); };
+    whole.recorded->time = mean(whole.recorded->time, row.recorded->time);
+    whole.recorded->kernels = mean(whole.recorded->kernels, row.recorded->kernels);
+    whole.count += row.count;
+  }
+  return merged;
 }
 
 std::optional<SourceSummary> script_summary(const Workload& workload) {

@@ -26,6 +26,10 @@ void describe_recording(const Workload& workload, Report& report);
 std::optional<RecordedRun> recorded_run(const Workload& workload, std::size_t op,
                                         const Device& device);
 
+// Recorded operators of one name, shape and phase in one row each, whatever their module: runs are
+// summed, times are means; the kernel is that of the first.
+std::vector<OpRow> merged_rows(std::vector<OpRow> rows);
+
 // Empty without scripts.
 std::optional<SourceSummary> script_summary(const Workload& workload);
 

@@ -1,22 +1,17 @@
 #include "rooftile/rooftile.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 #include <map>
+#include <utility>
 
 #include "rooftile/allowed.h"
 #include "rooftile/analysis/step.h"
 #include "rooftile/analysis/time/math_unit.h"
-#include "rooftile/base/text.h"
 #include "rooftile/findings/fingerprint.h"
 #include "rooftile/op_row.h"
 #include "rooftile/recorded.h"
+#include "rooftile/rules/joined_evidence.h"
 #include "rooftile/workload/op_fields.h"
-#include "rooftile/workload/source_facts.h"
-#include "rooftile/workload/trace_names.h"
-#include "rooftile/workload/trace_summary.h"
 #include "rooftile/workload/workload_text.h"
 
 namespace rooftile {
@@ -180,6 +175,9 @@ Report check(const Workload& workload, const Device& device, std::span<const Rul
   const Analysis analysis = analyse(workload, model);
   Report report = summary(workload, device, model, analysis);
   report.findings = run_rules({workload, analysis, model, Graph(workload)}, rules);
+  if (workload.source && !workload.traces.empty()) {
+    report.findings = join_evidence(std::move(report.findings));
+  }
   finish(workload, rules, report);
   return report;
 }
@@ -212,6 +210,7 @@ Report list_operations(const Workload& workload, const Device& device) {
     row.recorded = recorded_run(workload, i, device);
     report.ops.push_back(std::move(row));
   }
+  if (!workload.traces.empty()) report.ops = merged_rows(std::move(report.ops));
   return report;
 }
 

@@ -51,7 +51,7 @@ struct OpRow {
   std::optional<Range<Seconds>> time;  // of one run
   // What the expected time consists of; they overlap, so they do not add up. 0 without a time.
   TimeParts parts = {};
-  std::optional<RecordedRun> recorded;
+  std::optional<RecordedRun> recorded = {};
 };
 
 // Time per kind of operation, largest first.

@@ -18,20 +18,33 @@ TEST(OpsCsv, HeaderAndRowsAreTheContract) {
       split(csv, '\n'),
       ElementsAre(
           "name,kind,dtype,phase,dims,count,flop,bytes,bound,time_s,time_low_s,time_high_s,"
-          "launch_s,compute_s,memory_s,power_s",
+          "launch_s,compute_s,memory_s,power_s,measured_s,kernels,kernel,tile,blocks_per_sm,"
+          "tensor_core",
           "qkv,gemm,bf16,forward,m=4096 n=2304 k=768,12,14495514624,28704768,math,2.5e-05,2e-05,"
-          "3e-05,2e-06,2e-05,1e-05,2.1e-05",
+          "3e-05,2e-06,2e-05,1e-05,2.1e-05,,,,,,",
           "\"act, \"\"gelu\"\"\",elementwise,bf16,forward,fn=gelu elements=12582912,12,12582912,"
-          "50331648,memory,1.7e-05,1.6e-05,2e-05,2e-06,0,1.5e-05,0",
+          "50331648,memory,1.7e-05,1.6e-05,2e-05,2e-06,0,1.5e-05,0,,,,,,",
           "lm_head,gemm,bf16,forward,m=4096 n=50257 k=768,1,316193636352,495190016,math,0.002,"
-          "0.0015,0.0025,0,0,0,0",
-          "mystery,other,fp32,forward,fn=MyOp,1,,,,,,,,,,", ""));
+          "0.0015,0.0025,0,0,0,0,,,,,,",
+          "mystery,other,fp32,forward,fn=MyOp,1,,,,,,,,,,,,,,,,", ""));
 }
 
 TEST(OpsCsv, LineEndsInNamesAreQuoted) {
   Report report = sample_unknown_report();
   report.ops[0].name = "a\nb";
   EXPECT_THAT(render_ops_csv(report), testing::HasSubstr("\n\"a\nb\",other,"));
+}
+
+TEST(OpsCsv, RecordedRunsFillTheLastColumns) {
+  Report report = sample_unknown_report();
+  report.ops[0].recorded = RecordedRun{.time = microseconds(12.5),
+                                       .kernels = 2,
+                                       .kernel = "sm80_gemm<a, b>",
+                                       .tile = "128x64",
+                                       .tensor_core = true,
+                                       .blocks_per_sm = 1.5};
+  EXPECT_THAT(render_ops_csv(report),
+              testing::HasSubstr(",1.25e-05,2,\"sm80_gemm<a, b>\",128x64,1.5,yes\n"));
 }
 
 TEST(OpsJson, UnknownIsNull) {

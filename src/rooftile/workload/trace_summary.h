@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rooftile/base/units.h"
@@ -50,6 +51,9 @@ struct TraceSite {
 
   bool operator==(const TraceSite&) const = default;
 };
+
+// Name of the row that stands for kernels and operators beyond those listed.
+inline constexpr std::string_view kOtherKernels = "other";
 
 // Kernels of one name and launch shape.
 struct KernelUse {
@@ -184,9 +188,9 @@ enum class Remedy {
 // its cause took.
 struct Prediction {
   Remedy remedy = Remedy::ideal_loader;
-  Range<Seconds> saved;           // of the window's span
-  Range<Seconds> saved_per_step;  // once the GPU is at work: the first of three or more steps,
-                                  // which finds it idle, does not count
+  Range<Seconds> saved;                // of the window's span
+  Range<Seconds> saved_per_step = {};  // once the GPU is at work: the first of three or more steps,
+                                       // which finds it idle, does not count
 
   bool operator==(const Prediction&) const = default;
 };

@@ -234,6 +234,22 @@ bool is_dtype(const Value& value, Words names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+bool is_user_evaluation(const SourceFacts& facts, const Loop& loop) {
+  const ClassDef* def = loop.function == nullptr ? nullptr : loop.function->class_def;
+  if (loop.role != LoopRole::evaluation_step || (def != nullptr && def->is_module)) return false;
+  const Expr* iterable = loop.statement->value;
+  const Call* range = iterable == nullptr ? nullptr : iterable->call;
+  if (range == nullptr || range->method != "range" || range->arguments.empty()) return true;
+  constexpr std::int64_t kTimedPasses = 1000;
+  const Value passes = facts.value(range->arguments.back().value);
+  return passes.kind != ValueKind::integer || passes.integer > kTimedPasses;
+}
+
+bool is_inside_module(const Call& call) {
+  const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
+  return def != nullptr && def->is_module;
+}
+
 bool is_numerically_strict(const SourceFacts& facts, const Program& program) {
   if (mentions(program, {"create_graph=True", "DoubleTensor", "gradgradcheck"})) return true;
   for (const Call* call : calls_in(facts, program, {"torch.set_default_dtype"})) {

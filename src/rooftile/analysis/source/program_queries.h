@@ -93,6 +93,12 @@ bool moves_to_gpu(const SourceFacts& facts, const Call& call);
 // Whether the value is a dtype of one of the names without "torch.": {"float16", "half"}.
 bool is_dtype(const Value& value, Words names);
 
+// An evaluation of a whole model by its user: not a loop inside a module, whose caller decides, nor
+// one over a short range, as warm-up and timing are.
+bool is_user_evaluation(const SourceFacts& facts, const Loop& loop);
+// Whether the call stands in a method of a module.
+bool is_inside_module(const Call& call);
+
 // Code whose numbers must not change for speed: a module or the default dtype in float64,
 // second-order derivatives.
 bool is_numerically_strict(const SourceFacts& facts, const Program& program);

@@ -13,7 +13,6 @@ namespace {
 constexpr std::size_t kMostRows = 4096;
 constexpr std::size_t kMostKernelsOfRow = 64;
 constexpr std::size_t kMostOrphans = 1024;
-constexpr std::string_view kOther = "other";
 
 // Nanoseconds add up exactly; seconds would not.
 struct KernelSum {
@@ -218,7 +217,7 @@ KernelUse OpTabulator::use_of(const KernelSum& sum, bool is_other) const {
   use.count = sum.count;
   use.time = seconds(sum.time);
   if (is_other) {
-    use.name = kOther;
+    use.name = kOtherKernels;
     return use;
   }
   use.name = timeline_.strings[timeline_.gpu.name[sum.activity]];
@@ -265,7 +264,7 @@ OpUse OpTabulator::use_of(const OpSum& sum) {
   use.kernels = uses_of(sum.kernels, kMostKernelsOfRow);
   const OwnerFacts& owner = sum.owner;
   if (owner.op == kNone) {
-    use.name = kOther;
+    use.name = kOtherKernels;
     return use;
   }
   use.name = timeline_.strings[timeline_.ops.name[owner.op]];

@@ -41,16 +41,44 @@ using namespace source;
 
 constexpr std::size_t kFewLayers = 5;  // about ten tensors: weights and biases
 
-// The call in the loop's iterable that lists weights; null otherwise.
-const Call* lists_parameters(const Expr* iterable) {
-  const Call* found = nullptr;
+struct WeightList {
+  const Call* call = nullptr;   // model.parameters()
+  const Expr* shown = nullptr;  // what the message names; null where nothing lists weights
+};
+
+bool is_listing(const Expr& part) {
+  if (part.call == nullptr || part.call->receiver == nullptr) return false;
+  const std::string_view method = part.call->method;
+  return method == "parameters" || method == "named_parameters" || method == "state_dict";
+}
+
+// Lists by their name, where the source does not show what is in them: target_params,
+// group["params"].
+bool is_named_list(const Expr& part) {
+  const bool is_item = part.kind == ExprKind::subscript && part.children.size() == 2 &&
+                       part.children[1]->kind == ExprKind::text &&
+                       part.children[1]->word == "params";
+  const std::string_view name = last_name(&part);
+  return is_item || name == "params" || name == "parameters" || name.ends_with("_params") ||
+         name.ends_with("_parameters");
+}
+
+// What the loop's iterable lists, variables followed.
+WeightList lists_parameters(const Expr* iterable) {
+  WeightList found;
   visit(iterable, [&](const Expr& part) {
-    if (part.call == nullptr || found != nullptr) return found == nullptr;
-    const std::string_view method = part.call->method;
-    const bool is_list =
-        method == "parameters" || method == "named_parameters" || method == "state_dict";
-    if (is_list && part.call->receiver != nullptr) found = part.call;
-    return found == nullptr;
+    if (found.shown != nullptr || last_name(&part) == "param_groups") return false;
+    const bool is_object = part.type != nullptr &&
+                           (part.type->is(TypeKind::optimizer) || part.type->is(TypeKind::module));
+    if (is_object) return false;
+    visit(resolved(&part), [&](const Expr& inner) {
+      if (found.call == nullptr && is_listing(inner)) {
+        found = {inner.call, inner.call->receiver};
+      }
+      return found.call == nullptr;
+    });
+    if (found.shown == nullptr && is_named_list(part)) found.shown = &part;
+    return found.shown == nullptr;
   });
   return found;
 }
@@ -98,6 +126,9 @@ LoopBody read_body(const Statement& loop) {
 }
 
 bool is_small(const Call& list) {
+  // One layer out of a list of them.
+  const Expr* module = resolved(list.receiver);
+  if (module != nullptr && module->kind == ExprKind::subscript) return true;
   const ClassDef* def = list.receiver_type().class_def;
   if (def == nullptr || def->layers.empty() || def->layers.size() >= kFewLayers) return false;
   return std::none_of(def->layers.begin(), def->layers.end(), [](const Layer& layer) {
@@ -119,12 +150,12 @@ std::vector<Finding> check(const RuleInput& input) {
   const SourceFacts& facts = *input.workload.source;
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
-    if (!mentions(*file, {"parameters", "named_parameters", "state_dict"})) continue;
+    if (!mentions(*file, {"parameters", "params", "state_dict"})) continue;
     if (!trains_on_gpu(facts, *file)) continue;
     for (const Statement* loop : file->statements) {
       if (loop->kind != StatementKind::for_) continue;
-      const Call* list = lists_parameters(loop->value);
-      if (list == nullptr || is_small(*list)) continue;
+      const WeightList list = lists_parameters(loop->value);
+      if (list.shown == nullptr || (list.call != nullptr && is_small(*list.call))) continue;
       const LoopBody body = read_body(*loop);
       if (body.operation == nullptr || body.is_multi_tensor || body.zeroes_gradients) continue;
       if (!runs_each_step(facts, *loop)) continue;
@@ -132,7 +163,7 @@ std::vector<Finding> check(const RuleInput& input) {
           *loop,
           fmt::format("every step runs a Python loop over the tensors of {}, at least one kernel "
                       "each, with the launch of each one as the cost",
-                      receiver_text(*list)),
+                      code_text(*list.shown->statement->file, list.shown)),
           {"Use one torch._foreach_* call over the list of tensors (_foreach_lerp_ for an average, "
            "_foreach_norm for norms), or torch.optim.swa_utils.AveragedModel",
            Exactness::exact_arithmetic});

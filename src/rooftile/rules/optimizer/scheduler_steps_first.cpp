@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "rooftile/analysis/source/iteration.h"
@@ -39,8 +40,13 @@ using namespace source;
 bool is_torch_scheduler(const Call& call) {
   if (call.method != "step" || !call.arguments.empty() || call.receiver == nullptr) return false;
   const Type& type = call.receiver_type();
-  return type.is(TypeKind::scheduler) && type.made_by != nullptr &&
-         type.made_by->name.starts_with("torch.optim.lr_scheduler.");
+  if (!type.is(TypeKind::scheduler)) return false;
+  constexpr std::string_view kTorch = "torch.optim.lr_scheduler.";
+  if (type.class_def != nullptr) {
+    return std::any_of(type.class_def->bases.begin(), type.class_def->bases.end(),
+                       [&](const Expr* base) { return base->full_name.starts_with(kTorch); });
+  }
+  return type.made_by != nullptr && type.made_by->name.starts_with(kTorch);
 }
 
 bool is_optimizer_step(const Call& call) {

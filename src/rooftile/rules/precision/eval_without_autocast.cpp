@@ -98,7 +98,8 @@ bool lacks_autocast(const SourceFacts& facts, const Call& call) {
 
 const Call* plain_forward(const SourceFacts& facts, const Loop& loop, const Call& trained) {
   for (const IteratedCall& one : iteration_of(loop.statement->body).calls) {
-    if (!is_forward(*one.call) || !is_same_model(*one.call, trained)) continue;
+    if (!is_forward(*one.call) || is_inside_module(*one.call)) continue;
+    if (!is_same_model(*one.call, trained)) continue;
     return lacks_autocast(facts, *one.call) ? one.call : nullptr;
   }
   return nullptr;
@@ -116,6 +117,7 @@ std::vector<Finding> check(const RuleInput& input) {
     if (trained == nullptr || casts_inside_forward(facts, *program)) continue;
     for (const Loop* loop : loops) {
       if (!contains(*program, *loop->file) || is_test(*loop->file)) continue;
+      if (!is_user_evaluation(facts, *loop)) continue;
       const Call* call = plain_forward(facts, *loop, *trained);
       if (call == nullptr || !seen.insert(call).second) continue;
       Finding finding = finding_at(

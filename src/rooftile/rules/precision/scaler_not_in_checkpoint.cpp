@@ -79,16 +79,16 @@ std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.source == nullptr) return {};
   const SourceFacts& facts = *input.workload.source;
   std::vector<Finding> findings;
-  std::unordered_set<const Call*> seen;
+  std::unordered_set<const Expr*> seen;
   for (const Program* program : training_programs(facts)) {
     const Call* scaler = enabled_scaler(facts, *program);
     if (scaler == nullptr || saves_scaler(facts, *program)) continue;
     for (const Call* save : calls_in(facts, *program, {"torch.save"})) {
-      if (save->arguments.empty() || !seen.insert(save).second) continue;
+      if (save->arguments.empty()) continue;
       const Expr* state = optimizer_state(save->arguments.front().value);
-      if (state == nullptr) continue;
+      if (state == nullptr || !seen.insert(state).second) continue;
       Finding finding = finding_at(
-          *save,
+          *state->call,
           "the checkpoint has the optimizer's state but not the scaler's: a resumed run starts "
           "again at a scale of 65536 and skips steps until it has fallen",
           {"Save \"scaler\": scaler.state_dict() with the optimizer, and load it on resume",

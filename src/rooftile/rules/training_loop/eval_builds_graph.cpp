@@ -56,7 +56,11 @@ bool switches_gradients_off(const SourceFacts& facts, const Loop& loop) {
   const FunctionDef* function = loop.function;
   const std::string_view text =
       function != nullptr ? loop.file->slice(function->statement->range) : loop.file->text;
-  return text.find("volatile=True") != std::string_view::npos;
+  // Where a function switches gradients off for a part, that part is most often this loop.
+  const bool is_partly_off =
+      function != nullptr && (text.find("no_grad") != std::string_view::npos ||
+                              text.find("inference_mode") != std::string_view::npos);
+  return is_partly_off || text.find("volatile=True") != std::string_view::npos;
 }
 
 // A framework calls the function without gradients.
@@ -92,7 +96,9 @@ bool is_frozen(const Call& call) {
 const Call* recorded_forward(const SourceFacts& facts, const Iteration& iteration) {
   for (const IteratedCall& one : iteration.calls) {
     const bool is_forward = one.call->name == "torch.nn.Module.__call__";
-    if (is_forward && !is_frozen(*one.call) && records(facts, *one.call)) return one.call;
+    if (is_forward && !is_inside_module(*one.call) && !is_frozen(*one.call) &&
+        records(facts, *one.call))
+      return one.call;
   }
   return nullptr;
 }
@@ -126,7 +132,8 @@ std::vector<Finding> check(const RuleInput& input) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
   for (const Loop* loop : facts.loops(LoopRole::evaluation_step)) {
-    if (!trains_on_gpu(facts, *loop->file) || is_wrapped(*loop)) continue;
+    if (!trains_on_gpu(facts, *loop->file) || !is_user_evaluation(facts, *loop)) continue;
+    if (is_wrapped(*loop)) continue;
     const Iteration iteration = iteration_of(loop->statement->body);
     const Call* forward = recorded_forward(facts, iteration);
     if (forward == nullptr || uses_gradients(iteration)) continue;
