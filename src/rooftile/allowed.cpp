@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "rooftile/base/pattern.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "rooftile/base/atomic_file.h"
-#include "rooftile/base/text.h"
+#include "rooftile/base/pattern.h"
 #include "rooftile/formats/python/folder.h"
 #include "rooftile/formats/python/source_text.h"
 #include "rooftile/formats/python/syntax_tree.h"

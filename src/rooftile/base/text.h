@@ -19,8 +19,6 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 std::string lower(std::string_view text);
 // At most `limit` bytes of the text, control characters replaced, for error messages.
 std::string quoted(std::string_view text, std::size_t limit = 60);
-// Whether the whole text matches: `*` stands for any characters, "/" included, and `?` for one.
-bool matches_pattern(std::string_view pattern, std::string_view text);
 // The candidates nearest to `text` by edit distance, at most three and only close ones.
 std::vector<std::string> nearest(std::string_view text, const std::vector<std::string>& candidates);
 

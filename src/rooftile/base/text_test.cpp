@@ -48,19 +48,5 @@ TEST(File, RefusesWhatIsNoFile) {
   EXPECT_EQ(read_head("/nonexistent", 10).error().message, "No such file or directory");
 }
 
-TEST(Text, Patterns) {
-  const struct {
-    const char *pattern, *text;
-    bool matches;
-  } cases[] = {{"a/b", "a/b", true},    {"a/b", "a/bc", false}, {"a/*", "a/b/c", true},
-               {"*", "", true},         {"a*", "a", true},      {"*b*d", "abcd", true},
-               {"*b*d", "abdc", false}, {"?b", "ab", true},     {"?", "", false},
-               {"", "a", false},        {"", "", true},         {"*ab", "aab", true}};
-  for (const auto& each : cases) {
-    EXPECT_EQ(matches_pattern(each.pattern, each.text), each.matches)
-        << each.pattern << " " << each.text;
-  }
-}
-
 }  // namespace
 }  // namespace rooftile

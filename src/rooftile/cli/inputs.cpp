@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "rooftile/base/pattern.h"
 #include "rooftile/base/text.h"
 #include "rooftile/cli/progress_bar.h"
 
