@@ -105,7 +105,9 @@ inline std::vector<ScriptFile> edited(std::vector<ScriptFile> files,
 
 inline FixResult fix_all(const Rule& rule, const std::vector<ScriptFile>& files,
                          std::optional<Device> device = {}) {
-  FixOptions options{.rules = {&rule}, .device = std::move(device)};
+  FixOptions options;
+  options.rules = {&rule};
+  options.device = std::move(device);
   options.with_unsafe = true;
   std::vector<std::string> paths;
   for (const ScriptFile& file : files) {

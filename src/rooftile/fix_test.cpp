@@ -46,6 +46,13 @@ std::string with_line(const std::string& text, int number, const std::string& li
 
 std::vector<const Rule*> only(std::string_view id) { return {find_rule(id)}; }
 
+FixOptions asking(std::vector<const Rule*> rules, bool with_unsafe = false) {
+  FixOptions options;
+  options.rules = std::move(rules);
+  options.with_unsafe = with_unsafe;
+  return options;
+}
+
 Report checked(const std::string& text, std::vector<const Rule*> rules = only(kRule)) {
   Workload workload;
   workload.source = std::make_shared<const SourceFacts>(read_python_text("train.py", text).value());
@@ -59,8 +66,7 @@ std::vector<std::int64_t> lines_of(const Report& report) {
   return lines;
 }
 
-FixResult fixed(const std::string& text, FixOptions options = {}) {
-  if (options.rules.empty()) options.rules = only(kRule);
+FixResult fixed(const std::string& text, FixOptions options = asking(only(kRule))) {
   options.read.contents["train.py"] = text;
   const std::string paths[] = {"train.py"};
   return fix_scripts(paths, options).value();
@@ -115,7 +121,7 @@ TEST(Fix, RefusesEditsThatBreakTheSyntax) {
   const Rule breaking{"test/breaking", Level::advice, Cause::none, "", "", [](const RuleInput&) {
                         return std::vector<Finding>{breaking_finding()};
                       }};
-  const FixResult result = fixed(kScript, {.rules = {&breaking}});
+  const FixResult result = fixed(kScript, asking({&breaking}));
   EXPECT_TRUE(result.files.empty());
   ASSERT_EQ(result.problems.size(), 1u);
   EXPECT_EQ(result.problems[0],
@@ -128,17 +134,17 @@ TEST(Fix, EndsWhenARuleNeverDoes) {
                        finding.fix.edits = {{"train.py", 0, 0, "# again\n"}};
                        return std::vector<Finding>{finding};
                      }};
-  const FixResult result = fixed(kScript, {.rules = {&endless}});
+  const FixResult result = fixed(kScript, asking({&endless}));
   ASSERT_EQ(result.problems.size(), 1u);
   EXPECT_TRUE(result.problems[0].starts_with("stopped after")) << result.problems[0];
 }
 
 TEST(Fix, UnsafeOnesOnlyWhenAskedFor) {
   const auto rules = only("optimizer/unfused");
-  const FixResult without = fixed(kScript, {.rules = rules});
+  const FixResult without = fixed(kScript, asking(rules));
   if (without.unsafe_left == 0) GTEST_SKIP() << "the rule is silent here";
   EXPECT_TRUE(without.files.empty());
-  const FixResult with = fixed(kScript, {.rules = rules, .device = {}, .with_unsafe = true});
+  const FixResult with = fixed(kScript, asking(rules, true));
   EXPECT_EQ(with.files.size(), 1u);
   EXPECT_EQ(with.unsafe_left, 0);
 }
@@ -161,7 +167,7 @@ class FixFiles : public testing::Test {
 
   FixResult plan(const fs::path& path) {
     const std::string paths[] = {path.string()};
-    return fix_scripts(paths, {.rules = only(kRule)}).value();
+    return fix_scripts(paths, asking(only(kRule))).value();
   }
 
   fs::path folder_ = fs::path(testing::TempDir()) / "rooftile_fix";
@@ -194,7 +200,7 @@ TEST_F(FixFiles, ExcludedAndIgnoredOnesStay) {
   fs::create_directories(folder_ / "old");
   std::ofstream(folder_ / "old/other.py", std::ios::binary) << kScript;
   const std::string paths[] = {folder_.string()};
-  FixOptions options{.rules = only(kRule)};
+  FixOptions options = asking(only(kRule));
   EXPECT_EQ(fix_scripts(paths, options)->files.size(), 2u);
   options.read.exclude = "old/";
   options.read.exclude_root = folder_.string();
