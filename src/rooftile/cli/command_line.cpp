@@ -29,6 +29,7 @@ struct RawInput {
 };
 
 struct Raw {
+  bool fix_shows_diff = false;  // the default in any case
   CheckCommand check;
   FixCommand fix;
   OpsCommand ops;
@@ -126,7 +127,8 @@ void add_fix(CLI::App& app, Raw& raw) {
   command.add_option("FILE", raw.fix.input.files, "Python files, or folders of them")
       ->required()
       ->type_name("");
-  auto* diff = command.add_flag("--diff", "show what would change, and write nothing; the default");
+  auto* diff = command.add_flag("--diff", raw.fix_shows_diff,
+                                "show what would change, and write nothing; the default");
   command.add_flag("--write", raw.fix.write, "change the files")->excludes(diff);
   command.add_flag("--unsafe", raw.fix.with_unsafe,
                    "also edits that may change what the program computes");
