@@ -5,7 +5,9 @@
 #include <tuple>
 
 #include "rooftile/analysis/attention_chain.h"
+#include "rooftile/rules/attention/unfused_in_source.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
 namespace {
@@ -14,6 +16,9 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 Attention over at least 512 queries and keys whose scores are written to memory: an operation marked
 as not fused, or a graph with product, softmax and product one after the other.
+
+In training scripts: a module that computes `softmax(q @ k) @ v` by hand. One finding per class, at
+level advice.
 
 ## Why it costs time
 The scores are a matrix of queries times keys for every head. Scaling, masking, softmax and dropout
@@ -34,6 +39,8 @@ The time model compares all operations of the pattern with one fused attention o
 - Flash kernels take fp16 and bf16; in fp32 only the memory-efficient kernel remains.
 - Below about 512 keys launches dominate, and nothing is reported.
 - Dropout draws other random numbers.
+- Scripts: the weights are returned or stored, a fused call is there already, queries and keys come from
+  convolutions, or weights meet other weights.
 
 ## Evidence
 - EleutherAI cookbook, transformer sizing sample: softmax and dropout 8.8 ms beside 1.7 ms for the
@@ -154,11 +161,15 @@ void judge_chains(const RuleInput& input, std::vector<Finding>& findings) {
   }
 }
 
-std::vector<Finding> check(const RuleInput& input) {
+std::vector<Finding> check_operations(const RuleInput& input) {
   std::vector<Finding> findings;
   judge_operations(input, findings);
   judge_chains(input, findings);
   return findings;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return with_scripts(input, check_operations(input), unfused_attention_in_source, Level::advice);
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include "rooftile/analysis/convolution.h"
+#include "rooftile/rules/conv/bias_before_batchnorm_in_source.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/workload/graph.h"
 
 namespace rooftile {
@@ -13,6 +15,10 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 In a training step: a convolution or Linear layer with a bias whose output is read by a BatchNorm of
 the same width and by nothing else. One finding for the network.
+
+In training scripts: `nn.Conv` or `nn.Linear` with a bias directly before BatchNorm, as neighbours in
+`nn.Sequential`, in a list of layers or in `forward`, in a program that trains on a GPU. One finding per
+class or function. The edit is safe only where nothing touches a bias and no checkpoint is loaded.
 
 ## Why it costs time
 In training BatchNorm subtracts the mean of each channel, and a constant added to the channel changes
@@ -35,6 +41,7 @@ kernels. No measured figure is published; the gain is small.
   silent, and so does a layer whose output also goes elsewhere or passes an activation or add first.
 - In inference the bias is part of what folding computes; see `conv/unfolded-batchnorm`.
 - Weights shared with a layer that has no BatchNorm.
+- Scripts: a norm layer that is chosen at run time, an activation or add between, frozen BatchNorm.
 
 ## Evidence
 - PyTorch Performance Tuning Guide, "Disable bias for convolutions directly followed by a batch norm".
@@ -84,7 +91,7 @@ Range<Seconds> bias_time(const RuleInput& input, const LayerGroup& layers) {
   return sum;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
+std::vector<Finding> check_operations(const RuleInput& input) {
   if (input.workload.mode != Mode::training) return {};
   const Graph& graph = input.graph;
   const LayerGroup layers =
@@ -106,6 +113,10 @@ std::vector<Finding> check(const RuleInput& input) {
       "Performance "
       "Tuning Guide, \"Disable bias for convolutions directly followed by a batch norm\")."};
   return {finding};
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return with_scripts(input, check_operations(input), biases_before_batchnorm);
 }
 
 }  // namespace

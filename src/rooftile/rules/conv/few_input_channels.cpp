@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include "rooftile/analysis/convolution.h"
+#include "rooftile/rules/conv/channels_in_source.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
+#include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
 namespace {
@@ -12,6 +14,9 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 A convolution on Tensor Cores that reads one to three channels, such as the RGB image of a first
 layer.
+
+In training scripts: the first convolution of a class with 1 to 3 input channels; information, hidden
+unless asked for.
 
 ## Why it costs time
 Tensor Core kernels load 16 bytes of channels at a time: 8 in fp16 and bf16, 4 in TF32. Three channels
@@ -83,7 +88,7 @@ Finding few_channels_at(const RuleInput& input, const LayerGroup& layer, const C
   return finding;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
+std::vector<Finding> check_operations(const RuleInput& input) {
   std::vector<Finding> findings;
   for (const LayerGroup& layer :
        group_equal_layers(input.workload, input.analysis, is_convolution)) {
@@ -101,6 +106,10 @@ std::vector<Finding> check(const RuleInput& input) {
     note_changes(input, layer, change, findings.back());
   }
   return findings;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return with_scripts(input, check_operations(input), few_input_channels_in_source, Level::info);
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include "rooftile/analysis/convolution.h"
+#include "rooftile/rules/conv/channels_in_source.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
+#include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
 namespace {
@@ -12,6 +14,8 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 A grouped convolution on Tensor Cores with several channels a group, but no whole 16-byte groups of
 them: 4 or 12 channels a group in fp16 or bf16, for example.
+
+In training scripts: written groups of fewer than 8 channels; information, hidden unless asked for.
 
 ## Why it costs time
 Each group is a matrix product of its own with n = output channels a group and k = input channels a
@@ -83,7 +87,7 @@ Finding narrow_at(const RuleInput& input, const LayerGroup& layer, std::int64_t 
   return finding;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
+std::vector<Finding> check_operations(const RuleInput& input) {
   std::vector<Finding> findings;
   for (const LayerGroup& layer :
        group_equal_layers(input.workload, input.analysis, is_convolution)) {
@@ -100,6 +104,10 @@ std::vector<Finding> check(const RuleInput& input) {
     if (is_gain(input, saving)) findings.push_back(narrow_at(input, layer, groups, *saving));
   }
   return findings;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return with_scripts(input, check_operations(input), narrow_groups_in_source, Level::info);
 }
 
 }  // namespace

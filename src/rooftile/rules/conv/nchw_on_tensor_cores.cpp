@@ -3,8 +3,10 @@
 
 #include "rooftile/analysis/conv_layout.h"
 #include "rooftile/analysis/convolution.h"
+#include "rooftile/rules/conv/nchw_on_tensor_cores_in_source.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
+#include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
 namespace {
@@ -13,6 +15,9 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 A network that spends most of its time in 2-D or 3-D convolutions, runs them on Tensor Cores (fp16,
 bf16, TF32, int8), and keeps its tensors in NCHW order. One finding for the network.
+
+In training scripts: a program that trains a convolutional network on a GPU under autocast, on by
+default, without `channels_last` anywhere. One finding per program, at the forward call.
 
 ## Why it costs time
 The Tensor Core kernels of cuDNN read channels as the innermost dimension (NHWC). For NCHW tensors
@@ -40,6 +45,7 @@ of convolution.
 - Operations without channels_last support convert back. Look for `view` and `reshape` that assume
   NCHW, and convert with `.to`, not `.contiguous`, where C, or H and W, are 1.
 - 1-D convolutions have no such memory format.
+- Scripts: an option for it, `torch.compile`, grouped convolutions and transformers are silent.
 
 ## Evidence
 - PyTorch tutorial "Channels Last Memory Format": ResNet-50 with mixed precision on V100 goes from 773
@@ -74,7 +80,7 @@ std::optional<Range<Seconds>> layout_saving(const RuleInput& input) {
   return sum;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
+std::vector<Finding> check_operations(const RuleInput& input) {
   // A trace shows what conversions cost: conv/converted-layouts judges them.
   if (!input.workload.traces.empty()) return {};
   const LayerGroup convs =
@@ -100,6 +106,10 @@ std::vector<Finding> check(const RuleInput& input) {
       "PyTorch Inductor would choose channels_last for this network (decide_layout_opt)."};
   note_changes(input, convs, in_nhwc, finding);
   return {finding};
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return with_scripts(input, check_operations(input), programs_without_channels_last);
 }
 
 }  // namespace

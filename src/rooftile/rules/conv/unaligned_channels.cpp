@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include "rooftile/analysis/convolution.h"
+#include "rooftile/rules/conv/channels_in_source.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/workload/graph.h"
 
 namespace rooftile {
@@ -13,6 +15,9 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 A dense convolution on Tensor Cores whose input or output channels are not a multiple of 16 bytes: 8
 channels for fp16 and bf16, 4 for TF32, 16 for int8 and fp8.
+
+In training scripts: `nn.Conv` with written channels of 16 or more of which one is not a multiple of 8
+and is also written at another layer of the class. One finding per class, at level advice.
 
 ## Why it costs time
 Channels are the contiguous dimension of the NHWC kernels, and the n and k of the implicit matrix
@@ -37,6 +42,7 @@ grows with the width, is not.
   silent below that.
 - If BatchNorm follows, a padded channel comes out as the value of its shift. The consumer's weights
   for it must be zero and stay zero.
+- Scripts: first and last layers, grouped layers, and nets whose layers all have fewer than 32 channels.
 
 ## Evidence
 - NVIDIA, Convolutional Layers User's Guide, "Quick Start Checklist": choose input and output
@@ -112,7 +118,7 @@ Finding unaligned_at(const RuleInput& input, const Graph& graph, const LayerGrou
   return finding;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
+std::vector<Finding> check_operations(const RuleInput& input) {
   const Graph& graph = input.graph;
   std::vector<Finding> findings;
   for (const LayerGroup& layer :
@@ -133,6 +139,10 @@ std::vector<Finding> check(const RuleInput& input) {
     note_changes(input, layer, change, findings.back());
   }
   return findings;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return with_scripts(input, check_operations(input), unaligned_channels_in_source, Level::advice);
 }
 
 }  // namespace

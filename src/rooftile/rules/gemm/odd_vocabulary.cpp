@@ -2,7 +2,9 @@
 
 #include "rooftile/analysis/gemm_dims.h"
 #include "rooftile/analysis/vocabulary.h"
+#include "rooftile/rules/gemm/odd_vocabulary_in_source.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/tuner/width_search.h"
 
 namespace rooftile {
@@ -12,6 +14,10 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 An output layer over a vocabulary whose size is not a multiple of 8 (16-bit), 4 (tf32) or 16 (int8)
 elements. The workload shows an embedding with the same vocabulary, so both tables grow together.
+
+In training scripts: `nn.Embedding` of a vocabulary, written or an option's default, of 1000 entries or
+more that is not a multiple of 8; and `resize_token_embeddings(len(tokenizer))` without
+`pad_to_multiple_of`. At level advice.
 
 ## Why it costs time
 The vocabulary is the row length of the logits, which are among the largest matrices of a language
@@ -35,6 +41,7 @@ The time model predicts the output layer with both widths, forward and gradients
 - A decode step with few tokens is memory-bound: nothing to gain, and nothing is reported.
 - In fp32 on CUDA cores the size makes no difference; the finding is then information for the day
   the model runs in 16 bits.
+- Scripts: sizes computed from the data, and functions that only load a pretrained checkpoint, are silent.
 
 ## Evidence
 - nanoGPT, public note of its author (February 2023): 50257 to 50304 made training about 25 %
@@ -113,7 +120,7 @@ std::optional<Finding> judge(const RuleInput& input, const LayerGroup& group) {
   return finding;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
+std::vector<Finding> check_operations(const RuleInput& input) {
   std::vector<Finding> findings;
   const auto wanted = [&](const Op& op) { return is_output_layer(input, op); };
   for (const LayerGroup& group : group_equal_layers(input.workload, input.analysis, wanted)) {
@@ -123,6 +130,10 @@ std::vector<Finding> check(const RuleInput& input) {
     }
   }
   return findings;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return with_scripts(input, check_operations(input), odd_vocabularies_in_source, Level::advice);
 }
 
 }  // namespace

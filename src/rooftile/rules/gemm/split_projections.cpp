@@ -5,7 +5,9 @@
 #include <tuple>
 
 #include "rooftile/base/text.h"
+#include "rooftile/rules/gemm/split_projections_in_source.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/workload/graph.h"
 
 namespace rooftile {
@@ -15,6 +17,9 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 Several Linear layers that read the same value, such as query, key and value or gate and up, where
 one wider layer is predicted to be clearly faster. Repeated blocks are one finding.
+
+In training scripts: `forward` of a module applies three of its `nn.Linear` to one variable, or two
+that are keys and values or gate and up. One finding per class.
 
 ## Why it costs time
 Each layer reads the input again and fills the GPU by itself. One product with the weights side by
@@ -32,6 +37,7 @@ above 5 %.
 - Layers that fill the GPU by themselves gain nothing and are not reported.
 - Cross-attention reads two different values; low-rank adapters (below 64 outputs) stay apart.
 - The names in checkpoints change, and tensor parallelism needs each part sharded by itself.
+- Scripts: programs that load pretrained weights by name, adapters, and layers of tensor parallelism.
 
 ## Evidence
 - NVIDIA, GTC 2019 talk S9143 on mixed precision: concatenate weights and gate activations into one
@@ -178,7 +184,7 @@ Finding describe(const RuleInput& input, const Block& block, const LayerGroup& g
   return finding;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
+std::vector<Finding> check_operations(const RuleInput& input) {
   std::vector<Finding> findings;
   for (const Block& block : blocks_of(input.workload)) {
     const LayerGroup group = group_of_block(input, block);
@@ -188,6 +194,10 @@ std::vector<Finding> check(const RuleInput& input) {
     findings.push_back(describe(input, block, group, *saving));
   }
   return findings;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return with_scripts(input, check_operations(input), split_projections_in_source);
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 
 #include "rooftile/rules/gate.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/recurrent/unaligned_sizes_in_source.h"
 #include "rooftile/rules/replacement.h"
+#include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
 namespace {
@@ -14,6 +16,9 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 An LSTM, GRU or RNN on Tensor Cores whose input, hidden or projection size is not a multiple of 16
 bytes (8 for fp16 and bf16, 4 for TF32), where one of its matrix products is math-bound.
+
+In training scripts: `nn.LSTM`, `GRU` or `RNN` with a hidden size of 64 or more, written or an option's
+default, that is not a multiple of 8. At level advice.
 
 ## Why it costs time
 These sizes are the row lengths of the weights and of the activations. Rows that are not whole 16-byte
@@ -94,7 +99,7 @@ Finding unaligned_at(const RuleInput& input, const LayerGroup& layer, const Recu
   return finding;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
+std::vector<Finding> check_operations(const RuleInput& input) {
   std::vector<Finding> findings;
   for (const LayerGroup& layer : group_equal_layers(input.workload, input.analysis, is_recurrent)) {
     if (!is_candidate(input, layer)) continue;
@@ -111,6 +116,10 @@ std::vector<Finding> check(const RuleInput& input) {
     if (is_gain(input, saving)) findings.push_back(unaligned_at(input, layer, wide, step, *saving));
   }
   return findings;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return with_scripts(input, check_operations(input), unaligned_recurrent_sizes, Level::advice);
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 
 #include "rooftile/analysis/unrolled_rnn.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/recurrent/unbatched_input_projection_in_source.h"
 #include "rooftile/rules/replacement.h"
+#include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
 namespace {
@@ -14,6 +16,9 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 In a recurrent cell unrolled over time: equal matrix products, one for each step, that multiply the
 step's input and do not depend on any other step.
+
+In training scripts: a loop over time in a module multiplies the step's input, known before, beside a
+product of the state and gates; also through an own cell. At level advice.
 
 ## Why it costs time
 Only the product with the hidden state has to wait for the step before. The products with the inputs are
@@ -68,7 +73,7 @@ std::optional<TimeEstimate> batched_time(const RuleInput& input, const LayerGrou
   return total;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
+std::vector<Finding> check_operations(const RuleInput& input) {
   const Graph& graph = input.graph;
   std::vector<Finding> findings;
   for (const UnrolledLoop& loop : find_unrolled_loops(input.workload, graph)) {
@@ -96,6 +101,10 @@ std::vector<Finding> check(const RuleInput& input) {
     findings.push_back(std::move(finding));
   }
   return findings;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return with_scripts(input, check_operations(input), step_by_step_projections, Level::advice);
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 
 #include "rooftile/analysis/unrolled_rnn.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/recurrent/unrolled_loop_in_source.h"
 #include "rooftile/rules/replacement.h"
+#include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
 namespace {
@@ -15,6 +17,9 @@ constexpr std::string_view kDoc = R"md(
 A chain of equal small matrix products in which each depends on the one before through sigmoid and tanh
 gates: an LSTM or GRU unrolled over time, from cells in a Python loop. One-step recurrent operations in
 a chain count too.
+
+In training scripts: `nn.LSTMCell`, `GRUCell`, `RNNCell`, or a layer called for one step, in a Python
+loop over time whose inputs are known before the loop. At level advice.
 
 ## Why it costs time
 Each step launches its own products and a handful of pointwise kernels, and reads the recurrent weights
@@ -35,6 +40,7 @@ the same size, with gradients in a training step.
 - Cells with layer norm, zoneout or other changes inside. The rule is silent where a norm, softmax or
   lookup lies between the steps.
 - Equal layers on top of each other are not a loop; without gates between them they stay silent.
+- Scripts: fed-back outputs, attention context, and a norm or zoneout on the state keep it silent.
 
 ## Evidence
 - NVIDIA, Recurrent Layers User's Guide: cuDNN combines the input products over time and streams layers.
@@ -93,7 +99,7 @@ LayerGroup operations_of(const RuleInput& input, const UnrolledLoop& loop) {
   return with_gradients(input, std::move(ops));
 }
 
-std::vector<Finding> check(const RuleInput& input) {
+std::vector<Finding> check_operations(const RuleInput& input) {
   const Graph& graph = input.graph;
   std::vector<Finding> findings;
   for (const UnrolledLoop& loop : find_unrolled_loops(input.workload, graph)) {
@@ -122,6 +128,10 @@ std::vector<Finding> check(const RuleInput& input) {
     findings.push_back(std::move(finding));
   }
   return findings;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return with_scripts(input, check_operations(input), unrolled_cells_in_source, Level::advice);
 }
 
 }  // namespace

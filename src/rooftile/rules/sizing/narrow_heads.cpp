@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/script_rule.h"
+#include "rooftile/rules/sizing/sizes_in_source.h"
 
 namespace rooftile {
 namespace {
@@ -9,6 +11,8 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 Attention with heads narrower than 64 that together make a multiple of 64. Design-time information,
 hidden unless asked for.
+
+In training scripts: attention layers of `torch.nn` with heads under 32 or of no multiple of 8.
 
 ## Why it costs time
 The scores cost as much for a narrow head as for a wide one, because the softmax does not depend on
@@ -51,7 +55,7 @@ Op with_wide_heads(const Op& op) {
   return changed;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
+std::vector<Finding> check_operations(const RuleInput& input) {
   std::vector<Finding> findings;
   for (const LayerGroup& group :
        group_equal_layers(input.workload, input.analysis, has_narrow_heads)) {
@@ -73,6 +77,10 @@ std::vector<Finding> check(const RuleInput& input) {
     findings.push_back(std::move(finding));
   }
   return findings;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return with_scripts(input, check_operations(input), narrow_heads_in_source);
 }
 
 }  // namespace

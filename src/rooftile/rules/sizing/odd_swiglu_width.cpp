@@ -6,6 +6,8 @@
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/gemm_dims.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/script_rule.h"
+#include "rooftile/rules/sizing/sizes_in_source.h"
 
 namespace rooftile {
 namespace {
@@ -15,6 +17,8 @@ constexpr std::string_view kDoc = R"md(
 A gated MLP (SwiGLU, GeGLU) whose inner width is aligned to 16 bytes but not a multiple of 64. Such
 widths come from the formula 8/3 times the hidden size. Design-time information, hidden unless asked
 for.
+
+In training scripts: `int(8 * d / 3)` without rounding to a multiple.
 
 ## Why it costs time
 The width is `out_features` of two layers and `in_features` of the third; a multiple of 64 to 256
@@ -108,7 +112,7 @@ Option best_option(const RuleInput& input, const Mlp& mlp, std::int64_t width) {
   return best;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
+std::vector<Finding> check_operations(const RuleInput& input) {
   std::vector<Finding> findings;
   for (const auto& [width, mlp] : find_gated_mlps(input)) {
     if (mlp.up.time_share + mlp.down.time_share < kMinShare) continue;
@@ -128,6 +132,10 @@ std::vector<Finding> check(const RuleInput& input) {
     findings.push_back(std::move(finding));
   }
   return findings;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return with_scripts(input, check_operations(input), odd_swiglu_widths_in_source);
 }
 
 }  // namespace

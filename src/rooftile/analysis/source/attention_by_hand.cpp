@@ -1,0 +1,170 @@
+#include "rooftile/analysis/source/attention_by_hand.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "rooftile/analysis/source/program_queries.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr int kMaxDepth = 24;
+
+bool is_one_of(std::string_view word, Words words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+// What a value is on its way from the product of queries and keys to the result.
+enum class Stage { other, scores, weights, result };
+
+bool is_product(const Call& call) {
+  return is_one_of(call.method, {"matmul", "bmm", "baddbmm", "einsum"}) &&
+         (call.name.starts_with("torch.") || call.receiver != nullptr);
+}
+
+bool is_softmax(const Call& call) {
+  if (is_one_of(call.method, {"softmax", "Softmax"})) return true;
+  const Type* made = call.expr->children.empty() ? nullptr : call.expr->children[0]->type;
+  return made != nullptr && made->made_by != nullptr && made->made_by->name == "torch.nn.Softmax";
+}
+
+bool keeps_stage(const Call& call) {
+  if (is_one_of(
+          call.method,
+          {"masked_fill", "masked_fill_", "float",     "half",          "to",        "type",
+           "type_as",     "view",         "reshape",   "contiguous",    "transpose", "permute",
+           "clamp",       "dropout",      "add",       "add_",          "div",       "div_",
+           "mul",         "mul_",         "where",     "unsqueeze",     "squeeze",   "nan_to_num",
+           "flatten",     "unflatten",    "rearrange", "masked_softmax"})) {
+    return true;
+  }
+  return call.name == "torch.nn.Module.__call__" || call.method.find("drop") != std::string::npos;
+}
+
+class Follower {
+ public:
+  explicit Follower(const FunctionDef& function) {
+    for_statements(function.body, [&](const Statement& statement) { read(statement); });
+  }
+
+  std::optional<WrittenAttention> found() const { return found_; }
+
+ private:
+  void read(const Statement& statement) {
+    if (statement.value == nullptr) return;
+    const Stage stage = stage_of(statement.value, 0);
+    if (statement.kind == StatementKind::return_ && is_given_away(statement.value)) leaves_ = true;
+    if (statement.kind == StatementKind::assignment) bind(statement, stage);
+    if (found_) found_->weights_leave = leaves_;
+  }
+
+  void bind(const Statement& statement, Stage stage) {
+    const Expr* target = statement.target;
+    if (target == nullptr) return;
+    if (target->kind == ExprKind::name) {
+      // `if not output_attentions: weights = None` still gives them away otherwise.
+      const bool is_cleared = statement.value->kind == ExprKind::none;
+      if (statement.word == "=" && !is_cleared) stages_[target->word] = stage;
+    } else if (stage == Stage::weights) {
+      leaves_ = true;  // kept for somebody to look at
+    }
+  }
+
+  // Whether the weights themselves are part of what is returned.
+  bool is_given_away(const Expr* returned) const {
+    if (returned->kind == ExprKind::name) return stage_of_name(*returned) == Stage::weights;
+    if (returned->kind == ExprKind::tuple || returned->kind == ExprKind::list ||
+        returned->kind == ExprKind::dict || returned->kind == ExprKind::conditional) {
+      return std::any_of(returned->children.begin(), returned->children.end(),
+                         [&](const Expr* child) { return is_given_away(child); });
+    }
+    return false;
+  }
+
+  Stage stage_of_name(const Expr& name) const {
+    const auto known = stages_.find(name.word);
+    return known == stages_.end() ? Stage::other : known->second;
+  }
+
+  Stage highest(std::span<const Expr* const> parts, int depth) {
+    Stage stage = Stage::other;
+    for (const Expr* part : parts) stage = std::max(stage, stage_of(part, depth + 1));
+    return stage;
+  }
+
+  Stage stage_of(const Expr* expr, int depth) {
+    if (expr == nullptr || depth > kMaxDepth) return Stage::other;
+    switch (expr->kind) {
+      case ExprKind::name:
+        return stage_of_name(*expr);
+      case ExprKind::subscript:
+        return expr->children.empty() ? Stage::other : stage_of(expr->children[0], depth + 1);
+      case ExprKind::binary:
+        return of_binary(*expr, depth);
+      case ExprKind::unary:
+      case ExprKind::conditional:
+      case ExprKind::tuple:
+        return highest(expr->children, depth);
+      case ExprKind::call:
+        return of_call(*expr->call, depth);
+      default:
+        return Stage::other;
+    }
+  }
+
+  Stage of_binary(const Expr& expr, int depth) {
+    const Stage left = stage_of(expr.children[0], depth + 1);
+    const Stage right = stage_of(expr.children[1], depth + 1);
+    if (expr.word == "@") return multiply(expr, left, right);
+    if (left == Stage::weights && right == Stage::weights) other_terms_ = true;
+    return std::max(left, right);
+  }
+
+  Stage multiply(const Expr& product, Stage left, Stage right) {
+    if (left == Stage::weights || right == Stage::weights) {
+      if (!found_) {
+        found_ = WrittenAttention{softmax_, &product, false, other_terms_};
+      } else {
+        found_->has_other_terms = true;  // the weights have a second reader
+      }
+      return Stage::result;
+    }
+    return left == Stage::other && right == Stage::other ? Stage::scores : Stage::other;
+  }
+
+  Stage of_call(const Call& call, int depth) {
+    std::vector<const Expr*> inputs;
+    const bool has_object = call.receiver != nullptr && call.receiver->full_name.empty();
+    if (has_object && !call.name.starts_with("torch.nn.")) inputs.push_back(call.receiver);
+    for (const Argument& argument : call.arguments) inputs.push_back(argument.value);
+    std::vector<Stage> stages;
+    for (const Expr* input : inputs) stages.push_back(stage_of(input, depth + 1));
+    Stage top = Stage::other;
+    for (const Stage stage : stages) top = std::max(top, stage);
+    if (is_product(call)) {
+      const bool has_weights = top == Stage::weights;
+      return multiply(*call.expr, has_weights ? Stage::weights : top, Stage::other);
+    }
+    if (is_softmax(call) && top == Stage::scores) {
+      softmax_ = call.expr;
+      return Stage::weights;
+    }
+    if (top == Stage::weights && !keeps_stage(call) && call.method != "softmax") leaves_ = true;
+    if (call.method == "exp" || call.method == "log") return Stage::other;
+    return keeps_stage(call) ? top : top == Stage::result ? Stage::result : Stage::other;
+  }
+
+  std::map<std::string_view, Stage> stages_;
+  const Expr* softmax_ = nullptr;
+  bool leaves_ = false, other_terms_ = false;
+  std::optional<WrittenAttention> found_;
+};
+
+}  // namespace
+
+std::optional<WrittenAttention> attention_by_hand(const FunctionDef& function) {
+  return Follower(function).found();
+}
+
+}  // namespace rooftile::source

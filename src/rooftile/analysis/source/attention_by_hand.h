@@ -1,0 +1,20 @@
+// Attention written out as products and a softmax in training scripts.
+#pragma once
+
+#include <optional>
+
+#include "rooftile/workload/source_facts.h"
+
+namespace rooftile::source {
+
+struct WrittenAttention {
+  const Expr* softmax = nullptr;
+  const Expr* product = nullptr;  // of the weights with the values
+  bool weights_leave = false;     // returned, stored or read by something else
+  bool has_other_terms = false;   // exponents, products of weights: no fused call takes them
+};
+
+// softmax(q @ k) @ v in the function, followed through its variables; empty where there is none.
+std::optional<WrittenAttention> attention_by_hand(const FunctionDef& function);
+
+}  // namespace rooftile::source

@@ -1,0 +1,212 @@
+#include "rooftile/analysis/source/input_sizes.h"
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/model_size.h"
+#include "rooftile/analysis/source/program_queries.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr std::int64_t kSmallestImage = 16;  // pixels
+
+bool has_part(std::string_view text, Words parts) {
+  return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
+    return text.find(part) != std::string_view::npos;
+  });
+}
+
+// A number of pixels that is known; a slice of a shape counts too.
+bool is_size(const SourceFacts& facts, const Expr* expr) {
+  if (expr == nullptr) return false;
+  if (expr->kind == ExprKind::subscript) {
+    return uses_name(expr, {"shape", "input_shape", "image_shape", "img_shape", "image_size",
+                            "crop_size", "img_size", "size", "input_size"});
+  }
+  return largest_size(facts, expr).value_or(0) >= kSmallestImage;
+}
+
+// Two sizes are the same for all images, whatever they are, unless they are made for each sample.
+bool is_pair(const SourceFacts& facts, const Expr* expr) {
+  const Expr* pair = resolved(expr);
+  if (pair->kind == ExprKind::tuple || pair->kind == ExprKind::list) {
+    const FunctionDef* function = expr->statement->function;
+    const bool is_once = function == nullptr || function->name == "__init__";
+    return pair->children.size() == 2 &&
+           (is_once || (is_size(facts, pair->children[0]) && is_size(facts, pair->children[1])));
+  }
+  const bool is_slice = pair->kind == ExprKind::subscript &&
+                        std::any_of(pair->children.begin(), pair->children.end(),
+                                    [](const Expr* part) { return part->kind == ExprKind::slice; });
+  const Value value = facts.value(expr);
+  if (value.kind == ValueKind::list && value.found != nullptr && value.found != expr) {
+    return value.found->children.size() >= 2 && is_size(facts, value.found->children[0]);
+  }
+  return is_slice && is_size(facts, pair);
+}
+
+std::string text_of(const Call& call) {
+  constexpr std::size_t kMost = 50;
+  std::string text(call.file->slice(call.expr->range));
+  for (char& c : text) c = c == '\n' ? ' ' : c;
+  return text.size() <= kMost ? text : std::string(call.method) + "(...)";
+}
+
+// Resize to one number keeps the aspect ratio, so that sizes still differ.
+bool sets_size(const SourceFacts& facts, const Call& call) {
+  const std::string_view method = call.method;
+  const bool is_crop = method.find("Crop") != std::string_view::npos;
+  const bool is_resize = method == "Resize" || method == "Scale";
+  if ((!is_crop && !is_resize) || call.arguments.empty()) return false;
+  const bool is_transform = call.name.find("transforms") != std::string_view::npos ||
+                            call.name.find("albumentations") != std::string_view::npos ||
+                            call.target != nullptr || call.name.empty();
+  if (!is_transform || has_part(method, {"FiveCrop", "TenCrop", "ShortSide", "Multi"}))
+    return false;
+  for (const Argument& argument : call.arguments) {
+    if (argument.unpacked) continue;
+    if (is_pair(facts, argument.value)) return true;
+    if (is_crop && is_size(facts, argument.value)) return true;
+  }
+  return call.name.find("albumentations") != std::string_view::npos && call.arguments.size() >= 2 &&
+         is_size(facts, call.arguments[0].value);
+}
+
+bool has_one_size(std::string_view dataset) {
+  return has_part(dataset, {".CIFAR10", ".CIFAR100", ".SVHN", ".STL10", ".PCAM"});
+}
+
+// Own code that cuts by an option: image[y:y + self.crop_size[0], …].
+const Expr* own_crop(const File& file) {
+  const Expr* found = nullptr;
+  for (const Statement* statement : file.statements) {
+    for_own_expressions(*statement, [&](const Expr* expr) {
+      visit(expr, [&](const Expr& part) {
+        const bool cuts = part.kind == ExprKind::slice && part.children.size() == 2 &&
+                          uses_name(&part, {"crop_size"});
+        if (cuts && found == nullptr) found = &part;
+        return found == nullptr;
+      });
+    });
+  }
+  return found;
+}
+
+// Calls made in the function and, one level down, in own functions that it calls.
+std::vector<const Call*> calls_below(const FunctionDef& function) {
+  std::vector<const Call*> calls = function.calls;
+  for (const Call* call : function.calls) {
+    if (call->target == nullptr) continue;
+    calls.insert(calls.end(), call->target->calls.begin(), call->target->calls.end());
+  }
+  return calls;
+}
+
+// max([len(x) for x in batch]), or a length from sorting by length.
+bool takes_longest(const Call& call) {
+  const bool is_max = call.name == "max" || call.method == "max" || call.name == "torch.sort";
+  if (!is_max) return false;
+  bool has_sizes = false;
+  visit(call.expr, [&](const Expr& part) {
+    has_sizes = has_sizes || part.kind == ExprKind::comprehension ||
+                (part.call != nullptr && part.call->method == "len") || last_name(&part) == "shape";
+    return !has_sizes;
+  });
+  return has_sizes;
+}
+
+bool fills_up(const Call& call) {
+  for (const std::string_view method :
+       {"zeros", "zero_", "FloatTensor", "LongTensor", "pad", "full", "new_zeros", "new_full",
+        "IntTensor", "zeros_like"}) {
+    if (call.method == method) return true;
+  }
+  return false;
+}
+
+bool pads_to_longest(const FunctionDef& function) {
+  bool longest = false, fills = false;
+  for (const Call* call : calls_below(function)) {
+    if (call->method == "pad_sequence") return true;
+    longest = longest || takes_longest(*call);
+    fills = fills || fills_up(*call);
+  }
+  return longest && fills;
+}
+
+// The function behind collate_fn=…: a function, or an object with __call__.
+const FunctionDef* collate_function(const Call& loader) {
+  const Argument* argument = loader.argument("collate_fn", 6);
+  if (argument == nullptr || argument->value == nullptr) return nullptr;
+  const Type& type = *argument->value->type;
+  if (type.function != nullptr) return type.function;
+  return type.class_def != nullptr ? type.class_def->method("__call__") : nullptr;
+}
+
+bool is_random(const Expr* expr) {
+  bool found = false;
+  visit(expr, [&](const Expr& part) {
+    if (part.call != nullptr) {
+      const std::string_view name = part.call->name;
+      found = found || name.starts_with("random.") || name.starts_with("numpy.random.");
+    }
+    if (part.kind == ExprKind::name && resolved(&part) != &part) {
+      visit(resolved(&part), [&](const Expr& bound) {
+        found = found || (bound.call != nullptr && (bound.call->name.starts_with("random.") ||
+                                                    bound.call->name.starts_with("numpy.random.")));
+        return !found;
+      });
+    }
+    return !found;
+  });
+  return found;
+}
+
+}  // namespace
+
+std::optional<SizeSign> fixed_input_size(const SourceFacts& facts, const Program& program) {
+  for (const File* file : program.files) {
+    for (const Call* call : file->calls) {
+      if (has_one_size(call->name)) {
+        return SizeSign{call, "the data set " + std::string(call->method)};
+      }
+      if (sets_size(facts, *call)) return SizeSign{call, text_of(*call)};
+    }
+    if (const Expr* crop = own_crop(*file); crop != nullptr && !file->calls.empty()) {
+      return SizeSign{file->calls.front(), "crops of crop_size"};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<SizeSign> varying_input_size(const SourceFacts& facts, const Program& program) {
+  for (const Call* loader : constructions_in(facts, program, TypeKind::loader)) {
+    const FunctionDef* collate = collate_function(*loader);
+    if (collate == nullptr || !pads_to_longest(*collate)) continue;
+    return SizeSign{loader, std::string(collate->class_def != nullptr ? collate->class_def->name
+                                                                      : collate->name) +
+                                " pads each batch to its longest"};
+  }
+  for (const Call* call : calls_in(
+           facts, program, {"torch.nn.functional.interpolate", "torch.nn.functional.upsample"})) {
+    const Argument* size = call->argument("size", 1);
+    const bool is_drawn = size != nullptr && is_random(size->value);
+    if (!is_drawn || !is_reached_by_default(facts, *call)) continue;
+    if (!facts.in_each_training_step(*call)) continue;
+    return SizeSign{call, "each batch is resized to a size drawn at random"};
+  }
+  return std::nullopt;
+}
+
+std::optional<SizeSign> padded_to_longest(const SourceFacts& facts, const Program& program) {
+  for (const Call* call :
+       calls_in(facts, program,
+                {"transformers.DataCollatorWithPadding", "transformers.DataCollatorForSeq2Seq"})) {
+    if (call->argument("pad_to_multiple_of") != nullptr) continue;
+    if (facts.argument(*call, "padding").is("max_length")) continue;
+    return SizeSign{call, std::string(call->method) + " pads each batch to its longest"};
+  }
+  return varying_input_size(facts, program);
+}
+
+}  // namespace rooftile::source

@@ -1,0 +1,24 @@
+// Whether the inputs of a training program have one size or many, as far as the source tells.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "rooftile/workload/source_facts.h"
+
+namespace rooftile::source {
+
+struct SizeSign {
+  const Call* call = nullptr;
+  std::string text;  // "RandomCrop(32)", "the CIFAR10 data set"
+};
+
+// A crop or resize to a size that is written or an option's default, or a data set whose images
+// have one size (MNIST's are left out: too small to matter).
+std::optional<SizeSign> fixed_input_size(const SourceFacts& facts, const Program& program);
+// A collate function that pads to the batch's longest, or a random size per batch.
+std::optional<SizeSign> varying_input_size(const SourceFacts& facts, const Program& program);
+// A call that pads sequences to the batch's longest without a fixed multiple, tokenizers included.
+std::optional<SizeSign> padded_to_longest(const SourceFacts& facts, const Program& program);
+
+}  // namespace rooftile::source

@@ -1,0 +1,176 @@
+#include "rooftile/analysis/source/layer_pairs.h"
+
+#include <map>
+#include <string_view>
+
+#include "rooftile/analysis/source/program_queries.h"
+
+namespace rooftile::source {
+namespace {
+
+struct Member {
+  const Expr* expr = nullptr;
+  const Statement* statement = nullptr;
+};
+
+// The `if` around `inner` that is not around `outer`; the outermost in `ifs`, at most two kept.
+bool is_nested_below(const Statement& outer, const Statement& inner,
+                     std::vector<const Statement*>& ifs) {
+  for (const Statement* at = &inner; at != nullptr; at = at->parent) {
+    if (at->parent == outer.parent) return at->block.data() == outer.block.data();
+    if (at->parent == nullptr || at->parent->kind != StatementKind::if_) return false;
+    if (at->block.data() != at->parent->body.data()) return false;  // in the else
+    ifs.push_back(at->parent);
+  }
+  return false;
+}
+
+// ("conv1", nn.Conv2d(…)) of an OrderedDict stands for its second item.
+const Expr* member_of(const Expr* expr) {
+  const bool is_named = expr->kind == ExprKind::tuple && expr->children.size() == 2 &&
+                        expr->children[0]->kind == ExprKind::text;
+  return is_named ? expr->children[1] : expr;
+}
+
+void add_items(const Expr& list, const Statement* statement, std::vector<Member>& members) {
+  if (list.kind == ExprKind::dict) {
+    for (std::size_t i = 1; i < list.children.size(); i += 2) {
+      members.push_back({list.children[i], statement});
+    }
+    return;
+  }
+  for (const Expr* item : list.children) members.push_back({member_of(item), statement});
+}
+
+bool is_list(const Expr& expr) {
+  return expr.kind == ExprKind::list || expr.kind == ExprKind::tuple || expr.kind == ExprKind::dict;
+}
+
+std::vector<Member> arguments_of(const Call& call) {
+  std::vector<Member> members;
+  for (const Argument& argument : call.arguments) {
+    const Expr* value = argument.value;
+    if (argument.unpacked && !value->children.empty()) value = value->children[0];
+    if (value->call != nullptr && value->call->method == "OrderedDict" &&
+        !value->call->arguments.empty()) {
+      value = value->call->arguments[0].value;
+    }
+    is_list(*value) ? add_items(*value, call.statement, members)
+                    : members.push_back({value, call.statement});
+  }
+  return members;
+}
+
+class PairFinder {
+ public:
+  explicit PairFinder(const File& file) : file_(file) {}
+
+  std::vector<LayerPair> run() {
+    for (const Call* call : file_.calls) {
+      if (call->name == "torch.nn.Sequential") add_neighbours(arguments_of(*call));
+    }
+    grow_lists(file_.body);
+    for (const FunctionDef* function : file_.functions) grow_lists(function->body);
+    for (const ClassDef* def : file_.classes) read_forward(*def);
+    return std::move(pairs_);
+  }
+
+ private:
+  // The call that makes a member: written there, or a name bound to it and used nowhere else.
+  const Call* maker(const Expr& expr) const {
+    const Expr* made = resolved(&expr);
+    if (made->call == nullptr || made == &expr) return made->call;
+    int uses = 0;
+    const auto block =
+        made->statement->function != nullptr ? made->statement->function->body : file_.body;
+    for_statements(block, [&](const Statement& statement) {
+      for_own_expressions(statement, [&](const Expr* own) {
+        visit(own, [&](const Expr& part) {
+          uses +=
+              part.kind == ExprKind::name && part.word == expr.word && &part != statement.target;
+          return true;
+        });
+      });
+    });
+    return uses == 1 ? made->call : nullptr;
+  }
+
+  void add(const Call* first, const Call* second, const Expr* condition) {
+    if (first == nullptr || second == nullptr) return;
+    for (const LayerPair& known : pairs_) {
+      if (known.first == first) return;
+    }
+    pairs_.push_back({first, second, condition});
+  }
+
+  void add_neighbours(const std::vector<Member>& members) {
+    for (std::size_t i = 0; i + 1 < members.size(); ++i) {
+      add(maker(*members[i].expr), maker(*members[i + 1].expr), nullptr);
+    }
+  }
+
+  using Lists = std::map<std::string_view, std::vector<Member>>;
+
+  // Lists by the name of their variable, within one function.
+  void grow_lists(std::span<const Statement* const> block) {
+    Lists lists;
+    for_statements(block, [&](const Statement& statement) { grow(statement, lists); });
+    for (const auto& [name, members] : lists) add_conditional_neighbours(members);
+  }
+
+  void grow(const Statement& statement, Lists& lists) {
+    const Expr* value = statement.value;
+    if (value == nullptr) return;
+    if (statement.kind == StatementKind::assignment && is_list(*value)) {
+      std::vector<Member>& list = lists[last_name(statement.target)];
+      add_items(*value, &statement, list);
+    } else if (statement.kind == StatementKind::expression && value->call != nullptr &&
+               value->call->receiver != nullptr && !value->call->arguments.empty()) {
+      const Call& call = *value->call;
+      const Expr* last = call.arguments.back().value;
+      std::vector<Member>& list = lists[last_name(call.receiver)];
+      if (call.method == "append" || call.method == "add_module") {
+        list.push_back({last, &statement});
+      } else if (call.method == "extend" && is_list(*last)) {
+        add_items(*last, &statement, list);
+      }
+    }
+  }
+
+  void add_conditional_neighbours(const std::vector<Member>& members) {
+    for (std::size_t i = 0; i + 1 < members.size(); ++i) {
+      const Member& first = members[i];
+      const Member& second = members[i + 1];
+      std::vector<const Statement*> ifs;
+      if (!is_nested_below(*first.statement, *second.statement, ifs) || ifs.size() > 1) continue;
+      add(maker(*first.expr), maker(*second.expr), ifs.empty() ? nullptr : ifs.front()->value);
+    }
+  }
+
+  void read_forward(const ClassDef& def) {
+    for (std::size_t i = 0; i + 1 < def.forward.size(); ++i) {
+      const LayerUse& first = def.forward[i];
+      const LayerUse& second = def.forward[i + 1];
+      if (first.layer == nullptr || second.layer == nullptr || !second.consumes_previous) continue;
+      if (first.layer->conditional || second.layer->conditional) continue;
+      if (uses_of(def, *first.layer) == 1) {
+        add(first.layer->made_by, second.layer->made_by, nullptr);
+      }
+    }
+  }
+
+  static int uses_of(const ClassDef& def, const Layer& layer) {
+    int uses = 0;
+    for (const LayerUse& use : def.forward) uses += use.layer == &layer;
+    return uses;
+  }
+
+  const File& file_;
+  std::vector<LayerPair> pairs_;
+};
+
+}  // namespace
+
+std::vector<LayerPair> neighbouring_layers(const File& file) { return PairFinder(file).run(); }
+
+}  // namespace rooftile::source

@@ -1,0 +1,181 @@
+#include "rooftile/analysis/source/layer_queries.h"
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/iteration.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr std::int64_t kSomeChannels = 16, kManyChannels = 32;
+
+bool has_any(std::string_view text, Words words) {
+  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    return text.find(word) != std::string_view::npos;
+  });
+}
+
+std::optional<std::int64_t> size_at(const SourceFacts& facts, const Call& call,
+                                    std::string_view name, int position) {
+  const Argument* found = call.argument(name, position);
+  if (found == nullptr || found->unpacked) return std::nullopt;
+  return largest_size(facts, found->value);
+}
+
+bool is_wide(const SourceFacts& facts, const Call& call) {
+  const auto in = size_at(facts, call, "in_channels", 0);
+  const auto out = size_at(facts, call, "out_channels", 1);
+  const auto groups = size_at(facts, call, "groups", 6);
+  if (!in || !out || groups.value_or(1) == *in) return false;
+  return std::min(*in, *out) >= kSomeChannels && std::max(*in, *out) >= kManyChannels;
+}
+
+std::optional<SizedLayer> library_network(const SourceFacts& facts, const Program& program) {
+  for (const Call* call :
+       calls_in(facts, program, {"torchvision.models.*", "segmentation_models_pytorch.*"})) {
+    const bool is_made = call->expr->type->is(TypeKind::module) ||
+                         (!call->method.empty() && call->method.front() >= 'A' &&
+                          call->method.front() <= 'Z' && !call->method.ends_with("Loss"));
+    const std::string name = lower(call->name);
+    if (!is_made || has_any(name, {"vit", "swin", "weights", "detection", "_utils"})) continue;
+    return SizedLayer{call, std::string(call->name)};
+  }
+  for (const Call* call : calls_in(facts, program, {"diffusers.*"})) {
+    if (call->name.find("UNet") == std::string_view::npos) continue;
+    return SizedLayer{call, std::string(call->name)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> fixed_argument(const SourceFacts& facts, const Call& call,
+                                           std::string_view name, int position) {
+  const Value value = facts.argument(call, name, position);
+  const bool is_fixed = value.kind == ValueKind::integer && value.fixed();
+  return is_fixed ? std::optional(value.integer) : std::nullopt;
+}
+
+std::optional<std::int64_t> known_argument(const SourceFacts& facts, const Call& call,
+                                           std::string_view name, int position) {
+  const Value value = facts.argument(call, name, position);
+  return value.kind == ValueKind::integer ? std::optional(value.integer) : std::nullopt;
+}
+
+bool is_convolution(const Call& call) {
+  for (const std::string_view name :
+       {"torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d", "torch.nn.ConvTranspose1d",
+        "torch.nn.ConvTranspose2d", "torch.nn.ConvTranspose3d"}) {
+    if (call.name == name) return true;
+  }
+  return false;
+}
+
+bool is_batch_norm(const Call& call) {
+  for (const std::string_view name : {"torch.nn.BatchNorm1d", "torch.nn.BatchNorm2d",
+                                      "torch.nn.BatchNorm3d", "torch.nn.SyncBatchNorm"}) {
+    if (call.name == name) return true;
+  }
+  return false;
+}
+
+bool is_recurrent_layer(const Call& call) {
+  return call.name == "torch.nn.LSTM" || call.name == "torch.nn.GRU" || call.name == "torch.nn.RNN";
+}
+
+bool is_recurrent_cell(const Call& call) {
+  return call.name == "torch.nn.LSTMCell" || call.name == "torch.nn.GRUCell" ||
+         call.name == "torch.nn.RNNCell";
+}
+
+const void* home_of(const Call& call) {
+  const FunctionDef* outermost = call.function;
+  while (outermost != nullptr && outermost->class_def == nullptr && outermost->outer != nullptr) {
+    outermost = outermost->outer;
+  }
+  if (outermost != nullptr && outermost->class_def != nullptr) return outermost->class_def;
+  if (outermost != nullptr) return outermost;
+  return call.file;
+}
+
+std::optional<SizedLayer> main_convolution(const SourceFacts& facts, const Program& program) {
+  if (auto network = library_network(facts, program)) return network;
+  for (const Call* call : calls_in(facts, program, {"torch.nn.Conv2d", "torch.nn.Conv3d"})) {
+    if (!is_wide(facts, *call)) continue;
+    return SizedLayer{call, std::string(call->method) + " of " +
+                                std::to_string(*size_at(facts, *call, "in_channels", 0)) + " to " +
+                                std::to_string(*size_at(facts, *call, "out_channels", 1)) +
+                                " channels"};
+  }
+  return std::nullopt;
+}
+
+bool has_attention(const Program& program) {
+  if (mentions(program, {"scaled_dot_product_attention", "MultiheadAttention", "transformers",
+                         "VisionTransformer", "SwinTransformer", "timm"})) {
+    return true;
+  }
+  return std::any_of(program.files.begin(), program.files.end(), [](const File* file) {
+    return std::any_of(file->classes.begin(), file->classes.end(), [](const ClassDef* def) {
+      return def->is_module && has_any(def->name, {"Transformer", "SelfAttention", "MultiHead"});
+    });
+  });
+}
+
+const Call* forward_call(const Program& program) {
+  for (const Loop* loop : program.training_loops) {
+    for (const IteratedCall& one : iteration_of(loop->statement->body).calls) {
+      if (one.call->name == "torch.nn.Module.__call__") return one.call;
+    }
+  }
+  return nullptr;
+}
+
+namespace {
+
+constexpr int kMostCallers = 6;
+
+bool imports(const File& from, const File& wanted, int hops) {
+  return std::any_of(from.imported.begin(), from.imported.end(), [&](const File* file) {
+    return file == &wanted || (hops > 1 && imports(*file, wanted, hops - 1));
+  });
+}
+
+bool is_called_from(const File& entry, const FunctionDef* function, int level) {
+  if (function == nullptr || level > kMostCallers) return false;
+  return std::any_of(function->callers.begin(), function->callers.end(), [&](const Call* call) {
+    return call->file == &entry || is_called_from(entry, call->function, level + 1);
+  });
+}
+
+}  // namespace
+
+bool runs_training(const Program& program) {
+  if (program.entry == nullptr || program.training_loops.empty()) return true;
+  const File& entry = *program.entry;
+  return std::any_of(program.training_loops.begin(), program.training_loops.end(),
+                     [&](const Loop* loop) {
+                       return loop->file == &entry || imports(entry, *loop->file, 2) ||
+                              is_called_from(entry, loop->function, 0);
+                     });
+}
+
+const File* training_file(const Program& program) {
+  if (!program.training_loops.empty()) return program.training_loops.front()->file;
+  return program.entry;
+}
+
+const Statement* last_import(const File& file) {
+  const Statement* last = nullptr;
+  for (const Statement* statement : file.body) {
+    if (statement->kind == StatementKind::import_) last = statement;
+    if (statement->kind == StatementKind::function || statement->kind == StatementKind::class_) {
+      break;
+    }
+  }
+  return last;
+}
+
+}  // namespace rooftile::source

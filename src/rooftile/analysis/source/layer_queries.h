@@ -1,0 +1,52 @@
+// What layers a program's models are made of, and where advice on a whole program stands.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rooftile/analysis/source/model_size.h"
+#include "rooftile/workload/source_facts.h"
+
+namespace rooftile::source {
+
+// The argument's integer where it is written or a name bound once to it; empty when a run may
+// change it.
+std::optional<std::int64_t> fixed_argument(const SourceFacts& facts, const Call& call,
+                                           std::string_view name, int position);
+// The same, the default of an option or parameter included.
+std::optional<std::int64_t> known_argument(const SourceFacts& facts, const Call& call,
+                                           std::string_view name, int position);
+
+// torch.nn.Conv1d to ConvTranspose3d; Linear is none.
+bool is_convolution(const Call& call);
+// BatchNorm1d to 3d and SyncBatchNorm of torch.nn.
+bool is_batch_norm(const Call& call);
+// torch.nn.LSTM, GRU and RNN.
+bool is_recurrent_layer(const Call& call);
+// torch.nn.LSTMCell, GRUCell and RNNCell.
+bool is_recurrent_cell(const Call& call);
+
+// What findings of one class are gathered by: the class it stands in, else the outermost function,
+// else the file.
+const void* home_of(const Call& call);
+
+// The first 2-D or 3-D convolution, not depthwise, that has 16 channels or more on both sides and
+// 32 on one, or a convolutional network of a library; a patch embedding is none.
+std::optional<SizedLayer> main_convolution(const SourceFacts& facts, const Program& program);
+// Whether attention is seen in the program, so that it may be a transformer with few convolutions.
+bool has_attention(const Program& program);
+
+// The first call of a module in a training loop of the program; null where none is seen.
+const Call* forward_call(const Program& program);
+// Whether the program's entry gets to one of its training loops: it stands there, is called from
+// there, or its file is imported there, also through one other. True where a library trains.
+bool runs_training(const Program& program);
+// The file of the first training loop, else of the entry; null for a program without both.
+const File* training_file(const Program& program);
+// The last import of the block at the top of the file: new settings go behind it. Null without one.
+const Statement* last_import(const File& file);
+
+}  // namespace rooftile::source

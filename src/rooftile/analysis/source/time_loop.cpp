@@ -1,0 +1,117 @@
+#include "rooftile/analysis/source/time_loop.h"
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/program_queries.h"
+
+namespace rooftile::source {
+namespace {
+
+// x of x, x[i] and x.data: what an assignment to them changes.
+std::string_view changed_name(const Expr& target) {
+  const Expr* at = &target;
+  while (at->kind == ExprKind::subscript && !at->children.empty()) at = at->children[0];
+  return last_name(at);
+}
+
+bool changes_receiver(const Call& call) {
+  return call.method == "append" || call.method == "insert" || call.method == "copy_" ||
+         call.method == "extend";
+}
+
+void add_names(const Expr& target, std::vector<std::string_view>& names) {
+  visit(&target, [&](const Expr& part) {
+    if (part.kind == ExprKind::name) names.push_back(part.word);
+    return true;
+  });
+}
+
+}  // namespace
+
+TimeLoop::TimeLoop(const Statement& loop) : loop_(loop) {
+  if (loop.target != nullptr) add_names(*loop.target, steps_);
+  collect();
+  find_known();
+}
+
+void TimeLoop::collect_target(const Expr& target, const Expr* value) {
+  if (target.kind == ExprKind::tuple || target.kind == ExprKind::list) {
+    for (const Expr* part : target.children) collect_target(*part, value);
+    return;
+  }
+  const bool in_place = target.kind == ExprKind::subscript;
+  const std::string_view name = changed_name(target);
+  if (!name.empty()) assigned_[name].push_back(in_place ? nullptr : value);
+}
+
+void TimeLoop::collect() {
+  for_statements(loop_.body, [&](const Statement& statement) {
+    if (statement.kind == StatementKind::assignment && statement.target != nullptr) {
+      collect_target(*statement.target, statement.word == "=" ? statement.value : nullptr);
+    }
+    if (statement.kind == StatementKind::for_ && statement.target != nullptr) {
+      collect_target(*statement.target, statement.value);
+    }
+  });
+  for (const Call* call : calls_inside(loop_)) {
+    const std::string_view name = last_name(call->receiver);
+    if (changes_receiver(*call) && !name.empty()) assigned_[name].push_back(nullptr);
+  }
+}
+
+void TimeLoop::find_known() {
+  varying_ = steps_;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const auto& [name, values] : assigned_) {
+      if (known_[name]) continue;
+      const bool all = std::all_of(values.begin(), values.end(), [&](const Expr* value) {
+        return value != nullptr && is_known_before(value);
+      });
+      if (!all) continue;
+      known_[name] = changed = true;
+      const bool any = std::any_of(values.begin(), values.end(),
+                                   [&](const Expr* value) { return varies(value); });
+      if (any) varying_.push_back(name);
+    }
+  }
+}
+
+bool TimeLoop::is_known_before(const Expr* expr) const {
+  bool known = true;
+  visit(expr, [&](const Expr& part) {
+    const std::string_view name = last_name(&part);
+    const bool is_step = std::find(steps_.begin(), steps_.end(), name) != steps_.end();
+    if (!name.empty() && !is_step && assigned_.contains(name)) {
+      const auto found = known_.find(name);
+      known = known && found != known_.end() && found->second;
+    }
+    return known;
+  });
+  return known;
+}
+
+bool TimeLoop::varies(const Expr* expr) const {
+  return std::any_of(varying_.begin(), varying_.end(),
+                     [&](std::string_view name) { return uses_variable(expr, name); });
+}
+
+std::vector<const Expr*> TimeLoop::assigned_to(std::string_view variable) const {
+  const auto found = assigned_.find(variable);
+  return found == assigned_.end() ? std::vector<const Expr*>{} : found->second;
+}
+
+std::vector<const Statement*> time_loops(const File& file) {
+  std::vector<const Statement*> loops;
+  for (const Loop* loop : file.loops) {
+    const FunctionDef* function = loop->function;
+    const bool is_in_module =
+        function != nullptr && function->class_def != nullptr && function->class_def->is_module;
+    const bool is_over_batches = loop->role != LoopRole::other || loop->loader != nullptr;
+    if (loop->statement->kind != StatementKind::for_ || !is_in_module || is_over_batches) continue;
+    loops.push_back(loop->statement);
+  }
+  return loops;
+}
+
+}  // namespace rooftile::source

@@ -1,0 +1,169 @@
+#include "rooftile/rules/conv/bias_before_batchnorm_in_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "rooftile/analysis/source/layer_pairs.h"
+#include "rooftile/analysis/source/layer_queries.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace conv_bias_in_source {
+
+using namespace source;
+
+constexpr int kConvolutionBias = 7, kLinearBias = 2;  // positions of the parameter
+
+bool has_bias(const SourceFacts& facts, const Call& layer) {
+  const bool is_linear = layer.name == "torch.nn.Linear";
+  if (!is_linear && !is_convolution(layer)) return false;
+  if (layer.unknown_arguments) return false;
+  const Value bias = facts.argument(layer, "bias", is_linear ? kLinearBias : kConvolutionBias);
+  const bool is_written = bias.expr != nullptr && bias.expr->kind == ExprKind::boolean;
+  return bias.absent() || (is_written && bias.is_true());
+}
+
+bool is_same_width(const SourceFacts& facts, const Call& layer, const Call& norm) {
+  const auto out = fixed_argument(
+      facts, layer, layer.name == "torch.nn.Linear" ? "out_features" : "out_channels", 1);
+  const auto width = fixed_argument(facts, norm, "num_features", 0);
+  return !out || !width || *out == *width;
+}
+
+// Whether some caller seen passes a true value for a parameter that is a function's option.
+bool is_passed_by_a_caller(const SourceFacts& facts, const Expr& condition) {
+  const FunctionDef* function = condition.statement->function;
+  if (function == nullptr || condition.kind != ExprKind::name) return false;
+  const int skipped = function->class_def != nullptr ? 1 : 0;
+  for (std::size_t i = 0; i < function->parameters.size(); ++i) {
+    if (function->parameters[i].name != condition.word) continue;
+    const int position = static_cast<int>(i) - skipped;
+    return std::any_of(function->callers.begin(), function->callers.end(), [&](const Call* call) {
+      return facts.argument(*call, condition.word, position).is_true();
+    });
+  }
+  return false;
+}
+
+// Whether the norm is there with all options at their defaults, or as the callers set them.
+bool is_normalized(const SourceFacts& facts, const Expr* condition) {
+  if (condition == nullptr) return true;
+  if (is_passed_by_a_caller(facts, *condition)) return true;
+  return !facts.value(condition).is_false();
+}
+
+struct Biased {
+  const Call* layer = nullptr;
+  const Expr* condition = nullptr;
+};
+
+// What to write for `bias`; empty when the norm depends on more than a variable.
+std::string wanted_bias(const Biased& biased) {
+  if (biased.condition == nullptr) return "False";
+  if (last_name(biased.condition).empty()) return "";
+  return "not " + std::string(biased.layer->file->slice(biased.condition->range));
+}
+
+// Without a bias, code that touches it fails, and a checkpoint has a weight too many.
+void add_edits(const Program& program, const std::vector<Biased>& layers, Fix& fix) {
+  bool touches_bias = false, tests_bias = false;
+  for (const File* file : program.files) {
+    touches_bias = touches_bias || file->text.find(".bias") != std::string::npos;
+    tests_bias = tests_bias || file->text.find("bias is not None") != std::string::npos;
+  }
+  if (touches_bias && !tests_bias) return;
+  for (const Biased& biased : layers) {
+    const std::string value = wanted_bias(biased);
+    if (value.empty()) continue;
+    const Argument* written = biased.layer->argument("bias");
+    add_edit(written != nullptr ? replace_argument(*biased.layer, *written, value)
+                                : add_argument(*biased.layer, "bias", value),
+             fix);
+  }
+  const bool loads = mentions(program, {"load_state_dict", "load", "from_pretrained", "pretrained",
+                                        "resume", "load_from_checkpoint", "checkpoint"});
+  fix.safe = !fix.edits.empty() && !touches_bias && !loads;
+}
+
+std::string lines_text(const std::vector<Biased>& layers) {
+  constexpr std::size_t kNamed = 6;
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < std::min(layers.size(), kNamed); ++i) {
+    lines.push_back(std::to_string(layers[i].layer->file->place(layers[i].layer->open_paren).line));
+  }
+  std::string text = join(lines, ", ");
+  if (layers.size() > kNamed) text += fmt::format(" and {} more", layers.size() - kNamed);
+  return text;
+}
+
+Finding finding_for(const Program& program, const std::vector<Biased>& layers) {
+  const Biased& first = layers.front();
+  const std::string value = wanted_bias(first);
+  Fix fix{fmt::format("Pass {} to {} at line{} {}",
+                      value.empty() ? "bias=False where the norm follows" : "bias=" + value,
+                      layers.size() == 1 ? std::string(first.layer->method) : "the layers",
+                      layers.size() == 1 ? "" : "s", lines_text(layers)),
+          Exactness::exact_arithmetic};
+  add_edits(program, layers, fix);
+  Finding finding = finding_at(
+      *first.layer,
+      layers.size() == 1
+          ? fmt::format("the bias of this {} has no effect in training: BatchNorm behind it "
+                        "subtracts it again",
+                        first.layer->method)
+          : fmt::format("{} layers have a bias that BatchNorm behind them subtracts again",
+                        layers.size()),
+      std::move(fix));
+  finding.count = static_cast<std::int64_t>(layers.size());
+  finding.evidence = {
+      "PyTorch Performance Tuning Guide, Disable bias for convolutions directly followed by a "
+      "batch norm"};
+  if (!finding.fix.safe) {
+    finding.evidence.push_back(
+        "checkpoints made before have the bias: subtract it from running_mean and drop it");
+  }
+  return finding;
+}
+
+bool is_frozen_somewhere(const Program& program) {
+  return mentions(program, {"freeze_bn", "FrozenBatchNorm2d", "frozen_bn", "freeze_batchnorm"});
+}
+
+void judge_file(const SourceFacts& facts, const File& file, const Program& program,
+                std::vector<Finding>& findings) {
+  std::map<const void*, std::vector<Biased>> homes;
+  for (const LayerPair& pair : neighbouring_layers(file)) {
+    if (!is_batch_norm(*pair.second) || !has_bias(facts, *pair.first)) continue;
+    if (!is_same_width(facts, *pair.first, *pair.second)) continue;
+    if (!is_normalized(facts, pair.condition)) continue;
+    homes[home_of(*pair.first)].push_back({pair.first, pair.condition});
+  }
+  for (auto& [home, layers] : homes) {
+    std::sort(layers.begin(), layers.end(), [](const Biased& a, const Biased& b) {
+      return a.layer->open_paren < b.layer->open_paren;
+    });
+    findings.push_back(finding_for(program, layers));
+  }
+  const auto added = findings.end() - static_cast<std::ptrdiff_t>(homes.size());
+  std::sort(added, findings.end(),
+            [](const Finding& a, const Finding& b) { return a.location.line < b.location.line; });
+}
+
+}  // namespace conv_bias_in_source
+
+std::vector<Finding> biases_before_batchnorm(const source::SourceFacts& facts) {
+  std::vector<Finding> findings;
+  for (const auto& file : facts.files) {
+    if (file->text.find("BatchNorm") == std::string::npos) continue;
+    const auto programs = source::training_programs_of(facts, *file);
+    if (programs.empty() || conv_bias_in_source::is_frozen_somewhere(*programs.front())) continue;
+    conv_bias_in_source::judge_file(facts, *file, *programs.front(), findings);
+  }
+  return findings;
+}
+
+}  // namespace rooftile

@@ -1,0 +1,189 @@
+#include "rooftile/rules/conv/channels_in_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "rooftile/analysis/source/layer_queries.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace channels_in_source {
+
+using namespace source;
+
+constexpr std::int64_t kStep = 8;           // 16 bytes of fp16 or bf16
+constexpr std::int64_t kFewChannels = 16;   // fewer on one side: a first or last layer
+constexpr std::int64_t kTinyNet = 32;       // no layer has as many channels
+constexpr std::int64_t kImageChannels = 3;  // at most
+constexpr int kGroupsPosition = 6;
+
+// A convolution whose channels are written.
+struct Written {
+  const Call* call = nullptr;
+  std::int64_t in = 0, out = 0;
+};
+
+std::vector<Written> convolutions_of(const SourceFacts& facts, const File& file) {
+  std::vector<Written> found;
+  for (const Call* call : file.calls) {
+    if (!is_convolution(*call)) continue;
+    const auto in = fixed_argument(facts, *call, "in_channels", 0);
+    const auto out = fixed_argument(facts, *call, "out_channels", 1);
+    if (in && out) found.push_back({call, *in, *out});
+  }
+  return found;
+}
+
+bool is_grouped(const SourceFacts& facts, const Call& call) {
+  const Value groups = facts.argument(call, "groups", kGroupsPosition);
+  return !groups.absent() && !groups.is(1);
+}
+
+std::int64_t round_up_channels(std::int64_t channels) {
+  return (channels + kStep - 1) / kStep * kStep;
+}
+
+// An odd width counts where another layer of the class reads or makes it: then it is neither the
+// number of classes nor given by the data.
+bool is_inner_width(const std::vector<Written>& layers, const Written& layer, std::int64_t width) {
+  return std::any_of(layers.begin(), layers.end(), [&](const Written& other) {
+    if (other.call == layer.call) return false;
+    return width == layer.out ? other.in == width : other.out == width;
+  });
+}
+
+bool is_unaligned(const std::vector<Written>& layers, const Written& layer) {
+  if (std::min(layer.in, layer.out) < kFewChannels) return false;
+  const bool odd_out = layer.out % kStep != 0 && is_inner_width(layers, layer, layer.out);
+  const bool odd_in = layer.in % kStep != 0 && is_inner_width(layers, layer, layer.in);
+  return odd_out || odd_in;
+}
+
+std::string widths_text(const std::vector<Written>& layers) {
+  std::set<std::int64_t> odd;
+  for (const Written& layer : layers) {
+    if (layer.in % kStep != 0) odd.insert(layer.in);
+    if (layer.out % kStep != 0) odd.insert(layer.out);
+  }
+  std::vector<std::string> changes;
+  for (const std::int64_t width : odd) {
+    changes.push_back(fmt::format("{} -> {}", width, round_up_channels(width)));
+  }
+  return join(changes, ", ");
+}
+
+Finding unaligned_finding(const std::vector<Written>& odd) {
+  const Written& first = odd.front();
+  Finding finding = finding_at(
+      *first.call,
+      fmt::format(
+          "{} of {} to {} channels{}: Tensor Core kernels load 8 channels at a time",
+          first.call->method, first.in, first.out,
+          odd.size() == 1 ? "" : fmt::format(" and {} more with odd widths", odd.size() - 1)),
+      {fmt::format("Before the next training choose multiples of 8: {}", widths_text(odd)),
+       Exactness::changes_training});
+  finding.count = static_cast<std::int64_t>(odd.size());
+  finding.evidence = {
+      "channels divisible by 8 in fp16: NVIDIA Convolutional Layers User's Guide, checklist"};
+  return finding;
+}
+
+using Homes = std::map<const void*, std::vector<Written>>;
+
+Homes homes_of(const std::vector<Written>& layers) {
+  Homes homes;
+  for (const Written& layer : layers) homes[home_of(*layer.call)].push_back(layer);
+  return homes;
+}
+
+void add_sorted(std::vector<Finding>&& more, std::vector<Finding>& findings) {
+  std::sort(more.begin(), more.end(),
+            [](const Finding& a, const Finding& b) { return a.location.line < b.location.line; });
+  std::move(more.begin(), more.end(), std::back_inserter(findings));
+}
+
+void judge_widths(const SourceFacts& facts, const File& file, std::vector<Finding>& findings) {
+  std::vector<Finding> more;
+  for (const auto& [home, layers] : homes_of(convolutions_of(facts, file))) {
+    const bool is_tiny = std::all_of(layers.begin(), layers.end(), [](const Written& layer) {
+      return std::max(layer.in, layer.out) < kTinyNet;
+    });
+    std::vector<Written> odd;
+    for (const Written& layer : layers) {
+      if (!is_grouped(facts, *layer.call) && is_unaligned(layers, layer)) odd.push_back(layer);
+    }
+    if (!is_tiny && !odd.empty()) more.push_back(unaligned_finding(odd));
+  }
+  add_sorted(std::move(more), findings);
+}
+
+void judge_groups(const SourceFacts& facts, const File& file, std::vector<Finding>& findings) {
+  for (const Written& layer : convolutions_of(facts, file)) {
+    const auto groups = fixed_argument(facts, *layer.call, "groups", kGroupsPosition);
+    if (!groups || *groups <= 1 || *groups == layer.in || layer.in / *groups >= kStep) continue;
+    Finding finding = finding_at(
+        *layer.call,
+        fmt::format("{} groups of {} channels: each is a matrix product of its own that fills no "
+                    "16-byte load",
+                    *groups, layer.in / *groups),
+        {fmt::format("Use at most {} groups, so that each has 8 channels or more",
+                     std::max<std::int64_t>(1, layer.in / kStep)),
+         Exactness::changes_training});
+    finding.evidence = {
+        "channels of a group divisible by 8 in fp16: NVIDIA Convolutional Layers User's Guide"};
+    findings.push_back(std::move(finding));
+  }
+}
+
+void judge_images(const SourceFacts& facts, const File& file, std::vector<Finding>& findings) {
+  std::vector<Finding> more;
+  for (const auto& [home, layers] : homes_of(convolutions_of(facts, file))) {
+    const auto first = std::find_if(layers.begin(), layers.end(), [](const Written& layer) {
+      const bool is_image = layer.in <= kImageChannels && layer.out >= kFewChannels;
+      return is_image && layer.call->method.starts_with("Conv2d");
+    });
+    if (first == layers.end()) continue;
+    Finding finding = finding_at(
+        *first->call,
+        fmt::format("{} input channel{} fill{} {} of the 16 bytes that a fp16 kernel loads",
+                    first->in, first->in == 1 ? "" : "s", first->in == 1 ? "s" : "", 2 * first->in),
+        {"Pad the image to 4 channels where it is made, and the weights with zeros; measure first",
+         Exactness::exact_arithmetic});
+    finding.evidence = {"NVIDIA Convolutional Layers User's Guide, Channels In and Out"};
+    more.push_back(std::move(finding));
+  }
+  add_sorted(std::move(more), findings);
+}
+
+using Judge = void (*)(const SourceFacts&, const File&, std::vector<Finding>&);
+
+std::vector<Finding> judge_files(const SourceFacts& facts, Judge judge) {
+  std::vector<Finding> findings;
+  for (const auto& file : facts.files) {
+    if (file->text.find("Conv") == std::string::npos || !trains_on_gpu(facts, *file)) continue;
+    judge(facts, *file, findings);
+  }
+  return findings;
+}
+
+}  // namespace channels_in_source
+
+std::vector<Finding> unaligned_channels_in_source(const source::SourceFacts& facts) {
+  return channels_in_source::judge_files(facts, channels_in_source::judge_widths);
+}
+
+std::vector<Finding> narrow_groups_in_source(const source::SourceFacts& facts) {
+  return channels_in_source::judge_files(facts, channels_in_source::judge_groups);
+}
+
+std::vector<Finding> few_input_channels_in_source(const source::SourceFacts& facts) {
+  return channels_in_source::judge_files(facts, channels_in_source::judge_images);
+}
+
+}  // namespace rooftile

@@ -1,0 +1,161 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/layer_queries.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace deterministic_left_on {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+`torch.backends.cudnn.deterministic = True` or `torch.use_deterministic_algorithms(True)` without any
+condition, in a program that trains convolutions on a GPU.
+
+## Why it costs time
+cuDNN may then only use algorithms without atomic additions, and for gradients these are often not
+the fastest. `use_deterministic_algorithms` also replaces indexing, scatter and interpolation.
+
+## How to fix
+Remove the line, or put it under an option that is off by default.
+
+## How the saving is estimated
+Not from the source alone: compare the step time with and without.
+
+## When not to
+- Runs that must repeat bit by bit. Put it under an option; then the rule is silent.
+- Under a seed option that is off by default, in tests, or with `warn_only=True`.
+- Models without convolutions: the cuDNN flag changes nothing there.
+
+## Evidence
+- PyTorch documentation, "Reproducibility": deterministic operations are often slower.
+- PyTorch documentation, `torch.use_deterministic_algorithms`: the list of operations.
+)md";
+
+using namespace source;
+
+// A condition that only asks for a GPU, or one that is true with all options at their defaults.
+bool is_open(const SourceFacts& facts, const Guard& guard) {
+  if (guard.kind != GuardKind::condition && guard.kind != GuardKind::option &&
+      guard.kind != GuardKind::debug) {
+    return true;
+  }
+  const Value value = facts.value(guard.expr);
+  if (guard.negated ? value.is_false() : value.is_true()) return true;
+  return !guard.negated && guard.expr != nullptr &&
+         uses_name(guard.expr, {"is_available", "cuda", "use_cuda", "disable_cuda", "no_cuda"});
+}
+
+// A helper that nothing of these files calls.
+bool is_never_called(const Statement& statement) {
+  const FunctionDef* function = statement.function;
+  return function != nullptr && function->class_def == nullptr && function->outer == nullptr &&
+         function->callers.empty() && function->name != "main";
+}
+
+bool is_unconditional(const SourceFacts& facts, const Statement& statement) {
+  if (is_never_called(statement)) return false;
+  const auto contexts = facts.contexts(statement);
+  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
+    return is_reached_by_default(facts, context) &&
+           std::all_of(context.guards.begin(), context.guards.end(),
+                       [&](const Guard& guard) { return is_open(facts, guard); });
+  });
+}
+
+// Library models count too: those of vision have convolutions.
+bool has_convolution(const SourceFacts& facts, const Program& program) {
+  for (const File* file : program.files) {
+    for (const Call* call : file->calls) {
+      if (is_convolution(*call) || call->name.starts_with("torch.nn.functional.conv")) return true;
+    }
+  }
+  return main_convolution(facts, program).has_value() ||
+         !calls_in(facts, program, {"timm.create_model", "torchvision.models.*"}).empty();
+}
+
+bool trains_convolutions(const SourceFacts& facts, const File& file) {
+  const auto programs = training_programs_of(facts, file);
+  return std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
+    return runs_training(*program) && has_convolution(facts, *program);
+  });
+}
+
+Finding finding_for(const Statement& statement, std::string_view what, Fix fix) {
+  Finding finding = finding_at(
+      statement,
+      fmt::format("{} rules out the fastest algorithms, for gradients of convolutions above all",
+                  what),
+      std::move(fix));
+  finding.evidence = {
+      "PyTorch documentation, Reproducibility: deterministic operations are often slower",
+      "set without a condition"};
+  return finding;
+}
+
+void check_flag(const SourceFacts& facts, std::vector<Finding>& findings) {
+  for (const Statement* statement : facts.assignments("torch.backends.cudnn.deterministic")) {
+    const Value value = facts.value(statement->value);
+    if (!value.is_true() || !value.fixed() || !trains_convolutions(facts, *statement->file)) {
+      continue;
+    }
+    if (!is_unconditional(facts, *statement)) continue;
+    Fix fix{"Set it to False, or only under an option for repeatable runs",
+            Exactness::exact_arithmetic};
+    add_edit(replace(*statement->file, statement->value->range, "False"), fix);
+    findings.push_back(finding_for(*statement, "cudnn.deterministic", std::move(fix)));
+  }
+}
+
+void check_function(const SourceFacts& facts, std::vector<Finding>& findings) {
+  for (const Call* call :
+       training_calls(facts, {"torch.use_deterministic_algorithms", "torch.set_deterministic"})) {
+    const Value mode = facts.argument(*call, "mode", 0);
+    if (!mode.is_true() || !mode.fixed()) continue;
+    if (!facts.argument(*call, "warn_only").absent()) continue;
+    if (!is_unconditional(facts, *call->statement)) continue;
+    Fix fix{"Call it only under an option for repeatable runs", Exactness::exact_arithmetic};
+    if (const Argument* written = call->argument("mode", 0); written != nullptr) {
+      add_edit(replace(*call->file, written->value->range, "False"), fix);
+    }
+    findings.push_back(
+        finding_for(*call->statement, "torch.use_deterministic_algorithms", std::move(fix)));
+  }
+}
+
+void check_trainer(const SourceFacts& facts, std::vector<Finding>& findings) {
+  for (const Call* call : training_calls(facts, {"lightning.pytorch.Trainer"})) {
+    const Value value = facts.argument(*call, "deterministic");
+    if (!value.is_true() || !value.fixed() || !trains_convolutions(facts, *call->file)) continue;
+    Fix fix{"Remove deterministic=True, or set it by an option", Exactness::exact_arithmetic};
+    if (const Argument* written = call->argument("deterministic"); written != nullptr) {
+      add_edit(remove_argument(*call, *written), fix);
+    }
+    findings.push_back(finding_for(*call->statement, "deterministic=True", std::move(fix)));
+  }
+}
+
+std::vector<Finding> find(const SourceFacts& facts) {
+  std::vector<Finding> findings;
+  check_flag(facts, findings);
+  check_function(facts, findings);
+  check_trainer(facts, findings);
+  return findings;
+}
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
+
+}  // namespace deterministic_left_on
+
+extern const Rule conv_deterministic_left_on{
+    .id = "conv/deterministic-left-on",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "deterministic algorithms are switched on for all runs",
+    .doc = deterministic_left_on::kDoc,
+    .check = deterministic_left_on::check};
+
+}  // namespace rooftile

@@ -1,0 +1,110 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/input_sizes.h"
+#include "rooftile/analysis/source/layer_queries.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace untuned_algorithms {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A program that trains a convolutional network on a GPU with inputs of one size, seen in a crop, a
+resize or the data set, and leaves `torch.backends.cudnn.benchmark` off. One finding per program.
+
+## Why it costs time
+cuDNN has several algorithms for each convolution. Without benchmark a heuristic picks one; with it
+the first pass measures them, and the fastest serves all later passes of the same size.
+
+## How to fix
+`torch.backends.cudnn.benchmark = True` before training.
+
+## How the saving is estimated
+Not from the source alone. Compare the step time of both settings after the first epoch.
+
+## When not to
+- Each new input size is measured again, which takes seconds: with sizes that vary from batch to
+  batch it costs more than it gives. The rule is silent unless one size is seen.
+- Runs that must repeat bit by bit: the choice differs from run to run. The word deterministic in
+  the program keeps the rule silent.
+- Transformers, whose only convolution is the patch embedding.
+- Lightning's Trainer has its own switch, `benchmark`.
+
+## Evidence
+- PyTorch performance tuning guide, "Enable cuDNN auto-tuner".
+- PyTorch documentation, "Reproducibility", section on cuDNN benchmarking.
+)md";
+
+using namespace source;
+
+// Whether the author decided already, either way, or a library does.
+bool decides_algorithms(const Program& program) {
+  if (mentions(program, {"cudnn.benchmark", "cudnn_benchmark", "deterministic",
+                         "use_deterministic_algorithms", "cudnn.enabled", "lightning",
+                         "pytorch_lightning", "fastai", "mmcv", "mmengine"})) {
+    return true;
+  }
+  return std::any_of(program.files.begin(), program.files.end(), [](const File* file) {
+    if (file->text.find("benchmark=") != std::string::npos) return true;
+    return std::any_of(file->calls.begin(), file->calls.end(), [](const Call* call) {
+      return call->method.find("MNIST") != std::string_view::npos;
+    });
+  });
+}
+
+Finding finding_for(const Program& program, const SizedLayer& layer, const SizeSign& size) {
+  const File& file = *training_file(program);
+  const Statement* import = last_import(file);
+  Fix fix{"Set torch.backends.cudnn.benchmark = True before training", Exactness::exact_arithmetic};
+  if (import != nullptr && binds_torch(file)) {
+    add_edit(insert_line_after(*import, "torch.backends.cudnn.benchmark = True"), fix);
+  }
+  const std::string message = fmt::format(
+      "cuDNN picks the algorithms of the convolutions ({}) by a heuristic, though the inputs have "
+      "one size",
+      layer.text);
+  const Statement* at = import != nullptr ? import : file.body.front();
+  Finding finding = finding_at(*at, message, std::move(fix));
+  finding.evidence = {fmt::format("{} at {}", layer.text, place_text(*layer.call, file)),
+                      fmt::format("one size: {} at {}", size.text, place_text(*size.call, file)),
+                      "cudnn.benchmark is set nowhere in the program",
+                      "PyTorch performance tuning guide, Enable cuDNN auto-tuner"};
+  return finding;
+}
+
+std::vector<Finding> find(const SourceFacts& facts) {
+  std::vector<Finding> findings;
+  std::vector<const File*> told;
+  for (const Program* program : training_programs(facts)) {
+    const File* file = training_file(*program);
+    if (file == nullptr || file->body.empty() || program->training_loops.empty()) continue;
+    if (std::find(told.begin(), told.end(), file) != told.end()) continue;
+    if (!runs_training(*program) || decides_algorithms(*program)) continue;
+    if (has_attention(*program)) continue;
+    const auto layer = main_convolution(facts, *program);
+    if (!layer) continue;
+    const auto size = fixed_input_size(facts, *program);
+    if (!size || varying_input_size(facts, *program)) continue;
+    told.push_back(file);
+    findings.push_back(finding_for(*program, *layer, *size));
+  }
+  return findings;
+}
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
+
+}  // namespace untuned_algorithms
+
+extern const Rule conv_untuned_algorithms{
+    .id = "conv/untuned-algorithms",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "cuDNN does not measure which algorithm is fastest, though input sizes are fixed",
+    .doc = untuned_algorithms::kDoc,
+    .check = untuned_algorithms::check};
+
+}  // namespace rooftile

@@ -1,0 +1,135 @@
+#include "rooftile/rules/gemm/odd_vocabulary_in_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace odd_vocabulary_in_source {
+
+using namespace source;
+
+constexpr std::int64_t kToy = 1000;  // entries; smaller ones cost nothing
+constexpr std::int64_t kStep = 8, kWanted = 64;
+
+bool is_odd(std::int64_t size) { return size >= kToy && size % kStep != 0; }
+
+bool names_vocabulary(std::string_view text) {
+  const std::string name = lower(text);
+  for (const std::string_view word : {"vocab", "token", "word", "dict", "bpe"}) {
+    if (name.find(word) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// Whether a Linear of the program has as many outputs: the layer of the logits.
+bool has_output_layer(const SourceFacts& facts, const Program& program, std::int64_t size) {
+  const auto linears = calls_in(facts, program, {"torch.nn.Linear"});
+  return std::any_of(linears.begin(), linears.end(), [&](const Call* call) {
+    return facts.argument(*call, "out_features", 1).is(size);
+  });
+}
+
+bool is_only_loaded(const Call& call) {
+  return call.function != nullptr && call.function->name.find("pretrained") != std::string::npos;
+}
+
+// What is written for the size: on the call's line or where the default stands.
+Fix fix_for(const Call& call, const Value& value) {
+  const std::int64_t padded = (value.integer + kWanted - 1) / kWanted * kWanted;
+  Fix fix{fmt::format("{} -> {}: leave the added rows unused, and slice the logits before loss and "
+                      "sampling",
+                      value.integer, padded),
+          Exactness::changes_training};
+  const Expr* written = value.found;
+  if (written != nullptr && written->kind == ExprKind::integer && written->statement != nullptr) {
+    add_edit(replace(*written->statement->file, written->range, std::to_string(padded)), fix);
+    if (value.certainty == Certainty::configurable) {
+      fix.text +=
+          fmt::format("; the default is at {}", place_text(*written->statement, *call.file));
+    }
+  }
+  return fix;
+}
+
+Finding embedding_finding(const Call& call, const Value& value) {
+  const bool is_default = value.certainty == Certainty::configurable;
+  Finding finding = finding_at(
+      call,
+      fmt::format("the vocabulary of {}{} is no multiple of 8: rows of the logits do not start at "
+                  "16-byte addresses",
+                  value.integer, is_default ? " (default)" : ""),
+      fix_for(call, value));
+  finding.evidence = {
+      "vocabulary 50257 -> 50304, about 25 % faster training: nanoGPT, author's note, 2023",
+      "16-byte rows: cuBLAS documentation, Tensor Core Usage"};
+  return finding;
+}
+
+void check_embeddings(const SourceFacts& facts, std::vector<Finding>& findings) {
+  for (const Call* call : facts.calls("torch.nn.Embedding")) {
+    const Value size = facts.argument(*call, "num_embeddings", 0);
+    if (size.kind != ValueKind::integer || !is_odd(size.integer) || is_only_loaded(*call)) continue;
+    for (const Program* program : training_programs_of(facts, *call->file)) {
+      const bool is_vocabulary = names_vocabulary(call->file->slice(size.expr->range)) ||
+                                 (call->statement->target != nullptr &&
+                                  names_vocabulary(last_name(call->statement->target)));
+      if (!is_vocabulary && !has_output_layer(facts, *program, size.integer)) continue;
+      findings.push_back(embedding_finding(*call, size));
+      break;
+    }
+  }
+}
+
+// len(tokenizer), len(vocabulary): as large as it happens to be.
+bool is_any_length(const Value& size) {
+  return size.expr != nullptr && size.expr->call != nullptr && size.expr->call->name == "len";
+}
+
+// A text encoder without an output layer gains nothing.
+bool is_encoder(const Call& call) {
+  const std::string receiver = lower(receiver_text(call));
+  return receiver.find("encoder") != std::string::npos ||
+         receiver.find("clip") != std::string::npos;
+}
+
+void check_resizing(const SourceFacts& facts, std::vector<Finding>& findings) {
+  for (const Call* call : facts.method_calls("resize_token_embeddings")) {
+    if (!trains_on_gpu(facts, *call->file) || call->unknown_arguments) continue;
+    if (call->receiver == nullptr || is_encoder(*call)) continue;
+    if (call->argument("pad_to_multiple_of", 1) != nullptr) continue;
+    const Value size = facts.argument(*call, "new_num_tokens", 0);
+    const bool is_wrong_number = size.kind == ValueKind::integer && is_odd(size.integer);
+    if (!is_wrong_number && !is_any_length(size)) continue;
+    if (!is_reached_by_default(facts, *call)) continue;
+    Fix fix{"Pass pad_to_multiple_of=64", Exactness::changes_training};
+    add_edit(add_argument(*call, "pad_to_multiple_of", "64"), fix);
+    Finding finding =
+        finding_at(*call,
+                   fmt::format("the embeddings are resized to {}, which is rarely a multiple of 8",
+                               is_wrong_number ? std::to_string(size.integer)
+                                               : code_text(*call->file, size.expr)),
+                   std::move(fix));
+    finding.evidence = {
+        "pad the vocabulary to a multiple of 8: NVIDIA, Tips for Optimizing GPU Performance Using "
+        "Tensor Cores",
+        "transformers documentation, resize_token_embeddings: pad_to_multiple_of"};
+    findings.push_back(std::move(finding));
+  }
+}
+
+}  // namespace odd_vocabulary_in_source
+
+std::vector<Finding> odd_vocabularies_in_source(const source::SourceFacts& facts) {
+  std::vector<Finding> findings;
+  odd_vocabulary_in_source::check_embeddings(facts, findings);
+  odd_vocabulary_in_source::check_resizing(facts, findings);
+  return findings;
+}
+
+}  // namespace rooftile

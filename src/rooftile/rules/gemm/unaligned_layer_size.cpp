@@ -1,0 +1,128 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "rooftile/analysis/source/layer_queries.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+#include "rooftile/rules/script_rule.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace unaligned_layer_size {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+`nn.Linear` with written sizes of 128 or more of which one is not a multiple of 8, in a program that
+trains on a GPU. The odd size is one that another layer of the class reads or makes, so that it is a
+free choice. One finding per class.
+
+## Why it costs time
+Rows of weights and activations that do not start at 16-byte addresses rule out the full-width loads
+of the Tensor Core kernels in 16 bits: forward and both gradients take slower kernels.
+
+## How to fix
+Choose the next multiple of 8, better of 64, before training.
+
+## How the saving is estimated
+Not from the source alone. `rooftile check` on the model's operations or on a recording tells the
+time; see `gemm/unaligned-row-stride`.
+
+## When not to
+- The last layer: classes and actions are given. Inputs given by the data, such as 784 pixels or
+  flattened convolutions, are too. The rule is silent for both.
+- A trained checkpoint fixes the sizes.
+- In fp32 without TF32 the size makes no difference.
+
+## Evidence
+- NVIDIA Linear/Fully-Connected Layers User's Guide: sizes divisible by 8 in fp16.
+- cuBLAS documentation, "Tensor Core Usage".
+)md";
+
+using namespace source;
+
+constexpr std::int64_t kStep = 8, kSmallest = 128;
+
+struct Written {
+  const Call* call = nullptr;
+  std::int64_t in = 0, out = 0;
+};
+
+using Homes = std::map<const void*, std::vector<Written>>;
+
+Homes layers_of(const SourceFacts& facts, const File& file) {
+  Homes homes;
+  for (const Call* call : file.calls) {
+    if (call->name != "torch.nn.Linear") continue;
+    const auto in = fixed_argument(facts, *call, "in_features", 0);
+    const auto out = fixed_argument(facts, *call, "out_features", 1);
+    if (in && out) homes[home_of(*call)].push_back({call, *in, *out});
+  }
+  return homes;
+}
+
+bool is_odd(std::int64_t size) { return size >= kSmallest && size % kStep != 0; }
+
+// The odd sizes between two layers of the class.
+std::set<std::int64_t> odd_sizes(const std::vector<Written>& layers) {
+  std::set<std::int64_t> made, odd;
+  for (const Written& layer : layers) {
+    if (is_odd(layer.out)) made.insert(layer.out);
+  }
+  for (const Written& layer : layers) {
+    if (made.contains(layer.in)) odd.insert(layer.in);
+  }
+  return odd;
+}
+
+Finding finding_for(const Written& first, const std::set<std::int64_t>& odd) {
+  std::vector<std::string> changes;
+  for (const std::int64_t size : odd) {
+    changes.push_back(fmt::format("{} -> {}", size, (size + kStep - 1) / kStep * kStep));
+  }
+  Finding finding = finding_at(
+      *first.call,
+      fmt::format("Linear of {} to {} features: rows that are no multiple of 8 rule out the fast "
+                  "16-bit kernels",
+                  first.in, first.out),
+      {fmt::format("Before the next training choose multiples of 8: {}", join(changes, ", ")),
+       Exactness::changes_training});
+  finding.evidence = {
+      "sizes divisible by 8 in fp16: NVIDIA Linear/Fully-Connected Layers User's Guide"};
+  return finding;
+}
+
+std::vector<Finding> find(const SourceFacts& facts) {
+  std::vector<Finding> findings;
+  for (const auto& file : facts.files) {
+    if (file->text.find("Linear") == std::string::npos || !trains_on_gpu(facts, *file)) continue;
+    std::map<std::uint32_t, Finding> by_place;
+    for (const auto& [home, layers] : layers_of(facts, *file)) {
+      const std::set<std::int64_t> odd = odd_sizes(layers);
+      const auto first = std::find_if(layers.begin(), layers.end(), [&](const Written& layer) {
+        const bool is_large = std::min(layer.in, layer.out) >= kSmallest;
+        return is_large && (odd.contains(layer.in) || odd.contains(layer.out));
+      });
+      if (first == layers.end()) continue;
+      by_place.emplace(first->call->open_paren, finding_for(*first, odd));
+    }
+    for (auto& [place, finding] : by_place) findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
+
+}  // namespace unaligned_layer_size
+
+extern const Rule gemm_unaligned_layer_size{
+    .id = "gemm/unaligned-layer-size",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "a Linear layer has a written size that is no multiple of 8",
+    .doc = unaligned_layer_size::kDoc,
+    .check = unaligned_layer_size::check};
+
+}  // namespace rooftile

@@ -1,0 +1,69 @@
+#include "rooftile/rules/recurrent/unaligned_sizes_in_source.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "rooftile/analysis/source/layer_queries.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace unaligned_sizes_in_source {
+
+using namespace source;
+
+constexpr std::int64_t kStep = 8, kSmallest = 64;
+
+struct Size {
+  std::int64_t units = 0;
+  bool is_default = false;
+};
+
+// Its value, or for a variable or a choice between variables what the callers pass.
+std::optional<Size> size_of(const SourceFacts& facts, const Expr* expr) {
+  if (expr == nullptr) return std::nullopt;
+  const Value value = facts.value(expr);
+  if (value.kind == ValueKind::integer) return Size{value.integer, !value.fixed()};
+  if (expr->kind == ExprKind::conditional) {
+    for (const std::size_t branch : {0U, 2U}) {
+      const auto size = size_of(facts, expr->children[branch]);
+      if (size && size->units % kStep != 0) return size;
+    }
+    return std::nullopt;
+  }
+  if (last_name(expr).empty()) return std::nullopt;
+  const auto largest = largest_size(facts, expr);
+  return largest ? std::optional(Size{*largest, true}) : std::nullopt;
+}
+
+Finding finding_for(const Call& call, const Size& size) {
+  const std::int64_t aligned = (size.units + kStep - 1) / kStep * kStep;
+  Finding finding = finding_at(
+      call,
+      fmt::format("{} with a hidden size of {}{}: rows of its weights do not start at 16-byte "
+                  "addresses in 16 bits",
+                  call.method, size.units, size.is_default ? " (default)" : ""),
+      {fmt::format("Choose {} before the next training", aligned), Exactness::changes_training});
+  finding.evidence = {
+      "hidden size divisible by 8 in fp16: NVIDIA Recurrent Layers User's Guide, checklist"};
+  return finding;
+}
+
+}  // namespace unaligned_sizes_in_source
+
+std::vector<Finding> unaligned_recurrent_sizes(const source::SourceFacts& facts) {
+  using namespace unaligned_sizes_in_source;
+  std::vector<Finding> findings;
+  for (const Call* call :
+       training_calls(facts, {"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})) {
+    const Argument* hidden = call->argument("hidden_size", 1);
+    if (hidden == nullptr || hidden->unpacked) continue;
+    const auto size = size_of(facts, hidden->value);
+    if (!size || size->units < kSmallest || size->units % kStep == 0) continue;
+    findings.push_back(finding_for(*call, *size));
+  }
+  return findings;
+}
+
+}  // namespace rooftile
