@@ -82,6 +82,11 @@ const Call* enabled_scaler(const SourceFacts& facts, const Program& program) {
   for (const Scaler& scaler : scalers_in(facts, program)) {
     if (!scaler.is_off || scaler.may_be_off) return scaler.call;
   }
+  if (!constructions_in(facts, program, TypeKind::scaler).empty()) return nullptr;
+  // Made by a file that was not given.
+  for (const Call* call : facts.method_calls("scale")) {
+    if (is_scaler(call->receiver) && contains(program, *call->file)) return call;
+  }
   return nullptr;
 }
 
@@ -92,9 +97,9 @@ Finding finding_for(const Call& state, const Call& scaler) {
       "at a scale of 65536 and skips steps until it has fallen",
       {"Save \"scaler\": scaler.state_dict() with the optimizer, and load it on resume",
        Exactness::changes_numerics});
-  finding.evidence = {fmt::format("scaler made at {}, its state_dict() is never used",
-                                  place_text(scaler, *state.file)),
-                      "PyTorch recipe, Automatic Mixed Precision, Saving/Resuming"};
+  finding.evidence = {
+      fmt::format("scaler at {}, its state_dict() is never used", place_text(scaler, *state.file)),
+      "PyTorch recipe, Automatic Mixed Precision, Saving/Resuming"};
   return finding;
 }
 

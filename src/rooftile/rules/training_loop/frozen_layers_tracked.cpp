@@ -182,9 +182,11 @@ const Call* untrained_forward(const SourceFacts& facts, const Program& program,
     if (call.name != "torch.nn.Module.__call__" || is_inside_module(call)) continue;
     const Expr& network = *call.expr->children.front();
     if (network.type == nullptr || !is_feature_network(*network.type)) continue;
-    if (!facts.in_each_training_step(call)) continue;
     const auto contexts = facts.contexts(call);
-    if (std::ranges::any_of(contexts, &Context::gradients_off)) continue;
+    const bool is_trained_through = std::ranges::any_of(contexts, [&](const Context& context) {
+      return context.role == LoopRole::training_step && is_reached_by_default(facts, context);
+    });
+    if (!is_trained_through || std::ranges::any_of(contexts, &Context::gradients_off)) continue;
     const NetworkUse use = use_of(program, network);
     if (use.is_evaluating && !use.is_handed_on) return &call;
   }
