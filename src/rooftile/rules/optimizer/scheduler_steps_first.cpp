@@ -61,7 +61,7 @@ bool is_torch_scheduler(const SourceFacts& facts, const Call& call) {
   if (call.method != "step" || !call.arguments.empty() || call.receiver == nullptr) return false;
   const Type& type = call.receiver_type();
   if (!type.is(TypeKind::scheduler)) return false;
-  const bool is_mixed = type.class_def == nullptr && type.made_by == nullptr;
+  const bool is_mixed = type.class_def == nullptr && type.name.empty();
   return is_mixed ? are_all_from_torch(facts, *call.file) : is_from_torch(type);
 }
 
