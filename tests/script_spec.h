@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -102,10 +103,54 @@ inline std::vector<ScriptFile> edited(std::vector<ScriptFile> files,
   return files;
 }
 
+inline FixResult fix_all(const Rule& rule, const std::vector<ScriptFile>& files,
+                         std::optional<Device> device = {}) {
+  FixOptions options;
+  options.rules = {&rule};
+  options.device = std::move(device);
+  options.with_unsafe = true;
+  std::vector<std::string> paths;
+  for (const ScriptFile& file : files) {
+    paths.push_back(file.name);
+    options.read.contents[file.name] = file.text;
+  }
+  return fix_scripts(paths, options).value();
+}
+
+// The fixer makes all edits, none breaks a file, and a second run has nothing to do.
+inline void expect_settled(const Rule& rule, std::vector<ScriptFile> files) {
+  const Device device = find_device("h100_sxm").value();
+  const FixResult first = fix_all(rule, files, device);
+  EXPECT_TRUE(first.problems.empty()) << first.problems.front();
+  for (ScriptFile& file : files) {
+    for (const FixedFile& fixed : first.files) {
+      if (fixed.path == file.name) file.text = fixed.after;
+    }
+  }
+  const FixResult second = fix_all(rule, files, device);
+  EXPECT_TRUE(second.files.empty()) << "a second run changes\n" << files.front().text;
+}
+
+// Without one of its lines a script is another one, often a broken one: edits still parse.
+inline void expect_unbroken(const Rule& rule, const std::vector<ScriptFile>& files) {
+  const std::string text = files.front().text;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+    std::vector<ScriptFile> cut = files;
+    cut.front().text.erase(begin, end - begin);
+    for (const std::string& problem : fix_all(rule, cut).problems) {
+      EXPECT_TRUE(problem.ends_with("it has syntax errors")) << problem << "\n" << cut.front().text;
+    }
+    begin = end;
+  }
+}
+
 inline void expect_fixed(const Rule& rule, const std::vector<ScriptFile>& files,
                          const std::vector<Finding>& findings) {
   const auto has_edits = [](const Finding& finding) { return !finding.fix.edits.empty(); };
   if (std::none_of(findings.begin(), findings.end(), has_edits)) return;
+  expect_settled(rule, files);
+  expect_unbroken(rule, files);
   const std::vector<ScriptFile> fixed = edited(files, findings);
   const auto fixable = std::count_if(findings.begin(), findings.end(), has_edits);
   const std::vector<Finding> left = findings_in(rule, fixed);

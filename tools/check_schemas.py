@@ -14,6 +14,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 import jsonschema
 
@@ -35,6 +36,20 @@ WORKLOADS = {
     ),
 }
 
+SCRIPT = """import torch
+from torch import nn
+model = nn.Linear(512, 512).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.cuda.amp.GradScaler()
+for x, y in loader:
+    with torch.cuda.amp.autocast():
+        loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()  # rooftile: allow no/such-rule
+"""
+
 
 def run(binary, arguments, text=""):
     """Standard output of a command that must read its input."""
@@ -44,6 +59,14 @@ def run(binary, arguments, text=""):
     if done.returncode not in (0, 1):
         raise ValueError(f"exit code {done.returncode}: {done.stderr.strip()}")
     return done.stdout
+
+
+def run_on_script(binary, output_format):
+    """A report on a training script."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = pathlib.Path(folder) / "train.py"
+        script.write_text(SCRIPT)
+        return run(binary, ["check", str(script), "--verbose", "--format", output_format])
 
 
 def schema(name):
@@ -136,6 +159,8 @@ def checks(binary, official):
     pair = ["compare", WORKLOADS["vocabulary"].strip(), WORKLOADS["aligned"].strip(), "--gpu", "a100"]
     yield "compare", lambda: check_ranges(
         check_json("compare", run(binary, [*pair, "--format", "json"])))
+    yield "script json", lambda: check_report(run_on_script(binary, "json"))
+    yield "script sarif", lambda: check_sarif(run_on_script(binary, "sarif"), official)
     for name, text in WORKLOADS.items():
         for mode in ("inference", "train"):
             flags = ["-", "--gpu", "h100", "--mode", mode]

@@ -84,15 +84,10 @@ Workload with_operations(const TraceList& traces) {
   return measured_workload({traces.begin(), traces.end()});
 }
 
-// Folders hold scripts; so do notebooks.
-bool is_script(const std::string& path) {
-  std::error_code ignored;
-  return path.ends_with(".py") || path.ends_with(".ipynb") ||
-         std::filesystem::is_directory(path, ignored);
-}
-
-Result<void> add_scripts(const std::vector<std::string>& paths, Workload& workload) {
-  Result<source::SourceFacts> facts = read_python(paths);
+Result<void> add_scripts(const std::vector<std::string>& paths, const ReadOptions& options,
+                         Workload& workload) {
+  Result<source::SourceFacts> facts =
+      read_python(paths, {options.exclude, options.exclude_root, {}});
   if (!facts) return tl::unexpected(facts.error());
   for (const source::SkippedFile& file : facts->skipped) ++workload.skipped[file.reason];
   workload.sources.insert(workload.sources.end(), paths.begin(), paths.end());
@@ -101,6 +96,12 @@ Result<void> add_scripts(const std::vector<std::string>& paths, Workload& worklo
 }
 
 }  // namespace
+
+bool is_script(const std::string& path) {
+  std::error_code ignored;
+  return path.ends_with(".py") || path.ends_with(".ipynb") ||
+         std::filesystem::is_directory(path, ignored);
+}
 
 Result<Workload> read(const std::string& path, const ReadOptions& options) {
   Result<Input> input = read_input(path, options);
@@ -137,7 +138,7 @@ Result<Workload> read_all(std::span<const std::string> paths, const ReadOptions&
                    : models.ops.empty() ? with_operations(traces)
                                         : join_model(with_operations(traces), models);
   if (scripts.empty()) return whole;
-  const Result<void> read_scripts = add_scripts(scripts, whole);
+  const Result<void> read_scripts = add_scripts(scripts, options, whole);
   if (!read_scripts) return tl::unexpected(read_scripts.error());
   return whole;
 }

@@ -4,8 +4,10 @@
 #include <map>
 #include <utility>
 
+#include "rooftile/allowed.h"
 #include "rooftile/analysis/step.h"
 #include "rooftile/analysis/time/math_unit.h"
+#include "rooftile/findings/fingerprint.h"
 #include "rooftile/op_row.h"
 #include "rooftile/recorded.h"
 #include "rooftile/rules/joined_evidence.h"
@@ -145,6 +147,13 @@ std::vector<Finding> findings_in_scripts(const Workload& workload,
   return run_rules({scripts, analyse(scripts, model), model, Graph(scripts)}, rules);
 }
 
+// Fingerprints first: they count equal lines, also the allowed ones.
+void finish(const Workload& workload, std::span<const Rule* const> rules, Report& report) {
+  add_fingerprints(report.findings);
+  if (workload.source) set_aside_allowed(*workload.source, rules, report);
+  report.rules = rules_of(report.findings);
+}
+
 }  // namespace
 
 Report check(const Workload& workload, std::span<const Rule* const> rules) {
@@ -157,7 +166,7 @@ Report check(const Workload& workload, std::span<const Rule* const> rules) {
   report.scripts = script_summary(workload);
   if (!workload.traces.empty()) describe_recording(workload, report);
   if (workload.source) report.findings = findings_in_scripts(workload, rules);
-  report.rules = rules_of(report.findings);
+  finish(workload, rules, report);
   return report;
 }
 
@@ -169,7 +178,7 @@ Report check(const Workload& workload, const Device& device, std::span<const Rul
   if (workload.source && !workload.traces.empty()) {
     report.findings = join_evidence(std::move(report.findings));
   }
-  report.rules = rules_of(report.findings);
+  finish(workload, rules, report);
   return report;
 }
 

@@ -6,9 +6,12 @@
 
 #include "rooftile/analysis/analysis.h"
 #include "rooftile/base/result.h"
+#include "rooftile/baseline.h"
 #include "rooftile/diff.h"
 #include "rooftile/findings/comparison.h"
 #include "rooftile/findings/report.h"
+#include "rooftile/fix.h"
+#include "rooftile/formats/toml/settings.h"
 #include "rooftile/hardware/device_file.h"
 #include "rooftile/readers/reader.h"
 #include "rooftile/reports/reports.h"
@@ -18,6 +21,9 @@
 #include "rooftile/workload/trace_summary_json.h"
 
 namespace rooftile {
+
+// Whether the path is read as training code: Python files, notebooks, and folders of them.
+bool is_script(const std::string& path);
 
 // Reads one input, derives the training step where asked, and applies the dtype; a recording is
 // analysed.

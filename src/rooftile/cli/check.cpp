@@ -1,8 +1,14 @@
 // rooftile check: read, judge, tell.
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+
+#include "rooftile/base/file.h"
 #include "rooftile/cli/commands.h"
 #include "rooftile/cli/inputs.h"
+#include "rooftile/cli/output.h"
+#include "rooftile/cli/project.h"
 
 namespace rooftile {
 namespace {
@@ -17,16 +23,52 @@ std::string rendered(const Report& report, const std::string& format, const Text
 // Machines see what people see: info only where it was asked for.
 void drop_info(Report& report) {
   std::erase_if(report.findings, [](const Finding& f) { return f.level == Level::info; });
+}
+
+void drop_unused_rules(Report& report) {
   std::erase_if(report.rules, [&](const RuleSummary& rule) {
     return std::none_of(report.findings.begin(), report.findings.end(),
                         [&](const Finding& f) { return f.rule == rule.id; });
   });
 }
 
-ExitCode verdict(const Report& report, const CheckCommand& command) {
-  const bool found =
-      std::any_of(report.findings.begin(), report.findings.end(),
-                  [&](const Finding& finding) { return finding.level >= command.fail_on; });
+Level fail_on(const CheckCommand& command, const Project& project) {
+  if (command.fail_on) return *command.fail_on;
+  const auto& setting = project.settings.fail_on;
+  return (setting ? parse_level(setting->text) : std::nullopt).value_or(Level::advice);
+}
+
+// The file of the flag, else of the settings, relative to their folder.
+std::string baseline_path(const CheckCommand& command, const Project& project) {
+  if (!command.baseline.empty() || !project.settings.baseline) return command.baseline;
+  const std::filesystem::path folder = project.settings.folder;
+  return (folder / project.settings.baseline->text).string();
+}
+
+Result<void> set_aside_baseline(const std::string& path, Report& report) {
+  if (path.empty()) return {};
+  constexpr std::size_t kMaxBytes = std::size_t{256} << 20U;
+  const auto text = read_file(path, kMaxBytes);
+  if (!text) {
+    return fail(text.error().message + "; --write-baseline makes the baseline", path);
+  }
+  const auto baseline = parse_baseline(*text);
+  if (!baseline) return fail(baseline.error().message, path);
+  set_aside_known(*baseline, report);
+  return {};
+}
+
+Result<Outcome> write_baseline(const std::string& path, const Report& report) {
+  const auto written = write_output(path, render_baseline(report));
+  if (!written) return tl::unexpected(written.error());
+  return Outcome{fmt::format("{} finding{} in {}\n", report.findings.size(),
+                             report.findings.size() == 1 ? "" : "s", path),
+                 ExitCode::clean};
+}
+
+ExitCode verdict(const Report& report, const CheckCommand& command, Level lowest) {
+  const bool found = std::any_of(report.findings.begin(), report.findings.end(),
+                                 [&](const Finding& finding) { return finding.level >= lowest; });
   // A budget that cannot be judged is not kept.
   const bool over_budget = command.budget && (report.total.expected > *command.budget ||
                                               !is_sufficient(report.coverage));
@@ -36,20 +78,27 @@ ExitCode verdict(const Report& report, const CheckCommand& command) {
 }  // namespace
 
 Result<Outcome> run(const CheckCommand& command, const TextStyle& style) {
-  const auto rules = pick_rules(command.select, command.ignore);
-  if (!rules) return tl::unexpected(rules.error());
-  const auto subject = read_subject(command.input);
+  InputOptions input = command.input;
+  const auto project = open_project(command.rules, input);
+  if (!project) return tl::unexpected(project.error());
+  const auto subject = read_subject(input);
   if (!subject) return tl::unexpected(subject.error());
 
-  Report report = subject->device ? check(subject->workload, *subject->device, *rules)
-                                  : check(subject->workload, *rules);
-  report.options = command.input.shown;
+  Report report = subject->device ? check(subject->workload, *subject->device, project->rules)
+                                  : check(subject->workload, project->rules);
+  report.options = input.shown;
   report.budget = command.budget;
+  ignore_by_path(project->settings, report);
+  if (!command.write_baseline.empty()) return write_baseline(command.write_baseline, report);
+  const auto known = set_aside_baseline(baseline_path(command, *project), report);
+  if (!known) return tl::unexpected(known.error());
+  const Level lowest = fail_on(command, *project);
   TextStyle shown = style;
-  shown.verbose = command.output.verbose || command.fail_on == Level::info;
+  shown.verbose = command.output.verbose || lowest == Level::info;
   // The text report counts what it hides.
   if (!shown.verbose && command.output.format != "text") drop_info(report);
-  return Outcome{rendered(report, command.output.format, shown), verdict(report, command)};
+  drop_unused_rules(report);
+  return Outcome{rendered(report, command.output.format, shown), verdict(report, command, lowest)};
 }
 
 }  // namespace rooftile

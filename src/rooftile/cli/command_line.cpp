@@ -10,6 +10,7 @@
 #include "rooftile/base/text.h"
 #include "rooftile/base/version.h"
 #include "rooftile/cli/arguments.h"
+#include "rooftile/cli/usage_error.h"
 
 namespace rooftile {
 namespace {
@@ -17,7 +18,8 @@ namespace {
 constexpr const char* kAbout =
     "Finds what limits a neural network on an NVIDIA GPU and what to change; needs no GPU.";
 constexpr const char* kFooter =
-    "Exit codes: 0 nothing found, 1 findings (or over the budget), 2 bad input or usage.\n"
+    "Exit codes: 0 nothing found, 1 findings (or over the budget, or a diff), 2 bad input or "
+    "usage.\n"
     "Example: rooftile check model.onnx --gpu h100 --batch 32";
 
 // Flag values as words; turned into options once CLI11 is done.
@@ -27,7 +29,9 @@ struct RawInput {
 };
 
 struct Raw {
+  bool fix_shows_diff = false;  // the default in any case
   CheckCommand check;
+  FixCommand fix;
   OpsCommand ops;
   CompareCommand compare;
   DiffCommand diff;
@@ -37,7 +41,7 @@ struct Raw {
   GpusCommand gpus;
   MeasureCommand measure;
   RawInput check_input, ops_input, compare_input, measure_input;
-  std::string measure_budget = "60s", budget, fail_on = "advice";
+  std::string measure_budget = "60s", budget, fail_on;
 };
 
 // Each occurrence of the flag takes one value, so that files may follow it.
@@ -70,9 +74,11 @@ void add_size_flags(CLI::App& app, RawInput& raw) {
 }
 
 void add_input_flags(CLI::App& app, InputOptions& input, RawInput& raw) {
-  app.add_option("FILE", input.files,
-                 "ONNX model, Hugging Face config.json or workload text; - reads standard input, "
-                 "'gemm a bf16 m=1 n=2 k=3' is read itself; several run one after the other")
+  app.add_option(
+         "FILE", input.files,
+         "ONNX model, Hugging Face config.json, recording, Python file or folder, or workload "
+         "text; - reads standard input, "
+         "'gemm a bf16 m=1 n=2 k=3' is read itself; several run one after the other")
       ->required()
       ->type_name("");
   add_gpu_flags(app, input);
@@ -88,6 +94,12 @@ void add_output_flags(CLI::App& app, OutputOptions& output,
       ->option_text("FILE");
 }
 
+void add_rule_flags(CLI::App& app, RuleChoice& rules) {
+  add_list(app, "--select", rules.select, "only these rules, as 'gemm/*' (repeatable)", "RULE");
+  add_list(app, "--ignore", rules.ignore, "not these rules (repeatable)", "RULE");
+  app.add_flag("--no-config", rules.no_settings, "read no rooftile.toml and no pyproject.toml");
+}
+
 void add_check(CLI::App& app, Raw& raw) {
   CLI::App& command = *app.add_subcommand("check", "find what limits a network and what to change");
   add_input_flags(command, raw.check.input, raw.check_input);
@@ -100,10 +112,28 @@ void add_check(CLI::App& app, Raw& raw) {
   command
       .add_option("--budget", raw.budget, "exit code 1 when the expected time is above, as 40ms")
       ->option_text("TIME");
-  add_list(command, "--select", raw.check.select, "only these rules, as 'gemm/*' (repeatable)",
-           "RULE");
-  add_list(command, "--ignore", raw.check.ignore, "not these rules (repeatable)", "RULE");
+  add_rule_flags(command, raw.check.rules);
+  command.add_option("--baseline", raw.check.baseline, "only findings that are not in this file")
+      ->option_text("FILE");
+  command
+      .add_option("--write-baseline", raw.check.write_baseline, "write the findings to this file")
+      ->option_text("FILE");
   command.add_flag("--verbose", raw.check.output.verbose, "evidence, and findings of level info");
+}
+
+void add_fix(CLI::App& app, Raw& raw) {
+  CLI::App& command =
+      *app.add_subcommand("fix", "edit training scripts as their findings say; shows a diff");
+  command.add_option("FILE", raw.fix.input.files, "Python files, or folders of them")
+      ->required()
+      ->type_name("");
+  auto* diff = command.add_flag("--diff", raw.fix_shows_diff,
+                                "show what would change, and write nothing; the default");
+  command.add_flag("--write", raw.fix.write, "change the files")->excludes(diff);
+  command.add_flag("--unsafe", raw.fix.with_unsafe,
+                   "also edits that may change what the program computes");
+  add_rule_flags(command, raw.fix.rules);
+  add_gpu_flags(command, raw.fix.input);
 }
 
 void add_ops(CLI::App& app, Raw& raw) {
@@ -266,7 +296,7 @@ Result<Command> finish_check(Raw& raw) {
     if (!budget) return tl::unexpected(in_flag("--budget", budget.error()));
     raw.check.budget = *budget;
   }
-  raw.check.fail_on = parse_level(raw.fail_on).value_or(Level::advice);
+  raw.check.fail_on = parse_level(raw.fail_on);
   return raw.check;
 }
 
@@ -292,6 +322,7 @@ Result<Command> finish(const CLI::App& app, Raw& raw) {
     if (!input) return tl::unexpected(input.error());
     return raw.compare;
   }
+  if (name == "fix") return raw.fix;
   if (name == "diff") return raw.diff;
   if (name == "summarize") return raw.summarize;
   if (name == "explain") return raw.explain;
@@ -301,62 +332,6 @@ Result<Command> finish(const CLI::App& app, Raw& raw) {
   const auto input = finish_input(raw.ops_input, raw.ops.input);
   if (!input) return tl::unexpected(input.error());
   return raw.ops;
-}
-
-std::vector<std::string> command_names(CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
-    names.push_back(command->get_name());
-  }
-  return names;
-}
-
-// "; did you mean --batch?", or nothing.
-std::string suggestion(std::string_view found, const std::vector<std::string>& candidates) {
-  const std::vector<std::string> close = nearest(found, candidates);
-  return close.empty() ? "" : fmt::format("; did you mean {}?", join(close, ", "));
-}
-
-std::vector<std::string> flag_names(CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  return names;
-}
-
-Error unknown_word(CLI::App& app, const std::string& word) {
-  const auto commands = app.get_subcommands();
-  if (!commands.empty()) {
-    const std::string flag = word.substr(0, word.find('='));
-    return {
-        fmt::format("{} is not an option of {}{}", rooftile::quoted(word),
-                    commands.front()->get_name(), suggestion(flag, flag_names(*commands.front()))),
-        ""};
-  }
-  if (word.starts_with("-")) {
-    return {fmt::format("{} is not an option{}", rooftile::quoted(word),
-                        suggestion(word, flag_names(app))),
-            ""};
-  }
-  const std::vector<std::string> names = command_names(app);
-  const std::string close = suggestion(word, names);
-  return {fmt::format("{} is not a command ({}){}", rooftile::quoted(word), join(names, ", "),
-                      close.empty() && word.find('.') != std::string::npos
-                          ? "; did you mean `rooftile check " + printable(word) + "`?"
-                          : close),
-          ""};
-}
-
-Error usage_error(CLI::App& app, const CLI::ParseError& error) {
-  const std::vector<std::string> unknown = app.remaining(true);
-  if (!unknown.empty()) return unknown_word(app, unknown.front());
-  if (app.get_subcommands().empty()) {
-    return {"no command: try `rooftile check FILE --gpu h100` or `rooftile --help`", ""};
-  }
-  std::string message = error.what();
-  std::replace(message.begin(), message.end(), '\n', ' ');
-  return {message, ""};
 }
 
 }  // namespace
@@ -369,6 +344,7 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   app.get_formatter()->column_width(36);
   Raw raw;
   add_check(app, raw);
+  add_fix(app, raw);
   add_ops(app, raw);
   add_compare(app, raw);
   add_diff(app, raw);

@@ -15,6 +15,7 @@ namespace rooftile {
 struct InputOptions {
   std::vector<std::string> files;  // "-" is standard input
   std::string gpu, gpu_file;       // one of them, the other empty
+  std::string default_gpu;         // where neither is given and no recording tells
   ReadOptions read;
   // What the user fixed, as flag and value, for the report's header.
   std::vector<std::pair<std::string, std::string>> shown;
@@ -26,12 +27,25 @@ struct OutputOptions {
   bool verbose = false;
 };
 
+struct RuleChoice {
+  std::vector<std::string> select, ignore;  // patterns of rule ids
+  bool no_settings = false;                 // neither rooftile.toml nor pyproject.toml
+};
+
 struct CheckCommand {
   InputOptions input;
   OutputOptions output;
-  std::vector<std::string> select, ignore;  // patterns of rule ids
+  RuleChoice rules;
   std::optional<Seconds> budget;
-  Level fail_on = Level::advice;
+  std::optional<Level> fail_on;          // advice unless the settings say otherwise
+  std::string baseline, write_baseline;  // files; empty: none
+};
+
+struct FixCommand {
+  InputOptions input;
+  RuleChoice rules;
+  bool write = false;  // else a diff is shown
+  bool with_unsafe = false;
 };
 
 struct OpsCommand {
@@ -83,9 +97,9 @@ struct ShowCommand {
   std::string text;
 };
 
-using Command =
-    std::variant<CheckCommand, OpsCommand, CompareCommand, DiffCommand, SummarizeCommand,
-                 MeasureCommand, ExplainCommand, RulesCommand, GpusCommand, ShowCommand>;
+using Command = std::variant<CheckCommand, FixCommand, OpsCommand, CompareCommand, DiffCommand,
+                             SummarizeCommand, MeasureCommand, ExplainCommand, RulesCommand,
+                             GpusCommand, ShowCommand>;
 
 // Errors name the flag and what it takes, in one line.
 Result<Command> parse_command_line(int argc, const char* const* argv);

@@ -13,9 +13,11 @@ enum class ExitCode { clean = 0, findings = 1, error = 2 };
 struct Outcome {
   std::string text;  // for the output
   ExitCode code = ExitCode::clean;
+  std::string remarks = {};  // lines for standard error
 };
 
 Result<Outcome> run(const CheckCommand& command, const TextStyle& style);
+Result<Outcome> run(const FixCommand& command, const TextStyle& style);
 Result<Outcome> run(const OpsCommand& command, const TextStyle& style);
 Result<Outcome> run(const CompareCommand& command, const TextStyle& style);
 Result<Outcome> run(const DiffCommand& command, const TextStyle& style);

@@ -6,8 +6,9 @@ namespace rooftile {
 namespace {
 
 Result<TraceList> read_recording(const std::string& path) {
-  auto workload =
-      read_inputs({.files = {path}, .gpu = {}, .gpu_file = {}, .read = {}, .shown = {}});
+  InputOptions input;
+  input.files = {path};
+  auto workload = read_inputs(input);
   if (!workload) return tl::unexpected(workload.error());
   if (workload->traces.empty()) {
     return fail("expected a recording of a run; for models there is `rooftile compare`", path);

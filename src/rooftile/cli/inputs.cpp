@@ -1,11 +1,11 @@
 #include "rooftile/cli/inputs.h"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "rooftile/base/pattern.h"
 #include "rooftile/base/text.h"
 #include "rooftile/cli/progress_bar.h"
 
@@ -13,9 +13,8 @@ namespace rooftile {
 namespace {
 
 bool matches_any(std::string_view id, const std::vector<std::string>& patterns) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-    return fnmatch(pattern.c_str(), std::string(id).c_str(), 0) == 0;
-  });
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return matches_pattern(pattern, id); });
 }
 
 std::vector<std::string> rule_ids() {
@@ -72,8 +71,9 @@ Result<Device> read_measured_device(const std::string& path) {
 Result<Device> pick_device(const InputOptions& options) {
   if (!options.gpu_file.empty()) return read_measured_device(options.gpu_file);
   if (options.gpu.ends_with(".json")) return read_measured_device(options.gpu);
-  if (options.gpu == "auto") return detect_device();
-  if (!options.gpu.empty()) return find_device(options.gpu);
+  const std::string& name = options.gpu.empty() ? options.default_gpu : options.gpu;
+  if (name == "auto") return detect_device();
+  if (!name.empty()) return find_device(name);
   return fail("--gpu is missing: add --gpu h100 for example; `rooftile gpus` lists the names");
 }
 
@@ -97,8 +97,12 @@ Result<Subject> read_subject(const InputOptions& options) {
   subject.workload = std::move(*workload);
   if (subject.device) return subject;
   if (subject.workload.traces.empty()) {
-    if (subject.workload.ops.empty() && subject.workload.source) return subject;
-    return tl::unexpected(pick_device(options).error());
+    const bool needs_none = subject.workload.ops.empty() && subject.workload.source;
+    if (needs_none && options.default_gpu.empty()) return subject;
+    auto device = pick_device(options);
+    if (!device) return tl::unexpected(device.error());
+    subject.device = std::move(*device);
+    return subject;
   }
   auto recorded = recorded_device(subject.workload);
   if (recorded) {

@@ -17,7 +17,8 @@ Result<Workload> read_inputs(const InputOptions& options, const Device* device =
 Result<Device> pick_device(const InputOptions& options);
 
 // What to judge, and on which GPU: the one named by the flags, else the one that it was recorded
-// on. Empty where that is not known; the reason is then among the workload's notes.
+// on, else the default one. Empty where that is not known; the reason is then among the workload's
+// notes.
 struct Subject {
   Workload workload;
   std::optional<Device> device;

@@ -43,6 +43,7 @@ Result<ExitCode> run_words(int argc, const char* const* argv) {
   if (!outcome) return tl::unexpected(outcome.error());
   const auto written = write_output(output_path(*command), outcome->text);
   if (!written) return tl::unexpected(written.error());
+  fmt::print(stderr, "{}", outcome->remarks);
   return outcome->code;
 }
 

@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "rooftile/base/atomic_file.h"
+
 namespace rooftile {
 namespace {
 
@@ -20,17 +22,6 @@ namespace fs = std::filesystem;
 constexpr int kNarrowest = 60, kWidest = 140;  // prose beyond this width is hard to read
 
 std::string system_message(int code) { return std::generic_category().message(code); }
-
-// 0, or the errno of the write that failed.
-int write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return 0;
-}
 
 Result<void> write_standard_output(const std::string& text) {
   const int code = write_all(STDOUT_FILENO, text);
@@ -54,28 +45,15 @@ mode_t default_permissions() {
   return static_cast<mode_t>(0666 & ~mask);
 }
 
-// 0, or the errno of the step that failed.
-int fill(int fd, const std::string& text, mode_t permissions) {
-  int code = write_all(fd, text);
-  if (code == 0 && ::fchmod(fd, permissions) != 0) code = errno;
-  if (::close(fd) != 0 && code == 0) code = errno;
-  return code;
-}
-
 Result<void> write_file(const std::string& path, const std::string& text) {
   struct stat old {};
   const bool exists = ::stat(path.c_str(), &old) == 0;
   if (exists && !S_ISREG(old.st_mode)) return write_in_place(path, text);
   std::error_code ignored;
   const fs::path target = exists ? fs::canonical(path, ignored) : fs::path(path);
-  std::string temporary = target.string() + ".XXXXXX";
-  const int fd = ::mkstemp(temporary.data());
-  if (fd < 0) return fail(system_message(errno), path);
-  int code = fill(fd, text, exists ? old.st_mode & 0777 : default_permissions());
-  if (code == 0 && std::rename(temporary.c_str(), target.c_str()) != 0) code = errno;
-  if (code == 0) return {};
-  ::unlink(temporary.c_str());
-  return fail(system_message(code), path);
+  const mode_t permissions = exists ? old.st_mode & 0777U : default_permissions();
+  const Result<void> written = write_atomically(target.string(), text, permissions);
+  return written ? written : fail(written.error().message, path);
 }
 
 bool wants_colour() {

@@ -5,8 +5,9 @@
 namespace rooftile {
 
 Result<Outcome> run(const SummarizeCommand& command, const TextStyle&) {
-  const auto workload =
-      read_inputs({.files = {command.file}, .gpu = {}, .gpu_file = {}, .read = {}, .shown = {}});
+  InputOptions input;
+  input.files = {command.file};
+  const auto workload = read_inputs(input);
   if (!workload) return tl::unexpected(workload.error());
   if (workload->traces.empty()) return fail("expected a recording of a run", command.file);
   return Outcome{write_trace_summary(workload->traces.front())};

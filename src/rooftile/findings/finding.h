@@ -57,6 +57,15 @@ struct ChangedOp {
   bool operator==(const ChangedOp&) const = default;
 };
 
+// Where a finding in a script stands, in the text that was parsed.
+struct SourceSpot {
+  std::int64_t line = 0;    // of a notebook: of its cells joined; 0 for other findings
+  std::int64_t column = 0;  // in characters, from 1; 0 in a notebook
+  std::string code;         // the line, with single spaces
+
+  bool operator==(const SourceSpot&) const = default;
+};
+
 struct Finding {
   std::string rule;                      // id: gemm/unaligned-row-stride; filled in by the runner
   std::optional<Level> own_level;        // when a rule's finding is weaker or stronger than usual
@@ -72,6 +81,8 @@ struct Finding {
   // What those become, so that the saving can be measured; empty where the advice is not one
   // operation in place of another.
   std::vector<ChangedOp> changes;
+  SourceSpot spot;
+  std::string fingerprint;  // the same in the next run; filled in by add_fingerprints()
 
   bool operator==(const Finding&) const = default;
 };

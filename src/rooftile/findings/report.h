@@ -87,6 +87,14 @@ struct SourceSummary {
   std::int64_t programs = 0, training = 0;  // entry points; those that train on a GPU
 };
 
+// Findings that are not told because the user said so.
+struct SetAside {
+  std::int64_t allowed = 0;  // by comments in the scripts
+  std::int64_t known = 0;    // from the baseline
+  // Comments that allow what is not found there: "train.py:12: precision/amp-off".
+  std::vector<std::string> unused_comments;
+};
+
 struct Report {
   std::vector<std::string> inputs;
   DeviceSummary device;
@@ -111,6 +119,7 @@ struct Report {
   std::vector<OpRow> ops;          // input order; of list_operations() only
   TraceList traces;                // recordings judged, one per rank
   std::optional<SourceSummary> scripts;
+  SetAside set_aside;
 };
 
 // Whether the host takes longer to start the operations than the GPU to run them, both at the ends

@@ -22,6 +22,9 @@ struct ReadOptions {
   std::map<std::string, Extents> shapes;     // --shape INPUT=1x3x224x224
   std::optional<Dtype> dtype;                // --dtype: floating-point operations run in this one
   Mode mode = Mode::inference;
+  // Of scripts: files found in folders that are left out, by patterns as in a .gitignore, one a
+  // line, relative to the folder `exclude_root`.
+  std::string exclude, exclude_root;
   // Bytes of the file read so far, and in all; called now and then while a large file is read.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
   // Useful work for the time while another process reads; a reader without one does not call it.

@@ -26,7 +26,7 @@ Json finding_json(const Finding& finding) {
           {"message", finding.message},   {"location", location_json(finding.location)},
           {"count", finding.count},       {"saving_s", json_range(finding.saving)},
           {"fix", json_fix(finding.fix)}, {"evidence", finding.evidence},
-          {"operations", finding.ops}};
+          {"operations", finding.ops},    {"fingerprint", json_text_or_null(finding.fingerprint)}};
 }
 
 Json gpu_json(const DeviceSummary& device) {
@@ -141,6 +141,12 @@ Json scripts_json(const SourceSummary& scripts) {
           {"training_programs", scripts.training}};
 }
 
+Json set_aside_json(const SetAside& set_aside) {
+  return {{"allowed", set_aside.allowed},
+          {"known", set_aside.known},
+          {"unused_comments", set_aside.unused_comments}};
+}
+
 Json findings_json(const Report& report) {
   Json list = Json::array();
   for (const Finding& finding : report.findings) list.push_back(finding_json(finding));
@@ -164,6 +170,7 @@ std::string render_json(const Report& report) {
   json["memory_bytes"] = memory_json(report.memory);
   json["kinds"] = kinds_json(report.kinds);
   if (report.scripts) json["scripts"] = scripts_json(*report.scripts);
+  json["set_aside"] = set_aside_json(report.set_aside);
   add_traces(report.traces, json);
   json["findings"] = findings_json(report);
   return dump_json(json);

@@ -48,7 +48,18 @@ nlohmann::ordered_json json_text_or_null(const std::string& text) {
 }
 
 nlohmann::ordered_json json_fix(const Fix& fix) {
-  return {{"text", fix.text}, {"exactness", exactness_id(fix.exactness)}};
+  nlohmann::ordered_json json = {{"text", fix.text}, {"exactness", exactness_id(fix.exactness)}};
+  if (fix.edits.empty()) return json;
+  auto edits = nlohmann::ordered_json::array();
+  for (const TextEdit& edit : fix.edits) {
+    edits.push_back({{"file", edit.file},
+                     {"begin", edit.begin},
+                     {"end", edit.end},
+                     {"replacement", edit.replacement}});
+  }
+  json["edits"] = std::move(edits);
+  json["safe"] = fix.safe;
+  return json;
 }
 
 std::string dump_json(const nlohmann::ordered_json& json) {

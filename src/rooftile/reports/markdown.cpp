@@ -80,6 +80,8 @@ std::string basis(const Report& report) {
   std::string text = coverage.empty() ? "" : fmt::format("Times cover {}.", coverage);
   const std::string skipped = skipped_text(report);
   if (!skipped.empty()) text += fmt::format(" Left out: {}.", escaped(skipped));
+  const std::string set_aside = set_aside_text(report);
+  if (!set_aside.empty()) text += fmt::format(" Not shown: {}.", set_aside);
   text += '\n';
   if (!report.notes.empty()) text += '\n';
   for (const std::string& note : report.notes) text += "- " + escaped(note) + '\n';

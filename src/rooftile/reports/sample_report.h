@@ -1,6 +1,7 @@
 // Reports made by hand, for the tests of the renderers: no number in them comes from an analysis.
 #pragma once
 
+#include "rooftile/findings/fingerprint.h"
 #include "rooftile/findings/report.h"
 
 namespace rooftile {
@@ -109,6 +110,7 @@ inline Report sample_report() {
                   {"softmax", 2, milliseconds(0.03), 0.003},
                   {"other", 1, Seconds(0), 0}};
   report.findings = {sample_stride_finding(), sample_layer_finding(), sample_info_finding()};
+  add_fingerprints(report.findings);
   report.rules = {
       {"gemm/unaligned-row-stride", "16-bit matrix rows are not 16-byte aligned",
        "\n## What it finds\nRows whose length is no multiple of **16 bytes**.\n", Level::warning},
@@ -142,6 +144,7 @@ inline Report sample_hostile_report() {
       "<b>\x1b]0;title\x07 [x](y) \xc2\x9b"
       "31m";
   report.findings = {finding};
+  add_fingerprints(report.findings);
   report.skipped = {{"Evil|\n- Op", 1}};
   return report;
 }

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <map>
 
+#include "rooftile/base/path.h"
 #include "rooftile/base/version.h"
 #include "rooftile/reports/json_values.h"
 #include "rooftile/reports/reports.h"
@@ -33,36 +33,36 @@ std::string_view sarif_level(Level level) {
   return "note";
 }
 
+// As GitHub sorts what is no security problem.
+std::string_view problem_severity(Level level) {
+  if (level == Level::error) return "error";
+  return level == Level::warning ? "warning" : "recommendation";
+}
+
 bool is_unreserved(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string_view("-._~/").find(c) != std::string_view::npos;
 }
 
 // RFC 3986: relative paths as they are, absolute ones as file URIs, other bytes percent-encoded.
-std::string uri_of(const std::string& path) {
+// Code scanning shows a result only under a path relative to the repository.
+std::string uri_of(const std::string& given) {
+  const std::string path = given == "-" ? "stdin" : normal_path(given);
   std::string uri = path.starts_with('/') ? "file://" : "";
-  for (const char c : path == "-" ? "stdin" : path) {
+  for (const char c : path) {
     uri += is_unreserved(c) ? std::string(1, c)
                             : fmt::format("%{:02X}", static_cast<unsigned char>(c));
   }
   return uri;
 }
 
-std::string fnv1a_hex(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) {
-    hash ^= static_cast<unsigned char>(c);
-    hash *= 0x100000001b3;
-  }
-  return fmt::format("{:016x}", hash);
-}
-
-// Rule and operation, without numbers: a finding keeps its fingerprint when the batch changes or a
-// line moves. `repeats` counts earlier findings with the same words.
-std::string fingerprint(const Finding& finding, std::map<std::string, int>& repeats) {
-  const Provenance& at = finding.location;
-  const std::string key = fmt::format("{}\n{}\n{}\n{}", finding.rule, at.file, at.module, at.node);
-  return fmt::format("{}:{}", fnv1a_hex(key), ++repeats[key]);
+// A notebook's lines are those of a cell, which its file does not know.
+Json region_json(const Finding& finding) {
+  const bool is_notebook = finding.spot.line > 0 && finding.spot.column == 0;
+  const std::int64_t line = is_notebook ? 1 : std::max<std::int64_t>(1, finding.location.line);
+  Json region = {{"startLine", line}};
+  if (finding.spot.column > 0) region["startColumn"] = finding.spot.column;
+  return region;
 }
 
 Json location_json(const Finding& finding, const Report& report) {
@@ -72,7 +72,7 @@ Json location_json(const Finding& finding, const Report& report) {
                                                     : "unknown";
   Json json;
   json["physicalLocation"] = {{"artifactLocation", {{"uri", uri_of(file)}}},
-                              {"region", {{"startLine", std::max<std::int64_t>(1, at.line)}}}};
+                              {"region", region_json(finding)}};
   if (!at.node.empty() || !at.module.empty()) {
     Json logical = {{"name", at.node.empty() ? at.module : at.node}, {"kind", "element"}};
     if (!at.module.empty()) logical["fullyQualifiedName"] = at.module;
@@ -96,8 +96,7 @@ Json properties_json(const Finding& finding) {
           {"evidence", finding.evidence}};
 }
 
-Json result_json(const Finding& finding, const Report& report,
-                 std::map<std::string, int>& repeats) {
+Json result_json(const Finding& finding, const Report& report) {
   Json json = {{"ruleId", finding.rule}};
   const auto rule = std::find_if(report.rules.begin(), report.rules.end(),
                                  [&](const RuleSummary& r) { return r.id == finding.rule; });
@@ -105,17 +104,24 @@ Json result_json(const Finding& finding, const Report& report,
   json["level"] = sarif_level(finding.level);
   json["message"] = {{"text", message_text(finding, report)}};
   json["locations"] = Json::array({location_json(finding, report)});
-  json["partialFingerprints"] = {{kFingerprint, fingerprint(finding, repeats)}};
+  // GitHub reads no other name than the first.
+  json["partialFingerprints"] = {{"primaryLocationLineHash", finding.fingerprint},
+                                 {kFingerprint, finding.fingerprint}};
   json["properties"] = properties_json(finding);
   return json;
 }
 
 Json rule_json(const RuleSummary& rule) {
   return {{"id", rule.id},
+          {"name", rule.id},
           {"shortDescription", {{"text", rule.summary}}},
+          {"fullDescription", {{"text", rule.summary}}},
           {"help", {{"text", render_doc(rule.doc, {.width = 0})}, {"markdown", rule.doc}}},
           {"defaultConfiguration", {{"level", sarif_level(rule.level)}}},
-          {"properties", {{"tags", Json::array({"performance"})}}}};
+          {"properties",
+           {{"tags", Json::array({"performance"})},
+            {"precision", "high"},
+            {"problem.severity", problem_severity(rule.level)}}}};
 }
 
 Json tool_json(const Report& report) {
@@ -141,12 +147,12 @@ Json invocation_json(const Report& report) {
 
 std::string render_sarif(const Report& report) {
   Json results = Json::array();
-  std::map<std::string, int> repeats;
   for (const Finding& finding : report.findings) {
-    results.push_back(result_json(finding, report, repeats));
+    results.push_back(result_json(finding, report));
   }
   const Json run = {{"tool", tool_json(report)},
                     {"invocations", Json::array({invocation_json(report)})},
+                    {"columnKind", "unicodeCodePoints"},
                     {"results", std::move(results)},
                     {"properties",
                      {{"gpu", report.device.id},

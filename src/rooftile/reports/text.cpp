@@ -169,13 +169,27 @@ std::string basis_text(const Report& report, const TextStyle& style) {
   if (!coverage.empty()) text = wrapped("Times cover " + coverage + '.', style.width);
   const std::string skipped = skipped_text(report);
   if (!skipped.empty()) text += wrapped("Left out: " + skipped + '.', style.width);
+  const std::string set_aside = set_aside_text(report);
+  if (!set_aside.empty()) text += wrapped("Not shown: " + set_aside + '.', style.width);
+  if (!style.verbose) return text;
+  for (const std::string& comment : report.set_aside.unused_comments) {
+    text += wrapped("Comment not needed: " + printable(comment) + '.', style.width);
+  }
   return text;
 }
 
 std::string next_step(const Report& report, const TextStyle& style) {
   const auto shown = [&](const Finding& finding) { return is_shown(finding, style); };
   const auto first = std::find_if(report.findings.begin(), report.findings.end(), shown);
-  if (first != report.findings.end()) return "Next: rooftile explain " + first->rule + '\n';
+  if (first != report.findings.end()) {
+    const auto fixes =
+        std::count_if(report.findings.begin(), report.findings.end(), [&](const auto& finding) {
+          return shown(finding) && finding.fix.safe && !finding.fix.edits.empty();
+        });
+    const std::string fix =
+        fixes > 0 ? fmt::format("; rooftile fix makes {} of the changes", fixes) : "";
+    return "Next: rooftile explain " + first->rule + fix + '\n';
+  }
   const auto hidden = std::count_if(report.findings.begin(), report.findings.end(),
                                     [&](const Finding& finding) { return !shown(finding); });
   if (hidden > 0) {

@@ -113,6 +113,19 @@ std::string scripts_text(const Report& report) {
                             scripts.training == 1 ? "s" : "");
 }
 
+std::string set_aside_text(const Report& report) {
+  const SetAside& set_aside = report.set_aside;
+  std::vector<std::string> parts;
+  if (set_aside.allowed > 0) {
+    parts.push_back(fmt::format("{} finding{} allowed by comments", set_aside.allowed,
+                                set_aside.allowed == 1 ? "" : "s"));
+  }
+  if (set_aside.known > 0) {
+    parts.push_back(fmt::format("{} known from the baseline", set_aside.known));
+  }
+  return join(parts, "; ");
+}
+
 std::string coverage_text(const Report& report) {
   if (report.coverage.ops <= 0 && report.scripts) return "";
   return fmt::format("{} of {} operations", count_text(report.coverage.ops_with_time),
@@ -120,6 +133,7 @@ std::string coverage_text(const Report& report) {
 }
 
 std::string_view nothing_found_text(const Report& report) {
+  if (report.set_aside.known > 0) return "Nothing new.";
   if (report.scripts && report.coverage.ops <= 0) {
     return report.scripts->training > 0
                ? "No change worth making."

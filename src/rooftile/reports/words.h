@@ -33,6 +33,9 @@ std::string coverage_text(const Report& report);
 // "14 Python files, 3,200 lines; 1 of 2 programs trains on a GPU"; empty without scripts.
 std::string scripts_text(const Report& report);
 
+// "3 findings allowed by comments; 12 known from the baseline", empty where there are none.
+std::string set_aside_text(const Report& report);
+
 // The answer when there is no finding; says so when nothing could be judged.
 std::string_view nothing_found_text(const Report& report);
 

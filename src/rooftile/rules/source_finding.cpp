@@ -30,6 +30,47 @@ std::string place_text(const File& file, std::uint32_t byte, const File& from) {
   return fmt::format("line {}", place.line);
 }
 
+// The line of a byte, without the newline.
+std::string_view line_around(const File& file, std::uint32_t byte) {
+  const std::string_view text = file.text;
+  const std::size_t at = std::min<std::size_t>(byte, text.size());
+  const std::size_t newline = at == 0 ? std::string_view::npos : text.rfind('\n', at - 1);
+  const std::size_t begin = newline == std::string_view::npos ? 0 : newline + 1;
+  return text.substr(begin, std::min(text.find('\n', at), text.size()) - begin);
+}
+
+std::string with_single_spaces(std::string_view code) {
+  std::string text;
+  for (const char c : code) {
+    if (!is_blank(c)) {
+      text += c;
+    } else if (!text.empty() && text.back() != ' ') {
+      text += ' ';
+    }
+  }
+  if (text.ends_with(' ')) text.pop_back();
+  return text;
+}
+
+// Of UTF-8 text, which File::text is.
+std::int64_t count_characters(std::string_view text) {
+  return std::count_if(text.begin(), text.end(),
+                       [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
+}
+
+SourceSpot spot_of(const File& file, std::uint32_t byte) {
+  const std::string_view line = line_around(file, byte);
+  const auto start = static_cast<std::size_t>(line.data() - file.text.data());
+  SourceSpot spot;
+  spot.line = std::ranges::upper_bound(file.line_starts, byte) - file.line_starts.begin();
+  if (!file.is_notebook) {
+    const std::string_view before = std::string_view(file.text).substr(start, byte - start);
+    spot.column = 1 + count_characters(before);
+  }
+  spot.code = with_single_spaces(line);
+  return spot;
+}
+
 }  // namespace
 
 Finding finding_at(const File& file, std::uint32_t byte, std::string_view node, std::string message,
@@ -42,6 +83,7 @@ Finding finding_at(const File& file, std::uint32_t byte, std::string_view node, 
   }
   finding.location = {file.path, static_cast<std::int64_t>(place.line), std::string(node), ""};
   finding.fix = std::move(fix);
+  finding.spot = spot_of(file, byte);
   return finding;
 }
 
@@ -66,14 +108,7 @@ std::string place_text(const Statement& statement, const File& from) {
 
 std::string code_text(const File& file, const Expr* expr) {
   if (expr == nullptr) return "the value";
-  std::string text;
-  for (const char c : file.slice(expr->range)) {
-    if (!is_blank(c)) {
-      text += c;
-    } else if (!text.empty() && text.back() != ' ') {
-      text += ' ';
-    }
-  }
+  std::string text = with_single_spaces(file.slice(expr->range));
   if (text.size() <= kMaxCode) return text;
   return text.substr(0, kMaxCode - 3) + "...";
 }

@@ -4,12 +4,12 @@
 #include <map>
 #include <utility>
 
+#include "rooftile/analysis/trace/seconds.h"
+
 namespace rooftile::trace {
 namespace {
 
 constexpr std::string_view kOtherSites = "other";
-
-Seconds to_seconds(Nanoseconds time) { return Seconds(static_cast<double>(time) * 1e-9); }
 
 // The innermost operator around a call; ranges are none.
 std::uint32_t innermost_op(const HostView& view, std::uint32_t op) {

@@ -3,14 +3,10 @@
 #include <map>
 #include <string_view>
 
+#include "rooftile/analysis/trace/seconds.h"
+
 namespace rooftile::trace {
 namespace {
-
-constexpr Nanoseconds kSecond = 1'000'000'000;
-
-Seconds to_seconds(Nanoseconds time) {
-  return Seconds(static_cast<double>(time) / static_cast<double>(kSecond));
-}
 
 bool is_training_range(std::string_view name) {
   return name.starts_with("Optimizer.step") || name.starts_with("Optimizer.zero_grad") ||

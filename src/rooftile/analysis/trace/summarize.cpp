@@ -10,6 +10,7 @@
 #include "rooftile/analysis/trace/predict.h"
 #include "rooftile/analysis/trace/python_sites.h"
 #include "rooftile/analysis/trace/ranges.h"
+#include "rooftile/analysis/trace/seconds.h"
 #include "rooftile/analysis/trace/steps.h"
 #include "rooftile/analysis/trace/waits.h"
 
@@ -18,21 +19,19 @@ namespace {
 
 using namespace trace;
 
-Seconds in_seconds(Nanoseconds time) { return Seconds(static_cast<double>(time) * 1e-9); }
-
 TimeBreakdown breakdown(const Window& window, const BusySplit& split,
                         const std::vector<IdlePiece>& pieces) {
   TimeBreakdown time;
-  time.span = in_seconds(window.span());
-  time.gpu_busy = in_seconds(split.busy);
-  time.compute = in_seconds(split.compute);
-  time.communication = in_seconds(split.communication);
-  time.exposed_communication = in_seconds(split.exposed_communication);
-  time.copy = in_seconds(split.copy);
-  time.exposed_copy = in_seconds(split.exposed_copy);
-  time.idle = in_seconds(window.span() - split.busy);
+  time.span = to_seconds(window.span());
+  time.gpu_busy = to_seconds(split.busy);
+  time.compute = to_seconds(split.compute);
+  time.communication = to_seconds(split.communication);
+  time.exposed_communication = to_seconds(split.exposed_communication);
+  time.copy = to_seconds(split.copy);
+  time.exposed_copy = to_seconds(split.exposed_copy);
+  time.idle = to_seconds(window.span() - split.busy);
   for (const auto& [cause, length] : idle_by_cause(pieces, window)) {
-    time.idle_by_cause[cause] = in_seconds(length);
+    time.idle_by_cause[cause] = to_seconds(length);
   }
   return time;
 }
@@ -93,8 +92,8 @@ void fill_tables(const HostView& view, const GpuTrack& track, const KernelNames&
   const LaunchCounts counts = count_launches(view);
   summary.launches = counts.launches;
   summary.graph_launches = counts.graphs;
-  summary.launch_time = in_seconds(counts.launch_time);
-  summary.host_busy = in_seconds(counts.busy);
+  summary.launch_time = to_seconds(counts.launch_time);
+  summary.host_busy = to_seconds(counts.busy);
 }
 
 }  // namespace
@@ -121,7 +120,7 @@ TraceSummary summarize(const Timeline& timeline) {
       has_steps ? breakdown(window, split_busy(timeline, track, window), pieces) : summary.whole;
   summary.steps.source = marks.source;
   for (const Window& step : marks.steps) {
-    summary.steps.durations.push_back(in_seconds(step.span()));
+    summary.steps.durations.push_back(to_seconds(step.span()));
   }
   expose_waits(pieces, window, waits);
   if (!track.rows.empty() && timeline.calls.time.size() > 0) {

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxIgnoreBytes = std::size_t{1} << 20U;
 constexpr std::size_t kMaxFiles = 1'000'000;
-constexpr int kMaxDepth = 64;
+constexpr int kDeepestFolder = 64;
 constexpr int kMaxGlobSteps = 10'000;
 
 // Never a project's own code.
@@ -103,7 +103,7 @@ class Walk {
   void enter(const std::string& folder, int depth) {
     std::error_code error;
     const fs::path real = fs::canonical(folder, error);
-    if (error || depth > kMaxDepth || !seen_.insert(real.string()).second) return;
+    if (error || depth > kDeepestFolder || !seen_.insert(real.string()).second) return;
     const std::string prefix = folder.ends_with('/') ? folder : folder + "/";
     const Result<std::string> rules = read_file(prefix + ".gitignore", kMaxIgnoreBytes);
     if (rules) layers_.push_back({prefix, IgnoreRules(*rules)});

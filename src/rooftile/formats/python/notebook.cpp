@@ -9,7 +9,7 @@ namespace {
 using Json = nlohmann::json;
 
 // Nested deeper than any notebook; nlohmann's parser itself does not recurse.
-constexpr int kMaxDepth = 64;
+constexpr int kDeepestJson = 64;
 
 // A list of lines or one string.
 std::string joined_source(const Json& source) {
@@ -93,7 +93,7 @@ bool is_code(const Json& cell) {
 }  // namespace
 
 Result<Notebook> read_notebook(std::string_view bytes) {
-  const auto limit = [](int depth, Json::parse_event_t, Json&) { return depth <= kMaxDepth; };
+  const auto limit = [](int depth, Json::parse_event_t, Json&) { return depth <= kDeepestJson; };
   const Json json = Json::parse(bytes, limit, false);
   if (!json.is_object()) return fail("is no notebook: expected a JSON object");
   const Json* cells = cells_of(json);

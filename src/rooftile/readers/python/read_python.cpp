@@ -39,10 +39,14 @@ Result<SourceFacts> build(std::vector<Candidate> candidates) {
 }  // namespace
 }  // namespace source
 
-Result<SourceFacts> read_python(std::span<const std::string> paths) {
-  Result<std::vector<source::Candidate>> candidates = source::find_candidates(paths);
+Result<std::string> read_script(const std::string& path, const PythonOptions& options) {
+  return source::read_bytes(path, options);
+}
+
+Result<SourceFacts> read_python(std::span<const std::string> paths, const PythonOptions& options) {
+  Result<std::vector<source::Candidate>> candidates = source::find_candidates(paths, options);
   if (!candidates) return tl::unexpected(candidates.error());
-  source::read_candidates(*candidates);
+  source::read_candidates(*candidates, options);
   source::add_related(*candidates);
   return source::build(std::move(*candidates));
 }

@@ -1,6 +1,7 @@
 // Training scripts as neutral facts.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,10 +11,20 @@
 
 namespace rooftile {
 
+struct PythonOptions {
+  std::string exclude;       // patterns as in a .gitignore, one a line, for files found in folders
+  std::string exclude_root;  // the folder that they are relative to; empty: the current one
+  std::map<std::string, std::string> contents;  // by path, in the place of a file's own
+};
+
 // Reads files (.py, .ipynb) and folders. A file given by name that cannot be read is an error; one
 // found in a folder is skipped and listed. Files that no training library is named in are left out
 // unless others import them or they import others.
-Result<SourceFacts> read_python(std::span<const std::string> paths);
+Result<SourceFacts> read_python(std::span<const std::string> paths,
+                                const PythonOptions& options = {});
+
+// The bytes of a script within our limits, as read_python() reads them.
+Result<std::string> read_script(const std::string& path, const PythonOptions& options = {});
 
 // The facts of one script that is at hand.
 Result<SourceFacts> read_python_text(std::string_view path, std::string_view bytes);

@@ -80,7 +80,41 @@ void collect_imported_words(std::string_view text, std::unordered_set<std::strin
   }
 }
 
-std::string_view last_part(std::string_view module) { return module.substr(module.rfind('.') + 1); }
+// Files that the user's patterns leave out, or that lie in a folder that they leave out.
+class Excluded {
+ public:
+  explicit Excluded(const PythonOptions& options) : rules_(options.exclude) {
+    std::error_code error;
+    is_empty_ = options.exclude.empty();
+    const fs::path root = options.exclude_root.empty() ? "." : options.exclude_root;
+    root_ = fs::weakly_canonical(root, error);
+  }
+
+  bool contains(const std::string& path) const {
+    if (is_empty_) return false;
+    std::error_code error;
+    const fs::path below = fs::weakly_canonical(path, error).lexically_relative(root_);
+    if (error || below.empty() || *below.begin() == "..") return false;
+    fs::path folder;
+    for (const fs::path& part : below) {
+      folder /= part;
+      const bool is_folder = folder != below;
+      if (rules_.judge(folder.string(), is_folder) == python::IgnoreRules::Verdict::ignored) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  python::IgnoreRules rules_;
+  bool is_empty_ = true;
+  fs::path root_;
+};
+
+std::string_view module_leaf(std::string_view module) {
+  return module.substr(module.rfind('.') + 1);
+}
 
 }  // namespace
 
@@ -100,8 +134,10 @@ std::string module_name(const std::string& path) {
   return name.empty() ? "__init__" : name;
 }
 
-Result<std::vector<Candidate>> find_candidates(std::span<const std::string> paths) {
+Result<std::vector<Candidate>> find_candidates(std::span<const std::string> paths,
+                                               const PythonOptions& options) {
   std::vector<Candidate> all;
+  const Excluded excluded(options);
   const fs::path common = import_root(common_folder(paths));
   for (const std::string& path : paths) {
     std::error_code error;
@@ -111,7 +147,9 @@ Result<std::vector<Candidate>> find_candidates(std::span<const std::string> path
     }
     Result<std::vector<std::string>> found = python::python_files(path);
     if (!found) return tl::unexpected(found.error());
-    for (const std::string& file : *found) add_candidate(file, common, false, all);
+    for (const std::string& file : *found) {
+      if (!excluded.contains(file)) add_candidate(file, common, false, all);
+    }
   }
   std::ranges::stable_sort(all, {}, &Candidate::path);
   const auto same = [](const Candidate& a, const Candidate& b) { return a.path == b.path; };
@@ -131,12 +169,16 @@ void run_parallel(std::size_t count, const std::function<void(std::size_t)>& wor
   run();
 }
 
-void read_candidates(std::vector<Candidate>& candidates) {
+Result<std::string> read_bytes(const std::string& path, const PythonOptions& options) {
+  const auto given = options.contents.find(path);
+  if (given != options.contents.end()) return given->second;
+  return read_file(path, is_notebook(path) ? kMaxNotebookBytes : python::kMaxSourceBytes);
+}
+
+void read_candidates(std::vector<Candidate>& candidates, const PythonOptions& options) {
   run_parallel(candidates.size(), [&](std::size_t i) {
     Candidate& candidate = candidates[i];
-    const std::size_t limit =
-        is_notebook(candidate.path) ? kMaxNotebookBytes : python::kMaxSourceBytes;
-    Result<std::string> bytes = read_file(candidate.path, limit);
+    Result<std::string> bytes = read_bytes(candidate.path, options);
     if (!bytes) {
       candidate.problem = bytes.error().message;
       return;
@@ -152,12 +194,12 @@ void add_related(std::vector<Candidate>& candidates) {
   for (const Candidate& candidate : candidates) {
     if (!candidate.relevant) continue;
     collect_imported_words(candidate.bytes, imported);
-    modules.insert(last_part(candidate.module));
+    modules.insert(module_leaf(candidate.module));
   }
   if (modules.empty()) return;
   for (Candidate& candidate : candidates) {
     if (candidate.relevant || candidate.bytes.empty() || is_notebook(candidate.path)) continue;
-    bool related = imported.contains(last_part(candidate.module));
+    bool related = imported.contains(module_leaf(candidate.module));
     if (!related) {
       std::unordered_set<std::string_view> words;
       collect_imported_words(candidate.bytes, words);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rooftile/base/result.h"
+#include "rooftile/readers/python/read_python.h"
 #include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
@@ -25,10 +26,13 @@ struct Candidate {
 std::string module_name(const std::string& path);
 
 // The files behind the paths, each once, sorted, with their module names.
-Result<std::vector<Candidate>> find_candidates(std::span<const std::string> paths);
+Result<std::vector<Candidate>> find_candidates(std::span<const std::string> paths,
+                                               const PythonOptions& options);
 
+// Bytes of one file within our limits.
+Result<std::string> read_bytes(const std::string& path, const PythonOptions& options);
 // Reads all, in parallel, and marks what a program could be made of.
-void read_candidates(std::vector<Candidate>& candidates);
+void read_candidates(std::vector<Candidate>& candidates, const PythonOptions& options);
 // What others import or what imports them, once the first choice is known by its words.
 void add_related(std::vector<Candidate>& candidates);
 

@@ -1,15 +1,23 @@
 #include <fmt/format.h>
 
+#include <unordered_map>
+
+#include "rooftile/analysis/source/hot_path.h"
+#include "rooftile/analysis/source/loaders.h"
+#include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/trace/uploads.h"
+#include "rooftile/rules/source_finding.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace blocking_copy {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-Copies from pinned host memory to the GPU for which the host waits, so that the GPU has nothing to
-do during or after them.
+- In a recording: copies from pinned host memory to the GPU for which the host waits, so that the GPU
+  has nothing to do during or after them.
+- In a script: a training loop that copies a batch (`.cuda()`, `.to(device)`) without
+  `non_blocking=True`, from a loader with `pin_memory=True`.
 
 ## Why it costs time
 The copy itself could run beside the kernels. Because the host waits for its end, the launches of
@@ -20,12 +28,13 @@ the next operators come late.
 while the step computes.
 
 ## How the saving is estimated
-The GPU's idle time that follows from the wait, and at the high end also the time in which the GPU
-only copies.
+In a recording, the GPU's idle time that follows from the wait, and at the high end also the time in
+which the GPU only copies. From a script alone nothing is estimated.
 
 ## When not to
 - Copies from the device to the host are another matter: with `non_blocking` the values are not
   there yet when the call returns.
+- Loaders that are not seen, or not pinned: `input_pipeline/unpinned-batches` tells of those.
 
 ## Evidence
 - PyTorch tutorial, "A guide on good usage of non_blocking and pin_memory()".
@@ -59,15 +68,74 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return cases;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+// pin_memory=True, an option that is on, or torch.cuda.is_available().
+bool is_pinned(const source::SourceFacts& facts, const source::Call& loader) {
+  const source::Value pinned = facts.argument(loader, "pin_memory", 7);
+  const source::Call* asked = pinned.expr == nullptr ? nullptr : pinned.expr->call;
+  return pinned.is_true() || source::is_set_by_default(facts, pinned) ||
+         (asked != nullptr && asked->method == "is_available");
+}
 
-}  // namespace
+bool is_blocking(const source::SourceFacts& facts, const source::Call& copy) {
+  if (!source::copies_to_device(facts, copy) || copy.unknown_arguments) return false;
+  for (const std::string_view name : {"non_blocking", "async"}) {
+    if (!facts.argument(copy, name).absent() && !facts.argument(copy, name).is_false())
+      return false;
+  }
+  return copy.method != "cuda" || copy.arguments.size() < 2;
+}
+
+Finding finding_for(const source::Call& copy, const source::Call& loader) {
+  Fix fix{"Copy with non_blocking=True: the loader pins its batches, so the host can go on",
+          Exactness::bit_exact};
+  add_edit(source::add_argument(copy, "non_blocking", "True"), fix);
+  fix.safe = !fix.edits.empty();
+  Finding finding = finding_at(
+      copy, fmt::format("the host waits while {} is copied to the GPU", receiver_text(copy)),
+      std::move(fix));
+  finding.own_level = Level::advice;
+  finding.evidence = {
+      fmt::format("its loader at {} has pin_memory", place_text(loader, *copy.file)),
+      "PyTorch tutorial, A guide on good usage of non_blocking and pin_memory()"};
+  return finding;
+}
+
+// One finding for each loop, with the edits of all its copies.
+void check_script(const source::SourceFacts& facts, std::vector<Finding>& findings) {
+  for (const auto& file : facts.files) {
+    if (!source::trains_on_gpu(facts, *file)) continue;
+    std::unordered_map<const source::Statement*, std::size_t> places;
+    for (const source::Call* copy : file->calls) {
+      if (!is_blocking(facts, *copy) || copy->statement == nullptr) continue;
+      if (!source::is_in_step_loop(facts, *copy)) continue;
+      const source::Call* loader = source::loader_of(facts, copy->receiver);
+      if (loader == nullptr || !is_pinned(facts, *loader)) continue;
+      Finding finding = finding_for(*copy, *loader);
+      const auto [place, added] =
+          places.try_emplace(source::place_of_work(*copy->statement), findings.size());
+      if (added) {
+        findings.push_back(std::move(finding));
+        continue;
+      }
+      Fix& fix = findings[place->second].fix;
+      fix.edits.insert(fix.edits.end(), finding.fix.edits.begin(), finding.fix.edits.end());
+    }
+  }
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  std::vector<Finding> findings = judge_ranks(input, judge);
+  if (input.workload.source != nullptr) check_script(*input.workload.source, findings);
+  return findings;
+}
+
+}  // namespace blocking_copy
 
 extern const Rule input_pipeline_blocking_copy{.id = "input_pipeline/blocking-copy",
                                                .level = Level::warning,
                                                .cause = Cause::none,
                                                .summary = "The host waits for copies to the GPU",
-                                               .doc = kDoc,
-                                               .check = check};
+                                               .doc = blocking_copy::kDoc,
+                                               .check = blocking_copy::check};
 
 }  // namespace rooftile

@@ -1,0 +1,52 @@
+#include "rooftile/analysis/source/environment.h"
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/program_queries.h"
+
+namespace rooftile::source {
+namespace {
+
+bool is_text(const Expr* expr, std::string_view text) {
+  return expr != nullptr && expr->kind == ExprKind::text && expr->word == text;
+}
+
+bool is_environment(const Expr* expr) {
+  return last_name(expr) == "environ" || last_name(expr) == "ENV";
+}
+
+const Expr* assigned(const Statement& statement, std::string_view name) {
+  const Expr* target = statement.target;
+  if (statement.kind != StatementKind::assignment || target == nullptr) return nullptr;
+  const bool names_it = target->kind == ExprKind::subscript && target->children.size() == 2 &&
+                        is_environment(target->children[0]) && is_text(target->children[1], name);
+  return names_it ? statement.value : nullptr;
+}
+
+const Expr* passed(const Statement& statement, std::string_view name) {
+  const Call* call = statement.kind == StatementKind::expression && statement.value != nullptr
+                         ? statement.value->call
+                         : nullptr;
+  if (call == nullptr || call->arguments.size() != 2) return nullptr;
+  const bool sets = call->method == "setdefault" || call->method == "putenv";
+  return sets && is_text(call->arguments[0].value, name) ? call->arguments[1].value : nullptr;
+}
+
+}  // namespace
+
+std::vector<EnvironmentSetting> environment_settings(const SourceFacts& facts,
+                                                     std::string_view name) {
+  std::vector<EnvironmentSetting> settings;
+  for (const auto& file : facts.files) {
+    if (file->text.find(name) == std::string::npos || !trains_on_gpu(facts, *file)) continue;
+    for (const Statement* statement : file->statements) {
+      const Expr* value = assigned(*statement, name);
+      if (value == nullptr) value = passed(*statement, name);
+      if (value == nullptr || !is_reached_by_default(facts, *statement)) continue;
+      settings.push_back({statement, value});
+    }
+  }
+  return settings;
+}
+
+}  // namespace rooftile::source

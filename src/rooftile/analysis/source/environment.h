@@ -1,0 +1,21 @@
+// Environment variables that a script sets for itself.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "rooftile/workload/source_facts.h"
+
+namespace rooftile::source {
+
+struct EnvironmentSetting {
+  const Statement* statement = nullptr;
+  const Expr* value = nullptr;
+};
+
+// `os.environ[name] = value`, setdefault and putenv, in programs that train on a GPU, where a run
+// gets with all options at their defaults.
+std::vector<EnvironmentSetting> environment_settings(const SourceFacts& facts,
+                                                     std::string_view name);
+
+}  // namespace rooftile::source

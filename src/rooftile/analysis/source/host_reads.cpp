@@ -1,0 +1,194 @@
+#include "rooftile/analysis/source/host_reads.h"
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr int kMaxCallDepth = 3;
+
+bool is_surely_host(const Type& type) {
+  switch (type.kind) {
+    case TypeKind::tensor:
+      return type.residence == Residence::host && !type.requires_grad;
+    case TypeKind::unknown:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool is_one_of(std::string_view name, Words words) {
+  return std::find(words.begin(), words.end(), name) != words.end();
+}
+
+// Values of a NumPy call have the same methods.
+bool comes_from_numpy(const Expr* expr) {
+  bool found = false;
+  visit(expr, [&](const Expr& part) {
+    found = found || part.full_name.starts_with("numpy.") ||
+            (part.kind == ExprKind::name && part.word == "np") ||
+            (part.call != nullptr && is_one_of(part.call->method, {"cpu", "numpy"}));
+    return !found;
+  });
+  return found;
+}
+
+bool reads_by_method(const Call& call) {
+  if (call.receiver == nullptr || !call.arguments.empty()) return false;
+  const Type& type = call.receiver_type();
+  if (call.method == "item") return !is_surely_host(type) && !comes_from_numpy(call.receiver);
+  if (call.method == "cpu") return !is_surely_host(type);
+  return is_one_of(call.method, {"tolist", "numpy"}) && is_gpu_value(call.receiver);
+}
+
+bool has_gpu_argument(const Call& call) {
+  return std::any_of(call.arguments.begin(), call.arguments.end(),
+                     [](const Argument& argument) { return is_gpu_value(argument.value); });
+}
+
+bool reads_by_function(const Call& call) {
+  const std::string_view name = call.name;
+  if (is_one_of(name, {"float", "int", "bool", "str", "print", "math.isnan", "math.isfinite",
+                       "math.isinf", "numpy.isnan", "numpy.isfinite", "math.exp", "math.sqrt",
+                       "math.log"})) {
+    return has_gpu_argument(call);
+  }
+  const bool formats = call.method == "format" && call.receiver != nullptr &&
+                       call.receiver_type().is(TypeKind::text);
+  return formats && has_gpu_argument(call);
+}
+
+bool is_text(const Expr& expr) {
+  if (expr.kind == ExprKind::text || expr.type->is(TypeKind::text)) return true;
+  return expr.kind == ExprKind::binary && !expr.children.empty() && is_text(*expr.children[0]);
+}
+
+bool shows_value(const Expr* expr) {
+  if (expr->kind == ExprKind::starred && !expr->children.empty()) expr = expr->children[0];
+  return is_gpu_value(expr);
+}
+
+bool formats_value(const Expr& part) {
+  if (part.kind == ExprKind::format) {
+    return std::any_of(part.children.begin(), part.children.end(), is_gpu_value);
+  }
+  const bool is_percent = part.kind == ExprKind::binary && part.word == "%" &&
+                          part.children.size() == 2 && is_text(*part.children[0]);
+  if (!is_percent) return false;
+  const Expr* values = part.children[1];
+  if (values->kind != ExprKind::tuple) return is_gpu_value(values);
+  return std::any_of(values->children.begin(), values->children.end(), shows_value);
+}
+
+// loss.data[0] of old programs.
+bool reads_first_element(const Expr& part) {
+  if (part.kind != ExprKind::subscript || part.children.size() != 2) return false;
+  const Expr* object = part.children[0];
+  const Expr* index = part.children[1];
+  if (object->kind != ExprKind::attribute || object->word != "data" || object->children.empty()) {
+    return false;
+  }
+  if (index->kind != ExprKind::integer || index->word != "0") return false;
+  const Expr* tensor = object->children[0];
+  const std::string name = lower(last_name(tensor));
+  return name.find("loss") != std::string::npos || name.starts_with("err") || name == "l";
+}
+
+bool is_read(const Expr& part) {
+  if (part.call != nullptr) return reads_by_method(*part.call) || reads_by_function(*part.call);
+  return formats_value(part) || reads_first_element(part);
+}
+
+// In the forward of a module all tensors are where the module is, unless they are known as the
+// host's.
+bool is_tensor_in_forward(const Statement& statement, const Expr& expr) {
+  const FunctionDef* function = statement.function;
+  const bool is_forward = function != nullptr && function->name == "forward" &&
+                          function->class_def != nullptr && function->class_def->is_module;
+  return is_forward && expr.call != nullptr && expr.type->is(TypeKind::tensor) &&
+         expr.type->residence == Residence::unknown && !expr.type->guessed;
+}
+
+// The operands of a condition whose truth Python asks for.
+void add_conditions(const Statement& statement, const Expr* expr, std::vector<HostRead>& reads) {
+  if (expr == nullptr) return;
+  if (expr->kind == ExprKind::logical) {
+    for (const Expr* child : expr->children) add_conditions(statement, child, reads);
+    return;
+  }
+  // x.is_floating_point() and the like know without the GPU.
+  if (expr->call != nullptr && expr->call->method.starts_with("is_")) return;
+  if (is_gpu_value(expr) || is_tensor_in_forward(statement, *expr)) {
+    reads.push_back({&statement, expr, expr->call});
+  }
+}
+
+bool asks_for_truth(const Statement& statement) {
+  return statement.kind == StatementKind::if_ || statement.kind == StatementKind::while_ ||
+         statement.kind == StatementKind::assert_;
+}
+
+void add_reads(const Statement& statement, std::vector<HostRead>& reads) {
+  if (asks_for_truth(statement)) add_conditions(statement, statement.value, reads);
+  for_own_expressions(statement, [&](const Expr* expr) {
+    visit(expr, [&](const Expr& part) {
+      if (part.kind == ExprKind::lambda) return false;
+      if (!is_read(part)) return true;
+      reads.push_back({&statement, &part, part.call});
+      return false;
+    });
+  });
+  if (statement.kind == StatementKind::print && statement.value != nullptr) {
+    const bool shows = std::any_of(statement.value->children.begin(),
+                                   statement.value->children.end(), is_gpu_value);
+    if (shows) reads.push_back({&statement, statement.value, nullptr});
+  }
+}
+
+bool waits(const Call& call, int depth) {
+  if (call.method == "synchronize" || reads_by_method(call) || reads_by_function(call)) return true;
+  if (is_one_of(call.method, {"item", "tolist", "cpu"})) return true;
+  if (call.target == nullptr || depth >= kMaxCallDepth) return false;
+  return std::any_of(call.target->calls.begin(), call.target->calls.end(),
+                     [&](const Call* inner) { return waits(*inner, depth + 1); });
+}
+
+}  // namespace
+
+bool is_gpu_value(const Expr* expr) {
+  if (expr == nullptr || expr->type == nullptr) return false;
+  const Type& type = *expr->type;
+  return type.is(TypeKind::tensor) && (type.on_gpu() || type.requires_grad);
+}
+
+std::vector<HostRead> host_reads(const File& file) {
+  std::vector<HostRead> reads;
+  for (const Statement* statement : file.statements) add_reads(*statement, reads);
+  std::stable_sort(reads.begin(), reads.end(), [](const HostRead& a, const HostRead& b) {
+    return a.expr->range.begin < b.expr->range.begin;
+  });
+  return reads;
+}
+
+bool waits_for_gpu(const Call& call) { return waits(call, 0); }
+
+bool is_clock(const Call& call) {
+  return is_one_of(call.name, {"time.time", "time.perf_counter", "time.monotonic", "time.clock",
+                               "time.process_time", "time.perf_counter_ns", "time.time_ns",
+                               "timeit.default_timer"});
+}
+
+bool reads_clock(const Statement& statement) {
+  const auto calls = calls_inside(statement);
+  return std::any_of(calls.begin(), calls.end(), [](const Call* call) {
+    const std::string method = lower(call->method);
+    return is_clock(*call) || method.find("time") != std::string::npos || method == "tic" ||
+           method == "toc" || method == "record";
+  });
+}
+
+}  // namespace rooftile::source

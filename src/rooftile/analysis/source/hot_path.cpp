@@ -1,0 +1,196 @@
+#include "rooftile/analysis/source/hot_path.h"
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr std::int64_t kRareInterval = 10;
+
+bool is_rare(const Value& interval) {
+  return interval.kind != ValueKind::integer || interval.integer >= kRareInterval;
+}
+
+// `if not ok: continue` above: nearly all passes go on.
+bool is_early_exit(const Guard& guard) {
+  return guard.negated && guard.statement != nullptr && guard.statement->otherwise.empty();
+}
+
+std::string_view text_of(const Guard& guard) {
+  if (guard.expr == nullptr || guard.expr->statement == nullptr) return {};
+  return guard.expr->statement->file->slice(guard.expr->range);
+}
+
+bool has_any(std::string_view text, Words words) {
+  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    return text.find(word) != std::string_view::npos;
+  });
+}
+
+// Whether there is a GPU, or several, is settled once: by how the program is started.
+bool is_about_launch(const Guard& guard) {
+  return has_any(lower(text_of(guard)),
+                 {"cuda", "gpu", "distributed", "world_size", "ddp", "rank"});
+}
+
+// `if step > warmup`, `if len(memory) > batch_size`: true from some step on.
+bool is_from_some_step_on(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->children.size() == 2 && expr->word.starts_with(">");
+  if (!compares) return false;
+  const Expr* left = expr->children[0];
+  if (left->call != nullptr) return left->call->name == "len";
+  return has_any(last_name(left), {"step", "iter", "epoch"});
+}
+
+bool assigns(const Statement& branch, std::string_view target) {
+  bool found = false;
+  for_statements(branch.body, [&](const Statement& statement) {
+    const bool is_it = statement.kind == StatementKind::assignment && statement.target != nullptr &&
+                       statement.file->slice(statement.target->range) == target;
+    found = found || is_it;
+  });
+  return found;
+}
+
+// `if key not in cache`, `if self.graph is None: self.graph = …`: true the first time.
+bool is_first_time(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->children.size() == 2 && guard.statement != nullptr;
+  if (!compares) return false;
+  if (expr->word == "not in") return !guard.negated;
+  const bool asks_none = expr->word == "is" && expr->children[1]->kind == ExprKind::none;
+  return asks_none && !guard.negated && guard.statement->kind == StatementKind::if_ &&
+         expr->children[0]->kind == ExprKind::attribute &&
+         assigns(*guard.statement, guard.statement->file->slice(expr->children[0]->range));
+}
+
+bool is_shut(const Guard& guard) {
+  if (is_first_time(guard)) return true;
+  switch (guard.kind) {
+    case GuardKind::exception:
+      return true;
+    case GuardKind::condition:
+      return !is_early_exit(guard) && !is_about_launch(guard) && !is_from_some_step_on(guard);
+    case GuardKind::once:
+    case GuardKind::debug:
+    case GuardKind::never:
+      return !guard.negated;
+    case GuardKind::every_n:
+      return !guard.negated && is_rare(guard.interval);
+    default:
+      return false;
+  }
+}
+
+// The function at the outer end of the way.
+const FunctionDef* outermost(const Context& context, const FunctionDef* function) {
+  return context.calls.empty() ? function : context.calls.front()->function;
+}
+
+bool is_unseen_forward(const Context& context, const FunctionDef* function) {
+  const FunctionDef* outer = outermost(context, function);
+  // Without gradients it is no training: post-processing, generation.
+  return context.role == LoopRole::other && context.step_loop == nullptr &&
+         !context.gradients_off() && outer != nullptr && outer->name == "forward" &&
+         outer->class_def != nullptr && outer->class_def->is_module;
+}
+
+enum class Where { step_loop, forward_too, evaluation, evaluation_too };
+
+bool matches(const Context& context, const FunctionDef* function, Where where) {
+  const bool trains = context.role == LoopRole::training_step;
+  const bool evaluates = context.role == LoopRole::evaluation_step;
+  switch (where) {
+    case Where::step_loop:
+      return trains;
+    case Where::forward_too:
+      return trains || is_unseen_forward(context, function);
+    case Where::evaluation:
+      return evaluates;
+    case Where::evaluation_too:
+      return trains || evaluates || is_unseen_forward(context, function);
+  }
+  return false;
+}
+
+template <class Node>
+bool any_way(const SourceFacts& facts, const Node& node, const File& file,
+             const FunctionDef* function, Where where) {
+  if (!trains_on_gpu(facts, file)) return false;
+  const auto contexts = facts.contexts(node);
+  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
+    return matches(context, function, where) && runs_on_each_pass(facts, context);
+  });
+}
+
+}  // namespace
+
+bool runs_on_each_pass(const SourceFacts& facts, const Context& context) {
+  const bool has_loop = context.step_loop != nullptr;
+  const bool is_skipped = std::any_of(
+      context.guards.begin(), context.guards.end(),
+      [&](const Guard& guard) { return (guard.in_loop || !has_loop) && is_shut(guard); });
+  return !is_skipped && is_reached_when_launched(facts, context);
+}
+
+bool is_reached_when_launched(const SourceFacts& facts, Context context) {
+  std::erase_if(context.guards, [](const Guard& guard) {
+    const bool is_choice = guard.kind == GuardKind::condition || guard.kind == GuardKind::option;
+    return is_choice && is_about_launch(guard);
+  });
+  return is_reached_by_default(facts, context);
+}
+
+std::vector<const Call*> launched_calls(const SourceFacts& facts,
+                                        std::initializer_list<std::string_view> full_names) {
+  std::vector<const Call*> calls = facts.calls(full_names);
+  std::erase_if(calls, [&](const Call* call) {
+    if (!trains_on_gpu(facts, *call->file)) return true;
+    const auto contexts = facts.contexts(*call);
+    return std::none_of(contexts.begin(), contexts.end(), [&](const Context& context) {
+      return is_reached_when_launched(facts, context);
+    });
+  });
+  return calls;
+}
+
+bool is_hot(const SourceFacts& facts, const Statement& statement) {
+  return any_way(facts, statement, *statement.file, statement.function, Where::forward_too);
+}
+
+bool is_hot(const SourceFacts& facts, const Call& call) {
+  return any_way(facts, call, *call.file, call.function, Where::forward_too);
+}
+
+bool is_hot_or_evaluated(const SourceFacts& facts, const Call& call) {
+  return any_way(facts, call, *call.file, call.function, Where::evaluation_too);
+}
+
+bool is_in_step_loop(const SourceFacts& facts, const Call& call) {
+  return any_way(facts, call, *call.file, call.function, Where::step_loop);
+}
+
+bool is_in_evaluation_loop(const SourceFacts& facts, const Call& call) {
+  return any_way(facts, call, *call.file, call.function, Where::evaluation);
+}
+
+const Statement* training_loop_around(const Statement& statement) {
+  for (const Statement* outer = &statement; outer != nullptr; outer = outer->parent) {
+    if (outer->kind == StatementKind::function) return nullptr;
+    if (outer->loop != nullptr && outer->loop->role == LoopRole::training_step) return outer;
+  }
+  return nullptr;
+}
+
+const Statement* place_of_work(const Statement& statement) {
+  if (const Statement* loop = training_loop_around(statement)) return loop;
+  return statement.function == nullptr ? nullptr : statement.function->statement;
+}
+
+}  // namespace rooftile::source

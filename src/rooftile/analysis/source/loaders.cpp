@@ -1,0 +1,359 @@
+#include "rooftile/analysis/source/loaders.h"
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/hot_path.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr int kMaxDepth = 8;
+constexpr int kMaxCallDepth = 3;
+
+bool has_any(std::string_view text, Words words) {
+  const std::string lowered = lower(text);
+  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    return lowered.find(word) != std::string::npos;
+  });
+}
+
+const Call* find_loader(const SourceFacts& facts, const Expr* value, int depth);
+
+// `t.cuda() for t in batch`: what the comprehension's variable runs over.
+const Expr* comprehension_source(const Expr& name) {
+  for (const Expr* outer = name.parent; outer != nullptr; outer = outer->parent) {
+    if (outer->kind != ExprKind::comprehension) continue;
+    for (const Expr* clause : outer->children) {
+      if (clause->kind != ExprKind::for_clause || clause->children.size() < 2) continue;
+      if (uses_variable(clause->children[0], name.word)) return clause->children[1];
+    }
+  }
+  return nullptr;
+}
+
+// What callers pass for a parameter.
+const Call* passed_loader(const SourceFacts& facts, const Expr& name, int depth) {
+  const FunctionDef* function = name.statement == nullptr ? nullptr : name.statement->function;
+  if (function == nullptr) return nullptr;
+  for (std::size_t i = 0; i < function->parameters.size(); ++i) {
+    if (function->parameters[i].name != name.word) continue;
+    const bool is_method = function->class_def != nullptr;
+    for (const Call* caller : function->callers) {
+      const int position = static_cast<int>(i) - (is_method && caller->receiver != nullptr ? 1 : 0);
+      const Argument* argument = caller->argument(name.word, position);
+      if (argument == nullptr) continue;
+      if (const Call* found = find_loader(facts, argument->value, depth + 1)) return found;
+    }
+  }
+  return nullptr;
+}
+
+// Of a name that several branches bind.
+const Call* assigned_loader(const SourceFacts& facts, const Expr& name, int depth) {
+  if (name.statement == nullptr) return nullptr;
+  for (const Statement* statement : name.statement->file->statements) {
+    const bool binds = statement->kind == StatementKind::assignment &&
+                       statement->function == name.statement->function &&
+                       statement != name.statement && statement->target != nullptr &&
+                       last_name(statement->target) == name.word;
+    if (!binds) continue;
+    if (const Call* found = find_loader(facts, statement->value, depth + 1)) return found;
+  }
+  return nullptr;
+}
+
+const Call* find_in_name(const SourceFacts& facts, const Expr& name, int depth) {
+  if (const Expr* source = comprehension_source(name)) {
+    return find_loader(facts, source, depth + 1);
+  }
+  const Statement* binding = name.binding;
+  if (binding == nullptr) {
+    if (const Call* found = passed_loader(facts, name, depth)) return found;
+    return assigned_loader(facts, name, depth);
+  }
+  const bool gives_value = binding->kind == StatementKind::for_ ||
+                           (binding->kind == StatementKind::assignment && binding->word == "=");
+  if (!gives_value) return nullptr;
+  // `x = x.cuda()`: the name inside has the binding before.
+  return find_loader(facts, binding->value, depth + 1);
+}
+
+const Call* find_loader(const SourceFacts& facts, const Expr* value, int depth) {
+  if (value == nullptr || depth > kMaxDepth) return nullptr;
+  if (value->type != nullptr && value->type->is(TypeKind::loader) &&
+      value->type->made_by != nullptr) {
+    return value->type->made_by;
+  }
+  if (value->kind == ExprKind::name) return find_in_name(facts, *value, depth);
+  if (value->call != nullptr) {
+    if (value->call->name == "torch.nn.Module.__call__") return nullptr;
+    for (const Argument& argument : value->call->arguments) {
+      if (const Call* found = find_loader(facts, argument.value, depth + 1)) return found;
+    }
+    return find_loader(facts, value->call->receiver, depth + 1);
+  }
+  for (const Expr* child : value->children) {
+    if (const Call* found = find_loader(facts, child, depth + 1)) return found;
+  }
+  return nullptr;
+}
+
+// Names around the construction: what it is assigned to, its function and its dataset.
+std::string words_about(const Call& loader) {
+  std::string words;
+  const Statement* statement = loader.statement;
+  if (statement != nullptr && statement->target != nullptr) {
+    words += loader.file->slice(statement->target->range);
+  }
+  if (!loader.arguments.empty()) {
+    words += ' ';
+    words += loader.file->slice(loader.arguments.front().value->range);
+  }
+  return words;
+}
+
+bool only_indexes(const ClassDef& def) {
+  const FunctionDef* get = def.method("__getitem__");
+  if (get == nullptr) return false;
+  bool only = true;
+  for_statements(get->body, [&](const Statement& statement) {
+    for_own_expressions(statement, [&](const Expr* expr) {
+      visit(expr, [&](const Expr& part) {
+        if (part.call == nullptr) return true;
+        const bool is_cast = part.call->name == "torch.tensor" ||
+                             part.call->name == "torch.as_tensor" ||
+                             part.call->name == "torch.from_numpy" || part.call->name == "len" ||
+                             part.call->method == "float" || part.call->method == "long" ||
+                             part.call->method == "LongTensor" ||
+                             part.call->method == "FloatTensor" || part.call->method == "astype";
+        only = only && is_cast;
+        return true;
+      });
+    });
+    only = only && statement.kind != StatementKind::for_ && statement.kind != StatementKind::with_;
+  });
+  return only;
+}
+
+bool is_iterable_dataset(const ClassDef& def) {
+  return std::any_of(def.bases.begin(), def.bases.end(),
+                     [](const Expr* base) { return base->full_name.ends_with("IterableDataset"); });
+}
+
+bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth = 0) {
+  dataset = resolved(dataset);
+  if (dataset == nullptr || depth > kMaxDepth) return false;
+  const Type& type = *dataset->type;
+  if (type.is(TypeKind::tensor) || type.is(TypeKind::array)) return true;
+  if (dataset->kind == ExprKind::list || dataset->kind == ExprKind::comprehension) return true;
+  if (type.class_def != nullptr) {
+    return only_indexes(*type.class_def) || is_iterable_dataset(*type.class_def);
+  }
+  const Call* call = dataset->call != nullptr ? dataset->call : type.made_by;
+  if (call == nullptr)
+    return dataset->kind == ExprKind::subscript &&
+           is_in_memory(facts, dataset->children.front(), depth + 1);
+  if (call->name == "torch.utils.data.TensorDataset" || call->name == "zip" ||
+      call->name == "list") {
+    return true;
+  }
+  const bool is_part = call->name == "torch.utils.data.Subset" ||
+                       call->name == "torch.utils.data.random_split" ||
+                       call->name == "torch.utils.data.ConcatDataset";
+  return is_part && !call->arguments.empty() &&
+         is_in_memory(facts, call->arguments.front().value, depth + 1);
+}
+
+bool names_a_device(const Expr& expr) {
+  if (expr.kind == ExprKind::attribute && expr.word == "device") return true;
+  const std::string_view name = last_name(&expr);
+  return name == "dev" || has_any(name, {"device", "rank", "gpu"}) ||
+         (expr.call != nullptr &&
+          (expr.call->method == "dev" || has_any(expr.call->method, {"device"})));
+}
+
+// `x.type(Tensor)` where Tensor is torch.cuda.FloatTensor if there is a GPU.
+bool converts_to_gpu(const Call& call) {
+  if (call.method != "type" || call.arguments.size() != 1) return false;
+  const Expr* made = resolved(call.arguments.front().value);
+  if (made->kind == ExprKind::conditional && !made->children.empty()) made = made->children[0];
+  return made->full_name.starts_with("torch.cuda.");
+}
+
+bool moves_by(const SourceFacts& facts, const Call& call, int depth) {
+  if (copies_to_device(facts, call) || converts_to_gpu(call)) return true;
+  const bool fills = call.method == "copy_" && !call.receiver_type().is(TypeKind::module);
+  if (fills) return true;
+  if (call.target == nullptr || depth >= kMaxCallDepth) return false;
+  return std::any_of(call.target->calls.begin(), call.target->calls.end(),
+                     [&](const Call* inner) { return moves_by(facts, *inner, depth + 1); });
+}
+
+bool moves_in(const SourceFacts& facts, const Loop& loop) {
+  const auto calls = calls_inside(*loop.statement);
+  return std::any_of(calls.begin(), calls.end(),
+                     [&](const Call* call) { return moves_by(facts, *call, 0); });
+}
+
+}  // namespace
+
+bool is_torch_loader(const Call& call) {
+  return call.name == "torch.utils.data.DataLoader" ||
+         call.name == "torch_geometric.loader.DataLoader" ||
+         call.name == "torch_geometric.loader.dataloader.DataLoader" ||
+         call.name == "torch_geometric.data.DataLoader";
+}
+
+std::vector<const Call*> training_loaders(const SourceFacts& facts) {
+  return launched_calls(
+      facts, {"torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader",
+              "torch_geometric.loader.dataloader.DataLoader", "torch_geometric.data.DataLoader"});
+}
+
+const Call* loader_of(const SourceFacts& facts, const Expr* value) {
+  return find_loader(facts, value, 0);
+}
+
+std::vector<const Loop*> loops_over(const SourceFacts& facts, const Call& loader) {
+  std::vector<const Loop*> loops;
+  for (const auto& file : facts.files) {
+    for (const Loop* loop : file->loops) {
+      if (loop->statement->kind != StatementKind::for_) continue;
+      const bool is_it =
+          loop->loader == &loader ||
+          (loop->loader == nullptr && loader_of(facts, loop->statement->value) == &loader);
+      if (is_it) loops.push_back(loop);
+    }
+  }
+  return loops;
+}
+
+bool is_for_training(const SourceFacts& facts, const Call& loader) {
+  const auto loops = loops_over(facts, loader);
+  const bool trains = std::any_of(loops.begin(), loops.end(), [](const Loop* loop) {
+    return loop->role == LoopRole::training_step;
+  });
+  return trains || (loops.empty() && has_any(words_about(loader), {"train"}));
+}
+
+bool is_for_evaluation(const SourceFacts& facts, const Call& loader) {
+  const auto loops = loops_over(facts, loader);
+  if (!loops.empty()) {
+    return std::all_of(loops.begin(), loops.end(),
+                       [](const Loop* loop) { return loop->role == LoopRole::evaluation_step; });
+  }
+  return has_any(words_about(loader), {"val", "test", "eval", "infer", "pred"});
+}
+
+const Expr* dataset_of(const SourceFacts& facts, const Call& loader) {
+  const Argument* dataset = loader.argument("dataset", 0);
+  static_cast<void>(facts);
+  return dataset == nullptr ? nullptr : resolved(dataset->value);
+}
+
+bool has_gpu_samples(const SourceFacts& facts, const Call& loader) {
+  const Expr* dataset = dataset_of(facts, loader);
+  if (dataset == nullptr) return false;
+  const Type& type = *dataset->type;
+  if (type.is(TypeKind::tensor)) return type.on_gpu();
+  const Call* call = dataset->call != nullptr ? dataset->call : type.made_by;
+  if (call == nullptr) return false;
+  const bool is_given =
+      std::any_of(call->arguments.begin(), call->arguments.end(), [](const Argument& argument) {
+        return argument.value->type->is(TypeKind::tensor) && argument.value->type->on_gpu();
+      });
+  if (is_given) return true;
+  const ClassDef* def = type.class_def;
+  if (def == nullptr) return false;
+  for (const FunctionDef* method : def->methods) {
+    for (const Call* inner : method->calls) {
+      if (copies_to_device(facts, *inner)) return true;
+    }
+  }
+  return false;
+}
+
+bool needs_no_workers(const SourceFacts& facts, const Call& loader) {
+  const Argument* batch_size = loader.argument("batch_size", 1);
+  if (batch_size != nullptr && facts.argument(loader, "batch_size", 1).kind == ValueKind::none) {
+    return true;
+  }
+  const bool is_graph = loader.name.starts_with("torch_geometric.");
+  return is_graph || has_gpu_samples(facts, loader) ||
+         is_in_memory(facts, dataset_of(facts, loader));
+}
+
+bool copies_to_device(const SourceFacts& facts, const Call& call) {
+  if (call.receiver == nullptr) return false;
+  const Type& type = call.receiver_type();
+  if (type.is(TypeKind::module) || type.is(TypeKind::loss)) return false;
+  if (call.method == "cuda") return true;
+  if (call.method != "to") return false;
+  const Argument* device = call.argument("device", 0);
+  if (device == nullptr || device->value == nullptr) return false;
+  if (device->value->type->is(TypeKind::dtype)) return false;
+  if (device->value->type->is(TypeKind::device)) {
+    return device->value->type->residence != Residence::host;
+  }
+  return is_gpu_device(facts, device->value) || names_a_device(*device->value);
+}
+
+bool is_set_by_default(const SourceFacts& facts, const Value& value) {
+  const std::string_view option = last_name(value.expr);
+  const Statement* statement = value.expr == nullptr ? nullptr : value.expr->statement;
+  if (option.empty() || statement == nullptr) return false;
+  const std::string wanted = std::string(option) + "=True";
+  for (const Program* program : facts.programs_of(*statement->file)) {
+    for (const File* file : program->files) {
+      const std::string& text = file->text;
+      for (std::size_t at = text.find("set_defaults("); at != std::string::npos;
+           at = text.find("set_defaults(", at + 1)) {
+        if (text.find(wanted, at) < text.find(')', at)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+bool is_taken_over(const SourceFacts& facts, const File& file) {
+  for (const Program* program : facts.programs_of(file)) {
+    for (const File* one : program->files) {
+      // Files that no entry imports have nothing to do with each other.
+      if (program->entry == nullptr && one != &file) continue;
+      if (one->imports_from("accelerate") || one->imports_from("lightning.fabric")) return true;
+      for (const Call* call : one->calls) {
+        if (call->name == "transformers.Trainer" || call->name == "transformers.Seq2SeqTrainer") {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+bool moves_batches(const SourceFacts& facts, const Call& loader) {
+  const auto programs = training_programs_of(facts, *loader.file);
+  const bool has_hooks = std::any_of(programs.begin(), programs.end(), [](const Program* program) {
+    return std::any_of(program->files.begin(), program->files.end(), [](const File* file) {
+      return std::any_of(file->classes.begin(), file->classes.end(),
+                         [](const ClassDef* def) { return def->is_lightning_module; });
+    });
+  });
+  const auto loops = loops_over(facts, loader);
+  if (!loops.empty()) {
+    return std::any_of(loops.begin(), loops.end(),
+                       [&](const Loop* loop) { return moves_in(facts, *loop); });
+  }
+  if (has_hooks) return true;
+  return std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
+    return std::any_of(program->files.begin(), program->files.end(), [&](const File* file) {
+      return std::any_of(file->loops.begin(), file->loops.end(), [&](const Loop* loop) {
+        return loop->is_step() && moves_in(facts, *loop);
+      });
+    });
+  });
+}
+
+}  // namespace rooftile::source

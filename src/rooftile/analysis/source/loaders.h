@@ -1,0 +1,42 @@
+// Loaders of batches: what they read, and which values of a program come out of them.
+#pragma once
+
+#include <vector>
+
+#include "rooftile/workload/source_facts.h"
+
+namespace rooftile::source {
+
+// Whether the call makes a DataLoader of PyTorch or of torch_geometric.
+bool is_torch_loader(const Call& call);
+// Those of programs that train on a GPU, reached by default, tests left out.
+std::vector<const Call*> training_loaders(const SourceFacts& facts);
+
+// The loader that a value comes out of: a batch or a part of one, an iterator; null where that is
+// not seen.
+const Call* loader_of(const SourceFacts& facts, const Expr* value);
+// Loops of any role over the loader, `for`, or `while` with next() inside.
+std::vector<const Loop*> loops_over(const SourceFacts& facts, const Call& loader);
+// Whether a training loop, but no other, reads it; or its names speak of training.
+bool is_for_training(const SourceFacts& facts, const Call& loader);
+// By names: val, test, eval and the like; or evaluation loops alone read it.
+bool is_for_evaluation(const SourceFacts& facts, const Call& loader);
+
+// The dataset argument, followed to what made it.
+const Expr* dataset_of(const SourceFacts& facts, const Call& loader);
+// Nothing to do for a worker: TensorDataset, lists and tensors, splits of these, own classes whose
+// __getitem__ only indexes, IterableDataset, batch_size=None, samples on the GPU.
+bool needs_no_workers(const SourceFacts& facts, const Call& loader);
+// The dataset's tensors live on a GPU already.
+bool has_gpu_samples(const SourceFacts& facts, const Call& loader);
+
+// A copy to the GPU: `.cuda()`, `.to(device)`; device known or by its name.
+bool copies_to_device(const SourceFacts& facts, const Call& call);
+// Whether a loop of the program moves what it iterates to the GPU, or Lightning does.
+bool moves_batches(const SourceFacts& facts, const Call& loader);
+// An option that `parser.set_defaults(name=True)` switches on.
+bool is_set_by_default(const SourceFacts& facts, const Value& value);
+// A framework takes the loader over and moves its batches on its own: accelerate, transformers.
+bool is_taken_over(const SourceFacts& facts, const File& file);
+
+}  // namespace rooftile::source

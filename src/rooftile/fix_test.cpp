@@ -1,0 +1,295 @@
+// Fixes of whole scripts, and what comments, settings and baselines set aside.
+#include "rooftile/fix.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "rooftile/rooftile.h"
+
+namespace rooftile {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kRule = "precision/deprecated-amp-api";
+
+// Two lines with one finding each of kRule: 7 and 9.
+const std::string kScript =
+    "import torch\n"
+    "from torch import nn\n"
+    "from torch.cuda.amp import autocast\n"
+    "\n"
+    "model = nn.Linear(512, 512).cuda()\n"
+    "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    "scaler = torch.cuda.amp.GradScaler(init_scale=1024)\n"
+    "for x, y in loader:\n"
+    "    with autocast(dtype=torch.float16):\n"
+    "        loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())\n"
+    "    scaler.scale(loss).backward()\n"
+    "    scaler.step(optimizer)\n"
+    "    scaler.update()\n"
+    "    optimizer.zero_grad()\n";
+
+std::string with_line(const std::string& text, int number, const std::string& line) {
+  std::istringstream in(text);
+  std::string result;
+  int at = 0;
+  for (std::string old; std::getline(in, old);) result += (++at == number ? line : old) + "\n";
+  return result;
+}
+
+std::vector<const Rule*> only(std::string_view id) { return {find_rule(id)}; }
+
+FixOptions asking(std::vector<const Rule*> rules, bool with_unsafe = false) {
+  FixOptions options;
+  options.rules = std::move(rules);
+  options.with_unsafe = with_unsafe;
+  return options;
+}
+
+Report checked(const std::string& text, std::vector<const Rule*> rules = only(kRule)) {
+  Workload workload;
+  workload.source = std::make_shared<const SourceFacts>(read_python_text("train.py", text).value());
+  return check(workload, rules);
+}
+
+std::vector<std::int64_t> lines_of(const Report& report) {
+  std::vector<std::int64_t> lines;
+  for (const Finding& finding : report.findings) lines.push_back(finding.location.line);
+  std::ranges::sort(lines);
+  return lines;
+}
+
+FixResult fixed(const std::string& text, FixOptions options = asking(only(kRule))) {
+  options.read.contents["train.py"] = text;
+  const std::string paths[] = {"train.py"};
+  return fix_scripts(paths, options).value();
+}
+
+TEST(Fix, ReplacesOnlyWhatTheEditsName) {
+  const FixResult result = fixed(kScript);
+  ASSERT_EQ(result.files.size(), 1u);
+  EXPECT_EQ(result.files[0].before, kScript);
+  const std::string& after = result.files[0].after;
+  EXPECT_EQ(result.fixed.at(std::string(kRule)), 2);
+  EXPECT_TRUE(checked(after).findings.empty());
+  EXPECT_NE(after.find("torch.amp.GradScaler(\"cuda\", init_scale=1024)"), std::string::npos)
+      << after;
+  EXPECT_TRUE(fixed(after).files.empty());
+}
+
+// The same edits, whatever the line ends and bytes around them.
+TEST(Fix, KeepsLineEndsMarksAndForeignBytes) {
+  const std::string plain = fixed(kScript).files.at(0).after;
+  const auto with_crlf = [](std::string text) {
+    for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2) {
+      text.replace(at, 1, "\r\n");
+    }
+    return text;
+  };
+  const std::string latin = "# caf\xE9 \xFF\n";
+  const std::string mark = "\xEF\xBB\xBF";
+  EXPECT_EQ(fixed(with_crlf(kScript)).files.at(0).after, with_crlf(plain));
+  EXPECT_EQ(fixed(latin + kScript).files.at(0).after, latin + plain);
+  EXPECT_EQ(fixed(mark + kScript).files.at(0).after, mark + plain);
+  const std::string no_newline = kScript.substr(0, kScript.size() - 1);
+  EXPECT_EQ(fixed(no_newline).files.at(0).after, plain.substr(0, plain.size() - 1));
+}
+
+TEST(Fix, LeavesFilesWithSyntaxErrors) {
+  const FixResult result = fixed(kScript + "def broken(:\n");
+  EXPECT_TRUE(result.files.empty());
+  ASSERT_EQ(result.problems.size(), 1u);
+  EXPECT_EQ(result.problems[0], "train.py stays as it is: it has syntax errors");
+}
+
+Finding breaking_finding() {
+  Finding finding;
+  finding.message = "Something";
+  finding.location = {"train.py", 1, "", ""};
+  finding.fix = {"Break it", Exactness::bit_exact, {{"train.py", 0, 0, "def f(:\n"}}, true};
+  return finding;
+}
+
+TEST(Fix, RefusesEditsThatBreakTheSyntax) {
+  const Rule breaking{"test/breaking", Level::advice, Cause::none, "", "", [](const RuleInput&) {
+                        return std::vector<Finding>{breaking_finding()};
+                      }};
+  const FixResult result = fixed(kScript, asking({&breaking}));
+  EXPECT_TRUE(result.files.empty());
+  ASSERT_EQ(result.problems.size(), 1u);
+  EXPECT_EQ(result.problems[0],
+            "train.py stays as it is: it would have syntax errors after its fixes");
+}
+
+TEST(Fix, EndsWhenARuleNeverDoes) {
+  const Rule endless{"test/endless", Level::advice, Cause::none, "", "", [](const RuleInput&) {
+                       Finding finding = breaking_finding();
+                       finding.fix.edits = {{"train.py", 0, 0, "# again\n"}};
+                       return std::vector<Finding>{finding};
+                     }};
+  const FixResult result = fixed(kScript, asking({&endless}));
+  ASSERT_EQ(result.problems.size(), 1u);
+  EXPECT_TRUE(result.problems[0].starts_with("stopped after")) << result.problems[0];
+}
+
+TEST(Fix, UnsafeOnesOnlyWhenAskedFor) {
+  const auto rules = only("optimizer/unfused");
+  const FixResult without = fixed(kScript, asking(rules));
+  if (without.unsafe_left == 0) GTEST_SKIP() << "the rule is silent here";
+  EXPECT_TRUE(without.files.empty());
+  const FixResult with = fixed(kScript, asking(rules, true));
+  EXPECT_EQ(with.files.size(), 1u);
+  EXPECT_EQ(with.unsafe_left, 0);
+}
+
+std::string bytes_of(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+class FixFiles : public testing::Test {
+ protected:
+  FixFiles() {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    std::ofstream(file_, std::ios::binary) << kScript;
+  }
+  ~FixFiles() override { fs::remove_all(folder_); }
+
+  FixResult plan(const fs::path& path) {
+    const std::string paths[] = {path.string()};
+    return fix_scripts(paths, asking(only(kRule))).value();
+  }
+
+  fs::path folder_ = fs::path(testing::TempDir()) / "rooftile_fix";
+  fs::path file_ = folder_ / "train.py";
+};
+
+TEST_F(FixFiles, KeepsModeAndLink) {
+  fs::create_symlink("train.py", folder_ / "link.py");
+  ::chmod(file_.c_str(), 0754);
+  const FixResult result = plan(folder_ / "link.py");
+  ASSERT_EQ(result.files.size(), 1u);
+  EXPECT_EQ(bytes_of(file_), kScript) << "planning writes nothing";
+  EXPECT_TRUE(write_fixed(result).empty());
+  EXPECT_EQ(bytes_of(file_), fixed(kScript).files.at(0).after);
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link.py"));
+  EXPECT_EQ(static_cast<unsigned>(fs::status(file_).permissions()), 0754u);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 2);
+}
+
+TEST_F(FixFiles, RefusesAFileThatChanged) {
+  const FixResult result = plan(file_);
+  std::ofstream(file_, std::ios::app) << "x = 1\n";
+  const std::vector<std::string> problems = write_fixed(result);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_NE(problems[0].find("has changed since it was read"), std::string::npos);
+  EXPECT_EQ(bytes_of(file_), kScript + "x = 1\n");
+}
+
+TEST_F(FixFiles, ExcludedAndIgnoredOnesStay) {
+  fs::create_directories(folder_ / "old");
+  std::ofstream(folder_ / "old/other.py", std::ios::binary) << kScript;
+  const std::string paths[] = {folder_.string()};
+  FixOptions options = asking(only(kRule));
+  EXPECT_EQ(fix_scripts(paths, options)->files.size(), 2u);
+  options.read.exclude = "old/";
+  options.read.exclude_root = folder_.string();
+  EXPECT_EQ(fix_scripts(paths, options)->files.size(), 1u);
+  toml_file::Settings settings;
+  settings.folder = folder_.string();
+  settings.path_ignores = {{"/train.py", {{"precision/*", 1}}}};
+  options.filter = [&](Report& report) { ignore_by_path(settings, report); };
+  EXPECT_TRUE(fix_scripts(paths, options)->files.empty());
+}
+
+struct AllowCase {
+  const char* name;
+  int line;
+  const char* text;  // of the line, in the place of its own
+  std::vector<std::int64_t> left;
+  std::int64_t allowed;
+};
+
+TEST(Allowed, CommentsHoldForTheirStatement) {
+  const std::string scaler = "scaler = torch.cuda.amp.GradScaler(init_scale=1024)";
+  const std::string on_line = scaler + "  # rooftile: allow precision/deprecated-amp-api -- old";
+  const std::string above = "# rooftile: allow precision/*\n" + scaler;
+  const std::string inside =
+      "scaler = torch.cuda.amp.GradScaler(\n    # rooftile: allow precision/*\n    init_scale=1)";
+  const std::string behind =
+      "scaler = torch.cuda.amp.GradScaler(\n    init_scale=1)  # rooftile: allow precision/*";
+  const AllowCase cases[] = {
+      {"on the line", 7, on_line.c_str(), {9}, 1},
+      {"above", 7, above.c_str(), {10}, 1},
+      {"inside of the statement", 7, inside.c_str(), {11}, 1},
+      {"behind its last line", 7, behind.c_str(), {10}, 1},
+      {"another rule",
+       7,
+       "scaler = torch.cuda.amp.GradScaler()  # rooftile: allow precision/tf32-off",
+       {7, 9},
+       0},
+      {"the head of a block only",
+       8,
+       "for x, y in loader:  # rooftile: allow precision/*",
+       {7, 9},
+       0},
+      {"of a with statement", 9, "    with autocast():  # rooftile: allow precision/*", {7}, 1}};
+  for (const AllowCase& each : cases) {
+    const Report report = checked(with_line(kScript, each.line, each.text));
+    EXPECT_EQ(lines_of(report), each.left) << each.name;
+    EXPECT_EQ(report.set_aside.allowed, each.allowed) << each.name;
+  }
+}
+
+TEST(Allowed, SaysWhatIsWrongWithComments) {
+  const Report report = checked(
+      "# rooftile: allow precision/no-such-rule\n# rooftile: forbid x\n"
+      "# rooftile: allow precision/deprecated-amp-api\nx = 1\n" +
+      kScript);
+  ASSERT_EQ(report.notes.size(), 2u);
+  EXPECT_EQ(report.notes[0],
+            "train.py:1: comment not understood: no rule 'precision/no-such-rule' to allow");
+  EXPECT_TRUE(report.notes[1].starts_with("train.py:2: comment not understood: expected 'allow'"))
+      << report.notes[1];
+  EXPECT_EQ(report.set_aside.unused_comments,
+            std::vector<std::string>{"train.py:3: precision/deprecated-amp-api"});
+  EXPECT_EQ(report.findings.size(), 2u);
+}
+
+TEST(Baseline, SurvivesOtherLinesAndTellsNewOnes) {
+  const Baseline baseline = parse_baseline(render_baseline(checked(kScript))).value();
+  EXPECT_EQ(baseline.fingerprints.size(), 2u);
+  Report shifted = checked("# a comment\n\n" + with_line(kScript, 9,
+                                                         "    with  autocast( "
+                                                         "dtype=torch.float16):"));
+  set_aside_known(baseline, shifted);
+  EXPECT_EQ(shifted.set_aside.known, 1) << "the edited line is new, spaces aside";
+  Report twice = checked(with_line(kScript, 7,
+                                   "scaler = torch.cuda.amp.GradScaler(init_scale=1024)\n"
+                                   "scaler = torch.cuda.amp.GradScaler(init_scale=1024)"));
+  const std::size_t before = twice.findings.size();
+  set_aside_known(baseline, twice);
+  EXPECT_EQ(twice.set_aside.known, 2);
+  EXPECT_EQ(twice.findings.size(), before - 2);
+}
+
+TEST(Baseline, RefusesOtherFiles) {
+  for (const char* text : {"", "[]", "{}", R"({"schema": "rooftile-baseline/9", "findings": []})",
+                           R"({"schema": "rooftile-baseline/1"})",
+                           R"({"schema": "rooftile-baseline/1", "findings": [{"rule": "x"}]})"}) {
+    EXPECT_FALSE(parse_baseline(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace rooftile

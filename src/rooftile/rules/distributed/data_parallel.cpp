@@ -1,0 +1,90 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/hot_path.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace data_parallel {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+`nn.DataParallel(model)` or `data_parallel` on a model that is trained.
+
+## Why it costs time
+One process drives all GPUs: it copies the weights to each of them in every step, gathers the
+outputs on one, and Python launches all kernels under one lock.
+
+## How to fix
+`DistributedDataParallel` with one process per GPU: `torchrun --nproc_per_node=8 train.py`.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step
+time says what there is to gain.
+
+## When not to
+- Only evaluation, or loading of checkpoints saved under it.
+- The same program offers DistributedDataParallel.
+
+## Evidence
+- PyTorch performance tuning guide, "Use efficient data-parallel backend".
+)md";
+
+using namespace source;
+
+// A main guard of a file that the training program only imports does not run there.
+bool runs_in(const SourceFacts& facts, const Program& program, const Call& call) {
+  if (program.entry == call.file) return true;
+  const auto contexts = facts.contexts(call);
+  return std::any_of(contexts.begin(), contexts.end(),
+                     [](const Context& context) { return !context.has(GuardKind::main); });
+}
+
+bool offers_ddp(const Program& program) {
+  return mentions(program, {"DistributedDataParallel", "DDP", "init_process_group"});
+}
+
+bool trains_with_it(const SourceFacts& facts, const Call& call) {
+  const auto programs = training_programs_of(facts, *call.file);
+  const bool is_offered = std::any_of(programs.begin(), programs.end(),
+                                      [](const Program* program) { return offers_ddp(*program); });
+  return !is_offered && std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
+    return runs_in(facts, *program, call);
+  });
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const Call* call :
+       launched_calls(facts, {"torch.nn.DataParallel", "torch.nn.parallel.data_parallel"})) {
+    if (call->arguments.empty() || !trains_with_it(facts, *call)) continue;
+    const Expr* model = call->arguments.front().value;
+    if (model->type->frozen) continue;
+    Finding finding = finding_at(
+        *call,
+        fmt::format("{} is trained under DataParallel: one process copies the weights to all GPUs "
+                    "in every step",
+                    code_text(*call->file, model)),
+        {"Use DistributedDataParallel with one process per GPU (torchrun --nproc_per_node=8), "
+         "which only exchanges gradients",
+         Exactness::exact_arithmetic});
+    finding.evidence = {"PyTorch performance tuning guide, Use efficient data-parallel backend"};
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace data_parallel
+
+extern const Rule distributed_data_parallel{.id = "distributed/data-parallel",
+                                            .level = Level::warning,
+                                            .cause = Cause::none,
+                                            .summary = "a model is trained under DataParallel",
+                                            .doc = data_parallel::kDoc,
+                                            .check = data_parallel::check};
+
+}  // namespace rooftile

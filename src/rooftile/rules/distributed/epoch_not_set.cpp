@@ -1,0 +1,91 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace epoch_not_set {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A `DistributedSampler` that shuffles, for training, in a program that never calls `set_epoch`.
+
+## Why it costs time
+The order is drawn from the seed and the number of the epoch. Without the call it stays that of
+epoch 0: the same batches come in each epoch, and training needs more of them.
+
+## How to fix
+`sampler.set_epoch(epoch)` at the start of each epoch.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step
+time says what there is to gain.
+
+## When not to
+- `shuffle=False`; samplers for evaluation.
+- Lightning and accelerate, which call it.
+- Custom samplers that count on their own.
+
+## Evidence
+- PyTorch documentation, `DistributedSampler.set_epoch`: otherwise the same ordering will always
+  be used.
+)md";
+
+using namespace source;
+
+bool is_for_evaluation(const Call& sampler) {
+  const Statement* statement = sampler.statement;
+  std::string words(sampler.file->slice(sampler.expr->range));
+  if (statement != nullptr && statement->target != nullptr) {
+    words += statement->file->slice(statement->target->range);
+  }
+  words = lower(words);
+  for (const std::string_view word : {"val", "test", "eval", "infer"}) {
+    if (words.find(word) != std::string::npos) return true;
+  }
+  return false;
+}
+
+bool sets_epoch(const SourceFacts& facts, const Program& program) {
+  const auto calls = facts.method_calls("set_epoch");
+  return std::any_of(calls.begin(), calls.end(),
+                     [&](const Call* call) { return contains(program, *call->file); });
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const Call* sampler : facts.calls({"torch.utils.data.distributed.DistributedSampler",
+                                          "torch.utils.data.DistributedSampler"})) {
+    if (facts.argument(*sampler, "shuffle", 3).is_false() || is_for_evaluation(*sampler)) continue;
+    const auto programs = training_programs_of(facts, *sampler->file);
+    const bool is_unset =
+        !programs.empty() && std::all_of(programs.begin(), programs.end(), [&](const Program* one) {
+          return !sets_epoch(facts, *one) && !has_training_framework(*one);
+        });
+    if (!is_unset) continue;
+    Finding finding = finding_at(
+        *sampler, "set_epoch is never called: every epoch visits the samples in the same order",
+        {"Call sampler.set_epoch(epoch) at the start of each epoch", Exactness::changes_training});
+    finding.evidence = {"PyTorch documentation, DistributedSampler.set_epoch"};
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace epoch_not_set
+
+extern const Rule distributed_epoch_not_set{
+    .id = "distributed/epoch-not-set",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "every epoch visits the samples in the same order",
+    .doc = epoch_not_set::kDoc,
+    .check = epoch_not_set::check};
+
+}  // namespace rooftile

@@ -1,0 +1,168 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "rooftile/analysis/source/hot_path.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace logging_reduced_every_step {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+`all_reduce`, `reduce` or `all_gather` of a loss or metric in the training loop of a distributed
+program, directly or in a function of the project, whose result does not reach a backward.
+
+## Why it costs time
+Each exchange waits for the slowest process and adds a kernel with its latency; reading the result
+then waits for the GPU as well.
+
+## How to fix
+Add the value up on each GPU and exchange it once per log interval: `if step % 50 == 0`.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step
+time says what there is to gain.
+
+## When not to
+- The result is part of the computation: gathered features of a contrastive loss, centres, counts.
+- Under a guard of ten steps or more.
+
+## Evidence
+- PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization".
+)md";
+
+using namespace source;
+
+constexpr int kMaxCallDepth = 3;
+
+bool is_exchange(const Call& call) {
+  for (const std::string_view name :
+       {"torch.distributed.all_reduce", "torch.distributed.reduce", "torch.distributed.all_gather",
+        "torch.distributed.all_gather_object", "torch.distributed.nn.all_reduce",
+        "torch.distributed.gather", "torch.distributed.all_gather_into_tensor"}) {
+    if (call.name == name) return true;
+  }
+  return call.receiver_type().is(TypeKind::accelerator) &&
+         (call.method == "reduce" || call.method == "gather" ||
+          call.method == "gather_for_metrics");
+}
+
+// The function's own work is an exchange; not a whole step.
+bool exchanges(const FunctionDef& function, int depth = 0) {
+  bool found = false;
+  for (const Call* call : function.calls) {
+    if (call->method == "backward" || call->name == "torch.nn.Module.__call__") return false;
+    const bool inner =
+        call->target != nullptr && depth < kMaxCallDepth && exchanges(*call->target, depth + 1);
+    found = found || is_exchange(*call) || inner;
+  }
+  return found;
+}
+
+bool is_logged_value(const Expr* expr) {
+  const Type& type = *expr->type;
+  if (type.is(TypeKind::loss) || type.is(TypeKind::module) || type.is(TypeKind::function)) {
+    return false;
+  }
+  bool found = false;
+  visit(expr, [&](const Expr& part) {
+    const std::string name = lower(last_name(&part));
+    for (const std::string_view word : {"loss", "acc", "metric", "prec", "err", "top1", "top5"}) {
+      found = found || name.find(word) != std::string::npos;
+    }
+    return !found;
+  });
+  return found;
+}
+
+bool is_in_module(const Call& call) {
+  const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
+  return def != nullptr && (def->is_module || def->is_autograd_function) &&
+         !def->is_lightning_module;
+}
+
+void add_names(const Expr* target, std::vector<std::string_view>& names) {
+  visit(target, [&](const Expr& part) {
+    if (part.kind == ExprKind::name) names.push_back(part.word);
+    return part.kind != ExprKind::subscript && part.kind != ExprKind::attribute;
+  });
+}
+
+bool uses_any(const Expr* expr, const std::vector<std::string_view>& names) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](std::string_view name) { return uses_variable(expr, name); });
+}
+
+// Whether what the call gives, or changes in place, reaches a backward below in the same function.
+bool reaches_backward(const Call& exchange) {
+  if (exchange.statement == nullptr) return true;
+  if (exchange.statement->kind == StatementKind::return_) return false;
+  std::vector<std::string_view> names;
+  if (exchange.statement->target != nullptr) {
+    add_names(exchange.statement->target, names);
+  } else {
+    add_names(exchange.arguments.front().value, names);
+  }
+  for (const Statement* next : after(*exchange.statement)) {
+    for (const Call* call : calls_inside(*next)) {
+      const bool is_backward = call->method == "backward" || call->method == "scale";
+      if (is_backward && uses_any(call->expr, names)) return true;
+    }
+    const bool derives = next->kind == StatementKind::assignment && uses_any(next->value, names);
+    if (derives && next->target != nullptr) add_names(next->target, names);
+  }
+  return false;
+}
+
+bool is_candidate(const SourceFacts& facts, const Call& call) {
+  const bool exchanges_itself =
+      is_exchange(call) || (call.target != nullptr && exchanges(*call.target));
+  if (!exchanges_itself || call.arguments.empty() || is_in_module(call)) return false;
+  const bool is_logged =
+      std::any_of(call.arguments.begin(), call.arguments.end(),
+                  [](const Argument& argument) { return is_logged_value(argument.value); });
+  return is_logged && is_in_step_loop(facts, call) && !reaches_backward(call);
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const auto& file : facts.files) {
+    std::unordered_set<const Statement*> seen;
+    if (!trains_on_gpu(facts, *file)) continue;
+    for (const Call* call : file->calls) {
+      if (!is_candidate(facts, *call)) continue;
+      if (!seen.insert(place_of_work(*call->statement)).second) continue;
+      Finding finding = finding_at(
+          *call,
+          fmt::format("`{}` exchanges a value between all GPUs in every step only to log it",
+                      code_text(*file, call->expr)),
+          {"Add the value up on each GPU, and exchange it every 50 steps or so when it is logged",
+           Exactness::bit_exact});
+      finding.evidence = {
+          "no backward below uses the result",
+          "PyTorch performance tuning guide, Avoid unnecessary CPU-GPU synchronization"};
+      findings.push_back(std::move(finding));
+    }
+  }
+  return findings;
+}
+
+}  // namespace logging_reduced_every_step
+
+extern const Rule distributed_logging_reduced_every_step{
+    .id = "distributed/logging-reduced-every-step",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "a value that is only logged is exchanged between the GPUs in each step",
+    .doc = logging_reduced_every_step::kDoc,
+    .check = logging_reduced_every_step::check};
+
+}  // namespace rooftile

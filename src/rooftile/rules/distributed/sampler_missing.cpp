@@ -1,0 +1,106 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/loaders.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace sampler_missing {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A program that trains with `DistributedDataParallel`, whose training `DataLoader` has no sampler.
+
+## Why it costs time
+Each process reads the whole dataset: the epoch takes as long as on one GPU, and without shuffling
+all GPUs compute the same gradients.
+
+## How to fix
+`sampler=DistributedSampler(dataset)` in place of `shuffle=True`, and `sampler.set_epoch(epoch)`
+in each epoch.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step
+time says what there is to gain.
+
+## When not to
+- IterableDataset, datasets or file lists that are split by rank.
+- Frameworks that put a sampler in: accelerate, Lightning, transformers.
+- Loaders for evaluation.
+
+## Evidence
+- PyTorch tutorial, "Getting Started with Distributed Data Parallel"; documentation of
+  `DistributedSampler`.
+)md";
+
+using namespace source;
+
+bool is_split_by_rank(const SourceFacts& facts, const Call& loader) {
+  const auto has_word = [](std::string_view text) {
+    for (const std::string_view word : {"rank", "shard", "world_size", "replica", "Iterable"}) {
+      if (text.find(word) != std::string_view::npos) return true;
+    }
+    return false;
+  };
+  if (has_word(loader.file->slice(loader.expr->range))) return true;
+  const Expr* dataset = dataset_of(facts, loader);
+  if (dataset == nullptr || dataset->statement == nullptr) return true;
+  const File& file = *dataset->statement->file;
+  if (has_word(file.slice(dataset->range))) return true;
+  const ClassDef* def = dataset->type->class_def;
+  const Call* made_by = dataset->type->made_by;
+  if (made_by != nullptr && has_word(made_by->file->slice(made_by->expr->range))) return true;
+  if (def == nullptr) return made_by == nullptr && dataset->call == nullptr;
+  return has_word(def->file->slice(def->statement->range));
+}
+
+bool trains_with_ddp(const SourceFacts& facts, const File& file) {
+  for (const Program* program : training_programs_of(facts, file)) {
+    if (mentions(*program, {"DistributedSampler"})) return false;
+    if (has_training_framework(*program)) return false;
+    const auto wraps = calls_in(facts, *program, {"torch.nn.parallel.DistributedDataParallel"});
+    if (!wraps.empty()) return true;
+  }
+  return false;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const Call* loader : training_loaders(facts)) {
+    const bool has_sampler = !facts.argument(*loader, "sampler", 3).absent() ||
+                             !facts.argument(*loader, "batch_sampler", 4).absent();
+    if (has_sampler || loader->unknown_arguments) continue;
+    const auto loops = loops_over(facts, *loader);
+    const bool trains = std::any_of(loops.begin(), loops.end(), [](const Loop* loop) {
+      return loop->role == LoopRole::training_step;
+    });
+    if (!trains || !trains_with_ddp(facts, *loader->file)) continue;
+    if (is_split_by_rank(facts, *loader)) continue;
+    const Expr* dataset = loader->arguments.front().value;
+    const std::string name = code_text(*loader->file, dataset);
+    Finding finding = finding_at(
+        *loader, fmt::format("every process trains on all of `{}`: no sampler divides it", name),
+        {fmt::format("Pass sampler=DistributedSampler({}) in place of shuffle=True, and call "
+                     "set_epoch(epoch) on it in each epoch",
+                     name),
+         Exactness::changes_training});
+    finding.evidence = {"PyTorch documentation, torch.utils.data.distributed.DistributedSampler"};
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace sampler_missing
+
+extern const Rule distributed_sampler_missing{.id = "distributed/sampler-missing",
+                                              .level = Level::error,
+                                              .cause = Cause::none,
+                                              .summary = "every process trains on the same batches",
+                                              .doc = sampler_missing::kDoc,
+                                              .check = sampler_missing::check};
+
+}  // namespace rooftile

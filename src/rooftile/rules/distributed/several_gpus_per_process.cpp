@@ -1,0 +1,95 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/hot_path.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace several_gpus_per_process {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+`DistributedDataParallel` with a literal `device_ids` of more than one GPU, or on CUDA with none
+and no `set_device` in the program.
+
+## Why it costs time
+Several GPUs in one process are driven by one Python thread, and PyTorch has taken this mode out.
+Without a device per process, all processes work on GPU 0.
+
+## How to fix
+One process per GPU: `torch.cuda.set_device(local_rank)` first, then `device_ids=[local_rank]`.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step
+time says what there is to gain.
+
+## When not to
+- A model that is spread over several devices itself.
+
+## Evidence
+- PyTorch documentation, `DistributedDataParallel`, device_ids.
+)md";
+
+using namespace source;
+
+bool is_list_of_several(const Argument* devices) {
+  return devices != nullptr && devices->value->kind == ExprKind::list &&
+         devices->value->children.size() > 1;
+}
+
+// The model was moved by a plain `.cuda()`: to GPU 0 unless something sets the device.
+bool is_on_default_gpu(const Call& call) {
+  const Expr* model = resolved(call.arguments.front().value);
+  const Call* moved = model == nullptr ? nullptr : model->call;
+  return moved != nullptr && moved->method == "cuda" && moved->arguments.empty();
+}
+
+bool chooses_device(const SourceFacts& facts, const File& file) {
+  const auto programs = training_programs_of(facts, file);
+  return std::any_of(programs.begin(), programs.end(), [](const Program* program) {
+    return mentions(*program, {"set_device", "CUDA_VISIBLE_DEVICES", "set_device_index"}) ||
+           std::any_of(program->files.begin(), program->files.end(), [](const File* one) {
+             return one->text.find("cuda.device(") != std::string::npos ||
+                    one->text.find("set_device") != std::string::npos;
+           });
+  });
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const Call* call : launched_calls(facts, {"torch.nn.parallel.DistributedDataParallel"})) {
+    if (call->arguments.empty() || call->unknown_arguments) continue;
+    const Argument* devices = call->argument("device_ids", 1);
+    const bool has_several = is_list_of_several(devices);
+    const bool has_none =
+        devices == nullptr && is_on_default_gpu(*call) && !chooses_device(facts, *call->file);
+    if (!has_several && !has_none) continue;
+    Finding finding = finding_at(
+        *call,
+        has_several
+            ? fmt::format("one process drives the GPUs {}", code_text(*call->file, devices->value))
+            : std::string("no device is chosen: all processes train on GPU 0"),
+        {"Run one process per GPU: torch.cuda.set_device(local_rank), then "
+         "device_ids=[local_rank]",
+         Exactness::exact_arithmetic});
+    finding.evidence = {"PyTorch documentation, DistributedDataParallel, device_ids"};
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace several_gpus_per_process
+
+extern const Rule distributed_several_gpus_per_process{
+    .id = "distributed/several-gpus-per-process",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "one process drives several GPUs under DDP",
+    .doc = several_gpus_per_process::kDoc,
+    .check = several_gpus_per_process::check};
+
+}  // namespace rooftile

@@ -1,0 +1,160 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "rooftile/analysis/source/iteration.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+#include "rooftile/workload/source_guards.h"
+
+namespace rooftile {
+namespace synced_every_micro_step {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A program with `DistributedDataParallel` or `accelerator.prepare` that runs backward on each
+micro-batch while the optimizer steps only after several, without `no_sync` or its relatives.
+
+## Why it costs time
+Every backward exchanges all gradients between the GPUs. Only the last one before the step needs
+to: of n exchanges n - 1 are wasted.
+
+## How to fix
+`with model.no_sync():` around forward and backward of all micro-batches but the last; with
+accelerate, `with accelerator.accumulate(model):`.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step
+time says what there is to gain.
+
+## When not to
+- DataParallel, which has no such exchange.
+- FSDP: `no_sync` keeps full gradients, which needs memory.
+
+## Evidence
+- PyTorch documentation, `DistributedDataParallel.no_sync`.
+)md";
+
+using namespace source;
+
+// A loop of micro-batches around the backward, with the optimizer's step behind it.
+const Statement* micro_batch_loop(const Call& backward, const Call& step) {
+  for (const Statement* outer = backward.statement; outer != nullptr; outer = outer->parent) {
+    if (outer->kind == StatementKind::function) return nullptr;
+    if (outer->loop == nullptr) continue;
+    if (step.statement != nullptr && is_within(*step.statement, *outer)) return nullptr;
+    const auto calls = calls_inside(*outer);
+    const bool has_forward = std::any_of(calls.begin(), calls.end(), [](const Call* call) {
+      return call->name == "torch.nn.Module.__call__" || call->target != nullptr;
+    });
+    return has_forward ? outer : nullptr;
+  }
+  return nullptr;
+}
+
+bool is_backward(const Call& call) {
+  return (call.method == "backward" && call.receiver != nullptr) ||
+         call.method == "manual_backward";
+}
+
+bool is_step(const Call& call) {
+  if (call.method != "step") return call.method == "optimizer_step";
+  const Type& type = call.receiver_type();
+  const std::string_view name = last_name(call.receiver);
+  return type.is(TypeKind::optimizer) || type.is(TypeKind::scaler) ||
+         name.find("opt") != std::string_view::npos ||
+         name.find("scaler") != std::string_view::npos;
+}
+
+struct Accumulation {
+  const Call* backward = nullptr;
+  const Statement* test = nullptr;  // the if around the step, or the loop of micro-batches
+};
+
+Accumulation accumulation_in(const Iteration& iteration) {
+  const IteratedCall* backward = nullptr;
+  for (const IteratedCall& one : iteration.calls) {
+    if (is_backward(*one.call)) backward = &one;
+    if (backward == nullptr || !is_step(*one.call) || one.call->target != nullptr) continue;
+    for (const Branch& branch : extra_conditions(one, *backward)) {
+      if (is_accumulation_test(branch)) return {backward->call, branch.statement};
+    }
+    if (const Statement* loop = micro_batch_loop(*backward->call, *one.call)) {
+      return {backward->call, loop};
+    }
+  }
+  return {};
+}
+
+bool is_distributed(const SourceFacts& facts, const Program& program) {
+  if (!calls_in(facts, program, {"torch.nn.parallel.DistributedDataParallel"}).empty()) return true;
+  for (const Call* call : facts.method_calls("prepare")) {
+    const bool is_accelerator = call->receiver_type().is(TypeKind::accelerator);
+    if (is_accelerator && contains(program, *call->file)) return true;
+  }
+  return false;
+}
+
+bool is_synced_always(const SourceFacts& facts, const File& file) {
+  const auto programs = training_programs_of(facts, file);
+  return std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
+    return is_distributed(facts, *program) &&
+           std::none_of(program->files.begin(), program->files.end(), [](const File* one) {
+             for (const std::string_view word :
+                  {"no_sync", "require_backward_grad_sync", "set_requires_gradient_sync",
+                   "accelerator.accumulate(", "gradient_accumulation_plugin"}) {
+               if (one->text.find(word) != std::string::npos) return true;
+             }
+             return false;
+           });
+  });
+}
+
+// The count is 1 unless a run changes it.
+bool is_off_by_default(const SourceFacts& facts, const Statement& test) {
+  if (test.kind != StatementKind::if_) return false;
+  const auto guards = guards_of_condition(facts, test.value, &test, false);
+  return std::any_of(guards.begin(), guards.end(),
+                     [](const Guard& guard) { return guard.interval.is(1); });
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  std::unordered_set<const Call*> seen;
+  for (const Iteration& iteration : training_iterations(facts)) {
+    const Accumulation found = accumulation_in(iteration);
+    if (found.backward == nullptr || !is_synced_always(facts, *found.backward->file)) continue;
+    if (!seen.insert(found.backward).second) continue;
+    Finding finding = finding_at(
+        *found.backward,
+        "each micro-batch exchanges all gradients between the GPUs, only the last before the "
+        "step has to",
+        {"Run all micro-batches but the last under `with model.no_sync():`, or "
+         "accelerator.accumulate(model)",
+         Exactness::exact_arithmetic});
+    if (is_off_by_default(facts, *found.test)) finding.own_level = Level::advice;
+    finding.evidence = {fmt::format("{} at {}",
+                                    found.test->kind == StatementKind::if_
+                                        ? "the optimizer steps only under the test"
+                                        : "loop of micro-batches",
+                                    place_text(*found.test, *found.backward->file)),
+                        "PyTorch documentation, DistributedDataParallel.no_sync"};
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace synced_every_micro_step
+
+extern const Rule distributed_synced_every_micro_step{
+    .id = "distributed/synced-every-micro-step",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "gradients are exchanged on each micro-batch of an accumulation",
+    .doc = synced_every_micro_step::kDoc,
+    .check = synced_every_micro_step::check};
+
+}  // namespace rooftile

@@ -1,0 +1,131 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/hot_path.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace unused_parameter_search {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+`find_unused_parameters=True` as a literal, for a model in which no reason for it is seen.
+
+## Why it costs time
+After each forward the whole graph is walked on the host to find parameters without a gradient.
+
+## How to fix
+Remove the argument. If training then fails with an error about unused parameters, take those out
+of the model, or out of DDP with `requires_grad_(False)` before wrapping.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step
+time says what there is to gain.
+
+## When not to
+- Models with branches that depend on the data, layer drop, frozen or unused parts.
+- A comment at the call that says why.
+- An option whose default is False.
+
+## Evidence
+- PyTorch documentation, `DistributedDataParallel`, find_unused_parameters: it adds overhead.
+)md";
+
+using namespace source;
+
+bool has_comment(const Call& call) {
+  const std::string_view text = call.file->text;
+  const std::size_t end = std::min(text.find('\n', call.close_paren), text.size());
+  const std::size_t begin =
+      call.statement != nullptr ? call.statement->range.begin : call.expr->range.begin;
+  if (text.substr(begin, end - begin).find('#') != std::string_view::npos) return true;
+  // A comment on the line above.
+  const std::size_t above = text.substr(0, begin).find_last_not_of(" \t\n");
+  const std::size_t line = text.rfind('\n', above);
+  const std::size_t first = text.find_first_not_of(" \t", line + 1);
+  return first != std::string_view::npos && first < begin && text[first] == '#';
+}
+
+bool has_branches(const ClassDef& def) {
+  const FunctionDef* forward = def.method("forward");
+  if (forward == nullptr) return false;
+  bool found = false;
+  for_statements(forward->body, [&](const Statement& statement) {
+    const bool is_branch = statement.kind == StatementKind::if_;
+    const bool tests_none = is_branch && statement.value->kind == ExprKind::comparison &&
+                            statement.value->word.starts_with("is");
+    found = found || (is_branch && !tests_none);
+  });
+  return found;
+}
+
+bool has_unused_layers(const ClassDef& def) {
+  return std::any_of(def.layers.begin(), def.layers.end(), [&](const Layer& layer) {
+    const bool is_plain = layer.attribute.find('.') == std::string_view::npos && !layer.conditional;
+    return is_plain &&
+           std::none_of(def.methods.begin(), def.methods.end(), [&](const FunctionDef* method) {
+             if (method->name == "__init__") return false;
+             const std::string_view text = def.file->slice(method->statement->range);
+             return text.find(layer.attribute) != std::string_view::npos;
+           });
+  });
+}
+
+// A parameter is frozen somewhere, or layers are dropped.
+bool freezes(const Program& program) {
+  for (const File* file : program.files) {
+    for (const Statement* statement : file->statements) {
+      const bool sets = statement->kind == StatementKind::assignment &&
+                        last_name(statement->target) == "requires_grad" &&
+                        statement->value != nullptr && statement->value->word == "False";
+      if (sets) return true;
+    }
+    if (file->text.find("requires_grad_(False)") != std::string::npos) return true;
+    if (file->text.find("layerdrop") != std::string::npos) return true;
+  }
+  return false;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const Call* call : launched_calls(facts, {"torch.nn.parallel.DistributedDataParallel"})) {
+    const Argument* search = call->argument("find_unused_parameters", 7);
+    if (search == nullptr || search->value->kind != ExprKind::boolean) continue;
+    if (!facts.argument(*call, "find_unused_parameters", 7).is_true() || has_comment(*call))
+      continue;
+    const ClassDef* def = call->arguments.front().value->type->class_def;
+    if (def != nullptr && (has_branches(*def) || has_unused_layers(*def))) continue;
+    const auto programs = training_programs_of(facts, *call->file);
+    if (std::any_of(programs.begin(), programs.end(),
+                    [](const Program* program) { return freezes(*program); })) {
+      continue;
+    }
+    Fix fix{"Remove find_unused_parameters=True, since all parameters seem to be used",
+            Exactness::bit_exact};
+    add_edit(remove_argument(*call, *search), fix);
+    Finding finding = finding_at(
+        *call, "DDP walks the whole graph after each forward to look for unused parameters",
+        std::move(fix));
+    finding.evidence = {def != nullptr ? fmt::format("forward of {} has no branch", def->name)
+                                       : "no frozen or dropped layers are seen in the program",
+                        "PyTorch documentation, DistributedDataParallel, find_unused_parameters"};
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace unused_parameter_search
+
+extern const Rule distributed_unused_parameter_search{
+    .id = "distributed/unused-parameter-search",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "DDP searches for unused parameters in each step",
+    .doc = unused_parameter_search::kDoc,
+    .check = unused_parameter_search::check};
+
+}  // namespace rooftile

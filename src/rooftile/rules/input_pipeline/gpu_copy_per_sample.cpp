@@ -1,0 +1,111 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/loaders.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace gpu_copy_per_sample {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+`.cuda()` or `.to(device)` with a GPU in the `__getitem__` of a dataset, or in a collate function,
+that a `DataLoader` uses.
+
+## Why it costs time
+Each sample is a small copy of its own, for which the host waits. With workers it fails, since
+CUDA cannot be used in forked processes.
+
+## How to fix
+Return host tensors, pin them (`pin_memory=True`), and copy the whole batch in the loop with
+`non_blocking=True`.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step
+time says what there is to gain.
+
+## When not to
+- Datasets that put everything on the device in `__init__`.
+
+## Evidence
+- PyTorch documentation, `torch.utils.data`: it is not recommended to return CUDA tensors in
+  multi-process loading.
+)md";
+
+using namespace source;
+
+bool copies_to_gpu(const SourceFacts& facts, const Call& call) {
+  if (call.method == "cuda") return call.receiver != nullptr;
+  return copies_to_device(facts, call) && !call.receiver_type().is(TypeKind::device);
+}
+
+Finding finding_for(const Call& call, std::string_view where) {
+  Finding finding = finding_at(
+      call,
+      fmt::format("{} copies each sample to the GPU on its own: a small copy that the host waits "
+                  "for",
+                  where),
+      {"Return host tensors, set pin_memory=True, and copy the whole batch in the loop with "
+       "non_blocking=True",
+       Exactness::bit_exact});
+  finding.evidence = {
+      "PyTorch documentation, torch.utils.data: CUDA tensors from workers are not recommended"};
+  return finding;
+}
+
+void check_function(const SourceFacts& facts, const FunctionDef& function, std::string_view where,
+                    std::vector<Finding>& findings) {
+  for (const Call* call : function.calls) {
+    if (!copies_to_gpu(facts, *call) || !is_reached_by_default(facts, *call)) continue;
+    findings.push_back(finding_for(*call, where));
+    return;
+  }
+}
+
+bool is_used(const SourceFacts& facts, const ClassDef& def) {
+  for (const Call* dataset : facts.constructions(TypeKind::dataset)) {
+    if (dataset->expr->type->class_def == &def) return true;
+  }
+  return false;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  std::vector<const FunctionDef*> collates;
+  for (const Call* loader : training_loaders(facts)) {
+    const Argument* collate = loader->argument("collate_fn", 6);
+    if (collate != nullptr && collate->value->type->function != nullptr) {
+      collates.push_back(collate->value->type->function);
+    }
+  }
+  for (const auto& file : facts.files) {
+    if (!trains_on_gpu(facts, *file)) continue;
+    for (const ClassDef* def : file->classes) {
+      const FunctionDef* get = def->is_dataset ? def->method("__getitem__") : nullptr;
+      if (get != nullptr && is_used(facts, *def)) {
+        check_function(facts, *get, "__getitem__", findings);
+      }
+    }
+    for (const FunctionDef* function : file->functions) {
+      if (std::find(collates.begin(), collates.end(), function) == collates.end()) continue;
+      check_function(facts, *function, "the collate function", findings);
+    }
+  }
+  return findings;
+}
+
+}  // namespace gpu_copy_per_sample
+
+extern const Rule input_pipeline_gpu_copy_per_sample{
+    .id = "input_pipeline/gpu-copy-per-sample",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "samples are copied to the GPU one by one",
+    .doc = gpu_copy_per_sample::kDoc,
+    .check = gpu_copy_per_sample::check};
+
+}  // namespace rooftile

@@ -1,0 +1,136 @@
+#include <fmt/format.h>
+
+#include "rooftile/analysis/source/loaders.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace loader_rebuilt_each_epoch {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A `DataLoader` with workers that is made inside the epoch loop, or in a function called from
+there, from the same dataset every time.
+
+## Why it costs time
+Its workers are started again in each epoch, and nothing is prefetched for the first batches.
+
+## How to fix
+Make it once before the loop, with `persistent_workers=True`.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step
+time says what there is to gain.
+
+## When not to
+- The dataset, the batch size or the sampler depends on the epoch.
+
+## Evidence
+- PyTorch documentation, `torch.utils.data`, "Multi-process data loading".
+)md";
+
+using namespace source;
+
+const Statement* epoch_loop_around(const Statement* statement) {
+  for (; statement != nullptr; statement = statement->parent) {
+    if (statement->kind == StatementKind::function) return nullptr;
+    if (statement->loop != nullptr && statement->loop->role == LoopRole::epoch) return statement;
+  }
+  return nullptr;
+}
+
+struct Making {
+  const Statement* loop = nullptr;  // the epoch loop that makes it in every pass
+  const Call* caller = nullptr;     // of the loader's function, where the loop calls that
+};
+
+Making made_in(const Call& loader) {
+  if (const Statement* loop = epoch_loop_around(loader.statement)) return {loop, nullptr};
+  if (loader.function == nullptr) return {};
+  for (const Call* caller : loader.function->callers) {
+    if (const Statement* loop = epoch_loop_around(caller->statement)) return {loop, caller};
+  }
+  return {};
+}
+
+// What stands for the expression at the loop: of a parameter, what the caller passes.
+const Expr* at_loop(const Expr* expr, const Making& making) {
+  if (making.caller == nullptr || expr->kind != ExprKind::name || expr->binding != nullptr) {
+    return expr;
+  }
+  const auto& parameters = making.caller->target->parameters;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].name != expr->word) continue;
+    const Argument* argument = making.caller->argument(expr->word, static_cast<int>(i));
+    return argument == nullptr ? expr : argument->value;
+  }
+  return expr;
+}
+
+bool is_made_outside(const Expr* name, const Statement& loop) {
+  if (name->kind == ExprKind::attribute) return last_name(name->children.front()) == "self";
+  if (name->kind != ExprKind::name) return false;
+  return name->binding != nullptr && !is_within(*name->binding, loop);
+}
+
+bool is_set_inside(const Expr* expr, const Statement& loop) {
+  bool found = false;
+  visit(expr, [&](const Expr& part) {
+    found =
+        found || (part.kind == ExprKind::name && part.binding != nullptr &&
+                  is_within(*part.binding, loop) && part.binding->kind != StatementKind::function);
+    return !found;
+  });
+  return found;
+}
+
+// A name that the epoch loop sets stands in the arguments, or is passed for one.
+bool depends_on_epoch(const Call& loader, const Making& making) {
+  bool depends = false;
+  for (const Argument& argument : loader.arguments) {
+    visit(argument.value, [&](const Expr& part) {
+      depends = depends || is_set_inside(at_loop(&part, making), *making.loop);
+      return !depends;
+    });
+  }
+  return depends;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const Call* loader : training_loaders(facts)) {
+    const Value workers = facts.argument(*loader, "num_workers", 5);
+    const bool has_workers = workers.kind == ValueKind::integer && workers.integer > 0;
+    const Making making = made_in(*loader);
+    const Statement* loop = making.loop;
+    if (!has_workers || loop == nullptr || loader->arguments.empty()) continue;
+    const Argument* dataset = loader->argument("dataset", 0);
+    if (dataset == nullptr || !is_made_outside(at_loop(dataset->value, making), *loop)) continue;
+    if (depends_on_epoch(*loader, making)) continue;
+    Finding finding = finding_at(
+        *loader,
+        fmt::format("the loader is built in each epoch from the same `{}`: its {} workers start "
+                    "again every time",
+                    code_text(*loader->file, dataset->value), workers.integer),
+        {"Build it once before the epoch loop, with persistent_workers=True",
+         Exactness::exact_arithmetic});
+    finding.evidence = {fmt::format("epoch loop at {}", place_text(*loop, *loader->file)),
+                        "PyTorch documentation, torch.utils.data, Multi-process data loading"};
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace loader_rebuilt_each_epoch
+
+extern const Rule input_pipeline_loader_rebuilt_each_epoch{
+    .id = "input_pipeline/loader-rebuilt-each-epoch",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "a loader is built anew in each epoch",
+    .doc = loader_rebuilt_each_epoch::kDoc,
+    .check = loader_rebuilt_each_epoch::check};
+
+}  // namespace rooftile

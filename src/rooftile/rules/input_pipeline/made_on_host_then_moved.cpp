@@ -1,0 +1,254 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <unordered_set>
+#include <vector>
+
+#include "rooftile/analysis/source/hot_path.h"
+#include "rooftile/analysis/source/loaders.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace made_on_host_then_moved {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+In the hot path or an evaluation loop: `torch.zeros`, `ones`, `full`, `empty`, `rand`, `randn`,
+`randint`, `randperm`, `arange`, `eye`, `linspace`, a legacy constructor with sizes, or NumPy
+noise and constants, moved to the GPU in the same expression or on the next use. Labels put
+together from such tensors count.
+
+## Why it costs time
+The host fills the memory and then waits for the copy, in every step. The device fills it in
+microseconds and without a copy.
+
+## How to fix
+Pass `device=`: `torch.randn(n, z, device=device)`. Constants are made once before the loop.
+Random numbers then come from the generator of the device: same distribution, other values.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step
+time says what there is to gain.
+
+## When not to
+- Values that come from the data or a Python list.
+- The tensor is also used on the host.
+- Outside of loops.
+
+## Evidence
+- PyTorch performance tuning guide, "Create tensors directly on the target device".
+)md";
+
+using namespace source;
+
+constexpr int kMaxDepth = 8;
+
+bool is_number(const Expr& expr) {
+  return expr.type->is(TypeKind::number) || expr.kind == ExprKind::none ||
+         expr.type->is(TypeKind::dtype) ||
+         (expr.kind == ExprKind::unary && !expr.type->is(TypeKind::tensor));
+}
+
+bool is_last_word(std::string_view name, std::string_view package, Words words) {
+  if (!name.starts_with(package)) return false;
+  const std::string_view last = name.substr(name.rfind('.') + 1);
+  return std::find(words.begin(), words.end(), last) != words.end();
+}
+
+bool is_numpy_maker(const Expr& expr) {
+  if (expr.call == nullptr) return false;
+  const std::string_view name = expr.call->name;
+  return name.starts_with("numpy.random.") ||
+         is_last_word(name, "numpy.", {"zeros", "ones", "full", "eye", "arange", "linspace"});
+}
+
+// `Tensor(x)` where Tensor is torch.cuda.FloatTensor if there is a GPU, or a legacy class.
+bool is_legacy_class(const Expr& callee) {
+  const Expr* made = resolved(&callee);
+  if (made->kind == ExprKind::conditional && !made->children.empty()) made = made->children[0];
+  const std::string_view name = made->full_name;
+  return name.starts_with("torch.") && name.ends_with("Tensor") && name.size() > 6;
+}
+
+bool is_gpu_class(const Expr& callee) {
+  const Expr* made = resolved(&callee);
+  if (made->kind == ExprKind::conditional && !made->children.empty()) made = made->children[0];
+  return made->full_name.starts_with("torch.cuda.");
+}
+
+bool has_only_sizes(const Call& call) {
+  return !call.arguments.empty() &&
+         std::all_of(call.arguments.begin(), call.arguments.end(), [](const Argument& argument) {
+           const Expr& value = *argument.value;
+           return value.type->is(TypeKind::number) || value.kind == ExprKind::integer;
+         });
+}
+
+// Makes a host tensor out of nothing but sizes and constants.
+bool is_maker(const Call& call) {
+  if (call.argument("device") != nullptr) return false;
+  if (std::count(call.name.begin(), call.name.end(), '.') == 1 &&
+      is_last_word(call.name, "torch.",
+                   {"zeros", "ones", "full", "empty", "rand", "randn", "randint", "randperm",
+                    "arange", "eye", "linspace"})) {
+    return true;
+  }
+  const bool wraps = call.name == "torch.from_numpy" || call.name == "torch.tensor" ||
+                     call.name == "torch.as_tensor" ||
+                     (!call.expr->children.empty() && is_legacy_class(*call.expr->children[0]));
+  if (!wraps || call.arguments.empty()) return false;
+  const Expr* given = call.arguments.front().value;
+  const Expr* root = given;
+  while (root->call != nullptr && root->call->method == "astype" &&
+         root->call->receiver != nullptr) {
+    root = root->call->receiver;
+  }
+  if (is_numpy_maker(*root)) return true;
+  const bool is_class = !call.expr->children.empty() && is_legacy_class(*call.expr->children[0]) &&
+                        !is_gpu_class(*call.expr->children[0]);
+  return is_class && has_only_sizes(call);
+}
+
+const Call* host_maker(const Expr* expr, int depth);
+
+// All parts are made on the host or numbers, and at least one is made.
+const Call* maker_among(std::span<const Expr* const> parts, int depth) {
+  const Call* found = nullptr;
+  for (const Expr* part : parts) {
+    if (is_number(*part)) continue;
+    const Call* maker = host_maker(part, depth + 1);
+    if (maker == nullptr && part->type->is(TypeKind::unknown) && part->call == nullptr &&
+        part->kind != ExprKind::subscript) {
+      continue;
+    }
+    if (maker == nullptr) return nullptr;
+    if (found == nullptr) found = maker;
+  }
+  return found;
+}
+
+const Call* maker_in_call(const Call& call, int depth) {
+  if (is_maker(call)) return &call;
+  if (call.argument("device") != nullptr || call.target != nullptr) return nullptr;
+  if (call.name == "torch.autograd.Variable" || call.name.starts_with("torch.")) {
+    const bool is_method = call.receiver != nullptr && call.name.starts_with("torch.Tensor.");
+    std::vector<const Expr*> parts;
+    if (is_method) parts.push_back(call.receiver);
+    for (const Argument& argument : call.arguments) {
+      if (argument.name.empty()) parts.push_back(argument.value);
+    }
+    if (is_method && (call.method == "to" || call.method == "cuda" || call.method == "item")) {
+      return call.method == "to" ? host_maker(call.receiver, depth + 1) : nullptr;
+    }
+    return maker_among(parts, depth);
+  }
+  return nullptr;
+}
+
+// The call at the root of a value that is made on the host from nothing; null for other values.
+const Call* host_maker(const Expr* expr, int depth) {
+  if (expr == nullptr || depth > kMaxDepth) return nullptr;
+  switch (expr->kind) {
+    case ExprKind::call:
+      return maker_in_call(*expr->call, depth);
+    case ExprKind::name: {
+      const Statement* binding = expr->binding;
+      const bool is_plain = binding != nullptr && binding->kind == StatementKind::assignment &&
+                            binding->word == "=" && binding->target != nullptr &&
+                            binding->target->kind == ExprKind::name && expr->statement != nullptr &&
+                            binding->function == expr->statement->function;
+      return is_plain ? host_maker(binding->value, depth + 1) : nullptr;
+    }
+    case ExprKind::binary:
+    case ExprKind::comparison:
+    case ExprKind::unary:
+    case ExprKind::list:
+    case ExprKind::tuple:
+      return maker_among(expr->children, depth);
+    case ExprKind::comprehension:
+      return expr->children.empty() ? nullptr : host_maker(expr->children[0], depth + 1);
+    case ExprKind::subscript:
+      return host_maker(expr->children[0], depth + 1);
+    default:
+      return nullptr;
+  }
+}
+
+// Whether a name on the way from the maker is read in other statements before the move.
+bool is_in_same_loop(const Call& maker, const Call& move) {
+  if (maker.statement == nullptr || move.statement == nullptr) return false;
+  const auto loop_of = [](const Statement* statement) {
+    while (statement != nullptr && statement->loop == nullptr) statement = statement->parent;
+    return statement;
+  };
+  return loop_of(maker.statement) == loop_of(move.statement) || maker.statement == move.statement;
+}
+
+// `Tensor(np.random.normal(…))` copies to the GPU without a call that says so.
+const Call* moving_maker(const Call& call) {
+  if (call.expr->children.empty() || !is_gpu_class(*call.expr->children[0])) return nullptr;
+  if (!is_legacy_class(*call.expr->children[0])) return nullptr;
+  return is_maker(call) && !has_only_sizes(call) ? &call : nullptr;
+}
+
+Finding finding_for(const Call& maker, const Call& move) {
+  const bool is_random =
+      maker.method.starts_with("rand") ||
+      maker.file->slice(maker.expr->range).find("random") != std::string_view::npos;
+  const bool is_torch = maker.name.starts_with("torch.") && !maker.method.ends_with("Tensor") &&
+                        maker.method != "from_numpy" && maker.method != "tensor";
+  const std::string device = move.method == "to" && !move.arguments.empty()
+                                 ? code_text(*move.file, move.arguments.front().value)
+                                 : std::string("\"cuda\"");
+  Fix fix{is_torch ? fmt::format("Pass device={} to torch.{}, so that the GPU fills it", device,
+                                 maker.method)
+                   : "Make it on the GPU: torch.randn, torch.ones or torch.full with device=",
+          is_random ? Exactness::changes_training : Exactness::bit_exact};
+  if (is_torch && maker.statement == move.statement && &move != &maker) {
+    add_edit(add_argument(maker, "device", device), fix);
+  }
+  Finding finding =
+      finding_at(maker,
+                 fmt::format("`{}` is made on the host and copied to the GPU in each pass",
+                             code_text(*maker.file, maker.expr)),
+                 std::move(fix));
+  finding.evidence = {
+      &move == &maker ? "the class is torch.cuda.FloatTensor where there is a GPU"
+                      : fmt::format("moved at {}", place_text(move, *maker.file)),
+      "PyTorch performance tuning guide, Create tensors directly on the target device"};
+  return finding;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  std::unordered_set<const Call*> seen;
+  for (const auto& file : facts.files) {
+    if (!trains_on_gpu(facts, *file)) continue;
+    for (const Call* call : file->calls) {
+      const Call* maker = moving_maker(*call);
+      if (maker == nullptr && copies_to_device(facts, *call)) {
+        maker = host_maker(call->receiver, 0);
+        if (maker != nullptr && !is_in_same_loop(*maker, *call)) maker = nullptr;
+      }
+      if (maker == nullptr || !is_hot_or_evaluated(facts, *call)) continue;
+      if (seen.insert(maker).second) findings.push_back(finding_for(*maker, *call));
+    }
+  }
+  return findings;
+}
+
+}  // namespace made_on_host_then_moved
+
+extern const Rule input_pipeline_made_on_host_then_moved{
+    .id = "input_pipeline/made-on-host-then-moved",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "a tensor is made on the host and then copied to the GPU",
+    .doc = made_on_host_then_moved::kDoc,
+    .check = made_on_host_then_moved::check};
+
+}  // namespace rooftile

@@ -1,0 +1,101 @@
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "rooftile/analysis/source/loaders.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace no_workers {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A `DataLoader` of PyTorch with `num_workers` absent or 0, in a program that trains on a GPU.
+
+## Why it costs time
+The process that launches kernels also reads, decodes and collates each batch. The GPU waits for
+every batch in full.
+
+## How to fix
+`num_workers` of about the cores per GPU, for example 8 on a machine with 64 cores and 8 GPUs,
+with `persistent_workers=True` and `pin_memory=True`.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step
+time says what there is to gain.
+
+## When not to
+- Data in memory: TensorDataset, lists, tensors, splits of these, a `__getitem__` that only
+  indexes.
+- IterableDataset and `batch_size=None`, which do their own batching.
+- Mini-batches of an in-memory graph dataset; samples that live on the GPU.
+
+## Evidence
+- PyTorch performance tuning guide, "Enable asynchronous data loading and augmentation".
+)md";
+
+using namespace source;
+
+struct Workers {
+  bool is_missing = false;
+  const Expr* default_value = nullptr;  // that says 0, written elsewhere
+};
+
+Workers workers_of(const SourceFacts& facts, const Call& loader) {
+  const bool is_graph = loader.name.starts_with("torch_geometric.");
+  const Value value = facts.argument(loader, "num_workers", is_graph ? -1 : 5);
+  if (value.absent()) return {true, nullptr};
+  if (!value.is(0)) return {};
+  return {true, value.found != value.expr ? value.found : nullptr};
+}
+
+Finding finding_for(const Call& loader, const Workers& workers) {
+  Fix fix{
+      "Set num_workers to the cores per GPU, e.g. num_workers=8, with persistent_workers=True: "
+      "batches are then made while the GPU computes",
+      Exactness::exact_arithmetic};
+  const Argument* given = loader.argument("num_workers", 5);
+  if (given == nullptr) {
+    add_edit(add_argument(loader, "num_workers", "8"), fix);
+  } else if (given->value->kind == ExprKind::integer) {
+    add_edit(replace_argument(loader, *given, given->name.empty() ? "8" : "8"), fix);
+  }
+  const std::string_view how = given == nullptr ? "num_workers is 0 when not given"
+                               : workers.default_value != nullptr ? "num_workers is 0 by default"
+                                                                  : "num_workers=0";
+  Finding finding = finding_at(
+      loader,
+      fmt::format("{}: the training process makes each batch itself, and the GPU waits", how),
+      std::move(fix));
+  const Expr* dataset = loader.arguments.empty() ? nullptr : loader.arguments.front().value;
+  finding.evidence = {
+      fmt::format("reads `{}`", code_text(*loader.file, dataset)),
+      "PyTorch performance tuning guide, Enable asynchronous data loading and augmentation"};
+  return finding;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const Call* loader : training_loaders(facts)) {
+    const Workers workers = workers_of(facts, *loader);
+    if (!workers.is_missing || loader->unknown_arguments) continue;
+    if (needs_no_workers(facts, *loader)) continue;
+    findings.push_back(finding_for(*loader, workers));
+  }
+  return findings;
+}
+
+}  // namespace no_workers
+
+extern const Rule input_pipeline_no_workers{
+    .id = "input_pipeline/no-workers",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "batches are made in the training process itself",
+    .doc = no_workers::kDoc,
+    .check = no_workers::check};
+
+}  // namespace rooftile

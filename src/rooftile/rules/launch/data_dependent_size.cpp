@@ -1,0 +1,106 @@
+#include <fmt/format.h>
+
+#include "rooftile/analysis/source/host_reads.h"
+#include "rooftile/analysis/source/hot_path.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace data_dependent_size {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+`nonzero()`, one-argument `torch.where`, `masked_select` or `unique` of a GPU tensor on each
+training step.
+
+## Why it costs time
+The host has to learn the size before it can allocate the result, so it waits for the GPU each
+time.
+
+## How to fix
+Work with a fixed size: `torch.where(mask, x, 0)` or a product with the mask in place of the
+selection, `topk` with a fixed k. Where the mask comes from the data, compute the indices on the
+host with the batch.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step
+time says what there is to gain.
+
+## When not to
+- Tensors on the host; evaluation.
+- Results whose size is truly needed, as in sparse losses: then once per step.
+
+## Evidence
+- PyTorch documentation, `torch.nonzero`: "when input is on CUDA, torch.nonzero() causes
+  host-device synchronization".
+)md";
+
+using namespace source;
+
+const Expr* selected_tensor(const Call& call) {
+  const bool is_function = call.name == "torch.nonzero" || call.name == "torch.masked_select" ||
+                           call.name == "torch.unique" || call.name == "torch.argwhere";
+  const bool is_one_where = call.name == "torch.where" && call.arguments.size() == 1;
+  if (is_function || is_one_where) {
+    return call.arguments.empty() ? nullptr : call.arguments.front().value;
+  }
+  const bool is_method = call.method == "nonzero" || call.method == "masked_select" ||
+                         call.method == "unique" || call.method == "argwhere";
+  return is_method && call.receiver_type().kind != TypeKind::array ? call.receiver : nullptr;
+}
+
+// In the forward of a module, what is not known to be something else is a tensor.
+bool is_in_forward(const Call& call) {
+  const FunctionDef* function = call.function;
+  return function != nullptr && function->class_def != nullptr && function->name == "forward" &&
+         function->class_def->is_module;
+}
+
+// Unknown values that NumPy made or that a helper gave stay out.
+bool may_be_tensor(const Expr* value) {
+  const Type& type = *value->type;
+  if (type.is(TypeKind::tensor)) return type.residence != Residence::host;
+  if (!type.is(TypeKind::unknown)) return false;
+  return value->kind != ExprKind::call || value->call->receiver != nullptr;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const auto& file : facts.files) {
+    if (!trains_on_gpu(facts, *file)) continue;
+    for (const Call* call : file->calls) {
+      const Expr* tensor = selected_tensor(*call);
+      if (tensor == nullptr) continue;
+      const bool is_tensor =
+          is_gpu_value(tensor) || (is_in_forward(*call) && may_be_tensor(tensor));
+      if (!is_tensor) continue;
+      if (!is_hot(facts, *call)) continue;
+      Finding finding = finding_at(
+          *call,
+          fmt::format("`{}` has a size that depends on values: the host waits for the GPU to learn "
+                      "it in every step",
+                      code_text(*file, call->expr)),
+          {"Use a fixed size: torch.where(mask, x, 0) or a product with the mask, or find the "
+           "indices on the host while the batch is made",
+           Exactness::exact_arithmetic});
+      finding.evidence = {
+          "PyTorch documentation, torch.nonzero: on CUDA it causes host-device synchronization"};
+      findings.push_back(std::move(finding));
+    }
+  }
+  return findings;
+}
+
+}  // namespace data_dependent_size
+
+extern const Rule launch_data_dependent_size{
+    .id = "launch/data-dependent-size",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "a result whose size depends on values is made in each step",
+    .doc = data_dependent_size::kDoc,
+    .check = data_dependent_size::check};
+
+}  // namespace rooftile

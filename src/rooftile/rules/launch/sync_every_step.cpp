@@ -1,0 +1,159 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "rooftile/analysis/source/host_reads.h"
+#include "rooftile/analysis/source/hot_path.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace sync_every_step {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A value of the GPU that the host reads on each training step: `.item()`, `float(t)`, `.cpu()`,
+`.numpy()`, `.tolist()`, printing or formatting a tensor, `if`, `while` or `assert` on its value,
+`loss.data[0]`. Code that the loop calls, `forward` included, counts.
+
+## Why it costs time
+The host normally runs ahead and queues kernels. A read waits until the GPU has finished all of
+them; the queue is then empty, and the GPU idles until the next launches arrive.
+
+## How to fix
+Keep the value on the device: `total += loss.detach()`, and read it every so many steps (`if step
+% 50 == 0`). `torch.where` in place of an `if`. Lengths that the host needs can stay on the host.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step
+time says what there is to gain.
+
+## When not to
+- Reads under a guard of ten steps or more, at the end of an epoch, in evaluation, or under an
+  option that is off.
+- Values that the host needs in each step by nature: actions for an environment, input of a
+  matching or of NMS on the CPU.
+- NumPy values, sizes and shapes are no reads.
+
+## Evidence
+- PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization".
+)md";
+
+using namespace source;
+
+// What the host has to know in each step by nature.
+bool feeds_host(const HostRead& read) {
+  bool found = false;
+  const auto look = [&](const Expr* expr) {
+    visit(expr, [&](const Expr& part) {
+      const std::string_view name = last_name(&part);
+      found = found || name.find("action") != std::string_view::npos;
+      return !found;
+    });
+  };
+  look(read.expr);
+  look(read.statement->target);
+  if (found) return true;
+  for (const Expr* outer = read.expr->parent; outer != nullptr; outer = outer->parent) {
+    const bool is_environment =
+        outer->call != nullptr && outer->call->method == "step" &&
+        last_name(outer->call->receiver).find("env") != std::string_view::npos;
+    if (is_environment) return true;
+  }
+  return false;
+}
+
+// `if isinstance(v, torch.Tensor): v = v.item()` of a meter: what it gets is mostly a number.
+bool is_conversion(const HostRead& read) {
+  for (const Statement* outer = read.statement->parent; outer != nullptr; outer = outer->parent) {
+    if (outer->kind == StatementKind::function) return false;
+    if (outer->kind != StatementKind::if_ || outer->value == nullptr) continue;
+    const std::string_view condition = outer->file->slice(outer->value->range);
+    if (condition.find("isinstance") != std::string_view::npos ||
+        condition.find("is_tensor") != std::string_view::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool runs_on_host(const FunctionDef* function) {
+  if (function == nullptr) return false;
+  const std::string_view text = function->file->slice(function->statement->range);
+  for (const std::string_view word : {"linear_sum_assignment", "scipy.", "nms("}) {
+    if (text.find(word) != std::string_view::npos) return true;
+  }
+  return function->name.find("act") == 0 && function->name.find("action") != std::string_view::npos;
+}
+
+bool is_hot_read(const SourceFacts& facts, const HostRead& read) {
+  return read.call != nullptr ? is_hot(facts, *read.call) : is_hot(facts, *read.statement);
+}
+
+struct Group {
+  const Statement* place = nullptr;
+  std::vector<HostRead> reads;
+};
+
+std::vector<Group> groups_in(const SourceFacts& facts, const File& file) {
+  std::vector<Group> groups;
+  for (const HostRead& read : host_reads(file)) {
+    if (feeds_host(read) || is_conversion(read) || runs_on_host(read.statement->function)) continue;
+    if (!is_hot_read(facts, read)) continue;
+    const Statement* place = place_of_work(*read.statement);
+    const auto same = std::find_if(groups.begin(), groups.end(),
+                                   [&](const Group& group) { return group.place == place; });
+    Group& group = same != groups.end() ? *same : groups.emplace_back(Group{place, {}});
+    group.reads.push_back(read);
+  }
+  return groups;
+}
+
+std::string others_text(const Group& group) {
+  if (group.reads.size() == 1) return "";
+  std::string lines;
+  for (std::size_t i = 1; i < group.reads.size() && i < 6; ++i) {
+    const HostRead& read = group.reads[i];
+    lines += fmt::format("{}{}", i == 1 ? "" : ", ",
+                         read.statement->file->place(read.expr->range.begin).line);
+  }
+  return fmt::format("; {} more reads: line{} {}{}", group.reads.size() - 1,
+                     group.reads.size() > 2 ? "s" : "", lines, group.reads.size() > 6 ? ", …" : "");
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const auto& file : facts.files) {
+    if (!trains_on_gpu(facts, *file)) continue;
+    for (const Group& group : groups_in(facts, *file)) {
+      const HostRead& first = group.reads.front();
+      Finding finding = finding_at(
+          *file, first.expr->range.begin, "step",
+          fmt::format("`{}` makes the host wait for the GPU in every step{}",
+                      code_text(*file, first.expr), others_text(group)),
+          {"Keep the value on the GPU (add up x.detach()) and read it every 50 steps or so, since "
+           "each read empties the queue of launches",
+           Exactness::bit_exact});
+      finding.evidence = {
+          "PyTorch performance tuning guide, Avoid unnecessary CPU-GPU synchronization"};
+      findings.push_back(std::move(finding));
+    }
+  }
+  return findings;
+}
+
+}  // namespace sync_every_step
+
+extern const Rule launch_sync_every_step{
+    .id = "launch/sync-every-step",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "the host waits for a value of the GPU in each step",
+    .doc = sync_every_step::kDoc,
+    .check = sync_every_step::check};
+
+}  // namespace rooftile

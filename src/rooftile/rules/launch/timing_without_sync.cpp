@@ -1,0 +1,153 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/host_reads.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace timing_without_sync {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+The difference of two clock reads within one step, around calls of a module or a backward, with
+nothing between them that waits for the GPU.
+
+## Why it costs time
+Kernels run on after the call returns: the clock measures how long the launches took. Decisions
+taken from such numbers are wrong.
+
+## How to fix
+`torch.cuda.synchronize()` before each clock read while measuring, or
+`torch.cuda.Event(enable_timing=True)` and `elapsed_time`, which hold nothing up.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step
+time says what there is to gain.
+
+## When not to
+- The interval covers an epoch or the whole run, whose end waits anyway.
+- Only loading of data is timed.
+- Something between the reads waits: `.item()`, `.cpu()`, `synchronize()`.
+
+## Evidence
+- PyTorch CUDA semantics note, "Asynchronous execution": time measurements without
+  synchronizations are not accurate.
+)md";
+
+using namespace source;
+
+const Statement* step_loop_around(const Statement& statement) {
+  for (const Statement* outer = &statement; outer != nullptr; outer = outer->parent) {
+    if (outer->kind == StatementKind::function) return nullptr;
+    if (outer->loop != nullptr && outer->loop->is_step()) return outer;
+  }
+  return nullptr;
+}
+
+// `clock() - start` with the statement that set start; null for others.
+const Statement* started_at(const Expr& part) {
+  const bool is_difference =
+      part.kind == ExprKind::binary && part.word == "-" && part.children.size() == 2;
+  if (!is_difference) return nullptr;
+  const Expr* now = resolved(part.children[0]);
+  const Statement* binding = part.children[1]->binding;
+  if (now == nullptr || now->call == nullptr || !is_clock(*now->call)) return nullptr;
+  if (part.children[1]->kind != ExprKind::name || binding == nullptr) return nullptr;
+  const bool is_start = binding->value != nullptr && binding->value->call != nullptr &&
+                        is_clock(*binding->value->call);
+  return is_start ? binding : nullptr;
+}
+
+struct Interval {
+  bool has_gpu_work = false;
+  bool waits = false;
+};
+
+Interval between(const File& file, std::uint32_t begin, std::uint32_t end) {
+  Interval interval;
+  for (const Call* call : file.calls) {
+    const std::uint32_t at = call->expr->range.begin;
+    if (at <= begin || at >= end || is_clock(*call)) continue;
+    const bool is_work = call->name == "torch.nn.Module.__call__" || call->method == "backward";
+    interval.has_gpu_work = interval.has_gpu_work || is_work;
+    interval.waits = interval.waits || waits_for_gpu(*call);
+  }
+  for (const HostRead& read : host_reads(file)) {
+    const std::uint32_t at = read.expr->range.begin;
+    if (at > begin && at < end) interval.waits = true;
+  }
+  return interval;
+}
+
+// Printed, returned, passed on, or kept in a variable that is read.
+bool is_used(const Expr& part) {
+  const Statement& statement = *part.statement;
+  if (statement.kind != StatementKind::assignment || statement.target == nullptr) return true;
+  if (statement.target->kind != ExprKind::name || statement.value != &part) return true;
+  const std::string_view name = statement.target->word;
+  for (const Statement* other : statement.file->statements) {
+    if (other == &statement || other->function != statement.function) continue;
+    bool reads = false;
+    for_own_expressions(*other, [&](const Expr* expr) {
+      reads = reads || (expr != other->target && uses_variable(expr, name));
+    });
+    if (reads) return true;
+  }
+  return false;
+}
+
+bool is_untimed_work(const SourceFacts& facts, const Expr& part, const Statement& start) {
+  const Statement* loop = step_loop_around(start);
+  if (loop == nullptr || !is_within(*part.statement, *loop)) return false;
+  if (start.range.begin >= part.range.begin || !trains_on_gpu(facts, *start.file)) return false;
+  const Expr* now = resolved(part.children[0]);
+  const Interval interval =
+      between(*start.file, start.range.begin, std::min(now->range.begin, part.range.begin));
+  return interval.has_gpu_work && !interval.waits && is_used(part) &&
+         is_reached_by_default(facts, *part.statement);
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  const SourceFacts& facts = *input.workload.source;
+  std::vector<Finding> findings;
+  for (const auto& file : facts.files) {
+    if (!mentions(*file, {"time", "timeit"})) continue;
+    for (const Statement* statement : file->statements) {
+      for_own_expressions(*statement, [&](const Expr* expr) {
+        visit(expr, [&](const Expr& part) {
+          const Statement* start = started_at(part);
+          if (start == nullptr || !is_untimed_work(facts, part, *start)) return true;
+          Finding finding = finding_at(
+              *file, resolved(part.children[0])->range.begin, "step",
+              fmt::format("`{}` measures how long the launches took: nothing since {} waits for "
+                          "the GPU",
+                          code_text(*file, &part), place_text(*start, *file)),
+              {"Call torch.cuda.synchronize() before each clock read while measuring, or use "
+               "torch.cuda.Event(enable_timing=True)",
+               Exactness::bit_exact});
+          finding.evidence = {
+              "PyTorch CUDA semantics note, Asynchronous execution: time measurements without "
+              "synchronizations are not accurate"};
+          findings.push_back(std::move(finding));
+          return true;
+        });
+      });
+    }
+  }
+  return findings;
+}
+
+}  // namespace timing_without_sync
+
+extern const Rule launch_timing_without_sync{
+    .id = "launch/timing-without-sync",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "GPU work is timed without waiting for its end",
+    .doc = timing_without_sync::kDoc,
+    .check = timing_without_sync::check};
+
+}  // namespace rooftile

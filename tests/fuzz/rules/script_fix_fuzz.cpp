@@ -1,0 +1,47 @@
+// Any bytes as a script: all rules are asked, all their edits are made, and the result still parses
+// if the input did; making them again changes nothing.
+// Build: cmake --preset fuzz -DROOFTILE_FUZZ_RULES=ON; ninja -C build/fuzz script_fix_fuzz
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "rooftile/fix.h"
+
+namespace {
+
+using rooftile::FixOptions;
+using rooftile::FixResult;
+
+rooftile::Result<FixResult> fix(const std::string& bytes) {
+  FixOptions options;
+  const auto rules = rooftile::all_rules();
+  options.rules.assign(rules.begin(), rules.end());
+  options.with_unsafe = true;
+  options.read.contents["train.py"] = bytes;
+  const std::string paths[] = {"train.py"};
+  return rooftile::fix_scripts(paths, options);
+}
+
+void require_known_problems(const FixResult& result) {
+  for (const std::string& problem : result.problems) {
+    const bool known = problem.ends_with("has syntax errors") ||
+                       problem.ends_with("not UTF-8 where a fix would edit");
+    if (!known) std::abort();
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  // Files without the word are passed over.
+  const std::string bytes =
+      "import torch\n" + std::string(reinterpret_cast<const char*>(data), size);
+  const auto first = fix(bytes);
+  if (!first) return 0;
+  require_known_problems(*first);
+  if (first->files.empty()) return 0;
+  const auto second = fix(first->files.front().after);
+  if (!second || !second->files.empty()) std::abort();
+  return 0;
+}
