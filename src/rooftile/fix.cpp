@@ -202,10 +202,11 @@ void ignore_by_path(const toml_file::Settings& settings, Report& report) {
   std::map<std::string, std::string> paths;
   std::erase_if(report.findings, [&](const Finding& finding) {
     const std::string& file = finding.location.file;
-    const auto [path, is_new] = paths.try_emplace(file);
-    if (is_new) path->second = path_below(settings.folder, file);
+    const auto known = paths.try_emplace(file);
+    std::string& path = known.first->second;
+    if (known.second) path = path_below(settings.folder, file);
     return std::ranges::any_of(settings.path_ignores, [&](const auto& ignore) {
-      return ignores(ignore, path->second, finding.rule);
+      return ignores(ignore, path, finding.rule);
     });
   });
 }
