@@ -137,7 +137,9 @@ TEST(Fix, EndsWhenARuleNeverDoes) {
                      }};
   const FixResult result = fixed(kScript, asking({&endless}));
   ASSERT_EQ(result.problems.size(), 1u);
-  EXPECT_TRUE(result.problems[0].starts_with("stopped after")) << result.problems[0];
+  EXPECT_EQ(result.problems[0],
+            "train.py stays as it is: it has fixes that bring forth others without end");
+  EXPECT_TRUE(result.files.empty());
 }
 
 // The new GradScaler needs PyTorch 2.3, so its edit is not safe.
