@@ -97,12 +97,11 @@ def module_names(text):
     names = set()
     for match in re.finditer(r"(?m)^\s*import\s+([\w., \t]+)", text):
         names.update(part.split(" as ")[0].strip() for part in match[1].split(","))
-    for match in re.finditer(
-            r"(?m)^\s*from\s+([.\w]+)\s+import\s+(?:\(([\w, \t\n]*)|([\w, \t]*))", text):
+    for match in re.finditer(r"(?m)^\s*from\s+([.\w]+)\s+import\s+((?:\([\w, \t\n]*)|[\w, \t]*)", text):
         separator = "" if match[1].endswith(".") else "."
         names.add(match[1])
         names.update(match[1] + separator + part.split(" as ")[0].strip()
-                     for part in (match[2] or match[3] or "").split(",") if part.strip())
+                     for part in match[2].strip("(").split(",") if part.strip())
     return names
 
 

@@ -49,14 +49,14 @@ class Fixer {
       : paths_(paths.begin(), paths.end()), options_(options), read_(options.read) {}
 
   Result<FixResult> run() {
-    for (int round = 0; round < kMaxRounds; ++round) {
-      Result<bool> changed = make_round();
-      if (!changed) return tl::unexpected(changed.error());
-      if (!*changed) return finished();
+    while (true) {
+      for (int round = 0; round < kMaxRounds; ++round) {
+        const Result<bool> changed = make_round();
+        if (!changed) return tl::unexpected(changed.error());
+        if (!*changed) return finished();
+      }
+      start_again();
     }
-    result_.problems.push_back(
-        fmt::format("stopped after {} rounds: fixes bring forth others", kMaxRounds));
-    return finished();
   }
 
  private:
@@ -80,9 +80,22 @@ class Fixer {
     }
     // Fixes of several files are made whole: with one given up, the round starts again without it.
     if (frozen_.size() > frozen_before) return true;
-    for (auto& [path, bytes] : edited) read_.contents[path] = std::move(bytes);
+    changed_last_.clear();
+    for (auto& [path, bytes] : edited) {
+      changed_last_.insert(path);
+      read_.contents[path] = std::move(bytes);
+    }
     for (const std::size_t i : plan.fixed) ++result_.fixed[report.findings[i].rule];
     return true;
+  }
+
+  // Without the files whose fixes undo or repeat each other, so that a second call does the same.
+  void start_again() {
+    for (const std::string& path : std::exchange(changed_last_, {})) {
+      freeze(path, "has fixes that bring forth others without end");
+    }
+    read_.contents = options_.read.contents;
+    result_.fixed.clear();
   }
 
   void count_left(const Report& report, const EditPlan& plan) {
@@ -135,7 +148,7 @@ class Fixer {
   const FixOptions& options_;
   PythonOptions read_;  // with the contents so far
   std::map<std::string, std::string> before_;
-  std::set<std::string> frozen_;
+  std::set<std::string> frozen_, changed_last_;
   FixResult result_;
 };
 
@@ -189,10 +202,11 @@ void ignore_by_path(const toml_file::Settings& settings, Report& report) {
   std::map<std::string, std::string> paths;
   std::erase_if(report.findings, [&](const Finding& finding) {
     const std::string& file = finding.location.file;
-    const auto [path, is_new] = paths.try_emplace(file);
-    if (is_new) path->second = path_below(settings.folder, file);
+    const auto known = paths.try_emplace(file);
+    std::string& path = known.first->second;
+    if (known.second) path = path_below(settings.folder, file);
     return std::ranges::any_of(settings.path_ignores, [&](const auto& ignore) {
-      return ignores(ignore, path->second, finding.rule);
+      return ignores(ignore, path, finding.rule);
     });
   });
 }

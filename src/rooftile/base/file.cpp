@@ -37,7 +37,8 @@ Result<std::string> read_up_to(int fd, const std::string& path, std::size_t limi
   std::string bytes;
   while (bytes.size() <= limit) {
     const std::size_t old_size = bytes.size();
-    const std::size_t wanted = std::min(std::clamp(old_size, kFirstBlock, kLastBlock), limit + 1 - old_size);
+    const std::size_t wanted =
+        std::min(std::clamp(old_size, kFirstBlock, kLastBlock), limit + 1 - old_size);
     bytes.resize(old_size + wanted);
     const ssize_t got = ::read(fd, bytes.data() + old_size, wanted);
     if (got < 0 && errno == EINTR) {

@@ -62,6 +62,7 @@ struct SourceSpot {
   std::int64_t line = 0;    // of a notebook: of its cells joined; 0 for other findings
   std::int64_t column = 0;  // in characters, from 1; 0 in a notebook
   std::string code;         // the line, with single spaces
+  std::int64_t cell = 0;    // of a notebook, from 1; Provenance::line then counts within it
 
   bool operator==(const SourceSpot&) const = default;
 };

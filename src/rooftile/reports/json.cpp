@@ -12,10 +12,13 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kReportSchema = "rooftile-report/1";
 
-Json location_json(const Provenance& location) {
-  Json line = nullptr;
+Json location_json(const Finding& finding) {
+  const Provenance& location = finding.location;
+  Json line = nullptr, cell = nullptr;
   if (location.line > 0) line = location.line;
+  if (finding.spot.cell > 0) cell = finding.spot.cell;
   return {{"file", json_text_or_null(location.file)},
+          {"cell", cell},
           {"line", line},
           {"node", json_text_or_null(location.node)},
           {"module", json_text_or_null(location.module)}};
@@ -23,7 +26,7 @@ Json location_json(const Provenance& location) {
 
 Json finding_json(const Finding& finding) {
   return {{"rule", finding.rule},         {"level", to_string(finding.level)},
-          {"message", finding.message},   {"location", location_json(finding.location)},
+          {"message", finding.message},   {"location", location_json(finding)},
           {"count", finding.count},       {"saving_s", json_range(finding.saving)},
           {"fix", json_fix(finding.fix)}, {"evidence", finding.evidence},
           {"operations", finding.ops},    {"fingerprint", json_text_or_null(finding.fingerprint)}};

@@ -63,7 +63,8 @@ TEST(SarifReport, HoldsTheRequiredProperties) {
   EXPECT_EQ(run["results"][1]["properties"]["level"], "advice");
 }
 
-std::string first_fingerprint(const Report& report) {
+std::string first_fingerprint(Report report) {
+  add_fingerprints(report.findings);
   return json::parse(render_sarif(report))["runs"][0]["results"][0]["partialFingerprints"].dump();
 }
 
@@ -80,6 +81,7 @@ TEST(SarifReport, FingerprintsIgnoreNumbersAndLines) {
 TEST(SarifReport, TwoFindingsAtOnePlaceStayApart) {
   Report report = sample_report();
   report.findings[1] = report.findings[0];
+  add_fingerprints(report.findings);
   const json results = json::parse(render_sarif(report))["runs"][0]["results"];
   EXPECT_NE(results[0]["partialFingerprints"], results[1]["partialFingerprints"]);
 }

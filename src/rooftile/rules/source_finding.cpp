@@ -84,6 +84,7 @@ Finding finding_at(const File& file, std::uint32_t byte, std::string_view node, 
   finding.location = {file.path, static_cast<std::int64_t>(place.line), std::string(node), ""};
   finding.fix = std::move(fix);
   finding.spot = spot_of(file, byte);
+  finding.spot.cell = place.cell;
   return finding;
 }
 

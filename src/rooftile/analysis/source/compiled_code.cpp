@@ -86,7 +86,14 @@ bool leaves_torch(const Call& call) {
                      [](const Argument& argument) { return is_tensor(argument.value); });
 }
 
-// `if x.sum() > 0`: a comparison of tensors, or a tensor by itself.
+// x.sum(), torch.any(x): a tensor made there by PyTorch; own functions may return a plain bool.
+bool is_tensor_operation(const Expr* expr) {
+  return is_tensor(expr) && expr->call != nullptr && expr->call->target == nullptr &&
+         is_one_of(expr->call->method, {"any", "all", "sum", "max", "min", "mean", "norm", "abs",
+                                        "isnan", "isinf", "prod", "count_nonzero", "item"});
+}
+
+// `if x.sum() > 0`, `while mask.any()`.
 bool tests_tensor(const Statement& statement) {
   if (statement.kind != StatementKind::if_ && statement.kind != StatementKind::while_) return false;
   const Expr* condition = statement.value;
@@ -94,14 +101,9 @@ bool tests_tensor(const Statement& statement) {
   while (condition->kind == ExprKind::logical && condition->word == "not") {
     condition = condition->children[0];
   }
-  if (condition->kind == ExprKind::comparison) {
-    const bool compares = is_one_of(condition->word, {"<", ">", "<=", ">=", "==", "!="});
-    return compares && std::any_of(condition->children.begin(), condition->children.end(),
-                                   [](const Expr* side) {
-                                     return is_tensor(side) && side->kind == ExprKind::call;
-                                   });
-  }
-  return is_tensor(condition) && condition->kind == ExprKind::call;
+  if (condition->kind != ExprKind::comparison) return is_tensor_operation(condition);
+  return is_one_of(condition->word, {"<", ">", "<=", ">=", "==", "!="}) &&
+         std::any_of(condition->children.begin(), condition->children.end(), is_tensor_operation);
 }
 
 std::string text_of(const Call& call) {

@@ -88,17 +88,24 @@ bool is_shut(const Guard& guard) {
   }
 }
 
-// The function at the outer end of the way.
-const FunctionDef* outermost(const Context& context, const FunctionDef* function) {
-  return context.calls.empty() ? function : context.calls.front()->function;
+bool is_module_method(const FunctionDef* function) {
+  return function != nullptr && function->class_def != nullptr && function->class_def->is_module;
 }
 
+bool is_forward(const FunctionDef* function) {
+  return is_module_method(function) && function->name == "forward";
+}
+
+// Through the forward of a module, from a method of a module that nothing seen calls. Without
+// gradients it is no training: post-processing, generation.
 bool is_unseen_forward(const Context& context, const FunctionDef* function) {
-  const FunctionDef* outer = outermost(context, function);
-  // Without gradients it is no training: post-processing, generation.
-  return context.role == LoopRole::other && context.step_loop == nullptr &&
-         !context.gradients_off() && outer != nullptr && outer->name == "forward" &&
-         outer->class_def != nullptr && outer->class_def->is_module;
+  const bool is_open = context.role == LoopRole::other && context.step_loop == nullptr;
+  if (!is_open || context.gradients_off()) return false;
+  const FunctionDef* outer = context.calls.empty() ? function : context.calls.front()->function;
+  if (!is_module_method(outer)) return false;
+  return is_forward(function) ||
+         std::any_of(context.calls.begin(), context.calls.end(),
+                     [](const Call* call) { return is_forward(call->function); });
 }
 
 enum class Where { step_loop, forward_too, evaluation, evaluation_too };

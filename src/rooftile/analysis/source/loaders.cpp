@@ -247,14 +247,13 @@ bool is_for_evaluation(const SourceFacts& facts, const Call& loader) {
   return has_any(words_about(loader), {"val", "test", "eval", "infer", "pred"});
 }
 
-const Expr* dataset_of(const SourceFacts& facts, const Call& loader) {
+const Expr* dataset_of(const Call& loader) {
   const Argument* dataset = loader.argument("dataset", 0);
-  static_cast<void>(facts);
   return dataset == nullptr ? nullptr : resolved(dataset->value);
 }
 
 bool has_gpu_samples(const SourceFacts& facts, const Call& loader) {
-  const Expr* dataset = dataset_of(facts, loader);
+  const Expr* dataset = dataset_of(loader);
   if (dataset == nullptr) return false;
   const Type& type = *dataset->type;
   if (type.is(TypeKind::tensor)) return type.on_gpu();
@@ -281,8 +280,7 @@ bool needs_no_workers(const SourceFacts& facts, const Call& loader) {
     return true;
   }
   const bool is_graph = loader.name.starts_with("torch_geometric.");
-  return is_graph || has_gpu_samples(facts, loader) ||
-         is_in_memory(facts, dataset_of(facts, loader));
+  return is_graph || has_gpu_samples(facts, loader) || is_in_memory(facts, dataset_of(loader));
 }
 
 bool copies_to_device(const SourceFacts& facts, const Call& call) {

@@ -23,7 +23,7 @@ bool is_for_training(const SourceFacts& facts, const Call& loader);
 bool is_for_evaluation(const SourceFacts& facts, const Call& loader);
 
 // The dataset argument, followed to what made it.
-const Expr* dataset_of(const SourceFacts& facts, const Call& loader);
+const Expr* dataset_of(const Call& loader);
 // Nothing to do for a worker: TensorDataset, lists and tensors, splits of these, own classes whose
 // __getitem__ only indexes, IterableDataset, batch_size=None, samples on the GPU.
 bool needs_no_workers(const SourceFacts& facts, const Call& loader);

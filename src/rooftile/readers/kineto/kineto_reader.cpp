@@ -84,6 +84,7 @@ Result<std::shared_ptr<const Timeline>> record_kineto(const std::string& path,
 
 }  // namespace
 
-extern const Reader kineto_reader{.name = "kineto", .recognises = is_kineto, .record = record_kineto};
+extern const Reader kineto_reader{
+    .name = "kineto", .recognises = is_kineto, .record = record_kineto};
 
 }  // namespace rooftile

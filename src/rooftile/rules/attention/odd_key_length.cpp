@@ -7,7 +7,7 @@
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
-namespace {
+namespace attention_odd_key_length_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -157,14 +157,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace attention_odd_key_length_rule
 
 extern const Rule attention_odd_key_length{
     .id = "attention/odd-key-length",
     .level = Level::advice,
     .cause = Cause::alignment,
     .summary = "Unfused attention over an unaligned number of keys",
-    .doc = kDoc,
-    .check = check};
+    .doc = attention_odd_key_length_rule::kDoc,
+    .check = attention_odd_key_length_rule::check};
 
 }  // namespace rooftile

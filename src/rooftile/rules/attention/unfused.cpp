@@ -10,7 +10,7 @@
 #include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
-namespace {
+namespace attention_unfused_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -172,13 +172,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return with_scripts(input, check_operations(input), unfused_attention_in_source, Level::advice);
 }
 
-}  // namespace
+}  // namespace attention_unfused_rule
 
 extern const Rule attention_unfused{.id = "attention/unfused",
                                     .level = Level::warning,
                                     .cause = Cause::fusion,
                                     .summary = "Attention scores are written to memory",
-                                    .doc = kDoc,
-                                    .check = check};
+                                    .doc = attention_unfused_rule::kDoc,
+                                    .check = attention_unfused_rule::check};
 
 }  // namespace rooftile

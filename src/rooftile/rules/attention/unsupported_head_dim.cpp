@@ -6,7 +6,7 @@
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
-namespace {
+namespace attention_unsupported_head_dim_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -106,14 +106,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace attention_unsupported_head_dim_rule
 
 extern const Rule attention_unsupported_head_dim{
     .id = "attention/unsupported-head-dim",
     .level = Level::advice,
     .cause = Cause::alignment,
     .summary = "A head size outside the flash kernel's range",
-    .doc = kDoc,
-    .check = check};
+    .doc = attention_unsupported_head_dim_rule::kDoc,
+    .check = attention_unsupported_head_dim_rule::check};
 
 }  // namespace rooftile

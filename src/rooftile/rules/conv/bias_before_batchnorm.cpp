@@ -9,7 +9,7 @@
 #include "rooftile/workload/graph.h"
 
 namespace rooftile {
-namespace {
+namespace conv_bias_before_batchnorm_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -119,14 +119,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return with_scripts(input, check_operations(input), biases_before_batchnorm);
 }
 
-}  // namespace
+}  // namespace conv_bias_before_batchnorm_rule
 
 extern const Rule conv_bias_before_batchnorm{
     .id = "conv/bias-before-batchnorm",
     .level = Level::advice,
     .cause = Cause::none,
     .summary = "BatchNorm cancels the bias of the layer before it",
-    .doc = kDoc,
-    .check = check};
+    .doc = conv_bias_before_batchnorm_rule::kDoc,
+    .check = conv_bias_before_batchnorm_rule::check};
 
 }  // namespace rooftile

@@ -6,7 +6,7 @@
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
-namespace {
+namespace conv_channels_not_multiple_of_64_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -98,14 +98,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace conv_channels_not_multiple_of_64_rule
 
 extern const Rule conv_channels_not_multiple_of_64{
     .id = "conv/channels-not-multiple-of-64",
     .level = Level::advice,
     .cause = Cause::tile_shape,
     .summary = "The last output channels of a convolution start tiles of their own",
-    .doc = kDoc,
-    .check = check};
+    .doc = conv_channels_not_multiple_of_64_rule::kDoc,
+    .check = conv_channels_not_multiple_of_64_rule::check};
 
 }  // namespace rooftile

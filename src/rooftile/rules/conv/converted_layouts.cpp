@@ -6,7 +6,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace conv_converted_layouts_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -89,14 +89,14 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
 
 std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
 
-}  // namespace
+}  // namespace conv_converted_layouts_rule
 
 extern const Rule conv_converted_layouts{
     .id = "conv/converted-layouts",
     .level = Level::warning,
     .cause = Cause::none,
     .summary = "Convolutions convert the layout of their tensors in every call",
-    .doc = kDoc,
-    .check = check};
+    .doc = conv_converted_layouts_rule::kDoc,
+    .check = conv_converted_layouts_rule::check};
 
 }  // namespace rooftile

@@ -6,7 +6,7 @@
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
-namespace {
+namespace conv_depthwise_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -61,13 +61,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return {finding};
 }
 
-}  // namespace
+}  // namespace conv_depthwise_rule
 
 extern const Rule conv_depthwise{.id = "conv/depthwise",
                                  .level = Level::info,
                                  .cause = Cause::none,
                                  .summary = "Depthwise convolutions wait for memory",
-                                 .doc = kDoc,
-                                 .check = check};
+                                 .doc = conv_depthwise_rule::kDoc,
+                                 .check = conv_depthwise_rule::check};
 
 }  // namespace rooftile

@@ -6,7 +6,7 @@
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
-namespace {
+namespace conv_dilated_or_strided_dgrad_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -57,14 +57,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return {finding};
 }
 
-}  // namespace
+}  // namespace conv_dilated_or_strided_dgrad_rule
 
 extern const Rule conv_dilated_or_strided_dgrad{
     .id = "conv/dilated-or-strided-dgrad",
     .level = Level::info,
     .cause = Cause::none,
     .summary = "Dilated convolutions and strided input gradients have few fast kernels",
-    .doc = kDoc,
-    .check = check};
+    .doc = conv_dilated_or_strided_dgrad_rule::kDoc,
+    .check = conv_dilated_or_strided_dgrad_rule::check};
 
 }  // namespace rooftile

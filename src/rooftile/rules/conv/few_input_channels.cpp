@@ -8,7 +8,7 @@
 #include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
-namespace {
+namespace conv_few_input_channels_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -112,13 +112,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return with_scripts(input, check_operations(input), few_input_channels_in_source, Level::info);
 }
 
-}  // namespace
+}  // namespace conv_few_input_channels_rule
 
 extern const Rule conv_few_input_channels{.id = "conv/few-input-channels",
                                           .level = Level::advice,
                                           .cause = Cause::alignment,
                                           .summary = "A first layer reads three channels",
-                                          .doc = kDoc,
-                                          .check = check};
+                                          .doc = conv_few_input_channels_rule::kDoc,
+                                          .check = conv_few_input_channels_rule::check};
 
 }  // namespace rooftile

@@ -7,7 +7,7 @@
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
-namespace {
+namespace conv_grouped_channels_last_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -71,13 +71,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace conv_grouped_channels_last_rule
 
 extern const Rule conv_grouped_channels_last{.id = "conv/grouped-channels-last",
                                              .level = Level::advice,
                                              .cause = Cause::layout,
                                              .summary = "Grouped convolutions run in channels_last",
-                                             .doc = kDoc,
-                                             .check = check};
+                                             .doc = conv_grouped_channels_last_rule::kDoc,
+                                             .check = conv_grouped_channels_last_rule::check};
 
 }  // namespace rooftile

@@ -9,7 +9,7 @@
 #include "rooftile/workload/graph.h"
 
 namespace rooftile {
-namespace {
+namespace conv_layout_thrash_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -146,14 +146,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return {finding};
 }
 
-}  // namespace
+}  // namespace conv_layout_thrash_rule
 
 extern const Rule conv_layout_thrash{
     .id = "conv/layout-thrash",
     .level = Level::warning,
     .cause = Cause::none,
     .summary = "Tensors change layout around convolutions and back",
-    .doc = kDoc,
-    .check = check};
+    .doc = conv_layout_thrash_rule::kDoc,
+    .check = conv_layout_thrash_rule::check};
 
 }  // namespace rooftile

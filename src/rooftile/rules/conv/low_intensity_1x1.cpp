@@ -8,7 +8,7 @@
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
-namespace {
+namespace conv_low_intensity_1x1_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -69,13 +69,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return {finding};
 }
 
-}  // namespace
+}  // namespace conv_low_intensity_1x1_rule
 
 extern const Rule conv_low_intensity_1x1{.id = "conv/low-intensity-1x1",
                                          .level = Level::info,
                                          .cause = Cause::none,
                                          .summary = "1x1 convolutions wait for memory",
-                                         .doc = kDoc,
-                                         .check = check};
+                                         .doc = conv_low_intensity_1x1_rule::kDoc,
+                                         .check = conv_low_intensity_1x1_rule::check};
 
 }  // namespace rooftile

@@ -8,7 +8,7 @@
 #include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
-namespace {
+namespace conv_narrow_groups_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -110,14 +110,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return with_scripts(input, check_operations(input), narrow_groups_in_source, Level::info);
 }
 
-}  // namespace
+}  // namespace conv_narrow_groups_rule
 
 extern const Rule conv_narrow_groups{
     .id = "conv/narrow-groups",
     .level = Level::advice,
     .cause = Cause::alignment,
     .summary = "Convolution groups are narrower than a 16-byte load",
-    .doc = kDoc,
-    .check = check};
+    .doc = conv_narrow_groups_rule::kDoc,
+    .check = conv_narrow_groups_rule::check};
 
 }  // namespace rooftile

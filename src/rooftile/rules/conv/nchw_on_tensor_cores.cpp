@@ -9,7 +9,7 @@
 #include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
-namespace {
+namespace conv_nchw_on_tensor_cores_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -112,14 +112,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return with_scripts(input, check_operations(input), programs_without_channels_last);
 }
 
-}  // namespace
+}  // namespace conv_nchw_on_tensor_cores_rule
 
 extern const Rule conv_nchw_on_tensor_cores{
     .id = "conv/nchw-on-tensor-cores",
     .level = Level::advice,
     .cause = Cause::layout,
     .summary = "A convolutional network keeps its tensors in NCHW order",
-    .doc = kDoc,
-    .check = check};
+    .doc = conv_nchw_on_tensor_cores_rule::kDoc,
+    .check = conv_nchw_on_tensor_cores_rule::check};
 
 }  // namespace rooftile

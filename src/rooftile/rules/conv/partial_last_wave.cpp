@@ -8,7 +8,7 @@
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
-namespace {
+namespace conv_partial_last_wave_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -162,14 +162,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return {finding};
 }
 
-}  // namespace
+}  // namespace conv_partial_last_wave_rule
 
 extern const Rule conv_partial_last_wave{
     .id = "conv/partial-last-wave",
     .level = Level::advice,
     .cause = Cause::tile_shape,
     .summary = "The batch leaves the last wave of the convolutions' tiles nearly empty",
-    .doc = kDoc,
-    .check = check};
+    .doc = conv_partial_last_wave_rule::kDoc,
+    .check = conv_partial_last_wave_rule::check};
 
 }  // namespace rooftile

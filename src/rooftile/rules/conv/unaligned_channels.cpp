@@ -9,7 +9,7 @@
 #include "rooftile/workload/graph.h"
 
 namespace rooftile {
-namespace {
+namespace conv_unaligned_channels_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -145,14 +145,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return with_scripts(input, check_operations(input), unaligned_channels_in_source, Level::advice);
 }
 
-}  // namespace
+}  // namespace conv_unaligned_channels_rule
 
 extern const Rule conv_unaligned_channels{
     .id = "conv/unaligned-channels",
     .level = Level::warning,
     .cause = Cause::alignment,
     .summary = "Convolution channels are not whole 16-byte groups",
-    .doc = kDoc,
-    .check = check};
+    .doc = conv_unaligned_channels_rule::kDoc,
+    .check = conv_unaligned_channels_rule::check};
 
 }  // namespace rooftile

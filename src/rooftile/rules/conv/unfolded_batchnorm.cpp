@@ -7,7 +7,7 @@
 #include "rooftile/workload/graph.h"
 
 namespace rooftile {
-namespace {
+namespace conv_unfolded_batchnorm_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -58,13 +58,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return {finding};
 }
 
-}  // namespace
+}  // namespace conv_unfolded_batchnorm_rule
 
 extern const Rule conv_unfolded_batchnorm{.id = "conv/unfolded-batchnorm",
                                           .level = Level::warning,
                                           .cause = Cause::fusion,
                                           .summary = "BatchNorm runs on its own in inference",
-                                          .doc = kDoc,
-                                          .check = check};
+                                          .doc = conv_unfolded_batchnorm_rule::kDoc,
+                                          .check = conv_unfolded_batchnorm_rule::check};
 
 }  // namespace rooftile

@@ -56,11 +56,21 @@ bool decides_algorithms(const Program& program) {
   });
 }
 
+bool binds_torch_before(const File& file, const Statement& last) {
+  for (const Statement* statement : file.body) {
+    for (const ImportedName& name : statement->imports) {
+      if (name.local == "torch" && name.full_name == "torch") return true;
+    }
+    if (statement == &last) break;
+  }
+  return false;
+}
+
 Finding finding_for(const Program& program, const SizedLayer& layer, const SizeSign& size) {
   const File& file = *training_file(program);
   const Statement* import = last_import(file);
   Fix fix{"Set torch.backends.cudnn.benchmark = True before training", Exactness::exact_arithmetic};
-  if (import != nullptr && binds_torch(file)) {
+  if (import != nullptr && binds_torch_before(file, *import)) {
     add_edit(insert_line_after(*import, "torch.backends.cudnn.benchmark = True"), fix);
   }
   const std::string message = fmt::format(

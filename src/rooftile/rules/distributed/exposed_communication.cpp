@@ -5,7 +5,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace distributed_exposed_communication_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -123,14 +123,14 @@ std::vector<Finding> check(const RuleInput& input) {
   });
 }
 
-}  // namespace
+}  // namespace distributed_exposed_communication_rule
 
 extern const Rule distributed_exposed_communication{
     .id = "distributed/exposed-communication",
     .level = Level::warning,
     .cause = Cause::none,
     .summary = "Communication runs while nothing computes",
-    .doc = kDoc,
-    .check = check};
+    .doc = distributed_exposed_communication_rule::kDoc,
+    .check = distributed_exposed_communication_rule::check};
 
 }  // namespace rooftile

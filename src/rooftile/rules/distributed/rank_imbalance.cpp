@@ -5,7 +5,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace distributed_rank_imbalance_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -89,14 +89,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return {finding};
 }
 
-}  // namespace
+}  // namespace distributed_rank_imbalance_rule
 
 extern const Rule distributed_rank_imbalance{
     .id = "distributed/rank-imbalance",
     .level = Level::warning,
     .cause = Cause::none,
     .summary = "One rank computes longer than the others, which wait for it",
-    .doc = kDoc,
-    .check = check};
+    .doc = distributed_rank_imbalance_rule::kDoc,
+    .check = distributed_rank_imbalance_rule::check};
 
 }  // namespace rooftile

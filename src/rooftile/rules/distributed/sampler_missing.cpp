@@ -37,7 +37,7 @@ time says what there is to gain.
 
 using namespace source;
 
-bool is_split_by_rank(const SourceFacts& facts, const Call& loader) {
+bool is_split_by_rank(const Call& loader) {
   const auto has_word = [](std::string_view text) {
     for (const std::string_view word : {"rank", "shard", "world_size", "replica", "Iterable"}) {
       if (text.find(word) != std::string_view::npos) return true;
@@ -45,7 +45,7 @@ bool is_split_by_rank(const SourceFacts& facts, const Call& loader) {
     return false;
   };
   if (has_word(loader.file->slice(loader.expr->range))) return true;
-  const Expr* dataset = dataset_of(facts, loader);
+  const Expr* dataset = dataset_of(loader);
   if (dataset == nullptr || dataset->statement == nullptr) return true;
   const File& file = *dataset->statement->file;
   if (has_word(file.slice(dataset->range))) return true;
@@ -79,7 +79,7 @@ std::vector<Finding> check(const RuleInput& input) {
       return loop->role == LoopRole::training_step;
     });
     if (!trains || !trains_with_ddp(facts, *loader->file)) continue;
-    if (is_split_by_rank(facts, *loader)) continue;
+    if (is_split_by_rank(*loader)) continue;
     const Expr* dataset = loader->arguments.front().value;
     const std::string name = code_text(*loader->file, dataset);
     Finding finding = finding_at(

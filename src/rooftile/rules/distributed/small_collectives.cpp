@@ -6,7 +6,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace distributed_small_collectives_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -94,14 +94,14 @@ std::vector<Finding> check(const RuleInput& input) {
   });
 }
 
-}  // namespace
+}  // namespace distributed_small_collectives_rule
 
 extern const Rule distributed_small_collectives{
     .id = "distributed/small-collectives",
     .level = Level::advice,
     .cause = Cause::none,
     .summary = "Many small collectives instead of a few large ones",
-    .doc = kDoc,
-    .check = check};
+    .doc = distributed_small_collectives_rule::kDoc,
+    .check = distributed_small_collectives_rule::check};
 
 }  // namespace rooftile

@@ -5,7 +5,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace distributed_straggler_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -92,13 +92,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return {finding};
 }
 
-}  // namespace
+}  // namespace distributed_straggler_rule
 
 extern const Rule distributed_straggler{.id = "distributed/straggler",
                                         .level = Level::warning,
                                         .cause = Cause::none,
                                         .summary = "Ranks wait for one that arrives late",
-                                        .doc = kDoc,
-                                        .check = check};
+                                        .doc = distributed_straggler_rule::kDoc,
+                                        .check = distributed_straggler_rule::check};
 
 }  // namespace rooftile

@@ -4,7 +4,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace distributed_unaligned_collectives_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -69,14 +69,14 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
 
 std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
 
-}  // namespace
+}  // namespace distributed_unaligned_collectives_rule
 
 extern const Rule distributed_unaligned_collectives{
     .id = "distributed/unaligned-collectives",
     .level = Level::advice,
     .cause = Cause::none,
     .summary = "Messages of collectives are not a multiple of 16 bytes",
-    .doc = kDoc,
-    .check = check};
+    .doc = distributed_unaligned_collectives_rule::kDoc,
+    .check = distributed_unaligned_collectives_rule::check};
 
 }  // namespace rooftile

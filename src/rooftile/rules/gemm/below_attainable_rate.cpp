@@ -6,7 +6,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace gemm_below_attainable_rate_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -129,14 +129,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return judge_ranks(input, [&](const TraceSummary& trace) { return judge(input, trace); });
 }
 
-}  // namespace
+}  // namespace gemm_below_attainable_rate_rule
 
 extern const Rule gemm_below_attainable_rate{
     .id = "gemm/below-attainable-rate",
     .level = Level::advice,
     .cause = Cause::none,
     .summary = "A product is slower than this GPU does it elsewhere",
-    .doc = kDoc,
-    .check = check};
+    .doc = gemm_below_attainable_rate_rule::kDoc,
+    .check = gemm_below_attainable_rate_rule::check};
 
 }  // namespace rooftile

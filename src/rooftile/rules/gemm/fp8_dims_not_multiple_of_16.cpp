@@ -5,7 +5,7 @@
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
-namespace {
+namespace gemm_fp8_dims_not_multiple_of_16_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -125,14 +125,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace gemm_fp8_dims_not_multiple_of_16_rule
 
 extern const Rule gemm_fp8_dims_not_multiple_of_16{
     .id = "gemm/fp8-dims-not-multiple-of-16",
     .level = Level::error,
     .cause = Cause::alignment,
     .summary = "An fp8 product has dims not divisible by 16",
-    .doc = kDoc,
-    .check = check};
+    .doc = gemm_fp8_dims_not_multiple_of_16_rule::kDoc,
+    .check = gemm_fp8_dims_not_multiple_of_16_rule::check};
 
 }  // namespace rooftile

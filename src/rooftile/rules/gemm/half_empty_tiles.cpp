@@ -6,7 +6,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace gemm_half_empty_tiles_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -117,13 +117,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return judge_ranks(input, [&](const TraceSummary& trace) { return judge(input, trace); });
 }
 
-}  // namespace
+}  // namespace gemm_half_empty_tiles_rule
 
 extern const Rule gemm_half_empty_tiles{.id = "gemm/half-empty-tiles",
                                         .level = Level::advice,
                                         .cause = Cause::tile_shape,
                                         .summary = "The tiles of a kernel reach beyond its output",
-                                        .doc = kDoc,
-                                        .check = check};
+                                        .doc = gemm_half_empty_tiles_rule::kDoc,
+                                        .check = gemm_half_empty_tiles_rule::check};
 
 }  // namespace rooftile

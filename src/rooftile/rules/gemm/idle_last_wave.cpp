@@ -6,7 +6,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace gemm_idle_last_wave_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -117,14 +117,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return judge_ranks(input, [&](const TraceSummary& trace) { return judge(input, trace); });
 }
 
-}  // namespace
+}  // namespace gemm_idle_last_wave_rule
 
 extern const Rule gemm_idle_last_wave{
     .id = "gemm/idle-last-wave",
     .level = Level::advice,
     .cause = Cause::tile_shape,
     .summary = "The blocks of a kernel leave its last wave mostly empty",
-    .doc = kDoc,
-    .check = check};
+    .doc = gemm_idle_last_wave_rule::kDoc,
+    .check = gemm_idle_last_wave_rule::check};
 
 }  // namespace rooftile

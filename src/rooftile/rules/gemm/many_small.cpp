@@ -10,7 +10,7 @@
 #include "rooftile/workload/workload_text.h"
 
 namespace rooftile {
-namespace {
+namespace gemm_many_small_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -141,13 +141,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace gemm_many_small_rule
 
 extern const Rule gemm_many_small{.id = "gemm/many-small",
                                   .level = Level::advice,
                                   .cause = Cause::launch,
                                   .summary = "Many small products that could be one",
-                                  .doc = kDoc,
-                                  .check = check};
+                                  .doc = gemm_many_small_rule::kDoc,
+                                  .check = gemm_many_small_rule::check};
 
 }  // namespace rooftile

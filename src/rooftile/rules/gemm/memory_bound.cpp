@@ -7,7 +7,7 @@
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
-namespace {
+namespace gemm_memory_bound_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -153,13 +153,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace gemm_memory_bound_rule
 
 extern const Rule gemm_memory_bound{.id = "gemm/memory-bound",
                                     .level = Level::advice,
                                     .cause = Cause::memory,
                                     .summary = "Too few tokens for the weights that are read",
-                                    .doc = kDoc,
-                                    .check = check};
+                                    .doc = gemm_memory_bound_rule::kDoc,
+                                    .check = gemm_memory_bound_rule::check};
 
 }  // namespace rooftile

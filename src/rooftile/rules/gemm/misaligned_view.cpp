@@ -7,7 +7,7 @@
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
-namespace {
+namespace gemm_misaligned_view_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -114,13 +114,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace gemm_misaligned_view_rule
 
 extern const Rule gemm_misaligned_view{.id = "gemm/misaligned-view",
                                        .level = Level::warning,
                                        .cause = Cause::alignment,
                                        .summary = "A view starts its rows at unaligned addresses",
-                                       .doc = kDoc,
-                                       .check = check};
+                                       .doc = gemm_misaligned_view_rule::kDoc,
+                                       .check = gemm_misaligned_view_rule::check};
 
 }  // namespace rooftile

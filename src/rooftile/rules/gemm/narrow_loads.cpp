@@ -6,7 +6,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace gemm_narrow_loads_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -98,13 +98,13 @@ std::vector<Finding> check(const RuleInput& input) {
   });
 }
 
-}  // namespace
+}  // namespace gemm_narrow_loads_rule
 
 extern const Rule gemm_narrow_loads{.id = "gemm/narrow-loads",
                                     .level = Level::warning,
                                     .cause = Cause::alignment,
                                     .summary = "Kernels load less than 16 bytes at a time",
-                                    .doc = kDoc,
-                                    .check = check};
+                                    .doc = gemm_narrow_loads_rule::kDoc,
+                                    .check = gemm_narrow_loads_rule::check};
 
 }  // namespace rooftile

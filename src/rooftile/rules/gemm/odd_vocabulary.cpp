@@ -8,7 +8,7 @@
 #include "rooftile/tuner/width_search.h"
 
 namespace rooftile {
-namespace {
+namespace gemm_odd_vocabulary_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -136,13 +136,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return with_scripts(input, check_operations(input), odd_vocabularies_in_source, Level::advice);
 }
 
-}  // namespace
+}  // namespace gemm_odd_vocabulary_rule
 
 extern const Rule gemm_odd_vocabulary{.id = "gemm/odd-vocabulary",
                                       .level = Level::warning,
                                       .cause = Cause::alignment,
                                       .summary = "The vocabulary is not a multiple of 8",
-                                      .doc = kDoc,
-                                      .check = check};
+                                      .doc = gemm_odd_vocabulary_rule::kDoc,
+                                      .check = gemm_odd_vocabulary_rule::check};
 
 }  // namespace rooftile

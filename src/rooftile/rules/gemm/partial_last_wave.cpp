@@ -9,7 +9,7 @@
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
-namespace {
+namespace gemm_partial_last_wave_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -211,14 +211,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace gemm_partial_last_wave_rule
 
 extern const Rule gemm_partial_last_wave{
     .id = "gemm/partial-last-wave",
     .level = Level::advice,
     .cause = Cause::tile_shape,
     .summary = "The last wave of thread blocks is nearly empty",
-    .doc = kDoc,
-    .check = check};
+    .doc = gemm_partial_last_wave_rule::kDoc,
+    .check = gemm_partial_last_wave_rule::check};
 
 }  // namespace rooftile

@@ -7,7 +7,7 @@
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
-namespace {
+namespace gemm_partial_tiles_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -169,13 +169,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace gemm_partial_tiles_rule
 
 extern const Rule gemm_partial_tiles{.id = "gemm/partial-tiles",
                                      .level = Level::advice,
                                      .cause = Cause::tile_shape,
                                      .summary = "A small width leaves tiles partly empty",
-                                     .doc = kDoc,
-                                     .check = check};
+                                     .doc = gemm_partial_tiles_rule::kDoc,
+                                     .check = gemm_partial_tiles_rule::check};
 
 }  // namespace rooftile

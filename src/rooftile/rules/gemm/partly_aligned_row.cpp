@@ -8,7 +8,7 @@
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
-namespace {
+namespace gemm_partly_aligned_row_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -100,13 +100,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace gemm_partly_aligned_row_rule
 
 extern const Rule gemm_partly_aligned_row{.id = "gemm/partly-aligned-row",
                                           .level = Level::info,
                                           .cause = Cause::tile_shape,
                                           .summary = "A small width is not a multiple of 128 bytes",
-                                          .doc = kDoc,
-                                          .check = check};
+                                          .doc = gemm_partly_aligned_row_rule::kDoc,
+                                          .check = gemm_partly_aligned_row_rule::check};
 
 }  // namespace rooftile

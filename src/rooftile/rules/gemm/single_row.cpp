@@ -5,7 +5,7 @@
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
-namespace {
+namespace gemm_single_row_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -74,13 +74,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return {finding};
 }
 
-}  // namespace
+}  // namespace gemm_single_row_rule
 
 extern const Rule gemm_single_row{.id = "gemm/single-row",
                                   .level = Level::info,
                                   .cause = Cause::memory,
                                   .summary = "Weights are read for a handful of rows",
-                                  .doc = kDoc,
-                                  .check = check};
+                                  .doc = gemm_single_row_rule::kDoc,
+                                  .check = gemm_single_row_rule::check};
 
 }  // namespace rooftile

@@ -6,7 +6,7 @@
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
-namespace {
+namespace gemm_skinny_odd_large_k_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -89,14 +89,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace gemm_skinny_odd_large_k_rule
 
 extern const Rule gemm_skinny_odd_large_k{
     .id = "gemm/skinny-odd-large-k",
     .level = Level::warning,
     .cause = Cause::alignment,
     .summary = "Few and odd columns over a very long inner dimension",
-    .doc = kDoc,
-    .check = check};
+    .doc = gemm_skinny_odd_large_k_rule::kDoc,
+    .check = gemm_skinny_odd_large_k_rule::check};
 
 }  // namespace rooftile

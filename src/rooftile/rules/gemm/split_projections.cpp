@@ -11,7 +11,7 @@
 #include "rooftile/workload/graph.h"
 
 namespace rooftile {
-namespace {
+namespace gemm_split_projections_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -200,13 +200,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return with_scripts(input, check_operations(input), split_projections_in_source);
 }
 
-}  // namespace
+}  // namespace gemm_split_projections_rule
 
 extern const Rule gemm_split_projections{.id = "gemm/split-projections",
                                          .level = Level::advice,
                                          .cause = Cause::fusion,
                                          .summary = "Several layers read the same value one by one",
-                                         .doc = kDoc,
-                                         .check = check};
+                                         .doc = gemm_split_projections_rule::kDoc,
+                                         .check = gemm_split_projections_rule::check};
 
 }  // namespace rooftile

@@ -13,7 +13,7 @@
 #include "rooftile/tuner/width_search.h"
 
 namespace rooftile {
-namespace {
+namespace gemm_unaligned_row_stride_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -289,13 +289,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace gemm_unaligned_row_stride_rule
 
 extern const Rule gemm_unaligned_row_stride{.id = "gemm/unaligned-row-stride",
                                             .level = Level::warning,
                                             .cause = Cause::alignment,
                                             .summary = "Matrix rows are not 16-byte aligned",
-                                            .doc = kDoc,
-                                            .check = check};
+                                            .doc = gemm_unaligned_row_stride_rule::kDoc,
+                                            .check = gemm_unaligned_row_stride_rule::check};
 
 }  // namespace rooftile

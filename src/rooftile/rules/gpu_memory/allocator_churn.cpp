@@ -3,7 +3,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace gpu_memory_allocator_churn_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -55,14 +55,14 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
 
 std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
 
-}  // namespace
+}  // namespace gpu_memory_allocator_churn_rule
 
 extern const Rule gpu_memory_allocator_churn{
     .id = "gpu_memory/allocator-churn",
     .level = Level::warning,
     .cause = Cause::none,
     .summary = "Memory is allocated from the driver in every step",
-    .doc = kDoc,
-    .check = check};
+    .doc = gpu_memory_allocator_churn_rule::kDoc,
+    .check = gpu_memory_allocator_churn_rule::check};
 
 }  // namespace rooftile

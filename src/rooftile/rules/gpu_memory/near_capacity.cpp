@@ -3,7 +3,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace gpu_memory_near_capacity_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -57,13 +57,13 @@ std::vector<Finding> check(const RuleInput& input) {
   });
 }
 
-}  // namespace
+}  // namespace gpu_memory_near_capacity_rule
 
 extern const Rule gpu_memory_near_capacity{.id = "gpu_memory/near-capacity",
                                            .level = Level::info,
                                            .cause = Cause::none,
                                            .summary = "Nearly all of the GPU's memory is reserved",
-                                           .doc = kDoc,
-                                           .check = check};
+                                           .doc = gpu_memory_near_capacity_rule::kDoc,
+                                           .check = gpu_memory_near_capacity_rule::check};
 
 }  // namespace rooftile

@@ -14,8 +14,8 @@ namespace blocking_copy {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-- In a recording: copies from pinned host memory to the GPU for which the host waits, so that the GPU
-  has nothing to do during or after them.
+- In a recording: copies from pinned host memory to the GPU for which the host waits, so that the
+  GPU has nothing to do during or after them.
 - In a script: a training loop that copies a batch (`.cuda()`, `.to(device)`) without
   `non_blocking=True`, from a loader with `pin_memory=True`.
 

@@ -5,7 +5,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace input_pipeline_loader_stall_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -101,13 +101,13 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
 
 std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
 
-}  // namespace
+}  // namespace input_pipeline_loader_stall_rule
 
 extern const Rule input_pipeline_loader_stall{.id = "input_pipeline/loader-stall",
                                               .level = Level::warning,
                                               .cause = Cause::none,
                                               .summary = "The GPU waits for the data loader",
-                                              .doc = kDoc,
-                                              .check = check};
+                                              .doc = input_pipeline_loader_stall_rule::kDoc,
+                                              .check = input_pipeline_loader_stall_rule::check};
 
 }  // namespace rooftile

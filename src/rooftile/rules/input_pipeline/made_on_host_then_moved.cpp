@@ -176,7 +176,7 @@ const Call* host_maker(const Expr* expr, int depth) {
   }
 }
 
-// Whether a name on the way from the maker is read in other statements before the move.
+// Made again for each move: in the same loop, or the same statement.
 bool is_in_same_loop(const Call& maker, const Call& move) {
   if (maker.statement == nullptr || move.statement == nullptr) return false;
   const auto loop_of = [](const Statement* statement) {
@@ -184,6 +184,29 @@ bool is_in_same_loop(const Call& maker, const Call& move) {
     return statement;
   };
   return loop_of(maker.statement) == loop_of(move.statement) || maker.statement == move.statement;
+}
+
+bool reads_variable(const Statement& statement, std::string_view variable) {
+  return statement.function_def == nullptr && uses_variable(statement.value, variable);
+}
+
+// The host reads the variable too: before the move for something that is not made from nothing, or
+// after it.
+bool is_used_on_host(const Call& maker, const Call& move) {
+  const Statement* first = maker.statement;
+  if (first == move.statement || first->target == nullptr) return false;
+  const std::string_view variable = last_name(first->target);
+  const bool is_replaced = last_name(move.statement->target) == variable;
+  for (const Statement* statement : first->file->statements) {
+    const bool is_other = statement != first && statement != move.statement &&
+                          statement->function == first->function &&
+                          statement->range.begin > first->range.begin;
+    if (!is_other || !reads_variable(*statement, variable)) continue;
+    const bool is_before = statement->range.begin < move.statement->range.begin;
+    if (!is_before && is_replaced) continue;
+    if (!is_before || host_maker(statement->value, 0) == nullptr) return true;
+  }
+  return false;
 }
 
 // `Tensor(np.random.normal(…))` copies to the GPU without a call that says so.
@@ -232,7 +255,10 @@ std::vector<Finding> check(const RuleInput& input) {
       const Call* maker = moving_maker(*call);
       if (maker == nullptr && copies_to_device(facts, *call)) {
         maker = host_maker(call->receiver, 0);
-        if (maker != nullptr && !is_in_same_loop(*maker, *call)) maker = nullptr;
+        if (maker != nullptr &&
+            (!is_in_same_loop(*maker, *call) || is_used_on_host(*maker, *call))) {
+          maker = nullptr;
+        }
       }
       if (maker == nullptr || !is_hot_or_evaluated(facts, *call)) continue;
       if (seen.insert(maker).second) findings.push_back(finding_for(*maker, *call));

@@ -59,7 +59,7 @@ Finding finding_for(const Call& loader, const Workers& workers) {
   if (given == nullptr) {
     add_edit(add_argument(loader, "num_workers", "8"), fix);
   } else if (given->value->kind == ExprKind::integer) {
-    add_edit(replace_argument(loader, *given, given->name.empty() ? "8" : "8"), fix);
+    add_edit(replace_argument(loader, *given, "8"), fix);
   }
   const std::string_view how = given == nullptr ? "num_workers is 0 when not given"
                                : workers.default_value != nullptr ? "num_workers is 0 by default"

@@ -6,7 +6,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace input_pipeline_pageable_copy_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -78,14 +78,14 @@ std::vector<Finding> check(const RuleInput& input) {
   });
 }
 
-}  // namespace
+}  // namespace input_pipeline_pageable_copy_rule
 
 extern const Rule input_pipeline_pageable_copy{
     .id = "input_pipeline/pageable-copy",
     .level = Level::warning,
     .cause = Cause::none,
     .summary = "Batches are copied from memory that is not pinned",
-    .doc = kDoc,
-    .check = check};
+    .doc = input_pipeline_pageable_copy_rule::kDoc,
+    .check = input_pipeline_pageable_copy_rule::check};
 
 }  // namespace rooftile

@@ -7,7 +7,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace launch_host_bound_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -152,13 +152,13 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
 
 std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
 
-}  // namespace
+}  // namespace launch_host_bound_rule
 
 extern const Rule launch_host_bound{.id = "launch/host-bound",
                                     .level = Level::warning,
                                     .cause = Cause::none,
                                     .summary = "The GPU waits for the host to launch kernels",
-                                    .doc = kDoc,
-                                    .check = check};
+                                    .doc = launch_host_bound_rule::kDoc,
+                                    .check = launch_host_bound_rule::check};
 
 }  // namespace rooftile

@@ -3,7 +3,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace launch_no_gpu_recorded_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -42,13 +42,13 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
 
 std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
 
-}  // namespace
+}  // namespace launch_no_gpu_recorded_rule
 
 extern const Rule launch_no_gpu_recorded{.id = "launch/no-gpu-recorded",
                                          .level = Level::info,
                                          .cause = Cause::none,
                                          .summary = "The recording holds no work of a GPU",
-                                         .doc = kDoc,
-                                         .check = check};
+                                         .doc = launch_no_gpu_recorded_rule::kDoc,
+                                         .check = launch_no_gpu_recorded_rule::check};
 
 }  // namespace rooftile

@@ -120,7 +120,8 @@ std::string others_text(const Group& group) {
                          read.statement->file->place(read.expr->range.begin).line);
   }
   return fmt::format("; {} more reads: line{} {}{}", group.reads.size() - 1,
-                     group.reads.size() > 2 ? "s" : "", lines, group.reads.size() > 6 ? ", …" : "");
+                     group.reads.size() > 2 ? "s" : "", lines,
+                     group.reads.size() > 6 ? ", ..." : "");
 }
 
 std::vector<Finding> check(const RuleInput& input) {

@@ -8,7 +8,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace launch_sync_in_step_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -121,13 +121,13 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
 
 std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
 
-}  // namespace
+}  // namespace launch_sync_in_step_rule
 
 extern const Rule launch_sync_in_step{.id = "launch/sync-in-step",
                                       .level = Level::warning,
                                       .cause = Cause::none,
                                       .summary = "The host waits for the GPU inside the step",
-                                      .doc = kDoc,
-                                      .check = check};
+                                      .doc = launch_sync_in_step_rule::kDoc,
+                                      .check = launch_sync_in_step_rule::check};
 
 }  // namespace rooftile

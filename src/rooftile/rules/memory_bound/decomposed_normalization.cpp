@@ -9,7 +9,7 @@
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
-namespace {
+namespace memory_bound_decomposed_normalization_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -111,14 +111,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return {finding};
 }
 
-}  // namespace
+}  // namespace memory_bound_decomposed_normalization_rule
 
 extern const Rule memory_bound_decomposed_normalization{
     .id = "memory_bound/decomposed-normalization",
     .level = Level::warning,
     .cause = Cause::fusion,
     .summary = "Norms and softmaxes are spelled out in primitive operations",
-    .doc = kDoc,
-    .check = check};
+    .doc = memory_bound_decomposed_normalization_rule::kDoc,
+    .check = memory_bound_decomposed_normalization_rule::check};
 
 }  // namespace rooftile

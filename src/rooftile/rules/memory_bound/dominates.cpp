@@ -7,7 +7,7 @@
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
-namespace {
+namespace memory_bound_dominates_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -68,13 +68,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return {finding};
 }
 
-}  // namespace
+}  // namespace memory_bound_dominates_rule
 
 extern const Rule memory_bound_dominates{.id = "memory_bound/dominates",
                                          .level = Level::info,
                                          .cause = Cause::none,
                                          .summary = "Memory-bound operations take most of the time",
-                                         .doc = kDoc,
-                                         .check = check};
+                                         .doc = memory_bound_dominates_rule::kDoc,
+                                         .check = memory_bound_dominates_rule::check};
 
 }  // namespace rooftile

@@ -5,7 +5,7 @@
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
-namespace {
+namespace memory_bound_large_logits_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -89,14 +89,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return {finding};
 }
 
-}  // namespace
+}  // namespace memory_bound_large_logits_rule
 
 extern const Rule memory_bound_large_logits{
     .id = "memory_bound/large-logits",
     .level = Level::advice,
     .cause = Cause::memory,
     .summary = "Logits take a large part of the GPU's memory",
-    .doc = kDoc,
-    .check = check};
+    .doc = memory_bound_large_logits_rule::kDoc,
+    .check = memory_bound_large_logits_rule::check};
 
 }  // namespace rooftile

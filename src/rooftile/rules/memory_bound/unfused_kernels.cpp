@@ -5,7 +5,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace memory_bound_unfused_kernels_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -95,14 +95,14 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
 
 std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
 
-}  // namespace
+}  // namespace memory_bound_unfused_kernels_rule
 
 extern const Rule memory_bound_unfused_kernels{
     .id = "memory_bound/unfused-kernels",
     .level = Level::warning,
     .cause = Cause::none,
     .summary = "Elementwise kernels follow one another without being fused",
-    .doc = kDoc,
-    .check = check};
+    .doc = memory_bound_unfused_kernels_rule::kDoc,
+    .check = memory_bound_unfused_kernels_rule::check};
 
 }  // namespace rooftile

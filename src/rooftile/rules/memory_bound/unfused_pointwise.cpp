@@ -10,7 +10,7 @@
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
-namespace {
+namespace memory_bound_unfused_pointwise_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -112,14 +112,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return {finding};
 }
 
-}  // namespace
+}  // namespace memory_bound_unfused_pointwise_rule
 
 extern const Rule memory_bound_unfused_pointwise{
     .id = "memory_bound/unfused-pointwise",
     .level = Level::advice,
     .cause = Cause::fusion,
     .summary = "Runs of pointwise operations make a trip to memory each",
-    .doc = kDoc,
-    .check = check};
+    .doc = memory_bound_unfused_pointwise_rule::kDoc,
+    .check = memory_bound_unfused_pointwise_rule::check};
 
 }  // namespace rooftile

@@ -6,7 +6,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace optimizer_one_kernel_per_tensor_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -70,14 +70,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace optimizer_one_kernel_per_tensor_rule
 
 extern const Rule optimizer_one_kernel_per_tensor{
     .id = "optimizer/one-kernel-per-tensor",
     .level = Level::advice,
     .cause = Cause::none,
     .summary = "an optimizer updates one tensor at a time",
-    .doc = kDoc,
-    .check = check};
+    .doc = optimizer_one_kernel_per_tensor_rule::kDoc,
+    .check = optimizer_one_kernel_per_tensor_rule::check};
 
 }  // namespace rooftile

@@ -6,7 +6,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace optimizer_per_parameter_loop_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -205,14 +205,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace optimizer_per_parameter_loop_rule
 
 extern const Rule optimizer_per_parameter_loop{
     .id = "optimizer/per-parameter-loop",
     .level = Level::advice,
     .cause = Cause::none,
     .summary = "a Python loop works on the weights one by one in each step",
-    .doc = kDoc,
-    .check = check};
+    .doc = optimizer_per_parameter_loop_rule::kDoc,
+    .check = optimizer_per_parameter_loop_rule::check};
 
 }  // namespace rooftile

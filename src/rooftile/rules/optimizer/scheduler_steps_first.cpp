@@ -9,7 +9,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace optimizer_scheduler_steps_first_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -121,14 +121,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace optimizer_scheduler_steps_first_rule
 
 extern const Rule optimizer_scheduler_steps_first{
     .id = "optimizer/scheduler-steps-first",
     .level = Level::warning,
     .cause = Cause::none,
     .summary = "the learning-rate scheduler steps before the optimizer",
-    .doc = kDoc,
-    .check = check};
+    .doc = optimizer_scheduler_steps_first_rule::kDoc,
+    .check = optimizer_scheduler_steps_first_rule::check};
 
 }  // namespace rooftile

@@ -5,7 +5,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace optimizer_single_tensor_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -96,14 +96,14 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
 
 std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
 
-}  // namespace
+}  // namespace optimizer_single_tensor_rule
 
 extern const Rule optimizer_single_tensor{
     .id = "optimizer/single-tensor",
     .level = Level::warning,
     .cause = Cause::none,
     .summary = "The optimizer updates one parameter at a time",
-    .doc = kDoc,
-    .check = check};
+    .doc = optimizer_single_tensor_rule::kDoc,
+    .check = optimizer_single_tensor_rule::check};
 
 }  // namespace rooftile

@@ -4,7 +4,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace optimizer_unfused_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -60,13 +60,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace optimizer_unfused_rule
 
 extern const Rule optimizer_unfused{.id = "optimizer/unfused",
                                     .level = Level::info,
                                     .cause = Cause::none,
                                     .summary = "the optimizer could run as one fused kernel",
-                                    .doc = kDoc,
-                                    .check = check};
+                                    .doc = optimizer_unfused_rule::kDoc,
+                                    .check = optimizer_unfused_rule::check};
 
 }  // namespace rooftile

@@ -11,7 +11,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_amp_off_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -177,14 +177,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_amp_off_rule
 
 extern const Rule precision_amp_off{
     .id = "precision/amp-off",
     .level = Level::advice,
     .cause = Cause::none,
     .summary = "a large model is trained in fp32 without mixed precision",
-    .doc = kDoc,
-    .check = check};
+    .doc = precision_amp_off_rule::kDoc,
+    .check = precision_amp_off_rule::check};
 
 }  // namespace rooftile

@@ -6,7 +6,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_autocast_off_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -139,14 +139,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return judge_ranks(input, [&](const TraceSummary& trace) { return judge(input, trace); });
 }
 
-}  // namespace
+}  // namespace precision_autocast_off_rule
 
 extern const Rule precision_autocast_off{
     .id = "precision/autocast-off",
     .level = Level::advice,
     .cause = Cause::none,
     .summary = "All recorded matrix products are fp32 on a GPU with Tensor Cores",
-    .doc = kDoc,
-    .check = check};
+    .doc = precision_autocast_off_rule::kDoc,
+    .check = precision_autocast_off_rule::check};
 
 }  // namespace rooftile

@@ -7,7 +7,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_backward_bypasses_scaler_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -84,14 +84,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_backward_bypasses_scaler_rule
 
 extern const Rule precision_backward_bypasses_scaler{
     .id = "precision/backward-bypasses-scaler",
     .level = Level::error,
     .cause = Cause::none,
     .summary = "a scaler steps on gradients of a loss that was never scaled",
-    .doc = kDoc,
-    .check = check};
+    .doc = precision_backward_bypasses_scaler_rule::kDoc,
+    .check = precision_backward_bypasses_scaler_rule::check};
 
 }  // namespace rooftile

@@ -5,7 +5,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_backward_inside_autocast_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -73,14 +73,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_backward_inside_autocast_rule
 
 extern const Rule precision_backward_inside_autocast{
     .id = "precision/backward-inside-autocast",
     .level = Level::advice,
     .cause = Cause::none,
     .summary = "backward runs inside the autocast region",
-    .doc = kDoc,
-    .check = check};
+    .doc = precision_backward_inside_autocast_rule::kDoc,
+    .check = precision_backward_inside_autocast_rule::check};
 
 }  // namespace rooftile

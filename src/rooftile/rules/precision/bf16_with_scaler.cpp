@@ -7,7 +7,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_bf16_with_scaler_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -74,14 +74,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_bf16_with_scaler_rule
 
 extern const Rule precision_bf16_with_scaler{
     .id = "precision/bf16-with-scaler",
     .level = Level::advice,
     .cause = Cause::none,
     .summary = "a gradient scaler is on although the training runs in bf16",
-    .doc = kDoc,
-    .check = check};
+    .doc = precision_bf16_with_scaler_rule::kDoc,
+    .check = precision_bf16_with_scaler_rule::check};
 
 }  // namespace rooftile

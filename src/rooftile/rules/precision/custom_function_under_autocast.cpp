@@ -7,7 +7,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_custom_function_under_autocast_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -137,14 +137,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_custom_function_under_autocast_rule
 
 extern const Rule precision_custom_function_under_autocast{
     .id = "precision/custom-function-under-autocast",
     .level = Level::advice,
     .cause = Cause::none,
     .summary = "a custom autograd function is not prepared for autocast",
-    .doc = kDoc,
-    .check = check};
+    .doc = precision_custom_function_under_autocast_rule::kDoc,
+    .check = precision_custom_function_under_autocast_rule::check};
 
 }  // namespace rooftile

@@ -7,7 +7,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_deprecated_amp_api_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -93,14 +93,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_deprecated_amp_api_rule
 
 extern const Rule precision_deprecated_amp_api{
     .id = "precision/deprecated-amp-api",
     .level = Level::info,
     .cause = Cause::none,
     .summary = "the old interface of mixed precision is used",
-    .doc = kDoc,
-    .check = check};
+    .doc = precision_deprecated_amp_api_rule::kDoc,
+    .check = precision_deprecated_amp_api_rule::check};
 
 }  // namespace rooftile

@@ -6,7 +6,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_double_on_gpu_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -96,13 +96,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_double_on_gpu_rule
 
 extern const Rule precision_double_on_gpu{.id = "precision/double-on-gpu",
                                           .level = Level::warning,
                                           .cause = Cause::none,
                                           .summary = "a model is trained in float64 on the GPU",
-                                          .doc = kDoc,
-                                          .check = check};
+                                          .doc = precision_double_on_gpu_rule::kDoc,
+                                          .check = precision_double_on_gpu_rule::check};
 
 }  // namespace rooftile

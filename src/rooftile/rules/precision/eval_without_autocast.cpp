@@ -9,7 +9,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_eval_without_autocast_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -133,14 +133,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_eval_without_autocast_rule
 
 extern const Rule precision_eval_without_autocast{
     .id = "precision/eval-without-autocast",
     .level = Level::advice,
     .cause = Cause::none,
     .summary = "evaluation runs in fp32 although training uses autocast",
-    .doc = kDoc,
-    .check = check};
+    .doc = precision_eval_without_autocast_rule::kDoc,
+    .check = precision_eval_without_autocast_rule::check};
 
 }  // namespace rooftile

@@ -9,7 +9,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_fp16_without_scaler_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -114,14 +114,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_fp16_without_scaler_rule
 
 extern const Rule precision_fp16_without_scaler{
     .id = "precision/fp16-without-scaler",
     .level = Level::warning,
     .cause = Cause::none,
     .summary = "fp16 autocast trains without loss scaling",
-    .doc = kDoc,
-    .check = check};
+    .doc = precision_fp16_without_scaler_rule::kDoc,
+    .check = precision_fp16_without_scaler_rule::check};
 
 }  // namespace rooftile

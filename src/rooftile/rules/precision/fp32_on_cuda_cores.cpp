@@ -4,7 +4,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_fp32_on_cuda_cores_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -97,14 +97,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return judge_ranks(input, [&](const TraceSummary& trace) { return judge(input, trace); });
 }
 
-}  // namespace
+}  // namespace precision_fp32_on_cuda_cores_rule
 
 extern const Rule precision_fp32_on_cuda_cores{
     .id = "precision/fp32-on-cuda-cores",
     .level = Level::warning,
     .cause = Cause::precision,
     .summary = "fp32 products run on CUDA cores beside 16-bit ones",
-    .doc = kDoc,
-    .check = check};
+    .doc = precision_fp32_on_cuda_cores_rule::kDoc,
+    .check = precision_fp32_on_cuda_cores_rule::check};
 
 }  // namespace rooftile

@@ -5,7 +5,7 @@
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_fp32_on_tensor_core_gpu_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -122,14 +122,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return {finding};
 }
 
-}  // namespace
+}  // namespace precision_fp32_on_tensor_core_gpu_rule
 
 extern const Rule precision_fp32_on_tensor_core_gpu{
     .id = "precision/fp32-on-tensor-core-gpu",
     .level = Level::advice,
     .cause = Cause::precision,
     .summary = "All matrix products are fp32 on a GPU with Tensor Cores",
-    .doc = kDoc,
-    .check = check};
+    .doc = precision_fp32_on_tensor_core_gpu_rule::kDoc,
+    .check = precision_fp32_on_tensor_core_gpu_rule::check};
 
 }  // namespace rooftile

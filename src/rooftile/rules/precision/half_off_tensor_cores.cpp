@@ -6,7 +6,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_half_off_tensor_cores_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -99,13 +99,14 @@ std::vector<Finding> check(const RuleInput& input) {
   });
 }
 
-}  // namespace
+}  // namespace precision_half_off_tensor_cores_rule
 
-extern const Rule precision_half_off_tensor_cores{.id = "precision/half-off-tensor-cores",
-                                                  .level = Level::warning,
-                                                  .cause = Cause::precision,
-                                                  .summary = "16-bit products run on CUDA cores",
-                                                  .doc = kDoc,
-                                                  .check = check};
+extern const Rule precision_half_off_tensor_cores{
+    .id = "precision/half-off-tensor-cores",
+    .level = Level::warning,
+    .cause = Cause::precision,
+    .summary = "16-bit products run on CUDA cores",
+    .doc = precision_half_off_tensor_cores_rule::kDoc,
+    .check = precision_half_off_tensor_cores_rule::check};
 
 }  // namespace rooftile

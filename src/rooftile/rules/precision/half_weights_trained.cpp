@@ -6,7 +6,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_half_weights_trained_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -109,14 +109,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_half_weights_trained_rule
 
 extern const Rule precision_half_weights_trained{
     .id = "precision/half-weights-trained",
     .level = Level::warning,
     .cause = Cause::none,
     .summary = "an optimizer updates weights that are kept in 16 bits",
-    .doc = kDoc,
-    .check = check};
+    .doc = precision_half_weights_trained_rule::kDoc,
+    .check = precision_half_weights_trained_rule::check};
 
 }  // namespace rooftile

@@ -7,7 +7,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_loss_in_half_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -98,13 +98,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_loss_in_half_rule
 
 extern const Rule precision_loss_in_half{.id = "precision/loss-in-half",
                                          .level = Level::warning,
                                          .cause = Cause::none,
                                          .summary = "a loss or softmax is computed in 16 bits",
-                                         .doc = kDoc,
-                                         .check = check};
+                                         .doc = precision_loss_in_half_rule::kDoc,
+                                         .check = precision_loss_in_half_rule::check};
 
 }  // namespace rooftile

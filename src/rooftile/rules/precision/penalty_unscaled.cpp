@@ -9,7 +9,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_penalty_unscaled_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -101,14 +101,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_penalty_unscaled_rule
 
 extern const Rule precision_penalty_unscaled{
     .id = "precision/penalty-unscaled",
     .level = Level::error,
     .cause = Cause::none,
     .summary = "a gradient penalty is taken of an unscaled loss under loss scaling",
-    .doc = kDoc,
-    .check = check};
+    .doc = precision_penalty_unscaled_rule::kDoc,
+    .check = precision_penalty_unscaled_rule::check};
 
 }  // namespace rooftile

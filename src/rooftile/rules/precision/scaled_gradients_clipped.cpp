@@ -6,7 +6,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_scaled_gradients_clipped_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -94,14 +94,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_scaled_gradients_clipped_rule
 
 extern const Rule precision_scaled_gradients_clipped{
     .id = "precision/scaled-gradients-clipped",
     .level = Level::error,
     .cause = Cause::none,
     .summary = "gradients are clipped while they still carry the loss scale",
-    .doc = kDoc,
-    .check = check};
+    .doc = precision_scaled_gradients_clipped_rule::kDoc,
+    .check = precision_scaled_gradients_clipped_rule::check};
 
 }  // namespace rooftile

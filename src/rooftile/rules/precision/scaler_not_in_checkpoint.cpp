@@ -9,7 +9,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_scaler_not_in_checkpoint_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -123,14 +123,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_scaler_not_in_checkpoint_rule
 
 extern const Rule precision_scaler_not_in_checkpoint{
     .id = "precision/scaler-not-in-checkpoint",
     .level = Level::advice,
     .cause = Cause::none,
     .summary = "the checkpoint has the optimizer but not the gradient scaler",
-    .doc = kDoc,
-    .check = check};
+    .doc = precision_scaler_not_in_checkpoint_rule::kDoc,
+    .check = precision_scaler_not_in_checkpoint_rule::check};
 
 }  // namespace rooftile

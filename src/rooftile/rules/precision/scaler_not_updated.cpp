@@ -9,7 +9,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_scaler_not_updated_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -76,13 +76,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_scaler_not_updated_rule
 
 extern const Rule precision_scaler_not_updated{.id = "precision/scaler-not-updated",
                                                .level = Level::error,
                                                .cause = Cause::none,
                                                .summary = "the gradient scaler is never updated",
-                                               .doc = kDoc,
-                                               .check = check};
+                                               .doc = precision_scaler_not_updated_rule::kDoc,
+                                               .check = precision_scaler_not_updated_rule::check};
 
 }  // namespace rooftile

@@ -7,7 +7,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_scaler_update_misplaced_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -109,14 +109,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_scaler_update_misplaced_rule
 
 extern const Rule precision_scaler_update_misplaced{
     .id = "precision/scaler-update-misplaced",
     .level = Level::error,
     .cause = Cause::none,
     .summary = "the gradient scaler is updated at the wrong place in the step",
-    .doc = kDoc,
-    .check = check};
+    .doc = precision_scaler_update_misplaced_rule::kDoc,
+    .check = precision_scaler_update_misplaced_rule::check};
 
 }  // namespace rooftile

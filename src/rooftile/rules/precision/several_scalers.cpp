@@ -7,7 +7,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_several_scalers_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -78,13 +78,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_several_scalers_rule
 
 extern const Rule precision_several_scalers{.id = "precision/several-scalers",
                                             .level = Level::advice,
                                             .cause = Cause::none,
                                             .summary = "several gradient scalers serve one step",
-                                            .doc = kDoc,
-                                            .check = check};
+                                            .doc = precision_several_scalers_rule::kDoc,
+                                            .check = precision_several_scalers_rule::check};
 
 }  // namespace rooftile

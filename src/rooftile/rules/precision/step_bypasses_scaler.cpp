@@ -6,7 +6,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_step_bypasses_scaler_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -102,14 +102,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_step_bypasses_scaler_rule
 
 extern const Rule precision_step_bypasses_scaler{
     .id = "precision/step-bypasses-scaler",
     .level = Level::error,
     .cause = Cause::none,
     .summary = "an optimizer steps on gradients that still carry the loss scale",
-    .doc = kDoc,
-    .check = check};
+    .doc = precision_step_bypasses_scaler_rule::kDoc,
+    .check = precision_step_bypasses_scaler_rule::check};
 
 }  // namespace rooftile

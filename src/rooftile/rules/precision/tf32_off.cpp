@@ -7,7 +7,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_tf32_off_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -136,13 +136,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_tf32_off_rule
 
 extern const Rule precision_tf32_off{.id = "precision/tf32-off",
                                      .level = Level::advice,
                                      .cause = Cause::precision,
                                      .summary = "fp32 products without TF32",
-                                     .doc = kDoc,
-                                     .check = check};
+                                     .doc = precision_tf32_off_rule::kDoc,
+                                     .check = precision_tf32_off_rule::check};
 
 }  // namespace rooftile

@@ -6,7 +6,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_unscaled_before_accumulation_ends_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -77,14 +77,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_unscaled_before_accumulation_ends_rule
 
 extern const Rule precision_unscaled_before_accumulation_ends{
     .id = "precision/unscaled-before-accumulation-ends",
     .level = Level::error,
     .cause = Cause::none,
     .summary = "gradients are unscaled on every micro-batch of an accumulated step",
-    .doc = kDoc,
-    .check = check};
+    .doc = precision_unscaled_before_accumulation_ends_rule::kDoc,
+    .check = precision_unscaled_before_accumulation_ends_rule::check};
 
 }  // namespace rooftile

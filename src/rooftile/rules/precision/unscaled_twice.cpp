@@ -6,7 +6,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace precision_unscaled_twice_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -78,14 +78,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace precision_unscaled_twice_rule
 
 extern const Rule precision_unscaled_twice{
     .id = "precision/unscaled-twice",
     .level = Level::error,
     .cause = Cause::none,
     .summary = "gradients of one optimizer are unscaled twice before its step",
-    .doc = kDoc,
-    .check = check};
+    .doc = precision_unscaled_twice_rule::kDoc,
+    .check = precision_unscaled_twice_rule::check};
 
 }  // namespace rooftile

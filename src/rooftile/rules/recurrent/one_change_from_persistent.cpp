@@ -9,7 +9,7 @@
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
-namespace {
+namespace recurrent_one_change_from_persistent_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -255,14 +255,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace recurrent_one_change_from_persistent_rule
 
 extern const Rule recurrent_one_change_from_persistent{
     .id = "recurrent/one-change-from-persistent",
     .level = Level::advice,
     .cause = Cause::launch,
     .summary = "One setting keeps a recurrent layer from cuDNN's persistent algorithm",
-    .doc = kDoc,
-    .check = check};
+    .doc = recurrent_one_change_from_persistent_rule::kDoc,
+    .check = recurrent_one_change_from_persistent_rule::check};
 
 }  // namespace rooftile

@@ -6,7 +6,7 @@
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
-namespace {
+namespace recurrent_packed_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -70,14 +70,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace recurrent_packed_rule
 
 extern const Rule recurrent_packed{
     .id = "recurrent/packed",
     .level = Level::info,
     .cause = Cause::none,
     .summary = "Packed sequences keep a layer from the persistent algorithm",
-    .doc = kDoc,
-    .check = check};
+    .doc = recurrent_packed_rule::kDoc,
+    .check = recurrent_packed_rule::check};
 
 }  // namespace rooftile

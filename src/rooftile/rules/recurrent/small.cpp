@@ -6,7 +6,7 @@
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
-namespace {
+namespace recurrent_small_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -79,14 +79,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace recurrent_small_rule
 
 extern const Rule recurrent_small{
     .id = "recurrent/small",
     .level = Level::info,
     .cause = Cause::none,
     .summary = "The steps of a recurrent layer are too small for the GPU",
-    .doc = kDoc,
-    .check = check};
+    .doc = recurrent_small_rule::kDoc,
+    .check = recurrent_small_rule::check};
 
 }  // namespace rooftile

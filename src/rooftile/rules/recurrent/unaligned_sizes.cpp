@@ -10,7 +10,7 @@
 #include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
-namespace {
+namespace recurrent_unaligned_sizes_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -122,14 +122,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return with_scripts(input, check_operations(input), unaligned_recurrent_sizes, Level::advice);
 }
 
-}  // namespace
+}  // namespace recurrent_unaligned_sizes_rule
 
 extern const Rule recurrent_unaligned_sizes{
     .id = "recurrent/unaligned-sizes",
     .level = Level::warning,
     .cause = Cause::alignment,
     .summary = "Sizes of a recurrent layer are not whole 16-byte groups",
-    .doc = kDoc,
-    .check = check};
+    .doc = recurrent_unaligned_sizes_rule::kDoc,
+    .check = recurrent_unaligned_sizes_rule::check};
 
 }  // namespace rooftile

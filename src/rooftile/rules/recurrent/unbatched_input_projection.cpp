@@ -10,7 +10,7 @@
 #include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
-namespace {
+namespace recurrent_unbatched_input_projection_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -107,14 +107,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return with_scripts(input, check_operations(input), step_by_step_projections, Level::advice);
 }
 
-}  // namespace
+}  // namespace recurrent_unbatched_input_projection_rule
 
 extern const Rule recurrent_unbatched_input_projection{
     .id = "recurrent/unbatched-input-projection",
     .level = Level::warning,
     .cause = Cause::launch,
     .summary = "A recurrent loop multiplies its input step by step",
-    .doc = kDoc,
-    .check = check};
+    .doc = recurrent_unbatched_input_projection_rule::kDoc,
+    .check = recurrent_unbatched_input_projection_rule::check};
 
 }  // namespace rooftile

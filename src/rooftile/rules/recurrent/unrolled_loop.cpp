@@ -10,7 +10,7 @@
 #include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
-namespace {
+namespace recurrent_unrolled_loop_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -134,14 +134,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return with_scripts(input, check_operations(input), unrolled_cells_in_source, Level::advice);
 }
 
-}  // namespace
+}  // namespace recurrent_unrolled_loop_rule
 
 extern const Rule recurrent_unrolled_loop{
     .id = "recurrent/unrolled-loop",
     .level = Level::warning,
     .cause = Cause::launch,
     .summary = "A recurrent layer runs cell by cell instead of in one call",
-    .doc = kDoc,
-    .check = check};
+    .doc = recurrent_unrolled_loop_rule::kDoc,
+    .check = recurrent_unrolled_loop_rule::check};
 
 }  // namespace rooftile

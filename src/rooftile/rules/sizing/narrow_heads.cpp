@@ -5,7 +5,7 @@
 #include "rooftile/rules/sizing/sizes_in_source.h"
 
 namespace rooftile {
-namespace {
+namespace sizing_narrow_heads_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -83,13 +83,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return with_scripts(input, check_operations(input), narrow_heads_in_source);
 }
 
-}  // namespace
+}  // namespace sizing_narrow_heads_rule
 
 extern const Rule sizing_narrow_heads{.id = "sizing/narrow-heads",
                                       .level = Level::info,
                                       .cause = Cause::none,
                                       .summary = "Attention heads narrower than 64",
-                                      .doc = kDoc,
-                                      .check = check};
+                                      .doc = sizing_narrow_heads_rule::kDoc,
+                                      .check = sizing_narrow_heads_rule::check};
 
 }  // namespace rooftile

@@ -4,7 +4,7 @@
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
-namespace {
+namespace sizing_narrow_layers_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -80,13 +80,13 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace sizing_narrow_layers_rule
 
 extern const Rule sizing_narrow_layers{.id = "sizing/narrow-layers",
                                        .level = Level::info,
                                        .cause = Cause::none,
                                        .summary = "Layers too narrow to fill the GPU",
-                                       .doc = kDoc,
-                                       .check = check};
+                                       .doc = sizing_narrow_layers_rule::kDoc,
+                                       .check = sizing_narrow_layers_rule::check};
 
 }  // namespace rooftile

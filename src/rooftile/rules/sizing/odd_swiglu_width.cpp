@@ -10,7 +10,7 @@
 #include "rooftile/rules/sizing/sizes_in_source.h"
 
 namespace rooftile {
-namespace {
+namespace sizing_odd_swiglu_width_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -138,14 +138,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return with_scripts(input, check_operations(input), odd_swiglu_widths_in_source);
 }
 
-}  // namespace
+}  // namespace sizing_odd_swiglu_width_rule
 
 extern const Rule sizing_odd_swiglu_width{
     .id = "sizing/odd-swiglu-width",
     .level = Level::info,
     .cause = Cause::tile_shape,
     .summary = "The width of a gated MLP is not a multiple of 64",
-    .doc = kDoc,
-    .check = check};
+    .doc = sizing_odd_swiglu_width_rule::kDoc,
+    .check = sizing_odd_swiglu_width_rule::check};
 
 }  // namespace rooftile

@@ -5,7 +5,7 @@
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
-namespace {
+namespace sizing_vocabulary_not_multiple_of_64_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -65,14 +65,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace sizing_vocabulary_not_multiple_of_64_rule
 
 extern const Rule sizing_vocabulary_not_multiple_of_64{
     .id = "sizing/vocabulary-not-multiple-of-64",
     .level = Level::info,
     .cause = Cause::none,
     .summary = "The vocabulary is a multiple of 8, but not of 64",
-    .doc = kDoc,
-    .check = check};
+    .doc = sizing_vocabulary_not_multiple_of_64_rule::kDoc,
+    .check = sizing_vocabulary_not_multiple_of_64_rule::check};
 
 }  // namespace rooftile

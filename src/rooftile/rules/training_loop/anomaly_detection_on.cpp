@@ -2,7 +2,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace training_loop_anomaly_detection_on_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -55,14 +55,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace training_loop_anomaly_detection_on_rule
 
 extern const Rule training_loop_anomaly_detection_on{
     .id = "training_loop/anomaly-detection-on",
     .level = Level::warning,
     .cause = Cause::none,
     .summary = "anomaly detection is on during the training",
-    .doc = kDoc,
-    .check = check};
+    .doc = training_loop_anomaly_detection_on_rule::kDoc,
+    .check = training_loop_anomaly_detection_on_rule::check};
 
 }  // namespace rooftile

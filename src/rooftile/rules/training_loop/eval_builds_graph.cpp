@@ -8,7 +8,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace training_loop_eval_builds_graph_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -182,14 +182,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace training_loop_eval_builds_graph_rule
 
 extern const Rule training_loop_eval_builds_graph{
     .id = "training_loop/eval-builds-graph",
     .level = Level::warning,
     .cause = Cause::none,
     .summary = "an evaluation loop records the graph for a backward that never comes",
-    .doc = kDoc,
-    .check = check};
+    .doc = training_loop_eval_builds_graph_rule::kDoc,
+    .check = training_loop_eval_builds_graph_rule::check};
 
 }  // namespace rooftile

@@ -9,7 +9,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace training_loop_frozen_layers_tracked_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -225,14 +225,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace training_loop_frozen_layers_tracked_rule
 
 extern const Rule training_loop_frozen_layers_tracked{
     .id = "training_loop/frozen-layers-tracked",
     .level = Level::advice,
     .cause = Cause::none,
     .summary = "layers that no optimizer trains still get gradients",
-    .doc = kDoc,
-    .check = check};
+    .doc = training_loop_frozen_layers_tracked_rule::kDoc,
+    .check = training_loop_frozen_layers_tracked_rule::check};
 
 }  // namespace rooftile

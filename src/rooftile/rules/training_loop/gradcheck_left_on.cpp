@@ -6,7 +6,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace training_loop_gradcheck_left_on_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -57,14 +57,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace training_loop_gradcheck_left_on_rule
 
 extern const Rule training_loop_gradcheck_left_on{
     .id = "training_loop/gradcheck-left-on",
     .level = Level::warning,
     .cause = Cause::none,
     .summary = "a training program checks gradients numerically",
-    .doc = kDoc,
-    .check = check};
+    .doc = training_loop_gradcheck_left_on_rule::kDoc,
+    .check = training_loop_gradcheck_left_on_rule::check};
 
 }  // namespace rooftile

@@ -7,7 +7,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace training_loop_graph_kept_after_backward_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -121,14 +121,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace training_loop_graph_kept_after_backward_rule
 
 extern const Rule training_loop_graph_kept_after_backward{
     .id = "training_loop/graph-kept-after-backward",
     .level = Level::advice,
     .cause = Cause::none,
     .summary = "backward keeps a graph that nothing uses again",
-    .doc = kDoc,
-    .check = check};
+    .doc = training_loop_graph_kept_after_backward_rule::kDoc,
+    .check = training_loop_graph_kept_after_backward_rule::check};
 
 }  // namespace rooftile

@@ -7,7 +7,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace training_loop_loss_keeps_graph_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -187,14 +187,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace training_loop_loss_keeps_graph_rule
 
 extern const Rule training_loop_loss_keeps_graph{
     .id = "training_loop/loss-keeps-graph",
     .level = Level::warning,
     .cause = Cause::none,
     .summary = "a running total keeps the graph of every step",
-    .doc = kDoc,
-    .check = check};
+    .doc = training_loop_loss_keeps_graph_rule::kDoc,
+    .check = training_loop_loss_keeps_graph_rule::check};
 
 }  // namespace rooftile

@@ -6,7 +6,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace training_loop_profiler_left_on_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -101,14 +101,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace training_loop_profiler_left_on_rule
 
 extern const Rule training_loop_profiler_left_on{
     .id = "training_loop/profiler-left-on",
     .level = Level::warning,
     .cause = Cause::none,
     .summary = "the whole training runs under a profiler",
-    .doc = kDoc,
-    .check = check};
+    .doc = training_loop_profiler_left_on_rule::kDoc,
+    .check = training_loop_profiler_left_on_rule::check};
 
 }  // namespace rooftile

@@ -6,7 +6,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace training_loop_tensor_indexed_in_python_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -128,14 +128,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace training_loop_tensor_indexed_in_python_rule
 
 extern const Rule training_loop_tensor_indexed_in_python{
     .id = "training_loop/tensor-indexed-in-python",
     .level = Level::info,
     .cause = Cause::none,
     .summary = "a Python loop works on a GPU tensor element by element",
-    .doc = kDoc,
-    .check = check};
+    .doc = training_loop_tensor_indexed_in_python_rule::kDoc,
+    .check = training_loop_tensor_indexed_in_python_rule::check};
 
 }  // namespace rooftile

@@ -6,7 +6,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace training_loop_tiny_micro_batches_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -76,14 +76,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace training_loop_tiny_micro_batches_rule
 
 extern const Rule training_loop_tiny_micro_batches{
     .id = "training_loop/tiny-micro-batches",
     .level = Level::info,
     .cause = Cause::none,
     .summary = "gradients are accumulated over many batches of one sample",
-    .doc = kDoc,
-    .check = check};
+    .doc = training_loop_tiny_micro_batches_rule::kDoc,
+    .check = training_loop_tiny_micro_batches_rule::check};
 
 }  // namespace rooftile

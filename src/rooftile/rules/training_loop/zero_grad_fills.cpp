@@ -3,7 +3,7 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
-namespace {
+namespace training_loop_zero_grad_fills_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -66,14 +66,14 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
 
 std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
 
-}  // namespace
+}  // namespace training_loop_zero_grad_fills_rule
 
 extern const Rule training_loop_zero_grad_fills{
     .id = "training_loop/zero-grad-fills",
     .level = Level::warning,
     .cause = Cause::none,
     .summary = "Gradients are filled with zeros in every step",
-    .doc = kDoc,
-    .check = check};
+    .doc = training_loop_zero_grad_fills_rule::kDoc,
+    .check = training_loop_zero_grad_fills_rule::check};
 
 }  // namespace rooftile

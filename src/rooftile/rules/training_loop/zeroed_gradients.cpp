@@ -6,7 +6,7 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
-namespace {
+namespace training_loop_zeroed_gradients_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
@@ -129,14 +129,14 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
-}  // namespace
+}  // namespace training_loop_zeroed_gradients_rule
 
 extern const Rule training_loop_zeroed_gradients{
     .id = "training_loop/zeroed-gradients",
     .level = Level::advice,
     .cause = Cause::none,
     .summary = "gradients are filled with zeros in place of being dropped",
-    .doc = kDoc,
-    .check = check};
+    .doc = training_loop_zeroed_gradients_rule::kDoc,
+    .check = training_loop_zeroed_gradients_rule::check};
 
 }  // namespace rooftile
