@@ -112,11 +112,22 @@ bool records(const SourceFacts& facts, const Call& call, const Loop& loop) {
   });
 }
 
+// `model.eval().requires_grad_(False)` as a statement of its own.
+bool is_frozen_in_place(const Expr& model, const File& file) {
+  return std::any_of(file.calls.begin(), file.calls.end(), [&](const Call* call) {
+    const bool switches_off = call->method == "requires_grad_" && !call->arguments.empty() &&
+                              call->arguments.front().value->word == "False";
+    return switches_off && is_same_object(call->receiver, &model);
+  });
+}
+
 // A call of a model whose weights want gradients; a loss has none.
 bool is_model_call(const Call& call) {
   if (call.name != "torch.nn.Module.__call__" || call.expr->children.empty()) return false;
-  const Type* type = call.expr->children.front()->type;
-  return type != nullptr && type->is(TypeKind::module) && !type->frozen;
+  const Expr& model = *call.expr->children.front();
+  const bool is_trainable =
+      model.type != nullptr && model.type->is(TypeKind::module) && !model.type->frozen;
+  return is_trainable && !is_frozen_in_place(model, *call.file);
 }
 
 const Call* recorded_forward(const SourceFacts& facts, const Iteration& iteration,
