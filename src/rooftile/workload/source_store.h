@@ -20,6 +20,7 @@ struct Option {
   const Expr* value = nullptr;  // null when there is none
   std::string_view action;      // "store_true"
   bool several = false;         // defined twice with different defaults
+  bool is_set_later = false;    // by parser.set_defaults, which wins
 };
 
 // What one file's facts are made of.

@@ -12,7 +12,7 @@
 namespace rooftile::source {
 namespace {
 
-constexpr int kMaxHops = 4;
+constexpr int kMaxHops = 8;
 constexpr std::int64_t kWideConvolution = 64;  // channels
 constexpr std::int64_t kWideLayer = 512;       // features
 
@@ -169,6 +169,9 @@ bool is_library_model(const Call& call) {
            last != "squeezenet1_1" && last != "create_feature_extractor";
   }
   if (name == "timm.create_model" || name == "torch.hub.load") return true;
+  if (name.starts_with("efficientnet_pytorch.")) {
+    return call.method == "from_pretrained" || call.method == "from_name";
+  }
   if (name.starts_with("transformers.")) {
     return name.find("Model") != name.npos &&
            (name.ends_with(".from_pretrained") || name.ends_with(".from_config"));
@@ -179,10 +182,31 @@ bool is_library_model(const Call& call) {
          !call.method.empty() && call.method.front() >= 'A' && call.method.front() <= 'Z';
 }
 
+// `resnet(classes, 101)` and `vgg16(classes)` of a file that was not given: the name says the size.
+bool is_known_architecture(const Call& call) {
+  if (call.target != nullptr || call.receiver != nullptr || call.name.empty()) return false;
+  const std::string_view name = call.method;
+  constexpr auto kNames = std::to_array<std::string_view>(
+      {"vgg11", "vgg13", "vgg16", "vgg19", "vgg16_bn", "vgg19_bn", "resnet18", "resnet34",
+       "resnet50", "resnet101", "resnet152", "densenet121", "densenet169", "densenet201"});
+  return std::ranges::find(kNames, name) != kNames.end() && call.name.find('.') != call.name.npos;
+}
+
+std::optional<SizedLayer> known_architecture(const Program& program) {
+  for (const File* file : program.files) {
+    if (is_test(*file)) continue;
+    for (const Call* call : file->calls) {
+      if (is_known_architecture(*call)) return SizedLayer{call, std::string(call->method)};
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program& program) {
-  for (const Call* call : calls_in(facts, program,
-                                   {"torchvision.models.*", "timm.create_model", "torch.hub.load",
-                                    "transformers.*", "segmentation_models_pytorch.*"})) {
+  for (const Call* call :
+       calls_in(facts, program,
+                {"torchvision.models.*", "timm.create_model", "torch.hub.load", "transformers.*",
+                 "segmentation_models_pytorch.*", "efficientnet_pytorch.*"})) {
     if (is_library_model(*call)) return SizedLayer{call, std::string(call->name)};
   }
   for (const Call* call : calls_in(facts, program, {"diffusers.*"})) {
@@ -210,7 +234,7 @@ std::optional<SizedLayer> tensor_core_sized_layer(const SourceFacts& facts,
       if (!half_known) half_known = found;
     }
   }
-  return half_known;
+  return half_known ? half_known : known_architecture(program);
 }
 
 std::optional<SizedLayer> convolution_of_at_least(const SourceFacts& facts, const Program& program,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "rooftile/analysis/source/words.h"
+
 namespace rooftile::source {
 namespace {
 
@@ -12,17 +14,6 @@ bool is_in_comment(std::string_view text, std::size_t at) {
   const std::size_t line = text.rfind('\n', at);
   const std::size_t first = line == std::string_view::npos ? 0 : line + 1;
   return text.substr(first, at - first).find('#') != std::string_view::npos;
-}
-
-bool has_word(std::string_view text, std::string_view word) {
-  for (std::size_t at = text.find(word); at != std::string_view::npos;
-       at = text.find(word, at + 1)) {
-    const std::size_t end = at + word.size();
-    const bool starts = at == 0 || !is_word_char(text[at - 1]);
-    const bool ends = end == text.size() || !is_word_char(text[end]);
-    if (starts && ends && !is_in_comment(text, at)) return true;
-  }
-  return false;
 }
 
 // The module's name says how the files were given; a path may lie in anybody's folder "test".
@@ -61,6 +52,17 @@ bool is_shut_by_default(const SourceFacts& facts, const Guard& guard) {
 }
 
 }  // namespace
+
+bool has_word(std::string_view text, std::string_view word) {
+  for (std::size_t at = text.find(word); at != std::string_view::npos;
+       at = text.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    const bool starts = at == 0 || !is_word_char(word.front()) || !is_word_char(text[at - 1]);
+    const bool ends = end == text.size() || !is_word_char(word.back()) || !is_word_char(text[end]);
+    if (starts && ends && !is_in_comment(text, at)) return true;
+  }
+  return false;
+}
 
 bool is_test(const File& file) {
   const std::string_view path = file.path;
@@ -241,7 +243,8 @@ bool is_user_evaluation(const SourceFacts& facts, const Loop& loop) {
   const Call* range = iterable == nullptr ? nullptr : iterable->call;
   if (range == nullptr || range->method != "range" || range->arguments.empty()) return true;
   constexpr std::int64_t kTimedPasses = 1000;
-  const Value passes = facts.value(range->arguments.back().value);
+  const std::size_t stop = range->arguments.size() == 1 ? 0 : 1;  // before it: the start
+  const Value passes = facts.value(range->arguments[stop].value);
   return passes.kind != ValueKind::integer || passes.integer > kTimedPasses;
 }
 

@@ -104,6 +104,8 @@ class Inference {
   const Type* dictionary_member(const Call& made_by, std::string_view word);
   const Entry* lookup(std::string_view name);
   std::optional<Entry> lookup_wildcard(std::string_view name);
+  std::optional<Entry> lookup_wildcard(std::string_view name, const Scope* from,
+                                       std::vector<const Scope*>& seen);
   std::optional<Entry> definition(std::string_view full_name);
   Entry join(const std::optional<Entry>& a, const std::optional<Entry>& b);
   const Entry* class_attribute(const ClassDef* def, std::string_view name, int depth = 0);
@@ -127,6 +129,8 @@ class Inference {
   void pass_arguments(const Call& call, const FunctionDef& def, bool skip_first);
   void pass(const FunctionDef& def, std::size_t index, const Type* type);
   void record_option(const Call& call);
+  void record_defaults(const Call& call);
+  static void set_weight_dtype(const Call& call, Type& made);
   void note_backward(const Call& call);
   Residence device_residence(const Expr* expr, int depth = 0);
   const Known& known(std::string_view full_name);

@@ -120,6 +120,17 @@ const Type* Inference::own_class_call(Call& call, const ClassDef& def) {
   return store_.intern(made);
 }
 
+// from_pretrained(name, torch_dtype=torch.bfloat16)
+void Inference::set_weight_dtype(const Call& call, Type& made) {
+  for (const std::string_view name : {"torch_dtype", "dtype"}) {
+    const Argument* argument = call.argument(name);
+    if (argument == nullptr || argument->unpacked) continue;
+    const std::string_view dtype = argument->value->full_name;
+    made.half = dtype == "torch.float16" || dtype == "torch.half";
+    made.bfloat16 = dtype == "torch.bfloat16";
+  }
+}
+
 const Type* Inference::library_result(Call& call, const Known& known) {
   switch (known.call.gives) {
     case Gives::instance: {
@@ -127,6 +138,7 @@ const Type* Inference::library_result(Call& call, const Known& known) {
       made.kind = known.call.kind;
       made.name = known.name;
       made.made_by = &call;
+      if (made.kind == TypeKind::module) set_weight_dtype(call, made);
       if (made.kind == TypeKind::device) {
         const bool named = known.name == "torch.device" && !call.arguments.empty();
         made.residence = named ? device_residence(call.arguments[0].value) : Residence::gpu;
@@ -269,7 +281,18 @@ void Inference::record_option(const Call& call) {
   option.value = given == nullptr ? nullptr : given->value;
   if (action != nullptr) option.action = action->value->word;
   const auto [place, added] = store_.options.try_emplace(intern(key), option);
+  if (place->second.is_set_later) return;
   if (!added && place->second.value != option.value) place->second.several = true;
+}
+
+// parser.set_defaults(amp=True)
+void Inference::record_defaults(const Call& call) {
+  for (const Argument& argument : call.arguments) {
+    if (argument.name.empty() || argument.unpacked) continue;
+    Option& option = store_.options[intern(argument.name)];
+    const bool differs = option.is_set_later && option.value != argument.value;
+    option = {argument.value, {}, differs || (option.is_set_later && option.several), true};
+  }
 }
 
 // Where `.to(x)` or device=x puts a tensor.

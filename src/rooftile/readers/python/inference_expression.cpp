@@ -103,15 +103,26 @@ const Entry* Inference::lookup(std::string_view name) {
 }
 
 std::optional<Entry> Inference::lookup_wildcard(std::string_view name) {
-  for (const Scope* scope = scope_; scope != nullptr; scope = scope->outer) {
+  std::vector<const Scope*> seen;
+  return lookup_wildcard(name, scope_, seen);
+}
+
+// A module hands on what it got by `import *` itself. Modules may import each other.
+std::optional<Entry> Inference::lookup_wildcard(std::string_view name, const Scope* from,
+                                                std::vector<const Scope*>& seen) {
+  for (const Scope* scope = from; scope != nullptr; scope = scope->outer) {
+    if (scope->wildcards.empty()) continue;
+    if (std::ranges::find(seen, scope) != seen.end()) continue;
+    seen.push_back(scope);
     for (const std::string_view package : scope->wildcards) {
       const auto own = modules_.find(package);
       if (own != modules_.end() && own->second->module == package) {
         const auto names = module_scopes_.find(own->second);
-        const auto found =
-            names == module_scopes_.end() ? Scope().names.end() : names->second->names.find(name);
-        if (names == module_scopes_.end() || found == names->second->names.end()) continue;
-        return found->second;
+        if (names == module_scopes_.end()) continue;
+        const auto found = names->second->names.find(name);
+        if (found != names->second->names.end()) return found->second;
+        if (auto deeper = lookup_wildcard(name, names->second, seen)) return deeper;
+        continue;
       }
       if (!exports(package, name)) continue;
       return Entry{known(intern(std::string(package) + "." + std::string(name))).name,
@@ -160,7 +171,8 @@ const Type* Inference::infer_name(Expr& expr) {
     found = lookup_wildcard(expr.word);
   }
   if (!found) {
-    if (is_builtin(expr.word)) expr.full_name = expr.word;
+    // A file that was not given may hand `torch` on by `import *`.
+    if (is_builtin(expr.word) || expr.word == "torch") expr.full_name = expr.word;
     return &unknown_type();
   }
   if (!found->full_name.empty() && found->type->is(TypeKind::unknown)) {

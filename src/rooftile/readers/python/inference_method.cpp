@@ -81,6 +81,7 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
     call.name = intern(full);
   }
   if (method == "add_argument" || method == "add_option") record_option(call);
+  if (method == "set_defaults") record_defaults(call);
   if (method == "backward") note_backward(call);
   switch (receiver.kind) {
     case TypeKind::tensor:

@@ -68,10 +68,27 @@ bool is_forward(const Call& call) {
          call.expr->children[0]->type->is(TypeKind::module);
 }
 
+bool is_evaluation_word(std::string_view word) {
+  return word.starts_with("evaluat") || word.starts_with("validat") || word == "eval" ||
+         word == "val" || word == "valid" || word == "test" || word.starts_with("predict") ||
+         word.starts_with("infer");
+}
+
+// test_net, run_evaluation; `name` in lower case.
 bool is_evaluation_name(std::string_view name) {
-  return name.starts_with("evaluat") || name.starts_with("validat") || name == "eval" ||
-         name == "val" || name == "valid" || name == "test" || name == "predict" ||
-         name == "infer" || name == "inference";
+  std::size_t begin = 0;
+  while (begin < name.size()) {
+    const std::size_t end = std::min(name.find('_', begin), name.size());
+    if (is_evaluation_word(name.substr(begin, end - begin))) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+// A loop in a module over its layers is part of a forward, whoever calls it.
+bool is_forward_of_module(const FunctionDef* function) {
+  return function != nullptr && function->class_def != nullptr && function->class_def->is_module &&
+         !function->class_def->is_lightning_module;
 }
 
 const Expr* loader_in(const Expr* iterable) {
@@ -199,8 +216,9 @@ class RoleFinder {
         if (call->method == "eval" && call->receiver_type().is(TypeKind::module)) return true;
       }
     }
+    if (is_forward_of_module(loop.function)) return false;
     const std::vector<Context> contexts = facts_.contexts(*loop.statement);
-    return std::ranges::any_of(contexts, &Context::gradients_off);
+    return std::ranges::all_of(contexts, &Context::gradients_off);
   }
 
   SourceFacts& facts_;

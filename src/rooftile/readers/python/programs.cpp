@@ -20,11 +20,13 @@ bool starts_training(const Call& call) {
 }
 
 bool is_entry(const File& file) {
+  if (file.is_notebook) return true;
   if (std::ranges::any_of(file.body, [](const Statement* each) { return is_main_guard(*each); })) {
     return true;
   }
-  const bool trains = std::ranges::any_of(
-      file.loops, [](const Loop* loop) { return loop->function == nullptr && loop->is_step(); });
+  const bool trains = std::ranges::any_of(file.loops, [](const Loop* loop) {
+    return loop->function == nullptr && (loop->is_step() || loop->role == LoopRole::epoch);
+  });
   return trains || std::ranges::any_of(file.calls, [](const Call* call) {
            return call->function == nullptr && starts_training(*call);
          });

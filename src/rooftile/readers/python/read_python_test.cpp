@@ -38,6 +38,7 @@ TEST(ReadPython, ResolvesNames) {
       {"try", "try:\n  import torch as t\nexcept ImportError:\n  t = None\nt.compile(1)\n",
        "torch.compile"},
       {"builtin", "print(1)\n", "print"},
+      {"behind an unknown wildcard", "from conf import *\ntorch.compile(x)\n", "torch.compile"},
       {"method", "import torch\nx = torch.zeros(1)\nx.item()\n", "torch.Tensor.item"},
   };
   for (const NameCase& each : cases) {
@@ -62,6 +63,9 @@ TEST(ReadPython, FollowsValues) {
        "p.add_argument('--num-workers', default=3)\na = p.parse_args()\n"
        "f(n=a.num_workers)\n",
        3, Certainty::configurable},
+      {"set_defaults",
+       "p.add_argument('--n', default=3)\np.set_defaults(n=2)\na = p.parse_args()\nf(n=a.n)\n", 2,
+       Certainty::configurable},
       {"default", "def g(n=5):\n  f(n=n)\n", 5, Certainty::configurable},
       {"callers", "def g(n):\n  f(n=n)\ng(6)\ng(n=6)\n", 6, Certainty::constant},
       {"dictionary", "k = {'n': 7}\nf(**k)\n", 7, Certainty::literal},
@@ -181,6 +185,58 @@ TEST(ReadPython, ReadsNotebooks) {
   ASSERT_TRUE(facts.has_value());
   const Call& call = only(facts->calls("torch.compile"));
   EXPECT_EQ(call.file->place(call.expr->range.begin), (Place{3, 1, 4}));
+}
+
+SourceFacts facts_of_files(const std::vector<std::pair<std::string, std::string>>& files) {
+  Result<SourceFacts> facts = read_python_texts(files);
+  EXPECT_TRUE(facts.has_value());
+  return std::move(*facts);
+}
+
+TEST(ReadPython, TakesEachNotebookForAProgram) {
+  const std::string text =
+      R"json({"cells": [{"cell_type": "code", "source": ["import torch\n", "x = 1"]}]})json";
+  const SourceFacts facts = facts_of_files({{"a.ipynb", text}, {"b.ipynb", text}});
+  ASSERT_EQ(facts.programs.size(), 2U);
+  for (const Program& program : facts.programs) EXPECT_EQ(program.files.size(), 1U);
+}
+
+TEST(ReadPython, HandsOnWildcards) {
+  const SourceFacts facts = facts_of_files({{"conf.py", "import torch as t\nfrom train import *\n"},
+                                            {"data.py", "from conf import *\n"},
+                                            {"train.py", "from data import *\nt.compile(x)\n"}});
+  EXPECT_EQ(facts.calls("torch.compile").size(), 1U);
+}
+
+TEST(ReadPython, TakesAForwardOverLayersForNoEvaluation) {
+  const SourceFacts facts = facts_of(R"(import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(2)])
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+def run_test(model, batches):
+    for x in batches:
+        with torch.no_grad():
+            model(x)
+run_test(Net(), batches)
+)");
+  const auto loops = facts.loops(LoopRole::evaluation_step);
+  ASSERT_EQ(loops.size(), 1U);
+  EXPECT_EQ(loops[0]->function->name, "run_test");
+}
+
+TEST(ReadPython, KnowsWeightsLoadedIn16Bits) {
+  const SourceFacts facts = facts_of(
+      "import torch\nfrom transformers import AutoModel\n"
+      "f(AutoModel.from_pretrained('x', torch_dtype=torch.bfloat16))\n");
+  const Call& call = only(facts.method_calls("f"));
+  EXPECT_TRUE(call.arguments[0].value->type->bfloat16);
+  EXPECT_FALSE(call.arguments[0].value->type->half);
 }
 
 TEST(ReadPython, RecordsSuppressions) {

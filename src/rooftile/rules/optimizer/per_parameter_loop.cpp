@@ -90,7 +90,7 @@ bool is_tensor_operation(const Expr& part) {
   if (part.call == nullptr) return false;
   for (const std::string_view method :
        {"mul_", "add_", "sub_", "div_", "copy_", "lerp_", "clamp_", "addcmul_", "addcdiv_", "norm",
-        "all_reduce", "normal_", "pow_", "sign_", "clip_"}) {
+        "all_reduce", "normal_", "pow_", "sign_", "clip_", "nan_to_num"}) {
     if (part.call->method == method) return true;
   }
   return false;
@@ -137,11 +137,37 @@ bool is_small(const Call& list) {
   });
 }
 
+// The step of an own optimizer that a training program makes: scaler.step(optimizer) calls it where
+// no caller is seen.
+bool is_own_optimizer_step(const SourceFacts& facts, const Statement& loop) {
+  const FunctionDef* function = loop.function;
+  const ClassDef* def = function == nullptr ? nullptr : function->class_def;
+  if (def == nullptr || function->name != "step") return false;
+  const bool is_optimizer = std::any_of(def->bases.begin(), def->bases.end(), [](const Expr* base) {
+    return base->full_name.starts_with("torch.optim.");
+  });
+  return is_optimizer && !training_calls(facts, {def->full_name}).empty();
+}
+
+// `if took_step:`, `if accelerator.sync_gradients:`: on each step of the optimizer.
+bool asks_for_a_step(const Guard& guard) {
+  if (guard.kind != GuardKind::condition || guard.negated) return false;
+  const std::string_view name = last_name(guard.expr);
+  return name == "sync_gradients" || name == "took_step" || name == "do_step" ||
+         name == "step_taken" || name == "update_grad" || name == "need_update";
+}
+
+bool is_each_step(Context context) {
+  std::erase_if(context.guards, asks_for_a_step);
+  return context.each_step();
+}
+
 bool runs_each_step(const SourceFacts& facts, const Statement& loop) {
+  if (is_own_optimizer_step(facts, loop)) return true;
   const auto contexts = facts.contexts(loop);
   return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
     return context.role == LoopRole::training_step && context.step_loop != nullptr &&
-           context.each_step() && is_reached_by_default(facts, context);
+           is_each_step(context) && is_reached_by_default(facts, context);
   });
 }
 

@@ -37,10 +37,7 @@ Nothing is saved: the rule is about a wrong result, which costs the whole run.
 
 using namespace source;
 
-bool is_torch_scheduler(const Call& call) {
-  if (call.method != "step" || !call.arguments.empty() || call.receiver == nullptr) return false;
-  const Type& type = call.receiver_type();
-  if (!type.is(TypeKind::scheduler)) return false;
+bool is_from_torch(const Type& type) {
   constexpr std::string_view kTorch = "torch.optim.lr_scheduler.";
   if (type.class_def != nullptr) {
     return std::any_of(type.class_def->bases.begin(), type.class_def->bases.end(),
@@ -49,11 +46,33 @@ bool is_torch_scheduler(const Call& call) {
   return type.made_by != nullptr && type.made_by->name.starts_with(kTorch);
 }
 
+// A name bound in several branches has no one maker: then all of the file have to be torch's.
+bool are_all_from_torch(const SourceFacts& facts, const File& file) {
+  bool has_any = false;
+  for (const Call* call : facts.constructions(TypeKind::scheduler)) {
+    if (call->file != &file) continue;
+    if (!is_from_torch(*call->expr->type)) return false;
+    has_any = true;
+  }
+  return has_any;
+}
+
+bool is_torch_scheduler(const SourceFacts& facts, const Call& call) {
+  if (call.method != "step" || !call.arguments.empty() || call.receiver == nullptr) return false;
+  const Type& type = call.receiver_type();
+  if (!type.is(TypeKind::scheduler)) return false;
+  const bool is_mixed = type.class_def == nullptr && type.name.empty();
+  return is_mixed ? are_all_from_torch(facts, *call.file) : is_from_torch(type);
+}
+
 bool is_optimizer_step(const Call& call) {
   if (call.method != "step" || call.receiver == nullptr) return false;
   const Type& type = call.receiver_type();
   if (type.is(TypeKind::scaler)) return !call.arguments.empty();
-  return type.is(TypeKind::optimizer);
+  // Where apex or accelerate hand back another one, only the name is left.
+  const bool is_named = type.is(TypeKind::unknown) &&
+                        last_name(call.receiver).find("optim") != std::string_view::npos;
+  return is_named || type.is(TypeKind::optimizer);
 }
 
 struct Order {
@@ -62,14 +81,14 @@ struct Order {
 };
 
 // The scheduler's step where no optimizer has stepped before it on the pass, but one does after.
-Order wrong_order(const Iteration& iteration) {
+Order wrong_order(const SourceFacts& facts, const Iteration& iteration) {
   const IteratedCall* scheduler = nullptr;
   for (const IteratedCall& one : iteration.calls) {
     if (is_optimizer_step(*one.call)) {
       const bool follows = scheduler != nullptr && extra_conditions(*scheduler, one).empty();
       return follows ? Order{scheduler->call, one.call} : Order{};
     }
-    if (scheduler == nullptr && is_torch_scheduler(*one.call)) scheduler = &one;
+    if (scheduler == nullptr && is_torch_scheduler(facts, *one.call)) scheduler = &one;
   }
   return {};
 }
@@ -84,7 +103,7 @@ std::vector<Finding> check(const RuleInput& input) {
   for (const Loop* loop : facts.loops(LoopRole::epoch)) loops.push_back(loop);
   for (const Loop* loop : loops) {
     if (!trains_on_gpu(facts, *loop->file)) continue;
-    const Order order = wrong_order(iteration_of(loop->statement->body));
+    const Order order = wrong_order(facts, iteration_of(loop->statement->body));
     if (order.scheduler == nullptr || !seen.insert(order.scheduler).second) continue;
     Finding finding = finding_at(
         *order.scheduler,

@@ -1,8 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
+
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/model_size.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -42,11 +47,33 @@ says what there is to gain.
 
 using namespace source;
 
+// Whether a word stands anywhere but in an import: an import that nothing uses decides nothing.
+bool uses_word(const File& file, std::string_view word) {
+  if (file.text.find(word) == std::string::npos) return false;
+  std::string used;
+  std::size_t begin = 0;
+  while (begin < file.text.size()) {
+    const std::size_t end = std::min(file.text.find('\n', begin), file.text.size() - 1);
+    const std::string_view line = std::string_view(file.text).substr(begin, end + 1 - begin);
+    const std::string_view code = trim(line);
+    const bool is_import = code.starts_with("import ") || code.starts_with("from ");
+    if (!is_import && line.find(word) != std::string_view::npos) used += line;
+    begin = end + 1;
+  }
+  return has_word(used, word);
+}
+
+// apex's own way to train in 16 bits, or an option for it; its other parts do not count.
+bool uses_amp(const Program& program) {
+  return std::any_of(program.files.begin(), program.files.end(), [](const File* file) {
+    return uses_word(*file, "amp") || uses_word(*file, "use_apex") || uses_word(*file, "--apex");
+  });
+}
+
 // Any sign that the author chose a precision, or offers it as an option.
 bool has_precision(const Program& program) {
+  if (uses_amp(program)) return true;
   return mentions(program, {"autocast",
-                            "amp",
-                            "apex",
                             "fp16",
                             "bf16",
                             "fp8",
@@ -67,7 +94,6 @@ bool has_precision(const Program& program) {
                             "Accelerator",
                             "tf32",
                             "TF32",
-                            "dtype=dtype",
                             "torch_dtype",
                             "fairseq",
                             "mmcv",

@@ -10,7 +10,7 @@ namespace precision_half_weights_trained_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A module turned to fp16 or bf16 (`.half()`, `.bfloat16()`) whose parameters go to an ordinary
+A module in fp16 or bf16 (`.half()`, `.bfloat16()`, `torch_dtype=torch.bfloat16`) whose parameters go to an ordinary
 `torch.optim` optimizer.
 
 ## Why it costs time
@@ -66,6 +66,16 @@ const Call* conversion_of(const SourceFacts& facts, const Expr* module, const Fi
   return nullptr;
 }
 
+// Where the weights get 16 bits: model.half(), or from_pretrained(torch_dtype=torch.float16).
+const Call& place_of_cast(const SourceFacts& facts, const Expr* module, const Call& optimizer) {
+  if (const Call* cast = conversion_of(facts, module, *optimizer.file)) return *cast;
+  const Call* made = module->type->made_by;
+  const bool casts =
+      made != nullptr && made->file == optimizer.file &&
+      (made->argument("torch_dtype") != nullptr || made->argument("dtype") != nullptr);
+  return casts ? *made : optimizer;
+}
+
 std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.source == nullptr) return {};
   const SourceFacts& facts = *input.workload.source;
@@ -80,9 +90,8 @@ std::vector<Finding> check(const RuleInput& input) {
       if (!module->type->half && !module->type->bfloat16) continue;
       if (keeps_precision(*program) || !is_reached_by_default(facts, *optimizer)) continue;
       const bool is_bf16 = module->type->bfloat16;
-      const Call* cast = conversion_of(facts, module, *optimizer->file);
       Finding finding = finding_at(
-          cast != nullptr ? *cast : *optimizer,
+          place_of_cast(facts, module, *optimizer),
           fmt::format("the weights of {} are {}, and {} updates them without an fp32 copy: updates "
                       "below 1/{} of a weight vanish",
                       code_text(*optimizer->file, module), is_bf16 ? "bf16" : "fp16",

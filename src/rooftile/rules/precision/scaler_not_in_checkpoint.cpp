@@ -1,7 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_set>
+#include <set>
+#include <utility>
 
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/program_queries.h"
@@ -12,8 +13,8 @@ namespace precision_scaler_not_in_checkpoint_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-`torch.save` of a checkpoint that contains an optimizer's `state_dict()` in a program that trains
-with an enabled `GradScaler` and never saves `scaler.state_dict()`.
+A checkpoint that contains an optimizer's `state_dict()` in a program that trains with a
+`GradScaler` and never saves `scaler.state_dict()`. A scaler that an option switches on counts.
 
 ## Why it costs time
 A resumed run starts with the initial scale again. Steps are skipped until it has halved often
@@ -36,21 +37,29 @@ Nothing is saved: the rule is about a wrong result, which costs the whole run.
 
 using namespace source;
 
-bool is_state_of(const Expr& part, TypeKind kind) {
-  return part.call != nullptr && part.call->method == "state_dict" &&
-         part.call->receiver != nullptr && part.call->receiver->type != nullptr &&
-         part.call->receiver->type->is(kind);
+bool is_optimizer_state(const Call& call) {
+  if (call.method != "state_dict" || call.receiver == nullptr) return false;
+  const bool is_typed =
+      call.receiver->type != nullptr && call.receiver->type->is(TypeKind::optimizer);
+  return is_typed || last_name(call.receiver).find("optim") != std::string_view::npos;
 }
 
-const Expr* optimizer_state(const Expr* saved) {
-  const Expr* found = nullptr;
-  visit(resolved(saved), [&](const Expr& part) {
-    const bool is_named = part.call != nullptr && part.call->method == "state_dict" &&
-                          last_name(part.call->receiver).find("optim") != std::string_view::npos;
-    if (found == nullptr && (is_named || is_state_of(part, TypeKind::optimizer))) found = &part;
-    return found == nullptr;
-  });
-  return found;
+// An entry of a dictionary, an item that is set, or handed to torch.save itself: what a checkpoint
+// is made of, wherever it is written.
+bool is_kept(const Call& call) {
+  const Statement* statement = call.statement;
+  const bool is_item = statement != nullptr && statement->kind == StatementKind::assignment &&
+                       statement->target != nullptr &&
+                       statement->target->kind == ExprKind::subscript;
+  if (is_item) return true;
+  for (const Expr* outer = call.expr->parent; outer != nullptr; outer = outer->parent) {
+    if (outer->kind == ExprKind::dict) return true;
+    if (outer->call == nullptr) continue;
+    const std::string_view method = outer->call->method;
+    if (method == "dict" || method == "save" || method == "update") return true;
+    if (method == "load_state_dict") return false;
+  }
+  return false;
 }
 
 bool saves_scaler(const SourceFacts& facts, const Program& program) {
@@ -62,41 +71,53 @@ bool saves_scaler(const SourceFacts& facts, const Program& program) {
   });
 }
 
-// The first scaler that works with fp16 and that no option turns off.
+// The first scaler that works with fp16 and that is not switched off for good.
 const Call* enabled_scaler(const SourceFacts& facts, const Program& program) {
-  const Call* found = nullptr;
+  const auto casts = autocasts_in(facts, program);
+  const bool is_bf16 =
+      !casts.empty() && std::all_of(casts.begin(), casts.end(), [](const auto& one) {
+        return one.dtype == AutocastDtype::bf16;
+      });
+  if (is_bf16) return nullptr;
   for (const Scaler& scaler : scalers_in(facts, program)) {
-    if (!scaler.is_off && found == nullptr) found = scaler.call;
+    if (!scaler.is_off || scaler.may_be_off) return scaler.call;
   }
-  if (found == nullptr) return nullptr;
-  for (const Autocast& autocast : autocasts_in(facts, program)) {
-    if (autocast.dtype != AutocastDtype::bf16) return found;
+  if (!constructions_in(facts, program, TypeKind::scaler).empty()) return nullptr;
+  // Made by a file that was not given.
+  for (const Call* call : facts.method_calls("scale")) {
+    if (is_scaler(call->receiver) && contains(program, *call->file)) return call;
   }
   return nullptr;
+}
+
+Finding finding_for(const Call& state, const Call& scaler) {
+  Finding finding = finding_at(
+      state,
+      "the checkpoint has the optimizer's state but not the scaler's: a resumed run starts again "
+      "at a scale of 65536 and skips steps until it has fallen",
+      {"Save \"scaler\": scaler.state_dict() with the optimizer, and load it on resume",
+       Exactness::changes_numerics});
+  finding.evidence = {
+      fmt::format("scaler at {}, its state_dict() is never used", place_text(scaler, *state.file)),
+      "PyTorch recipe, Automatic Mixed Precision, Saving/Resuming"};
+  return finding;
 }
 
 std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.source == nullptr) return {};
   const SourceFacts& facts = *input.workload.source;
   std::vector<Finding> findings;
-  std::unordered_set<const Expr*> seen;
+  const std::vector<const Call*> states = facts.method_calls("state_dict");
+  // A function that keeps several states, or several copies, is one place to edit.
+  std::set<std::pair<const File*, const FunctionDef*>> seen;
   for (const Program* program : training_programs(facts)) {
     const Call* scaler = enabled_scaler(facts, *program);
     if (scaler == nullptr || saves_scaler(facts, *program)) continue;
-    for (const Call* save : calls_in(facts, *program, {"torch.save"})) {
-      if (save->arguments.empty()) continue;
-      const Expr* state = optimizer_state(save->arguments.front().value);
-      if (state == nullptr || !seen.insert(state).second) continue;
-      Finding finding = finding_at(
-          *state->call,
-          "the checkpoint has the optimizer's state but not the scaler's: a resumed run starts "
-          "again at a scale of 65536 and skips steps until it has fallen",
-          {"Save \"scaler\": scaler.state_dict() with the optimizer, and load it on resume",
-           Exactness::changes_numerics});
-      finding.evidence = {fmt::format("scaler made at {}, its state_dict() is never used",
-                                      place_text(*scaler, *save->file)),
-                          "PyTorch recipe, Automatic Mixed Precision, Saving/Resuming"};
-      findings.push_back(std::move(finding));
+    for (const Call* state : states) {
+      if (!is_optimizer_state(*state) || !is_kept(*state)) continue;
+      if (!contains(*program, *state->file) || is_test(*state->file)) continue;
+      if (!seen.emplace(state->file, state->function).second) continue;
+      findings.push_back(finding_for(*state, *scaler));
     }
   }
   return findings;

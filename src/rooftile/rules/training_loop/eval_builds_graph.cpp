@@ -12,7 +12,7 @@ namespace training_loop_eval_builds_graph_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A loop that only evaluates a model, in a program that trains on a GPU, without `torch.no_grad()`,
+A loop that only evaluates a model on a GPU, without `torch.no_grad()`,
 `torch.inference_mode()` or `set_grad_enabled(False)` in its function or in the callers seen.
 
 ## Why it costs time
@@ -47,20 +47,44 @@ bool uses_gradients(const Iteration& iteration) {
   });
 }
 
+bool is_in_function(const Call& call, const Loop& loop) {
+  return call.file == loop.file && call.function == loop.function;
+}
+
+// `for p in model.parameters(): p.requires_grad = False` before the loop.
+bool freezes_parameters(const Loop& loop) {
+  const std::span<const Statement* const> body =
+      loop.function != nullptr ? loop.function->body : loop.file->body;
+  bool freezes = false;
+  for_statements(body, [&](const Statement& statement) {
+    freezes = freezes || (statement.kind == StatementKind::assignment &&
+                          last_name(statement.target) == "requires_grad" &&
+                          statement.value != nullptr && statement.value->word == "False" &&
+                          statement.range.begin < loop.statement->range.begin);
+  });
+  return freezes;
+}
+
 bool switches_gradients_off(const SourceFacts& facts, const Loop& loop) {
-  for (const Call* call : facts.calls({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled",
-                                       "torch.autograd.grad_mode.set_grad_enabled"})) {
-    const bool is_near = call->function == loop.function || call->function == nullptr;
+  for (const Call* call : facts.method_calls("set_grad_enabled")) {
+    const bool is_near = is_in_function(*call, loop) || call->function == nullptr;
     if (call->file == loop.file && is_near) return true;
   }
-  const FunctionDef* function = loop.function;
-  const std::string_view text =
-      function != nullptr ? loop.file->slice(function->statement->range) : loop.file->text;
-  // Where a function switches gradients off for a part, that part is most often this loop.
-  const bool is_partly_off =
-      function != nullptr && (text.find("no_grad") != std::string_view::npos ||
-                              text.find("inference_mode") != std::string_view::npos);
-  return is_partly_off || text.find("volatile=True") != std::string_view::npos;
+  // Before PyTorch 0.4: Variable(x, volatile=True).
+  const bool is_volatile =
+      std::any_of(loop.file->calls.begin(), loop.file->calls.end(), [&](const Call* call) {
+        return is_in_function(*call, loop) && call->argument("volatile") != nullptr;
+      });
+  return is_volatile || freezes_parameters(loop);
+}
+
+// In a program that trains on a GPU, or in a script that evaluates there.
+bool runs_on_gpu(const SourceFacts& facts, const Loop& loop) {
+  if (trains_on_gpu(facts, *loop.file)) return true;
+  if (!loop.on_gpu || is_test(*loop.file)) return false;
+  const auto programs = facts.programs_of(*loop.file);
+  return std::any_of(programs.begin(), programs.end(),
+                     [](const Program* program) { return program->entry != nullptr; });
 }
 
 // A framework calls the function without gradients.
@@ -80,25 +104,26 @@ bool is_decorated(const Context& context) {
   });
 }
 
-bool records(const SourceFacts& facts, const Call& call) {
+bool records(const SourceFacts& facts, const Call& call, const Loop& loop) {
   const auto contexts = facts.contexts(call);
   return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-    return context.role == LoopRole::evaluation_step && !context.gradients_off() &&
-           !is_decorated(context) && is_reached_by_default(facts, context);
+    return context.step_loop == &loop && !context.gradients_off() && !is_decorated(context) &&
+           is_reached_by_default(facts, context);
   });
 }
 
-bool is_frozen(const Call& call) {
-  const Expr* callee = call.expr->children.empty() ? nullptr : call.expr->children.front();
-  return callee != nullptr && callee->type != nullptr && callee->type->frozen;
+// A call of a model whose weights want gradients; a loss has none.
+bool is_model_call(const Call& call) {
+  if (call.name != "torch.nn.Module.__call__" || call.expr->children.empty()) return false;
+  const Type* type = call.expr->children.front()->type;
+  return type != nullptr && type->is(TypeKind::module) && !type->frozen;
 }
 
-const Call* recorded_forward(const SourceFacts& facts, const Iteration& iteration) {
+const Call* recorded_forward(const SourceFacts& facts, const Iteration& iteration,
+                             const Loop& loop) {
   for (const IteratedCall& one : iteration.calls) {
-    const bool is_forward = one.call->name == "torch.nn.Module.__call__";
-    if (is_forward && !is_inside_module(*one.call) && !is_frozen(*one.call) &&
-        records(facts, *one.call))
-      return one.call;
+    const bool is_forward = is_model_call(*one.call) && !is_inside_module(*one.call);
+    if (is_forward && records(facts, *one.call, loop)) return one.call;
   }
   return nullptr;
 }
@@ -132,10 +157,10 @@ std::vector<Finding> check(const RuleInput& input) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
   for (const Loop* loop : facts.loops(LoopRole::evaluation_step)) {
-    if (!trains_on_gpu(facts, *loop->file) || !is_user_evaluation(facts, *loop)) continue;
+    if (!runs_on_gpu(facts, *loop) || !is_user_evaluation(facts, *loop)) continue;
     if (is_wrapped(*loop)) continue;
     const Iteration iteration = iteration_of(loop->statement->body);
-    const Call* forward = recorded_forward(facts, iteration);
+    const Call* forward = recorded_forward(facts, iteration, *loop);
     if (forward == nullptr || uses_gradients(iteration)) continue;
     if (switches_gradients_off(facts, *loop) || !seen.insert(forward).second) continue;
     const std::string model = forward->expr->children.empty()

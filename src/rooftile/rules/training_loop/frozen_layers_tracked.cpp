@@ -1,6 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <unordered_set>
+
+#include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -9,14 +14,17 @@ namespace training_loop_frozen_layers_tracked_rule {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 The only optimizer of a program gets the head of a library's network (`model.fc.parameters()`), the
-whole network runs in the training step, and nothing freezes the rest.
+whole network runs in the training step, and nothing freezes the rest. Or a pretrained network in
+`eval()` (a loss network, a teacher) runs in the training step, in no optimizer and not frozen.
 
 ## Why it costs time
 Backward is two thirds of a step. Here nearly all of it is for gradients that nobody uses, and they
 pile up, because `optimizer.zero_grad()` clears only those of the head.
 
 ## How to fix
-`model.requires_grad_(False)`, then `model.fc.requires_grad_(True)`, before the optimizer is made.
+`network.requires_grad_(False)` for a network that is not trained: gradients still flow through it
+to its input. For a head: `model.requires_grad_(False)`, then `model.fc.requires_grad_(True)`,
+before the optimizer is made.
 
 ## How the saving is estimated
 Not from the source alone. As a rule, forward is one third of a step and backward two thirds.
@@ -82,10 +90,7 @@ bool is_called_in_training(const SourceFacts& facts, const Program& program, con
   return false;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
-  std::vector<Finding> findings;
+void check_heads(const SourceFacts& facts, std::vector<Finding>& findings) {
   for (const Program* program : training_programs(facts)) {
     const auto optimizers = constructions_in(facts, *program, TypeKind::optimizer);
     if (optimizers.size() != 1 || optimizers.front()->arguments.empty()) continue;
@@ -115,6 +120,108 @@ std::vector<Finding> check(const RuleInput& input) {
                         "feature extractor"};
     findings.push_back(std::move(finding));
   }
+}
+
+bool is_pretrained_network(const Call& call) {
+  return call.name.starts_with("torchvision.models.") || call.name == "timm.create_model" ||
+         call.name == "torch.hub.load" ||
+         (call.name.starts_with("transformers.") && call.method == "from_pretrained");
+}
+
+// A library's network, or an own class around one: the feature extractor of a perceptual loss, a
+// teacher.
+bool is_feature_network(const Type& type) {
+  const Call* made = type.made_by;
+  if (!type.is(TypeKind::module) || made == nullptr || type.frozen) return false;
+  if (is_pretrained_network(*made)) return true;
+  if (type.class_def == nullptr) return false;
+  const auto wraps = [](const FunctionDef* method) {
+    return std::any_of(method->calls.begin(), method->calls.end(),
+                       [](const Call* call) { return is_pretrained_network(*call); });
+  };
+  const std::string_view text = type.class_def->file->slice(type.class_def->statement->range);
+  return std::any_of(type.class_def->methods.begin(), type.class_def->methods.end(), wraps) &&
+         !has_word(text, "requires_grad") && !has_word(text, "no_grad") &&
+         !has_word(text, "detach");
+}
+
+// What is done with the network besides calling it.
+struct NetworkUse {
+  bool is_evaluating = false;  // .eval() is called on it
+  bool is_handed_on = false;   // to an optimizer, a wrapper or a function, or it is frozen
+};
+
+bool is_about(const Expr* expr, const Expr& network) {
+  return expr != nullptr && is_same_object(expr, &network);
+}
+
+NetworkUse use_of(const Program& program, const Expr& network) {
+  NetworkUse use;
+  for (const File* file : program.files) {
+    for (const Call* call : file->calls) {
+      if (call->method == "eval" && is_about(call->receiver, network)) use.is_evaluating = true;
+      for (const std::string_view method :
+           {"parameters", "named_parameters", "requires_grad_", "train", "children"}) {
+        const bool is_used = call->method == method && is_about(call->receiver, network);
+        use.is_handed_on = use.is_handed_on || is_used;
+      }
+      const bool is_print = call->name == "print";
+      for (const Argument& argument : call->arguments) {
+        if (!is_print && is_about(argument.value, network)) use.is_handed_on = true;
+      }
+    }
+  }
+  return use;
+}
+
+// Calls of an iteration that record a graph through a network which nobody trains.
+const Call* untrained_forward(const SourceFacts& facts, const Program& program,
+                              const Iteration& iteration) {
+  for (const IteratedCall& one : iteration.calls) {
+    const Call& call = *one.call;
+    if (call.name != "torch.nn.Module.__call__" || is_inside_module(call)) continue;
+    const Expr& network = *call.expr->children.front();
+    if (network.type == nullptr || !is_feature_network(*network.type)) continue;
+    const auto contexts = facts.contexts(call);
+    const bool is_trained_through = std::ranges::any_of(contexts, [&](const Context& context) {
+      return context.role == LoopRole::training_step && is_reached_by_default(facts, context);
+    });
+    if (!is_trained_through || std::ranges::any_of(contexts, &Context::gradients_off)) continue;
+    const NetworkUse use = use_of(program, network);
+    if (use.is_evaluating && !use.is_handed_on) return &call;
+  }
+  return nullptr;
+}
+
+void check_networks(const SourceFacts& facts, std::vector<Finding>& findings) {
+  std::unordered_set<const Call*> seen;
+  for (const Program* program : training_programs(facts)) {
+    for (const Loop* loop : program->training_loops) {
+      const Call* call = untrained_forward(facts, *program, iteration_of(loop->statement->body));
+      if (call == nullptr || !seen.insert(call).second) continue;
+      const Expr* network = call->expr->children.front();
+      const std::string name = code_text(*call->file, network);
+      Finding finding = finding_at(
+          *call,
+          fmt::format("{} is in no optimizer, but backward computes the gradients of its weights",
+                      name),
+          {fmt::format("Call {}.requires_grad_(False) where it is made: gradients still flow "
+                       "through it to its input",
+                       name),
+           Exactness::bit_exact});
+      finding.evidence = {fmt::format("{} made at {}, nothing in the program freezes it", name,
+                                      place_text(*network->type->made_by, *call->file)),
+                          "PyTorch documentation, Autograd mechanics, Setting requires_grad"};
+      findings.push_back(std::move(finding));
+    }
+  }
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.source == nullptr) return {};
+  std::vector<Finding> findings;
+  check_heads(*input.workload.source, findings);
+  check_networks(*input.workload.source, findings);
   return findings;
 }
 

@@ -89,6 +89,16 @@ void check_arguments(const SourceFacts& facts, std::vector<Finding>& findings) {
   }
 }
 
+bool lists_weights(const Expr* iterable) {
+  bool found = false;
+  visit(iterable, [&](const Expr& part) {
+    const std::string_view name = last_name(&part);
+    found = found || name == "params" || name.ends_with("parameters") || name.ends_with("_params");
+    return !found;
+  });
+  return found;
+}
+
 // `for p in model.parameters(): p.grad.zero_()`, with or without an if around it.
 void check_loops(const SourceFacts& facts, const File& file, std::vector<Finding>& findings) {
   for (const Call* call : file.calls) {
@@ -97,7 +107,7 @@ void check_loops(const SourceFacts& facts, const File& file, std::vector<Finding
     const Statement* loop = call->statement->parent;
     while (loop != nullptr && loop->kind == StatementKind::if_) loop = loop->parent;
     const bool is_loop = loop != nullptr && loop->kind == StatementKind::for_;
-    if (!is_loop || !uses_name(loop->value, {"parameters", "named_parameters", "params"})) continue;
+    if (!is_loop || !lists_weights(loop->value)) continue;
     if (!is_in_training(facts, *call->statement) || reads_gradients(file)) continue;
     findings.push_back(with_evidence(finding_at(
         *call, "a Python loop writes zeros into every gradient: one kernel for each tensor",
