@@ -28,6 +28,11 @@ DEFINED = re.compile(
     r"|^(?!namespace|using|extern|[#}/\"])\S[^;(){}=\n]*?(?<![\w:])(\w+)\s*[({=\[]", re.MULTILINE)
 
 
+# A namespace of a file's own, as rules have: names in it meet no others.
+OWN_NAMESPACE = re.compile(r"^namespace (?!rooftile)(\w+) \{$.*?^\}  // namespace \1$",
+                           re.MULTILINE | re.DOTALL)
+
+
 @functools.lru_cache(maxsize=None)
 def own_headers(path):
     """The project's headers that a file includes, directly or not, with the file itself."""
@@ -57,7 +62,8 @@ def names_of(path):
     Functions that a header declares are left out: where several files define one, they overload it.
     """
     text = path.read_text(encoding="utf-8")
-    names = {name for found in DEFINED.findall(text) for name in found if name}
+    shared = OWN_NAMESPACE.sub("", text)
+    names = {name for found in DEFINED.findall(shared) for name in found if name}
     headers = " ".join(h.read_text(encoding="utf-8") for h in own_headers(path) if h != path)
     # A designator (.check = check) stays as it is.
     return {name: not re.search(rf"(?:->|::|[.](?!{name} =)){name}\b", text)

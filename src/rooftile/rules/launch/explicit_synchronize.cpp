@@ -54,8 +54,11 @@ bool is_near_clock(const Statement& statement) {
 bool follows_async_copy(const Statement& statement) {
   const auto earlier = before(statement);
   return std::any_of(earlier.begin(), earlier.end(), [](const Statement* one) {
-    return one->file->slice(one->range).find("non_blocking=True") != std::string_view::npos &&
-           one->file->slice(one->range).find("cpu") != std::string_view::npos;
+    const std::string_view text = one->file->slice(one->range);
+    const auto has = [&](std::string_view part) {
+      return text.find(part) != std::string_view::npos;
+    };
+    return has("non_blocking=True") && (has("cpu") || has(".copy_("));
   });
 }
 
