@@ -76,7 +76,7 @@ Result<Device> nearest_device(const TraceDevice& recorded) {
   return fail(
       fmt::format("{} is not among the GPUs that `rooftile gpus` lists: name the nearest "
                   "with --gpu for advice",
-                  quoted(recorded.name)));
+                  rooftile::quoted(recorded.name)));
 }
 
 }  // namespace

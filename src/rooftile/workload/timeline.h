@@ -44,7 +44,7 @@ class StringTable {
 
 // Start and duration of each row, in the recording's order, which need not be that of time. About 8
 // bytes a row.
-class Intervals {
+class EventTimes {
  public:
   std::size_t size() const { return start_.size(); }
   Nanoseconds start(std::size_t row) const { return start_[row]; }
@@ -65,7 +65,7 @@ class Intervals {
 enum class HostKind : std::uint8_t { op, annotation };
 
 struct HostOps {
-  Intervals time;
+  EventTimes time;
   Column<std::uint16_t> thread;  // index into Timeline::threads
   Column<HostKind> kind;
   Column<std::uint32_t> name;         // StringTable
@@ -80,14 +80,14 @@ struct HostOps {
 
 // Python frames (with_stack) and modules (nn.Module: Linear_0), as they nest on their thread.
 struct PythonCalls {
-  Intervals time;
+  EventTimes time;
   Column<std::uint16_t> thread;
   Column<std::uint32_t> name;  // "train.py(88): train_step" or "nn.Module: Linear_0"
 };
 
 // CUDA runtime and driver calls.
 struct RuntimeCalls {
-  Intervals time;
+  EventTimes time;
   Column<std::uint16_t> thread;
   Column<std::uint32_t> name;  // cudaLaunchKernel, cudaMemcpyAsync, cudaStreamSynchronize …
   Column<std::uint32_t> correlation;  // joins what it starts on the GPU; 0 = none
@@ -106,7 +106,7 @@ enum class CopyKind : std::uint8_t {
 
 // What ran on the GPUs.
 struct GpuActivities {
-  Intervals time;
+  EventTimes time;
   Column<GpuKind> kind;
   Column<std::uint16_t> stream;       // index into Timeline::streams
   Column<std::uint32_t> name;         // StringTable; kernels demangled where the trace has it

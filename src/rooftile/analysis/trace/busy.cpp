@@ -28,7 +28,7 @@ class RunningUnion {
   Nanoseconds length_ = 0;
 };
 
-std::vector<std::uint32_t> sorted_activities(const Intervals& time) {
+std::vector<std::uint32_t> sorted_activities(const EventTimes& time) {
   std::vector<std::uint32_t> rows(time.size());
   std::iota(rows.begin(), rows.end(), 0U);
   const auto before = [&](std::uint32_t a, std::uint32_t b) {
@@ -83,7 +83,7 @@ GpuTrack busiest_gpu(const Timeline& timeline, const KernelNames& names) {
 }
 
 BusySplit split_busy(const Timeline& timeline, const GpuTrack& track, const Window& window) {
-  const Intervals& time = timeline.gpu.time;
+  const EventTimes& time = timeline.gpu.time;
   RunningUnion all(window.start), compute(window.start), communication(window.start),
       copy(window.start), kernels(window.start);
   BusySplit split;

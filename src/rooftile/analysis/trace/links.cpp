@@ -10,7 +10,7 @@ constexpr Nanoseconds kClockSlack = 2000;
 // Operators with one sequence number that are looked at for the forward one.
 constexpr int kMostTries = 64;
 
-bool is_around(const Intervals& outer, std::uint32_t row, Nanoseconds at) {
+bool is_around(const EventTimes& outer, std::uint32_t row, Nanoseconds at) {
   return outer.start(row) - kClockSlack <= at && at <= outer.end(row) + kClockSlack;
 }
 

@@ -26,7 +26,7 @@ ThreadRows grouped_rows(const Column<std::uint16_t>& thread) {
 
 }  // namespace
 
-ThreadRows rows_by_thread(const Intervals& time, const Column<std::uint16_t>& thread,
+ThreadRows rows_by_thread(const EventTimes& time, const Column<std::uint16_t>& thread,
                           const Column<std::uint32_t>& tie) {
   ThreadRows order = grouped_rows(thread);
   const auto before = [&](std::uint32_t a, std::uint32_t b) {
@@ -47,7 +47,7 @@ ThreadRows rows_by_thread(const Intervals& time, const Column<std::uint16_t>& th
   return order;
 }
 
-std::vector<std::uint32_t> rows_by_start(const Intervals& time) {
+std::vector<std::uint32_t> rows_by_start(const EventTimes& time) {
   std::vector<std::uint32_t> rows(time.size());
   std::iota(rows.begin(), rows.end(), 0U);
   const auto before = [&](std::uint32_t a, std::uint32_t b) {
@@ -76,7 +76,7 @@ std::uint32_t OpenIntervals::open(std::uint32_t row, Nanoseconds start, Nanoseco
   return parent;
 }
 
-std::vector<std::uint32_t> parents_of(const Intervals& time, const ThreadRows& order) {
+std::vector<std::uint32_t> parents_of(const EventTimes& time, const ThreadRows& order) {
   std::vector<std::uint32_t> parents(time.size(), kNone);
   OpenIntervals open;
   for (std::size_t thread = 0; thread < order.threads(); ++thread) {
@@ -88,8 +88,9 @@ std::vector<std::uint32_t> parents_of(const Intervals& time, const ThreadRows& o
   return parents;
 }
 
-std::vector<std::uint32_t> innermost_at_start(const Intervals& outer, const ThreadRows& outer_order,
-                                              const Intervals& inner,
+std::vector<std::uint32_t> innermost_at_start(const EventTimes& outer,
+                                              const ThreadRows& outer_order,
+                                              const EventTimes& inner,
                                               const ThreadRows& inner_order) {
   std::vector<std::uint32_t> found(inner.size(), kNone);
   OpenIntervals open;

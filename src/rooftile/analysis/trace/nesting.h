@@ -26,13 +26,13 @@ struct ThreadRows {
 
 // Of intervals that begin and end together, the one with the smaller `tie` comes first, then the
 // one recorded first; an empty `tie` column compares nothing.
-ThreadRows rows_by_thread(const Intervals& time, const Column<std::uint16_t>& thread,
+ThreadRows rows_by_thread(const EventTimes& time, const Column<std::uint16_t>& thread,
                           const Column<std::uint32_t>& tie = {});
 
 // All rows in the order of their starts.
-std::vector<std::uint32_t> rows_by_start(const Intervals& time);
+std::vector<std::uint32_t> rows_by_start(const EventTimes& time);
 
-// Intervals open at a moving point of time on one thread. An interval that starts in another and
+// EventTimes open at a moving point of time on one thread. An interval that starts in another and
 // ends after it is cut at the outer one's end, as clocks of whole microseconds make children stick
 // out; it is no child where most of it lies outside.
 class OpenIntervals {
@@ -57,11 +57,12 @@ class OpenIntervals {
 };
 
 // The row around each row, kNone where it stands alone.
-std::vector<std::uint32_t> parents_of(const Intervals& time, const ThreadRows& order);
+std::vector<std::uint32_t> parents_of(const EventTimes& time, const ThreadRows& order);
 
 // The innermost of `outer` at the start of each row of `inner`, both ordered by thread.
-std::vector<std::uint32_t> innermost_at_start(const Intervals& outer, const ThreadRows& outer_order,
-                                              const Intervals& inner,
+std::vector<std::uint32_t> innermost_at_start(const EventTimes& outer,
+                                              const ThreadRows& outer_order,
+                                              const EventTimes& inner,
                                               const ThreadRows& inner_order);
 
 }  // namespace rooftile::trace

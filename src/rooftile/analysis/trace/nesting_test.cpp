@@ -13,7 +13,7 @@ struct Row {
 };
 
 struct Table {
-  Intervals time;
+  EventTimes time;
   Column<std::uint16_t> thread;
 
   explicit Table(const std::vector<Row>& rows) {
@@ -40,7 +40,7 @@ TEST(Nesting, FindsParents) {
             (std::vector<std::uint32_t>{kNone, 0, 1, 0, 0, 0, kNone}));
 }
 
-// Intervals that nest: each is cut out of one before it. The smallest that contains is the parent.
+// EventTimes that nest: each is cut out of one before it. The smallest that contains is the parent.
 TEST(Nesting, AgreesWithASearchThroughAll) {
   std::mt19937 random(7);
   for (int round = 0; round < 50; ++round) {

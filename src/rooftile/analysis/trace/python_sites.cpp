@@ -287,7 +287,7 @@ std::vector<SiteRef> PythonSites::at(const std::vector<SiteQuery>& queries) {
     return queries[a].thread != queries[b].thread ? queries[a].thread < queries[b].thread
                                                   : queries[a].at < queries[b].at;
   });
-  const Intervals& time = timeline_.python.time;
+  const EventTimes& time = timeline_.python.time;
   OpenIntervals open;
   std::vector<Frame> frames(1);  // frames[d] holds what surrounds depth d
   std::size_t next = 0;

@@ -131,7 +131,7 @@ StepMarks find_steps(const Timeline& timeline, const Links& links, const GpuTrac
 
 Window whole_recording(const Timeline& timeline) {
   Window window{std::numeric_limits<Nanoseconds>::max(), std::numeric_limits<Nanoseconds>::min()};
-  for (const Intervals* time : {&timeline.ops.time, &timeline.calls.time, &timeline.gpu.time}) {
+  for (const EventTimes* time : {&timeline.ops.time, &timeline.calls.time, &timeline.gpu.time}) {
     for (std::size_t row = 0; row < time->size(); ++row) {
       window.start = std::min(window.start, time->start(row));
       window.end = std::max(window.end, time->end(row));

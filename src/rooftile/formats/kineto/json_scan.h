@@ -47,7 +47,7 @@ inline const char* find_quote(const char* at, const char* end) {
   return at;
 }
 
-enum : std::uint8_t { kStructure = 1, kScalarEnd = 2 };
+inline constexpr std::uint8_t kStructure = 1, kScalarEnd = 2;
 
 inline constexpr auto kClasses = [] {
   std::array<std::uint8_t, 256> classes{};

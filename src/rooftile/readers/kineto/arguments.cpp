@@ -57,7 +57,7 @@ constexpr std::array<ArgName, 31> kArgNames{{
 constexpr ArgName kReservedName{"Total Reserved", &KnownArgs::reserved};
 
 // Index of the names by length and first letter.
-constexpr std::size_t kSlots = 32 * 64;
+constexpr std::size_t kSlots = std::size_t{32} * 64;
 constexpr std::size_t slot_of(std::string_view name) {
   return (name.size() % 32) * 64 + (static_cast<unsigned char>(name.front()) & 63U);
 }

@@ -132,6 +132,7 @@ class Inference {
   void record_defaults(const Call& call);
   static void set_weight_dtype(const Call& call, Type& made);
   void note_backward(const Call& call);
+  Residence named_residence(const Expr& name, int depth);
   Residence device_residence(const Expr* expr, int depth = 0);
   const Known& known(std::string_view full_name);
 

@@ -295,6 +295,20 @@ void Inference::record_defaults(const Call& call) {
   }
 }
 
+namespace {
+
+bool is_assigned(const Expr& name) {
+  return name.binding != nullptr && name.binding->kind == StatementKind::assignment;
+}
+
+}  // namespace
+
+// By the name itself, or by what was assigned to it.
+Residence Inference::named_residence(const Expr& name, int depth) {
+  if (names_a_gpu(name.word)) return Residence::gpu;
+  return is_assigned(name) ? device_residence(name.binding->value, depth + 1) : Residence::unknown;
+}
+
 // Where `.to(x)` or device=x puts a tensor.
 Residence Inference::device_residence(const Expr* expr, int depth) {
   if (expr == nullptr || depth > kMaxDeviceDepth) return Residence::unknown;
@@ -315,16 +329,10 @@ Residence Inference::device_residence(const Expr* expr, int depth) {
       return expr->children.empty() ? Residence::unknown
                                     : device_residence(expr->children[0], depth + 1);
     case ExprKind::name:
-      if (names_a_gpu(expr->word)) return Residence::gpu;
-      if (expr->binding != nullptr && expr->binding->kind == StatementKind::assignment) {
-        return device_residence(expr->binding->value, depth + 1);
-      }
-      return Residence::unknown;
+      return named_residence(*expr, depth);
     case ExprKind::attribute: {
-      if (names_a_gpu(expr->word)) return Residence::gpu;
-      if (expr->binding != nullptr && expr->binding->kind == StatementKind::assignment) {
-        return device_residence(expr->binding->value, depth + 1);
-      }
+      const Residence named = named_residence(*expr, depth);
+      if (named != Residence::unknown || is_assigned(*expr)) return named;
       const auto option = store_.options.find(expr->word);
       if (option == store_.options.end() || option->second.several) return Residence::unknown;
       return device_residence(option->second.value, depth + 1);

@@ -223,7 +223,7 @@ void Lowering::run() {
   }
 }
 
-void lower(const python::SyntaxTree& tree, File& file, FileMemory& memory) {
+void lower_tree(const python::SyntaxTree& tree, File& file, FileMemory& memory) {
   Lowering(tree, file, memory).run();
 }
 

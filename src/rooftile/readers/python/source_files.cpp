@@ -241,7 +241,7 @@ ParsedFile parse_file(Candidate&& candidate) {
   }
   file->line_starts = python::line_starts(file->text);
   parsed.memory = std::make_unique<FileMemory>();
-  lower(*tree, *file, *parsed.memory);
+  lower_tree(*tree, *file, *parsed.memory);
   parsed.file = std::move(file);
   return parsed;
 }

@@ -40,11 +40,11 @@ constexpr std::int64_t kManyPerStep = 10;
 constexpr Seconds kSlowest = microseconds(100);  // of one small collective, across nodes
 
 double element_bytes(const std::string& dtype) {
-  static const std::map<std::string, double> kSizes{{"Float", 4},  {"BFloat16", 2}, {"Half", 2},
-                                                    {"Double", 8}, {"Long", 8},     {"Int", 4},
-                                                    {"Byte", 1},   {"Char", 1},     {"Bool", 1}};
-  const auto found = kSizes.find(dtype);
-  return found == kSizes.end() ? 0 : found->second;
+  static const std::map<std::string, double> sizes{{"Float", 4},  {"BFloat16", 2}, {"Half", 2},
+                                                   {"Double", 8}, {"Long", 8},     {"Int", 4},
+                                                   {"Byte", 1},   {"Char", 1},     {"Bool", 1}};
+  const auto found = sizes.find(dtype);
+  return found == sizes.end() ? 0 : found->second;
 }
 
 struct Smalls {

@@ -171,6 +171,36 @@ bool runs_each_step(const SourceFacts& facts, const Statement& loop) {
   });
 }
 
+Finding describe(const File& file, const Statement& loop, const WeightList& list,
+                 const Statement& operation) {
+  Finding finding = finding_at(
+      loop,
+      fmt::format("every step runs a Python loop over the tensors of {}, at least one kernel "
+                  "each, with the launch of each one as the cost",
+                  code_text(*list.shown->statement->file, list.shown)),
+      {"Use one torch._foreach_* call over the list of tensors (_foreach_lerp_ for an average, "
+       "_foreach_norm for norms), or torch.optim.swa_utils.AveragedModel",
+       Exactness::exact_arithmetic});
+  finding.evidence = {
+      fmt::format("`{}` at {}",
+                  code_text(file, operation.value != nullptr ? operation.value : operation.target),
+                  place_text(operation, file)),
+      "PyTorch documentation, torch.optim, Algorithms: foreach against for-loop"};
+  return finding;
+}
+
+std::optional<Finding> judge(const SourceFacts& facts, const File& file, const Statement& loop) {
+  if (loop.kind != StatementKind::for_) return std::nullopt;
+  const WeightList list = lists_parameters(loop.value);
+  if (list.shown == nullptr || (list.call != nullptr && is_small(*list.call))) return std::nullopt;
+  const LoopBody body = read_body(loop);
+  if (body.operation == nullptr || body.is_multi_tensor || body.zeroes_gradients) {
+    return std::nullopt;
+  }
+  if (!runs_each_step(facts, loop)) return std::nullopt;
+  return describe(file, loop, list, *body.operation);
+}
+
 std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.source == nullptr) return {};
   const SourceFacts& facts = *input.workload.source;
@@ -179,27 +209,7 @@ std::vector<Finding> check(const RuleInput& input) {
     if (!mentions(*file, {"parameters", "params", "state_dict"})) continue;
     if (!trains_on_gpu(facts, *file)) continue;
     for (const Statement* loop : file->statements) {
-      if (loop->kind != StatementKind::for_) continue;
-      const WeightList list = lists_parameters(loop->value);
-      if (list.shown == nullptr || (list.call != nullptr && is_small(*list.call))) continue;
-      const LoopBody body = read_body(*loop);
-      if (body.operation == nullptr || body.is_multi_tensor || body.zeroes_gradients) continue;
-      if (!runs_each_step(facts, *loop)) continue;
-      Finding finding = finding_at(
-          *loop,
-          fmt::format("every step runs a Python loop over the tensors of {}, at least one kernel "
-                      "each, with the launch of each one as the cost",
-                      code_text(*list.shown->statement->file, list.shown)),
-          {"Use one torch._foreach_* call over the list of tensors (_foreach_lerp_ for an average, "
-           "_foreach_norm for norms), or torch.optim.swa_utils.AveragedModel",
-           Exactness::exact_arithmetic});
-      finding.evidence = {
-          fmt::format("`{}` at {}",
-                      code_text(*file, body.operation->value != nullptr ? body.operation->value
-                                                                        : body.operation->target),
-                      place_text(*body.operation, *file)),
-          "PyTorch documentation, torch.optim, Algorithms: foreach against for-loop"};
-      findings.push_back(std::move(finding));
+      if (auto finding = judge(facts, *file, *loop)) findings.push_back(std::move(*finding));
     }
   }
   return findings;
