@@ -15,12 +15,9 @@
 
 namespace rooftile {
 
-std::vector<KindShare> sorted_shares(std::map<std::string, KindShare> by_kind) {
+std::vector<KindShare> sorted_shares(const std::map<std::string, KindShare>& by_kind) {
   std::vector<KindShare> shares;
-  for (auto& [kind, share] : by_kind) {
-    share.kind = kind;
-    shares.push_back(std::move(share));
-  }
+  for (const auto& [kind, share] : by_kind) shares.emplace_back(share).kind = kind;
   std::stable_sort(shares.begin(), shares.end(),
                    [](const KindShare& a, const KindShare& b) { return a.time > b.time; });
   return shares;
@@ -40,7 +37,7 @@ std::vector<KindShare> kernel_shares(const TraceSummary& trace) {
   };
   for (const OpUse& use : trace.ops) std::for_each(use.kernels.begin(), use.kernels.end(), add);
   std::for_each(trace.orphans.begin(), trace.orphans.end(), add);
-  return sorted_shares(std::move(by_class));
+  return sorted_shares(by_class);
 }
 
 void describe_recording(const Workload& workload, Report& report) {

@@ -13,7 +13,7 @@
 namespace rooftile {
 
 // Largest time first.
-std::vector<KindShare> sorted_shares(std::map<std::string, KindShare> by_kind);
+std::vector<KindShare> sorted_shares(const std::map<std::string, KindShare>& by_kind);
 
 // Kernels of a recording by what their names say, per pass.
 std::vector<KindShare> kernel_shares(const TraceSummary& trace);

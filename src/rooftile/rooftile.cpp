@@ -85,7 +85,7 @@ std::vector<KindShare> kind_shares(const Workload& workload, const Analysis& ana
     if (const auto time = known_time(analysis.ops[i])) share.time += runs * time->expected;
     share.share += analysis.ops[i].time_share;
   }
-  return sorted_shares(std::move(by_kind));
+  return sorted_shares(by_kind);
 }
 
 void add_totals(const Workload& workload, const Analysis& analysis, Report& report) {

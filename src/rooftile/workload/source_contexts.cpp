@@ -32,8 +32,8 @@ class Climber {
   std::vector<Context> take() { return std::move(found_); }
 
  private:
-  void add(std::vector<Guard> guards, Context& context) {
-    for (Guard& guard : guards) {
+  void add(const std::vector<Guard>& guards, Context& context) {
+    for (const Guard& guard : guards) {
       if (context.guards.size() >= kMaxGuards) return;
       context.guards.push_back(guard);
     }

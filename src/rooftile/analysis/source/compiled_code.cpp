@@ -128,26 +128,34 @@ std::vector<const Call*> compile_calls(const SourceFacts& facts) {
   return calls;
 }
 
+namespace {
+
+// What the call compiles; null for a decorator with arguments and for what is not known.
+const FunctionDef* compiled_by(const Call& call) {
+  const Argument* model = call.argument("model", 0);
+  const Expr* argument = model != nullptr ? model->value : nullptr;
+  const Expr* expr = call.name == "torch.compile" ? argument : call.receiver;
+  return expr == nullptr || expr->type == nullptr ? nullptr : compiled_function(*expr->type);
+}
+
+void add_decorated(const SourceFacts& facts, const File& file, std::vector<Compiled>& found) {
+  if (file.text.find("compile") == std::string::npos || !trains_on_gpu(facts, file)) return;
+  for (const FunctionDef* function : file.functions) {
+    for (const Expr* decorator : function->decorators) {
+      if (decorator_name(*decorator) == "torch.compile") found.push_back({nullptr, function});
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<Compiled> compiled_code(const SourceFacts& facts) {
   std::vector<Compiled> found;
   for (const Call* call : compile_calls(facts)) {
     if (!trains_on_gpu(facts, *call->file) || !is_reached_by_default(facts, *call)) continue;
-    const Argument* model = call->argument("model", 0);
-    const Expr* expr = call->name == "torch.compile" ? (model != nullptr ? model->value : nullptr)
-                                                     : call->receiver;
-    if (expr == nullptr || expr->type == nullptr) continue;  // a decorator with arguments
-    if (const FunctionDef* function = compiled_function(*expr->type)) {
-      found.push_back({call, function});
-    }
+    if (const FunctionDef* function = compiled_by(*call)) found.push_back({call, function});
   }
-  for (const auto& file : facts.files) {
-    if (file->text.find("compile") == std::string::npos || !trains_on_gpu(facts, *file)) continue;
-    for (const FunctionDef* function : file->functions) {
-      for (const Expr* decorator : function->decorators) {
-        if (decorator_name(*decorator) == "torch.compile") found.push_back({nullptr, function});
-      }
-    }
-  }
+  for (const auto& file : facts.files) add_decorated(facts, *file, found);
   return found;
 }
 

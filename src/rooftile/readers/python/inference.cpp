@@ -48,6 +48,33 @@ const Type* Inference::with_residence(const Type& type, Residence residence) {
   return store_.intern(moved);
 }
 
+namespace {
+
+// A device is a GPU with the CPU as the fallback.
+Residence joined_residence(const Type& a, const Type& b) {
+  if (a.residence == Residence::unknown) return b.residence;
+  if (b.residence == Residence::unknown || a.residence == b.residence) return a.residence;
+  return a.is(TypeKind::device) ? Residence::gpu : Residence::unknown;
+}
+
+// Of two types of one kind.
+Type joined(const Type& a, const Type& b) {
+  Type both = a;
+  both.residence = joined_residence(a, b);
+  both.requires_grad = a.requires_grad || b.requires_grad;
+  both.data_parallel = a.data_parallel || b.data_parallel;
+  both.ddp = a.ddp || b.ddp;
+  both.fsdp = a.fsdp || b.fsdp;
+  both.compiled = a.compiled || b.compiled;
+  if (a.name != b.name) both.name = {};
+  if (a.class_def != b.class_def) both.class_def = nullptr;
+  if (a.made_by == nullptr) both.made_by = b.made_by;
+  if (a.element != b.element) both.element = nullptr;
+  return both;
+}
+
+}  // namespace
+
 const Type* Inference::join(const Type* a, const Type* b) {
   if (a == b || b == nullptr || b->is(TypeKind::unknown)) return a;
   if (a == nullptr || a->is(TypeKind::unknown)) return b;
@@ -58,23 +85,7 @@ const Type* Inference::join(const Type* a, const Type* b) {
                          (a->is(TypeKind::number) && b->is(TypeKind::tensor));
     return tensors ? (a->is(TypeKind::tensor) ? a : b) : &unknown_type();
   }
-  Type both = *a;
-  if (a->residence == Residence::unknown) {
-    both.residence = b->residence;
-  } else if (b->residence != Residence::unknown && a->residence != b->residence) {
-    // A device is a GPU with the CPU as the fallback.
-    both.residence = a->is(TypeKind::device) ? Residence::gpu : Residence::unknown;
-  }
-  both.requires_grad = a->requires_grad || b->requires_grad;
-  both.data_parallel = a->data_parallel || b->data_parallel;
-  both.ddp = a->ddp || b->ddp;
-  both.fsdp = a->fsdp || b->fsdp;
-  both.compiled = a->compiled || b->compiled;
-  if (a->name != b->name) both.name = {};
-  if (a->class_def != b->class_def) both.class_def = nullptr;
-  if (a->made_by != b->made_by) both.made_by = a->made_by == nullptr ? b->made_by : a->made_by;
-  if (a->element != b->element) both.element = nullptr;
-  return store_.intern(both);
+  return store_.intern(joined(*a, *b));
 }
 
 const Type* Inference::guess(const Type* type, std::string_view name) {

@@ -106,6 +106,8 @@ class Inference {
   std::optional<Entry> lookup_wildcard(std::string_view name);
   std::optional<Entry> lookup_wildcard(std::string_view name, const Scope* from,
                                        std::vector<const Scope*>& seen);
+  std::optional<Entry> lookup_in_package(std::string_view name, std::string_view package,
+                                         std::vector<const Scope*>& seen);
   std::optional<Entry> definition(std::string_view full_name);
   Entry join(const std::optional<Entry>& a, const std::optional<Entry>& b);
   const Entry* class_attribute(const ClassDef* def, std::string_view name, int depth = 0);

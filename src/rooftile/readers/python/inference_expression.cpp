@@ -115,21 +115,26 @@ std::optional<Entry> Inference::lookup_wildcard(std::string_view name, const Sco
     if (std::ranges::find(seen, scope) != seen.end()) continue;
     seen.push_back(scope);
     for (const std::string_view package : scope->wildcards) {
-      const auto own = modules_.find(package);
-      if (own != modules_.end() && own->second->module == package) {
-        const auto names = module_scopes_.find(own->second);
-        if (names == module_scopes_.end()) continue;
-        const auto found = names->second->names.find(name);
-        if (found != names->second->names.end()) return found->second;
-        if (auto deeper = lookup_wildcard(name, names->second, seen)) return deeper;
-        continue;
-      }
-      if (!exports(package, name)) continue;
-      return Entry{known(intern(std::string(package) + "." + std::string(name))).name,
-                   &unknown_type(), nullptr};
+      if (auto found = lookup_in_package(name, package, seen)) return found;
     }
   }
   return std::nullopt;
+}
+
+// What `from package import *` makes of a name.
+std::optional<Entry> Inference::lookup_in_package(std::string_view name, std::string_view package,
+                                                  std::vector<const Scope*>& seen) {
+  const auto own = modules_.find(package);
+  if (own == modules_.end() || own->second->module != package) {
+    if (!exports(package, name)) return std::nullopt;
+    return Entry{known(intern(std::string(package) + "." + std::string(name))).name,
+                 &unknown_type(), nullptr};
+  }
+  const auto names = module_scopes_.find(own->second);
+  if (names == module_scopes_.end()) return std::nullopt;
+  const auto found = names->second->names.find(name);
+  if (found != names->second->names.end()) return found->second;
+  return lookup_wildcard(name, names->second, seen);
 }
 
 // Follows re-exports of the given files to where a name is defined.

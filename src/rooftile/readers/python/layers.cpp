@@ -70,32 +70,39 @@ class LayerFinder {
     }
   }
 
+  // The list or dict inside of an OrderedDict(…) or behind a star.
+  static const Expr& contents(const Expr& written) {
+    const Expr* value = &written;
+    if (value->kind == ExprKind::starred && !value->children.empty()) value = value->children[0];
+    const bool is_ordered = value->kind == ExprKind::call && value->call->method == "OrderedDict" &&
+                            !value->call->arguments.empty();
+    return is_ordered ? *value->call->arguments[0].value : *value;
+  }
+
   void add_members(const Layer& parent, const Call& call, int depth) {
     std::size_t index = 0;
     for (const Argument& argument : call.arguments) {
-      const Expr* value = argument.value;
-      if (value->kind == ExprKind::starred && !value->children.empty()) value = value->children[0];
-      if (value->kind == ExprKind::call && value->call->method == "OrderedDict" &&
-          !value->call->arguments.empty()) {
-        value = value->call->arguments[0].value;
+      add_contents(parent, contents(*argument.value), index, depth);
+    }
+  }
+
+  void add_contents(const Layer& parent, const Expr& value, std::size_t& index, int depth) {
+    if (value.call != nullptr && value.call->name == "dict") {
+      for (const Argument& member : value.call->arguments) {
+        if (!member.name.empty()) add_named(parent, *member.value, member.name, depth);
       }
-      if (value->call != nullptr && value->call->name == "dict") {
-        for (const Argument& member : value->call->arguments) {
-          if (!member.name.empty()) add_named(parent, *member.value, member.name, depth);
-        }
-      } else if (value->kind == ExprKind::dict) {
-        for (std::size_t i = 0; i + 1 < value->children.size(); i += 2) {
-          add_named(parent, *value->children[i + 1], value->children[i]->word, depth);
-        }
-      } else if (value->kind == ExprKind::list || value->kind == ExprKind::tuple) {
-        for (const Expr* item : value->children) add_member(parent, *item, index++, depth);
-      } else if (value->kind == ExprKind::comprehension && !value->children.empty()) {
-        Layer repeated = parent;
-        repeated.repeated = true;
-        add_member(repeated, *value->children[0], index++, depth);
-      } else {
-        add_member(parent, *value, index++, depth);
+    } else if (value.kind == ExprKind::dict) {
+      for (std::size_t i = 0; i + 1 < value.children.size(); i += 2) {
+        add_named(parent, *value.children[i + 1], value.children[i]->word, depth);
       }
+    } else if (value.kind == ExprKind::list || value.kind == ExprKind::tuple) {
+      for (const Expr* item : value.children) add_member(parent, *item, index++, depth);
+    } else if (value.kind == ExprKind::comprehension && !value.children.empty()) {
+      Layer repeated = parent;
+      repeated.repeated = true;
+      add_member(repeated, *value.children[0], index++, depth);
+    } else {
+      add_member(parent, value, index++, depth);
     }
   }
 

@@ -71,7 +71,7 @@ void Lowering::function(Id id, Id outer, std::vector<Statement*>& out) {
   class_def_ = old_class;
 }
 
-void Lowering::class_(Id id, Id outer, std::vector<Statement*>& out) {
+void Lowering::class_definition(Id id, Id outer, std::vector<Statement*>& out) {
   Statement* statement = add(StatementKind::class_, outer, out);
   ClassDef& def = memory_.classes.emplace_back();
   statement->class_def = &def;
@@ -98,7 +98,7 @@ void Lowering::decorated(Id id, std::vector<Statement*>& out) {
   if (const Id function_id = child(id, Kind::function_definition)) {
     function(function_id, id, out);
   } else if (const Id class_id = child(id, Kind::class_definition)) {
-    class_(class_id, id, out);
+    class_definition(class_id, id, out);
   } else {
     add(StatementKind::other, id, out);
   }

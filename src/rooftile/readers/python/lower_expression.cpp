@@ -1,4 +1,7 @@
 // Expressions of lowering.h.
+#include <algorithm>
+#include <iterator>
+
 #include "rooftile/readers/python/lowering.h"
 
 namespace rooftile::source {
@@ -6,78 +9,58 @@ namespace {
 
 using Kind = python::SyntaxKind;
 
+struct KindOfSyntax {
+  Kind syntax;
+  ExprKind kind;
+};
+
+constexpr KindOfSyntax kKinds[] = {
+    {Kind::identifier, ExprKind::name},
+    {Kind::dotted_name, ExprKind::name},
+    {Kind::attribute, ExprKind::attribute},
+    {Kind::call, ExprKind::call},
+    {Kind::subscript, ExprKind::subscript},
+    {Kind::slice, ExprKind::slice},
+    {Kind::string, ExprKind::text},
+    {Kind::concatenated_string, ExprKind::text},
+    {Kind::integer, ExprKind::integer},
+    {Kind::float_, ExprKind::real},
+    {Kind::true_, ExprKind::boolean},
+    {Kind::false_, ExprKind::boolean},
+    {Kind::none, ExprKind::none},
+    {Kind::ellipsis, ExprKind::ellipsis},
+    {Kind::list, ExprKind::list},
+    {Kind::list_pattern, ExprKind::list},
+    {Kind::tuple, ExprKind::tuple},
+    {Kind::expression_list, ExprKind::tuple},
+    {Kind::pattern_list, ExprKind::tuple},
+    {Kind::tuple_pattern, ExprKind::tuple},
+    {Kind::set, ExprKind::set},
+    {Kind::dictionary, ExprKind::dict},
+    {Kind::unary_operator, ExprKind::unary},
+    {Kind::binary_operator, ExprKind::binary},
+    {Kind::comparison_operator, ExprKind::comparison},
+    {Kind::boolean_operator, ExprKind::logical},
+    {Kind::not_operator, ExprKind::logical},
+    {Kind::conditional_expression, ExprKind::conditional},
+    {Kind::lambda, ExprKind::lambda},
+    {Kind::list_comprehension, ExprKind::comprehension},
+    {Kind::dictionary_comprehension, ExprKind::comprehension},
+    {Kind::set_comprehension, ExprKind::comprehension},
+    {Kind::generator_expression, ExprKind::comprehension},
+    {Kind::list_splat, ExprKind::starred},
+    {Kind::dictionary_splat, ExprKind::starred},
+    {Kind::list_splat_pattern, ExprKind::starred},
+    {Kind::dictionary_splat_pattern, ExprKind::starred},
+    {Kind::parenthesized_list_splat, ExprKind::starred},
+    {Kind::await, ExprKind::await},
+    {Kind::yield, ExprKind::yield},
+    {Kind::named_expression, ExprKind::walrus},
+};
+
 ExprKind expr_kind(Kind kind) {
-  switch (kind) {
-    case Kind::identifier:
-    case Kind::dotted_name:
-      return ExprKind::name;
-    case Kind::attribute:
-      return ExprKind::attribute;
-    case Kind::call:
-      return ExprKind::call;
-    case Kind::subscript:
-      return ExprKind::subscript;
-    case Kind::slice:
-      return ExprKind::slice;
-    case Kind::string:
-    case Kind::concatenated_string:
-      return ExprKind::text;
-    case Kind::integer:
-      return ExprKind::integer;
-    case Kind::float_:
-      return ExprKind::real;
-    case Kind::true_:
-    case Kind::false_:
-      return ExprKind::boolean;
-    case Kind::none:
-      return ExprKind::none;
-    case Kind::ellipsis:
-      return ExprKind::ellipsis;
-    case Kind::list:
-    case Kind::list_pattern:
-      return ExprKind::list;
-    case Kind::tuple:
-    case Kind::expression_list:
-    case Kind::pattern_list:
-    case Kind::tuple_pattern:
-      return ExprKind::tuple;
-    case Kind::set:
-      return ExprKind::set;
-    case Kind::dictionary:
-      return ExprKind::dict;
-    case Kind::unary_operator:
-      return ExprKind::unary;
-    case Kind::binary_operator:
-      return ExprKind::binary;
-    case Kind::comparison_operator:
-      return ExprKind::comparison;
-    case Kind::boolean_operator:
-    case Kind::not_operator:
-      return ExprKind::logical;
-    case Kind::conditional_expression:
-      return ExprKind::conditional;
-    case Kind::lambda:
-      return ExprKind::lambda;
-    case Kind::list_comprehension:
-    case Kind::dictionary_comprehension:
-    case Kind::set_comprehension:
-    case Kind::generator_expression:
-      return ExprKind::comprehension;
-    case Kind::list_splat:
-    case Kind::dictionary_splat:
-    case Kind::list_splat_pattern:
-    case Kind::dictionary_splat_pattern:
-    case Kind::parenthesized_list_splat:
-      return ExprKind::starred;
-    case Kind::await:
-      return ExprKind::await;
-    case Kind::yield:
-      return ExprKind::yield;
-    case Kind::named_expression:
-      return ExprKind::walrus;
-    default:
-      return ExprKind::other;
-  }
+  const auto found = std::ranges::find(kKinds, kind, &KindOfSyntax::syntax);
+  return found == std::end(kKinds) ? ExprKind::other : found->kind;
 }
 
 }  // namespace

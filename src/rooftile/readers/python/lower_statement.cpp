@@ -98,7 +98,7 @@ void Lowering::statement(Id id, std::vector<Statement*>& out) {
     case Kind::function_definition:
       return function(id, id, out);
     case Kind::class_definition:
-      return class_(id, id, out);
+      return class_definition(id, id, out);
     case Kind::decorated_definition:
       return decorated(id, out);
     case Kind::import_statement:

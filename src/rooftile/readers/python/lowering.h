@@ -50,7 +50,7 @@ class Lowering {
   void try_statement(Id id, std::vector<Statement*>& out);
   void match_statement(Id id, std::vector<Statement*>& out);
   void function(Id id, Id outer, std::vector<Statement*>& out);
-  void class_(Id id, Id outer, std::vector<Statement*>& out);
+  void class_definition(Id id, Id outer, std::vector<Statement*>& out);
   std::span<const Expr* const> decorators(Id id);
   void decorated(Id id, std::vector<Statement*>& out);
   std::span<const Parameter> parameters(Id id);

@@ -65,9 +65,7 @@ class Follower {
   bool take_call(const Call& call, int depth) {
     bool all = true;
     for (const Argument& argument : call.arguments) {
-      if (argument.followed) {
-        add(argument.name, argument.value);
-      } else if (!argument.name.empty()) {
+      if (argument.followed || !argument.name.empty()) {
         add(argument.name, argument.value);
       } else if (argument.unpacked) {
         all = !argument.value->children.empty() &&

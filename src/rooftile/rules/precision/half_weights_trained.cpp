@@ -76,6 +76,34 @@ const Call& place_of_cast(const SourceFacts& facts, const Expr* module, const Ca
   return casts ? *made : optimizer;
 }
 
+// The module of 16-bit weights that the optimizer trains; null for none.
+const Expr* half_module(const SourceFacts& facts, const Program& program, const Call& optimizer) {
+  if (!optimizer.name.starts_with("torch.optim.") || optimizer.arguments.empty()) return nullptr;
+  const Expr* module = trained_module(optimizer.arguments.front().value);
+  if (module == nullptr || module->type == nullptr || module->type->frozen) return nullptr;
+  if (!module->type->half && !module->type->bfloat16) return nullptr;
+  const bool wanted = !keeps_precision(program) && is_reached_by_default(facts, optimizer);
+  return wanted ? module : nullptr;
+}
+
+Finding describe(const SourceFacts& facts, const Expr* module, const Call& optimizer) {
+  const bool is_bf16 = module->type->bfloat16;
+  Finding finding = finding_at(
+      place_of_cast(facts, module, optimizer),
+      fmt::format("the weights of {} are {}, and {} updates them without an fp32 copy: updates "
+                  "below 1/{} of a weight vanish",
+                  code_text(*optimizer.file, module), is_bf16 ? "bf16" : "fp16", optimizer.method,
+                  is_bf16 ? "256" : "2048"),
+      {"Keep the weights in fp32 and run the forward under torch.autocast(\"cuda\", "
+       "dtype=torch.bfloat16)",
+       Exactness::changes_numerics});
+  finding.evidence = {
+      fmt::format("optimizer at {}", place_text(optimizer, *optimizer.file)),
+      "Micikevicius et al., Mixed Precision Training, 2018: 80 per cent relative accuracy lost "
+      "on a Mandarin speech model with fp16 weights"};
+  return finding;
+}
+
 std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.source == nullptr) return {};
   const SourceFacts& facts = *input.workload.source;
@@ -83,27 +111,9 @@ std::vector<Finding> check(const RuleInput& input) {
   std::unordered_set<const Call*> seen;
   for (const Program* program : training_programs(facts)) {
     for (const Call* optimizer : constructions_in(facts, *program, TypeKind::optimizer)) {
-      const bool is_torch = optimizer->name.starts_with("torch.optim.");
-      if (!is_torch || optimizer->arguments.empty() || !seen.insert(optimizer).second) continue;
-      const Expr* module = trained_module(optimizer->arguments.front().value);
-      if (module == nullptr || module->type == nullptr || module->type->frozen) continue;
-      if (!module->type->half && !module->type->bfloat16) continue;
-      if (keeps_precision(*program) || !is_reached_by_default(facts, *optimizer)) continue;
-      const bool is_bf16 = module->type->bfloat16;
-      Finding finding = finding_at(
-          place_of_cast(facts, module, *optimizer),
-          fmt::format("the weights of {} are {}, and {} updates them without an fp32 copy: updates "
-                      "below 1/{} of a weight vanish",
-                      code_text(*optimizer->file, module), is_bf16 ? "bf16" : "fp16",
-                      optimizer->method, is_bf16 ? "256" : "2048"),
-          {"Keep the weights in fp32 and run the forward under torch.autocast(\"cuda\", "
-           "dtype=torch.bfloat16)",
-           Exactness::changes_numerics});
-      finding.evidence = {
-          fmt::format("optimizer at {}", place_text(*optimizer, *optimizer->file)),
-          "Micikevicius et al., Mixed Precision Training, 2018: 80 per cent relative accuracy lost "
-          "on a Mandarin speech model with fp16 weights"};
-      findings.push_back(std::move(finding));
+      const Expr* module = half_module(facts, *program, *optimizer);
+      if (module == nullptr || !seen.insert(optimizer).second) continue;
+      findings.push_back(describe(facts, module, *optimizer));
     }
   }
   return findings;

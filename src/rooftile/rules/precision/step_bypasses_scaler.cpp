@@ -60,6 +60,42 @@ bool is_stepped_through_scaler(const std::vector<ScalingEvent>& events, const Sc
   return false;
 }
 
+// The scaled backward whose gradients the step takes as they are; null where there is none.
+const ScalingEvent* bypassed(const SourceFacts& facts, const std::vector<ScalingEvent>& events,
+                             std::size_t step) {
+  if (events[step].kind != ScalingKind::optimizer_step) return nullptr;
+  const ScalingEvent* backward = scaled_backward_before(events, step);
+  if (backward == nullptr || backward != backward_before(events, step)) return nullptr;
+  const bool is_right = is_scaler_off(facts, *backward) || has_scaled_alternative(events, step) ||
+                        has_plain_alternative(events, *backward);
+  return is_right ? nullptr : backward;
+}
+
+Fix fix_of(const Call& step, const ScalingEvent& backward, bool twice, const std::string& scaler) {
+  const std::string through = fmt::format("{}.step({})", scaler, receiver_text(step));
+  Fix fix{"Replace it with " + through, Exactness::changes_numerics};
+  if (twice) fix.text = "Remove it: the scaler steps this optimizer already";
+  const bool is_plain = step.arguments.empty() && step.statement != nullptr &&
+                        step.statement->value == step.expr &&
+                        backward.at->call->function == step.function;
+  if (is_plain && !twice) add_edit(replace(*step.file, step.expr->range, through), fix);
+  return fix;
+}
+
+Finding describe(const Call& step, const ScalingEvent& backward, bool twice) {
+  const Call& scaled = *backward.at->call;
+  const std::string scaler = code_text(*scaled.file, backward.scaler);
+  Finding finding =
+      finding_at(step,
+                 fmt::format("{}.step() uses gradients that {} has multiplied, by 65536 at first",
+                             receiver_text(step), scaler),
+                 fix_of(step, backward, twice, scaler));
+  finding.evidence = {
+      fmt::format("scaled backward at {}", place_text(scaled, *step.file)),
+      "PyTorch torch.amp, GradScaler.step: unscales, and skips steps with infinities"};
+  return finding;
+}
+
 std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.source == nullptr) return {};
   const SourceFacts& facts = *input.workload.source;
@@ -67,36 +103,12 @@ std::vector<Finding> check(const RuleInput& input) {
   std::unordered_set<const Call*> seen;
   for (const ScaledPass& pass : scaled_passes(facts)) {
     for (std::size_t i = 0; i < pass.events.size(); ++i) {
-      if (pass.events[i].kind != ScalingKind::optimizer_step) continue;
+      const ScalingEvent* backward = bypassed(facts, pass.events, i);
+      if (backward == nullptr) continue;
       const Call& step = *pass.events[i].at->call;
-      const ScalingEvent* last = backward_before(pass.events, i);
-      const ScalingEvent* backward = scaled_backward_before(pass.events, i);
-      if (backward == nullptr || backward != last || is_scaler_off(facts, *backward)) continue;
-      if (has_scaled_alternative(pass.events, i)) continue;
-      if (has_plain_alternative(pass.events, *backward)) continue;
-      const bool twice = is_stepped_through_scaler(pass.events, pass.events[i]);
-      const std::string scaler = code_text(*backward->at->call->file, backward->scaler);
       if (!seen.insert(&step).second) continue;
-      Fix fix{fmt::format("Replace it with {}.step({})", scaler, receiver_text(step)),
-              Exactness::changes_numerics};
-      if (twice) fix.text = "Remove it: the scaler steps this optimizer already";
-      const bool is_plain = step.arguments.empty() && step.statement != nullptr &&
-                            step.statement->value == step.expr &&
-                            backward->at->call->function == step.function;
-      if (is_plain && !twice) {
-        add_edit(replace(*step.file, step.expr->range,
-                         fmt::format("{}.step({})", scaler, receiver_text(step))),
-                 fix);
-      }
-      Finding finding = finding_at(
-          step,
-          fmt::format("{}.step() uses gradients that {} has multiplied, by 65536 at first",
-                      receiver_text(step), scaler),
-          std::move(fix));
-      finding.evidence = {
-          fmt::format("scaled backward at {}", place_text(*backward->at->call, *step.file)),
-          "PyTorch torch.amp, GradScaler.step: unscales, and skips steps with infinities"};
-      findings.push_back(std::move(finding));
+      const bool twice = is_stepped_through_scaler(pass.events, pass.events[i]);
+      findings.push_back(describe(step, *backward, twice));
     }
   }
   return findings;

@@ -92,6 +92,40 @@ bool is_element_wise(const Statement& loop) {
   return only;
 }
 
+const Expr* tensor_taken_apart(const Statement& loop, std::string_view counter) {
+  const Expr* tensor = nullptr;
+  for_statements(loop.body, [&](const Statement& statement) {
+    for_own_expressions(statement, [&](const Expr* expr) {
+      if (tensor == nullptr) tensor = indexed_tensor(expr, counter);
+    });
+  });
+  return tensor;
+}
+
+bool is_hot(const SourceFacts& facts, const Statement& loop) {
+  const auto contexts = facts.contexts(loop);
+  return std::any_of(contexts.begin(), contexts.end(), [](const Context& context) {
+    return context.role == LoopRole::training_step && context.each_step();
+  });
+}
+
+std::optional<Finding> judge(const SourceFacts& facts, const File& file, const Statement& loop) {
+  if (loop.kind != StatementKind::for_ || !is_long_range(facts, loop.value)) return std::nullopt;
+  const std::string_view counter = last_name(loop.target);
+  if (counter.empty() || !is_element_wise(loop)) return std::nullopt;
+  const Expr* tensor = tensor_taken_apart(loop, counter);
+  if (tensor == nullptr || !is_hot(facts, loop)) return std::nullopt;
+  const std::string name = code_text(file, tensor);
+  Finding finding = finding_at(
+      loop,
+      fmt::format("a Python loop takes {}[{}] one by one: a kernel launch for each element", name,
+                  counter),
+      {fmt::format("Write it as one operation over the whole of {}", name),
+       Exactness::exact_arithmetic});
+  finding.evidence = {"settle it with a recording: rooftile check train.py trace.json.gz"};
+  return finding;
+}
+
 std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.source == nullptr) return {};
   const SourceFacts& facts = *input.workload.source;
@@ -99,30 +133,7 @@ std::vector<Finding> check(const RuleInput& input) {
   for (const auto& file : facts.files) {
     if (!mentions(*file, {"range"}) || !trains_on_gpu(facts, *file)) continue;
     for (const Statement* loop : file->statements) {
-      if (loop->kind != StatementKind::for_ || !is_long_range(facts, loop->value)) continue;
-      const std::string_view counter = last_name(loop->target);
-      if (counter.empty() || !is_element_wise(*loop)) continue;
-      const Expr* tensor = nullptr;
-      for_statements(loop->body, [&](const Statement& statement) {
-        for_own_expressions(statement, [&](const Expr* expr) {
-          if (tensor == nullptr) tensor = indexed_tensor(expr, counter);
-        });
-      });
-      if (tensor == nullptr) continue;
-      const auto contexts = facts.contexts(*loop);
-      const bool is_hot = std::any_of(contexts.begin(), contexts.end(), [](const Context& context) {
-        return context.role == LoopRole::training_step && context.each_step();
-      });
-      if (!is_hot) continue;
-      const std::string name = code_text(*file, tensor);
-      Finding finding = finding_at(
-          *loop,
-          fmt::format("a Python loop takes {}[{}] one by one: a kernel launch for each element",
-                      name, counter),
-          {fmt::format("Write it as one operation over the whole of {}", name),
-           Exactness::exact_arithmetic});
-      finding.evidence = {"settle it with a recording: rooftile check train.py trace.json.gz"};
-      findings.push_back(std::move(finding));
+      if (auto finding = judge(facts, *file, *loop)) findings.push_back(std::move(*finding));
     }
   }
   return findings;
