@@ -146,28 +146,26 @@ AllocatorUse tabulate_allocator(const HostView& view, std::int32_t device) {
   return use;
 }
 
-LaunchCounts count_launches(const HostView& view) {
-  const RuntimeCalls& calls = view.timeline.calls;
-  LaunchCounts counts;
-  for (std::uint32_t call = 0; call < calls.time.size(); ++call) {
-    const CallKind kind = view.links.kind_of_call(view.timeline, call);
-    if (kind != CallKind::launch && kind != CallKind::graph_launch) continue;
-    if (!is_in_steps(view, calls.time.start(call))) continue;
-    ++(kind == CallKind::launch ? counts.launches : counts.graphs);
-    if (view.links.launches[calls.thread[call]]) counts.launch_time += calls.time.duration(call);
-  }
-  std::vector<Nanoseconds> busy(view.links.launches.size());
-  std::vector<Cover> covers(busy.size());
-  const auto add = [&](std::size_t thread, Nanoseconds start, Nanoseconds end) {
-    if (thread < covers.size()) covers[thread].add(start, end);
-  };
+namespace {
+
+// What each thread's operators cover.
+std::vector<Cover> covers_of_ops(const HostView& view) {
+  std::vector<Cover> covers(view.links.launches.size());
   const HostOps& ops = view.timeline.ops;
   for (const std::uint32_t op : view.links.op_order.rows) {
-    if (ops.kind[op] == HostKind::op) add(ops.thread[op], ops.time.start(op), ops.time.end(op));
+    const std::size_t thread = ops.thread[op];
+    if (ops.kind[op] != HostKind::op || thread >= covers.size()) continue;
+    covers[thread].add(ops.time.start(op), ops.time.end(op));
   }
-  for (std::size_t thread = 0; thread < covers.size(); ++thread) {
-    busy[thread] = covers[thread].within(view.steps.start, view.steps.end);
-  }
+  return covers;
+}
+
+// Time of the busiest thread in operators and calls, waits taken off.
+Nanoseconds busiest_thread(const HostView& view) {
+  std::vector<Cover> covers = covers_of_ops(view);
+  std::vector<Nanoseconds> busy;
+  for (Cover& cover : covers) busy.push_back(cover.within(view.steps.start, view.steps.end));
+  const RuntimeCalls& calls = view.timeline.calls;
   for (const std::uint32_t call : view.links.call_order.rows) {
     const std::size_t thread = calls.thread[call];
     const Nanoseconds start = std::max(calls.time.start(call), view.steps.start);
@@ -181,7 +179,22 @@ LaunchCounts count_launches(const HostView& view) {
     if (end <= start || wait.thread >= busy.size()) continue;
     busy[wait.thread] -= wait.is_call ? end - start : covers[wait.thread].within(start, end);
   }
-  for (const Nanoseconds time : busy) counts.busy = std::max(counts.busy, time);
+  return busy.empty() ? 0 : std::max<Nanoseconds>(0, std::ranges::max(busy));
+}
+
+}  // namespace
+
+LaunchCounts count_launches(const HostView& view) {
+  const RuntimeCalls& calls = view.timeline.calls;
+  LaunchCounts counts;
+  for (std::uint32_t call = 0; call < calls.time.size(); ++call) {
+    const CallKind kind = view.links.kind_of_call(view.timeline, call);
+    if (kind != CallKind::launch && kind != CallKind::graph_launch) continue;
+    if (!is_in_steps(view, calls.time.start(call))) continue;
+    ++(kind == CallKind::launch ? counts.launches : counts.graphs);
+    if (view.links.launches[calls.thread[call]]) counts.launch_time += calls.time.duration(call);
+  }
+  counts.busy = busiest_thread(view);
   return counts;
 }
 
