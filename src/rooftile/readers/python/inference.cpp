@@ -205,37 +205,46 @@ void Inference::visit_module(File& file) {
   changes_.clear();
 }
 
+// What a parameter of a method is by its role; null where it has none.
+const Type* Inference::method_parameter(const FunctionDef& def, std::size_t index) {
+  const Parameter& parameter = def.parameters[index];
+  const ClassDef& owner = *def.class_def;
+  if (index == 0 && parameter.name == "self") {
+    Type self;
+    self.class_def = def.class_def;
+    self.name = owner.full_name;
+    self.kind = owner.is_module    ? TypeKind::module
+                : owner.is_dataset ? TypeKind::dataset
+                                   : TypeKind::host_object;
+    return store_.intern(self);
+  }
+  const bool is_step =
+      def.name == "training_step" || def.name == "validation_step" || def.name == "test_step";
+  if (owner.is_lightning_module && is_step && index == 1) return tensor(Residence::gpu);
+  if (owner.is_module && def.name == "forward" && parameter.default_value == nullptr) {
+    return join(parameter.type, tensor(Residence::unknown));
+  }
+  return nullptr;
+}
+
+// By its annotation; null where that does not tell.
+const Type* Inference::annotated_parameter(const Parameter& parameter) {
+  if (!parameter.type->is(TypeKind::unknown) || parameter.annotation == nullptr) return nullptr;
+  if (infer(parameter.annotation) == nullptr) return nullptr;
+  const std::string_view hint = parameter.annotation->full_name;
+  if (hint == "torch.Tensor") return tensor(Residence::unknown);
+  if (hint == "torch.nn.Module") return simple(TypeKind::module);
+  if (hint == "int" || hint == "float" || hint == "bool") return simple(TypeKind::number);
+  return hint == "str" ? simple(TypeKind::text) : nullptr;
+}
+
 const Type* Inference::conventional_parameter(const FunctionDef& def, std::size_t index) {
   const Parameter& parameter = def.parameters[index];
   if (def.class_def != nullptr) {
-    if (index == 0 && parameter.name == "self") {
-      Type self;
-      self.class_def = def.class_def;
-      self.name = def.class_def->full_name;
-      self.kind = def.class_def->is_module    ? TypeKind::module
-                  : def.class_def->is_dataset ? TypeKind::dataset
-                                              : TypeKind::host_object;
-      return store_.intern(self);
-    }
-    const bool is_step =
-        def.name == "training_step" || def.name == "validation_step" || def.name == "test_step";
-    if (def.class_def->is_lightning_module && is_step && index == 1) {
-      return tensor(Residence::gpu);
-    }
-    if (def.class_def->is_module && def.name == "forward" && parameter.default_value == nullptr) {
-      return join(parameter.type, tensor(Residence::unknown));
-    }
+    if (const Type* type = method_parameter(def, index)) return type;
   }
   if (parameter.starred || parameter.double_starred) return simple(TypeKind::container);
-  if (parameter.type->is(TypeKind::unknown) && parameter.annotation != nullptr) {
-    const std::string_view hint = infer(parameter.annotation) != nullptr
-                                      ? parameter.annotation->full_name
-                                      : std::string_view();
-    if (hint == "torch.Tensor") return tensor(Residence::unknown);
-    if (hint == "torch.nn.Module") return simple(TypeKind::module);
-    if (hint == "int" || hint == "float" || hint == "bool") return simple(TypeKind::number);
-    if (hint == "str") return simple(TypeKind::text);
-  }
+  if (const Type* type = annotated_parameter(parameter)) return type;
   return guess(parameter.type, parameter.name);
 }
 

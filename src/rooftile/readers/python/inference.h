@@ -62,6 +62,8 @@ class Inference {
   void enqueue(const FunctionDef& def);
   void bind_parameters(const FunctionDef& def);
   const Type* conventional_parameter(const FunctionDef& def, std::size_t index);
+  const Type* method_parameter(const FunctionDef& def, std::size_t index);
+  const Type* annotated_parameter(const Parameter& parameter);
   const File* find_module(std::string_view name, const File& from) const;
   std::string_view resolve_import(std::string_view full_name, const File& from);
 

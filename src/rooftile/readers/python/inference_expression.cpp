@@ -298,6 +298,19 @@ const Type* Inference::infer_subscript(Expr& expr) {
   }
 }
 
+namespace {
+
+// Of an operation without tensors and arrays: text + x is text.
+const Type& kept_type(const Expr& operation) {
+  if (operation.children.empty()) return unknown_type();
+  const Type& first = *operation.children[0]->type;
+  const bool keeps =
+      first.is(TypeKind::text) || first.is(TypeKind::container) || first.is(TypeKind::device);
+  return keeps ? first : unknown_type();
+}
+
+}  // namespace
+
 const Type* Inference::infer_operation(Expr& expr) {
   const Type* joined = nullptr;
   bool all_numbers = true;
@@ -316,13 +329,7 @@ const Type* Inference::infer_operation(Expr& expr) {
   if (identity || (joined == nullptr && expr.kind == ExprKind::comparison)) {
     return simple(TypeKind::number);
   }
-  if (joined == nullptr) {
-    if (all_numbers) return simple(TypeKind::number);
-    const Type* first = expr.children.empty() ? &unknown_type() : expr.children[0]->type;
-    const bool keeps =
-        first->is(TypeKind::text) || first->is(TypeKind::container) || first->is(TypeKind::device);
-    return keeps ? first : &unknown_type();
-  }
+  if (joined == nullptr) return all_numbers ? simple(TypeKind::number) : &kept_type(expr);
   if (expr.kind == ExprKind::comparison && joined->is(TypeKind::tensor)) {
     return tensor(joined->residence);
   }
