@@ -85,21 +85,21 @@ bool is_flash(const KernelName& name) {
   }
   const bool generic = contains(name.function, "cutlass::device_kernel") ||
                        contains(name.function, "cutlass") || contains(name.function, "enable_sm");
-  return generic && contains_any_of(name.arguments, {"FlashAttn", "flash::", "fmha", "Fmha"});
+  return generic && contains_any(name.arguments, {"FlashAttn", "flash::", "fmha", "Fmha"});
 }
 
 // flash_fwd_kernel, pytorch_flash::flash_bwd_…, cutlass::device_kernel<flash::…FlashAttnFwdSm90…>.
 std::optional<KernelFacts> parse_flash(const KernelName& name) {
   if (!is_flash(name)) return std::nullopt;
-  const bool backward = contains_any_of(name.whole, {"bwd", "Bwd", "Backward", "bprop"});
-  const bool forward = contains_any_of(name.whole, {"fwd", "Fwd", "Forward", "fprop"});
+  const bool backward = contains_any(name.whole, {"bwd", "Bwd", "Backward", "bprop"});
+  const bool forward = contains_any(name.whole, {"fwd", "Fwd", "Forward", "fprop"});
   KernelFacts facts = attention("flash_attention", backward  ? KernelDirection::dgrad
                                                    : forward ? KernelDirection::forward
                                                              : KernelDirection::unknown);
   facts.dtype = only_float_type(name.arguments.substr(0, name.arguments.find("::TiledMMA")));
-  if (contains_any_of(name.function, {"flash_fwd", "flash_bwd"})) {
+  if (contains_any(name.function, {"flash_fwd", "flash_bwd"})) {
     read_flash_traits(name.arguments, facts);
-    const bool helper = contains_any_of(
+    const bool helper = contains_any(
         name.function, {"dot_do_o", "convert_dq", "convert_dkv", "combine", "clear_dkvaccum"});
     if (!helper) facts.tensor_core = true;
     facts.compute_capability = helper ? 0 : 80;
@@ -107,7 +107,7 @@ std::optional<KernelFacts> parse_flash(const KernelName& name) {
   for (const int capability : {90, 100}) {
     const std::string mark = "FwdSm" + std::to_string(capability);
     const std::string mark_backward = "BwdSm" + std::to_string(capability);
-    if (!contains_any_of(name.whole, {mark, mark_backward})) continue;
+    if (!contains_any(name.whole, {mark, mark_backward})) continue;
     facts.compute_capability = capability;
     facts.tensor_core = true;
   }
@@ -145,8 +145,8 @@ constexpr AttentionMark kAttentionMarks[] = {
 std::optional<KernelFacts> parse_other_attention(const KernelName& name) {
   for (const auto& [text, library] : kAttentionMarks) {
     if (!contains(name.function, text)) continue;
-    const bool backward = contains_any_of(name.function, {"bwd", "backward", "Backward"});
-    const bool forward = contains_any_of(name.function, {"fwd", "forward", "Forward"});
+    const bool backward = contains_any(name.function, {"bwd", "backward", "Backward"});
+    const bool forward = contains_any(name.function, {"fwd", "forward", "Forward"});
     return attention(library, backward  ? KernelDirection::dgrad
                               : forward ? KernelDirection::forward
                                         : KernelDirection::unknown);

@@ -21,7 +21,7 @@ std::string_view xmma_library(std::string_view name) {
   if (contains(name, "cublas")) return "cublas";
   if (contains(name, "cudnn")) return "cudnn";
   if (contains(name, "cusparse")) return "cusparse";
-  if (contains_any_of(name, {"_trt", "tensorrt"})) return "tensorrt";
+  if (contains_any(name, {"_trt", "tensorrt"})) return "tensorrt";
   return contains(name, "implicit_gemm") ? "cudnn" : "cublas";
 }
 

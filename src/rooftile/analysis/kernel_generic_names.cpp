@@ -38,10 +38,10 @@ constexpr TaskWords kListFunctors[] = {
 };
 
 KernelClass elementwise_task(const KernelName& name) {
-  if (contains_any_of(name.function, {"index_elementwise", "scatter_gather"})) return embedding;
+  if (contains_any(name.function, {"index_elementwise", "scatter_gather"})) return embedding;
   if (contains(name.function, "distribution_")) return random;
   const KernelClass task = find_task(name.arguments, kFunctors).value_or(elementwise);
-  const bool casts = contains_any_of(name.arguments, {"LoadWithCast", "StoreWithCast"});
+  const bool casts = contains_any(name.arguments, {"LoadWithCast", "StoreWithCast"});
   return task == copy && casts ? cast : task;
 }
 
@@ -51,7 +51,7 @@ std::optional<KernelClass> pytorch_task(const KernelName& name) {
   if (is_multi_tensor(name.function)) {
     return find_task(name.arguments, kListFunctors).value_or(elementwise);
   }
-  if (contains_any_of(name.function, {"elementwise_kernel", "elementwise_grid_stride"})) {
+  if (contains_any(name.function, {"elementwise_kernel", "elementwise_grid_stride"})) {
     return elementwise_task(name);
   }
   return std::nullopt;

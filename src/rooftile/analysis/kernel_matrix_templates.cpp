@@ -36,7 +36,7 @@ std::optional<KernelFacts> parse_gemv(const KernelName& name) {
 
 // cublasLt::splitKreduce_kernel sums the partial products of a split-K product.
 std::optional<KernelFacts> parse_split_k_reduction(const KernelName& name) {
-  if (!contains_any_of(name.function, {"splitKreduce", "splitK_reduce", "split_k_reduce"})) {
+  if (!contains_any(name.function, {"splitKreduce", "splitK_reduce", "split_k_reduce"})) {
     return std::nullopt;
   }
   KernelFacts facts = matrix(KernelClass::gemm, "cublas");
@@ -55,7 +55,7 @@ std::optional<KernelFacts> parse_small_gemm(const KernelName& name) {
     facts.dtype = first_type(name.arguments);
     return facts;
   }
-  if (contains_any_of(name.function, {"cublasLt::epilogue", "epilogue::impl::globalKernel"})) {
+  if (contains_any(name.function, {"cublasLt::epilogue", "epilogue::impl::globalKernel"})) {
     return matrix(KernelClass::gemm, "cublas");
   }
   return std::nullopt;
@@ -152,8 +152,8 @@ std::optional<KernelFacts> parse_cutlass_template(const KernelName& name) {
                        contains(name.arguments, "cutlass::") || contains(name.function, "7cutlass");
   if (!cutlass) return std::nullopt;
   if (auto reduction = parse_cutlass_reduction(name)) return reduction;
-  const bool conv = contains_any_of(name.whole, {"ImplicitGemmConvolution", "::conv::", "4conv"});
-  const bool gemm = contains_any_of(
+  const bool conv = contains_any(name.whole, {"ImplicitGemmConvolution", "::conv::", "4conv"});
+  const bool gemm = contains_any(
       name.whole, {"GemmUniversal", "CollectiveMma", "gemm::kernel", "GemmShape", "4gemm",
                    "fpA_intB", "MoeFCGemm", "gemm::threadblock", "GemmGrouped"});
   if (!conv && !gemm) return std::nullopt;
@@ -240,12 +240,12 @@ std::optional<KernelFacts> parse_engine(const KernelName& name) {
   if (starts_with(name.function, "triton_")) return std::nullopt;
   for (const EngineMark& engine : kEngines) {
     if (!contains(name.function, engine.text)) continue;
-    const bool pytorch = contains_any_of(name.function, {"at::native", "depthwise"});
+    const bool pytorch = contains_any(name.function, {"at::native", "depthwise"});
     KernelFacts facts = matrix(KernelClass::convolution, pytorch ? "pytorch" : "cudnn");
     facts.direction = engine.direction;
     facts.tensor_core = engine.tensor_core;
     facts.dtype = first_type(name.arguments);
-    if (contains_any_of(name.function, {"NHWC", "nhwc"})) facts.layout = "nhwc";
+    if (contains_any(name.function, {"NHWC", "nhwc"})) facts.layout = "nhwc";
     return facts;
   }
   return std::nullopt;
@@ -268,7 +268,7 @@ std::optional<KernelFacts> parse_implicit_gemm(const KernelName& name) {
   if (contains(text, "fprop")) facts.direction = forward;
   if (contains(text, "dgrad")) facts.direction = dgrad;
   if (contains(text, "wgrad")) facts.direction = wgrad;
-  if (contains_any_of(text, {"hmma", "imma"})) facts.tensor_core = true;
+  if (contains_any(text, {"hmma", "imma"})) facts.tensor_core = true;
   if (contains(text, "nhwc")) facts.layout = "nhwc";
   return facts;
 }

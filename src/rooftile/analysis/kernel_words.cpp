@@ -4,8 +4,6 @@
 #include <array>
 #include <utility>
 
-#include "rooftile/base/text.h"
-
 namespace rooftile::kernel_name_detail {
 namespace {
 
@@ -103,15 +101,6 @@ std::vector<std::string_view> words_of(std::string_view text) {
     i = end;
   }
   return words;
-}
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
-bool contains_any_of(std::string_view text, std::initializer_list<std::string_view> parts) {
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](std::string_view part) { return contains(text, part); });
 }
 
 bool starts_with(std::string_view text, std::string_view prefix) {

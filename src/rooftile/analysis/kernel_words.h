@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rooftile/base/text.h"
 #include "rooftile/workload/kernel_facts.h"
 
 namespace rooftile::kernel_name_detail {
@@ -24,8 +25,6 @@ KernelName take_apart(std::string_view name);
 // Runs of letters and digits; everything else separates.
 std::vector<std::string_view> words_of(std::string_view text);
 
-bool contains(std::string_view text, std::string_view part);
-bool contains_any_of(std::string_view text, std::initializer_list<std::string_view> parts);
 bool starts_with(std::string_view text, std::string_view prefix);
 
 // Words that tell a task, separated by blanks, in lower case.

@@ -107,7 +107,11 @@ Json kernels_json(const TraceSummary& trace) {
 Json steps_json(const TraceSummary& trace) {
   const Steps& steps = trace.steps;
   Json mean = nullptr;
-  if (!steps.durations.empty()) mean = json_number(pass_time(trace).value());
+  if (!steps.durations.empty()) {
+    Seconds sum;
+    for (const Seconds step : steps.durations) sum += step;
+    mean = json_number(sum.value() / static_cast<double>(steps.durations.size()));
+  }
   Json durations = Json::array();
   for (const Seconds step : steps.durations) durations.push_back(json_number(step.value()));
   return {{"count", steps.durations.size()},

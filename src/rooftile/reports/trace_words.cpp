@@ -133,11 +133,9 @@ TextTable ranks_table(const Report& report) {
     const auto share = [&](Seconds part) {
       return time.span.value() > 0 ? share_text(part / time.span) : "";
     };
-    table.rows.push_back(
-        {rank_name(trace, i),
-         trace.steps.durations.empty() ? time_text(time.span) : time_text(pass_time(trace)),
-         share(time.gpu_busy), share(time.compute), share(time.exposed_communication),
-         share(time.idle)});
+    table.rows.push_back({rank_name(trace, i), time_text(pass_time(trace)), share(time.gpu_busy),
+                          share(time.compute), share(time.exposed_communication),
+                          share(time.idle)});
   }
   return table;
 }

@@ -13,7 +13,7 @@ namespace rooftile {
 Seconds pass_time(const RuleInput& input) {
   Seconds slowest;
   for (const TraceSummary& trace : input.workload.traces) {
-    slowest = std::max(slowest, step_time(trace));
+    slowest = std::max(slowest, pass_time(trace));
   }
   return slowest > Seconds(0) ? slowest : input.analysis.total.expected;
 }

@@ -1,15 +1,11 @@
 // Element-wise operators, reductions, casts and copies.
 #include <algorithm>
 
+#include "rooftile/base/text.h"
 #include "rooftile/workload/aten_handlers.h"
 
 namespace rooftile::aten_detail {
 namespace {
-
-template <std::size_t kCount>
-bool is_one_of(std::string_view name, const std::string_view (&names)[kCount]) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
 
 constexpr std::string_view kArithmetic[] = {"add",
                                             "sub",

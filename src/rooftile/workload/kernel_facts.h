@@ -35,6 +35,20 @@ enum class KernelClass {
   other,  // recognised, of none of these
 };
 
+// Kernels that read and write each element once or so, and that a compiler joins.
+constexpr bool is_pointwise(KernelClass kernel_class) {
+  switch (kernel_class) {
+    case KernelClass::normalization:
+    case KernelClass::softmax:
+    case KernelClass::elementwise:
+    case KernelClass::reduction:
+    case KernelClass::cast:
+      return true;
+    default:
+      return false;
+  }
+}
+
 enum class KernelDirection { unknown, forward, dgrad, wgrad };
 
 // Absent or 0 where the name does not say.

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <string_view>
 
+#include "rooftile/base/text.h"
+
 namespace rooftile::source {
 namespace {
 
 constexpr int kMaxOperands = 16;
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 // The last word of a name, attribute or call: is_main_process of accelerator.is_main_process.
 std::string_view last_word(const Expr& expr) {

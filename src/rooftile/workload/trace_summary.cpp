@@ -13,11 +13,6 @@ double recorded_steps(const TraceSummary& summary) {
   return window_steps(summary) * (summary.kernel_time / summary.kernel_time_in_steps);
 }
 
-Seconds pass_time(const TraceSummary& summary) {
-  if (summary.steps.durations.empty()) return summary.time.span;
-  Seconds sum;
-  for (const Seconds step : summary.steps.durations) sum += step;
-  return sum / window_steps(summary);
-}
+Seconds pass_time(const TraceSummary& summary) { return summary.time.span / window_steps(summary); }
 
 }  // namespace rooftile

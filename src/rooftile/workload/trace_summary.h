@@ -248,7 +248,8 @@ double window_steps(const TraceSummary& summary);
 // Steps in the whole recording by kernel time, at least 1: divides what is counted in all of it.
 double recorded_steps(const TraceSummary& summary);
 
-// Wall time of one pass: the mean step, else the span of the window.
+// Wall time of one pass: the mean from step to step, the last one with the GPU work that it
+// started; the whole window where there are no steps.
 Seconds pass_time(const TraceSummary& summary);
 
 }  // namespace rooftile

@@ -5,15 +5,12 @@
 #include <string_view>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 
 namespace rooftile::source {
 namespace {
 
 constexpr int kMaxDepth = 24;
-
-bool is_one_of(std::string_view word, Words words) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
 
 // What a value is on its way from the product of queries and keys to the result.
 enum class Stage { other, scores, weights, result };

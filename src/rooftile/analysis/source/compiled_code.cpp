@@ -4,16 +4,13 @@
 #include <set>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 
 namespace rooftile::source {
 namespace {
 
 constexpr int kMaxLevels = 6;
 constexpr std::size_t kMaxFunctions = 500, kFewBreaks = 3;
-
-bool is_one_of(std::string_view word, Words words) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
 
 std::string_view decorator_name(const Expr& decorator) {
   return decorator.call != nullptr ? decorator.call->name : decorator.full_name;

@@ -21,10 +21,6 @@ bool is_surely_host(const Type& type) {
   }
 }
 
-bool is_one_of(std::string_view name, Words words) {
-  return std::find(words.begin(), words.end(), name) != words.end();
-}
-
 // Values of a NumPy call have the same methods.
 bool comes_from_numpy(const Expr* expr) {
   bool found = false;

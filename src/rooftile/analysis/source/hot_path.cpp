@@ -24,16 +24,10 @@ std::string_view text_of(const Guard& guard) {
   return guard.expr->statement->file->slice(guard.expr->range);
 }
 
-bool has_any(std::string_view text, Words words) {
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-    return text.find(word) != std::string_view::npos;
-  });
-}
-
 // Whether there is a GPU, or several, is settled once: by how the program is started.
 bool is_about_launch(const Guard& guard) {
-  return has_any(lower(text_of(guard)),
-                 {"cuda", "gpu", "distributed", "world_size", "ddp", "rank"});
+  return contains_any(lower(text_of(guard)),
+                      {"cuda", "gpu", "distributed", "world_size", "ddp", "rank"});
 }
 
 // `if step > warmup`, `if len(memory) > batch_size`: true from some step on.
@@ -44,7 +38,7 @@ bool is_from_some_step_on(const Guard& guard) {
   if (!compares) return false;
   const Expr* left = expr->children[0];
   if (left->call != nullptr) return left->call->name == "len";
-  return has_any(last_name(left), {"step", "iter", "epoch"});
+  return contains_any(last_name(left), {"step", "iter", "epoch"});
 }
 
 bool assigns(const Statement& branch, std::string_view target) {

@@ -11,12 +11,6 @@ namespace {
 
 constexpr std::int64_t kSomeChannels = 16, kManyChannels = 32;
 
-bool has_any(std::string_view text, Words words) {
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-    return text.find(word) != std::string_view::npos;
-  });
-}
-
 std::optional<std::int64_t> size_at(const SourceFacts& facts, const Call& call,
                                     std::string_view name, int position) {
   const Argument* found = call.argument(name, position);
@@ -39,7 +33,7 @@ std::optional<SizedLayer> library_network(const SourceFacts& facts, const Progra
                          (!call->method.empty() && call->method.front() >= 'A' &&
                           call->method.front() <= 'Z' && !call->method.ends_with("Loss"));
     const std::string name = lower(call->name);
-    if (!is_made || has_any(name, {"vit", "swin", "weights", "detection", "_utils"})) continue;
+    if (!is_made || contains_any(name, {"vit", "swin", "weights", "detection", "_utils"})) continue;
     return SizedLayer{call, std::string(call->name)};
   }
   for (const Call* call : calls_in(facts, program, {"diffusers.*"})) {
@@ -119,7 +113,8 @@ bool has_attention(const Program& program) {
   }
   return std::any_of(program.files.begin(), program.files.end(), [](const File* file) {
     return std::any_of(file->classes.begin(), file->classes.end(), [](const ClassDef* def) {
-      return def->is_module && has_any(def->name, {"Transformer", "SelfAttention", "MultiHead"});
+      return def->is_module &&
+             contains_any(def->name, {"Transformer", "SelfAttention", "MultiHead"});
     });
   });
 }

@@ -12,13 +12,6 @@ namespace {
 constexpr int kMaxDepth = 8;
 constexpr int kMaxCallDepth = 3;
 
-bool has_any(std::string_view text, Words words) {
-  const std::string lowered = lower(text);
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-    return lowered.find(word) != std::string::npos;
-  });
-}
-
 const Call* find_loader(const SourceFacts& facts, const Expr* value, int depth);
 
 // `t.cuda() for t in batch`: what the comprehension's variable runs over.
@@ -169,9 +162,9 @@ bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth = 0) 
 bool names_a_device(const Expr& expr) {
   if (expr.kind == ExprKind::attribute && expr.word == "device") return true;
   const std::string_view name = last_name(&expr);
-  return name == "dev" || has_any(name, {"device", "rank", "gpu"}) ||
+  return name == "dev" || contains_any(lower(name), {"device", "rank", "gpu"}) ||
          (expr.call != nullptr &&
-          (expr.call->method == "dev" || has_any(expr.call->method, {"device"})));
+          (expr.call->method == "dev" || contains_any(lower(expr.call->method), {"device"})));
 }
 
 // `x.type(Tensor)` where Tensor is torch.cuda.FloatTensor if there is a GPU.
@@ -235,7 +228,7 @@ bool is_for_training(const SourceFacts& facts, const Call& loader) {
   const bool trains = std::any_of(loops.begin(), loops.end(), [](const Loop* loop) {
     return loop->role == LoopRole::training_step;
   });
-  return trains || (loops.empty() && has_any(words_about(loader), {"train"}));
+  return trains || (loops.empty() && contains_any(lower(words_about(loader)), {"train"}));
 }
 
 bool is_for_evaluation(const SourceFacts& facts, const Call& loader) {
@@ -244,7 +237,7 @@ bool is_for_evaluation(const SourceFacts& facts, const Call& loader) {
     return std::all_of(loops.begin(), loops.end(),
                        [](const Loop* loop) { return loop->role == LoopRole::evaluation_step; });
   }
-  return has_any(words_about(loader), {"val", "test", "eval", "infer", "pred"});
+  return contains_any(lower(words_about(loader)), {"val", "test", "eval", "infer", "pred"});
 }
 
 const Expr* dataset_of(const Call& loader) {

@@ -10,10 +10,6 @@
 namespace rooftile::trace {
 namespace {
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
 bool is_allocation(std::string_view name) {
   constexpr std::array<std::string_view, 8> kWords{"Malloc",    "MemAlloc",    "MemCreate",
                                                    "MemMap",    "HostAlloc",   "AddressReserve",

@@ -59,8 +59,6 @@ std::map<CollectiveKey, RunsOfRanks> comparable_runs(std::span<const TraceSummar
 
 }  // namespace
 
-Seconds step_time(const TraceSummary& trace) { return trace.time.span / window_steps(trace); }
-
 Seconds per_step(const TraceSummary& trace, Seconds in_window) {
   return in_window / window_steps(trace);
 }

@@ -8,9 +8,6 @@
 
 namespace rooftile {
 
-// Mean time from step to step; of the whole window where it has none.
-Seconds step_time(const TraceSummary& trace);
-
 // Mean per step of a time summed over the window.
 Seconds per_step(const TraceSummary& trace, Seconds in_window);
 

@@ -6,14 +6,13 @@
 #include <utility>
 
 #include "rooftile/analysis/trace/host_table.h"
+#include "rooftile/analysis/trace/seconds.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::trace {
 namespace {
 
 constexpr std::int64_t kAlignment = 16;  // bytes; NCCL moves 16 bytes a thread
-
-Seconds as_seconds(Nanoseconds time) { return Seconds(static_cast<double>(time) * 1e-9); }
 
 // Bytes of one element; 0 = unknown name.
 std::int64_t element_bytes(std::string_view dtype) {
@@ -87,10 +86,10 @@ std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track
     use.shape.pageable = shape.pageable;
     use.shape.bytes += shape.bytes;
     ++use.count;
-    use.time += as_seconds(gpu.time.duration(row));
-    use.exposed += as_seconds(exposed_time(view.timeline, track, compute, row));
+    use.time += to_seconds(gpu.time.duration(row));
+    use.exposed += to_seconds(exposed_time(view.timeline, track, compute, row));
     if (call != kNone && wait_cause(view.timeline, view.links, call, row) != IdleCause::launch) {
-      use.blocked += as_seconds(view.timeline.calls.time.duration(call));
+      use.blocked += to_seconds(view.timeline.calls.time.duration(call));
     }
   }
   std::vector<CopyUse> copies;
@@ -119,11 +118,11 @@ std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const 
     }
     CollectiveUse& use = uses[at->second];
     ++use.count;
-    use.time += as_seconds(gpu.time.duration(row));
-    use.exposed += as_seconds(exposed_time(timeline, track, compute, row));
+    use.time += to_seconds(gpu.time.duration(row));
+    use.exposed += to_seconds(exposed_time(timeline, track, compute, row));
     if (is_misaligned(timeline.collectives[shape])) ++use.misaligned;
     if (use.runs.size() < CollectiveUse::kMostRuns) {
-      use.runs.push_back(as_seconds(gpu.time.duration(row)));
+      use.runs.push_back(to_seconds(gpu.time.duration(row)));
     }
   }
   return uses;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "rooftile/analysis/trace/op_table.h"
+#include "rooftile/analysis/trace/seconds.h"
 
 namespace rooftile::trace {
 namespace {
@@ -60,7 +61,7 @@ std::vector<OpUse> tabulate_host_ops(const Timeline& timeline, const Links& link
     }
     OpUse& use = uses[at->second];
     use.op->count = ++use.count;
-    use.host_time += Seconds(static_cast<double>(timeline.ops.time.duration(op)) * 1e-9);
+    use.host_time += to_seconds(timeline.ops.time.duration(op));
   }
   std::stable_sort(uses.begin(), uses.end(),
                    [](const OpUse& a, const OpUse& b) { return a.host_time > b.host_time; });

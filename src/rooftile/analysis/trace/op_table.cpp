@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "rooftile/analysis/trace/seconds.h"
 #include "rooftile/workload/aten_op.h"
 
 namespace rooftile::trace {
@@ -60,8 +61,6 @@ struct HashWords {
     return mixed(mixed(key[0], key[1]), key[2]);
   }
 };
-
-Seconds seconds(Nanoseconds time) { return Seconds(static_cast<double>(time) * 1e-9); }
 
 bool is_in_optimizer(const Timeline& timeline, const Links& links, std::uint32_t op) {
   for (; op != kNone; op = links.op_parent[op]) {
@@ -215,7 +214,7 @@ void OpTabulator::add_kernel(std::uint32_t activity) {
 KernelUse OpTabulator::use_of(const KernelSum& sum, bool is_other) const {
   KernelUse use;
   use.count = sum.count;
-  use.time = seconds(sum.time);
+  use.time = to_seconds(sum.time);
   if (is_other) {
     use.name = kOtherKernels;
     return use;
@@ -259,8 +258,8 @@ std::optional<Op> OpTabulator::neutral_of(const OpSum& sum) {
 OpUse OpTabulator::use_of(const OpSum& sum) {
   OpUse use;
   use.count = sum.count;
-  use.host_time = seconds(sum.host);
-  use.kernel_time = seconds(sum.kernel);
+  use.host_time = to_seconds(sum.host);
+  use.kernel_time = to_seconds(sum.kernel);
   use.kernels = uses_of(sum.kernels, kMostKernelsOfRow);
   const OwnerFacts& owner = sum.owner;
   if (owner.op == kNone) {
@@ -299,9 +298,9 @@ OpTable OpTabulator::tabulate(const Window& steps) {
       in_steps += time;
     }
   }
-  table.kernel_time = seconds(total);
-  table.kernel_time_in_steps = seconds(in_steps);
-  table.unclassified_time = seconds(unclassified);
+  table.kernel_time = to_seconds(total);
+  table.kernel_time_in_steps = to_seconds(in_steps);
+  table.unclassified_time = to_seconds(unclassified);
   for (const OpSum& row : rows_) table.ops.push_back(use_of(row));
   std::stable_sort(table.ops.begin(), table.ops.end(),
                    [](const OpUse& a, const OpUse& b) { return a.kernel_time > b.kernel_time; });

@@ -69,19 +69,6 @@ void add_host_side(const Timeline& timeline, EnclosingRange& enclosing,
   }
 }
 
-bool is_pointwise(KernelClass kernel_class) {
-  switch (kernel_class) {
-    case KernelClass::normalization:
-    case KernelClass::softmax:
-    case KernelClass::elementwise:
-    case KernelClass::reduction:
-    case KernelClass::cast:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 std::vector<RangeUse> training_ranges(const Timeline& timeline, const Links& links,

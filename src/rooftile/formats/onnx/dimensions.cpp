@@ -20,15 +20,6 @@ using onnx::TypeProto_Tensor;
 using onnx::ValueInfoProto;
 using Symbols = std::map<std::string, std::int64_t>;
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
-template <std::size_t N>
-bool is_one_of(std::string_view text, const std::array<std::string_view, N>& list) {
-  return std::find(list.begin(), list.end(), text) != list.end();
-}
-
 // Single letters name the batch only as a leading dimension: N is also a matrix size.
 bool is_batch_name(std::string_view name, int index) {
   constexpr std::array<std::string_view, 3> kNames{"n", "b", "bs"};

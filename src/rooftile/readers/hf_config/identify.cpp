@@ -46,10 +46,6 @@ bool names_a_model(const nlohmann::json& object) {
   return given("model_type") || given("architectures");
 }
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
 }  // namespace
 
 std::optional<std::string> not_a_model_config(const nlohmann::json& json) {

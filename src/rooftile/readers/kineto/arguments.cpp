@@ -142,10 +142,6 @@ void join_parts(std::string& key, std::initializer_list<std::string_view> parts)
   }
 }
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
 }  // namespace
 
 KnownArgs known_args(const KinetoEvent& event) {

@@ -14,12 +14,6 @@ namespace {
 
 constexpr std::size_t kHeadToSearch = std::size_t{1} << 20U;
 
-bool contains_any(std::string_view text, std::initializer_list<std::string_view> parts) {
-  return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
-    return text.find(part) != std::string_view::npos;
-  });
-}
-
 // Keys that stand near the start of traces, and of execution traces.
 bool looks_like_trace(std::string_view text) {
   text = trim(text);

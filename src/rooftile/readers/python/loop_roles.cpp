@@ -31,10 +31,6 @@ struct Events {
   }
 };
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
 bool is_backward(const Call& call) {
   return (call.method == "backward" && call.receiver != nullptr) ||
          call.method == "manual_backward" || call.name == "torch.autograd.backward";

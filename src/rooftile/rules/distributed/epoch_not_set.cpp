@@ -5,6 +5,7 @@
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -56,9 +57,7 @@ bool sets_epoch(const SourceFacts& facts, const Program& program) {
                      [&](const Call* call) { return contains(program, *call->file); });
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* sampler : facts.calls({"torch.utils.data.distributed.DistributedSampler",
                                           "torch.utils.data.DistributedSampler"})) {
@@ -77,6 +76,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace epoch_not_set
 

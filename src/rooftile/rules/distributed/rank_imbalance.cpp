@@ -72,7 +72,7 @@ std::vector<Finding> check(const RuleInput& input) {
   const TraceSummary& slowest = ranks[spread.slowest];
   if (spread.longest <= kImbalance * spread.mean) return {};
   const Seconds gain = std::min(spread.longest - spread.mean, spread.exposed);
-  if (gain < kMinTimeShare * step_time(slowest)) return {};
+  if (gain < kMinTimeShare * pass_time(slowest)) return {};
   Finding finding = about_trace(
       slowest,
       fmt::format(

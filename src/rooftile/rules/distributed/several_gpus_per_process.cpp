@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -57,9 +58,7 @@ bool chooses_device(const SourceFacts& facts, const File& file) {
   });
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* call : launched_calls(facts, {"torch.nn.parallel.DistributedDataParallel"})) {
     if (call->arguments.empty() || call->unknown_arguments) continue;
@@ -81,6 +80,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace several_gpus_per_process
 

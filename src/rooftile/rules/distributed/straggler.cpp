@@ -74,7 +74,7 @@ std::vector<Finding> check(const RuleInput& input) {
   if (waiting.empty()) return {};
   const Waiting found = waiting_of(ranks, waiting);
   const TraceSummary& straggler = ranks[found.straggler];
-  if (found.others < kMinTimeShare * step_time(straggler)) return {};
+  if (found.others < kMinTimeShare * pass_time(straggler)) return {};
   if (found.own > kAwaited * found.others || computes_longer(ranks, found)) return {};
   Finding finding = about_trace(
       straggler,

@@ -5,6 +5,7 @@
 
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/workload/source_guards.h"
 
@@ -119,9 +120,7 @@ bool is_off_by_default(const SourceFacts& facts, const Statement& test) {
                      [](const Guard& guard) { return guard.interval.is(1); });
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
   for (const Iteration& iteration : training_iterations(facts)) {
@@ -146,6 +145,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace synced_every_micro_step
 

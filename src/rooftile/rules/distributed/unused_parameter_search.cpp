@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -88,9 +89,7 @@ bool freezes(const Program& program) {
   return false;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* call : launched_calls(facts, {"torch.nn.parallel.DistributedDataParallel"})) {
     const Argument* search = call->argument("find_unused_parameters", 7);
@@ -117,6 +116,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace unused_parameter_search
 

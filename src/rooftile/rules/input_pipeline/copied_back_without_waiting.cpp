@@ -5,6 +5,7 @@
 
 #include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -82,9 +83,7 @@ const Call* early_read(const Call& copy, std::string_view variable) {
   return nullptr;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
     if (!mentions(*file, {"non_blocking"}) || !trains_on_gpu(facts, *file)) continue;
@@ -112,6 +111,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace copied_back_without_waiting
 

@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -75,9 +76,7 @@ Finding finding_for(const Call& loader, const Workers& workers) {
   return finding;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* loader : training_loaders(facts)) {
     const Workers workers = workers_of(facts, *loader);
@@ -87,6 +86,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace no_workers
 

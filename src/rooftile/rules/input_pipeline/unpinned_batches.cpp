@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -54,9 +55,7 @@ bool is_unpinned(const SourceFacts& facts, const Call& loader) {
   return pinned.absent() || (pinned.is_false() && !is_explained(loader));
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* loader : training_loaders(facts)) {
     if (!is_unpinned(facts, *loader) || is_taken_over(facts, *loader->file)) continue;
@@ -81,6 +80,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace unpinned_batches
 

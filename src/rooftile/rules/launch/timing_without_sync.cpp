@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -109,9 +110,7 @@ bool is_untimed_work(const SourceFacts& facts, const Expr& part, const Statement
          is_reached_by_default(facts, *part.statement);
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
     if (!mentions(*file, {"time", "timeit"})) continue;
@@ -139,6 +138,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace timing_without_sync
 

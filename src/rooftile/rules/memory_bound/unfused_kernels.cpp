@@ -45,19 +45,6 @@ Range<Seconds> saving_of(const PointwiseUse& pointwise, double run) {
   return {0.25 * most, 2.0 / 3 * most, most};
 }
 
-bool is_pointwise(KernelClass kernel_class) {
-  switch (kernel_class) {
-    case KernelClass::normalization:
-    case KernelClass::softmax:
-    case KernelClass::elementwise:
-    case KernelClass::reduction:
-    case KernelClass::cast:
-      return true;
-    default:
-      return false;
-  }
-}
-
 std::vector<std::string> largest(const TraceSummary& trace) {
   constexpr std::size_t kMostTold = 4;
   const auto wanted = [](const OpUse*, const KernelUse& kernel) {

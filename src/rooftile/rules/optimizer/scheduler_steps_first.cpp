@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -93,9 +94,7 @@ Order wrong_order(const SourceFacts& facts, const Iteration& iteration) {
   return {};
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
   if (facts.constructions(TypeKind::scheduler).empty()) return {};
@@ -120,6 +119,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace optimizer_scheduler_steps_first_rule
 

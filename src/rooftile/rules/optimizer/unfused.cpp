@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -36,9 +37,7 @@ bool has_fused(std::string_view name) {
   return name == "torch.optim.Adam" || name == "torch.optim.AdamW" || name == "torch.optim.SGD";
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* call : facts.constructions(TypeKind::optimizer)) {
     if (!has_fused(call->name) || call->unknown_arguments) continue;
@@ -59,6 +58,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace optimizer_unfused_rule
 

@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -42,9 +43,7 @@ bool has_scaled_backward(const std::vector<ScalingEvent>& events, std::size_t st
   return false;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
   std::vector<Iteration> iterations;
@@ -83,6 +82,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace precision_backward_bypasses_scaler_rule
 

@@ -2,6 +2,7 @@
 
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -50,9 +51,7 @@ bool is_backward_of_loss(const Call& call) {
   return type.is(TypeKind::tensor) || type.is(TypeKind::unknown);
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* call : facts.method_calls("backward")) {
     if (!is_backward_of_loss(*call) || !trains_on_gpu(facts, *call->file)) continue;
@@ -72,6 +71,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace precision_backward_inside_autocast_rule
 

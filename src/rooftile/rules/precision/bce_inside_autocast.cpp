@@ -2,6 +2,7 @@
 
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -49,9 +50,7 @@ bool is_under_autocast(const SourceFacts& facts, const Call& call) {
   });
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
     if (!mentions(*file, {"BCELoss", "binary_cross_entropy"}) || !trains_on_gpu(facts, *file)) {
@@ -72,6 +71,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace precision_bce_inside_autocast_rule
 

@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -46,9 +47,7 @@ const Call* only_bf16(const SourceFacts& facts, const Program& program) {
   return found;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
   for (const Program* program : training_programs(facts)) {
@@ -73,6 +72,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace precision_bf16_with_scaler_rule
 

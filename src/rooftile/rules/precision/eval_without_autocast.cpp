@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -105,9 +106,7 @@ const Call* plain_forward(const SourceFacts& facts, const Loop& loop, const Call
   return nullptr;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
   const std::vector<const Loop*> loops = facts.loops(LoopRole::evaluation_step);
@@ -132,6 +131,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace precision_eval_without_autocast_rule
 

@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -70,9 +71,7 @@ bool is_trained_outside_autocast(const SourceFacts& facts, const Call& call) {
   });
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
     if (!mentions(*file, {"half", "bfloat16", "float16"}) || !trains_on_gpu(facts, *file)) continue;
@@ -97,6 +96,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace precision_loss_in_half_rule
 

@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -64,9 +65,7 @@ const ScalingEvent* scaled_after(const ScaledPass& pass, std::size_t at) {
   return nullptr;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
   if (facts.calls("torch.autograd.grad").empty()) return {};
@@ -100,6 +99,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace precision_penalty_unscaled_rule
 

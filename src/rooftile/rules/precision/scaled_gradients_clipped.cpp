@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "rooftile/analysis/source/loss_scaling.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -65,9 +66,7 @@ Fix fix_for(const Call& clip, const ScalingEvent& backward, const Expr* optimize
   return fix;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
   for (const ScaledPass& pass : scaled_passes(facts)) {
@@ -93,6 +92,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace precision_scaled_gradients_clipped_rule
 

@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -45,9 +46,7 @@ bool updates_scaler(const SourceFacts& facts, const Program& program) {
   });
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Program*> told;
   for (const ScaledPass& pass : scaled_passes(facts)) {
@@ -75,6 +74,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace precision_scaler_not_updated_rule
 

@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "rooftile/analysis/source/loss_scaling.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -49,9 +50,7 @@ const ScalingEvent* unscaled_before(const std::vector<ScalingEvent>& events, std
   return nullptr;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
   for (const ScaledPass& pass : scaled_passes(facts)) {
@@ -77,6 +76,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace precision_unscaled_twice_rule
 

@@ -1,4 +1,5 @@
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -30,9 +31,7 @@ says what there is to gain.
 
 using namespace source;
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* call :
        training_calls(facts, {"torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly",
@@ -54,6 +53,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace training_loop_anomaly_detection_on_rule
 

@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -177,15 +178,15 @@ void check_loop(const SourceFacts& facts, const Loop& loop, std::vector<Finding>
   });
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Loop* loop : facts.loops(LoopRole::training_step)) {
     if (trains_on_gpu(facts, *loop->file)) check_loop(facts, *loop, findings);
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace training_loop_loss_keeps_graph_rule
 

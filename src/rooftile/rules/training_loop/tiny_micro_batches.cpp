@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -49,9 +50,7 @@ std::int64_t accumulated_steps(const SourceFacts& facts, const Loop& loop) {
   return 0;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
   for (const Loop* loop : facts.loops(LoopRole::training_step)) {
@@ -75,6 +74,8 @@ std::vector<Finding> check(const RuleInput& input) {
   }
   return findings;
 }
+
+std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
 
 }  // namespace training_loop_tiny_micro_batches_rule
 
