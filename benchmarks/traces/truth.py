@@ -1,121 +1,51 @@
 #!/usr/bin/env python3
-"""Compares `rooftile check --format json` on traces with a computation of its own.
+"""Compares `rooftile check` and `rooftile summarize` on traces with a computation of its own.
 
     benchmarks/traces/truth.py FOLDER_OR_FILE... [--rooftile PROGRAM]
 
-Reads the raw JSON with Python's json module and computes, for the busiest GPU, the span, the unions
-of intervals (busy, compute, communication, copies), what of them is exposed, and over all GPUs the
-number of kernels and the sum of their times. One line a file; exit 1 on a difference. Files that
-are no traces must be refused by both.
+Computes from the raw events (Kineto: raw_trace.py; Nsight Systems: SQL in raw_export.py), for the
+busiest GPU, the span, the unions of intervals (busy, compute, communication, copies), what of them
+is exposed, and over all GPUs the number of kernels, the sum of their times and both for each kernel
+name. One line a file; exit 1 on a difference. Files that are no traces must be refused by both.
 """
 
 import argparse
 import collections
-import decimal
-import gzip
 import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 
-HOST = {"cpu_op", "operator", "user_annotation", "cuda_runtime", "cuda_driver", "runtime"}
-KERNEL = {"kernel"}
-COPY = {"gpu_memcpy", "gpu_memset", "memcpy", "memset"}
-COMMUNICATION = ("nccl", "rccl")
-# Seconds; the events' own resolution is up to a microsecond, rounded once per event.
-TOLERANCE = 2e-6
+import raw_export
+import raw_trace
+
+# Seconds; both sides add whole nanoseconds, so only the sums of doubles differ.
+TOLERANCE = 1e-9
+OTHER = "other"  # the program's row for kernels beyond those it lists
 
 
-def events_of(path):
-    """Complete events of a trace as dicts, None where the file is no trace."""
-    raw = path.read_bytes()
-    if raw[:2] == b"\x1f\x8b":
-        raw = gzip.decompress(raw)
-    try:
-        data = json.loads(raw.decode("utf-8", "replace"), strict=False,
-                          parse_float=decimal.Decimal)
-    except ValueError:
+def truth_of_trace(path):
+    """The figures by their names in the report, in seconds, and the sums by kernel name."""
+    events = raw_trace.events_of(path)
+    recording = raw_trace.recording(events) if events is not None else None
+    if recording is None:
         return None
-    if isinstance(data, dict):
-        data = data.get("traceEvents")
-    if not isinstance(data, list):
-        return None
-    events = [e for e in data if isinstance(e, dict)]
-    if not any("ph" in e for e in events):
-        return None
-    return [e for e in events if e.get("ph") == "X"]
-
-
-def interval(event):
-    """Start and end in nanoseconds."""
-    start = round(decimal.Decimal(event["ts"]) * 1000)
-    return start, start + max(0, round(decimal.Decimal(event.get("dur", 0)) * 1000))
-
-
-def union(intervals):
-    merged = []
-    for start, end in sorted(intervals):
-        if merged and start <= merged[-1][1]:
-            merged[-1][1] = max(merged[-1][1], end)
-        elif end > start:
-            merged.append([start, end])
-    return merged
-
-
-def length(merged):
-    return sum(end - start for start, end in merged)
-
-
-def classify(event):
-    category = str(event.get("cat", "")).lower()
-    if category in KERNEL:
-        name = str(event["name"]).lower()
-        return "communication" if any(w in name for w in COMMUNICATION) else "compute"
-    return "copy" if category in COPY else "host" if category in HOST else None
-
-
-def is_host_of_old_trace(event):
-    """Traces of the profiler before Kineto have no categories."""
-    return "cat" not in event and "functions" in str(event.get("pid", "")).lower()
-
-
-def truth(events):
-    """The figures by their names in the report, in seconds."""
-    by_device = collections.defaultdict(lambda: collections.defaultdict(list))
-    extent, kernels, kernel_time = [], 0, 0
-    for event in events:
-        kind = "host" if is_host_of_old_trace(event) else classify(event)
-        if kind is None or "ts" not in event:
-            continue
-        span = interval(event)
-        extent.append(span)
-        if kind == "host":
-            continue
-        device = event.get("args", {}).get("device", event.get("pid"))
-        by_device[str(device)][kind].append(span)
-        if kind != "copy":
-            kernels += 1
-            kernel_time += span[1] - span[0]
-    if not extent:
-        return None
-    start, end = min(s for s, _ in extent), max(e for _, e in extent)
-
-    def joined(device, *kinds):
-        return union([span for kind in kinds for span in by_device[device][kind]])
-
-    busiest = max(list(by_device), default=None,
-                  key=lambda d: length(joined(d, "compute", "communication", "copy")))
-    busy, compute, communication, copy, working = (
-        length(joined(busiest, *kinds)) if busiest is not None else 0
-        for kinds in (("compute", "communication", "copy"), ("compute",), ("communication",),
-                      ("copy",), ("compute", "communication")))
+    activities, (start, end) = recording
+    one = raw_trace.on_busiest_device(activities)
+    busy, compute, communication, kernels, copy = (
+        raw_trace.busy_time(one, *kinds)
+        for kinds in ((), ("compute",), ("communication",), ("compute", "communication"),
+                      ("copy", "fill")))
+    sums = raw_trace.kernel_sums(activities)
     nanoseconds = {
         "span_s": end - start, "gpu_busy_s": busy, "compute_s": compute,
-        "communication_s": communication, "exposed_communication_s": working - compute,
-        "copy_s": copy, "idle_s": end - start - busy, "kernels.sum_s": kernel_time}
+        "communication_s": communication, "exposed_communication_s": kernels - compute,
+        "copy_s": copy, "exposed_copy_s": busy - kernels, "idle_s": end - start - busy,
+        "kernels.sum_s": sum(time for _, time in sums.values())}
     figures = {name: value * 1e-9 for name, value in nanoseconds.items()}
-    figures["kernels.count"] = kernels
-    return figures
+    figures["kernels.count"] = sum(count for count, _ in sums.values())
+    return figures, {name: (count, time * 1e-9) for name, (count, time) in sums.items()}
 
 
 def timelines_in(report):
@@ -124,13 +54,9 @@ def timelines_in(report):
     return found if isinstance(found, list) else [found] if found else []
 
 
-def reported(program, path):
-    """The same figures out of a report; None where the file is refused."""
-    done = subprocess.run([program, "check", "--format", "json", str(path)], capture_output=True,
-                          text=True, timeout=600)
-    if done.returncode == 2:
-        return None
-    report = json.loads(done.stdout)
+def figures_of_report(text):
+    """The same figures out of `check --format json`."""
+    report = json.loads(text)
     timelines = timelines_in(report)
     if len(timelines) != 1:
         raise ValueError(f"{len(timelines)} timelines in the report")
@@ -144,30 +70,87 @@ def reported(program, path):
     return figures
 
 
-def differences(expected, found):
+def sums_of_summary(summary):
+    """Count and seconds by kernel name, over all operators and kernels without one."""
+    sums = collections.defaultdict(lambda: [0, 0.0])
+    for kernel in [k for op in summary["ops"] for k in op["kernels"]] + summary["orphans"]:
+        sums[kernel["name"]][0] += kernel["count"]
+        sums[kernel["name"]][1] += kernel["time_s"]
+    return {name: tuple(both) for name, both in sums.items()}
+
+
+def run(program, *arguments):
+    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True,
+                          timeout=600)
+    return None if done.returncode == 2 else done.stdout
+
+
+def reported(program, path):
+    """Figures and sums by kernel name; None where the file is refused."""
+    report = run(program, "check", "--format", "json", path)
+    if report is None:
+        return None
+    figures = figures_of_report(report)
+    with tempfile.TemporaryDirectory() as folder:
+        written = pathlib.Path(folder) / "one.summary"
+        if run(program, "summarize", path, "-o", written) is None:
+            raise ValueError("check reads what summarize refuses")
+        summary = json.loads(written.read_text(errors="replace"))
+    figures["exposed_copy_s"] = summary["whole"]["exposed_copy_s"]
+    return figures, sums_of_summary(summary)
+
+
+def differs(value, other):
+    return abs(other - value) > TOLERANCE + 1e-12 * abs(value)
+
+
+def different_figures(expected, found):
     for name, value in expected.items():
         other = found.get(name)
-        if other is None or abs(other - value) > TOLERANCE + 1e-6 * abs(value):
+        if other is None or differs(value, other):
             yield f"{name} {value:.9g}, reported {other}"
+
+
+def different_sums(expected, found):
+    """Kernel names whose count or time differ; where the program bounded its lists, lack more than
+    it put into the row for others."""
+    rest_count, rest_time = found.get(OTHER, (0, 0)) if OTHER not in expected else (0, 0)
+    for name in [n for n in found if n not in expected and n != OTHER]:
+        yield f"kernel {name[:60]!r} is not in the file"
+    for name, (count, time) in expected.items():
+        has_count, has_time = found.get(name, (0, 0))
+        rest_count -= count - has_count
+        rest_time -= time - has_time
+        if OTHER not in found and (has_count != count or differs(time, has_time)):
+            yield f"kernel {name[:60]!r} {count} x {time:.9g}, reported {has_count} x {has_time}"
+    if OTHER in found and (rest_count != 0 or differs(0, rest_time)):
+        yield f"kernels by name and others miss {-rest_count} x {-rest_time:.9g}"
+
+
+def truth_and_report(program, path):
+    if not raw_export.is_export(path):
+        return truth_of_trace(path), reported(program, path)
+    with raw_export.unpacked(path) as export:
+        return raw_export.truth_of_export(export), reported(program, export)
 
 
 def compare(program, path):
     """A line about the file, and whether all is well."""
-    events = events_of(path)
-    expected = truth(events) if events is not None else None
     try:
-        found = reported(program, path)
+        expected, found = truth_and_report(program, path)
     except (ValueError, KeyError) as error:
         return f"{path.name}: {error!r}", False
     if expected is None or found is None:
         same = expected is None and found is None
         return f"{path.name}: {'refused' if found is None else 'read'}" + (
             "" if same else ", unlike here"), same
-    wrong = list(differences(expected, found))
+    wrong = [*different_figures(expected[0], found[0]), *different_sums(expected[1], found[1])]
     if wrong:
         return f"{path.name}: " + "; ".join(wrong), False
-    return (f"{path.name}: equal, busy {expected['gpu_busy_s'] * 1e3:.3f} of "
-            f"{expected['span_s'] * 1e3:.3f} ms, {expected['kernels.count']} kernels"), True
+    figures = expected[0]
+    return (f"{path.name}: equal, busy {figures['gpu_busy_s'] * 1e3:.3f} of "
+            f"{figures['span_s'] * 1e3:.3f} ms, {figures['kernels.count']} kernels of "
+            f"{len(expected[1])} names" + (", some as others" if OTHER in found[1] else "")), True
 
 
 def main():
@@ -177,8 +160,8 @@ def main():
     arguments = parser.parse_args()
     files = []
     for path in arguments.paths:
-        files += sorted(p for p in path.iterdir() if ".json" in p.name or p.suffix == ".gz") \
-            if path.is_dir() else [path]
+        files += (sorted(p for p in path.iterdir() if p.suffix != ".tsv") if path.is_dir()
+                  else [path])
     all_well = True
     for path in files:
         line, well = compare(arguments.rooftile, path)
