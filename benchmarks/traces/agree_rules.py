@@ -17,7 +17,8 @@ REASONS = {
                   "host's work before and after",
     "all GPUs": "all GPUs of a file are one; ours is the busiest",
     "whole µs": "starts rounded up and ends down to whole microseconds (pytorch/pytorch#122425)",
-    "waits": "waits of a stream for events are its work, some of them computation",
+    "named streams": "whatever names a stream is its work: waits for events, and the operators in "
+                     "which Triton launches",
     "last step": "work of the last ProfilerStep, and what no recorded call launched, is left out",
     "kernel names": "kinds by other patterns of names",
     "fills": "fills of memory are computation; ours counts them with the copies",
@@ -166,7 +167,7 @@ def hta_kind(name):
     return "other" if re.match(r".*Memcpy|Memset|.*Sync", name) else "compute"
 
 
-def hta_waits(state, events):
+def hta_named_streams(state, events):
     """Everything with a stream is work of a GPU, nothing else is."""
     known = {id(a.event): a for a in state.activities}
     times = hta_time(events)
@@ -269,7 +270,7 @@ def tracelens_doubles(state, _):
 RULES = {
     "hta": [Rule("gpu window", gpu_window), Rule("all GPUs", all_gpus),
             Rule("whole recording", all_calls), Rule("whole µs", hta_round),
-            Rule("waits", hta_waits), Rule("last step", hta_last_step),
+            Rule("named streams", hta_named_streams), Rule("last step", hta_last_step),
             Rule("kernel names", hta_names), Rule("pairs", hta_pairs),
             Rule("two decimals", percent_in_two_decimals)],
     "tracelens": [Rule("gpu window", gpu_window), Rule("all GPUs", all_gpus),

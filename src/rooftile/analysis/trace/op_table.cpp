@@ -12,12 +12,14 @@ namespace rooftile::trace {
 namespace {
 
 constexpr std::size_t kMostRows = 4096;
+// Of names with their launches, and then again of names alone.
 constexpr std::size_t kMostKernelsOfRow = 64;
 constexpr std::size_t kMostOrphans = 1024;
 
 // Nanoseconds add up exactly; seconds would not.
 struct KernelSum {
   std::uint32_t activity = 0;  // one of them, for its name and launch
+  bool has_launch = true;      // all were launched alike
   std::int64_t count = 0;
   Nanoseconds time = 0;
 };
@@ -176,19 +178,25 @@ std::uint32_t OpTabulator::row_of(OwnerFacts& owner, Part part) {
   return row;
 }
 
-// The last entry beyond `most` holds what has none of its own.
+// Up to `most` entries tell launches apart, as many more only names; the last holds the rest.
 KernelSum& OpTabulator::kernel_of(std::uint32_t row, std::uint32_t activity,
                                   std::vector<KernelSum>& kernels, std::size_t most) {
-  const std::array<std::uint32_t, 3> key{row, timeline_.gpu.name[activity],
-                                         timeline_.gpu.details[activity]};
+  const bool has_launch = kernels.size() < most;
+  std::array<std::uint32_t, 3> key{row, timeline_.gpu.name[activity],
+                                   timeline_.gpu.details[activity]};
   if (const auto known = kernel_ids_.find(key); known != kernel_ids_.end()) {
     return kernels[known->second];
   }
-  if (kernels.size() < most) {
-    kernel_ids_.emplace(key, static_cast<std::uint32_t>(kernels.size()));
-    return kernels.emplace_back(KernelSum{activity, 0, 0});
+  if (!has_launch) {
+    key[2] = 0;  // not recorded
+    const auto known = kernel_ids_.find(key);
+    if (known != kernel_ids_.end()) return kernels[known->second];
   }
-  if (kernels.size() == most) kernels.push_back({activity, 0, 0});
+  if (kernels.size() < 2 * most) {
+    kernel_ids_.emplace(key, static_cast<std::uint32_t>(kernels.size()));
+    return kernels.emplace_back(KernelSum{activity, has_launch, 0, 0});
+  }
+  if (kernels.size() == 2 * most) kernels.push_back({activity, false, 0, 0});
   return kernels.back();
 }
 
@@ -221,14 +229,14 @@ KernelUse OpTabulator::use_of(const KernelSum& sum, bool is_other) const {
   }
   use.name = timeline_.strings[timeline_.gpu.name[sum.activity]];
   use.facts = names_.facts(sum.activity);
-  use.launch = timeline_.launches[timeline_.gpu.details[sum.activity]];
+  if (sum.has_launch) use.launch = timeline_.launches[timeline_.gpu.details[sum.activity]];
   return use;
 }
 
 std::vector<KernelUse> OpTabulator::uses_of(const std::vector<KernelSum>& sums,
                                             std::size_t most) const {
   std::vector<KernelUse> uses;
-  for (std::size_t i = 0; i < sums.size(); ++i) uses.push_back(use_of(sums[i], i == most));
+  for (std::size_t i = 0; i < sums.size(); ++i) uses.push_back(use_of(sums[i], i == 2 * most));
   std::stable_sort(uses.begin(), uses.end(),
                    [](const KernelUse& a, const KernelUse& b) { return a.time > b.time; });
   return uses;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "tests/support/timeline_text.h"
 
@@ -126,6 +128,32 @@ python main 0us 95us train.py(10): forward
   EXPECT_EQ(summary.ops[2].name, "aten::to");
   ASSERT_EQ(summary.orphans.size(), 1U);
   EXPECT_EQ(summary.orphans[0].name, "lost");
+}
+
+// 100 launches of one name, then 100 names: 64 launches, 64 names and the rest.
+TEST(Summarize, KernelsBeyondTheListKeepTheirNames) {
+  std::string text = "op main 0us 1ms aten::mm\n";
+  auto add = [&, at = 0](const std::string& name, int grid) mutable {
+    ++at;
+    text += "call main " + std::to_string(at) +
+            "us 1us cudaLaunchKernel corr=" + std::to_string(at) + "\nkernel 7 " +
+            std::to_string(2 * at) + "us 1us " + name + " corr=" + std::to_string(at) +
+            " grid=" + std::to_string(grid) + "\n";
+  };
+  for (int i = 1; i <= 100; ++i) add("sgemm", i);
+  for (int i = 1; i <= 100; ++i) add("other_" + std::to_string(i), 1);
+  const TraceSummary summary = summary_of(text.c_str());
+  ASSERT_EQ(summary.ops.size(), 1U);
+  std::map<std::string, std::int64_t> counts;
+  for (const KernelUse& kernel : summary.ops[0].kernels) counts[kernel.name] += kernel.count;
+  EXPECT_EQ(counts["sgemm"], 100);
+  EXPECT_EQ(counts["other_63"], 1);
+  EXPECT_EQ(counts.count("other_64"), 0U);
+  EXPECT_EQ(counts[std::string(kOtherKernels)], 37);
+  EXPECT_EQ(summary.ops[0].kernels.size(), 129U);
+  EXPECT_EQ(summary.ops[0].kernels[0].count, 37);  // of the longest time: the rest
+  EXPECT_EQ(summary.ops[0].kernels[1].count, 36);  // then sgemm with any launch
+  EXPECT_EQ(summary.ops[0].kernels[1].launch.grid[0], 0U);
 }
 
 TEST(Summarize, KernelsOfAGraphAndNoHostAtAll) {
