@@ -24,8 +24,8 @@ import agree_rules
 import raw_trace
 import truth
 
-# Microseconds: sums of thousands of doubles.
-EXACT, RELATIVE = 0.01, 1e-8
+# Microseconds, of sums of thousands of doubles; per cent for the overlap.
+EXACT, RELATIVE = 0.005, 1e-8
 STEPS_KNOWN = ("none", "profiler_step")  # others are not found anew from the raw events
 
 
@@ -89,17 +89,18 @@ def total(value):
 
 def verdict(quantity, theirs, by_rules):
     """"equal", or the keys of the rules that lead from the first figure to theirs, or None."""
+    if quantity == "overlap":  # printed so
+        by_rules = [(key, None if value is None else round(value, 2)) for key, value in by_rules]
     (_, value), *rules = by_rules
     if same(theirs, value):
         return "equal"
     keys = []
     for key, after in rules:
-        if after is not None and value is not None and not same(after, value):
+        if after is None:
+            return None
+        if not same(after, value):
             keys.append(key)
-        value = after if after is not None else value
-    if quantity == "overlap" and value is not None:
-        keys.append("two decimals")
-        value = round(value, 2)
+        value = after
     return ", ".join(keys) if keys and same(theirs, value) else None
 
 
@@ -117,11 +118,13 @@ def steps_to(tool, events):
 
 
 def compare(tool, ours, theirs, events):
-    """Rows of quantity, theirs, ours, verdict."""
+    """Rows of quantity, theirs, ours, verdict, for what is not zero in both."""
     steps = steps_to(tool, events)
     for quantity, value in theirs.items():
         mine = ours.get(quantity)
         if value is None or mine is None or quantity not in steps:
+            continue
+        if not total(value) and not total(mine):
             continue
         raw = steps[quantity][0][1]
         if not same(mine, raw):
@@ -154,6 +157,16 @@ def print_summary(found):
         print(f"- *{key}*: {agree_rules.REASONS[key]}.")
 
 
+def reason_for_none(tool, events):
+    """The rule after which no activity is left, where there is one."""
+    state = agree_rules.our_state(events)
+    for rule in agree_rules.RULES[tool]:
+        state = rule.change(state, events)
+        if not state.activities:
+            return f"nothing to show by its rules: {rule.key}"
+    return "the tool failed"
+
+
 def compare_files(options, tool, files, found):
     """Prints a table per trace; the verdicts go to `found` by tool and quantity."""
     at_once = options.together and tool == "hta"
@@ -167,7 +180,9 @@ def compare_files(options, tool, files, found):
         else:
             tables, problem = their_tables(options, tool, [path])
             table = tables and tables[0]
-        print(f"{path.name}, {tool}" + (f": {problem}" if table is None else ""))
+        print(f"{path.name}, {tool}")
+        if table is None:
+            print(f"  {problem}\n  {reason_for_none(tool, events)}")
         for row in compare(tool, ours, table, events) if table else ():
             print_row(*row)
             found[tool, row[0]].append(row[3])

@@ -19,12 +19,11 @@ REASONS = {
     "whole µs": "starts rounded up and ends down to whole microseconds (pytorch/pytorch#122425)",
     "named streams": "whatever names a stream is its work: waits for events, and the operators in "
                      "which Triton launches",
-    "last step": "work of the last ProfilerStep, and what no recorded call launched, is left out",
+    "launched": "with two steps or more, what no call up to the last step's end launched is left out",
     "kernel names": "kinds by other patterns of names",
     "fills": "fills of memory are computation; ours counts them with the copies",
     "linked": "activities without flow arrows from a recorded call are left out",
     "doubles": "times are doubles of microseconds, since 1970 exact to a quarter",
-    "two decimals": "rounded to two decimals",
     "whole recording": "calls of the whole recording; ours of its complete steps",
     "pairs": "pairs of a cudaLaunchKernel or cudaLaunchKernelExC and an activity; ours each launch "
              "call, whatever its name",
@@ -189,8 +188,8 @@ def hta_names(state, _):
         a._replace(kind=hta_kind(a.name)) for a in state.activities])
 
 
-def hta_last_step(state, events):
-    """With two steps or more, what the calls before the last step's start launched."""
+def hta_launched(state, events):
+    """With two steps or more, what the calls up to the last step's end launched."""
     rows = [e for e in events if is_hta_row(e)]
     if len({e["name"] for e in rows if "ProfilerStep" in str(e["name"])}) < 2:
         return state
@@ -201,14 +200,14 @@ def hta_last_step(state, events):
             event["name"] in ("Event Sync", "Context Sync")
 
     host = [e for e in rows if not on_gpu(e)]
-    last = max(times(e)[0] for e in host if "ProfilerStep" in str(e["name"]))
-    early = [e for e in host if times(e)[0] < last]
+    last = max(times(e)[1] for e in host if "ProfilerStep" in str(e["name"]))
+    early = [e for e in host if times(e)[0] <= last]
     launched = collections.Counter(argument(e, "correlation", -1) for e in early)
     return dataclasses.replace(
         state,
         activities=[a for a in state.activities if on_gpu(a.event)
                     for _ in range(launched[argument(a.event, "correlation", -1)])],
-        calls=[e for e in state.calls if times(e)[0] < last])
+        calls=[e for e in state.calls if times(e)[0] <= last])
 
 
 def hta_pairs(state, events):
@@ -219,10 +218,6 @@ def hta_pairs(state, events):
     activities = [argument(a.event, "correlation", -1) for a in state.activities]
     return dataclasses.replace(
         state, calls=[c for c in activities if c in launches for _ in range(host[c])])
-
-
-def percent_in_two_decimals(state, _):
-    return state  # the comparison rounds ours
 
 
 # TraceLens: Trace2Tree/trace_to_tree.py, TreePerf/gpu_event_analyser.py.
@@ -270,9 +265,8 @@ def tracelens_doubles(state, _):
 RULES = {
     "hta": [Rule("gpu window", gpu_window), Rule("all GPUs", all_gpus),
             Rule("whole recording", all_calls), Rule("whole µs", hta_round),
-            Rule("named streams", hta_named_streams), Rule("last step", hta_last_step),
-            Rule("kernel names", hta_names), Rule("pairs", hta_pairs),
-            Rule("two decimals", percent_in_two_decimals)],
+            Rule("named streams", hta_named_streams), Rule("launched", hta_launched),
+            Rule("kernel names", hta_names), Rule("pairs", hta_pairs)],
     "tracelens": [Rule("gpu window", gpu_window), Rule("all GPUs", all_gpus),
                   Rule("fills", tracelens_fills), Rule("linked", tracelens_linked),
                   Rule("doubles", tracelens_doubles)],

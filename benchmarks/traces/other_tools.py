@@ -16,10 +16,11 @@ import os
 import tempfile
 
 
-def load_hta(traces):
+def load_hta(traces, **options):
     from hta.trace_analysis import TraceAnalysis
 
-    return TraceAnalysis(trace_files=dict(enumerate(traces)), trace_dir=os.path.dirname(traces[0]))
+    return TraceAnalysis(trace_files=dict(enumerate(traces)), trace_dir=os.path.dirname(traces[0]),
+                         **options)
 
 
 def run_hta(traces):
@@ -51,7 +52,7 @@ def hta_kernels(analysis):
 
 
 def tables_of_hta(traces):
-    analysis = load_hta(traces)
+    analysis = load_hta(traces, include_last_profiler_step=True)
     times = attempt(lambda: analysis.get_temporal_breakdown(visualize=False))
     overlaps = attempt(lambda: analysis.get_comm_comp_overlap(visualize=False))
     kinds, names = attempt(lambda: hta_kernels(analysis)) or (None, {})
