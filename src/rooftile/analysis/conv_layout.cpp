@@ -12,6 +12,8 @@ constexpr double kShrinking = 0.725;
 constexpr double kSmall = 0.783;
 constexpr std::int64_t kSmallChannels = 64;
 
+}  // namespace
+
 bool is_grouped(const Convolution& conv) {
   return conv.groups > 1 && input_channels_per_group(conv) > 1;
 }
@@ -19,8 +21,6 @@ bool is_shrinking(const Convolution& conv) { return 2 * conv.k <= conv.c && !is_
 bool is_small(const Convolution& conv) {
   return conv.c <= kSmallChannels && conv.k <= kSmallChannels;
 }
-
-}  // namespace
 
 double channels_last_factor(const Convolution& conv) {
   if (is_grouped(conv)) return kGrouped;

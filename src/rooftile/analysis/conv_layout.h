@@ -6,6 +6,12 @@
 
 namespace rooftile {
 
+// What the heuristic tells apart: groups of more than one channel, a kernel larger than one that
+// leaves half of the channels or fewer, at most 64 channels on both sides.
+bool is_grouped(const Convolution& conv);
+bool is_shrinking(const Convolution& conv);
+bool is_small(const Convolution& conv);
+
 // Mean of channels_last over contiguous time, measured by Inductor's authors on the convolutions
 // of a model benchmark in inference; below 1 is faster.
 double channels_last_factor(const Convolution& conv);

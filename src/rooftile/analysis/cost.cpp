@@ -7,8 +7,6 @@
 namespace rooftile {
 namespace {
 
-double to_double(std::int64_t value) { return static_cast<double>(value); }
-
 Flop products_flop(const Op& op) {
   Flop flop;
   for (const MatrixProduct& product : matrix_products(op)) flop += product.flop();

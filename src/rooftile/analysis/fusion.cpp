@@ -9,8 +9,6 @@
 namespace rooftile {
 namespace {
 
-double to_double(std::int64_t value) { return static_cast<double>(value); }
-
 // Elements of the full-size tensor an operation passes over; 0 for those that do not fuse.
 double fusible_elements(const Op& op) {
   if (op.phase != Phase::forward) return 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "rooftile/analysis/alignment.h"
+#include "rooftile/analysis/conv_layout.h"
 
 namespace rooftile {
 namespace {
@@ -12,8 +13,6 @@ constexpr int kHopper = 90;
 constexpr std::int64_t kEnormousK = 8388608;
 // More nodes than this per convolution: not a convolutional network.
 constexpr std::int64_t kMostNodesPerConvolution = 300;
-// Channels up to which channels-last does not pay.
-constexpr std::int64_t kSmallChannels = 64;
 
 bool is_long_bf16_sum(const MatrixProduct& product, const Device& device) {
   return product.math == Dtype::bf16 && product.k > product.m && product.k > product.n &&
@@ -24,16 +23,6 @@ double elements_intensity(const MatrixProduct& product) {
   const double m = static_cast<double>(product.m), n = static_cast<double>(product.n);
   const double k = static_cast<double>(product.k);
   return m * n * k / (m * k + k * n + m * n);
-}
-
-bool is_grouped(const Convolution& conv) { return conv.groups > 1 && conv.c > conv.groups; }
-
-bool shrinks_channels(const Convolution& conv) {
-  return 2 * conv.k <= conv.c && element_count(conv.kernel) > 1;
-}
-
-bool is_small(const Convolution& conv) {
-  return conv.c <= kSmallChannels && conv.k <= kSmallChannels;
 }
 
 }  // namespace
@@ -74,7 +63,7 @@ bool inductor_stays_channels_first(std::span<const Convolution> convolutions,
   const auto count = static_cast<std::int64_t>(convolutions.size());
   if (count == 0 || graph_nodes / count >= kMostNodesPerConvolution) return true;
   if (training && (std::ranges::any_of(convolutions, is_grouped) ||
-                   std::ranges::any_of(convolutions, shrinks_channels))) {
+                   std::ranges::any_of(convolutions, is_shrinking))) {
     return true;
   }
   return std::ranges::all_of(convolutions, is_small);

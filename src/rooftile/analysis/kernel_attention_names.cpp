@@ -4,7 +4,7 @@
 namespace rooftile::kernel_name_detail {
 namespace {
 
-KernelFacts attention(std::string_view library, KernelDirection direction) {
+KernelFacts attention_kernel(std::string_view library, KernelDirection direction) {
   return {.kernel_class = KernelClass::attention,
           .library = std::string(library),
           .direction = direction};
@@ -29,7 +29,7 @@ std::optional<KernelFacts> parse_memory_efficient(const KernelName& name) {
   if (begin == std::string_view::npos) return std::nullopt;
   const std::string_view list = name.whole.substr(begin, name.whole.find('(', begin) - begin);
   const bool backward = starts_with(list, "fmha_cutlassB");
-  KernelFacts facts = attention("memory_efficient_attention",
+  KernelFacts facts = attention_kernel("memory_efficient_attention",
                                 backward ? KernelDirection::dgrad : KernelDirection::forward);
   for (const std::string_view word : words_of(list)) {
     if (const auto dtype = parse_dtype_word(word)) facts.dtype = dtype;
@@ -52,7 +52,7 @@ std::optional<KernelFacts> parse_cudnn_sdpa(const KernelName& name) {
   if (!contains(name.function, "sdpa") || !contains(name.function, "cudnn")) return std::nullopt;
   const bool backward = contains(name.function, "bprop");
   const bool forward = contains(name.function, "fprop");
-  KernelFacts facts = attention("cudnn", backward  ? KernelDirection::dgrad
+  KernelFacts facts = attention_kernel("cudnn", backward  ? KernelDirection::dgrad
                                          : forward ? KernelDirection::forward
                                                    : KernelDirection::unknown);
   for (const std::string_view word : words_of(name.function)) {
@@ -93,7 +93,7 @@ std::optional<KernelFacts> parse_flash(const KernelName& name) {
   if (!is_flash(name)) return std::nullopt;
   const bool backward = contains_any(name.whole, {"bwd", "Bwd", "Backward", "bprop"});
   const bool forward = contains_any(name.whole, {"fwd", "Fwd", "Forward", "fprop"});
-  KernelFacts facts = attention("flash_attention", backward  ? KernelDirection::dgrad
+  KernelFacts facts = attention_kernel("flash_attention", backward  ? KernelDirection::dgrad
                                                    : forward ? KernelDirection::forward
                                                              : KernelDirection::unknown);
   facts.dtype = only_float_type(name.arguments.substr(0, name.arguments.find("::TiledMMA")));
@@ -147,7 +147,7 @@ std::optional<KernelFacts> parse_other_attention(const KernelName& name) {
     if (!contains(name.function, text)) continue;
     const bool backward = contains_any(name.function, {"bwd", "backward", "Backward"});
     const bool forward = contains_any(name.function, {"fwd", "forward", "Forward"});
-    return attention(library, backward  ? KernelDirection::dgrad
+    return attention_kernel(library, backward  ? KernelDirection::dgrad
                               : forward ? KernelDirection::forward
                                         : KernelDirection::unknown);
   }

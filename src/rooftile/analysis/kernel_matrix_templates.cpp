@@ -167,6 +167,8 @@ std::optional<KernelFacts> parse_cutlass_template(const KernelName& name) {
   return facts;
 }
 
+namespace engines {
+
 struct EngineMark {
   std::string_view text;
   KernelDirection direction;
@@ -251,6 +253,8 @@ std::optional<KernelFacts> parse_engine(const KernelName& name) {
   return std::nullopt;
 }
 
+}  // namespace engines
+
 // fft2d_r2c_32x32<…>(…, cudnn::reduced_divisor, …): convolution by Fourier transform.
 std::optional<KernelFacts> parse_fourier(const KernelName& name) {
   if (!starts_with(name.function, "fft") || !contains(name.whole, "cudnn")) return std::nullopt;
@@ -265,9 +269,9 @@ std::optional<KernelFacts> parse_implicit_gemm(const KernelName& name) {
   if (!in_template && !contains(name.function, "implicit_gemm")) return std::nullopt;
   KernelFacts facts = matrix(KernelClass::convolution, "cudnn");
   const std::string_view text = name.whole.substr(0, name.whole.find("Gmem_tile"));
-  if (contains(text, "fprop")) facts.direction = forward;
-  if (contains(text, "dgrad")) facts.direction = dgrad;
-  if (contains(text, "wgrad")) facts.direction = wgrad;
+  if (contains(text, "fprop")) facts.direction = KernelDirection::forward;
+  if (contains(text, "dgrad")) facts.direction = KernelDirection::dgrad;
+  if (contains(text, "wgrad")) facts.direction = KernelDirection::wgrad;
   if (contains_any(text, {"hmma", "imma"})) facts.tensor_core = true;
   if (contains(text, "nhwc")) facts.layout = "nhwc";
   return facts;
@@ -278,7 +282,7 @@ std::optional<KernelFacts> parse_implicit_gemm(const KernelName& name) {
 std::optional<KernelFacts> parse_matrix_template(const KernelName& name) {
   for (const auto& parse :
        {parse_gemv, parse_split_k_reduction, parse_small_gemm, parse_implicit_gemm,
-        parse_cutlass_template, parse_fourier, parse_engine}) {
+        parse_cutlass_template, parse_fourier, engines::parse_engine}) {
     if (auto facts = parse(name)) return facts;
   }
   return std::nullopt;

@@ -6,8 +6,6 @@
 namespace rooftile {
 namespace {
 
-double as_double(std::int64_t value) { return static_cast<double>(value); }
-
 // Python, dispatcher and driver for one operation. The ends: launches of captured C++ loops and
 // PyTorch operators under autograd and autocast; NeuSight's public tables of single eager
 // operations have a floor of 6 to 24 us inside networks.
@@ -16,31 +14,31 @@ constexpr Range<Seconds> kHostPerOperation{Seconds(4e-6), Seconds(8e-6), Seconds
 // Elements that the operation writes in the forward pass.
 struct OutputElements {
   double operator()(const Gemm& g) const {
-    return as_double(g.batch) * as_double(g.m) * as_double(g.n);
+    return to_double(g.batch) * to_double(g.m) * to_double(g.n);
   }
   double operator()(const Convolution& c) const {
-    return as_double(c.n) * as_double(c.k) * element_count(output_extents(c));
+    return to_double(c.n) * to_double(c.k) * element_count(output_extents(c));
   }
   double operator()(const Attention& a) const {
-    const double rows = as_double(a.batch) * as_double(a.heads) * as_double(a.query_len);
-    return rows * as_double(a.value_dim) + (a.fused ? 0 : 2 * rows * as_double(a.kv_len));
+    const double rows = to_double(a.batch) * to_double(a.heads) * to_double(a.query_len);
+    return rows * to_double(a.value_dim) + (a.fused ? 0 : 2 * rows * to_double(a.kv_len));
   }
   double operator()(const Recurrent& r) const {
     // The gates of every step are kept beside the outputs.
     const double gates = r.cell == Cell::lstm ? 4 : r.cell == Cell::gru ? 3 : 1;
-    return (1 + gates) * as_double(r.seq) * as_double(r.batch) * as_double(r.hidden) *
-           as_double(r.layers) * as_double(r.directions);
+    return (1 + gates) * to_double(r.seq) * to_double(r.batch) * to_double(r.hidden) *
+           to_double(r.layers) * to_double(r.directions);
   }
-  double operator()(const Normalization& n) const { return as_double(n.rows) * as_double(n.cols); }
-  double operator()(const Softmax& s) const { return as_double(s.rows) * as_double(s.cols); }
+  double operator()(const Normalization& n) const { return to_double(n.rows) * to_double(n.cols); }
+  double operator()(const Softmax& s) const { return to_double(s.rows) * to_double(s.cols); }
   double operator()(const Pooling& p) const {
-    return as_double(p.n) * as_double(p.c) * element_count(p.output);
+    return to_double(p.n) * to_double(p.c) * element_count(p.output);
   }
-  double operator()(const Elementwise& e) const { return as_double(e.elements); }
-  double operator()(const Reduction& r) const { return as_double(r.outputs); }
-  double operator()(const Embedding& e) const { return as_double(e.lookups) * as_double(e.width); }
-  double operator()(const LayoutConversion& l) const { return as_double(l.elements); }
-  double operator()(const Cast& c) const { return as_double(c.elements); }
+  double operator()(const Elementwise& e) const { return to_double(e.elements); }
+  double operator()(const Reduction& r) const { return to_double(r.outputs); }
+  double operator()(const Embedding& e) const { return to_double(e.lookups) * to_double(e.width); }
+  double operator()(const LayoutConversion& l) const { return to_double(l.elements); }
+  double operator()(const Cast& c) const { return to_double(c.elements); }
   double operator()(const Collective&) const { return 0; }
   double operator()(const OptimizerStep&) const { return 0; }
   double operator()(const Other&) const { return 0; }
@@ -63,7 +61,7 @@ Activations forward_outputs(const Workload& workload) {
   for (const Op& op : workload.ops) {
     if (op.phase != Phase::forward) continue;
     const Bytes bytes = output_bytes(op);
-    sum.all += bytes * as_double(op.count);
+    sum.all += bytes * to_double(op.count);
     sum.largest = std::max(sum.largest, bytes);
   }
   return sum;
@@ -78,14 +76,14 @@ Weights forward_weights(const Workload& workload) {
   Weights sum;
   for (const Op& op : workload.ops) {
     if (op.phase != Phase::forward) continue;
-    const double elements = count_parameters(op) * as_double(op.count);
+    const double elements = count_parameters(op) * to_double(op.count);
     sum.elements += elements;
     sum.bytes += storage(elements, op.dtypes.weight);
   }
   // Layers that share a weight, and weights without an operation: the reader's number counts.
   if (workload.parameters && sum.elements > 0) {
-    sum.bytes = sum.bytes * (as_double(*workload.parameters) / sum.elements);
-    sum.elements = as_double(*workload.parameters);
+    sum.bytes = sum.bytes * (to_double(*workload.parameters) / sum.elements);
+    sum.elements = to_double(*workload.parameters);
   }
   return sum;
 }
@@ -116,7 +114,7 @@ double state_elements(const Workload& workload) {
 
 HostEstimate estimate_host(const Workload& workload) {
   HostEstimate host;
-  for (const Op& op : workload.ops) host.launches += as_double(op.count);
+  for (const Op& op : workload.ops) host.launches += to_double(op.count);
   host.time = kHostPerOperation * host.launches;
   return host;
 }

@@ -2,8 +2,12 @@
 #pragma once
 
 #include <compare>
+#include <cstdint>
 
 namespace rooftile {
+
+// Of a size or count; exact up to 2^53.
+constexpr double to_double(std::int64_t value) { return static_cast<double>(value); }
 
 // A double that knows what it counts. Only quantities of one kind add and compare.
 template <class Kind>

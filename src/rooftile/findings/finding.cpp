@@ -25,4 +25,8 @@ std::string_view to_string(Exactness exactness) {
   return kExactnessNames[static_cast<std::size_t>(exactness)];
 }
 
+Seconds expected_saving(const Finding& finding) {
+  return finding.saving ? finding.saving->expected : Seconds(0);
+}
+
 }  // namespace rooftile

@@ -88,4 +88,7 @@ struct Finding {
   bool operator==(const Finding&) const = default;
 };
 
+// Of the finding's saving; 0 where it states none.
+Seconds expected_saving(const Finding& finding);
+
 }  // namespace rooftile

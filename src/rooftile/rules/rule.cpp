@@ -24,10 +24,6 @@ struct Judged {
   Finding finding;
 };
 
-Seconds expected_saving(const Finding& finding) {
-  return finding.saving ? finding.saving->expected : Seconds(0);
-}
-
 // Errors and plain information are told whatever they save.
 bool is_worth_telling(const RuleInput& input, const Finding& finding) {
   if (finding.level == Level::error || finding.level == Level::info || !finding.saving) return true;

@@ -9,10 +9,6 @@
 namespace rooftile {
 namespace {
 
-Seconds expected_saving(const Finding& finding) {
-  return finding.saving ? finding.saving->expected : Seconds(0);
-}
-
 struct Worst {
   Finding finding;
   std::optional<std::int64_t> rank;

@@ -9,7 +9,7 @@ namespace rooftile {
 namespace {
 
 // A wider multiple has to be better by this factor: differences below it are noise of the model.
-constexpr double kClearlyBetter = 1.01;
+constexpr double kLeastStep = 1.01;
 // Inductor never pads a width by more than it gains; 25 % more work is beyond any alignment gain.
 constexpr double kMaxGrowth = 1.25;
 
@@ -38,7 +38,7 @@ std::int64_t choose_padded_width(std::int64_t width, std::int64_t step, const Sa
   for (const std::int64_t candidate : widths) {
     const std::optional<Range<Seconds>> saving = saving_at(candidate);
     if (!saving || !best_saving) continue;
-    const double least = std::max(kClearlyBetter * best_saving->expected.value(), 0.0);
+    const double least = std::max(kLeastStep * best_saving->expected.value(), 0.0);
     if (saving->expected.value() > least) {
       best = candidate;
       best_saving = saving;

@@ -5,8 +5,6 @@
 namespace rooftile {
 namespace {
 
-double to_double(std::int64_t value) { return static_cast<double>(value); }
-
 std::int64_t at_or(const Extents& extents, std::size_t axis, std::int64_t otherwise) {
   return axis < extents.size() ? extents[axis] : otherwise;
 }

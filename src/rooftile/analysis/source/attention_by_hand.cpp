@@ -10,7 +10,7 @@
 namespace rooftile::source {
 namespace {
 
-constexpr int kMaxDepth = 24;
+constexpr int kMaxExprDepth = 24;
 
 // What a value is on its way from the product of queries and keys to the result.
 enum class Stage { other, scores, weights, result };
@@ -91,7 +91,7 @@ class Follower {
   }
 
   Stage stage_of(const Expr* expr, int depth) {
-    if (expr == nullptr || depth > kMaxDepth) return Stage::other;
+    if (expr == nullptr || depth > kMaxExprDepth) return Stage::other;
     switch (expr->kind) {
       case ExprKind::name:
         return stage_of_name(*expr);

@@ -103,7 +103,7 @@ bool tests_tensor(const Statement& statement) {
          std::any_of(condition->children.begin(), condition->children.end(), is_tensor_operation);
 }
 
-std::string text_of(const Call& call) {
+std::string call_ending(const Call& call) {
   std::string text(call.method.empty() ? call.name : call.method);
   if (call.receiver != nullptr) {
     text = std::string(call.file->slice(call.receiver->range)) + "." + text;
@@ -191,7 +191,7 @@ std::vector<GraphBreak> graph_breaks(const SourceFacts& facts, const FunctionDef
       visit(expr, [&](const Expr& part) {
         if (part.call == nullptr) return true;
         const bool is_scalar = reads_scalar(*part.call) && !scalars_are_captured;
-        if (is_scalar || leaves_torch(*part.call)) add(statement, text_of(*part.call));
+        if (is_scalar || leaves_torch(*part.call)) add(statement, call_ending(*part.call));
         return true;
       });
     });

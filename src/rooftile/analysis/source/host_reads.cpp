@@ -8,7 +8,6 @@
 namespace rooftile::source {
 namespace {
 
-constexpr int kMaxCallDepth = 3;
 
 bool is_surely_host(const Type& type) {
   switch (type.kind) {

@@ -19,14 +19,14 @@ bool is_early_exit(const Guard& guard) {
   return guard.negated && guard.statement != nullptr && guard.statement->otherwise.empty();
 }
 
-std::string_view text_of(const Guard& guard) {
+std::string_view guard_text(const Guard& guard) {
   if (guard.expr == nullptr || guard.expr->statement == nullptr) return {};
   return guard.expr->statement->file->slice(guard.expr->range);
 }
 
 // Whether there is a GPU, or several, is settled once: by how the program is started.
 bool is_about_launch(const Guard& guard) {
-  return contains_any(lower(text_of(guard)),
+  return contains_any(lower(guard_text(guard)),
                       {"cuda", "gpu", "distributed", "world_size", "ddp", "rank"});
 }
 

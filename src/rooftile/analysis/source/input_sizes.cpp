@@ -45,7 +45,7 @@ bool is_pair(const SourceFacts& facts, const Expr* expr) {
   return is_slice && is_size(facts, pair);
 }
 
-std::string text_of(const Call& call) {
+std::string call_beginning(const Call& call) {
   constexpr std::size_t kMost = 50;
   std::string text(call.file->slice(call.expr->range));
   for (char& c : text) c = c == '\n' ? ' ' : c;
@@ -170,7 +170,7 @@ std::optional<SizeSign> fixed_input_size(const SourceFacts& facts, const Program
       if (has_one_size(call->name)) {
         return SizeSign{call, "the data set " + std::string(call->method)};
       }
-      if (sets_size(facts, *call)) return SizeSign{call, text_of(*call)};
+      if (sets_size(facts, *call)) return SizeSign{call, call_beginning(*call)};
     }
     if (const Expr* crop = own_crop(*file); crop != nullptr && !file->calls.empty()) {
       return SizeSign{file->calls.front(), "crops of crop_size"};

@@ -10,7 +10,7 @@ namespace rooftile::source {
 namespace {
 
 constexpr std::size_t kMaxCalls = 4000;
-constexpr std::size_t kMaxDepth = 6;
+constexpr std::size_t kMaxBodies = 6;
 
 bool leaves_block(std::span<const Statement* const> block) {
   if (block.empty()) return false;
@@ -120,7 +120,7 @@ class Walk {
   }
 
   void follow(const FunctionDef* function) {
-    if (function == nullptr || functions_.size() >= kMaxDepth) return;
+    if (function == nullptr || functions_.size() >= kMaxBodies) return;
     if (std::find(functions_.begin(), functions_.end(), function) != functions_.end()) return;
     functions_.push_back(function);
     block(function->body);

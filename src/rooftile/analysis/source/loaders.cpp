@@ -9,8 +9,7 @@
 namespace rooftile::source {
 namespace {
 
-constexpr int kMaxDepth = 8;
-constexpr int kMaxCallDepth = 3;
+constexpr int kMaxValues = 8;
 
 const Call* find_loader(const SourceFacts& facts, const Expr* value, int depth);
 
@@ -74,7 +73,7 @@ const Call* find_in_name(const SourceFacts& facts, const Expr& name, int depth) 
 }
 
 const Call* find_loader(const SourceFacts& facts, const Expr* value, int depth) {
-  if (value == nullptr || depth > kMaxDepth) return nullptr;
+  if (value == nullptr || depth > kMaxValues) return nullptr;
   if (value->type != nullptr && value->type->is(TypeKind::loader) &&
       value->type->made_by != nullptr) {
     return value->type->made_by;
@@ -137,7 +136,7 @@ bool is_iterable_dataset(const ClassDef& def) {
 
 bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth = 0) {
   dataset = resolved(dataset);
-  if (dataset == nullptr || depth > kMaxDepth) return false;
+  if (dataset == nullptr || depth > kMaxValues) return false;
   const Type& type = *dataset->type;
   if (type.is(TypeKind::tensor) || type.is(TypeKind::array)) return true;
   if (dataset->kind == ExprKind::list || dataset->kind == ExprKind::comprehension) return true;

@@ -11,6 +11,9 @@
 
 namespace rooftile::source {
 
+// Calls of the project that a question follows, one inside of the other.
+constexpr int kMaxCallDepth = 3;
+
 using Words = std::initializer_list<std::string_view>;
 
 // Whether the file is a test by its name or folder: test_x.py, x_test.py, conftest.py, tests/….

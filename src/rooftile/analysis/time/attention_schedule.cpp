@@ -7,8 +7,6 @@
 namespace rooftile {
 namespace {
 
-double as_double(std::int64_t value) { return static_cast<double>(value); }
-
 double ceil_divide(double value, double by) { return std::ceil(value / std::max(by, 1.0)); }
 
 bool is_flash_3(const AttentionConstants& c) { return c.style == AttentionStyle::flash_3; }
@@ -109,14 +107,14 @@ void schedule_flash_2(const AttentionShape& shape, double sms, AttentionSchedule
 
 AttentionShape attention_shape(const Op& op, const Attention& a) {
   AttentionShape shape;
-  shape.batch = as_double(a.batch);
-  shape.heads = as_double(a.heads);
-  shape.kv_heads = std::max(as_double(a.kv_heads), 1.0);
-  shape.query_len = as_double(a.query_len);
-  shape.kv_len = as_double(a.kv_len);
-  shape.head_dim = as_double(a.head_dim);
-  shape.value_dim = as_double(a.value_dim);
-  shape.window = as_double(a.window);
+  shape.batch = to_double(a.batch);
+  shape.heads = to_double(a.heads);
+  shape.kv_heads = std::max(to_double(a.kv_heads), 1.0);
+  shape.query_len = to_double(a.query_len);
+  shape.kv_len = to_double(a.kv_len);
+  shape.head_dim = to_double(a.head_dim);
+  shape.value_dim = to_double(a.value_dim);
+  shape.window = to_double(a.window);
   shape.causal = a.causal && a.query_len > 1;
   shape.narrow = info(op.dtypes.weight).bits <= 8;
   return shape;

@@ -5,12 +5,10 @@
 namespace rooftile {
 namespace {
 
-double as_double(std::int64_t value) { return static_cast<double>(value); }
-
 // Products, and a softmax kernel that reads and writes the scores (its gradient reads two).
 TimeEstimate estimate_unfused(const TimeContext& context, const Op& op, const Attention& a) {
-  const double rows = as_double(a.batch) * as_double(a.heads) * as_double(a.query_len);
-  const double scores = rows * as_double(a.kv_len);
+  const double rows = to_double(a.batch) * to_double(a.heads) * to_double(a.query_len);
+  const double scores = rows * to_double(a.kv_len);
   const double passes = op.phase == Phase::forward ? 2 : 3;
   TimeEstimate total =
       estimate_stream(context, passes * storage(scores, op.dtypes.input), Access::rows, rows);

@@ -8,8 +8,6 @@
 namespace rooftile {
 namespace {
 
-double to_double(std::int64_t value) { return static_cast<double>(value); }
-
 // One algorithm's time in seconds; memory and compute may overlap.
 struct Candidate {
   double launch = 0, compute = 0, memory = 0, total = 0;

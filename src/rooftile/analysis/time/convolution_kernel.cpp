@@ -8,9 +8,9 @@
 namespace rooftile {
 namespace {
 
-constexpr std::array<int, 12> kSplits{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128};
-constexpr double kMinPartOfK = 64;  // a shorter part of a split sum takes as long
-constexpr double kStepOfK = 32;
+constexpr std::array<int, 12> kConvolutionSplits{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128};
+constexpr double kConvolutionMinPartOfK = 64;  // a shorter part of a split sum takes as long
+constexpr double kConvolutionStepOfK = 32;
 constexpr double kWorkspaceBytes = 8;  // fp32, written and read
 
 double fourth_power(double x) {
@@ -19,7 +19,7 @@ double fourth_power(double x) {
 }
 
 // What the splits of one tile share.
-struct TileTerms {
+struct ConvolutionTileTerms {
   Tile tile;
   double tiles;  // blocks without a split
   double per_k;  // seconds of a block for each element of k
@@ -27,7 +27,7 @@ struct TileTerms {
   bool latency;
 };
 
-TileTerms tile_terms(Tile tile, const ConvolutionProduct& product,
+ConvolutionTileTerms tile_terms(Tile tile, const ConvolutionProduct& product,
                      const ConvolutionKernelConstants& c, const Device& device) {
   const double a = tile.rows, b = tile.cols;
   const double sm_rate = product.rate.value() / std::max(device.sms, 1);
@@ -66,12 +66,12 @@ ConvolutionKernel fastest_kernel(const ConvolutionProduct& product,
   ConvolutionKernel best;
   best.compute = std::numeric_limits<double>::infinity();
   for (const Tile tile : constants.tiles) {
-    const TileTerms terms = tile_terms(tile, product, constants, device);
-    for (const int split : kSplits) {
+    const ConvolutionTileTerms terms = tile_terms(tile, product, constants, device);
+    for (const int split : kConvolutionSplits) {
       if (split > 1 && !product.may_split) break;
       const double waves = wave_count(terms.tiles * split, constants.wave_sharpness, device);
       const double part_of_k =
-          std::max(kStepOfK * std::ceil(product.k / split / kStepOfK), split > 1 ? kMinPartOfK : 0);
+          std::max(kConvolutionStepOfK * std::ceil(product.k / split / kConvolutionStepOfK), split > 1 ? kConvolutionMinPartOfK : 0);
       const double compute = waves * (part_of_k * terms.per_k + terms.overhead) +
                              split_time(product, split, constants, device);
       if (compute < best.compute) best = {terms.tile, split, waves, compute, terms.latency};

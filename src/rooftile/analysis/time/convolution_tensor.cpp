@@ -9,8 +9,6 @@
 namespace rooftile {
 namespace {
 
-double to_double(std::int64_t value) { return static_cast<double>(value); }
-
 // Channels are read in 16-byte groups; a group that is partly empty takes the same steps.
 double padded_channels(double dim, double taps, double step) {
   return std::ceil(dim / taps / step) * step * taps;

@@ -8,10 +8,10 @@
 namespace rooftile {
 namespace {
 
-constexpr std::array<int, 10> kSplits{1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+constexpr std::array<int, 10> kCudaCoreSplits{1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 // Shortest part of k that a split leaves, and the step in which k advances.
-constexpr double kMinPartOfK = 64;
-constexpr double kStepOfK = 8;
+constexpr double kCudaCoreMinPartOfK = 64;
+constexpr double kCudaCoreStepOfK = 8;
 // A split is for products whose tiles leave SMs idle: beyond this many blocks per SM it never pays.
 constexpr double kMostBlocksOfSplit = 8;
 // A tile at least this large feeds the multiply-add pipes of any SM by itself.
@@ -81,7 +81,7 @@ double throttled(double seconds, double peak, const CudaCoreConstants& c, const 
 }
 
 // What the candidates of one tile share.
-struct TileTerms {
+struct CudaCoreTileTerms {
   const CudaCoreTile* tile = nullptr;
   double blocks = 0;        // without a split
   double per_k = 0;         // seconds an SM takes for each element of k of one block
@@ -92,13 +92,13 @@ struct TileTerms {
   double dram = 0;  // seconds for operands and output between DRAM and L2
 };
 
-TileTerms tile_terms(const CudaCoreTile& tile, const GemmWork& work, const CudaCoreConstants& c,
+CudaCoreTileTerms tile_terms(const CudaCoreTile& tile, const GemmWork& work, const CudaCoreConstants& c,
                      const Device& device) {
   const double rows = tile.tile.rows, cols = tile.tile.cols;
   const double sms = std::max(device.sms, 1);
   const double rate = tile.efficiency * work.throughput_factor * work.peak.value() / sms;
   const double in_flight = rows * cols * tile.slices;
-  TileTerms terms;
+  CudaCoreTileTerms terms;
   terms.tile = &tile;
   terms.blocks = work.batch * std::ceil(work.m / rows) * std::ceil(work.n / cols);
   terms.per_k = 2 * rows * cols / rate;
@@ -112,9 +112,9 @@ TileTerms tile_terms(const CudaCoreTile& tile, const GemmWork& work, const CudaC
 }
 
 // Seconds on the busiest SM, which works off `waves` blocks.
-double compute_time(const TileTerms& terms, const GemmWork& work, int split, double waves,
+double compute_time(const CudaCoreTileTerms& terms, const GemmWork& work, int split, double waves,
                     const CudaCoreConstants& c) {
-  const double part_of_k = kStepOfK * std::ceil(std::ceil(work.k / split) / kStepOfK);
+  const double part_of_k = kCudaCoreStepOfK * std::ceil(std::ceil(work.k / split) / kCudaCoreStepOfK);
   const double shared = std::min(waves * terms.lone_block,
                                  terms.side_by_side * std::ceil(waves / terms.side_by_side));
   const double exposed = c.exposed_latency * std::ceil(waves / kResidentBlocks);
@@ -143,11 +143,11 @@ class Search {
 
  private:
   void consider(const CudaCoreTile& tile) {
-    TileTerms terms = tile_terms(tile, work_, c_, device_);
+    CudaCoreTileTerms terms = tile_terms(tile, work_, c_, device_);
     terms.dram = dram_time(work_, nt_, tile.tile, c_, device_);
     GemmParts best = candidate(terms, 1);
     double math = best.compute - best.power;
-    for (const int split : kSplits) {
+    for (const int split : kCudaCoreSplits) {
       if (split == 1) continue;
       if (!may_split(terms, split)) break;
       const GemmParts tried = candidate(terms, split);
@@ -160,12 +160,12 @@ class Search {
     best_ = best;
   }
 
-  bool may_split(const TileTerms& terms, int split) const {
-    return work_.batch <= 1 && work_.k / split >= kMinPartOfK &&
+  bool may_split(const CudaCoreTileTerms& terms, int split) const {
+    return work_.batch <= 1 && work_.k / split >= kCudaCoreMinPartOfK &&
            terms.blocks * split <= kMostBlocksOfSplit * sms_;
   }
 
-  GemmParts candidate(const TileTerms& terms, int split) const {
+  GemmParts candidate(const CudaCoreTileTerms& terms, int split) const {
     const double waves = std::ceil(terms.blocks * split / sms_);
     const double plain = slowdown_ * compute_time(terms, work_, split, waves, c_);
     GemmParts parts;

@@ -13,7 +13,7 @@ struct Split {
   int parts;
   double score;  // the library's reluctance: e^(0.03 log2 parts)
 };
-constexpr std::array<Split, 8> kSplits{{{1, 1.0},
+constexpr std::array<Split, 8> kTensorCoreSplits{{{1, 1.0},
                                         {2, 1.0305},
                                         {3, 1.0487},
                                         {4, 1.0618},
@@ -24,9 +24,9 @@ constexpr std::array<Split, 8> kSplits{{{1, 1.0},
 // Splitting k although the tiles already fill the GPU: e^0.2.
 constexpr double kNeedlessSplit = 1.2214;
 // Shortest part of k that a split leaves.
-constexpr double kMinPartOfK = 64;
+constexpr double kTensorCoreMinPartOfK = 64;
 // k advances in steps of 32 elements.
-constexpr double kStepOfK = 32;
+constexpr double kTensorCoreStepOfK = 32;
 // Share of the split's workspace traffic that reaches DRAM.
 constexpr double kWorkspaceShare = 0.3;
 constexpr double kWorkspaceBytes = 8;  // fp32, written and read
@@ -79,7 +79,7 @@ double whole_parts(double size, double part) {
 }
 
 // What the candidates of one tile share.
-struct TileTerms {
+struct TensorCoreTileTerms {
   const GemmTile* tile = nullptr;
   double tiles = 0;      // thread blocks without a split
   double per_k = 0;      // seconds one block takes for each element of k
@@ -99,7 +99,7 @@ class TileModel {
     epilogue_ = c.epilogue.value() / (128 * 128);
   }
 
-  TileTerms terms(const GemmTile& tile) const {
+  TensorCoreTileTerms terms(const GemmTile& tile) const {
     const double a = tile.tile.rows, b = tile.tile.cols;
     const double math = math_ * (a + c_.tile_edge_elements) * (b + c_.tile_edge_elements);
     const double operands = operands_ * (std::min(work_.m, a) + std::min(work_.n, b));
@@ -140,17 +140,17 @@ class Search {
     power_term_ = square(fourth_power(power_));
     const double memory = memory_time(work, constants, device);
     const double workspace = workspace_time(work, device);
-    for (const Split& split : kSplits) {
+    for (const Split& split : kTensorCoreSplits) {
       const bool splits = split.parts > 1;
-      if (splits && work.k < kMinPartOfK * split.parts) break;
+      if (splits && work.k < kTensorCoreMinPartOfK * split.parts) break;
       terms_[splits_++] = {
-          split.parts, split.score, kStepOfK * std::ceil(work.k / split.parts / kStepOfK),
+          split.parts, split.score, kTensorCoreStepOfK * std::ceil(work.k / split.parts / kTensorCoreStepOfK),
           memory + (splits ? workspace * split.parts : 0),
           constants.launch.value() + (splits ? constants.split_launch.value() : 0)};
     }
   }
 
-  void consider_splits(const TileTerms& tile) {
+  void consider_splits(const TensorCoreTileTerms& tile) {
     const std::size_t last = tile.tiles > kMostSplitWaves * sms_ ? 1 : splits_;
     for (std::size_t i = 0; i < last; ++i) {
       const bool fits = consider(tile, i);
@@ -160,7 +160,7 @@ class Search {
   }
 
   // False where the candidate is too slow to count.
-  bool consider(const TileTerms& tile, std::size_t i) {
+  bool consider(const TensorCoreTileTerms& tile, std::size_t i) {
     const SplitTerms& split = terms_[i];
     const double waves = quantized_waves(tile.tiles * split.parts);
     const double compute = waves * (split.part_of_k * tile.per_k + tile.overhead);
@@ -228,12 +228,12 @@ class Search {
 
   const GemmConstants& constants_;
   double sms_, per_sm_, per_launch_;
-  std::array<SplitTerms, kSplits.size()> terms_;
+  std::array<SplitTerms, kTensorCoreSplits.size()> terms_;
   std::size_t splits_ = 0;
   double power_ = 0, power_term_ = 0;
   double best_score_ = std::numeric_limits<double>::infinity(), cut_off_ = best_score_;
   double weights_ = 0, weighted_times_ = 0;
-  TileTerms best_tile_{};
+  TensorCoreTileTerms best_tile_{};
   std::size_t best_split_ = 0;
   double best_compute_ = 0, best_total_ = 0;
 };

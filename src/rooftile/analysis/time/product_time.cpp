@@ -123,10 +123,8 @@ TimeEstimate estimate_of(const GemmParts& parts, Bound bound, const Intervals& i
   return estimate;
 }
 
-double as_double(std::int64_t value) { return static_cast<double>(value); }
-
 TileGrid grid_of(const MatrixProduct& product, Tile tile, const Device& device) {
-  return tile_grid(as_double(product.m), as_double(product.n), as_double(product.batch), tile,
+  return tile_grid(to_double(product.m), to_double(product.n), to_double(product.batch), tile,
                    std::max(device.sms, 1));
 }
 
@@ -169,7 +167,7 @@ TimeEstimate estimate_product(const TimeContext& context, const MatrixProduct& g
         std::max(1.0, effect(aligned, factor.low, modelled, constants, context.device));
     add_own_effects(estimate);
   }
-  return estimate * as_double(product.repeats);
+  return estimate * to_double(product.repeats);
 }
 
 TimeEstimate estimate_known_tile(const TimeContext& context, const MatrixProduct& product,
@@ -185,7 +183,7 @@ TimeEstimate estimate_known_tile(const TimeContext& context, const MatrixProduct
   const double edge = unit.tensor_cores ? gemm.tile_edge_elements : 0;
   const double small_tile =
       (1 + edge / tile.rows) * (1 + edge / tile.cols) / ((1 + edge / 256) * (1 + edge / 128));
-  const double wave = 2.0 * tile.rows * tile.cols * as_double(product.k) /
+  const double wave = 2.0 * tile.rows * tile.cols * to_double(product.k) /
                       (known.efficiency * factor * sm_peak) * std::max(1.0, small_tile);
   const double fill = grid.tiles / (grid.waves * std::max(context.device.sms, 1));
   const double compute =
@@ -203,7 +201,7 @@ TimeEstimate estimate_known_tile(const TimeContext& context, const MatrixProduct
   estimate.compute = Seconds(compute);
   estimate.memory = Seconds(memory);
   estimate.grid = grid;
-  return estimate * as_double(product.repeats);
+  return estimate * to_double(product.repeats);
 }
 
 }  // namespace rooftile

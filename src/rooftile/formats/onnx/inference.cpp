@@ -9,6 +9,7 @@
 #include "rooftile/formats/onnx/compute.h"
 #include "rooftile/formats/onnx/control_flow.h"
 #include "rooftile/formats/onnx/frame.h"
+#include "rooftile/formats/onnx/functions.h"
 #include "rooftile/formats/onnx/node_context.h"
 #include "rooftile/formats/onnx/origins.h"
 #include "rooftile/formats/onnx/rebatch.h"
@@ -34,17 +35,7 @@ ValueId find_value(const Frame& frame, std::string_view name) {
 namespace {
 
 constexpr std::size_t kMaxExpandedNodes = 500'000;
-constexpr int kMaxDepth = 40;           // functions and subgraphs in each other
 constexpr std::size_t kMaxErrors = 50;  // messages kept; more say nothing new
-
-std::string normal_domain(const std::string& domain) {
-  return domain == "ai.onnx" ? std::string() : domain;
-}
-
-std::string function_id(const std::string& domain, const std::string& name,
-                        const std::string& overload) {
-  return normal_domain(domain) + ":" + name + ":" + overload;
-}
 
 template <class Proto>
 Opsets opsets_of(const Proto& proto) {
@@ -65,11 +56,7 @@ class Inferencer {
  public:
   Inferencer(const onnx::ModelProto& model, const ResolvedDimensions& dimensions,
              std::deque<NodeProto>& bound_nodes)
-      : model_(model), bound_nodes_(bound_nodes), values_(dimensions) {
-    for (const auto& function : model.functions()) {
-      functions_[function_id(function.domain(), function.name(), function.overload())] = &function;
-    }
-  }
+      : model_(model), bound_nodes_(bound_nodes), values_(dimensions), functions_(model) {}
 
   Inferred run() {
     const Opsets opsets = opsets_of(model_);
@@ -113,17 +100,14 @@ class Inferencer {
   }
 
   void process(const NodeProto& node, Frame& frame) {
-    if (++expanded_ > kMaxExpandedNodes) {
-      throw Refusal{fmt::format("more than {} nodes after opening functions", kMaxExpandedNodes)};
-    }
+    ++expanded_;
+    refuse_more_than_limit(0);
     std::vector<ValueId> inputs;
     for (const auto& name : node.input()) inputs.push_back(read_value(name, frame));
     std::vector<ValueId> outputs;
     for (const auto& name : node.output()) outputs.push_back(write_value(name, frame));
-    const auto function =
-        functions_.find(function_id(node.domain(), node.op_type(), node.overload()));
-    if (function != functions_.end()) {
-      call(*function->second, node, inputs, outputs, frame);
+    if (const FunctionProto* function = functions_.find(node)) {
+      call(*function, node, inputs, outputs, frame);
     } else {
       infer(node, inputs, outputs, frame);
     }
@@ -147,13 +131,20 @@ class Inferencer {
     return id;
   }
 
+  void refuse_more_than_limit(std::size_t further_nodes) const {
+    if (expanded_ + further_nodes > kMaxExpandedNodes) {
+      throw Refusal{fmt::format("more than {} nodes after opening functions", kMaxExpandedNodes)};
+    }
+  }
+
   // Opens a model-local function: its body runs in a scope of its own, on the caller's values.
   void call(const FunctionProto& function, const NodeProto& node,
             const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs,
             const Frame& caller) {
-    if (caller.depth >= kMaxDepth || !active_.insert(&function).second) {
+    if (caller.depth >= kMaxFunctionDepth || !active_.insert(&function).second) {
       throw Refusal{fmt::format("function '{}' calls itself", function.name())};
     }
+    refuse_more_than_limit(functions_.opened_nodes(function, kMaxExpandedNodes));
     const Opsets opsets = opsets_of(function);
     Frame frame;
     frame.opsets = opsets.empty() ? caller.opsets : &opsets;
@@ -248,7 +239,7 @@ class Inferencer {
                                              const std::vector<const TypeProto*>& input_types,
                                              const std::vector<ValueId>& node_inputs,
                                              const Frame& outer, SubgraphRun& run) {
-    if (outer.depth >= kMaxDepth) throw Refusal{"subgraphs are nested too deeply"};
+    if (outer.depth >= kMaxFunctionDepth) throw Refusal{"subgraphs are nested too deeply"};
     run = {};
     Frame frame;
     frame.parent = &outer;
@@ -376,7 +367,7 @@ class Inferencer {
   const onnx::ModelProto& model_;
   std::deque<NodeProto>& bound_nodes_;
   Values values_;
-  std::unordered_map<std::string, const FunctionProto*> functions_;
+  Functions functions_;
   std::unordered_set<const FunctionProto*> active_;
   std::size_t expanded_ = 0;
   Inferred result_;
