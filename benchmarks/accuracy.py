@@ -22,7 +22,8 @@ import time
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from timing import few_points, scores, tables, whole_models  # noqa: E402  (needs the path above)
+from timing import (few_points, matmul_heuristics, scores, tables,  # noqa: E402  (needs the path above)
+                    whole_models)
 from timing.predictor import ROOT, Predictor  # noqa: E402
 
 ROOFTILE = ROOT / "build/release/rooftile"
@@ -209,6 +210,21 @@ def calibrations(folder):
         yield [gpu, f"{mape:.1f} / {median:.1f} / {high:.1f}", "8 / 6 / 17", f"{covered:.0f}"]
 
 
+def heuristics(folder):
+    """NVIDIA's own estimates beside ours, of the same sample of rows."""
+    for gpu, rows in by_gpu(folder, "gemm_bf16").items():
+        found = matmul_heuristics.estimates(gpu, rows)
+        if found is None:
+            continue
+        situation = Situation("", "", gpu, rows)
+        chosen, theirs = found
+        measured, ours = situation.measured[chosen], situation.expected[chosen]
+        for title, kept in (("all", measured > 0), ("above 50 µs", measured > 50e-6)):
+            yield [f"{gpu}, {title}", str(kept.sum()),
+                   *("{:.1f} / {:.1f} / {:.1f}".format(*scores.errors(x[kept], measured[kept]))
+                     for x in (ours, theirs))]
+
+
 def alignment(folder):
     """Lines [class, median TFLOP/s, predicted]: a product of 4096³ whose rows start at multiples of
     just so many elements, scaled to the median of the aligned class."""
@@ -288,6 +304,11 @@ def report(folder, only):
     yield "## Claims\n\n" + markdown(["claim", "agrees, %", "bar", "of"], signs(folder))
     yield ("## Alignment on A100, TFLOP/s\n\n"
            + markdown(["class, in elements", "measured", "predicted", "error, %"], alignment(folder)))
+    lines = list(heuristics(folder))
+    if lines:
+        yield ("## Beside nvMatmulHeuristics\n\nRun times that NVIDIA's package (0.1.0.27) estimates for "
+               "the kernels it would choose, on a random\nsample of the bf16 products; MAPE / median / "
+               "p90.\n\n" + markdown(["rows", "count", "Rooftile", "nvMatmulHeuristics"], lines))
     lines = list(networks(folder))
     if lines:
         for mode in ("inf", "train"):
