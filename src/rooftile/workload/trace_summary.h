@@ -156,6 +156,18 @@ struct PointwiseUse {
   bool operator==(const PointwiseUse&) const = default;
 };
 
+// Reductions of gradients, as data-parallel training does them in buckets, against the backward
+// passes that they should run beside.
+struct GradientReductions {
+  std::int64_t passes = 0;      // backward passes with two reductions or more
+  std::int64_t reductions = 0;  // in those
+  Seconds backward;             // of those, from a pass's first computation to its last
+  Seconds before_first;         // of that: until the first reduction began
+  Seconds after;                // from the last computation to the end of the last reduction
+
+  bool operator==(const GradientReductions&) const = default;
+};
+
 // How steps were told apart.
 enum class StepSource {
   none,
@@ -230,6 +242,7 @@ struct TraceSummary {
   AllocatorUse allocator;
   std::vector<RangeUse> ranges;
   PointwiseUse pointwise;
+  GradientReductions gradients;
 
   // Empty where the replay of the unchanged recording misses its span by more than a tenth.
   std::vector<Prediction> predictions;

@@ -177,6 +177,15 @@ void visit_summary(Visit& visit, PointwiseUse& pointwise) {
 }
 
 template <class Visit>
+void visit_summary(Visit& visit, GradientReductions& gradients) {
+  visit("passes", gradients.passes);
+  visit("reductions", gradients.reductions);
+  visit("backward_s", gradients.backward);
+  visit("before_first_s", gradients.before_first);
+  visit("after_s", gradients.after);
+}
+
+template <class Visit>
 void visit_summary(Visit& visit, Steps& steps) {
   visit("source", steps.source);
   visit("durations_s", steps.durations);
@@ -238,6 +247,7 @@ void visit_summary(Visit& visit, TraceSummary& summary) {
   visit("allocator", summary.allocator);
   visit("ranges", summary.ranges);
   visit("pointwise", summary.pointwise);
+  visit("gradients", summary.gradients);
   visit("predictions", summary.predictions);
   visit("replayed_span_s", summary.replayed_span);
   visit("kernel_time_share", summary.kernel_time_share);

@@ -88,6 +88,7 @@ void fill_lists(TraceSummary& summary) {
   summary.allocator = {5, 6, Seconds(1), Seconds(2), Bytes(1e9), Bytes(2e9)};
   summary.ranges = {{"Optimizer.step#SGD.step", 4, Seconds(1), 9, Seconds(2), Seconds(3)}};
   summary.pointwise = {40, 20, Seconds(0.5), Seconds(0.25)};
+  summary.gradients = {2, 6, Seconds(3), Seconds(2), Seconds(1)};
   summary.predictions = {{Remedy::batched_launches, {Seconds(0.1), Seconds(0.2), Seconds(0.3)}}};
   summary.skipped = {{"NVTX marks", 3}};
 }
@@ -184,7 +185,7 @@ TEST(TraceSummaryJson, NamesTheMistake) {
            {"\"kernels\": 1000", "\"kernels\": 1e3", "expected a whole number"},
            {"\"kernels\": 1000", "\"kernels\": 99999999999999999999", "expected a whole number"},
            {"\"kernels\": 1000", "\"colonels\": 1000", "kernels: is missing"},
-           {"\"kernels\": 1000", "\"extra\": 1, \"kernels\": 1000", "found 36 keys, expected 35"},
+           {"\"kernels\": 1000", "\"extra\": 1, \"kernels\": 1000", "found 37 keys, expected 36"},
            {"\"data_loading\"", "\"coffee\"", "whole.idle_by_cause_s.coffee: is no cause"},
            {"\"class\": \"gemm\"", "\"class\": \"gems\"", "ops[0].kernels[0].facts.class"},
            {"\"sm_count\": 132", "\"sm_count\": 4294967296", "device.sm_count"},

@@ -69,6 +69,26 @@ void add_host_side(const Timeline& timeline, EnclosingRange& enclosing,
   }
 }
 
+struct BackwardPass {
+  Window computing{-1, -1};  // -1: not begun
+  Window reducing{-1, -1};
+  std::int64_t reductions = 0;
+
+  static void extend(Window& window, Nanoseconds start, Nanoseconds end) {
+    if (window.start < 0) window.start = start;
+    window.end = std::max(window.end, end);
+  }
+  void add_to(GradientReductions& sum) const {
+    if (reductions < 2) return;
+    ++sum.passes;
+    sum.reductions += reductions;
+    sum.backward += to_seconds(computing.span());
+    const Nanoseconds first = std::min(reducing.start, computing.end);
+    sum.before_first += to_seconds(first - computing.start);
+    sum.after += to_seconds(std::max<Nanoseconds>(0, reducing.end - computing.end));
+  }
+};
+
 }  // namespace
 
 std::vector<RangeUse> training_ranges(const Timeline& timeline, const Links& links,
@@ -111,6 +131,30 @@ PointwiseUse pointwise_runs(const Timeline& timeline, const KernelNames& names,
     if (facts.library == "triton") use.compiled_time += time;
   }
   return use;
+}
+
+GradientReductions gradient_reductions(const Timeline& timeline, const Links& links,
+                                       const GpuTrack& track, const Window& window) {
+  GradientReductions sum;
+  BackwardPass pass;
+  for (std::size_t i = 0; i < track.rows.size(); ++i) {
+    const std::uint32_t row = track.rows[i];
+    if (track.classes[i] == GpuClass::copy || timeline.gpu.kind[row] != GpuKind::kernel) continue;
+    const Nanoseconds start = timeline.gpu.time.start(row), end = timeline.gpu.time.end(row);
+    const bool computes = track.classes[i] == GpuClass::compute;
+    const bool backward = is_backward(timeline, links, links.gpu_op[row]);
+    if (backward && computes && window.contains(start)) {
+      BackwardPass::extend(pass.computing, start, end);
+    } else if (backward && !computes && pass.computing.start >= 0) {
+      BackwardPass::extend(pass.reducing, start, end);
+      ++pass.reductions;
+    } else if (computes) {
+      pass.add_to(sum);
+      pass = {};
+    }
+  }
+  pass.add_to(sum);
+  return sum;
 }
 
 }  // namespace rooftile::trace

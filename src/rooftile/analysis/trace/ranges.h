@@ -1,4 +1,5 @@
-// The training loop's own ranges, and runs of kernels that could be fused.
+// The training loop's own ranges, runs of kernels that could be fused, and the reductions of
+// gradients beside the backward passes.
 #pragma once
 
 #include <vector>
@@ -18,5 +19,10 @@ std::vector<RangeUse> training_ranges(const Timeline& timeline, const Links& lin
 // Kernels that begin in the window.
 PointwiseUse pointwise_runs(const Timeline& timeline, const KernelNames& names,
                             const GpuTrack& track, const Window& window);
+
+// Backward passes that begin in the window. A pass ends where other work than that of autograd
+// nodes computes: another forward pass, the optimizer. None where operators are not recorded.
+GradientReductions gradient_reductions(const Timeline& timeline, const Links& links,
+                                       const GpuTrack& track, const Window& window);
 
 }  // namespace rooftile::trace

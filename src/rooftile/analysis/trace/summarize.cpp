@@ -135,6 +135,7 @@ TraceSummary summarize(const Timeline& timeline) {
   fill_tables({timeline, links, waits, sites, host_window}, track, names, summary);
   summary.ranges = training_ranges(timeline, links, track, pieces, host_window);
   summary.pointwise = pointwise_runs(timeline, names, track, window);
+  summary.gradients = gradient_reductions(timeline, links, track, window);
   return summary;
 }
 

@@ -202,5 +202,29 @@ memory 20us -64 device=0 allocated=576 reserved=1000
   EXPECT_DOUBLE_EQ(summary.allocator.peak_allocated->value(), 640);
 }
 
+// Two passes: three reductions, the first late, and three that begin early; then the optimizer,
+// and a pass with a single reduction, which counts for nothing.
+TEST(Summarize, GradientReductionsBesideTheBackwardPass) {
+  const std::string backward = "op grad 0us 900us autograd::engine::evaluate_function: X id=1\n";
+  const auto pass = [&](int at, std::vector<int> starts) {
+    std::string text;
+    for (int i = 0; i < 10; ++i) {
+      text += "kernel 7 " + std::to_string(at + 10 * i) + "us 10us gemm id=1\n";
+    }
+    for (const int start : starts) {
+      text += "kernel 20 " + std::to_string(at + start) + "us 15us ncclDevKernel_AllReduce id=1\n";
+    }
+    return text + "kernel 7 " + std::to_string(at + 150) + "us 10us adam id=2\n";
+  };
+  const TraceSummary summary = summary_of(
+      (backward + pass(0, {80, 95, 110}) + pass(200, {20, 50, 90}) + pass(400, {95})).c_str());
+  const GradientReductions& gradients = summary.gradients;
+  EXPECT_EQ(gradients.passes, 2);
+  EXPECT_EQ(gradients.reductions, 6);
+  EXPECT_NEAR(us(gradients.backward), 200, 1e-6);
+  EXPECT_NEAR(us(gradients.before_first), 80 + 20, 1e-6);
+  EXPECT_NEAR(us(gradients.after), 25 + 5, 1e-6);
+}
+
 }  // namespace
 }  // namespace rooftile

@@ -17,7 +17,10 @@ for other ranks, which a collective's run time includes.
 
 ## How to fix
 Data-parallel training: `no_sync()` on all but the last step of gradient accumulation, larger buckets
-on fast links, smaller ones when the last bucket comes late, gradients reduced in bf16. Sharded
+on fast links, smaller ones when the last bucket comes late, gradients reduced in bf16. Where the first
+reduction begins late in the backward pass, the buckets wait for a gradient that comes last: define
+modules in the order in which the forward pass uses them, and leave out `find_unused_parameters`, with
+which DDP keeps the order of definition. Sharded
 training: prefetch the next layer's weights. Tensor-parallel products cannot hide their
 all-reduce in the same way: use fewer ranks per group or sequence parallelism.
 
@@ -32,11 +35,18 @@ small messages that take long only what they would take over a slow link (1 GB/s
 
 ## Evidence
 - PyTorch Performance Tuning Guide, "Distributed optimizations".
-- PyTorch DDP note, "Internal Design": buckets are reduced while the backward pass goes on.
+- PyTorch DDP note, "Internal Design": buckets are reduced while the backward pass goes on, in the
+  order of the buckets' indices; the reverse of the order of `model.parameters()` should be about the
+  order in which gradients come.
+- PyTorch Performance Tuning Guide, "Match the order of layers in constructors and during the
+  execution if using DistributedDataParallel(find_unused_parameters=True)".
 )md";
 
 constexpr double kMinShare = 0.02;
 constexpr std::size_t kMostTold = 3;
+// Of the backward pass. In order, three buckets of equal size begin at a third.
+constexpr double kLate = 0.6;
+constexpr std::int64_t kFewestBuckets = 3;
 constexpr double kMostElementBytes = 4;
 
 Seconds mean_waiting(const RuleInput& input, const TraceSummary& trace) {
@@ -71,11 +81,24 @@ bool gathers_weights(const TraceSummary& trace) {
   });
 }
 
+// The part of the backward pass that has gone by when the first of its buckets is reduced.
+double wait_for_first_bucket(const GradientReductions& gradients) {
+  const bool tells = gradients.passes > 0 && gradients.backward > Seconds(0) &&
+                     gradients.reductions >= kFewestBuckets * gradients.passes;
+  return tells ? gradients.before_first / gradients.backward : 0;
+}
+
 Fix propose(const TraceSummary& trace) {
   if (gathers_weights(trace)) {
     return {
         "Prefetch the next layer's weights while this one computes (FSDP prefetch settings), "
         "and shard within the fast links",
+        Exactness::exact_arithmetic};
+  }
+  if (wait_for_first_bucket(trace.gradients) > kLate) {
+    return {
+        "Let the first bucket be ready early: define modules in the order in which the forward "
+        "pass uses them, without find_unused_parameters",
         Exactness::exact_arithmetic};
   }
   return {
@@ -115,6 +138,13 @@ std::vector<Finding> check(const RuleInput& input) {
                                  : ""),
         propose(trace), Range<Seconds>{Seconds(0), 0.5 * plausible, transfer});
     finding.evidence = largest(trace);
+    if (const double late = wait_for_first_bucket(trace.gradients); late > kLate) {
+      const GradientReductions& gradients = trace.gradients;
+      finding.evidence.push_back(fmt::format(
+          "measured: the first of {} gradient reductions begins when {:.0f} % of the backward pass "
+          "have gone by: the buckets are not in the order in which gradients come",
+          gradients.reductions / gradients.passes, 100 * late));
+    }
     if (waiting > Seconds(0)) {
       finding.evidence.push_back(
           fmt::format("{} of it are waiting for other ranks, not counted", duration_text(waiting)));
