@@ -125,6 +125,21 @@ def check_csv(csv_text, json_text):
                 float(row[key]), value, rel_tol=1e-5), (key, row[key])
 
 
+def check_sarif_fixes(text):
+    """Fixes in SARIF are those of the JSON form, and change the script where it says."""
+    results = json.loads(text)["runs"][0]["results"]
+    fixes = [fix for result in results for fix in result.get("fixes", [])]
+    assert fixes, "the script has findings with edits"
+    for fix in fixes:
+        assert fix["description"]["text"]
+        for change in fix["artifactChanges"]:
+            assert change["artifactLocation"]["uri"].endswith(".py")
+            for replacement in change["replacements"]:
+                region = replacement["deletedRegion"]
+                assert region["byteOffset"] >= 0 and region["byteLength"] >= 0
+                assert region["byteLength"] or replacement["insertedContent"]["text"]
+
+
 def check_sarif(text, official):
     """Required properties of SARIF 2.1.0, and the official schema where it is given."""
     log = json.loads(text)
@@ -161,6 +176,7 @@ def checks(binary, official):
         check_json("compare", run(binary, [*pair, "--format", "json"])))
     yield "script json", lambda: check_report(run_on_script(binary, "json"))
     yield "script sarif", lambda: check_sarif(run_on_script(binary, "sarif"), official)
+    yield "script fixes", lambda: check_sarif_fixes(run_on_script(binary, "sarif"))
     for name, text in WORKLOADS.items():
         for mode in ("inference", "train"):
             flags = ["-", "--gpu", "h100", "--mode", mode]

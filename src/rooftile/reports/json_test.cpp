@@ -86,6 +86,21 @@ TEST(SarifReport, TwoFindingsAtOnePlaceStayApart) {
   EXPECT_NE(results[0]["partialFingerprints"], results[1]["partialFingerprints"]);
 }
 
+// SARIF 2.1.0, 3.55 (fix), 3.57 (replacement); byte offsets as in TextEdit.
+TEST(SarifReport, FixesHoldTheEdits) {
+  Report report = sample_report();
+  report.findings[0].fix.edits = {{"train.py", 3, 3, "pin_memory=True"}, {"train.py", 9, 12, ""}};
+  const json result = json::parse(render_sarif(report))["runs"][0]["results"][0];
+  ASSERT_EQ(result["fixes"].size(), 1u);
+  const json& changes = result["fixes"][0]["artifactChanges"];
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0]["artifactLocation"]["uri"], "train.py");
+  EXPECT_EQ(changes[0]["replacements"], json::parse(R"([
+    {"deletedRegion": {"byteOffset": 3, "byteLength": 0},
+     "insertedContent": {"text": "pin_memory=True"}},
+    {"deletedRegion": {"byteOffset": 9, "byteLength": 3}}])"));
+}
+
 // RFC 3986.
 TEST(SarifReport, PathsAreUris) {
   const auto uri_of_file = [](const std::string& file) {

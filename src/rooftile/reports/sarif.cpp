@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 
 #include "rooftile/base/path.h"
 #include "rooftile/base/version.h"
@@ -96,6 +97,26 @@ Json properties_json(const Finding& finding) {
           {"evidence", finding.evidence}};
 }
 
+// All edits of a fix belong together; regions count bytes, as edits do.
+Json fixes_json(const Fix& fix) {
+  std::map<std::string, Json> replacements;
+  for (const TextEdit& edit : fix.edits) {
+    Json replacement = {
+        {"deletedRegion", {{"byteOffset", edit.begin}, {"byteLength", edit.end - edit.begin}}}};
+    if (!edit.replacement.empty()) replacement["insertedContent"] = {{"text", edit.replacement}};
+    replacements.try_emplace(edit.file, Json::array()).first->second.push_back(replacement);
+  }
+  Json changes = Json::array();
+  for (auto& [file, list] : replacements) {
+    changes.push_back(
+        {{"artifactLocation", {{"uri", uri_of(file)}}}, {"replacements", std::move(list)}});
+  }
+  const std::string_view warning =
+      fix.safe ? "" : " (may change what the program computes: look before you accept)";
+  return Json::array({{{"description", {{"text", fmt::format("{}{}", fix.text, warning)}}},
+                       {"artifactChanges", std::move(changes)}}});
+}
+
 Json result_json(const Finding& finding, const Report& report) {
   Json json = {{"ruleId", finding.rule}};
   const auto rule = std::find_if(report.rules.begin(), report.rules.end(),
@@ -107,6 +128,7 @@ Json result_json(const Finding& finding, const Report& report) {
   // GitHub reads no other name than the first.
   json["partialFingerprints"] = {{"primaryLocationLineHash", finding.fingerprint},
                                  {kFingerprint, finding.fingerprint}};
+  if (!finding.fix.edits.empty()) json["fixes"] = fixes_json(finding.fix);
   json["properties"] = properties_json(finding);
   return json;
 }
