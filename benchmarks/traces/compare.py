@@ -5,7 +5,8 @@ Usage: compare.py TRACE... [OPTIONS]
 
 For each trace: `rooftile_trace_scan` (zlib and simdjson) and `rooftile_trace_read`, with --check
 also `rooftile check`; the best time of each, peak memory, and the ratios. --python FOLDER is a
-virtual environment with other tools to compare with: see other_tools.py.
+virtual environment with other tools to compare with: see other_tools.py. --together compares
+`rooftile check` of all traces in one call with that of the first.
 """
 
 import argparse
@@ -39,6 +40,9 @@ def measure(command):
 
 def competitors(options, trace):
     build = pathlib.Path(options.build)
+    if options.together:
+        check = [str(build / "rooftile"), "check"]
+        return {"one": [*check, trace], "all": [*check, *options.traces]}
     commands = {}
     if not options.no_scan:
         commands["scan"] = [build / "rooftile_trace_scan", trace]
@@ -64,7 +68,7 @@ def compare(options, trace):
             elif name not in best or result[0] < best[name][0]:
                 best[name] = result
     print(f"{trace} ({os.path.getsize(trace) / 1e6:.1f} MB)")
-    base = best.get("scan") or best.get("read")
+    base = best.get("scan") or best.get("read") or best.get("one")
     for name, (seconds, peak, processor, output) in best.items():
         rows = re.search(r"(?:events|rows) (\d+)", output)
         count = f"{int(rows[1]):>10} rows" if rows else " " * 15
@@ -80,10 +84,11 @@ def main():
     parser.add_argument("--no-scan", action="store_true",
                         help="the scan needs the whole text in memory")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--together", action="store_true")
     parser.add_argument("--python", help="virtual environment with the other tools")
     parser.add_argument("--tools", nargs="+", default=["hta", "tracelens"])
     options = parser.parse_args()
-    for trace in options.traces:
+    for trace in options.traces[:1] if options.together else options.traces:
         compare(options, trace)
 
 

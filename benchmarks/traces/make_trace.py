@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Makes a large trace from a small one: repeats it in time, with fresh ids in each repetition.
 
-Usage: make_trace.py TRACE OUTPUT (--events N | --bytes N)
+Usage: make_trace.py TRACE OUTPUT (--events N | --bytes N) [--ranks N]
 
-OUTPUT ending in .gz is compressed. Each repetition starts where the one before ended; correlations,
+OUTPUT ending in .gz is compressed. With --ranks it is a folder for rank0.json.gz and so on, which
+differ in the rank that they name. Each repetition starts where the one before ended; correlations,
 external ids, flow ids and sequence numbers move by a constant, so that nothing joins across
 repetitions. The layout is that of the profiler's own exporter. Streams: memory does not grow with
 the output.
@@ -13,6 +14,7 @@ import argparse
 import gzip
 import json
 import pathlib
+import shutil
 
 SHIFTED_ARGS = ("External id", "external id", "correlation", "Sequence number",
                 "wait_on_cuda_event_record_corr_id", "Python id", "Python parent id", "Ev Idx",
@@ -108,16 +110,19 @@ def steps_of(events):
     return int(last - first) + 100, max(ids, default=0) - min(ids, default=0) + 1
 
 
-def write(trace, output, most_events, most_bytes):
+def head_of(trace, **more):
+    head = {k: v for k, v in trace.items() if k not in ("traceEvents", "metadata", *more)} | more
+    return text_of(head).replace("%%", "%")[:-1] + ',\n"traceEvents": [\n'
+
+
+def write_events(trace, output, most_events, most_bytes):
     events = trace["traceEvents"]
     repeated = [e for e in events if e.get("ph") != "M" and "ts" in e and
                 e.get("cat") != "Trace" and not isinstance(e.get("pid"), str)]
     once = [e for e in events if e.get("ph") == "M" and "ts" in e]
     time_step, id_step = steps_of(repeated)
     template = Template(repeated)
-    head = {k: v for k, v in trace.items() if k not in ("traceEvents", "metadata")}
-    written = output.write(text_of(head).replace("%%", "%")[:-1] + ',\n"traceEvents": [\n')
-    written += output.write(Template(once).render(0, 0, 0))
+    written = output.write(Template(once).render(0, 0, 0))
     count = len(once)
     repetition = 0
     while count + len(repeated) // 2 < most_events and written < most_bytes:
@@ -128,22 +133,44 @@ def write(trace, output, most_events, most_bytes):
     return count, written
 
 
+def write_ranks(trace, folder, ranks, most_events, most_bytes):
+    """The events are compressed once: a gzip file may have several members."""
+    folder.mkdir(parents=True, exist_ok=True)
+    events = folder / "events.gz"
+    with gzip.open(events, "wt", compresslevel=1, encoding="utf-8") as output:
+        sizes = write_events(trace, output, most_events, most_bytes)
+    for rank in range(ranks):
+        head = head_of(trace, distributedInfo={"rank": rank, "world_size": ranks})
+        with (folder / f"rank{rank}.json.gz").open("wb") as file, events.open("rb") as body:
+            file.write(gzip.compress(head.encode()))
+            shutil.copyfileobj(body, file)
+    events.unlink()
+    return sizes
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("trace")
     parser.add_argument("output")
     parser.add_argument("--events", type=int)
     parser.add_argument("--bytes", type=int, help="of the text, before compression")
+    parser.add_argument("--ranks", type=int, default=0)
     options = parser.parse_args()
     endless = 1 << 62
     trace = load(options.trace)
+    limits = (options.events or endless, options.bytes or endless)
+    if options.ranks:
+        count, size = write_ranks(trace, pathlib.Path(options.output), options.ranks, *limits)
+        print(f"{options.output}: {options.ranks} x {count} events, {size} characters")
+        return
     if options.output.endswith(".gz"):
         output = gzip.open(options.output, "wt", compresslevel=6, encoding="utf-8")
     else:
         output = open(options.output, "w", encoding="utf-8")
     with output:
-        count, size = write(trace, output, options.events or endless, options.bytes or endless)
-    print(f"{options.output}: {count} events, {size} characters")
+        head = output.write(head_of(trace))
+        count, size = write_events(trace, output, *limits)
+    print(f"{options.output}: {count} events, {head + size} characters")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 What Rooftile's figures are compared with: nothing here shares code or data with the program. The
 unions of intervals are islands: an activity that starts after the end of all before it, in order of
-their start, begins a new one.
+their start, begins a new one. Of several processes it computes the one that comes first: of those with
+work on a GPU by GPU, then by process; without any the one with most calls and ranges.
 """
 
 import contextlib
@@ -63,9 +64,19 @@ def name_of_kernel(columns):
     return f"coalesce((SELECT value FROM StringIds WHERE id = coalesce({', '.join(ids)}, -1)), '?')"
 
 
+def process_of(database, table):
+    """SQL for the process of a row; 0 for all where a table of events does not tell it."""
+    ids = {CALLS: "globalTid", RANGES: "globalTid"}
+    for other in (KERNELS, GRAPHS, COPIES, FILLS, CALLS, RANGES):
+        columns = columns_of(database, other)
+        if columns and ids.get(other, "globalPid") not in columns:
+            return "0"
+    return f"(coalesce({ids.get(table, 'globalPid')}, 0) >> 24) & 0xFFFFFF"
+
+
 def fill_activities(database):
     """One table of what ran on the GPUs; kind: kernel, copy."""
-    database.execute("CREATE TEMP TABLE activity (start, end, kind, name, device)")
+    database.execute("CREATE TEMP TABLE activity (start, end, kind, name, device, process)")
     for table, kind, name in ((KERNELS, "kernel", None), (GRAPHS, "kernel", "'CUDA graph'"),
                               (COPIES, "copy", "''"), (FILLS, "copy", "''")):
         columns = columns_of(database, table)
@@ -76,25 +87,50 @@ def fill_activities(database):
             device = f"""coalesce((SELECT gpuId FROM TARGET_INFO_CUDA_DEVICE WHERE cudaId = deviceId
                 AND pid = ({table}.globalPid >> 24) & 0xFFFFFF), deviceId)"""
         database.execute(f"""INSERT INTO activity SELECT start, end, '{kind}',
-            {name or name_of_kernel(columns)}, {device} FROM {table} WHERE start <= end""")
+            {name or name_of_kernel(columns)}, {device}, {process_of(database, table)}
+            FROM {table} WHERE start <= end""")
 
 
-def extent(database):
-    """First start and last end of activities, calls and named ranges."""
-    parts = ["SELECT start, end FROM activity"]
+def host_events(database):
+    """Queries for calls (else waits) and named ranges."""
+    queries = []
     has_calls = columns_of(database, CALLS) and database.execute(
         f"SELECT count(*) FROM {CALLS}").fetchone()[0]
     for table in (CALLS,) if has_calls else (WAITS,):
         if columns_of(database, table):
-            parts.append(f"SELECT start, end FROM {table} WHERE start <= end")
+            queries.append(f"SELECT start, end, {process_of(database, table)} AS process "
+                           f"FROM {table} WHERE start <= end")
     columns = columns_of(database, RANGES)
     if columns:
         text = "coalesce(nullif(text, ''), (SELECT value FROM StringIds WHERE id = textId), '')" \
             if "textId" in columns else "coalesce(text, '')"
-        parts.append(f"SELECT start, end FROM {RANGES} WHERE eventType IN {RANGE_TYPES} "
-                     f"AND start <= end AND {text} <> ''")
-    return database.execute(
-        f"SELECT min(start), max(end) FROM ({' UNION ALL '.join(parts)})").fetchone()
+        queries.append(f"SELECT start, end, {process_of(database, RANGES)} AS process FROM {RANGES} "
+                       f"WHERE eventType IN {RANGE_TYPES} AND start <= end AND {text} <> ''")
+    return queries
+
+
+def first_process(database):
+    """The process to compute; None without any event."""
+    gpus = {}
+    for process, device, _ in database.execute(
+            "SELECT process, device, sum(end - start) AS time FROM activity "
+            "GROUP BY process, device ORDER BY time DESC, device"):
+        gpus.setdefault(process, device)
+    if gpus:
+        return min(gpus, key=lambda process: (gpus[process], process))
+    counts = {}
+    for query in host_events(database):
+        for process, count in database.execute(
+                f"SELECT process, count(*) FROM ({query}) GROUP BY process"):
+            counts[process] = counts.get(process, 0) + count
+    return min(counts, key=lambda process: (-counts[process], process), default=None)
+
+
+def extent(database, process):
+    """First start and last end of activities, calls and named ranges."""
+    queries = ["SELECT start, end, process FROM activity", *host_events(database)]
+    return database.execute(f"SELECT min(start), max(end) FROM ({' UNION ALL '.join(queries)}) "
+                            "WHERE process = ?", (process,)).fetchone()
 
 
 def busiest_device(database):
@@ -114,7 +150,9 @@ def truth_of_export(path):
         if not columns_of(database, "StringIds"):
             return None
         fill_activities(database)
-        start, end = extent(database)
+        process = first_process(database)
+        database.execute("DELETE FROM activity WHERE process <> ?", (process,))
+        start, end = extent(database, process)
         if start is None:
             return None
         device = busiest_device(database)

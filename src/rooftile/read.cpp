@@ -3,11 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "rooftile/analysis/trace/measured_workload.h"
 #include "rooftile/analysis/trace/summarize.h"
@@ -79,11 +84,6 @@ void append(Workload& to, Workload&& from) {
   for (const auto& [name, count] : from.skipped) to.skipped[name] += count;
 }
 
-// The recordings of a workload, with the operations measured in all of them.
-Workload with_operations(const TraceList& traces) {
-  return measured_workload({traces.begin(), traces.end()});
-}
-
 Result<void> add_scripts(const std::vector<std::string>& paths, const ReadOptions& options,
                          Workload& workload) {
   Result<source::SourceFacts> facts =
@@ -103,40 +103,186 @@ bool is_script(const std::string& path) {
          std::filesystem::is_directory(path, ignored);
 }
 
-Result<Workload> read(const std::string& path, const ReadOptions& options) {
-  Result<Input> input = read_input(path, options);
+namespace {
+
+// What one input holds: a model, or recordings.
+struct Piece {
+  Workload model;
+  std::vector<TraceSummary> traces;
+};
+
+Result<Piece> read_piece(const Reader& reader, const std::string& path,
+                         const ReadOptions& options) {
+  Result<Input> input = read_input(reader, path, options);
   if (!input) return tl::unexpected(input.error());
-  if (input->timeline) return measured_workload({summarize(*input->timeline)});
-  Workload workload = std::move(input->workload);
-  if (!workload.traces.empty()) return with_operations(workload.traces);
+  Piece piece;
+  for (Timeline& timeline : input->timelines) {
+    piece.traces.push_back(summarize(timeline));
+    timeline = {};  // all that is large
+  }
+  if (!piece.traces.empty()) return piece;
+  Workload& workload = input->workload;
+  piece.traces.assign(workload.traces.begin(), workload.traces.end());
+  if (!piece.traces.empty()) return piece;
   if (options.dtype) {
     for (Op& op : workload.ops) run_in(*options.dtype, op);
   }
-  if (options.mode == Mode::training) workload = derive_training(std::move(workload));
-  return workload;
+  piece.model =
+      options.mode == Mode::training ? derive_training(std::move(workload)) : std::move(workload);
+  return piece;
+}
+
+// Adds up the bytes that files report from several threads.
+class JointProgress {
+ public:
+  JointProgress(std::span<const std::string> paths, const ReadOptions& options)
+      : options_(options), done_(paths.size()), sizes_(paths.size()) {
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      std::error_code unknown;
+      const std::uintmax_t size = std::filesystem::file_size(paths[i], unknown);
+      sizes_[i] = unknown ? 0 : size;
+      total_ += sizes_[i];
+    }
+  }
+
+  ReadOptions options_for(std::size_t file) {
+    ReadOptions options = options_;
+    if (options_.progress) {
+      options.progress = [this, file](std::uint64_t done, std::uint64_t) { set(file, done); };
+    }
+    return options;
+  }
+  void finish(std::size_t file) { set(file, sizes_[file]); }
+
+ private:
+  void set(std::size_t file, std::uint64_t done) {
+    if (!options_.progress) return;
+    const std::lock_guard lock(mutex_);
+    sum_ += done - done_[file];
+    done_[file] = done;
+    options_.progress(sum_, total_);
+  }
+
+  const ReadOptions& options_;
+  std::vector<std::uint64_t> done_, sizes_;
+  std::uint64_t sum_ = 0, total_ = 0;
+  std::mutex mutex_;
+};
+
+// One path of several. Without a reader: a path before it has failed, so it was not looked at.
+struct Slot {
+  const Reader* reader = nullptr;
+  std::optional<Result<Piece>> piece;  // empty: to be read alone
+};
+
+// Reads what can be read beside others, on all cores.
+class ParallelReading {
+ public:
+  ParallelReading(std::span<const std::string> paths, JointProgress& progress)
+      : paths_(paths), progress_(progress), slots_(paths.size()) {}
+
+  // By path.
+  std::vector<Slot> run() {
+    const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+    std::vector<std::thread> helpers;
+    for (std::size_t i = 1; i < std::min(cores, paths_.size()); ++i) {
+      try {
+        helpers.emplace_back([this] { read_on(); });
+      } catch (const std::system_error&) {
+        break;  // no more threads: those that there are read all
+      }
+    }
+    read_on();
+    for (std::thread& helper : helpers) helper.join();
+    return std::move(slots_);
+  }
+
+ private:
+  // Paths are taken in their order, so none before one that fails is left out.
+  void read_on() {
+    while (!failed_) {
+      const std::size_t i = next_++;
+      if (i >= paths_.size()) return;
+      Slot& slot = slots_[i];
+      const Result<const Reader*> reader = find_reader(paths_[i]);
+      if (!reader) {
+        slot.piece.emplace(tl::unexpected(reader.error()));
+      } else {
+        slot.reader = *reader;
+        if (slot.reader->reads_beside_others) {
+          slot.piece.emplace(read_piece(*slot.reader, paths_[i], progress_.options_for(i)));
+          progress_.finish(i);
+        }
+      }
+      if (slot.piece && !*slot.piece) failed_ = true;
+    }
+  }
+
+  std::span<const std::string> paths_;
+  JointProgress& progress_;
+  std::vector<Slot> slots_;
+  std::atomic<std::size_t> next_ = 0;
+  std::atomic<bool> failed_ = false;
+};
+
+Result<std::vector<Piece>> read_pieces(std::span<const std::string> paths,
+                                       const ReadOptions& options) {
+  JointProgress progress(paths, options);
+  std::vector<Slot> slots = ParallelReading(paths, progress).run();
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    std::optional<Result<Piece>>& piece = slots[i].piece;
+    if (!piece) {
+      piece.emplace(read_piece(*slots[i].reader, paths[i], progress.options_for(i)));
+      progress.finish(i);
+    }
+    if (!*piece) return tl::unexpected(piece->error());
+    pieces.push_back(std::move(**piece));
+    piece.reset();
+  }
+  return pieces;
+}
+
+Workload workload_of(Piece piece) {
+  return piece.traces.empty() ? std::move(piece.model) : measured_workload(std::move(piece.traces));
+}
+
+}  // namespace
+
+Result<std::vector<Workload>> read_each(std::span<const std::string> paths,
+                                        const ReadOptions& options) {
+  Result<std::vector<Piece>> pieces = read_pieces(paths, options);
+  if (!pieces) return tl::unexpected(pieces.error());
+  std::vector<Workload> workloads;
+  for (Piece& piece : *pieces) workloads.push_back(workload_of(std::move(piece)));
+  return workloads;
+}
+
+Result<Workload> read(const std::string& path, const ReadOptions& options) {
+  return read_each({&path, 1}, options).map([](std::vector<Workload> workloads) {
+    return std::move(workloads.front());
+  });
 }
 
 Result<Workload> read_all(std::span<const std::string> paths, const ReadOptions& options) {
+  std::vector<std::string> scripts, others;
+  for (const std::string& path : paths) (is_script(path) ? scripts : others).push_back(path);
+  Result<std::vector<Piece>> pieces = read_pieces(others, options);
+  if (!pieces) return tl::unexpected(pieces.error());
   Workload models;
-  TraceList traces;
-  std::vector<std::string> scripts;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (is_script(paths[i])) {
-      scripts.push_back(paths[i]);
+  std::vector<TraceSummary> traces;
+  for (std::size_t i = 0; i < pieces->size(); ++i) {
+    Piece& piece = (*pieces)[i];
+    if (!piece.traces.empty()) {
+      append(traces, std::move(piece.traces));
       continue;
     }
-    Result<Workload> next = read(paths[i], options);
-    if (!next) return next;
-    if (!next->traces.empty()) {
-      traces.append(next->traces);
-      continue;
-    }
-    if (i > 0) rename_values(*next, i);
-    append(models, std::move(*next));
+    if (i > 0) rename_values(piece.model, i);
+    append(models, std::move(piece.model));
   }
   Workload whole = traces.empty()       ? std::move(models)
-                   : models.ops.empty() ? with_operations(traces)
-                                        : join_model(with_operations(traces), models);
+                   : models.ops.empty() ? measured_workload(std::move(traces))
+                                        : join_model(measured_workload(std::move(traces)), models);
   if (scripts.empty()) return whole;
   const Result<void> read_scripts = add_scripts(scripts, options, whole);
   if (!read_scripts) return tl::unexpected(read_scripts.error());

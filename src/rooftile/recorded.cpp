@@ -9,6 +9,7 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/rooftile.h"
+#include "rooftile/workload/aten_op.h"
 #include "rooftile/workload/source_facts.h"
 #include "rooftile/workload/trace_names.h"
 #include "rooftile/workload/trace_summary.h"
@@ -131,6 +132,31 @@ std::optional<RecordedRun> recorded_run(const Workload& workload, std::size_t op
     run.kernel = workload.ops[op].name;
   }
   return run;
+}
+
+namespace {
+
+// "32x3x224x224,64x3x7x7": the first tensors; empty where none was recorded.
+std::string shapes_text(const OpArguments& arguments) {
+  constexpr std::size_t kMostShapes = 3;
+  std::vector<std::string> shapes;
+  for (const std::vector<std::int64_t>& dims : arguments.dims) {
+    if (dims.empty()) continue;
+    if (shapes.size() == kMostShapes) return join(shapes, ",") + ",…";
+    shapes.push_back(fmt::format("{}", fmt::join(dims, "x")));
+  }
+  return join(shapes, ",");
+}
+
+}  // namespace
+
+void show_arguments(const Workload& workload, std::size_t op, OpRow& row) {
+  if (workload.traces.empty() || op >= workload.traces.front().ops.size()) return;
+  const OpUse& use = workload.traces.front().ops[op];
+  if (use.op) return;
+  const std::string shapes = shapes_text(use.arguments);
+  if (!shapes.empty()) row.dims += " shapes=" + shapes;
+  if (const auto dtype = dtype_of_arguments(use.arguments)) row.dtype = to_string(*dtype);
 }
 
 std::vector<OpRow> merged_rows(std::vector<OpRow> rows) {

@@ -26,6 +26,10 @@ void describe_recording(const Workload& workload, Report& report);
 std::optional<RecordedRun> recorded_run(const Workload& workload, std::size_t op,
                                         const Device& device);
 
+// Of a recorded operator without a form of its own (a convolution whose strides were not recorded,
+// say): the shapes and the dtype of its tensors into the row's dims and dtype.
+void show_arguments(const Workload& workload, std::size_t op, OpRow& row);
+
 // Recorded operators of one name, shape and phase in one row each, whatever their module: runs are
 // summed, times are means; the kernel is that of the first.
 std::vector<OpRow> merged_rows(std::vector<OpRow> rows);

@@ -98,7 +98,9 @@ void add_totals(const Workload& workload, const Analysis& analysis, Report& repo
   report.coverage.ops_with_time = report.coverage.ops - analysis.ops_without_time;
   for (const auto& [name, count] : workload.skipped) {
     report.coverage.skipped += static_cast<double>(count);
-    if (is_missing_work(name)) report.coverage.ops += static_cast<double>(count);
+    // Records that a recording lost are events of all kinds, not operations.
+    const bool is_operation = workload.traces.empty() && is_missing_work(name);
+    if (is_operation) report.coverage.ops += static_cast<double>(count);
   }
   report.total = analysis.total;
   report.kinds = workload.traces.empty() ? kind_shares(workload, analysis)
@@ -208,6 +210,7 @@ Report list_operations(const Workload& workload, const Device& device) {
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     OpRow row = op_row(workload.ops[i], analysis.ops[i]);
     row.recorded = recorded_run(workload, i, device);
+    show_arguments(workload, i, row);
     report.ops.push_back(std::move(row));
   }
   if (!workload.traces.empty()) report.ops = merged_rows(std::move(report.ops));

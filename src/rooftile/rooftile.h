@@ -1,6 +1,7 @@
 // The public face: read, analyse, advise, report.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,13 @@ bool is_script(const std::string& path);
 // analysed.
 Result<Workload> read(const std::string& path, const ReadOptions& options);
 
-// Reads several: models run one after the other; recordings are the ranks of one job, and models
-// beside them name their layers.
+// Reads several, each on its own; recordings and summaries on all cores, with a recording in memory
+// for each. The first error in the order of the paths.
+Result<std::vector<Workload>> read_each(std::span<const std::string> paths,
+                                        const ReadOptions& options);
+
+// Reads several as one, as read_each() does: models run one after the other; recordings are the
+// ranks of one job, and models beside them name their layers.
 Result<Workload> read_all(std::span<const std::string> paths, const ReadOptions& options);
 
 // The GPU that a workload was recorded on, by name, else the known one of the same compute

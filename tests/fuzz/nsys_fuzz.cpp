@@ -38,9 +38,12 @@ void check_host(const rooftile::Timeline& timeline) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);
-  const auto timeline = rooftile::read_nsys_bytes(bytes, "fuzz.sqlite");
-  if (!timeline) return 0;
-  check_gpu(*timeline);
-  check_host(*timeline);
+  const auto timelines = rooftile::read_nsys_bytes(bytes, "fuzz.sqlite");
+  if (!timelines) return 0;
+  require(!timelines->empty());
+  for (const rooftile::Timeline& timeline : *timelines) {
+    check_gpu(timeline);
+    check_host(timeline);
+  }
   return 0;
 }

@@ -1,4 +1,4 @@
-// Any text gives an error or a summary whose file form reads back to itself.
+// Any text gives an error or summaries whose file form reads back to itself.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -7,10 +7,12 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto summary = rooftile::parse_trace_summary(text, "fuzz.summary");
-  if (!summary) return 0;
-  const std::string written = rooftile::write_trace_summary(*summary);
-  const auto again = rooftile::parse_trace_summary(written, "fuzz.summary");
-  if (!again || rooftile::write_trace_summary(*again) != written) std::abort();
+  const auto summaries = rooftile::parse_trace_summaries(text, "fuzz.summary");
+  if (!summaries) return 0;
+  for (const rooftile::TraceSummary& summary : *summaries) {
+    const std::string written = rooftile::write_trace_summary(summary);
+    const auto again = rooftile::parse_trace_summary(written, "fuzz.summary");
+    if (!again || rooftile::write_trace_summary(*again) != written) std::abort();
+  }
   return 0;
 }

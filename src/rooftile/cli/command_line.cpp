@@ -171,8 +171,8 @@ void add_diff(CLI::App& app, Raw& raw) {
 
 void add_summarize(CLI::App& app, Raw& raw) {
   CLI::App& command = *app.add_subcommand(
-      "summarize", "reduce a recording to a small file, to check many ranks together");
-  command.add_option("FILE", raw.summarize.file, "trace or Nsight Systems export")
+      "summarize", "reduce recordings to a small file, to check many ranks together");
+  command.add_option("FILE", raw.summarize.files, "traces or Nsight Systems exports")
       ->required()
       ->type_name("");
   command.add_option("-o,--output", raw.summarize.output.path, "write to this file")

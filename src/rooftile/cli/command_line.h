@@ -64,7 +64,7 @@ struct DiffCommand {
 };
 
 struct SummarizeCommand {
-  std::string file;
+  std::vector<std::string> files;
   OutputOptions output;
 };
 

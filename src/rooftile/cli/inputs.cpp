@@ -43,6 +43,22 @@ Result<void> require_matches(const std::vector<std::string>& patterns) {
 
 }  // namespace
 
+Result<std::vector<TraceList>> read_recordings(const std::vector<std::string>& files,
+                                               std::string_view otherwise) {
+  ProgressBar bar;
+  ReadOptions options;
+  options.progress = [&bar](std::uint64_t done, std::uint64_t total) { bar.show(done, total); };
+  const auto workloads = read_each(files, options);
+  if (!workloads) return tl::unexpected(workloads.error());
+  std::vector<TraceList> recordings;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    recordings.push_back((*workloads)[i].traces);
+    if (!recordings.back().empty()) continue;
+    return fail(fmt::format("expected a recording of a run{}", otherwise), files[i]);
+  }
+  return recordings;
+}
+
 Result<Workload> read_inputs(const InputOptions& options, const Device* device) {
   ReadOptions read_options = options.read;
   // Loads the constants of the time model, which stay loaded.

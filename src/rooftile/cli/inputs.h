@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "rooftile/cli/command_line.h"
@@ -12,6 +14,10 @@ namespace rooftile {
 // Several files become one workload that runs them one after the other. Naming the GPU that it will
 // be judged for, where it is known by now, saves time.
 Result<Workload> read_inputs(const InputOptions& options, const Device* device = nullptr);
+
+// The recordings in each of the files; a file without one is an error, which ends with `otherwise`.
+Result<std::vector<TraceList>> read_recordings(const std::vector<std::string>& files,
+                                               std::string_view otherwise = "");
 
 // The GPU named by the flags; without one the error says how to name it.
 Result<Device> pick_device(const InputOptions& options);

@@ -1,16 +1,17 @@
-// rooftile summarize: a recording reduced to what checks of many ranks need.
+// rooftile summarize: recordings reduced to what checks of many ranks need.
 #include "rooftile/cli/commands.h"
 #include "rooftile/cli/inputs.h"
 
 namespace rooftile {
 
 Result<Outcome> run(const SummarizeCommand& command, const TextStyle&) {
-  InputOptions input;
-  input.files = {command.file};
-  const auto workload = read_inputs(input);
-  if (!workload) return tl::unexpected(workload.error());
-  if (workload->traces.empty()) return fail("expected a recording of a run", command.file);
-  return Outcome{write_trace_summary(workload->traces.front())};
+  const auto recordings = read_recordings(command.files);
+  if (!recordings) return tl::unexpected(recordings.error());
+  std::string text;
+  for (const TraceList& file : *recordings) {
+    for (const TraceSummary& summary : file) text += write_trace_summary(summary);
+  }
+  return Outcome{std::move(text)};
 }
 
 }  // namespace rooftile

@@ -42,12 +42,16 @@ bool is_inline_text(const std::string& path) {
          !std::filesystem::exists(path);
 }
 
-Input input_of(Workload workload) { return {.workload = std::move(workload), .timeline = nullptr}; }
+Result<Workload> read_argument(const std::string& text, const ReadOptions&) {
+  return parse_workload(text, "argument");
+}
+
+constexpr Reader kArgumentReader{.name = "argument", .recognises = nullptr, .read = read_argument};
 
 }  // namespace
 
-Result<Input> read_input(const std::string& path, const ReadOptions& options) {
-  if (is_inline_text(path)) return parse_workload(path, "argument").map(input_of);
+Result<const Reader*> find_reader(const std::string& path) {
+  if (is_inline_text(path)) return &kArgumentReader;
   std::string head;
   if (path != "-") {
     Result<std::string> bytes = read_head(path, kHeadBytes);
@@ -56,13 +60,27 @@ Result<Input> read_input(const std::string& path, const ReadOptions& options) {
     if (head.empty()) return tl::unexpected(unknown_format(path, head));
   }
   for (const Reader* reader : all_readers()) {
-    if (!reader->recognises(path, head)) continue;
-    if (reader->read != nullptr) return reader->read(path, options).map(input_of);
-    return reader->record(path, options).map([](auto timeline) {
-      return Input{.workload = {}, .timeline = std::move(timeline)};
-    });
+    if (reader->recognises(path, head)) return reader;
   }
   return tl::unexpected(unknown_format(path, head));
+}
+
+Result<Input> read_input(const Reader& reader, const std::string& path,
+                         const ReadOptions& options) {
+  if (reader.read != nullptr) {
+    return reader.read(path, options).map([](Workload workload) {
+      return Input{.workload = std::move(workload), .timelines = {}};
+    });
+  }
+  return reader.record(path, options).map([](std::vector<Timeline> timelines) {
+    return Input{.workload = {}, .timelines = std::move(timelines)};
+  });
+}
+
+Result<Input> read_input(const std::string& path, const ReadOptions& options) {
+  const Result<const Reader*> reader = find_reader(path);
+  if (!reader) return tl::unexpected(reader.error());
+  return read_input(**reader, path, options);
 }
 
 }  // namespace rooftile

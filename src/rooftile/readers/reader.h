@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rooftile/base/result.h"
+#include "rooftile/workload/timeline.h"
 #include "rooftile/workload/workload.h"
 
 namespace rooftile {
@@ -31,12 +32,10 @@ struct ReadOptions {
   std::function<void()> meanwhile;
 };
 
-struct Timeline;
-
-// What a file holds: a workload, or a recording that is still to be analysed.
+// What a file holds: a workload, or recordings that are still to be analysed, one per process.
 struct Input {
   Workload workload;
-  std::shared_ptr<const Timeline> timeline;  // null: it is a workload
+  std::vector<Timeline> timelines;  // none: it is a workload
 };
 
 struct Reader {
@@ -46,15 +45,24 @@ struct Reader {
   // `path` may be "-" for standard input where the format is text.
   Result<Workload> (*read)(const std::string& path, const ReadOptions& options) = nullptr;
   // Of recordings, in the place of `read`.
-  Result<std::shared_ptr<const Timeline>> (*record)(const std::string& path,
-                                                    const ReadOptions& options) = nullptr;
+  Result<std::vector<Timeline>> (*record)(const std::string& path,
+                                          const ReadOptions& options) = nullptr;
+  // Whether several files may be read at once. A reader that starts a process of its own must be
+  // alone: a copy of a process has only one of its threads.
+  bool reads_beside_others = false;
 };
 
 // In the order in which they are asked.
 std::span<const Reader* const> all_readers();
 
-// Picks the reader and reads. In the place of a path, "gemm a bf16 m=1 n=2 k=3" is read itself, if
-// there is no such file. A file no reader knows is refused by what it is ("a JPEG image").
+// In the place of a path, "gemm a bf16 m=1 n=2 k=3" is read itself, if there is no such file. A
+// file no reader knows is refused by what it is ("a JPEG image").
+Result<const Reader*> find_reader(const std::string& path);
+
+// Reads with the reader that was found for the path.
+Result<Input> read_input(const Reader& reader, const std::string& path, const ReadOptions& options);
+
+// Both in one.
 Result<Input> read_input(const std::string& path, const ReadOptions& options);
 
 }  // namespace rooftile

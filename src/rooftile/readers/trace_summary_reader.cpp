@@ -13,16 +13,18 @@ bool recognises_summary(std::string_view, std::string_view head) { return is_tra
 Result<Workload> read_summary(const std::string& path, const ReadOptions&) {
   const Result<std::string> text = read_file(path, kMaxSummaryBytes);
   if (!text) return tl::unexpected(text.error());
-  Result<TraceSummary> summary = parse_trace_summary(*text, path);
-  if (!summary) return tl::unexpected(summary.error());
+  Result<std::vector<TraceSummary>> summaries = parse_trace_summaries(*text, path);
+  if (!summaries) return tl::unexpected(summaries.error());
   Workload workload;
-  workload.traces = TraceList({std::move(*summary)});
+  workload.traces = TraceList(std::move(*summaries));
   return workload;
 }
 
 }  // namespace
 
-extern const Reader trace_summary_reader{
-    .name = "trace_summary", .recognises = recognises_summary, .read = read_summary};
+extern const Reader trace_summary_reader{.name = "trace_summary",
+                                         .recognises = recognises_summary,
+                                         .read = read_summary,
+                                         .reads_beside_others = true};
 
 }  // namespace rooftile

@@ -112,13 +112,23 @@ Json steps_json(const TraceSummary& trace) {
     for (const Seconds step : steps.durations) sum += step;
     mean = json_number(sum.value() / static_cast<double>(steps.durations.size()));
   }
-  Json durations = Json::array();
+  Json durations = Json::array(), limits = Json::array(), slow = Json::array();
   for (const Seconds step : steps.durations) durations.push_back(json_number(step.value()));
+  for (const StepLimit& limit : steps.limits) {
+    limits.push_back({{"part", name_of(limit.part)}, {"time_s", json_number(limit.time.value())}});
+  }
+  for (const SlowStep& step : steps.slow) {
+    slow.push_back({{"step", step.step},
+                    {"part", name_of(step.part)},
+                    {"beyond_median_s", json_number(step.beyond.value())}});
+  }
   return {{"count", steps.durations.size()},
           {"found_by", json_text_or_null(std::string(step_source_words(steps.source)))},
           {"mean_s", mean},
           {"timeline", timeline_json(trace.time)},
-          {"durations_s", durations}};
+          {"durations_s", durations},
+          {"limits", limits},
+          {"slow", slow}};
 }
 
 Json rank_json(const TraceSummary& trace) {

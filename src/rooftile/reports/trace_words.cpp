@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
+#include "rooftile/base/text.h"
 #include "rooftile/reports/scale.h"
 
 namespace rooftile {
@@ -37,6 +40,98 @@ std::string pass_words(const TraceSummary& trace) {
                      range_text({*low, *low, *high}));
 }
 
+std::string_view limit_words(StepPart part) {
+  switch (part) {
+    case StepPart::compute:
+      return "GPU computation";
+    case StepPart::exposed_communication:
+      return "communication";
+    case StepPart::exposed_copy:
+      return "copies";
+    case StepPart::idle_launch:
+      return "the host's launching";
+    case StepPart::idle_synchronization:
+      return "the host's waiting for the GPU";
+    case StepPart::idle_data_loading:
+      return "waiting for the next batch";
+    case StepPart::idle_communication_wait:
+      return "waiting for other ranks";
+    case StepPart::idle_allocator:
+      return "allocating GPU memory";
+    case StepPart::idle_copy:
+      return "blocking copies";
+    case StepPart::idle_between_kernels:
+      return "pauses between kernels";
+    case StepPart::idle_outside:
+      return "time before the first and after the last work";
+    case StepPart::idle_unknown:
+      break;
+  }
+  return "idle time of unknown cause";
+}
+
+using StepsByPart = std::vector<std::pair<StepPart, std::vector<std::size_t>>>;
+
+// Most steps first, of equal ones the earlier.
+StepsByPart by_size(const std::map<StepPart, std::vector<std::size_t>>& by_part) {
+  StepsByPart groups(by_part.begin(), by_part.end());
+  std::ranges::sort(groups, [](const auto& a, const auto& b) {
+    const std::size_t most = a.second.size(), other = b.second.size();
+    return most != other ? most > other : a.second.front() < b.second.front();
+  });
+  return groups;
+}
+
+// " (no. 2: 41.2 ms, no. 5: 40.8 ms)"; empty for many steps.
+std::string numbered(const std::vector<std::size_t>& which, const Steps& steps) {
+  constexpr std::size_t kFew = 3;
+  if (which.size() > kFew) return "";
+  std::vector<std::string> named;
+  for (const std::size_t step : which) {
+    named.push_back(fmt::format("no. {}: {}", step + 1, time_text(steps.durations[step])));
+  }
+  return fmt::format(" ({})", join(named, ", "));
+}
+
+// "2 of 6 steps are slower than most: 2 by blocking copies (no. 1: 182 ms, no. 5: 164 ms)."
+std::string slow_line(const Steps& steps) {
+  std::map<StepPart, std::vector<std::size_t>> by_part;
+  for (const SlowStep& slow : steps.slow) {
+    const auto step = static_cast<std::size_t>(slow.step);
+    if (step < steps.durations.size()) by_part[slow.part].push_back(step);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [part, which] : by_size(by_part)) {
+    const std::string words = fmt::format("by {}{}", limit_words(part), numbered(which, steps));
+    parts.push_back(by_part.size() == 1 ? words : fmt::format("{} {}", which.size(), words));
+  }
+  if (parts.empty()) return "";
+  return fmt::format("{} of {} steps {} slower than most: {}.", steps.slow.size(),
+                     steps.durations.size(), steps.slow.size() == 1 ? "is" : "are",
+                     join(parts, ", "));
+}
+
+// "4 of 6 steps are limited by GPU computation, 2 by communication (no. 2: 178 ms, no. 4: 182 ms)."
+// Empty where one cause limits all: the table of a step's time shows it.
+std::string limits_line(const Steps& steps) {
+  if (steps.limits.size() != steps.durations.size()) return "";
+  std::map<StepPart, std::vector<std::size_t>> by_part;
+  for (std::size_t i = 0; i < steps.limits.size(); ++i) by_part[steps.limits[i].part].push_back(i);
+  if (by_part.size() < 2) return "";
+  std::vector<std::string> parts;
+  for (const auto& [part, which] : by_size(by_part)) {
+    if (!parts.empty()) {
+      parts.push_back(
+          fmt::format("{} by {}{}", which.size(), limit_words(part), numbered(which, steps)));
+      continue;
+    }
+    parts.push_back(fmt::format("{} of {} steps {} limited by {}", which.size(),
+                                steps.limits.size(), which.size() == 1 ? "is" : "are",
+                                limit_words(part)));
+  }
+  return join(parts, ", ") + ".";
+}
+
 std::string busy_words(const TraceSummary& trace) {
   if (trace.kernels == 0) {
     return "no kernel was recorded: profile with ProfilerActivity.CUDA to see the GPU";
@@ -53,9 +148,15 @@ void add_part(TextTable& table, std::string_view name, Seconds part, const Trace
       {std::string(name), time_text(part / window_steps(trace)), share_text(share)});
 }
 
-std::string rank_name(const TraceSummary& trace, std::size_t index) {
+// Of several processes in one file each has its place among all.
+std::string rank_name(const Report& report, std::size_t index) {
+  const TraceSummary& trace = report.traces.begin()[index];
   if (trace.rank) return fmt::format("{}", *trace.rank);
-  return trace.files.empty() ? fmt::format("#{}", index) : printable(trace.files.front());
+  if (trace.files.empty()) return fmt::format("#{}", index);
+  const auto same = std::ranges::count_if(
+      report.traces, [&](const TraceSummary& other) { return other.files == trace.files; });
+  const std::string file = printable(trace.files.front());
+  return same == 1 ? file : fmt::format("{} #{}", file, index);
 }
 
 }  // namespace
@@ -89,6 +190,9 @@ std::vector<std::string> trace_lines(const Report& report) {
         share_text(trace.kernel_time.value() > 0 ? trace.unclassified_time / trace.kernel_time
                                                  : 0)));
   }
+  const std::string slow = slow_line(trace.steps);
+  const std::string unlike = slow.empty() ? limits_line(trace.steps) : slow;
+  if (!unlike.empty()) lines.push_back(unlike);
   const bool is_torch = trace.format == "Kineto" && trace.kernels > 0;
   if (is_torch && !trace.has_shapes) {
     lines.emplace_back(
@@ -133,7 +237,7 @@ TextTable ranks_table(const Report& report) {
     const auto share = [&](Seconds part) {
       return time.span.value() > 0 ? share_text(part / time.span) : "";
     };
-    table.rows.push_back({rank_name(trace, i), time_text(pass_time(trace)), share(time.gpu_busy),
+    table.rows.push_back({rank_name(report, i), time_text(pass_time(trace)), share(time.gpu_busy),
                           share(time.compute), share(time.exposed_communication),
                           share(time.idle)});
   }

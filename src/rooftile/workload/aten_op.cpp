@@ -87,4 +87,11 @@ bool is_matrix_operator(std::string_view name) {
   return false;
 }
 
+std::optional<Dtype> dtype_of_arguments(const OpArguments& arguments) {
+  for (const std::string& type : arguments.types) {
+    if (const auto dtype = aten_detail::parse_type(type)) return dtype;
+  }
+  return std::nullopt;
+}
+
 }  // namespace rooftile

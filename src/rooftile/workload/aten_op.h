@@ -28,6 +28,9 @@ std::optional<Op> aten_op(std::string_view name, const OpArguments& arguments);
 // operand.
 std::optional<Op> as_backward_of(const Op& forward, const Op& product, bool has_strides);
 
+// Dtype of the first argument that is a tensor of a known type; empty where none is.
+std::optional<Dtype> dtype_of_arguments(const OpArguments& arguments);
+
 // Operators that multiply matrices: mm, linear, convolutions, attention, recurrent layers and
 // their backward; also those whose arguments are incomplete.
 bool is_matrix_operator(std::string_view name);

@@ -13,6 +13,18 @@ constexpr std::array<std::string_view, 9> kIdleCauses{
     "between_kernels", "outside",         "unknown"};
 constexpr std::array<std::string_view, 6> kStepSources{"none",      "profiler_step", "user_range",
                                                        "optimizer", "data_loader",   "repetition"};
+constexpr std::array<std::string_view, 12> kStepParts{"compute",
+                                                      "exposed_communication",
+                                                      "exposed_copy",
+                                                      "idle.launch",
+                                                      "idle.synchronization",
+                                                      "idle.data_loading",
+                                                      "idle.communication_wait",
+                                                      "idle.allocator",
+                                                      "idle.copy",
+                                                      "idle.between_kernels",
+                                                      "idle.outside",
+                                                      "idle.unknown"};
 constexpr std::array<std::string_view, 6> kRemedies{"ideal_loader",        "no_synchronization",
                                                     "batched_launches",    "no_allocation",
                                                     "asynchronous_copies", "hidden_communication"};
@@ -29,6 +41,8 @@ constexpr std::array<std::string_view, 4> kDirections{"unknown", "forward", "dgr
 
 static_assert(static_cast<std::size_t>(IdleCause::unknown) + 1 == kIdleCauses.size());
 static_assert(static_cast<std::size_t>(StepSource::repetition) + 1 == kStepSources.size());
+static_assert(static_cast<std::size_t>(StepPart::idle_unknown) + 1 == kStepParts.size());
+static_assert(part_of(IdleCause::unknown) == StepPart::idle_unknown);
 static_assert(static_cast<std::size_t>(Remedy::hidden_communication) + 1 == kRemedies.size());
 static_assert(static_cast<std::size_t>(CopyKind::host_to_host) + 1 == kCopyKinds.size());
 static_assert(static_cast<std::size_t>(KernelClass::other) + 1 == kKernelClasses.size());
@@ -52,6 +66,7 @@ std::optional<Enum> enumerator(std::span<const std::string_view> names, std::str
 
 std::string_view name_of(IdleCause cause) { return spelled(kIdleCauses, cause); }
 std::string_view name_of(StepSource source) { return spelled(kStepSources, source); }
+std::string_view name_of(StepPart part) { return spelled(kStepParts, part); }
 std::string_view name_of(Remedy remedy) { return spelled(kRemedies, remedy); }
 std::string_view name_of(CopyKind kind) { return spelled(kCopyKinds, kind); }
 std::string_view name_of(KernelClass kernel_class) { return spelled(kKernelClasses, kernel_class); }
@@ -64,6 +79,10 @@ std::optional<IdleCause> parse_name<IdleCause>(std::string_view name) {
 template <>
 std::optional<StepSource> parse_name<StepSource>(std::string_view name) {
   return enumerator<StepSource>(kStepSources, name);
+}
+template <>
+std::optional<StepPart> parse_name<StepPart>(std::string_view name) {
+  return enumerator<StepPart>(kStepParts, name);
 }
 template <>
 std::optional<Remedy> parse_name<Remedy>(std::string_view name) {

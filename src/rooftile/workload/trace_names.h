@@ -11,6 +11,7 @@ namespace rooftile {
 // The enumerator itself: "data_loading".
 std::string_view name_of(IdleCause cause);
 std::string_view name_of(StepSource source);
+std::string_view name_of(StepPart part);  // idle time as "idle.launch"
 std::string_view name_of(Remedy remedy);
 std::string_view name_of(CopyKind kind);
 std::string_view name_of(KernelClass kernel_class);

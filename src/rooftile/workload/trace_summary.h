@@ -178,9 +178,52 @@ enum class StepSource {
   repetition      // of the kernels' names
 };
 
+// The parts of a step that add up to its time; those of idle time in the order of IdleCause.
+enum class StepPart : std::uint8_t {
+  compute,
+  exposed_communication,
+  exposed_copy,
+  idle_launch,
+  idle_synchronization,
+  idle_data_loading,
+  idle_communication_wait,
+  idle_allocator,
+  idle_copy,
+  idle_between_kernels,
+  idle_outside,
+  idle_unknown
+};
+
+constexpr StepPart part_of(IdleCause cause) {
+  return static_cast<StepPart>(static_cast<std::size_t>(StepPart::idle_launch) +
+                               static_cast<std::size_t>(cause));
+}
+
+// What limits a step: its largest part, the first of equal ones.
+struct StepLimit {
+  StepPart part = StepPart::idle_unknown;
+  Seconds time;
+
+  bool operator==(const StepLimit&) const = default;
+};
+
+// A step at least 1.2 times as long as the median one, and the part of it that is longest beyond
+// the median of that part.
+struct SlowStep {
+  std::int64_t step = 0;  // index into Steps::durations
+  StepPart part = StepPart::idle_unknown;
+  Seconds beyond;  // the median
+
+  bool operator==(const SlowStep&) const = default;
+};
+
 struct Steps {
   StepSource source = StepSource::none;
-  std::vector<Seconds> durations;  // of the host's, complete steps only, in order
+  // Complete steps in order. A step ends when the host has left it and the GPU has done what was
+  // launched so far; the next one begins there. They add up to the window's span.
+  std::vector<Seconds> durations;
+  std::vector<StepLimit> limits;  // of each step; empty without work on a GPU
+  std::vector<SlowStep> slow;     // in order, of three or more steps
 
   bool operator==(const Steps&) const = default;
 };
@@ -261,8 +304,7 @@ double window_steps(const TraceSummary& summary);
 // Steps in the whole recording by kernel time, at least 1: divides what is counted in all of it.
 double recorded_steps(const TraceSummary& summary);
 
-// Wall time of one pass: the mean from step to step, the last one with the GPU work that it
-// started; the whole window where there are no steps.
+// Wall time of one pass: the mean of the steps; the whole window where there are none.
 Seconds pass_time(const TraceSummary& summary);
 
 }  // namespace rooftile

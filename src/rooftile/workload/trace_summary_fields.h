@@ -1,5 +1,6 @@
 // The fields of a trace summary and their keys: one list for the writer and the reader of its file
-// form. A field that a struct gains belongs here too. Units are in the keys.
+// form. A field that a struct gains belongs here too, as an optional one: files written before lack
+// it. Units are in the keys.
 #pragma once
 
 #include "rooftile/workload/trace_summary.h"
@@ -186,9 +187,24 @@ void visit_summary(Visit& visit, GradientReductions& gradients) {
 }
 
 template <class Visit>
+void visit_summary(Visit& visit, StepLimit& limit) {
+  visit("part", limit.part);
+  visit("time_s", limit.time);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, SlowStep& slow) {
+  visit("step", slow.step);
+  visit("part", slow.part);
+  visit("beyond_median_s", slow.beyond);
+}
+
+template <class Visit>
 void visit_summary(Visit& visit, Steps& steps) {
   visit("source", steps.source);
   visit("durations_s", steps.durations);
+  visit.optional("limits", steps.limits);
+  visit.optional("slow", steps.slow);
 }
 
 template <class Visit>

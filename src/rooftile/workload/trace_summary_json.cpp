@@ -39,6 +39,10 @@ class SummaryWriter {
   void operator()(const char* key, T& value) {
     json_[key] = to_json(value);
   }
+  template <class T>
+  void optional(const char* key, T& value) {
+    (*this)(key, value);
+  }
 
   template <class T>
   requires std::is_arithmetic_v<T>
@@ -123,6 +127,11 @@ class SummaryReader {
     const auto at = json_.find(key);
     if (at == json_.end()) return report("is missing", place(key));
     read(*at, value, place(key));
+  }
+  // What earlier versions did not write stays as it is.
+  template <class T>
+  void optional(const char* key, T& value) {
+    if (json_.contains(key)) (*this)(key, value);
   }
 
   // After all fields: nothing else may be there.
@@ -281,6 +290,30 @@ std::optional<std::string> excess_of(std::string_view text) {
   return std::nullopt;
 }
 
+// Objects that follow one another, each to its last bracket; what is no object is one text.
+std::vector<std::string_view> split_documents(std::string_view text) {
+  std::vector<std::string_view> documents;
+  std::size_t begin = 0;
+  int level = 0;
+  bool in_text = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_text) {
+      if (c == '\\') ++i;
+      in_text = c != '"';
+      continue;
+    }
+    in_text = c == '"';
+    if (c == '{') ++level;
+    if (c != '}' || --level != 0) continue;
+    documents.push_back(text.substr(begin, i + 1 - begin));
+    begin = i + 1;
+  }
+  const std::string_view rest = text.substr(begin);
+  if (documents.empty() || !trim(rest).empty()) documents.push_back(rest);
+  return documents;
+}
+
 Result<Json> parse_json(std::string_view text, const std::string& path) {
   try {
     return Json::parse(text);
@@ -321,6 +354,19 @@ Result<TraceSummary> parse_trace_summary(std::string_view text, const std::strin
                 mistake.where.empty() ? path : fmt::format("{}: {}", path, mistake.where));
   }
   return summary;
+}
+
+Result<std::vector<TraceSummary>> parse_trace_summaries(std::string_view text,
+                                                        const std::string& path) {
+  const std::vector<std::string_view> documents = split_documents(text);
+  std::vector<TraceSummary> summaries;
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    Result<TraceSummary> summary = parse_trace_summary(
+        documents[i], documents.size() == 1 ? path : fmt::format("{}, summary {}", path, i + 1));
+    if (!summary) return tl::unexpected(summary.error());
+    summaries.push_back(std::move(*summary));
+  }
+  return summaries;
 }
 
 bool is_trace_summary(std::string_view head) {

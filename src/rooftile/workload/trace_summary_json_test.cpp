@@ -105,7 +105,10 @@ TraceSummary sample_summary() {
   summary.has_shapes = summary.has_stacks = summary.has_memory = summary.is_foreign = true;
   summary.whole = sample_breakdown(2);
   summary.time = sample_breakdown(1);
-  summary.steps = {StepSource::user_range, {Seconds(0.1), Seconds(0.3)}};
+  summary.steps = {StepSource::user_range,
+                   {Seconds(0.1), Seconds(0.3)},
+                   {{StepPart::compute, Seconds(0.06)}, {StepPart::idle_copy, Seconds(0.2)}},
+                   {{1, StepPart::idle_copy, Seconds(0.15)}}};
   summary.kernels = 1000;
   summary.kernel_time = Seconds(0.7);
   summary.kernel_time_in_steps = Seconds(0.6);
@@ -158,6 +161,11 @@ TEST(TraceSummaryJson, NamesEveryEnumeratorOnce) {
     EXPECT_EQ(parse_name<KernelClass>(name_of(kernel_class)), kernel_class);
   }
   EXPECT_EQ(name_of(IdleCause::between_kernels), "between_kernels");
+  for (int i = 0; i <= static_cast<int>(StepPart::idle_unknown); ++i) {
+    const auto part = static_cast<StepPart>(i);
+    EXPECT_EQ(parse_name<StepPart>(name_of(part)), part);
+  }
+  EXPECT_EQ(name_of(part_of(IdleCause::data_loading)), "idle.data_loading");
   EXPECT_EQ(name_of(StepSource::repetition), "repetition");
   EXPECT_EQ(name_of(Remedy::hidden_communication), "hidden_communication");
   EXPECT_EQ(name_of(CopyKind::peer_to_peer), "peer_to_peer");
@@ -193,6 +201,32 @@ TEST(TraceSummaryJson, NamesTheMistake) {
            {"m=4096", "m=-1", "ops[0].op"}}) {
     EXPECT_THAT(error_after(one.from, one.to), HasSubstr(one.error)) << one.to;
   }
+}
+
+TEST(TraceSummaryJson, ReadsFilesOfEarlierVersions) {
+  Json json = Json::parse(write_trace_summary(sample_summary()));
+  json["steps"].erase("limits");
+  json["steps"].erase("slow");
+  TraceSummary expected = sample_summary();
+  expected.steps.limits.clear();
+  expected.steps.slow.clear();
+  const Result<TraceSummary> summary = parse_trace_summary(json.dump(), "a.summary");
+  ASSERT_TRUE(summary) << to_string(summary.error());
+  EXPECT_EQ(*summary, expected);
+}
+
+TEST(TraceSummaryJson, ReadsSummariesThatFollowOneAnother) {
+  TraceSummary odd;
+  odd.files = {"a \"{\\\" name"};
+  const std::string text = write_trace_summary(sample_summary()) + write_trace_summary(odd);
+  const auto both = parse_trace_summaries(text, "a.summary");
+  ASSERT_TRUE(both) << to_string(both.error());
+  EXPECT_EQ(*both, (std::vector<TraceSummary>{sample_summary(), odd}));
+  const auto broken = parse_trace_summaries(text + "{}", "a.summary");
+  ASSERT_FALSE(broken);
+  EXPECT_EQ(broken.error().where, "a.summary, summary 3");
+  EXPECT_FALSE(parse_trace_summaries("", "a"));
+  EXPECT_FALSE(parse_trace_summaries(text + " x", "a"));
 }
 
 TEST(TraceSummaryJson, BoundsWhatItReads) {

@@ -68,7 +68,12 @@ Workload measured_workload(std::vector<TraceSummary> summaries) {
     workload.ops.push_back(orphan_op(kernel, passes));
   }
   for (const TraceSummary& summary : summaries) {
-    workload.sources.insert(workload.sources.end(), summary.files.begin(), summary.files.end());
+    for (const std::string& file : summary.files) {
+      // Several processes may be in one file.
+      if (std::ranges::find(workload.sources, file) == workload.sources.end()) {
+        workload.sources.push_back(file);
+      }
+    }
     for (const auto& [name, count] : summary.skipped) workload.skipped[name] += count;
   }
   workload.traces = TraceList(std::move(summaries));

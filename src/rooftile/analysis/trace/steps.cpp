@@ -140,18 +140,26 @@ Window whole_recording(const Timeline& timeline) {
   return window.start > window.end ? Window{} : window;
 }
 
-Window window_of_steps(const StepMarks& marks, const Timeline& timeline, const Links& links) {
-  Window window{marks.steps.front().start, marks.steps.back().end};
-  if (marks.source == StepSource::repetition) return window;
-  const Nanoseconds host_end = window.end;
+std::vector<Nanoseconds> step_bounds(const StepMarks& marks, const Timeline& timeline,
+                                     const Links& links) {
+  const std::vector<Window>& steps = marks.steps;
+  std::vector<Nanoseconds> bounds{steps.front().start};
+  for (const Window& step : steps) bounds.push_back(step.end);
+  if (marks.source == StepSource::repetition) return bounds;
   for (std::size_t row = 0; row < timeline.gpu.time.size(); ++row) {
     const std::uint32_t call = links.gpu_call[row];
     if (call == kNone) continue;
     const Nanoseconds launched = timeline.calls.time.start(call);
-    if (launched < window.start || launched >= host_end) continue;
-    window.end = std::max(window.end, timeline.gpu.time.end(row));
+    if (launched < steps.front().start || launched >= steps.back().end) continue;
+    const auto next =
+        std::upper_bound(steps.begin(), steps.end(), launched,
+                         [](Nanoseconds at, const Window& step) { return at < step.start; });
+    // The first bound is the start, so this is the end of the step before `next`.
+    Nanoseconds& end = bounds[static_cast<std::size_t>(next - steps.begin())];
+    end = std::max(end, timeline.gpu.time.end(row));
   }
-  return window;
+  for (std::size_t i = 1; i < bounds.size(); ++i) bounds[i] = std::max(bounds[i], bounds[i - 1]);
+  return bounds;
 }
 
 std::optional<Repetition> find_repetition(std::span<const std::uint32_t> sequence,

@@ -24,9 +24,11 @@ StepMarks find_steps(const Timeline& timeline, const Links& links, const GpuTrac
 // From the first start to the last end of operators, ranges, runtime calls and GPU activities.
 Window whole_recording(const Timeline& timeline);
 
-// From the start of the first step to the end of the last, or of the last GPU activity that these
-// steps launched: a GPU works on after the host has left the step.
-Window window_of_steps(const StepMarks& marks, const Timeline& timeline, const Links& links);
+// The start of the first step and the end of each: when the host has left it and the last GPU
+// activity launched up to then is done. Never decreases; the marks must hold a step. Steps told by
+// the kernels themselves end where the next one's first kernel starts.
+std::vector<Nanoseconds> step_bounds(const StepMarks& marks, const Timeline& timeline,
+                                     const Links& links);
 
 // A sequence that repeats itself from `first` on, `count` times `period` long.
 struct Repetition {

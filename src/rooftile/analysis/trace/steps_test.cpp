@@ -9,6 +9,7 @@ namespace {
 
 struct Found {
   StepMarks marks;
+  std::vector<Nanoseconds> bounds;
   Window window;
 };
 
@@ -17,9 +18,10 @@ Found find(const char* text) {
   EXPECT_TRUE(timeline) << to_string(timeline.error());
   const Links links = link_events(*timeline);
   const GpuTrack track = busiest_gpu(*timeline, KernelNames(*timeline));
-  Found found{find_steps(*timeline, links, track), {}};
+  Found found{find_steps(*timeline, links, track), {}, {}};
   if (!found.marks.steps.empty()) {
-    found.window = window_of_steps(found.marks, *timeline, links);
+    found.bounds = step_bounds(found.marks, *timeline, links);
+    found.window = {found.bounds.front(), found.bounds.back()};
   }
   return found;
 }
@@ -37,6 +39,24 @@ kernel 7 31us 9us after corr=2
   EXPECT_EQ(found.marks.source, StepSource::profiler_step);
   EXPECT_EQ(found.marks.steps, (std::vector<Window>{{0, 10'000}, {10'000, 22'000}}));
   EXPECT_EQ(found.window, (Window{0, 30'000}));  // until the kernel that the steps launched is done
+}
+
+TEST(Steps, LastUntilTheirWorkOnTheGpuIsDone) {
+  // The host runs ahead. Step 1 launches until 52 us; step 2 launches nothing that ends later.
+  const Found found = find(R"(
+mark main 0us 10us ProfilerStep#1
+mark main 12us 10us ProfilerStep#2
+mark main 30us 10us ProfilerStep#3
+call main 2us 1us cudaLaunchKernel corr=1
+call main 11us 1us cudaLaunchKernel corr=2
+call main 14us 1us cudaLaunchKernel corr=3
+call main 32us 1us cudaLaunchKernel corr=4
+kernel 7 3us 20us a corr=1
+kernel 7 23us 29us b corr=2
+kernel 8 15us 5us c corr=3
+kernel 7 52us 8us d corr=4
+)");
+  EXPECT_EQ(found.bounds, (std::vector<Nanoseconds>{0, 52'000, 52'000, 60'000}));
 }
 
 TEST(Steps, OfRangesThatTheUserNames) {

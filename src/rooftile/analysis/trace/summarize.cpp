@@ -11,6 +11,7 @@
 #include "rooftile/analysis/trace/python_sites.h"
 #include "rooftile/analysis/trace/ranges.h"
 #include "rooftile/analysis/trace/seconds.h"
+#include "rooftile/analysis/trace/step_parts.h"
 #include "rooftile/analysis/trace/steps.h"
 #include "rooftile/analysis/trace/waits.h"
 
@@ -113,15 +114,14 @@ TraceSummary summarize(const Timeline& timeline) {
 
   const StepMarks marks = find_steps(timeline, links, track);
   const bool has_steps = !marks.steps.empty();
-  const Window window = has_steps ? window_of_steps(marks, timeline, links) : whole;
+  const std::vector<Nanoseconds> bounds =
+      has_steps ? step_bounds(marks, timeline, links) : std::vector{whole.start, whole.end};
+  const Window window{bounds.front(), bounds.back()};
   const Window host_window =
       has_steps ? Window{marks.steps.front().start, marks.steps.back().end} : whole;
   summary.time =
       has_steps ? breakdown(window, split_busy(timeline, track, window), pieces) : summary.whole;
-  summary.steps.source = marks.source;
-  for (const Window& step : marks.steps) {
-    summary.steps.durations.push_back(to_seconds(step.span()));
-  }
+  if (has_steps) summary.steps = measure_steps(marks.source, bounds, timeline, track, pieces);
   expose_waits(pieces, window, waits);
   if (!track.rows.empty() && timeline.calls.time.size() > 0) {
     Predictions predictions =

@@ -41,7 +41,14 @@ const Prediction* find(const TraceSummary& summary, Remedy remedy) {
 TEST(Summarize, SplitsTheTimeOfStepsThatWaitForData) {
   const TraceSummary summary = summary_of(kLoaderBound);
   EXPECT_EQ(summary.steps.source, StepSource::profiler_step);
-  EXPECT_EQ(summary.steps.durations.size(), 4U);
+  // Each step loads for 10 ms and computes for 15 of its 30.
+  ASSERT_EQ(summary.steps.durations.size(), 4U);
+  ASSERT_EQ(summary.steps.limits.size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(us(summary.steps.durations[i]), 30'000, 1e-3);
+    EXPECT_EQ(summary.steps.limits[i].part, StepPart::compute);
+    EXPECT_NEAR(us(summary.steps.limits[i].time), 15'000, 1e-3);
+  }
   EXPECT_NEAR(us(summary.time.span), 120'000, 1e-3);
   EXPECT_NEAR(us(summary.time.gpu_busy), 60'000, 1e-3);
   EXPECT_NEAR(us(summary.time.idle_by_cause.at(IdleCause::data_loading)), 40'000, 1e-3);
@@ -53,6 +60,60 @@ TEST(Summarize, SplitsTheTimeOfStepsThatWaitForData) {
   EXPECT_NEAR(us(summary.syncs[0].blocked), 4 * 13'030, 1e-3);
   EXPECT_EQ(summary.kernels, 4);
   EXPECT_DOUBLE_EQ(recorded_steps(summary), 4);
+}
+
+TEST(Summarize, SaysWhatLimitsEachStep) {
+  // Three steps of 20 ms. First: 4 ms of loading before a kernel of 12 ms. Second: an all-reduce of
+  // 12 ms, of which a kernel covers 2. Third: 13 ms of loading before a kernel of 5 ms, which ends
+  // 2 ms after the host.
+  const TraceSummary summary = summary_of(R"(
+mark main 0ms 20ms ProfilerStep#1
+mark main 20ms 20ms ProfilerStep#2
+mark main 40ms 17ms ProfilerStep#3
+mark main 1ms 3ms enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__
+mark main 40ms 13ms enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__
+call main 4ms 10us cudaLaunchKernel corr=1
+call main 21ms 10us cudaLaunchKernel corr=2
+call main 22ms 10us cudaLaunchKernel corr=3
+call main 53.5ms 10us cudaLaunchKernel corr=4
+kernel 7 4ms 12ms sgemm corr=1
+kernel 9 22ms 12ms ncclDevKernel_AllReduce_Sum_f32_RING_LL corr=2
+kernel 7 23ms 2ms sgemm corr=3
+kernel 7 54ms 5ms sgemm corr=4
+)");
+  ASSERT_EQ(summary.steps.durations.size(), 3U);
+  EXPECT_NEAR(us(summary.steps.durations[2]), 19'000, 1e-3);
+  ASSERT_EQ(summary.steps.limits.size(), 3U);
+  EXPECT_EQ(summary.steps.limits[0].part, StepPart::compute);
+  EXPECT_NEAR(us(summary.steps.limits[0].time), 12'000, 1e-3);
+  EXPECT_EQ(summary.steps.limits[1].part, StepPart::exposed_communication);
+  EXPECT_NEAR(us(summary.steps.limits[1].time), 10'000, 1e-3);
+  EXPECT_EQ(summary.steps.limits[2].part, StepPart::idle_data_loading);
+  EXPECT_NEAR(us(summary.steps.limits[2].time), 13'000, 1e-3);
+  EXPECT_TRUE(summary.steps.slow.empty());
+}
+
+TEST(Summarize, SaysWhyAStepIsSlow) {
+  // Kernels of 10 ms limit every step of 12; the fourth waits 4 ms longer for its batch.
+  const TraceSummary summary = summary_of(R"(
+repeat 3 every 12ms
+mark main 0ms 12ms ProfilerStep#{i}
+mark main 0ms 1ms enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__
+call main 1ms 10us cudaLaunchKernel corr=1
+kernel 7 1.01ms 10ms sgemm corr=1
+call main 2ms 9.5ms cudaDeviceSynchronize
+end
+mark main 36ms 16ms ProfilerStep#3
+mark main 36ms 5ms enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__
+call main 41ms 10us cudaLaunchKernel corr=9
+kernel 7 41.01ms 10ms sgemm corr=9
+)");
+  ASSERT_EQ(summary.steps.limits.size(), 4U);
+  for (const StepLimit& limit : summary.steps.limits) EXPECT_EQ(limit.part, StepPart::compute);
+  ASSERT_EQ(summary.steps.slow.size(), 1U);
+  EXPECT_EQ(summary.steps.slow[0].step, 3);
+  EXPECT_EQ(summary.steps.slow[0].part, StepPart::idle_data_loading);
+  EXPECT_NEAR(us(summary.steps.slow[0].beyond), 4'000, 1e-3);
 }
 
 TEST(Summarize, PredictsWhatRemainsWithoutACause) {

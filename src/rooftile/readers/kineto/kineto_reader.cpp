@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
+#include <utility>
+#include <vector>
 
 #include "rooftile/base/inflater.h"
 #include "rooftile/base/text.h"
@@ -69,16 +70,19 @@ Result<Timeline> read_kineto(const std::string& path, const ReadProgress& progre
 
 namespace {
 
-Result<std::shared_ptr<const Timeline>> record_kineto(const std::string& path,
-                                                      const ReadOptions& options) {
+Result<std::vector<Timeline>> record_kineto(const std::string& path, const ReadOptions& options) {
   return read_kineto(path, options.progress).map([](Timeline timeline) {
-    return std::make_shared<const Timeline>(std::move(timeline));
+    std::vector<Timeline> timelines;
+    timelines.push_back(std::move(timeline));
+    return timelines;
   });
 }
 
 }  // namespace
 
-extern const Reader kineto_reader{
-    .name = "kineto", .recognises = is_kineto, .record = record_kineto};
+extern const Reader kineto_reader{.name = "kineto",
+                                  .recognises = is_kineto,
+                                  .record = record_kineto,
+                                  .reads_beside_others = true};
 
 }  // namespace rooftile

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
+#include <map>
 #include <optional>
 #include <utility>
 
 #include "rooftile/base/text.h"
 #include "rooftile/formats/nsys/database.h"
 #include "rooftile/formats/nsys/records.h"
+#include "rooftile/readers/nsys/processes.h"
 #include "rooftile/readers/nsys/tables.h"
 #include "rooftile/readers/reader.h"
 
@@ -65,48 +66,56 @@ class RowProgress {
   std::int64_t rows_ = 0;
 };
 
-void count_losses(std::string_view table, const Scan& scan, Timeline& timeline) {
-  if (scan.lost > 0) timeline.skipped[fmt::format("{}: damaged rows", table)] += scan.lost;
-  if (scan.is_cut_off) timeline.skipped[fmt::format("{}: rest of a damaged table", table)] += 1;
+using Skipped = std::map<std::string, std::int64_t>;
+
+void count_losses(std::string_view table, const Scan& scan, Skipped& skipped) {
+  if (scan.lost > 0) skipped[fmt::format("{}: damaged rows", table)] += scan.lost;
+  if (scan.is_cut_off) skipped[fmt::format("{}: rest of a damaged table", table)] += 1;
 }
 
-std::int64_t read_rows(const Database& database, const ExportInfo& info, RowProgress& progress,
-                       Timeline& timeline) {
-  NsysTables tables(database, info, timeline);
+std::int64_t global_id_of(const nsys_format::GpuRecord& record) { return record.global_pid; }
+std::int64_t global_id_of(const nsys_format::WaitRecord& record) { return record.global_pid; }
+std::int64_t global_id_of(const nsys_format::CallRecord& record) { return record.global_tid; }
+std::int64_t global_id_of(const nsys_format::RangeRecord& record) { return record.global_tid; }
+
+std::int64_t read_rows(const Database& database, NsysProcesses& processes, RowProgress& progress,
+                       Skipped& skipped) {
   std::int64_t read = 0;
   const auto note = [&](std::string_view table, const Scan& scan) {
-    count_losses(table, scan, timeline);
+    count_losses(table, scan, skipped);
     read += scan.read;
   };
   const auto adder = [&](const auto& record) {
-    tables.add(record);
+    if (NsysTables* const tables = processes.tables_of(global_id_of(record))) tables->add(record);
     progress.count_row();
   };
   note(nsys_format::kKernels, read_kernels(database, adder));
   note(nsys_format::kGraphRuns, read_graph_runs(database, adder));
   note(nsys_format::kCopies, read_copies(database, [&](const nsys_format::TransferRecord& record) {
-         tables.add_copy(record);
+         NsysTables* const tables = processes.tables_of(record.global_pid);
+         if (tables != nullptr) tables->add_copy(record);
          progress.count_row();
        }));
   note(nsys_format::kFills, read_fills(database, [&](const nsys_format::TransferRecord& record) {
-         tables.add_fill(record);
+         NsysTables* const tables = processes.tables_of(record.global_pid);
+         if (tables != nullptr) tables->add_fill(record);
          progress.count_row();
        }));
   note(nsys_format::kCalls, read_calls(database, adder));
   // Each wait repeats a call, so it only counts where calls were not recorded.
-  if (timeline.calls.time.size() == 0) note(nsys_format::kWaits, read_waits(database, adder));
+  if (!processes.has_calls()) note(nsys_format::kWaits, read_waits(database, adder));
   note(nsys_format::kRanges, read_ranges(database, adder));
   return read;
 }
 
 // Tables of other events: sampling, operating-system calls, GPU metrics …
-void count_other_tables(const Database& database, Timeline& timeline) {
+void count_other_tables(const Database& database, Skipped& skipped) {
   for (const Table& table : database.tables()) {
     const bool is_read = std::ranges::find(kReadTables, table.name) != kReadTables.end();
     const bool is_known = table.name == nsys_format::kWaits || table.name == "DIAGNOSTIC_EVENT";
     const bool has_events = table.has("start") || table.has("timestamp");
     if (is_read || is_known || !has_events || table.rows <= 0) continue;
-    timeline.skipped["table " + quoted(table.name)] += table.rows;
+    skipped["table " + quoted(table.name)] += table.rows;
   }
 }
 
@@ -120,8 +129,12 @@ std::optional<std::int64_t> variable(std::string_view environment, std::string_v
   return std::nullopt;
 }
 
+struct RankOf {
+  std::int64_t rank, world_size;
+};
+
 // Launchers of ranks: torchrun, Open MPI, Slurm.
-void read_rank(const ExportInfo& info, Timeline& timeline) {
+std::optional<RankOf> recorded_rank(const ExportInfo& info) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kLaunchers{
       {{"RANK", "WORLD_SIZE"},
        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
@@ -130,13 +143,22 @@ void read_rank(const ExportInfo& info, Timeline& timeline) {
     const auto rank = variable(info.environment, rank_name);
     const auto size = variable(info.environment, size_name);
     if (!rank || !size || *size < 2 || *rank < 0 || *rank >= *size) continue;
-    timeline.rank = rank;
-    timeline.world_size = size;
-    return;
+    return RankOf{*rank, *size};
   }
+  return std::nullopt;
 }
 
-void describe(const ExportInfo& info, Timeline& timeline) {
+// The environment is that of the command which started all processes, so it numbers only one.
+void set_ranks(const ExportInfo& info, std::vector<Timeline>& processes) {
+  const std::optional<RankOf> recorded = recorded_rank(info);
+  if (processes.size() > 1 && !recorded) number_ranks(processes);
+  if (processes.size() > 1 || !recorded) return;
+  processes.front().rank = recorded->rank;
+  processes.front().world_size = recorded->world_size;
+}
+
+void describe(const ExportInfo& info, const std::string& path, Timeline& timeline) {
+  timeline.file = path;
   timeline.format = "Nsight Systems";
   timeline.base = info.is_time_normalized ? 0 : info.session_start;
   for (const nsys_format::GpuInfo& gpu : info.gpus) {
@@ -148,7 +170,6 @@ void describe(const ExportInfo& info, Timeline& timeline) {
          static_cast<int>(std::clamp<std::int64_t>(gpu.minor, 0, 1000))});
   }
   std::ranges::sort(timeline.devices, {}, &TraceDevice::id);
-  read_rank(info, timeline);
 }
 
 // What another database is, as far as its tables tell.
@@ -168,26 +189,29 @@ Error not_an_export(const Database& database, const std::string& path) {
   return {fmt::format("is an SQLite database, but no export of Nsight Systems: {}", tables), path};
 }
 
-Result<Timeline> read_database(const Database& database, const std::string& path,
-                               const Progress& progress) {
+Result<std::vector<Timeline>> read_database(const Database& database, const std::string& path,
+                                            const Progress& progress) {
   if (!nsys_format::has_export_tables(database)) {
     return tl::unexpected(not_an_export(database, path));
   }
-  Timeline timeline;
-  timeline.file = path;
   const ExportInfo info = read_export_info(database);
-  describe(info, timeline);
   RowProgress rows(database, progress);
-  const std::int64_t read = read_rows(database, info, rows, timeline);
-  if (read == 0 && (database.is_damaged() || !timeline.skipped.empty())) {
+  NsysProcesses processes(database, info);
+  Skipped skipped;
+  const std::int64_t read = read_rows(database, processes, rows, skipped);
+  if (read == 0 && (database.is_damaged() || !skipped.empty())) {
     return fail("is a damaged export of Nsight Systems: no event could be read; " +
                     std::string("export it again"),
                 path);
   }
-  count_other_tables(database, timeline);
-  if (database.is_damaged()) timeline.skipped["damaged file: whole tables may be missing"] = 1;
+  count_other_tables(database, skipped);
+  if (database.is_damaged()) skipped["damaged file: whole tables may be missing"] = 1;
+  std::vector<Timeline> recordings = processes.finish();
+  for (Timeline& recording : recordings) describe(info, path, recording);
+  set_ranks(info, recordings);
+  for (const auto& [name, count] : skipped) recordings.front().skipped[name] += count;
   rows.finish();
-  return timeline;
+  return recordings;
 }
 
 }  // namespace
@@ -196,7 +220,7 @@ bool is_nsys(std::string_view path, std::string_view head) {
   return is_sqlite(head) || is_own_file(path);
 }
 
-Result<Timeline> read_nsys(const std::string& path, const Progress& progress) {
+Result<std::vector<Timeline>> read_nsys(const std::string& path, const Progress& progress) {
   const Result<Database> database = Database::open(path);
   if (database) return read_database(*database, path, progress);
   Error error = database.error();
@@ -207,7 +231,7 @@ Result<Timeline> read_nsys(const std::string& path, const Progress& progress) {
   return tl::unexpected(error);
 }
 
-Result<Timeline> read_nsys_bytes(const std::string& bytes, const std::string& path) {
+Result<std::vector<Timeline>> read_nsys_bytes(const std::string& bytes, const std::string& path) {
   const Result<Database> database = Database::open_bytes(bytes);
   if (!database) return fail(database.error().message, path);
   return read_database(*database, path, {});
@@ -215,15 +239,13 @@ Result<Timeline> read_nsys_bytes(const std::string& bytes, const std::string& pa
 
 namespace {
 
-Result<std::shared_ptr<const Timeline>> record_nsys(const std::string& path,
-                                                    const ReadOptions& options) {
-  return read_nsys(path, options.progress).map([](Timeline timeline) {
-    return std::make_shared<const Timeline>(std::move(timeline));
-  });
+Result<std::vector<Timeline>> record_nsys(const std::string& path, const ReadOptions& options) {
+  return read_nsys(path, options.progress);
 }
 
 }  // namespace
 
-extern const Reader nsys_reader{.name = "nsys", .recognises = is_nsys, .record = record_nsys};
+extern const Reader nsys_reader{
+    .name = "nsys", .recognises = is_nsys, .record = record_nsys, .reads_beside_others = true};
 
 }  // namespace rooftile

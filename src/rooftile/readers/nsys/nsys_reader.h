@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rooftile/base/result.h"
 #include "rooftile/workload/timeline.h"
@@ -15,12 +16,14 @@ namespace rooftile {
 // what it cannot read by what it is. `head` holds the first bytes.
 bool is_nsys(std::string_view path, std::string_view head);
 
-// All processes of one export. `progress` is told (bytes read, bytes in all). What a damaged file
-// lost is in Timeline::skipped; one without anything readable is an error.
-Result<Timeline> read_nsys(const std::string& path,
-                           const std::function<void(std::uint64_t, std::uint64_t)>& progress = {});
+// A recording of each process that used a GPU, by GPU; at least one. `progress` is told (bytes
+// read, bytes in all). What a damaged file lost is in the first one's Timeline::skipped; a file
+// without anything readable is an error.
+Result<std::vector<Timeline>> read_nsys(
+    const std::string& path,
+    const std::function<void(std::uint64_t, std::uint64_t)>& progress = {});
 
 // The same from memory; `path` names it.
-Result<Timeline> read_nsys_bytes(const std::string& bytes, const std::string& path);
+Result<std::vector<Timeline>> read_nsys_bytes(const std::string& bytes, const std::string& path);
 
 }  // namespace rooftile

@@ -15,14 +15,20 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pair;
 
+std::vector<Timeline> timelines_of(const std::string& sql) {
+  Result<std::vector<Timeline>> timelines = read_nsys_bytes(database_bytes(sql), "run.sqlite");
+  EXPECT_TRUE(timelines) << to_string(timelines.error());
+  return timelines ? std::move(*timelines) : std::vector<Timeline>(1);
+}
+
 Timeline timeline_of(const std::string& sql) {
-  Result<Timeline> timeline = read_nsys_bytes(database_bytes(sql), "run.sqlite");
-  EXPECT_TRUE(timeline) << to_string(timeline.error());
-  return timeline ? std::move(*timeline) : Timeline{};
+  std::vector<Timeline> timelines = timelines_of(sql);
+  EXPECT_EQ(timelines.size(), 1U);
+  return std::move(timelines.front());
 }
 
 std::string error_of(const std::string& sql) {
-  const Result<Timeline> timeline = read_nsys_bytes(database_bytes(sql), "run.sqlite");
+  const auto timeline = read_nsys_bytes(database_bytes(sql), "run.sqlite");
   return timeline ? "no error" : to_string(timeline.error());
 }
 
@@ -145,23 +151,87 @@ TEST(NsysReader, ReadsRangesAlone) {
                   Pair("NVTX ranges without a name", 1), Pair("NVTX ranges without an end", 1)));
 }
 
-TEST(NsysReader, KeepsProcessesApart) {
+// Two GPUs, which processes 10 and 11 both call 0 where `visible` says so.
+std::string two_gpus(const char* visible) {
+  return empty_export() + std::string(kCallsSql) + std::string(kRangesSql) +
+         "CREATE TABLE TARGET_INFO_GPU(id, name, totalMemory, smCount, computeMajor, computeMinor);"
+         "INSERT INTO TARGET_INFO_GPU VALUES(3,'NVIDIA H100',80,132,9,0),(2,'NVIDIA A100',40,108,8,"
+         "0); CREATE TABLE TARGET_INFO_CUDA_DEVICE(gpuId, cudaId, pid);"
+         "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES" +
+         visible + ";";
+}
+
+TEST(NsysReader, MakesARecordingOfEachProcess) {
+  // Process 11 has the GPU of the lower number. Process 12 only names ranges.
+  const std::vector<Timeline> ranks = timelines_of(
+      two_gpus("(3,0,10),(2,0,11)") + kernel_sql("100,200,0,7,42,$P") +
+      kernel_sql("110,150,0,7,42,$Q") + kernel_sql("160,170,0,7,43,$Q") +
+      with_ids("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(90,91,0,$T,42,3,0,NULL),"
+               "(95,96,0,($Q|5),42,3,0,NULL),(97,98,0,($Q|5),43,3,0,NULL);"
+               "INSERT INTO NVTX_EVENTS VALUES(10,90,59,NULL,'a',$T,NULL,NULL),"
+               "(10,90,59,NULL,'b',($Q|5),NULL,NULL),(10,90,59,NULL,'c',(12<<24)|7,NULL,NULL),"
+               "(10,NULL,59,NULL,'open',(12<<24)|7,NULL,NULL);"));
+  ASSERT_EQ(ranks.size(), 2U);
+  const Timeline &first = ranks[0], &second = ranks[1];
+  EXPECT_EQ(first.rank, 0);
+  EXPECT_EQ(second.rank, 1);
+  EXPECT_EQ(first.world_size, 2);
+  EXPECT_THAT(first.streams, ElementsAre(GpuStream{2, 7}));
+  EXPECT_THAT(second.streams, ElementsAre(GpuStream{3, 7}));
+  EXPECT_THAT(first.threads, ElementsAre(HostThread{11, 5}));
+  EXPECT_THAT(second.threads, ElementsAre(HostThread{10, 21}));
+  ASSERT_EQ(first.gpu.time.size(), 2U);
+  ASSERT_EQ(second.gpu.time.size(), 1U);
+  EXPECT_EQ(first.gpu.time.start(1), 160);
+  EXPECT_EQ(first.gpu.correlation[0], 42U);
+  EXPECT_EQ(second.gpu.correlation[0], 42U);
+  EXPECT_EQ(first.calls.time.size(), 2U);
+  EXPECT_EQ(second.calls.time.size(), 1U);
+  ASSERT_EQ(first.ops.time.size(), 1U);
+  EXPECT_EQ(first.strings[first.ops.name[0]], "b");
+  EXPECT_EQ(first.file, "run.sqlite");
+  EXPECT_EQ(second.file, "run.sqlite");
+  for (const Timeline& rank : ranks) {
+    EXPECT_THAT(rank.devices, ElementsAre(TraceDevice{2, "NVIDIA A100", 40, 108, 8, 0},
+                                          TraceDevice{3, "NVIDIA H100", 80, 132, 9, 0}));
+  }
+  EXPECT_THAT(first.skipped, ElementsAre(Pair("NVTX ranges without an end", 1),
+                                         Pair("events of processes without work on a GPU", 1)));
+  EXPECT_TRUE(second.skipped.empty());
+}
+
+TEST(NsysReader, NumbersNoRanksThatShareAGpu) {
+  const std::vector<Timeline> two =
+      timelines_of(two_gpus("(2,0,10),(2,0,11)") + kernel_sql("100,200,0,7,42,$Q") +
+                   kernel_sql("110,150,0,7,42,$P"));
+  ASSERT_EQ(two.size(), 2U);
+  EXPECT_EQ(two[0].gpu.time.start(0), 110);  // by process
+  EXPECT_EQ(two[0].rank, std::nullopt);
+  EXPECT_EQ(two[1].rank, std::nullopt);
+}
+
+TEST(NsysReader, KeepsTheLargestProcessWithoutGpus) {
   const Timeline timeline = timeline_of(
-      empty_export() + std::string(kCallsSql) +
-      "CREATE TABLE TARGET_INFO_GPU(id, name, totalMemory, smCount, computeMajor, computeMinor);"
-      "INSERT INTO TARGET_INFO_GPU VALUES(3,'NVIDIA H100',80,132,9,0),(2,'NVIDIA A100',40,108,8,0);"
-      "CREATE TABLE TARGET_INFO_CUDA_DEVICE(gpuId, cudaId, pid);"
-      "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES(2,0,10),(3,0,11);" +
-      kernel_sql("1,2,0,7,42,$P") + kernel_sql("1,2,0,7,42,$Q") +
-      with_ids("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(0,1,0,$Q,42,3,0,NULL),"
-               "(0,1,0,$P,42,3,0,NULL);"));
-  ASSERT_EQ(timeline.gpu.time.size(), 2U);
-  EXPECT_THAT(timeline.streams, ElementsAre(GpuStream{2, 7}, GpuStream{3, 7}));
-  EXPECT_NE(timeline.gpu.correlation[0], timeline.gpu.correlation[1]);
-  EXPECT_EQ(timeline.gpu.correlation[0], timeline.calls.correlation[1]);
-  EXPECT_EQ(timeline.gpu.correlation[1], timeline.calls.correlation[0]);
-  EXPECT_THAT(timeline.devices, ElementsAre(TraceDevice{2, "NVIDIA A100", 40, 108, 8, 0},
-                                            TraceDevice{3, "NVIDIA H100", 80, 132, 9, 0}));
+      empty_export() + std::string(kRangesSql) +
+      with_ids("INSERT INTO NVTX_EVENTS VALUES(10,90,59,NULL,'a',$T,NULL,NULL),"
+               "(10,90,59,NULL,'b',($Q|5),NULL,NULL),(10,90,59,NULL,'c',($Q|5),NULL,NULL);"));
+  EXPECT_EQ(timeline.ops.time.size(), 2U);
+  EXPECT_THAT(timeline.skipped, ElementsAre(Pair("events of other processes", 1)));
+}
+
+TEST(NsysReader, TellsNoProcessesApartWithoutTheirIds) {
+  // The table of kernels has no process: all are those of the only recording.
+  const Timeline timeline =
+      timeline_of("CREATE TABLE META_DATA_EXPORT(name, value);" + std::string(kStringsSql) +
+                  std::string(kCallsSql) +
+                  "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start, end, correlationId, shortName);"
+                  "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES(10,20,42,2);" +
+                  with_ids("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES"
+                           "(1,2,0,$T,42,3,0,NULL),(3,4,0,($Q|5),43,3,0,NULL);"));
+  EXPECT_EQ(timeline.gpu.time.size(), 1U);
+  EXPECT_EQ(timeline.calls.time.size(), 2U);
+  EXPECT_EQ(timeline.gpu.correlation[0], timeline.calls.correlation[0]);
+  EXPECT_EQ(timeline.threads.size(), 2U);
 }
 
 TEST(NsysReader, TakesGraphRunsForTheirKernels) {
@@ -233,7 +303,7 @@ TEST(NsysReader, SaysWhatIsNoExport) {
   EXPECT_THAT(error_of("CREATE TABLE StringTable(a);"
                        "CREATE TABLE CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL(b);"),
               HasSubstr("recording of nvprof"));
-  const Result<Timeline> text = read_nsys_bytes("not a database at all", "run.sqlite");
+  const auto text = read_nsys_bytes("not a database at all", "run.sqlite");
   ASSERT_FALSE(text);
   EXPECT_THAT(text.error().message, HasSubstr("cannot be read"));
   EXPECT_TRUE(is_nsys("a.nsys-rep", "whatever"));
@@ -254,14 +324,14 @@ TEST(NsysReader, NeverRunsCodeOfTheFile) {
       "INSERT INTO NVTX_EVENTS VALUES(1,2,59);");
   EXPECT_EQ(generated.ops.time.size(), 0U);
   EXPECT_THAT(generated.skipped, ElementsAre(Pair("NVTX ranges without a name", 1)));
-  const Result<Timeline> forged = read_nsys_bytes(
+  const auto forged = read_nsys_bytes(
       database_bytes(
           std::string(kStringsSql) + "CREATE TABLE META_DATA_EXPORT(name, value);" +
           "CREATE TABLE NVTX_EVENTS(start, end); PRAGMA writable_schema=ON;"
           "UPDATE sqlite_master SET sql='CREATE VIEW NVTX_EVENTS AS SELECT 1 AS start, 2 AS end,"
           " 59 AS eventType, ''x'' AS text' WHERE name='NVTX_EVENTS';"),
       "run.sqlite");
-  EXPECT_TRUE(!forged || forged->ops.time.size() == 0U);
+  EXPECT_TRUE(!forged || forged->front().ops.time.size() == 0U);
 }
 
 }  // namespace

@@ -21,10 +21,6 @@ using nsys_format::WaitRecord;
 
 // Global ids hold the process in bits 24 to 47 and the thread below.
 constexpr std::int64_t kIdMask = 0xFFFFFF;
-std::int64_t process_of(std::int64_t global) { return (global >> 24) & kIdMask; }
-
-// Ids of the first process stay as they are below this; all others are numbered from here.
-constexpr std::uint32_t kFirstOwnCorrelation = 1U << 31U;
 constexpr std::size_t kMostIndices = std::numeric_limits<std::uint16_t>::max();
 
 // Values of ENUM_NSYS_EVENT_TYPE.
@@ -83,17 +79,17 @@ std::string_view wait_name(std::int64_t kind) {
 
 }  // namespace
 
-NsysTables::NsysTables(const nsys_format::Database& database, const nsys_format::ExportInfo& info,
+std::int64_t nsys_process_of(std::int64_t global_id) { return (global_id >> 24) & kIdMask; }
+
+NsysTables::NsysTables(const nsys_format::ExportInfo& info, const nsys_format::TextLookup& texts,
                        Timeline& timeline)
-    : info_(info),
-      timeline_(timeline),
-      texts_(database, database.find("StringIds"), "id", "value") {}
+    : info_(info), timeline_(timeline), texts_(texts) {}
 
 std::optional<std::uint16_t> NsysTables::thread_of(std::int64_t global_tid) {
   if (const auto found = threads_.find(global_tid); found != threads_.end()) return found->second;
   if (timeline_.threads.size() > kMostIndices) return std::nullopt;
   const auto index = static_cast<std::uint16_t>(timeline_.threads.size());
-  timeline_.threads.push_back({process_of(global_tid), global_tid & kIdMask});
+  timeline_.threads.push_back({nsys_process_of(global_tid), global_tid & kIdMask});
   threads_.emplace(global_tid, index);
   return index;
 }
@@ -109,26 +105,16 @@ std::int32_t NsysTables::device_of(std::int64_t process, std::int64_t cuda_devic
   return static_cast<std::int32_t>(std::clamp<std::int64_t>(device, -1, kMost));
 }
 
-// Streams of two processes are two streams, even where their numbers agree.
+// Where records do not name their process, several may be in one table.
 std::optional<std::uint16_t> NsysTables::stream_of(const GpuRecord& record) {
   const std::tuple key{record.global_pid, record.device, record.stream};
   if (const auto found = streams_.find(key); found != streams_.end()) return found->second;
   if (timeline_.streams.size() > kMostIndices) return std::nullopt;
   const auto index = static_cast<std::uint16_t>(timeline_.streams.size());
   timeline_.streams.push_back(
-      {device_of(process_of(record.global_pid), record.device), record.stream});
+      {device_of(nsys_process_of(record.global_pid), record.device), record.stream});
   streams_.emplace(key, index);
   return index;
-}
-
-std::uint32_t NsysTables::correlation_of(std::int64_t process, std::int64_t id) {
-  const std::uint32_t own = narrow(id);
-  if (own == 0) return 0;
-  if (!first_process_) first_process_ = process;
-  if (process == *first_process_ && own < kFirstOwnCorrelation) return own;
-  const std::uint64_t key = (static_cast<std::uint64_t>(process) << 32U) | own;
-  const auto next = static_cast<std::uint32_t>(kFirstOwnCorrelation + correlations_.size());
-  return correlations_.try_emplace(key, next).first->second;
 }
 
 std::uint32_t NsysTables::name_of(std::int64_t string_id) {
@@ -201,7 +187,7 @@ void NsysTables::add_gpu(const GpuRecord& record, GpuKind kind, std::uint32_t na
   gpu.kind.push_back(kind);
   gpu.stream.push_back(*stream);
   gpu.name.push_back(name);
-  gpu.correlation.push_back(correlation_of(process_of(record.global_pid), record.correlation));
+  gpu.correlation.push_back(narrow(record.correlation));
   gpu.external_id.push_back(0);
   gpu.details.push_back(details);
 }
@@ -250,7 +236,7 @@ void NsysTables::add(const CallRecord& record) {
   calls.time.push_back(record.time.start, record.time.end - record.time.start);
   calls.thread.push_back(*thread);
   calls.name.push_back(call_name_of(record.name));
-  calls.correlation.push_back(correlation_of(process_of(record.global_tid), record.correlation));
+  calls.correlation.push_back(narrow(record.correlation));
   calls.external_id.push_back(0);
 }
 
@@ -263,7 +249,7 @@ void NsysTables::add(const WaitRecord& record) {
   calls.time.push_back(record.time.start, record.time.end - record.time.start);
   calls.thread.push_back(*thread);
   calls.name.push_back(timeline_.strings.id_of(wait_name(record.kind)));
-  calls.correlation.push_back(correlation_of(process_of(record.global_pid), record.correlation));
+  calls.correlation.push_back(narrow(record.correlation));
   calls.external_id.push_back(0);
 }
 

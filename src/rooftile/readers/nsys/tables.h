@@ -1,5 +1,5 @@
-// Builds a Timeline's tables from the records of an export: numbers threads, streams, names and
-// shapes, and keeps correlation ids of several processes apart.
+// Builds a Timeline's tables from the records of one process: numbers threads, streams, names and
+// shapes.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,13 @@
 
 namespace rooftile {
 
+// The process that a global id of an export names.
+std::int64_t nsys_process_of(std::int64_t global_id);
+
 class NsysTables {
  public:
-  NsysTables(const nsys_format::Database& database, const nsys_format::ExportInfo& info,
+  // All must outlive the object; `texts` looks up in StringIds.
+  NsysTables(const nsys_format::ExportInfo& info, const nsys_format::TextLookup& texts,
              Timeline& timeline);
 
   void add(const nsys_format::KernelRecord& record);
@@ -37,7 +41,6 @@ class NsysTables {
   std::optional<std::uint16_t> thread_of(std::int64_t global_tid);
   std::optional<std::uint16_t> stream_of(const nsys_format::GpuRecord& record);
   std::int32_t device_of(std::int64_t process, std::int64_t cuda_device) const;
-  std::uint32_t correlation_of(std::int64_t process, std::int64_t id);
   std::uint32_t name_of(std::int64_t string_id);
   std::uint32_t call_name_of(std::int64_t string_id);
   std::uint32_t launch_of(const nsys_format::KernelRecord& record);
@@ -51,12 +54,10 @@ class NsysTables {
 
   const nsys_format::ExportInfo& info_;
   Timeline& timeline_;
-  nsys_format::TextLookup texts_;
+  const nsys_format::TextLookup& texts_;
   std::unordered_map<std::int64_t, std::uint32_t> names_, call_names_;
   std::unordered_map<std::int64_t, std::uint16_t> threads_;
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::uint16_t> streams_;
-  std::optional<std::int64_t> first_process_;
-  std::unordered_map<std::uint64_t, std::uint32_t> correlations_;
   std::map<LaunchShape, std::uint32_t> launches_;
   std::map<CopyShape, std::uint32_t> copies_;
   std::unordered_map<std::string, std::uint32_t> arguments_;

@@ -1,0 +1,136 @@
+#include "rooftile/analysis/trace/step_parts.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "rooftile/analysis/trace/seconds.h"
+
+namespace rooftile::trace {
+namespace {
+
+// How much of each step a union of intervals covers. Starts must not decrease.
+class UnionBySteps {
+ public:
+  explicit UnionBySteps(const std::vector<Nanoseconds>& bounds)
+      : bounds_(bounds), lengths_(bounds.size() - 1), reach_(bounds.front()) {}
+
+  void add(Nanoseconds start, Nanoseconds end) {
+    start = std::max(start, reach_);
+    end = std::min(end, bounds_.back());
+    reach_ = std::max(reach_, end);
+    while (start < end) {
+      while (bounds_[step_ + 1] <= start) ++step_;
+      const Nanoseconds to = std::min(end, bounds_[step_ + 1]);
+      lengths_[step_] += to - start;
+      start = to;
+    }
+  }
+  Nanoseconds in_step(std::size_t step) const { return lengths_[step]; }
+
+ private:
+  const std::vector<Nanoseconds>& bounds_;
+  std::vector<Nanoseconds> lengths_;
+  std::size_t step_ = 0;
+  Nanoseconds reach_;
+};
+
+constexpr std::size_t kStepParts = static_cast<std::size_t>(StepPart::idle_unknown) + 1;
+using StepTimes = std::array<Nanoseconds, kStepParts>;
+
+Nanoseconds& time_of(StepTimes& times, StepPart part) {
+  return times.at(static_cast<std::size_t>(part));
+}
+
+StepLimit largest(const StepTimes& times) {
+  const auto most = std::max_element(times.begin(), times.end());
+  if (*most <= 0) return {};  // a step without length: the GPU still worked for the one before
+  return {static_cast<StepPart>(most - times.begin()), to_seconds(*most)};
+}
+
+void add_busy(const std::vector<Nanoseconds>& bounds, const Timeline& timeline,
+              const GpuTrack& track, std::vector<StepTimes>& steps) {
+  UnionBySteps all(bounds), kernels(bounds), compute(bounds);
+  for (std::size_t i = 0; i < track.rows.size(); ++i) {
+    const Nanoseconds start = timeline.gpu.time.start(track.rows[i]);
+    const Nanoseconds end = timeline.gpu.time.end(track.rows[i]);
+    all.add(start, end);
+    if (track.classes[i] != GpuClass::copy) kernels.add(start, end);
+    if (track.classes[i] == GpuClass::compute) compute.add(start, end);
+  }
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    time_of(steps[i], StepPart::compute) = compute.in_step(i);
+    time_of(steps[i], StepPart::exposed_communication) = kernels.in_step(i) - compute.in_step(i);
+    time_of(steps[i], StepPart::exposed_copy) = all.in_step(i) - kernels.in_step(i);
+  }
+}
+
+void add_idle(const std::vector<Nanoseconds>& bounds, const std::vector<IdlePiece>& pieces,
+              std::vector<StepTimes>& steps) {
+  std::vector<UnionBySteps> causes(static_cast<std::size_t>(IdleCause::unknown) + 1,
+                                   UnionBySteps(bounds));
+  for (const IdlePiece& piece : pieces) {
+    causes[static_cast<std::size_t>(piece.cause)].add(piece.start, piece.end);
+  }
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    for (std::size_t cause = 0; cause < causes.size(); ++cause) {
+      time_of(steps[i], part_of(static_cast<IdleCause>(cause))) = causes[cause].in_step(i);
+    }
+  }
+}
+
+Nanoseconds median(std::vector<Nanoseconds> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+Nanoseconds length_of(const StepTimes& times) {
+  return std::accumulate(times.begin(), times.end(), Nanoseconds{0});
+}
+
+std::vector<SlowStep> slow_steps(const std::vector<StepTimes>& steps) {
+  constexpr std::size_t kFewest = 3;
+  constexpr double kSlow = 1.2;
+  if (steps.size() < kFewest) return {};
+  std::vector<Nanoseconds> values;
+  for (const StepTimes& times : steps) values.push_back(length_of(times));
+  const double least = kSlow * static_cast<double>(median(values));
+  StepTimes usual{};
+  for (std::size_t part = 0; part < kStepParts; ++part) {
+    values.clear();
+    for (const StepTimes& times : steps) values.push_back(times.at(part));
+    usual.at(part) = median(values);
+  }
+  std::vector<SlowStep> slow;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (static_cast<double>(length_of(steps[i])) < least) continue;
+    StepTimes beyond{};
+    for (std::size_t part = 0; part < kStepParts; ++part) {
+      beyond.at(part) = steps[i].at(part) - usual.at(part);
+    }
+    const StepLimit most = largest(beyond);
+    if (most.time > Seconds()) slow.push_back({static_cast<std::int64_t>(i), most.part, most.time});
+  }
+  return slow;
+}
+
+}  // namespace
+
+Steps measure_steps(StepSource source, const std::vector<Nanoseconds>& bounds,
+                    const Timeline& timeline, const GpuTrack& track,
+                    const std::vector<IdlePiece>& pieces) {
+  Steps measured{.source = source, .durations = {}, .limits = {}, .slow = {}};
+  for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
+    measured.durations.push_back(to_seconds(bounds[i + 1] - bounds[i]));
+  }
+  if (track.rows.empty() || bounds.size() < 2) return measured;
+  std::vector<StepTimes> steps(bounds.size() - 1);
+  add_busy(bounds, timeline, track, steps);
+  add_idle(bounds, pieces, steps);
+  for (const StepTimes& times : steps) measured.limits.push_back(largest(times));
+  measured.slow = slow_steps(steps);
+  return measured;
+}
+
+}  // namespace rooftile::trace

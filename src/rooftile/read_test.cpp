@@ -1,0 +1,110 @@
+// Several inputs in one call.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rooftile/rooftile.h"
+#include "rooftile/workload/trace_summary.h"
+
+namespace rooftile {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ReadSeveral : public testing::Test {
+ protected:
+  ReadSeveral() { fs::create_directory(folder_); }
+  ~ReadSeveral() override { fs::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& text) {
+    const std::string path = folder_ / name;
+    std::ofstream(path) << text;
+    return path;
+  }
+  // `ops` operators of a microsecond, one behind the other.
+  std::string write_trace(std::int64_t rank, std::int64_t ops) {
+    std::string text = "{\"distributedInfo\": {\"rank\": " + std::to_string(rank) +
+                       ", \"world_size\": 20},\n\"traceEvents\": [\n";
+    for (std::int64_t i = 0; i < ops; ++i) {
+      text += (i == 0 ? "" : ",\n") +
+              std::string(
+                  "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::mm\", "
+                  "\"pid\": 1, \"tid\": 1, \"dur\": 1, \"ts\": ") +
+              std::to_string(i) + "}";
+    }
+    return write("rank" + std::to_string(rank) + ".json", text + "]}\n");
+  }
+
+  fs::path folder_ = fs::path(testing::TempDir()) / ("read_several_" + std::to_string(::getpid()));
+};
+
+TEST_F(ReadSeveral, KeepsTheOrderOfRecordings) {
+  std::vector<std::string> paths;
+  for (const std::int64_t rank : {7, 3, 11, 0, 5, 2, 9}) {
+    // Sizes differ, so they are not done in this order.
+    paths.push_back(write_trace(rank, rank == 7 ? 40'000 : 10 + rank));
+  }
+  const auto each = read_each(paths, {});
+  ASSERT_TRUE(each) << to_string(each.error());
+  ASSERT_EQ(each->size(), paths.size());
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    EXPECT_EQ((*each)[i].sources, std::vector<std::string>{paths[i]});
+  }
+  const auto all = read_all(paths, {});
+  ASSERT_TRUE(all) << to_string(all.error());
+  std::vector<std::int64_t> ranks;
+  for (const TraceSummary& trace : all->traces) ranks.push_back(trace.rank.value_or(-1));
+  EXPECT_EQ(ranks, (std::vector<std::int64_t>{0, 2, 3, 5, 7, 9, 11}));
+}
+
+TEST_F(ReadSeveral, FailsWithTheFirstErrorInOrder) {
+  const std::string good = write_trace(0, 30'000);
+  const std::string bad = write("bad.json", "{\"traceEvents\": 3}");
+  const std::string worse = write("worse.json", "{\"schema\": \"x\", \"nodes\": []}");
+  const std::string missing = folder_ / "missing.json";
+  const std::string model = write("model.txt", "gemm a bf16 m=0 n=2 k=3\n");
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+      {{good, bad, worse}, bad},
+      {{good, worse, bad, missing}, worse},
+      {{missing, good, bad}, missing},
+      {{good, model, bad}, model},
+      {{bad, model}, bad}};
+  for (int repetition = 0; repetition < 5; ++repetition) {
+    for (const auto& [paths, first] : cases) {
+      const auto all = read_all(paths, {});
+      ASSERT_FALSE(all);
+      EXPECT_NE(to_string(all.error()).find(first), std::string::npos) << to_string(all.error());
+    }
+  }
+}
+
+TEST_F(ReadSeveral, ReportsTheBytesOfAllFiles) {
+  std::vector<std::string> paths;
+  std::uint64_t bytes = 0;
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    paths.push_back(write_trace(rank, 30'000));
+    bytes += fs::file_size(paths.back());
+  }
+  paths.push_back("gemm a bf16 m=8 n=2 k=3");
+  std::uint64_t last = 0;
+  bool only_grows = true;
+  ReadOptions options;
+  options.progress = [&](std::uint64_t done, std::uint64_t total) {
+    EXPECT_EQ(total, bytes);
+    only_grows = only_grows && done >= last;
+    last = done;
+  };
+  ASSERT_TRUE(read_each(paths, options));
+  EXPECT_TRUE(only_grows);
+  EXPECT_EQ(last, bytes);
+}
+
+}  // namespace
+}  // namespace rooftile

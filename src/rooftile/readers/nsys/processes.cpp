@@ -1,0 +1,113 @@
+#include "rooftile/readers/nsys/processes.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace rooftile {
+namespace {
+
+using nsys_format::Database;
+using nsys_format::Table;
+
+constexpr std::size_t kMostProcesses = 1024;
+
+// Whether every event says which process it belongs to; old exports may not.
+bool name_processes(const Database& database) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kColumns{
+      {{nsys_format::kKernels, "globalPid"},
+       {nsys_format::kCopies, "globalPid"},
+       {nsys_format::kFills, "globalPid"},
+       {nsys_format::kGraphRuns, "globalPid"},
+       {nsys_format::kCalls, "globalTid"},
+       {nsys_format::kRanges, "globalTid"}}};
+  return std::ranges::all_of(kColumns, [&](const auto& entry) {
+    const Table* const table = database.find(entry.first);
+    return table == nullptr || table->has(entry.second);
+  });
+}
+
+std::size_t events_of(const Timeline& timeline) {
+  return timeline.gpu.time.size() + timeline.calls.time.size() + timeline.ops.time.size();
+}
+
+// The GPU that a process keeps busy longest.
+std::int32_t main_gpu(const Timeline& timeline) {
+  std::map<std::int32_t, Nanoseconds> busy;
+  for (std::size_t row = 0; row < timeline.gpu.time.size(); ++row) {
+    busy[timeline.streams[timeline.gpu.stream[row]].device] += timeline.gpu.time.duration(row);
+  }
+  const auto most = std::ranges::max_element(
+      busy, [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == busy.end() ? -1 : most->first;
+}
+
+}  // namespace
+
+void number_ranks(std::vector<Timeline>& processes) {
+  std::set<std::int32_t> gpus;
+  for (const Timeline& process : processes) gpus.insert(main_gpu(process));
+  if (gpus.size() != processes.size()) return;
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    processes[i].rank = static_cast<std::int64_t>(i);
+    processes[i].world_size = static_cast<std::int64_t>(processes.size());
+  }
+}
+
+NsysProcesses::NsysProcesses(const Database& database, const nsys_format::ExportInfo& info)
+    : info_(info),
+      texts_(database, database.find("StringIds"), "id", "value"),
+      are_told_apart_(name_processes(database)) {}
+
+NsysTables* NsysProcesses::tables_of(std::int64_t global_id) {
+  const std::int64_t id = are_told_apart_ ? nsys_process_of(global_id) : 0;
+  if (id == last_id_) return last_;
+  const auto found = processes_.find(id);
+  if (found == processes_.end() && processes_.size() == kMostProcesses) {
+    ++beyond_;
+    return nullptr;
+  }
+  const auto at = found != processes_.end()
+                      ? found
+                      : processes_.emplace(id, std::make_unique<Process>(info_, texts_)).first;
+  last_id_ = id;
+  last_ = &at->second->tables;
+  return last_;
+}
+
+bool NsysProcesses::has_calls() const {
+  return std::ranges::any_of(
+      processes_, [](const auto& entry) { return entry.second->timeline.calls.time.size() > 0; });
+}
+
+std::vector<Timeline> NsysProcesses::finish() {
+  std::vector<Timeline> recordings, others;
+  for (auto& [id, process] : processes_) {
+    const bool works = process->timeline.gpu.time.size() > 0;
+    (works ? recordings : others).push_back(std::move(process->timeline));
+  }
+  processes_.clear();
+  last_ = nullptr;
+  last_id_ = -1;
+  std::ranges::stable_sort(recordings, {}, main_gpu);
+  std::string_view name = "events of processes without work on a GPU";
+  if (recordings.empty()) {
+    name = "events of other processes";
+    const auto largest = std::ranges::max_element(others, {}, events_of);
+    recordings.push_back(largest == others.end() ? Timeline() : std::move(*largest));
+    if (largest != others.end()) others.erase(largest);
+  }
+  std::map<std::string, std::int64_t>& skipped = recordings.front().skipped;
+  for (const Timeline& other : others) {
+    if (events_of(other) > 0)
+      skipped[std::string(name)] += static_cast<std::int64_t>(events_of(other));
+    for (const auto& [reason, count] : other.skipped) skipped[reason] += count;
+  }
+  if (beyond_ > 0) skipped["events of processes beyond 1024"] += beyond_;
+  return recordings;
+}
+
+}  // namespace rooftile
