@@ -40,7 +40,7 @@ std::optional<SizedLayer> library_network(const SourceFacts& facts, const Progra
     if (call->name.find("UNet") == std::string_view::npos) continue;
     return SizedLayer{call, std::string(call->name)};
   }
-  return std::nullopt;
+  return model_chosen_by_name(program);
 }
 
 }  // namespace

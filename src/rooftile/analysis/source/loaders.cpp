@@ -78,6 +78,7 @@ const Call* find_loader(const SourceFacts& facts, const Expr* value, int depth) 
       value->type->made_by != nullptr) {
     return value->type->made_by;
   }
+  if (value->type != nullptr && value->type->is(TypeKind::number)) return nullptr;  // a size
   if (value->kind == ExprKind::name) return find_in_name(facts, *value, depth);
   if (value->call != nullptr) {
     if (value->call->name == "torch.nn.Module.__call__") return nullptr;
@@ -187,6 +188,15 @@ bool moves_in(const SourceFacts& facts, const Loop& loop) {
   const auto calls = calls_inside(*loop.statement);
   return std::any_of(calls.begin(), calls.end(),
                      [&](const Call* call) { return moves_by(facts, *call, 0); });
+}
+
+// A loop of a generator: `for batch in loader: yield batch`.
+bool hands_on(const Loop& loop) {
+  bool yields = false;
+  for_statements(loop.statement->body, [&](const Statement& statement) {
+    yields = yields || (statement.value != nullptr && statement.value->kind == ExprKind::yield);
+  });
+  return yields;
 }
 
 }  // namespace
@@ -331,11 +341,13 @@ bool moves_batches(const SourceFacts& facts, const Call& loader) {
                          [](const ClassDef* def) { return def->is_lightning_module; });
     });
   });
-  const auto loops = loops_over(facts, loader);
-  if (!loops.empty()) {
-    return std::any_of(loops.begin(), loops.end(),
-                       [&](const Loop* loop) { return moves_in(facts, *loop); });
-  }
+  auto loops = loops_over(facts, loader);
+  const bool moves = std::any_of(loops.begin(), loops.end(),
+                                 [&](const Loop* loop) { return moves_in(facts, *loop); });
+  if (moves) return true;
+  // Who calls next() on a generator is not among them.
+  std::erase_if(loops, [](const Loop* loop) { return hands_on(*loop); });
+  if (!loops.empty()) return false;
   if (has_hooks) return true;
   return std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
     return std::any_of(program->files.begin(), program->files.end(), [&](const File* file) {

@@ -70,6 +70,7 @@ Type joined(const Type& a, const Type& b) {
   if (a.class_def != b.class_def) both.class_def = nullptr;
   if (a.made_by == nullptr) both.made_by = b.made_by;
   if (a.element != b.element) both.element = nullptr;
+  if (a.items != b.items) both.items = nullptr;
   return both;
 }
 

@@ -79,9 +79,11 @@ class Inference {
   void visit_import(const Statement& statement);
   void visit_global(const Statement& statement);
   void visit_return(const Statement& statement);
+  void returns(const FunctionDef& function, const Type* type);
   void bind(const Expr* target, const Type* type, const Expr* value, const Statement* statement);
   void bind_sequence(const Expr* target, const Type* type, const Expr* value,
                      const Statement* statement);
+  std::vector<const Type*> unpacked_items(const Type& type, const Expr* value, std::size_t count);
   void bind_attribute(const Expr* target, const Type* type, const Statement* statement);
   void bind_iteration(const Expr* target, const Expr* iterable, const Statement* statement);
   void set_name(std::string_view name, const Entry& entry);
@@ -101,6 +103,8 @@ class Inference {
   const Type* infer_text(Expr& expr);
   const Type* infer_sequence(Expr& expr);
   const Type* infer_comprehension(Expr& expr);
+  const Type* infer_yield(Expr& expr);
+  static const Type* written_item(const Type& container, const Expr& index);
   const Type* join_children(Expr& expr, std::size_t from = 0);
   const Type* attribute_type(const Type& object, std::string_view word, const Statement** binding);
   const Type* dictionary_member(const Call& made_by, std::string_view word);
@@ -136,6 +140,9 @@ class Inference {
   void record_defaults(const Call& call);
   static void set_weight_dtype(const Call& call, Type& made);
   void note_backward(const Call& call);
+  void note_append(const Call& call, const Type& list);
+  void note_buffer(const Call& call);
+  const Entry* bound_entry(const Expr* object);
   Residence named_residence(const Expr& name, int depth);
   Residence device_residence(const Expr* expr, int depth = 0);
   const Known& known(std::string_view full_name);

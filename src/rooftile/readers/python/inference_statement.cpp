@@ -255,8 +255,11 @@ void Inference::visit_global(const Statement& statement) {
 
 void Inference::visit_return(const Statement& statement) {
   if (statement.value == nullptr || function_ == nullptr) return;
-  const Type* type = infer(statement.value);
-  FunctionDef& def = writable(*function_);
+  returns(*function_, infer(statement.value));
+}
+
+void Inference::returns(const FunctionDef& function, const Type* type) {
+  FunctionDef& def = writable(function);
   const Type* joined = join(def.returns, type);
   if (joined == def.returns) return;
   def.returns = joined;
@@ -305,26 +308,6 @@ void Inference::bind(const Expr* target, const Type* type, const Expr* value,
       return bind_attribute(target, type, statement);
     default:
       infer(target);
-  }
-}
-
-void Inference::bind_sequence(const Expr* target, const Type* type, const Expr* value,
-                              const Statement* statement) {
-  const Call* call = value == nullptr ? nullptr : value->call;
-  const bool prepared = call != nullptr && call->method == "prepare";
-  const bool pairwise = value != nullptr &&
-                        (value->kind == ExprKind::tuple || value->kind == ExprKind::list) &&
-                        value->children.size() == target->children.size();
-  for (std::size_t i = 0; i < target->children.size(); ++i) {
-    const Expr* part = target->children[i];
-    const Type* each = type->element;
-    if (type->is(TypeKind::tensor)) each = type;
-    if (prepared && i < call->arguments.size()) {
-      each = with_residence(*call->arguments[i].value->type, Residence::gpu);
-    }
-    if (pairwise) each = value->children[i]->type;
-    bind(part, each == nullptr ? &unknown_type() : each, pairwise ? value->children[i] : nullptr,
-         statement);
   }
 }
 
