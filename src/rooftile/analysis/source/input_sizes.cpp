@@ -195,6 +195,7 @@ std::optional<SizeSign> varying_input_size(const SourceFacts& facts, const Progr
   for (const Call* loader : constructions_in(facts, program, TypeKind::loader)) {
     const FunctionDef* collate = collate_function(*loader);
     if (collate == nullptr || !pads_to_longest(*collate)) continue;
+    if (!is_reached_by_default(facts, *loader)) continue;
     return SizeSign{loader, std::string(collate->class_def != nullptr ? collate->class_def->name
                                                                       : collate->name) +
                                 " pads each batch to its longest"};

@@ -218,15 +218,34 @@ const Call* loader_of(const SourceFacts& facts, const Expr* value) {
   return find_loader(facts, value, 0);
 }
 
+namespace {
+
+// `batch = next(batches)`, `batches.next()` of Python 2.
+bool takes_next(const SourceFacts& facts, const Statement& statement, const Call& loader) {
+  const Call* call = statement.value == nullptr ? nullptr : statement.value->call;
+  if (call == nullptr || (call->method != "next" && call->method != "__next__")) return false;
+  const bool is_function = call->receiver == nullptr && !call->arguments.empty();
+  const Expr* from = is_function ? call->arguments.front().value : call->receiver;
+  return from != nullptr && loader_of(facts, from) == &loader;
+}
+
+bool reads(const SourceFacts& facts, const Loop& loop, const Call& loader) {
+  const Statement& statement = *loop.statement;
+  if (loop.loader == &loader) return true;
+  const bool is_for = statement.kind == StatementKind::for_ && loop.loader == nullptr;
+  if (is_for && loader_of(facts, statement.value) == &loader) return true;
+  return std::any_of(statement.body.begin(), statement.body.end(), [&](const Statement* each) {
+    return takes_next(facts, *each, loader);
+  });
+}
+
+}  // namespace
+
 std::vector<const Loop*> loops_over(const SourceFacts& facts, const Call& loader) {
   std::vector<const Loop*> loops;
   for (const auto& file : facts.files) {
     for (const Loop* loop : file->loops) {
-      if (loop->statement->kind != StatementKind::for_) continue;
-      const bool is_it =
-          loop->loader == &loader ||
-          (loop->loader == nullptr && loader_of(facts, loop->statement->value) == &loader);
-      if (is_it) loops.push_back(loop);
+      if (reads(facts, *loop, loader)) loops.push_back(loop);
     }
   }
   return loops;

@@ -100,6 +100,16 @@ bool contains(const Program& program, const File& file) {
   return std::find(program.files.begin(), program.files.end(), &file) != program.files.end();
 }
 
+bool runs_in(const SourceFacts& facts, const Program& program, const Statement& statement) {
+  const auto contexts = facts.contexts(statement);
+  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
+    return std::none_of(context.guards.begin(), context.guards.end(), [&](const Guard& guard) {
+      return guard.kind == GuardKind::main && !guard.negated && guard.statement != nullptr &&
+             guard.statement->file != program.entry;
+    });
+  });
+}
+
 std::vector<const Program*> training_programs_of(const SourceFacts& facts, const File& file) {
   std::vector<const Program*> programs;
   if (is_test(file)) return programs;

@@ -56,6 +56,7 @@ class Inference {
   void collect_definitions();
   void classify_classes();
   bool derives_from(const ClassDef& def, std::initializer_list<std::string_view> bases, int depth);
+  bool derives_from_layer(const ClassDef& def, int depth = 0);
   void visit_module(File& file);
   void visit_function(const FunctionDef& def);
   void visit_queued();

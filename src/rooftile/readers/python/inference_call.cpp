@@ -14,6 +14,13 @@ bool names_a_gpu(std::string_view word) {
   return word.find("rank") != std::string_view::npos || word.find("gpu") != std::string_view::npos;
 }
 
+// Calls that fill a class of options from the command line.
+bool reads_configuration(std::string_view name) {
+  return name == "tyro.cli" || name == "pyrallis.parse" || name == "draccus.parse" ||
+         name == "simple_parsing.parse" || name == "jsonargparse.CLI" ||
+         name == "omegaconf.OmegaConf.structured";
+}
+
 std::string_view option_name(std::string_view flag) {
   flag.remove_prefix(std::min(flag.find_first_not_of('-'), flag.size()));
   return flag;
@@ -172,6 +179,17 @@ const Type* Inference::library_result(Call& call, const Known& known) {
     case Gives::unknown:
       break;
   }
+  if (reads_configuration(known.name)) {
+    for (const Argument& argument : call.arguments) {
+      const Type& given = *argument.value->type;
+      if (!given.is(TypeKind::class_) || given.class_def == nullptr) continue;
+      Type made;
+      made.kind = TypeKind::host_object;
+      made.class_def = given.class_def;
+      made.name = given.class_def->full_name;
+      return store_.intern(made);
+    }
+  }
   if (known.name == "next" && !call.arguments.empty()) {
     const Type& from = *call.arguments[0].value->type;
     if (from.is(TypeKind::loader)) {
@@ -259,7 +277,9 @@ const Type* Inference::forward_result(Call& call, const Type& callee) {
     if (type.on_gpu()) place = Residence::gpu;
     gradients = gradients || type.requires_grad;
   }
-  if (place == Residence::unknown && callee.residence == Residence::host) place = Residence::host;
+  // A loss has no weights that would keep its inputs on the host.
+  const bool stays = callee.is(TypeKind::module) && callee.residence == Residence::host;
+  if (place == Residence::unknown && stays) place = Residence::host;
   return tensor(place, gradients);
 }
 

@@ -104,6 +104,9 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
     case TypeKind::text:
       return simple(TypeKind::text);
     case TypeKind::loader:
+      if (method == "next" || method == "__next__") {
+        return tensor(receiver.on_gpu() ? Residence::gpu : Residence::host);
+      }
       return method == "__iter__" ? store_.intern(receiver) : &unknown_type();
     default:
       break;
@@ -217,11 +220,14 @@ const Type* Inference::accelerator_method(Call& call) {
 // What has backward() is a tensor with gradients, whatever made it.
 void Inference::note_backward(const Call& call) {
   const Expr* loss = call.receiver;
-  if (loss == nullptr || loss->kind != ExprKind::name || !loss->type->is(TypeKind::unknown)) return;
-  if (const Entry* entry = lookup(loss->word)) {
-    writable(*entry).type = tensor(Residence::unknown, true);
-  }
-  writable(*loss).type = tensor(Residence::unknown, true);
+  if (loss == nullptr || loss->kind != ExprKind::name) return;
+  Type type = *loss->type;
+  if (!type.is(TypeKind::unknown) && !type.is(TypeKind::tensor)) return;
+  type.kind = TypeKind::tensor;
+  type.requires_grad = true;
+  const Type* known = store_.intern(type);
+  if (const Entry* entry = lookup(loss->word)) writable(*entry).type = known;
+  writable(*loss).type = known;
 }
 
 }  // namespace rooftile::source

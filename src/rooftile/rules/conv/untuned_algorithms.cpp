@@ -44,16 +44,16 @@ using namespace source;
 
 // `cudnn.deterministic = True`, `cudnn.benchmark = False`: nothing is decided where a run with all
 // options at their defaults does not get to it.
-bool is_only_for_seeds(const SourceFacts& facts, const Program& program, std::string_view line) {
+bool is_only_for_seeds(const SourceFacts& facts, const Program& program, const File& file,
+                       std::string_view line) {
   for (const std::string_view name :
        {"torch.backends.cudnn.benchmark", "torch.backends.cudnn.deterministic"}) {
     for (const Statement* statement : facts.assignments(name)) {
-      const File& file = *statement->file;
-      if (!contains(program, file) || file.slice(statement->range) != line) continue;
+      if (statement->file != &file || file.slice(statement->range) != line) continue;
       const bool is_on = statement->value == nullptr || statement->value->word != "False";
       const bool is_tuned = is_on && name.ends_with("benchmark");
-      if (is_tuned || is_reached_by_default(facts, *statement)) return false;
-      return true;
+      return !runs_in(facts, program, *statement) ||
+             (!is_tuned && !is_reached_by_default(facts, *statement));
     }
   }
   return line.starts_with('\'') || line.starts_with('"');  // a text of several lines
@@ -68,7 +68,7 @@ bool decides_in(const SourceFacts& facts, const Program& program, const File& fi
     const bool speaks = contains_any(line, {"cudnn.benchmark", "deterministic"});
     const std::string_view code = trim(line.substr(0, line.find('#')));
     if (!speaks || !contains_any(code, {"cudnn.benchmark", "deterministic"})) continue;
-    if (!is_only_for_seeds(facts, program, code)) return true;
+    if (!is_only_for_seeds(facts, program, file, code)) return true;
   }
   return false;
 }
