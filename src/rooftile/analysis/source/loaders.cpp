@@ -199,6 +199,14 @@ bool hands_on(const Loop& loop) {
   return yields;
 }
 
+// `for images, labels in loader: break` in a notebook.
+bool only_looks(const Loop& loop) {
+  const auto body = loop.statement->body;
+  return !loop.is_step() && std::any_of(body.begin(), body.end(), [](const Statement* each) {
+    return each->kind == StatementKind::break_;
+  });
+}
+
 }  // namespace
 
 bool is_torch_loader(const Call& call) {
@@ -365,7 +373,7 @@ bool moves_batches(const SourceFacts& facts, const Call& loader) {
                                  [&](const Loop* loop) { return moves_in(facts, *loop); });
   if (moves) return true;
   // Who calls next() on a generator is not among them.
-  std::erase_if(loops, [](const Loop* loop) { return hands_on(*loop); });
+  std::erase_if(loops, [](const Loop* loop) { return hands_on(*loop) || only_looks(*loop); });
   if (!loops.empty()) return false;
   if (has_hooks) return true;
   return std::any_of(programs.begin(), programs.end(), [&](const Program* program) {

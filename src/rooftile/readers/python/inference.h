@@ -61,6 +61,7 @@ class Inference {
   void visit_function(const FunctionDef& def);
   void visit_queued();
   void enqueue(const FunctionDef& def);
+  void read_again(const ClassDef& def);
   void bind_parameters(const FunctionDef& def);
   const Type* conventional_parameter(const FunctionDef& def, std::size_t index);
   const Type* method_parameter(const FunctionDef& def, std::size_t index);
@@ -139,6 +140,7 @@ class Inference {
   void pass(const FunctionDef& def, std::size_t index, const Type* type);
   void record_option(const Call& call);
   void record_defaults(const Call& call);
+  void record_entry(const Expr& target, const Expr* value);
   static void set_weight_dtype(const Call& call, Type& made);
   void note_backward(const Call& call);
   void note_append(const Call& call, const Type& list);

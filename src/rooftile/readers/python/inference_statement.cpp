@@ -311,6 +311,13 @@ void Inference::bind(const Expr* target, const Type* type, const Expr* value,
   }
 }
 
+// Methods that were read before one of their attributes was known.
+void Inference::read_again(const ClassDef& def) {
+  for (const FunctionDef* method : def.methods) {
+    if (method != function_ && visits_[method] > 0) enqueue(*method);
+  }
+}
+
 void Inference::bind_attribute(const Expr* target, const Type* type, const Statement* statement) {
   const Expr* object = target->children.empty() ? nullptr : target->children[0];
   if (object == nullptr) return;
@@ -324,13 +331,16 @@ void Inference::bind_attribute(const Expr* target, const Type* type, const State
     if (owner->is(TypeKind::module) && moves && guessed->residence == Residence::host) {
       guessed = with_residence(*guessed, Residence::unknown);
     }
+    const Type* before = entry.type;
     entry = entry.type == nullptr || entry.binding == statement
                 ? Entry{{}, guessed, statement}
                 : Entry{{}, join(entry.type, guessed), nullptr};
+    if (before != nullptr && before != entry.type) read_again(*owner->class_def);
     writable(*target).type = entry.type;
     return;
   }
   infer(target);
+  record_entry(*target, statement->value);
   if (target->full_name.empty()) return;
   std::vector<const Statement*>& all = store_.assignments_by_name[target->full_name];
   const bool room = all.size() < kMaxAssignments;

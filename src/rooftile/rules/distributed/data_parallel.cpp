@@ -53,6 +53,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
   for (const Call* call :
        launched_calls(facts, {"torch.nn.DataParallel", "torch.nn.parallel.data_parallel"})) {
     if (call->arguments.empty() || !trains_with_it(facts, *call)) continue;
+    // The function splits one pass; outside of training it only samples.
+    if (call->method == "data_parallel" && !is_hot(facts, *call)) continue;
     const Expr* model = call->arguments.front().value;
     if (model->type->frozen) continue;
     Finding finding = finding_at(

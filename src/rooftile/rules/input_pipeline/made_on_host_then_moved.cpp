@@ -35,7 +35,7 @@ time says what there is to gain.
 
 ## When not to
 - Values that come from the data or a Python list.
-- The tensor is also used on the host.
+- The tensor is also used on the host, or is empty: `torch.empty(0)`.
 - Outside of loops.
 
 ## Evidence

@@ -15,7 +15,8 @@ namespace timing_without_sync {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 The difference of two clock reads within one step, around calls of a module or a backward, with
-nothing between them that waits for the GPU.
+nothing between them that waits for the GPU. Also over whole passes: `meter.update(time() - end)`
+with `end = time()` at the end of each pass, and no wait in any part that every pass runs.
 
 ## Why it costs time
 Kernels run on after the call returns: the clock measures how long the launches took. Decisions
@@ -32,7 +33,8 @@ time says what there is to gain.
 ## When not to
 - The interval covers an epoch or the whole run, whose end waits anyway.
 - Only loading of data is timed.
-- Something between the reads waits: `.item()`, `.cpu()`, `synchronize()`.
+- Something between the reads waits: `.item()`, `.cpu()`, `synchronize()`. Over whole passes, a
+  wait in every hundredth pass does not count: the passes between are measured as launches.
 
 ## Evidence
 - PyTorch CUDA semantics note, "Asynchronous execution": time measurements without

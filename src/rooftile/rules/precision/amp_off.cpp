@@ -36,7 +36,7 @@ says what there is to gain.
 - Small models and those that wait for data or launches gain little; a recording shows it.
 - Reinforcement learning, adversarial training, float64 and second-order derivatives: the rule is
   silent.
-- Tutorials on MNIST.
+- Tutorials on MNIST, and programs that freeze all weights but those of a head.
 - An option for it exists, even if it is off by default.
 
 ## Evidence
