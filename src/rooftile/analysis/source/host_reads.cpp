@@ -8,7 +8,6 @@
 namespace rooftile::source {
 namespace {
 
-
 bool is_surely_host(const Type& type) {
   switch (type.kind) {
     case TypeKind::tensor:
@@ -167,9 +166,8 @@ void add_conditions(const Statement& statement, const Expr* expr, std::vector<Ho
   if (expr->call != nullptr && expr->call->method.starts_with("is_")) return;
   const bool compares = expr->kind == ExprKind::comparison && !expr->word.starts_with("is") &&
                         !expr->word.ends_with("in") && expr->type->is(TypeKind::tensor);
-  const bool waits = may_wait(expr) ||
-                     (compares && std::any_of(expr->children.begin(), expr->children.end(),
-                                              may_wait));
+  const bool waits = may_wait(expr) || (compares && std::any_of(expr->children.begin(),
+                                                                expr->children.end(), may_wait));
   if (waits || is_tensor_in_forward(statement, *expr)) {
     reads.push_back({&statement, expr, expr->call});
   }

@@ -182,7 +182,8 @@ std::optional<SizeSign> fixed_input_size(const SourceFacts& facts, const Program
       if (has_one_size(call->name)) {
         return SizeSign{call, "the data set " + std::string(call->method)};
       }
-      if (sets_size(facts, *call) || gives_one_size(facts, *call)) return SizeSign{call, call_beginning(*call)};
+      if (sets_size(facts, *call) || gives_one_size(facts, *call))
+        return SizeSign{call, call_beginning(*call)};
     }
     if (const Expr* crop = own_crop(*file); crop != nullptr && !file->calls.empty()) {
       return SizeSign{file->calls.front(), "crops of crop_size"};

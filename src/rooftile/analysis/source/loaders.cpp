@@ -202,9 +202,9 @@ bool hands_on(const Loop& loop) {
 // `for images, labels in loader: break` in a notebook.
 bool only_looks(const Loop& loop) {
   const auto body = loop.statement->body;
-  return !loop.is_step() && std::any_of(body.begin(), body.end(), [](const Statement* each) {
-    return each->kind == StatementKind::break_;
-  });
+  return !loop.is_step() && loop.function == nullptr &&
+         std::any_of(body.begin(), body.end(),
+                     [](const Statement* each) { return each->kind == StatementKind::break_; });
 }
 
 }  // namespace
@@ -242,9 +242,8 @@ bool reads(const SourceFacts& facts, const Loop& loop, const Call& loader) {
   if (loop.loader == &loader) return true;
   const bool is_for = statement.kind == StatementKind::for_ && loop.loader == nullptr;
   if (is_for && loader_of(facts, statement.value) == &loader) return true;
-  return std::any_of(statement.body.begin(), statement.body.end(), [&](const Statement* each) {
-    return takes_next(facts, *each, loader);
-  });
+  return std::any_of(statement.body.begin(), statement.body.end(),
+                     [&](const Statement* each) { return takes_next(facts, *each, loader); });
 }
 
 }  // namespace

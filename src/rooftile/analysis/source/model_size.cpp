@@ -204,16 +204,14 @@ std::optional<SizedLayer> known_architecture(const Program& program) {
 
 // torchvision's models by name: models.__dict__[args.arch], getattr(models, args.arch).
 bool is_chosen_by_name(const Expr& part) {
-  const auto is_package = [](const Expr* expr) {
-    return expr->full_name == "torchvision.models";
-  };
+  const auto is_package = [](const Expr* expr) { return expr->full_name == "torchvision.models"; };
   if (part.kind == ExprKind::subscript && part.children.size() == 2) {
     const Expr& names = *part.children[0];
     return names.kind == ExprKind::attribute && names.word == "__dict__" &&
            is_package(names.children[0]);
   }
-  return part.call != nullptr && part.call->name == "getattr" &&
-         part.call->arguments.size() > 1 && is_package(part.call->arguments[0].value);
+  return part.call != nullptr && part.call->name == "getattr" && part.call->arguments.size() > 1 &&
+         is_package(part.call->arguments[0].value);
 }
 
 // The call around, which makes it or hands it on; `callable(models.__dict__[name])` only asks.

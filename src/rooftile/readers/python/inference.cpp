@@ -158,12 +158,12 @@ bool Inference::derives_from(const ClassDef& def, std::initializer_list<std::str
 // class Net(nn.Transformer), class ResNet(torchvision.models.ResNet)
 bool Inference::derives_from_layer(const ClassDef& def, int depth) {
   return depth <= kMaxBases && std::ranges::any_of(def.bases, [&](const Expr* base) {
-    const LibraryCall made = known(base->full_name).call;
-    if (made.gives == Gives::instance && made.kind == TypeKind::module) return true;
-    const auto own = store_.classes_by_name.find(base->full_name);
-    return own != store_.classes_by_name.end() && own->second != &def &&
-           derives_from_layer(*own->second, depth + 1);
-  });
+           const LibraryCall made = known(base->full_name).call;
+           if (made.gives == Gives::instance && made.kind == TypeKind::module) return true;
+           const auto own = store_.classes_by_name.find(base->full_name);
+           return own != store_.classes_by_name.end() && own->second != &def &&
+                  derives_from_layer(*own->second, depth + 1);
+         });
 }
 
 void Inference::classify_classes() {

@@ -325,9 +325,9 @@ void Inference::record_defaults(const Call& call) {
 // config.train.batch_size = 64 at the top of a file: an entry of a configuration, under the name
 // "train.batch_size".
 void Inference::record_entry(const Expr& target, const Expr* value) {
-  const bool is_plain = value != nullptr && (value->type->is(TypeKind::number) ||
-                                             value->kind == ExprKind::text ||
-                                             value->kind == ExprKind::none);
+  const bool is_plain =
+      value != nullptr && (value->type->is(TypeKind::number) || value->kind == ExprKind::text ||
+                           value->kind == ExprKind::none);
   if (function_ != nullptr || !is_plain) return;
   const Expr* root = &target;
   while (root->kind == ExprKind::attribute && !root->children.empty()) root = root->children[0];

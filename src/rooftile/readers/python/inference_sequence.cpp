@@ -92,10 +92,9 @@ void add_returned(std::span<const Statement* const> block, std::size_t count,
   if (depth > kMaxDepth) return;
   for (const Statement* statement : block) {
     if (statement->function_def != nullptr || statement->class_def != nullptr) continue;
-    const bool is_tuple = statement->kind == StatementKind::return_ &&
-                          statement->value != nullptr &&
-                          statement->value->kind == ExprKind::tuple &&
-                          statement->value->children.size() == count;
+    const bool is_tuple =
+        statement->kind == StatementKind::return_ && statement->value != nullptr &&
+        statement->value->kind == ExprKind::tuple && statement->value->children.size() == count;
     if (is_tuple) tuples.push_back(statement->value);
     add_returned(statement->body, count, tuples, depth + 1);
     add_returned(statement->otherwise, count, tuples, depth + 1);

@@ -113,10 +113,9 @@ class RoleFinder {
     if (is_backward(call)) events.backward = &call;
     if (is_optimizer_step(call)) events.step = &call;
     // Own optimizers in 16 bits: optimizer.step(loss).
-    const bool takes_loss =
-        events.step != nullptr && !call.arguments.empty() &&
-        (call.arguments[0].value->type->is(TypeKind::tensor) ||
-         contains(call.arguments[0].value->word, "loss"));
+    const bool takes_loss = events.step != nullptr && !call.arguments.empty() &&
+                            (call.arguments[0].value->type->is(TypeKind::tensor) ||
+                             contains(call.arguments[0].value->word, "loss"));
     if (takes_loss) events.backward = &call;
     events.forward = is_forward(call);
     // timm's scaler: loss_scaler(loss, optimizer, …) does both.
@@ -213,8 +212,8 @@ class RoleFinder {
   static void demote_inner(const Loop& loop) {
     if (loop.file->loops.size() > kMaxLoops) return;
     for (const Loop* inner : loop.file->loops) {
-      const bool is_inside = inner != &loop && inner->is_step() &&
-                             is_within(*inner->statement, *loop.statement);
+      const bool is_inside =
+          inner != &loop && inner->is_step() && is_within(*inner->statement, *loop.statement);
       if (is_inside && !evaluates_other_data(*inner, loop)) {
         const_cast<Loop*>(inner)->role = LoopRole::other;
       }

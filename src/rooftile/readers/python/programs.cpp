@@ -46,9 +46,9 @@ bool asks_for_device(const Call& call) {
 // Calls that make no sense without a GPU.
 bool is_cuda_call(const Call& call) {
   constexpr std::string_view kNames[] = {
-      "torch.cuda.set_device",      "torch.cuda.amp.autocast", "torch.cuda.amp.GradScaler",
-      "torch.cuda.synchronize",     "torch.cuda.Stream",       "torch.cuda.current_stream",
-      "torch.cuda.current_device",  "torch.cuda.Event",        "torch.cuda.empty_cache"};
+      "torch.cuda.set_device",     "torch.cuda.amp.autocast", "torch.cuda.amp.GradScaler",
+      "torch.cuda.synchronize",    "torch.cuda.Stream",       "torch.cuda.current_stream",
+      "torch.cuda.current_device", "torch.cuda.Event",        "torch.cuda.empty_cache"};
   return std::ranges::find(kNames, call.name) != std::end(kNames) && !asks_for_device(call);
 }
 
@@ -59,8 +59,8 @@ bool uses_gpu(const File& file) {
     const bool moves = call->method == "cuda" && call->receiver != nullptr;
     const bool device = type.is(TypeKind::device) && type.on_gpu();
     const bool data = (type.is(TypeKind::tensor) || type.is(TypeKind::module)) && type.on_gpu();
-    return moves || device || data || type.is(TypeKind::accelerator) ||
-           is_cuda_call(*call) || starts_training(*call);
+    return moves || device || data || type.is(TypeKind::accelerator) || is_cuda_call(*call) ||
+           starts_training(*call);
   });
 }
 

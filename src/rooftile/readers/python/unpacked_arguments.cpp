@@ -123,8 +123,8 @@ class Follower {
       }
     }
     for (const Argument& item : there.take()) {
-      const bool is_named = std::ranges::find(parameters, item.name, &Parameter::name) !=
-                            parameters.end();
+      const bool is_named =
+          std::ranges::find(parameters, item.name, &Parameter::name) != parameters.end();
       if (!is_named) add(item.name, item.value);
     }
     return all;

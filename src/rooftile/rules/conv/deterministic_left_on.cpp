@@ -130,7 +130,8 @@ void check_function(const SourceFacts& facts, std::vector<Finding>& findings) {
 void check_trainer(const SourceFacts& facts, std::vector<Finding>& findings) {
   for (const Call* call : training_calls(facts, {"lightning.pytorch.Trainer"})) {
     const Value value = facts.argument(*call, "deterministic");
-    if (!value.is_true() || !value.fixed() || !trains_convolutions(facts, *call->statement)) continue;
+    if (!value.is_true() || !value.fixed() || !trains_convolutions(facts, *call->statement))
+      continue;
     Fix fix{"Remove deterministic=True, or set it by an option", Exactness::exact_arithmetic};
     if (const Argument* written = call->argument("deterministic"); written != nullptr) {
       add_edit(remove_argument(*call, *written), fix);

@@ -22,9 +22,8 @@ const Call* autocast_of_training(const SourceFacts& facts, const Program& progra
     }
     const FunctionDef* function = autocast.call->function;
     const bool is_called = autocast.call->file == program.entry || program.entry == nullptr ||
-                           function == nullptr ||
-                           function->class_def != nullptr || function->outer != nullptr ||
-                           !function->callers.empty();
+                           function == nullptr || function->class_def != nullptr ||
+                           function->outer != nullptr || !function->callers.empty();
     if (is_called && is_reached_by_default(facts, *autocast.call)) return autocast.call;
   }
   return nullptr;

@@ -79,9 +79,9 @@ bool decides_algorithms(const SourceFacts& facts, const Program& program) {
                          "fastai", "mmcv", "mmengine"})) {
     return true;
   }
-  const bool decides = std::any_of(program.files.begin(), program.files.end(), [&](const File* one) {
-    return decides_in(facts, program, *one);
-  });
+  const bool decides =
+      std::any_of(program.files.begin(), program.files.end(),
+                  [&](const File* one) { return decides_in(facts, program, *one); });
   if (decides) return true;
   return std::any_of(program.files.begin(), program.files.end(), [](const File* file) {
     if (file->text.find("benchmark=") != std::string::npos) return true;

@@ -84,8 +84,7 @@ bool asks_for_gpu(const source::Expr* condition) {
 // pin_memory=True, an option that is on, or whether there is a GPU.
 bool is_pinned(const source::SourceFacts& facts, const source::Call& loader) {
   const source::Value pinned = facts.argument(loader, "pin_memory", 7);
-  return pinned.is_true() || source::is_set_by_default(facts, pinned) ||
-         asks_for_gpu(pinned.expr);
+  return pinned.is_true() || source::is_set_by_default(facts, pinned) || asks_for_gpu(pinned.expr);
 }
 
 bool is_blocking(const source::SourceFacts& facts, const source::Call& copy) {

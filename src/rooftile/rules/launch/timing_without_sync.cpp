@@ -166,9 +166,9 @@ bool is_untimed_pass(const SourceFacts& facts, const Expr& part, const Statement
   }
   bool has_work = false;
   for (const IteratedCall& one : iteration_of(loop.body).calls) {
-    const bool is_rarely = std::any_of(
-        one.branches.begin(), one.branches.end(),
-        [](const Branch& branch) { return contains(branch.condition, "%"); });
+    const bool is_rarely =
+        std::any_of(one.branches.begin(), one.branches.end(),
+                    [](const Branch& branch) { return contains(branch.condition, "%"); });
     if (!is_rarely && waits_for_gpu(*one.call)) return false;
     const bool is_work =
         one.call->name == "torch.nn.Module.__call__" || one.call->method == "backward";

@@ -92,8 +92,8 @@ bool is_returned_detached(const Expr& name) {
   for_statements(value->call->target->body, [&](const Statement& statement) {
     if (statement.kind != StatementKind::return_ || statement.value == nullptr) return;
     const Expr* given = statement.value;
-    const bool is_part = is_tuple && given->kind == ExprKind::tuple &&
-                         place < given->children.size();
+    const bool is_part =
+        is_tuple && given->kind == ExprKind::tuple && place < given->children.size();
     is_cut = is_cut || is_detached(is_part ? *given->children[place] : *given);
   });
   return is_cut;
@@ -111,8 +111,8 @@ const Expr* attached_name(const Expr* value, const std::vector<std::string_view>
     const bool is_number = part.type != nullptr &&
                            (part.type->is(TypeKind::number) || part.type->is(TypeKind::container));
     const Expr* made = resolved(&part);
-    const bool is_cut = (made != nullptr && made != &part && is_detached(*made)) ||
-                        is_returned_detached(part);
+    const bool is_cut =
+        (made != nullptr && made != &part && is_detached(*made)) || is_returned_detached(part);
     if ((is_loss || has_graph) && !is_number && !is_cut) found = &part;
     return false;
   });
