@@ -106,6 +106,7 @@ struct Type {
   const ClassDef* class_def = nullptr;  // own class of an instance, or of class_
   const FunctionDef* function = nullptr;
   const Type* element = nullptr;  // of a container or loader
+  const Expr* items = nullptr;    // of a container: the tuple, list or dict that is written
 
   bool guessed = false;  // from nothing but the name of a variable or parameter
 

@@ -188,7 +188,7 @@ class Evaluator {
     }
     if (!expr.full_name.empty()) return full_name(expr, depth);
     const Type& owner = expr.children.empty() ? unknown_type() : *expr.children[0]->type;
-    const auto option = store_.options.find(expr.word);
+    const auto option = configured(expr);
     const bool plain = owner.is(TypeKind::unknown) || owner.is(TypeKind::host_object);
     if (option == store_.options.end() || option->second.several || !plain) {
       return of_kind(ValueKind::unknown, &expr);
@@ -202,6 +202,21 @@ class Evaluator {
     }
     if (value.known()) value.certainty = Certainty::configurable;
     return value;
+  }
+
+  // Of cfg.train.workers the entry "train.workers", else the option "workers".
+  auto configured(const Expr& expr) const -> decltype(Store::options)::const_iterator {
+    const Expr* root = &expr;
+    while (root->kind == ExprKind::attribute && !root->children.empty()) root = root->children[0];
+    if (expr.statement != nullptr && root != &expr && root->kind == ExprKind::name) {
+      const std::string_view whole = expr.statement->file->slice(expr.range);
+      for (std::size_t dot = whole.find('.'); dot != std::string_view::npos;
+           dot = whole.find('.', dot + 1)) {
+        const auto found = store_.options.find(whole.substr(dot + 1));
+        if (found != store_.options.end()) return found;
+      }
+    }
+    return store_.options.find(expr.word);
   }
 
   Value call(const Expr& expr, int depth) const {

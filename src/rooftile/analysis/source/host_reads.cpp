@@ -8,7 +8,6 @@
 namespace rooftile::source {
 namespace {
 
-
 bool is_surely_host(const Type& type) {
   switch (type.kind) {
     case TypeKind::tensor:
@@ -32,17 +31,65 @@ bool comes_from_numpy(const Expr* expr) {
   return found;
 }
 
+bool is_unplaced_tensor(const Expr& expr) {
+  return expr.type->is(TypeKind::tensor) && expr.type->residence == Residence::unknown &&
+         !expr.type->guessed;
+}
+
+// self.x of a module: a parameter or buffer, which is where the module is.
+bool is_part_of_module(const Expr* expr) {
+  if (!is_unplaced_tensor(*expr)) return false;
+  while (expr->kind == ExprKind::subscript || last_name(expr) == "data") expr = expr->children[0];
+  if (expr->kind != ExprKind::attribute || expr->children.empty()) return false;
+  const Expr& object = *expr->children[0];
+  return object.kind == ExprKind::name && object.word == "self" &&
+         object.type->is(TypeKind::module);
+}
+
+// A parameter for which one caller passes a tensor on a GPU, and others may pass one elsewhere.
+bool is_passed_from_gpu(const Expr& expr) {
+  const FunctionDef* function = expr.statement == nullptr ? nullptr : expr.statement->function;
+  const bool is_parameter = expr.kind == ExprKind::name && expr.binding == nullptr;
+  if (!is_parameter || function == nullptr) return false;
+  const auto& parameters = function->parameters;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].name != expr.word) continue;
+    return std::any_of(function->callers.begin(), function->callers.end(), [&](const Call* call) {
+      const bool is_bound = function->class_def != nullptr && call->receiver != nullptr;
+      const Argument* given = call->argument(expr.word, static_cast<int>(i) - (is_bound ? 1 : 0));
+      return given != nullptr && !given->unpacked && is_gpu_value(given->value);
+    });
+  }
+  return false;
+}
+
+// Computed from a tensor that a caller passes from a GPU.
+bool comes_from_gpu(const Expr* expr) {
+  if (!is_unplaced_tensor(*expr)) return false;
+  bool found = false;
+  visit(expr, [&](const Expr& part) {
+    found = found || (is_unplaced_tensor(part) && is_passed_from_gpu(part));
+    return !found && part.kind != ExprKind::lambda;
+  });
+  return found;
+}
+
+bool may_wait(const Expr* expr) {
+  return expr != nullptr && expr->type != nullptr &&
+         (is_gpu_value(expr) || is_part_of_module(expr) || comes_from_gpu(expr));
+}
+
 bool reads_by_method(const Call& call) {
   if (call.receiver == nullptr || !call.arguments.empty()) return false;
   const Type& type = call.receiver_type();
   if (call.method == "item") return !is_surely_host(type) && !comes_from_numpy(call.receiver);
   if (call.method == "cpu") return !is_surely_host(type);
-  return is_one_of(call.method, {"tolist", "numpy"}) && is_gpu_value(call.receiver);
+  return is_one_of(call.method, {"tolist", "numpy"}) && may_wait(call.receiver);
 }
 
 bool has_gpu_argument(const Call& call) {
   return std::any_of(call.arguments.begin(), call.arguments.end(),
-                     [](const Argument& argument) { return is_gpu_value(argument.value); });
+                     [](const Argument& argument) { return may_wait(argument.value); });
 }
 
 bool reads_by_function(const Call& call) {
@@ -117,7 +164,11 @@ void add_conditions(const Statement& statement, const Expr* expr, std::vector<Ho
   }
   // x.is_floating_point() and the like know without the GPU.
   if (expr->call != nullptr && expr->call->method.starts_with("is_")) return;
-  if (is_gpu_value(expr) || is_tensor_in_forward(statement, *expr)) {
+  const bool compares = expr->kind == ExprKind::comparison && !expr->word.starts_with("is") &&
+                        !expr->word.ends_with("in") && expr->type->is(TypeKind::tensor);
+  const bool waits = may_wait(expr) || (compares && std::any_of(expr->children.begin(),
+                                                                expr->children.end(), may_wait));
+  if (waits || is_tensor_in_forward(statement, *expr)) {
     reads.push_back({&statement, expr, expr->call});
   }
 }

@@ -64,8 +64,15 @@ bool is_first_time(const Guard& guard) {
          assigns(*guard.statement, guard.statement->file->slice(expr->children[0]->range));
 }
 
+// `x.cuda() if x.numel() else None`: about the odd empty tensor.
+bool is_about_emptiness(const Guard& guard) {
+  const Call* call = guard.expr == nullptr ? nullptr : guard.expr->call;
+  return call != nullptr && (call->method == "numel" || call->method == "nelement");
+}
+
 bool is_shut(const Guard& guard) {
   if (is_first_time(guard)) return true;
+  if (is_about_emptiness(guard)) return false;
   switch (guard.kind) {
     case GuardKind::exception:
       return true;

@@ -72,6 +72,18 @@ bool sets_size(const SourceFacts& facts, const Call& call) {
          is_size(facts, call.arguments[0].value);
 }
 
+// ListDataset(root, input_size=600): a data set that is told one size.
+bool gives_one_size(const SourceFacts& facts, const Call& call) {
+  const bool is_dataset = call.expr->type->is(TypeKind::dataset) && call.target != nullptr;
+  if (!is_dataset) return false;
+  for (const std::string_view name :
+       {"input_size", "image_size", "img_size", "imsize", "imageSize", "crop_size"}) {
+    const Argument* size = call.argument(name);
+    if (size != nullptr && is_size(facts, size->value)) return true;
+  }
+  return false;
+}
+
 bool has_one_size(std::string_view dataset) {
   return has_part(dataset, {".CIFAR10", ".CIFAR100", ".SVHN", ".STL10", ".PCAM"});
 }
@@ -170,7 +182,8 @@ std::optional<SizeSign> fixed_input_size(const SourceFacts& facts, const Program
       if (has_one_size(call->name)) {
         return SizeSign{call, "the data set " + std::string(call->method)};
       }
-      if (sets_size(facts, *call)) return SizeSign{call, call_beginning(*call)};
+      if (sets_size(facts, *call) || gives_one_size(facts, *call))
+        return SizeSign{call, call_beginning(*call)};
     }
     if (const Expr* crop = own_crop(*file); crop != nullptr && !file->calls.empty()) {
       return SizeSign{file->calls.front(), "crops of crop_size"};
@@ -183,6 +196,7 @@ std::optional<SizeSign> varying_input_size(const SourceFacts& facts, const Progr
   for (const Call* loader : constructions_in(facts, program, TypeKind::loader)) {
     const FunctionDef* collate = collate_function(*loader);
     if (collate == nullptr || !pads_to_longest(*collate)) continue;
+    if (!is_reached_by_default(facts, *loader)) continue;
     return SizeSign{loader, std::string(collate->class_def != nullptr ? collate->class_def->name
                                                                       : collate->name) +
                                 " pads each batch to its longest"};

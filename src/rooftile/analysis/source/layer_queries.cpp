@@ -40,7 +40,7 @@ std::optional<SizedLayer> library_network(const SourceFacts& facts, const Progra
     if (call->name.find("UNet") == std::string_view::npos) continue;
     return SizedLayer{call, std::string(call->name)};
   }
-  return std::nullopt;
+  return model_chosen_by_name(program);
 }
 
 }  // namespace
@@ -112,10 +112,13 @@ bool has_attention(const Program& program) {
     return true;
   }
   return std::any_of(program.files.begin(), program.files.end(), [](const File* file) {
-    return std::any_of(file->classes.begin(), file->classes.end(), [](const ClassDef* def) {
-      return def->is_module &&
-             contains_any(def->name, {"Transformer", "SelfAttention", "MultiHead"});
-    });
+    // Image transformation networks are called TransformerNet too.
+    const bool has_parts = mentions(*file, {"LayerNorm", "softmax", "Softmax", "attention"});
+    return has_parts &&
+           std::any_of(file->classes.begin(), file->classes.end(), [](const ClassDef* def) {
+             return def->is_module &&
+                    contains_any(def->name, {"Transformer", "SelfAttention", "MultiHead"});
+           });
   });
 }
 

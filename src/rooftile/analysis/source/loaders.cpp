@@ -78,6 +78,7 @@ const Call* find_loader(const SourceFacts& facts, const Expr* value, int depth) 
       value->type->made_by != nullptr) {
     return value->type->made_by;
   }
+  if (value->type != nullptr && value->type->is(TypeKind::number)) return nullptr;  // a size
   if (value->kind == ExprKind::name) return find_in_name(facts, *value, depth);
   if (value->call != nullptr) {
     if (value->call->name == "torch.nn.Module.__call__") return nullptr;
@@ -189,6 +190,23 @@ bool moves_in(const SourceFacts& facts, const Loop& loop) {
                      [&](const Call* call) { return moves_by(facts, *call, 0); });
 }
 
+// A loop of a generator: `for batch in loader: yield batch`.
+bool hands_on(const Loop& loop) {
+  bool yields = false;
+  for_statements(loop.statement->body, [&](const Statement& statement) {
+    yields = yields || (statement.value != nullptr && statement.value->kind == ExprKind::yield);
+  });
+  return yields;
+}
+
+// `for images, labels in loader: break` in a notebook.
+bool only_looks(const Loop& loop) {
+  const auto body = loop.statement->body;
+  return !loop.is_step() && loop.function == nullptr &&
+         std::any_of(body.begin(), body.end(),
+                     [](const Statement* each) { return each->kind == StatementKind::break_; });
+}
+
 }  // namespace
 
 bool is_torch_loader(const Call& call) {
@@ -208,15 +226,33 @@ const Call* loader_of(const SourceFacts& facts, const Expr* value) {
   return find_loader(facts, value, 0);
 }
 
+namespace {
+
+// `batch = next(batches)`, `batches.next()` of Python 2.
+bool takes_next(const SourceFacts& facts, const Statement& statement, const Call& loader) {
+  const Call* call = statement.value == nullptr ? nullptr : statement.value->call;
+  if (call == nullptr || (call->method != "next" && call->method != "__next__")) return false;
+  const bool is_function = call->receiver == nullptr && !call->arguments.empty();
+  const Expr* from = is_function ? call->arguments.front().value : call->receiver;
+  return from != nullptr && loader_of(facts, from) == &loader;
+}
+
+bool reads(const SourceFacts& facts, const Loop& loop, const Call& loader) {
+  const Statement& statement = *loop.statement;
+  if (loop.loader == &loader) return true;
+  const bool is_for = statement.kind == StatementKind::for_ && loop.loader == nullptr;
+  if (is_for && loader_of(facts, statement.value) == &loader) return true;
+  return std::any_of(statement.body.begin(), statement.body.end(),
+                     [&](const Statement* each) { return takes_next(facts, *each, loader); });
+}
+
+}  // namespace
+
 std::vector<const Loop*> loops_over(const SourceFacts& facts, const Call& loader) {
   std::vector<const Loop*> loops;
   for (const auto& file : facts.files) {
     for (const Loop* loop : file->loops) {
-      if (loop->statement->kind != StatementKind::for_) continue;
-      const bool is_it =
-          loop->loader == &loader ||
-          (loop->loader == nullptr && loader_of(facts, loop->statement->value) == &loader);
-      if (is_it) loops.push_back(loop);
+      if (reads(facts, *loop, loader)) loops.push_back(loop);
     }
   }
   return loops;
@@ -331,11 +367,13 @@ bool moves_batches(const SourceFacts& facts, const Call& loader) {
                          [](const ClassDef* def) { return def->is_lightning_module; });
     });
   });
-  const auto loops = loops_over(facts, loader);
-  if (!loops.empty()) {
-    return std::any_of(loops.begin(), loops.end(),
-                       [&](const Loop* loop) { return moves_in(facts, *loop); });
-  }
+  auto loops = loops_over(facts, loader);
+  const bool moves = std::any_of(loops.begin(), loops.end(),
+                                 [&](const Loop* loop) { return moves_in(facts, *loop); });
+  if (moves) return true;
+  // Who calls next() on a generator is not among them.
+  std::erase_if(loops, [](const Loop* loop) { return hands_on(*loop) || only_looks(*loop); });
+  if (!loops.empty()) return false;
   if (has_hooks) return true;
   return std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
     return std::any_of(program->files.begin(), program->files.end(), [&](const File* file) {

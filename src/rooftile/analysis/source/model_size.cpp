@@ -202,6 +202,45 @@ std::optional<SizedLayer> known_architecture(const Program& program) {
   return std::nullopt;
 }
 
+// torchvision's models by name: models.__dict__[args.arch], getattr(models, args.arch).
+bool is_chosen_by_name(const Expr& part) {
+  const auto is_package = [](const Expr* expr) { return expr->full_name == "torchvision.models"; };
+  if (part.kind == ExprKind::subscript && part.children.size() == 2) {
+    const Expr& names = *part.children[0];
+    return names.kind == ExprKind::attribute && names.word == "__dict__" &&
+           is_package(names.children[0]);
+  }
+  return part.call != nullptr && part.call->name == "getattr" && part.call->arguments.size() > 1 &&
+         is_package(part.call->arguments[0].value);
+}
+
+// The call around, which makes it or hands it on; `callable(models.__dict__[name])` only asks.
+const Call* call_around(const Expr& part) {
+  for (const Expr* outer = part.parent; outer != nullptr; outer = outer->parent) {
+    if (outer->call != nullptr) return outer->call->name == "callable" ? nullptr : outer->call;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::optional<SizedLayer> model_chosen_by_name(const Program& program) {
+  for (const File* file : program.files) {
+    if (is_test(*file) || !file->imports_from("torchvision")) continue;
+    const Call* found = nullptr;
+    for (const Call* call : file->calls) {
+      visit(call->expr, [&](const Expr& part) {
+        if (found == nullptr && is_chosen_by_name(part)) found = call_around(part);
+        return found == nullptr;
+      });
+      if (found != nullptr) return SizedLayer{found, "torchvision.models by name"};
+    }
+  }
+  return std::nullopt;
+}
+
+namespace {
+
 std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program& program) {
   for (const Call* call :
        calls_in(facts, program,
@@ -214,7 +253,7 @@ std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program&
       return SizedLayer{call, std::string(call->name)};
     }
   }
-  return std::nullopt;
+  return model_chosen_by_name(program);
 }
 
 }  // namespace

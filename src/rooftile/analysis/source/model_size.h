@@ -22,6 +22,8 @@ struct SizedLayer {
 // from and to 64 channels, a Linear of 512 or more on both sides, attention or a recurrent layer of
 // 512, or a model of torchvision, timm, transformers, diffusers, torch.hub and the like.
 std::optional<SizedLayer> tensor_core_sized_layer(const SourceFacts& facts, const Program& program);
+// A model of torchvision that is picked by its name in the package; empty without one.
+std::optional<SizedLayer> model_chosen_by_name(const Program& program);
 // The first convolution, 2-D or 3-D, from or to at least `channels`, or library model that is a
 // convolutional network by its name.
 std::optional<SizedLayer> convolution_of_at_least(const SourceFacts& facts, const Program& program,

@@ -41,6 +41,21 @@ std::optional<bool> default_truth(const SourceFacts& facts, const Expr* conditio
   return std::nullopt;
 }
 
+// `elif mode == "test":`: the other thing that the program is for, not a feature.
+bool is_other_run(const SourceFacts& facts, const Guard& guard) {
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && !guard.negated && expr->word == "==" &&
+                        expr->kind == ExprKind::comparison && expr->children.size() == 2;
+  if (!compares) return false;
+  const Value wanted = facts.value(expr->children[1]);
+  if (wanted.kind != ValueKind::text) return false;
+  for (const std::string_view word : {"test", "eval", "val", "infer", "predict", "sample",
+                                      "evaluate", "validate", "inference", "generate"}) {
+    if (wanted.text == word) return true;
+  }
+  return false;
+}
+
 bool is_shut_by_default(const SourceFacts& facts, const Guard& guard) {
   if (guard.kind == GuardKind::never) return !guard.negated;
   if (guard.kind == GuardKind::debug && !guard.negated) {
@@ -48,7 +63,7 @@ bool is_shut_by_default(const SourceFacts& facts, const Guard& guard) {
   }
   if (guard.kind != GuardKind::condition && guard.kind != GuardKind::option) return false;
   const std::optional<bool> truth = default_truth(facts, guard.expr);
-  return truth && *truth == guard.negated;
+  return truth && *truth == guard.negated && !is_other_run(facts, guard);
 }
 
 }  // namespace
@@ -83,6 +98,16 @@ std::vector<const Program*> training_programs(const SourceFacts& facts) {
 
 bool contains(const Program& program, const File& file) {
   return std::find(program.files.begin(), program.files.end(), &file) != program.files.end();
+}
+
+bool runs_in(const SourceFacts& facts, const Program& program, const Statement& statement) {
+  const auto contexts = facts.contexts(statement);
+  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
+    return std::none_of(context.guards.begin(), context.guards.end(), [&](const Guard& guard) {
+      return guard.kind == GuardKind::main && !guard.negated && guard.statement != nullptr &&
+             guard.statement->file != program.entry;
+    });
+  });
 }
 
 std::vector<const Program*> training_programs_of(const SourceFacts& facts, const File& file) {

@@ -70,6 +70,7 @@ Type joined(const Type& a, const Type& b) {
   if (a.class_def != b.class_def) both.class_def = nullptr;
   if (a.made_by == nullptr) both.made_by = b.made_by;
   if (a.element != b.element) both.element = nullptr;
+  if (a.items != b.items) both.items = nullptr;
   return both;
 }
 
@@ -154,13 +155,24 @@ bool Inference::derives_from(const ClassDef& def, std::initializer_list<std::str
   return false;
 }
 
+// class Net(nn.Transformer), class ResNet(torchvision.models.ResNet)
+bool Inference::derives_from_layer(const ClassDef& def, int depth) {
+  return depth <= kMaxBases && std::ranges::any_of(def.bases, [&](const Expr* base) {
+           const LibraryCall made = known(base->full_name).call;
+           if (made.gives == Gives::instance && made.kind == TypeKind::module) return true;
+           const auto own = store_.classes_by_name.find(base->full_name);
+           return own != store_.classes_by_name.end() && own->second != &def &&
+                  derives_from_layer(*own->second, depth + 1);
+         });
+}
+
 void Inference::classify_classes() {
   for (const auto& file : facts_.files) {
     for (const ClassDef* each : file->classes) {
       ClassDef& def = writable(*each);
       def.is_lightning_module = derives_from(def, {"lightning.pytorch.LightningModule"}, 0);
       def.is_module =
-          def.is_lightning_module ||
+          def.is_lightning_module || derives_from_layer(def) ||
           derives_from(def,
                        {"torch.nn.Module", "torch.nn.Sequential", "torch.jit.ScriptModule",
                         "torch.nn.ModuleList", "transformers.PreTrainedModel"},

@@ -56,10 +56,12 @@ class Inference {
   void collect_definitions();
   void classify_classes();
   bool derives_from(const ClassDef& def, std::initializer_list<std::string_view> bases, int depth);
+  bool derives_from_layer(const ClassDef& def, int depth = 0);
   void visit_module(File& file);
   void visit_function(const FunctionDef& def);
   void visit_queued();
   void enqueue(const FunctionDef& def);
+  void read_again(const ClassDef& def);
   void bind_parameters(const FunctionDef& def);
   const Type* conventional_parameter(const FunctionDef& def, std::size_t index);
   const Type* method_parameter(const FunctionDef& def, std::size_t index);
@@ -79,9 +81,11 @@ class Inference {
   void visit_import(const Statement& statement);
   void visit_global(const Statement& statement);
   void visit_return(const Statement& statement);
+  void returns(const FunctionDef& function, const Type* type);
   void bind(const Expr* target, const Type* type, const Expr* value, const Statement* statement);
   void bind_sequence(const Expr* target, const Type* type, const Expr* value,
                      const Statement* statement);
+  std::vector<const Type*> unpacked_items(const Type& type, const Expr* value, std::size_t count);
   void bind_attribute(const Expr* target, const Type* type, const Statement* statement);
   void bind_iteration(const Expr* target, const Expr* iterable, const Statement* statement);
   void set_name(std::string_view name, const Entry& entry);
@@ -101,6 +105,8 @@ class Inference {
   const Type* infer_text(Expr& expr);
   const Type* infer_sequence(Expr& expr);
   const Type* infer_comprehension(Expr& expr);
+  const Type* infer_yield(Expr& expr);
+  static const Type* written_item(const Type& container, const Expr& index);
   const Type* join_children(Expr& expr, std::size_t from = 0);
   const Type* attribute_type(const Type& object, std::string_view word, const Statement** binding);
   const Type* dictionary_member(const Call& made_by, std::string_view word);
@@ -134,8 +140,12 @@ class Inference {
   void pass(const FunctionDef& def, std::size_t index, const Type* type);
   void record_option(const Call& call);
   void record_defaults(const Call& call);
+  void record_entry(const Expr& target, const Expr* value);
   static void set_weight_dtype(const Call& call, Type& made);
   void note_backward(const Call& call);
+  void note_append(const Call& call, const Type& list);
+  void note_buffer(const Call& call);
+  const Entry* bound_entry(const Expr* object);
   Residence named_residence(const Expr& name, int depth);
   Residence device_residence(const Expr* expr, int depth = 0);
   const Known& known(std::string_view full_name);

@@ -14,6 +14,20 @@ bool names_a_gpu(std::string_view word) {
   return word.find("rank") != std::string_view::npos || word.find("gpu") != std::string_view::npos;
 }
 
+// Roots of configuration trees: cfg, config, _C, __C.
+bool is_configuration(std::string_view word) {
+  const std::string name = lower(word);
+  return contains(name, "cfg") || contains(name, "conf") || name == "_c" || name == "__c" ||
+         name == "c";
+}
+
+// Calls that fill a class of options from the command line.
+bool reads_configuration(std::string_view name) {
+  return name == "tyro.cli" || name == "pyrallis.parse" || name == "draccus.parse" ||
+         name == "simple_parsing.parse" || name == "jsonargparse.CLI" ||
+         name == "omegaconf.OmegaConf.structured";
+}
+
 std::string_view option_name(std::string_view flag) {
   flag.remove_prefix(std::min(flag.find_first_not_of('-'), flag.size()));
   return flag;
@@ -172,6 +186,17 @@ const Type* Inference::library_result(Call& call, const Known& known) {
     case Gives::unknown:
       break;
   }
+  if (reads_configuration(known.name)) {
+    for (const Argument& argument : call.arguments) {
+      const Type& given = *argument.value->type;
+      if (!given.is(TypeKind::class_) || given.class_def == nullptr) continue;
+      Type made;
+      made.kind = TypeKind::host_object;
+      made.class_def = given.class_def;
+      made.name = given.class_def->full_name;
+      return store_.intern(made);
+    }
+  }
   if (known.name == "next" && !call.arguments.empty()) {
     const Type& from = *call.arguments[0].value->type;
     if (from.is(TypeKind::loader)) {
@@ -259,7 +284,9 @@ const Type* Inference::forward_result(Call& call, const Type& callee) {
     if (type.on_gpu()) place = Residence::gpu;
     gradients = gradients || type.requires_grad;
   }
-  if (place == Residence::unknown && callee.residence == Residence::host) place = Residence::host;
+  // A loss has no weights that would keep its inputs on the host.
+  const bool stays = callee.is(TypeKind::module) && callee.residence == Residence::host;
+  if (place == Residence::unknown && stays) place = Residence::host;
   return tensor(place, gradients);
 }
 
@@ -293,6 +320,24 @@ void Inference::record_defaults(const Call& call) {
     const bool differs = option.is_set_later && option.value != argument.value;
     option = {argument.value, {}, differs || (option.is_set_later && option.several), true};
   }
+}
+
+// config.train.batch_size = 64 at the top of a file: an entry of a configuration, under the name
+// "train.batch_size".
+void Inference::record_entry(const Expr& target, const Expr* value) {
+  const bool is_plain =
+      value != nullptr && (value->type->is(TypeKind::number) || value->kind == ExprKind::text ||
+                           value->kind == ExprKind::none);
+  if (function_ != nullptr || !is_plain) return;
+  const Expr* root = &target;
+  while (root->kind == ExprKind::attribute && !root->children.empty()) root = root->children[0];
+  if (root->kind != ExprKind::name || !is_configuration(root->word)) return;
+  const std::string_view whole = file_->slice(target.range);
+  const std::size_t dot = whole.find('.');
+  // One word alone may be an option of the command line as well.
+  if (dot == std::string_view::npos || whole.find('.', dot + 1) == whole.npos) return;
+  const auto [place, added] = store_.options.try_emplace(whole.substr(dot + 1), Option{value, {}});
+  if (!added && place->second.value != value) place->second.several = true;
 }
 
 namespace {

@@ -64,6 +64,8 @@ const Type* Inference::infer_kind(Expr& expr) {
     case ExprKind::starred:
     case ExprKind::await:
       return join_children(expr);
+    case ExprKind::yield:
+      return infer_yield(expr);
     case ExprKind::walrus:
       if (expr.children.size() != 2) return &unknown_type();
       infer(expr.children[1]);
@@ -292,6 +294,9 @@ const Type* Inference::infer_subscript(Expr& expr) {
       if (object->is(TypeKind::module)) return simple(TypeKind::module, object->residence);
       return object;
     case TypeKind::container:
+      if (expr.children.size() == 2) {
+        if (const Type* item = written_item(*object, *expr.children[1])) return item;
+      }
       return object->element == nullptr ? &unknown_type() : object->element;
     default:
       return &unknown_type();
@@ -334,44 +339,6 @@ const Type* Inference::infer_operation(Expr& expr) {
     return tensor(joined->residence);
   }
   return joined;
-}
-
-const Type* Inference::infer_sequence(Expr& expr) {
-  const Type* element = nullptr;
-  bool same = true;
-  for (std::size_t i = 0; i < expr.children.size(); ++i) {
-    const Type* type = infer(expr.children[i]);
-    if (expr.kind == ExprKind::dict && i % 2 == 0) continue;
-    if (expr.children[i]->kind == ExprKind::starred && type->is(TypeKind::container)) {
-      type = type->element;
-    }
-    if (type == nullptr) continue;
-    same = same && (element == nullptr || element->kind == type->kind);
-    element = element == nullptr ? type : join(element, type);
-  }
-  return container_of(same ? element : nullptr);
-}
-
-const Type* Inference::infer_comprehension(Expr& expr) {
-  const std::size_t mark = changes_.size();
-  for (const Expr* child : expr.children) {
-    if (child->kind != ExprKind::for_clause || child->children.size() < 2) continue;
-    infer(child->children[1]);
-    if (expr.statement != nullptr) {
-      bind_iteration(child->children[0], child->children[1], expr.statement);
-    }
-  }
-  const Type* element = &unknown_type();
-  for (const Expr* child : expr.children) {
-    if (child->kind == ExprKind::for_clause) continue;
-    const Type* type = infer(child);
-    if (child == expr.children[0] ||
-        (child == expr.children[1] && expr.children[1]->kind != ExprKind::for_clause)) {
-      element = type;  // of a dict, the value
-    }
-  }
-  take_changes(mark);
-  return container_of(element);
 }
 
 }  // namespace rooftile::source

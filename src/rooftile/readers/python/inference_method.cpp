@@ -83,6 +83,7 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
   if (method == "add_argument" || method == "add_option") record_option(call);
   if (method == "set_defaults") record_defaults(call);
   if (method == "backward") note_backward(call);
+  if (method == "register_buffer") note_buffer(call);
   switch (receiver.kind) {
     case TypeKind::tensor:
       return tensor_method(call, receiver);
@@ -97,11 +98,15 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
     case TypeKind::array:
       return method == "item" ? simple(TypeKind::number) : simple(TypeKind::array);
     case TypeKind::container:
+      if (method == "append") note_append(call, receiver);
       if (method == "items" || method == "values" || method == "copy") return &receiver;
       return receiver.element == nullptr ? &unknown_type() : receiver.element;
     case TypeKind::text:
       return simple(TypeKind::text);
     case TypeKind::loader:
+      if (method == "next" || method == "__next__") {
+        return tensor(receiver.on_gpu() ? Residence::gpu : Residence::host);
+      }
       return method == "__iter__" ? store_.intern(receiver) : &unknown_type();
     default:
       break;
@@ -164,18 +169,43 @@ const Type* Inference::module_method(Call& call, const Type& receiver) {
                        method == "double";
   if (!is_self) return &unknown_type();
   // model.cuda() without an assignment changes the model itself.
-  const Expr* object = call.receiver;
-  if (object != nullptr && object->kind == ExprKind::name) {
-    if (const Entry* entry = lookup(object->word);
-        entry != nullptr && entry->type == object->type) {
-      writable(*entry).type = store_.intern(made);
-    }
-  } else if (object != nullptr && object->kind == ExprKind::attribute &&
-             !object->children.empty() && object->children[0]->type->class_def != nullptr) {
-    const Entry* entry = class_attribute(object->children[0]->type->class_def, object->word);
-    if (entry != nullptr) writable(*entry).type = store_.intern(made);
+  const Entry* entry = bound_entry(call.receiver);
+  const bool is_attribute = entry != nullptr && call.receiver->kind == ExprKind::attribute;
+  if (entry != nullptr && (is_attribute || entry->type == call.receiver->type)) {
+    writable(*entry).type = store_.intern(made);
   }
   return store_.intern(made);
+}
+
+// What a list holds, from what is appended to it.
+void Inference::note_append(const Call& call, const Type& list) {
+  const Entry* entry = bound_entry(call.receiver);
+  if (entry == nullptr || entry->type != &list || call.arguments.size() != 1) return;
+  if (list.items != nullptr) return;
+  const Type* item = call.arguments[0].value->type;
+  const bool is_mixed = list.element != nullptr && list.element->kind != item->kind;
+  if (list.element != nullptr) item = is_mixed ? nullptr : join(list.element, item);
+  writable(*entry).type = container_of(item);
+}
+
+// What a variable or an attribute of an own class is bound to; null for other expressions.
+const Entry* Inference::bound_entry(const Expr* object) {
+  if (object == nullptr) return nullptr;
+  if (object->kind == ExprKind::name) return lookup(object->word);
+  const bool is_attribute = object->kind == ExprKind::attribute && !object->children.empty() &&
+                            object->children[0]->type->class_def != nullptr;
+  return is_attribute ? class_attribute(object->children[0]->type->class_def, object->word)
+                      : nullptr;
+}
+
+// self.register_buffer("mean", torch.zeros(3)): a tensor that moves with the module.
+void Inference::note_buffer(const Call& call) {
+  const ClassDef* def = call.receiver->type->class_def;
+  if (def == nullptr || call.arguments.size() < 2 || call.statement == nullptr) return;
+  const Expr& name = *call.arguments[0].value;
+  const bool is_tensor = call.arguments[1].value->type->is(TypeKind::tensor);
+  if (name.kind != ExprKind::text || !is_tensor) return;
+  attributes_[def].try_emplace(name.word, Entry{{}, tensor(Residence::unknown), nullptr});
 }
 
 const Type* Inference::accelerator_method(Call& call) {
@@ -190,11 +220,14 @@ const Type* Inference::accelerator_method(Call& call) {
 // What has backward() is a tensor with gradients, whatever made it.
 void Inference::note_backward(const Call& call) {
   const Expr* loss = call.receiver;
-  if (loss == nullptr || loss->kind != ExprKind::name || !loss->type->is(TypeKind::unknown)) return;
-  if (const Entry* entry = lookup(loss->word)) {
-    writable(*entry).type = tensor(Residence::unknown, true);
-  }
-  writable(*loss).type = tensor(Residence::unknown, true);
+  if (loss == nullptr || loss->kind != ExprKind::name) return;
+  Type type = *loss->type;
+  if (!type.is(TypeKind::unknown) && !type.is(TypeKind::tensor)) return;
+  type.kind = TypeKind::tensor;
+  type.requires_grad = true;
+  const Type* known = store_.intern(type);
+  if (const Entry* entry = lookup(loss->word)) writable(*entry).type = known;
+  writable(*loss).type = known;
 }
 
 }  // namespace rooftile::source

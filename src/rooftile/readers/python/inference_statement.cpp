@@ -255,8 +255,11 @@ void Inference::visit_global(const Statement& statement) {
 
 void Inference::visit_return(const Statement& statement) {
   if (statement.value == nullptr || function_ == nullptr) return;
-  const Type* type = infer(statement.value);
-  FunctionDef& def = writable(*function_);
+  returns(*function_, infer(statement.value));
+}
+
+void Inference::returns(const FunctionDef& function, const Type* type) {
+  FunctionDef& def = writable(function);
   const Type* joined = join(def.returns, type);
   if (joined == def.returns) return;
   def.returns = joined;
@@ -308,23 +311,10 @@ void Inference::bind(const Expr* target, const Type* type, const Expr* value,
   }
 }
 
-void Inference::bind_sequence(const Expr* target, const Type* type, const Expr* value,
-                              const Statement* statement) {
-  const Call* call = value == nullptr ? nullptr : value->call;
-  const bool prepared = call != nullptr && call->method == "prepare";
-  const bool pairwise = value != nullptr &&
-                        (value->kind == ExprKind::tuple || value->kind == ExprKind::list) &&
-                        value->children.size() == target->children.size();
-  for (std::size_t i = 0; i < target->children.size(); ++i) {
-    const Expr* part = target->children[i];
-    const Type* each = type->element;
-    if (type->is(TypeKind::tensor)) each = type;
-    if (prepared && i < call->arguments.size()) {
-      each = with_residence(*call->arguments[i].value->type, Residence::gpu);
-    }
-    if (pairwise) each = value->children[i]->type;
-    bind(part, each == nullptr ? &unknown_type() : each, pairwise ? value->children[i] : nullptr,
-         statement);
+// Methods that were read before one of their attributes was known.
+void Inference::read_again(const ClassDef& def) {
+  for (const FunctionDef* method : def.methods) {
+    if (method != function_ && visits_[method] > 0) enqueue(*method);
   }
 }
 
@@ -341,13 +331,16 @@ void Inference::bind_attribute(const Expr* target, const Type* type, const State
     if (owner->is(TypeKind::module) && moves && guessed->residence == Residence::host) {
       guessed = with_residence(*guessed, Residence::unknown);
     }
+    const Type* before = entry.type;
     entry = entry.type == nullptr || entry.binding == statement
                 ? Entry{{}, guessed, statement}
                 : Entry{{}, join(entry.type, guessed), nullptr};
+    if (before != nullptr && before != entry.type) read_again(*owner->class_def);
     writable(*target).type = entry.type;
     return;
   }
   infer(target);
+  record_entry(*target, statement->value);
   if (target->full_name.empty()) return;
   std::vector<const Statement*>& all = store_.assignments_by_name[target->full_name];
   const bool room = all.size() < kMaxAssignments;

@@ -112,6 +112,11 @@ class RoleFinder {
     }
     if (is_backward(call)) events.backward = &call;
     if (is_optimizer_step(call)) events.step = &call;
+    // Own optimizers in 16 bits: optimizer.step(loss).
+    const bool takes_loss = events.step != nullptr && !call.arguments.empty() &&
+                            (call.arguments[0].value->type->is(TypeKind::tensor) ||
+                             contains(call.arguments[0].value->word, "loss"));
+    if (takes_loss) events.backward = &call;
     events.forward = is_forward(call);
     // timm's scaler: loss_scaler(loss, optimizer, …) does both.
     if (call.receiver == nullptr && call.method == "loss_scaler" && call.arguments.size() > 1) {
@@ -194,11 +199,22 @@ class RoleFinder {
     });
   }
 
+  // `if step % 500 == 0: for images, labels in test_loader: …`
+  static bool evaluates_other_data(const Loop& inner, const Loop& outer) {
+    if (inner.role != LoopRole::evaluation_step) return false;
+    const Expr* loader = loader_in(inner.statement->value);
+    const Expr* trained = loader_in(outer.statement->value);
+    return loader != nullptr && trained != nullptr && loader->word != trained->word &&
+           is_evaluation_name(lower(loader->word));
+  }
+
   // Several updates of one network within a step are part of that step.
   static void demote_inner(const Loop& loop) {
     if (loop.file->loops.size() > kMaxLoops) return;
     for (const Loop* inner : loop.file->loops) {
-      if (inner != &loop && inner->is_step() && is_within(*inner->statement, *loop.statement)) {
+      const bool is_inside =
+          inner != &loop && inner->is_step() && is_within(*inner->statement, *loop.statement);
+      if (is_inside && !evaluates_other_data(*inner, loop)) {
         const_cast<Loop*>(inner)->role = LoopRole::other;
       }
     }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
 
 namespace rooftile::source {
@@ -32,6 +33,25 @@ bool is_entry(const File& file) {
          });
 }
 
+// `if args.device.startswith("cuda"):` around it: the device decides.
+bool asks_for_device(const Call& call) {
+  for (const Statement* at = call.statement; at != nullptr; at = at->parent) {
+    if (at->kind != StatementKind::if_ || at->value == nullptr) continue;
+    const std::string_view condition = at->file->slice(at->value->range);
+    if (contains_any(condition, {"cuda", "device", "gpu"})) return true;
+  }
+  return false;
+}
+
+// Calls that make no sense without a GPU.
+bool is_cuda_call(const Call& call) {
+  constexpr std::string_view kNames[] = {
+      "torch.cuda.set_device",     "torch.cuda.amp.autocast", "torch.cuda.amp.GradScaler",
+      "torch.cuda.synchronize",    "torch.cuda.Stream",       "torch.cuda.current_stream",
+      "torch.cuda.current_device", "torch.cuda.Event",        "torch.cuda.empty_cache"};
+  return std::ranges::find(kNames, call.name) != std::end(kNames) && !asks_for_device(call);
+}
+
 // Something of the file surely lives on a GPU.
 bool uses_gpu(const File& file) {
   return std::ranges::any_of(file.calls, [](const Call* call) {
@@ -39,8 +59,8 @@ bool uses_gpu(const File& file) {
     const bool moves = call->method == "cuda" && call->receiver != nullptr;
     const bool device = type.is(TypeKind::device) && type.on_gpu();
     const bool data = (type.is(TypeKind::tensor) || type.is(TypeKind::module)) && type.on_gpu();
-    return moves || device || data || type.is(TypeKind::accelerator) ||
-           call->name == "torch.cuda.set_device" || starts_training(*call);
+    return moves || device || data || type.is(TypeKind::accelerator) || is_cuda_call(*call) ||
+           starts_training(*call);
   });
 }
 

@@ -99,7 +99,35 @@ class Follower {
         all = take_call(*update, depth + 1) && all;
       }
     }
-    return found && all;
+    return found ? all : follow_parameter(variable, depth);
+  }
+
+  // `**kwargs` of the function itself: what its one caller passes beyond the named parameters.
+  bool follow_parameter(std::string_view variable, int depth) {
+    const FunctionDef* function = call_.function;
+    if (function == nullptr || function->callers.size() != 1) return false;
+    const auto& parameters = function->parameters;
+    const bool is_rest = std::ranges::any_of(parameters, [&](const Parameter& each) {
+      return each.double_starred && each.name == variable;
+    });
+    if (!is_rest || depth >= kMaxDepth) return false;
+    const Call& caller = *function->callers.front();
+    Follower there(caller);
+    bool all = true;
+    for (const Argument& argument : caller.arguments) {
+      if (argument.unpacked) {
+        all = argument.value->word == "**" && !argument.value->children.empty() &&
+              there.follow(*argument.value->children[0], depth + 1) && all;
+      } else if (!argument.name.empty()) {
+        there.add(argument.name, argument.value);
+      }
+    }
+    for (const Argument& item : there.take()) {
+      const bool is_named =
+          std::ranges::find(parameters, item.name, &Parameter::name) != parameters.end();
+      if (!is_named) add(item.name, item.value);
+    }
+    return all;
   }
 
   static bool is_item_of(const Expr& target, std::string_view variable) {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "rooftile/analysis/source/compiled_code.h"
+#include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
@@ -56,7 +57,7 @@ const Call* compile_behind(const SourceFacts& facts, const Call& ddp, const Expr
 
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
-  for (const Call* ddp : training_calls(facts, {"torch.nn.parallel.DistributedDataParallel",
+  for (const Call* ddp : launched_calls(facts, {"torch.nn.parallel.DistributedDataParallel",
                                                 "apex.parallel.DistributedDataParallel"})) {
     const Argument* module = ddp->argument("module", 0);
     if (module == nullptr || module->unpacked) continue;

@@ -77,10 +77,11 @@ bool has_convolution(const SourceFacts& facts, const Program& program) {
          !calls_in(facts, program, {"timm.create_model", "torchvision.models.*"}).empty();
 }
 
-bool trains_convolutions(const SourceFacts& facts, const File& file) {
-  const auto programs = training_programs_of(facts, file);
+bool trains_convolutions(const SourceFacts& facts, const Statement& statement) {
+  const auto programs = training_programs_of(facts, *statement.file);
   return std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
-    return runs_training(*program) && has_convolution(facts, *program);
+    return runs_training(*program) && runs_in(facts, *program, statement) &&
+           has_convolution(facts, *program);
   });
 }
 
@@ -99,7 +100,7 @@ Finding finding_for(const Statement& statement, std::string_view what, Fix fix) 
 void check_flag(const SourceFacts& facts, std::vector<Finding>& findings) {
   for (const Statement* statement : facts.assignments("torch.backends.cudnn.deterministic")) {
     const Value value = facts.value(statement->value);
-    if (!value.is_true() || !value.fixed() || !trains_convolutions(facts, *statement->file)) {
+    if (!value.is_true() || !value.fixed() || !trains_convolutions(facts, *statement)) {
       continue;
     }
     if (!is_unconditional(facts, *statement)) continue;
@@ -129,7 +130,8 @@ void check_function(const SourceFacts& facts, std::vector<Finding>& findings) {
 void check_trainer(const SourceFacts& facts, std::vector<Finding>& findings) {
   for (const Call* call : training_calls(facts, {"lightning.pytorch.Trainer"})) {
     const Value value = facts.argument(*call, "deterministic");
-    if (!value.is_true() || !value.fixed() || !trains_convolutions(facts, *call->file)) continue;
+    if (!value.is_true() || !value.fixed() || !trains_convolutions(facts, *call->statement))
+      continue;
     Fix fix{"Remove deterministic=True, or set it by an option", Exactness::exact_arithmetic};
     if (const Argument* written = call->argument("deterministic"); written != nullptr) {
       add_edit(remove_argument(*call, *written), fix);

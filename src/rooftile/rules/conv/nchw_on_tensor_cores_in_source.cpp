@@ -20,7 +20,11 @@ const Call* autocast_of_training(const SourceFacts& facts, const Program& progra
     if (autocast.call == nullptr || !autocast.on_gpu || autocast.is_off || autocast.may_be_off) {
       continue;
     }
-    if (is_reached_by_default(facts, *autocast.call)) return autocast.call;
+    const FunctionDef* function = autocast.call->function;
+    const bool is_called = autocast.call->file == program.entry || program.entry == nullptr ||
+                           function == nullptr || function->class_def != nullptr ||
+                           function->outer != nullptr || !function->callers.empty();
+    if (is_called && is_reached_by_default(facts, *autocast.call)) return autocast.call;
   }
   return nullptr;
 }

@@ -5,6 +5,7 @@
 #include "rooftile/analysis/source/input_sizes.h"
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -30,7 +31,7 @@ Not from the source alone. Compare the step time of both settings after the firs
 - Each new input size is measured again, which takes seconds: with sizes that vary from batch to
   batch it costs more than it gives. The rule is silent unless one size is seen.
 - Runs that must repeat bit by bit: the choice differs from run to run. The word deterministic in
-  the program keeps the rule silent.
+  the program keeps the rule silent, unless it stands under a seed option that is off by default.
 - Transformers, whose only convolution is the patch embedding.
 - Lightning's Trainer has its own switch, `benchmark`.
 
@@ -41,13 +42,47 @@ Not from the source alone. Compare the step time of both settings after the firs
 
 using namespace source;
 
+// `cudnn.deterministic = True`, `cudnn.benchmark = False`: nothing is decided where a run with all
+// options at their defaults does not get to it.
+bool is_only_for_seeds(const SourceFacts& facts, const Program& program, const File& file,
+                       std::string_view line) {
+  for (const std::string_view name :
+       {"torch.backends.cudnn.benchmark", "torch.backends.cudnn.deterministic"}) {
+    for (const Statement* statement : facts.assignments(name)) {
+      if (statement->file != &file || file.slice(statement->range) != line) continue;
+      const bool is_on = statement->value == nullptr || statement->value->word != "False";
+      const bool is_tuned = is_on && name.ends_with("benchmark");
+      return !runs_in(facts, program, *statement) ||
+             (!is_tuned && !is_reached_by_default(facts, *statement));
+    }
+  }
+  return line.starts_with('\'') || line.starts_with('"');  // a text of several lines
+}
+
+bool decides_in(const SourceFacts& facts, const Program& program, const File& file) {
+  std::string_view text = file.text;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = trim(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const bool speaks = contains_any(line, {"cudnn.benchmark", "deterministic"});
+    const std::string_view code = trim(line.substr(0, line.find('#')));
+    if (!speaks || !contains_any(code, {"cudnn.benchmark", "deterministic"})) continue;
+    if (!is_only_for_seeds(facts, program, file, code)) return true;
+  }
+  return false;
+}
+
 // Whether the author decided already, either way, or a library does.
-bool decides_algorithms(const Program& program) {
-  if (mentions(program, {"cudnn.benchmark", "cudnn_benchmark", "deterministic",
-                         "use_deterministic_algorithms", "cudnn.enabled", "lightning",
-                         "pytorch_lightning", "fastai", "mmcv", "mmengine"})) {
+bool decides_algorithms(const SourceFacts& facts, const Program& program) {
+  if (mentions(program, {"cudnn_benchmark", "cudnn.enabled", "lightning", "pytorch_lightning",
+                         "fastai", "mmcv", "mmengine"})) {
     return true;
   }
+  const bool decides =
+      std::any_of(program.files.begin(), program.files.end(),
+                  [&](const File* one) { return decides_in(facts, program, *one); });
+  if (decides) return true;
   return std::any_of(program.files.begin(), program.files.end(), [](const File* file) {
     if (file->text.find("benchmark=") != std::string::npos) return true;
     return std::any_of(file->calls.begin(), file->calls.end(), [](const Call* call) {
@@ -93,7 +128,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     const File* file = training_file(*program);
     if (file == nullptr || file->body.empty() || program->training_loops.empty()) continue;
     if (std::find(told.begin(), told.end(), file) != told.end()) continue;
-    if (!runs_training(*program) || decides_algorithms(*program)) continue;
+    if (!runs_training(*program) || decides_algorithms(facts, *program)) continue;
     if (has_attention(*program)) continue;
     const auto layer = main_convolution(facts, *program);
     if (!layer) continue;

@@ -35,14 +35,6 @@ time says what there is to gain.
 
 using namespace source;
 
-// A main guard of a file that the training program only imports does not run there.
-bool runs_in(const SourceFacts& facts, const Program& program, const Call& call) {
-  if (program.entry == call.file) return true;
-  const auto contexts = facts.contexts(call);
-  return std::any_of(contexts.begin(), contexts.end(),
-                     [](const Context& context) { return !context.has(GuardKind::main); });
-}
-
 bool offers_ddp(const Program& program) {
   return mentions(program, {"DistributedDataParallel", "DDP", "init_process_group"});
 }
@@ -52,7 +44,7 @@ bool trains_with_it(const SourceFacts& facts, const Call& call) {
   const bool is_offered = std::any_of(programs.begin(), programs.end(),
                                       [](const Program* program) { return offers_ddp(*program); });
   return !is_offered && std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
-    return runs_in(facts, *program, call);
+    return call.statement != nullptr && runs_in(facts, *program, *call.statement);
   });
 }
 
@@ -61,6 +53,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
   for (const Call* call :
        launched_calls(facts, {"torch.nn.DataParallel", "torch.nn.parallel.data_parallel"})) {
     if (call->arguments.empty() || !trains_with_it(facts, *call)) continue;
+    // The function splits one pass; outside of training it only samples.
+    if (call->method == "data_parallel" && !is_hot(facts, *call)) continue;
     const Expr* model = call->arguments.front().value;
     if (model->type->frozen) continue;
     Finding finding = finding_at(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
@@ -51,6 +52,24 @@ bool is_for_evaluation(const Call& sampler) {
   return false;
 }
 
+// Whether the loaders that get the sampler under its name are all for evaluation.
+bool serves_evaluation(const SourceFacts& facts, const Call& sampler) {
+  const std::string_view name =
+      sampler.statement == nullptr ? std::string_view() : last_name(sampler.statement->target);
+  if (name.empty()) return false;
+  bool serves = false;
+  for (const Call* loader : facts.constructions(TypeKind::loader)) {
+    const Argument* given = loader->argument("sampler", 3);
+    const bool is_it = loader->function == sampler.function && loader->file == sampler.file &&
+                       given != nullptr && last_name(given->value) == name &&
+                       loader->open_paren > sampler.open_paren;
+    if (!is_it) continue;
+    if (!source::is_for_evaluation(facts, *loader)) return false;
+    serves = true;
+  }
+  return serves;
+}
+
 bool sets_epoch(const SourceFacts& facts, const Program& program) {
   const auto calls = facts.method_calls("set_epoch");
   return std::any_of(calls.begin(), calls.end(),
@@ -62,6 +81,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
   for (const Call* sampler : facts.calls({"torch.utils.data.distributed.DistributedSampler",
                                           "torch.utils.data.DistributedSampler"})) {
     if (facts.argument(*sampler, "shuffle", 3).is_false() || is_for_evaluation(*sampler)) continue;
+    if (serves_evaluation(facts, *sampler)) continue;
     const auto programs = training_programs_of(facts, *sampler->file);
     const bool is_unset =
         !programs.empty() && std::all_of(programs.begin(), programs.end(), [&](const Program* one) {

@@ -66,12 +66,26 @@ bool exchanges(const FunctionDef& function, int depth = 0) {
   return found;
 }
 
+// {"loss": loss.item(), …}: a number of the host has no gradient left.
+bool holds_numbers(const Expr* expr) {
+  const Expr* made = resolved(expr);
+  bool found = false;
+  visit(made, [&](const Expr& part) {
+    visit(resolved(&part), [&](const Expr& inner) {
+      found = found || (inner.call != nullptr && inner.call->method == "item");
+      return !found;
+    });
+    return !found;
+  });
+  return found && made->kind == ExprKind::dict;
+}
+
 bool is_logged_value(const Expr* expr) {
   const Type& type = *expr->type;
   if (type.is(TypeKind::loss) || type.is(TypeKind::module) || type.is(TypeKind::function)) {
     return false;
   }
-  bool found = false;
+  bool found = holds_numbers(expr);
   visit(expr, [&](const Expr& part) {
     const std::string name = lower(last_name(&part));
     for (const std::string_view word : {"loss", "acc", "metric", "prec", "err", "top1", "top5"}) {

@@ -71,10 +71,25 @@ Finding embedding_finding(const Call& call, const Value& value) {
   return finding;
 }
 
+// GPTConfig(vocab_size=50304): who makes the configuration passes another size than its default.
+bool is_replaced(const SourceFacts& facts, const Value& value) {
+  const Statement* entry = value.found == nullptr ? nullptr : value.found->statement;
+  const Statement* home = entry == nullptr ? nullptr : entry->parent;
+  if (home == nullptr || home->class_def == nullptr || entry->target == nullptr) return false;
+  const std::string_view name = last_name(entry->target);
+  auto made = facts.calls(home->class_def->full_name);
+  std::erase_if(made, [](const Call* call) { return is_only_loaded(*call); });
+  return !made.empty() && std::all_of(made.begin(), made.end(), [&](const Call* call) {
+    const Value given = facts.argument(*call, name);
+    return given.kind == ValueKind::integer && !is_odd(given.integer);
+  });
+}
+
 void check_embeddings(const SourceFacts& facts, std::vector<Finding>& findings) {
   for (const Call* call : facts.calls("torch.nn.Embedding")) {
     const Value size = facts.argument(*call, "num_embeddings", 0);
     if (size.kind != ValueKind::integer || !is_odd(size.integer) || is_only_loaded(*call)) continue;
+    if (is_replaced(facts, size)) continue;
     for (const Program* program : training_programs_of(facts, *call->file)) {
       const bool is_vocabulary = names_vocabulary(call->file->slice(size.expr->range)) ||
                                  (call->statement->target != nullptr &&

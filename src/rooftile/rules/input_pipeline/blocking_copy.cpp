@@ -68,12 +68,23 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return cases;
 }
 
-// pin_memory=True, an option that is on, or torch.cuda.is_available().
+// torch.cuda.is_available(), use_cuda, device.type == "cuda".
+bool asks_for_gpu(const source::Expr* condition) {
+  const source::Expr* asked = source::resolved(condition);
+  if (asked == nullptr) return false;
+  if (asked->call != nullptr) return asked->call->method == "is_available";
+  if (asked->kind == source::ExprKind::comparison && asked->children.size() == 2) {
+    return source::last_name(asked->children[0]) == "type" &&
+           asked->children[1]->word.starts_with("cuda");
+  }
+  return asked->kind == source::ExprKind::logical && asked->word == "and" &&
+         std::any_of(asked->children.begin(), asked->children.end(), asks_for_gpu);
+}
+
+// pin_memory=True, an option that is on, or whether there is a GPU.
 bool is_pinned(const source::SourceFacts& facts, const source::Call& loader) {
   const source::Value pinned = facts.argument(loader, "pin_memory", 7);
-  const source::Call* asked = pinned.expr == nullptr ? nullptr : pinned.expr->call;
-  return pinned.is_true() || source::is_set_by_default(facts, pinned) ||
-         (asked != nullptr && asked->method == "is_available");
+  return pinned.is_true() || source::is_set_by_default(facts, pinned) || asks_for_gpu(pinned.expr);
 }
 
 bool is_blocking(const source::SourceFacts& facts, const source::Call& copy) {

@@ -97,6 +97,28 @@ bool depends_on_epoch(const Call& loader, const Making& making) {
   return depends;
 }
 
+// A dataset that the loader's function makes itself is another one each time.
+bool is_made_beside(const Expr& dataset, const Call& loader) {
+  return dataset.kind == ExprKind::name && dataset.binding != nullptr &&
+         loader.function != nullptr && dataset.binding->function == loader.function &&
+         dataset.binding->kind == StatementKind::assignment;
+}
+
+// `if epoch >= 50 and not unfrozen: …; unfrozen = True`
+bool is_done_once(const Call& loader, const Statement& loop) {
+  for (const Statement* at = loader.statement; at != nullptr && at != &loop; at = at->parent) {
+    if (at->kind != StatementKind::if_ || at->value == nullptr) continue;
+    bool sets = false;
+    for_statements(at->body, [&](const Statement& inner) {
+      const bool is_flag = inner.kind == StatementKind::assignment && inner.target != nullptr &&
+                           inner.value != nullptr && inner.value->kind == ExprKind::boolean;
+      sets = sets || (is_flag && uses_variable(at->value, last_name(inner.target)));
+    });
+    if (sets) return true;
+  }
+  return false;
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* loader : training_loaders(facts)) {
@@ -107,7 +129,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (!has_workers || loop == nullptr || loader->arguments.empty()) continue;
     const Argument* dataset = loader->argument("dataset", 0);
     if (dataset == nullptr || !is_made_outside(at_loop(dataset->value, making), *loop)) continue;
-    if (depends_on_epoch(*loader, making)) continue;
+    const bool is_new = making.caller != nullptr && is_made_beside(*dataset->value, *loader);
+    if (is_new || is_done_once(*loader, *loop) || depends_on_epoch(*loader, making)) continue;
     Finding finding = finding_at(
         *loader,
         fmt::format("the loader is built in each epoch from the same `{}`: its {} workers start "

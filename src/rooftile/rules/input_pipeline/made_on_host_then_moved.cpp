@@ -35,7 +35,7 @@ time says what there is to gain.
 
 ## When not to
 - Values that come from the data or a Python list.
-- The tensor is also used on the host.
+- The tensor is also used on the host, or is empty: `torch.empty(0)`.
 - Outside of loops.
 
 ## Evidence
@@ -79,17 +79,43 @@ bool is_gpu_class(const Expr& callee) {
   return made->full_name.starts_with("torch.cuda.");
 }
 
+// A number, x.size(), x.shape, *x.shape; of several arguments also one that is not known.
+bool is_size(const Expr& value, bool is_one_of_several) {
+  if (value.type->is(TypeKind::number)) return true;
+  const Expr* root = resolved(&value);
+  while (root->kind == ExprKind::starred || root->kind == ExprKind::subscript) {
+    root = root->children[0];
+  }
+  if (last_name(root) == "shape" || (root->call != nullptr && root->call->method == "size")) {
+    return true;
+  }
+  if (root->kind == ExprKind::tuple) {
+    return std::all_of(root->children.begin(), root->children.end(),
+                       [](const Expr* part) { return is_size(*part, true); });
+  }
+  return is_one_of_several && value.type->is(TypeKind::unknown) && value.call == nullptr;
+}
+
+// FloatTensor(n, m), also FloatTensor(size=(n, m)).
 bool has_only_sizes(const Call& call) {
+  const bool is_several = call.arguments.size() > 1;
   return !call.arguments.empty() &&
-         std::all_of(call.arguments.begin(), call.arguments.end(), [](const Argument& argument) {
-           const Expr& value = *argument.value;
-           return value.type->is(TypeKind::number) || value.kind == ExprKind::integer;
+         std::all_of(call.arguments.begin(), call.arguments.end(), [&](const Argument& argument) {
+           const bool is_tuple = argument.value->kind == ExprKind::tuple;
+           if (is_tuple && argument.name != "size") return false;
+           return is_size(*argument.value, is_several);
          });
+}
+
+// torch.empty(0): nothing to fill and nothing to copy.
+bool is_empty(const Call& call) {
+  return is_last_word(call.name, "torch.", {"empty", "zeros", "ones", "rand", "randn"}) &&
+         call.arguments.size() == 1 && call.arguments.front().value->word == "0";
 }
 
 // Makes a host tensor out of nothing but sizes and constants.
 bool is_maker(const Call& call) {
-  if (call.argument("device") != nullptr) return false;
+  if (call.argument("device") != nullptr || is_empty(call)) return false;
   if (std::count(call.name.begin(), call.name.end(), '.') == 1 &&
       is_last_word(call.name, "torch.",
                    {"zeros", "ones", "full", "empty", "rand", "randn", "randint", "randperm",
@@ -191,13 +217,23 @@ bool reads_variable(const Statement& statement, std::string_view variable) {
   return statement.function_def == nullptr && uses_variable(statement.value, variable);
 }
 
+// `x = …`, `x, y = …`
+bool binds_name(const Expr* target, std::string_view variable) {
+  if (target == nullptr) return false;
+  if (target->kind == ExprKind::tuple || target->kind == ExprKind::list) {
+    return std::any_of(target->children.begin(), target->children.end(),
+                       [&](const Expr* part) { return binds_name(part, variable); });
+  }
+  return last_name(target) == variable;
+}
+
 // The host reads the variable too: before the move for something that is not made from nothing, or
 // after it.
 bool is_used_on_host(const Call& maker, const Call& move) {
   const Statement* first = maker.statement;
   if (first == move.statement || first->target == nullptr) return false;
   const std::string_view variable = last_name(first->target);
-  const bool is_replaced = last_name(move.statement->target) == variable;
+  const bool is_replaced = binds_name(move.statement->target, variable);
   for (const Statement* statement : first->file->statements) {
     const bool is_other = statement != first && statement != move.statement &&
                           statement->function == first->function &&

@@ -68,6 +68,11 @@ bool feeds_host(const HostRead& read) {
 
 // `if isinstance(v, torch.Tensor): v = v.item()` of a meter: what it gets is mostly a number.
 bool is_conversion(const HostRead& read) {
+  const Expr* value = read.call != nullptr ? read.call->receiver : nullptr;
+  const bool is_known = value != nullptr && !value->type->guessed && is_gpu_value(value);
+  const FunctionDef* function = read.statement->function;
+  const bool is_meter = function != nullptr && function->class_def != nullptr;
+  if (is_known && !is_meter) return false;
   for (const Statement* outer = read.statement->parent; outer != nullptr; outer = outer->parent) {
     if (outer->kind == StatementKind::function) return false;
     if (outer->kind != StatementKind::if_ || outer->value == nullptr) continue;

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/host_reads.h"
+#include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -13,7 +15,8 @@ namespace timing_without_sync {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 The difference of two clock reads within one step, around calls of a module or a backward, with
-nothing between them that waits for the GPU.
+nothing between them that waits for the GPU. Also over whole passes: `meter.update(time() - end)`
+with `end = time()` at the end of each pass, and no wait in any part that every pass runs.
 
 ## Why it costs time
 Kernels run on after the call returns: the clock measures how long the launches took. Decisions
@@ -30,7 +33,8 @@ time says what there is to gain.
 ## When not to
 - The interval covers an epoch or the whole run, whose end waits anyway.
 - Only loading of data is timed.
-- Something between the reads waits: `.item()`, `.cpu()`, `synchronize()`.
+- Something between the reads waits: `.item()`, `.cpu()`, `synchronize()`. Over whole passes, a
+  wait in every hundredth pass does not count: the passes between are measured as launches.
 
 ## Evidence
 - PyTorch CUDA semantics note, "Asynchronous execution": time measurements without
@@ -110,6 +114,81 @@ bool is_untimed_work(const SourceFacts& facts, const Expr& part, const Statement
          is_reached_by_default(facts, *part.statement);
 }
 
+bool is_clock_read(const Expr* value) {
+  const Expr* made = value == nullptr ? nullptr : resolved(value);
+  return made != nullptr && made->call != nullptr && is_clock(*made->call);
+}
+
+// Below the loop itself, not in an `if` or an inner loop of it.
+bool is_on_each_pass(const Statement& statement, const Statement& loop) {
+  const Statement* outer = statement.parent;
+  while (outer != nullptr && outer->kind == StatementKind::with_) outer = outer->parent;
+  return outer == &loop;
+}
+
+// `update(time() - end); end = time()`: the statement at the end of each pass that sets `end`
+// for the next one. Null for others.
+const Statement* set_again(const Expr& part, const Statement& loop) {
+  const bool is_difference =
+      part.kind == ExprKind::binary && part.word == "-" && part.children.size() == 2;
+  if (!is_difference || !is_clock_read(part.children[0])) return nullptr;
+  const File& file = *loop.file;
+  const std::string_view start = file.slice(part.children[1]->range);
+  const Statement* again = nullptr;
+  bool is_only = !last_name(part.children[1]).empty();
+  for_statements(loop.body, [&](const Statement& statement) {
+    const bool sets = statement.kind == StatementKind::assignment && statement.target != nullptr &&
+                      file.slice(statement.target->range) == start;
+    if (!sets) return;
+    is_only = is_only && again == nullptr && is_clock_read(statement.value) &&
+              statement.range.begin > part.range.begin && is_on_each_pass(statement, loop);
+    again = &statement;
+  });
+  return is_only && is_on_each_pass(*part.statement, loop) ? again : nullptr;
+}
+
+// `if step % 100 == 0:` around it inside the loop.
+bool is_rare(const Statement& statement, const Statement& loop) {
+  for (const Statement* at = &statement; at != nullptr && at != &loop; at = at->parent) {
+    const bool is_test = at->kind == StatementKind::if_ && at->value != nullptr;
+    if (is_test && contains(at->file->slice(at->value->range), "%")) return true;
+  }
+  return false;
+}
+
+// The whole pass lies between the two reads, but for what stands from `part` to `again`.
+bool is_untimed_pass(const SourceFacts& facts, const Expr& part, const Statement& again,
+                     const Statement& loop) {
+  if (loop.loop->role != LoopRole::training_step || !trains_on_gpu(facts, *loop.file)) return false;
+  const File& file = *loop.file;
+  for (const HostRead& read : host_reads(file)) {
+    if (is_within(*read.statement, loop) && !is_rare(*read.statement, loop)) return false;
+  }
+  bool has_work = false;
+  for (const IteratedCall& one : iteration_of(loop.body).calls) {
+    const bool is_rarely =
+        std::any_of(one.branches.begin(), one.branches.end(),
+                    [](const Branch& branch) { return contains(branch.condition, "%"); });
+    if (!is_rarely && waits_for_gpu(*one.call)) return false;
+    const bool is_work =
+        one.call->name == "torch.nn.Module.__call__" || one.call->method == "backward";
+    const bool is_timed = one.anchor != nullptr && (one.anchor->range.begin < part.range.begin ||
+                                                    one.anchor->range.begin > again.range.begin);
+    has_work = has_work || (is_work && is_timed);
+  }
+  return has_work && is_used(part) && is_reached_by_default(facts, *part.statement);
+}
+
+// The earlier clock read of a difference that measures launches only; null where it does not.
+const Statement* untimed_start(const SourceFacts& facts, const Expr& part) {
+  if (const Statement* start = started_at(part)) {
+    return is_untimed_work(facts, part, *start) ? start : nullptr;
+  }
+  const Statement* loop = part.statement == nullptr ? nullptr : step_loop_around(*part.statement);
+  const Statement* again = loop == nullptr ? nullptr : set_again(part, *loop);
+  return again != nullptr && is_untimed_pass(facts, part, *again, *loop) ? again : nullptr;
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
@@ -117,8 +196,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
     for (const Statement* statement : file->statements) {
       for_own_expressions(*statement, [&](const Expr* expr) {
         visit(expr, [&](const Expr& part) {
-          const Statement* start = started_at(part);
-          if (start == nullptr || !is_untimed_work(facts, part, *start)) return true;
+          const Statement* start = untimed_start(facts, part);
+          if (start == nullptr) return true;
           Finding finding = finding_at(
               *file, resolved(part.children[0])->range.begin, "step",
               fmt::format("`{}` measures how long the launches took: nothing since {} waits for "

@@ -36,7 +36,7 @@ says what there is to gain.
 - Small models and those that wait for data or launches gain little; a recording shows it.
 - Reinforcement learning, adversarial training, float64 and second-order derivatives: the rule is
   silent.
-- Tutorials on MNIST.
+- Tutorials on MNIST, and programs that freeze all weights but those of a head.
 - An option for it exists, even if it is off by default.
 
 ## Evidence
@@ -107,6 +107,29 @@ bool is_tutorial(const Program& program) {
   return mentions(program, {"MNIST", "mnist", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST"});
 }
 
+// `for name, p in model.named_parameters(): if name not in ["fc.weight", "fc.bias"]:
+// p.requires_grad = False`: a linear head on frozen features.
+bool trains_head_only(const Program& program) {
+  for (const File* file : program.files) {
+    for (const Statement* statement : file->statements) {
+      const bool freezes = statement->kind == StatementKind::assignment &&
+                           last_name(statement->target) == "requires_grad" &&
+                           statement->value != nullptr && statement->value->word == "False";
+      const Statement* test = freezes ? statement->parent : nullptr;
+      const Statement* loop = test == nullptr ? nullptr : test->parent;
+      const bool is_chosen = loop != nullptr && test->kind == StatementKind::if_ &&
+                             loop->kind == StatementKind::for_ && test->value != nullptr &&
+                             test->value->word == "not in" && loop->value != nullptr;
+      if (!is_chosen) continue;
+      const std::string_view tested = file->slice(test->value->range);
+      const std::string_view listed = file->slice(loop->value->range);
+      const bool is_head = contains_any(tested, {"fc", "head", "classifier", "linear"});
+      if (is_head && contains_any(listed, {"named_parameters"})) return true;
+    }
+  }
+  return false;
+}
+
 // A generator and a discriminator, or any two optimizers that step in one pass.
 bool is_adversarial(const SourceFacts& facts, const Program& program) {
   for (const Loop* loop : program.training_loops) {
@@ -171,7 +194,7 @@ std::vector<Finding> check(const RuleInput& input) {
       continue;
     if (is_reinforcement_learning(*program)) continue;
     const auto layer = tensor_core_sized_layer(facts, *program);
-    if (!layer || is_adversarial(facts, *program)) continue;
+    if (!layer || is_adversarial(facts, *program) || trains_head_only(*program)) continue;
     findings.push_back(finding_for(*program, *layer, input));
   }
   return findings;

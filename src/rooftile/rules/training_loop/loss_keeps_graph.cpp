@@ -65,6 +65,7 @@ std::vector<std::string_view> backward_names(const Iteration& iteration) {
 
 bool is_detached(const Expr& part) {
   if (part.kind == ExprKind::attribute) return true;  // .data, or of something that is no tensor
+  if (part.kind == ExprKind::subscript) return is_detached(*part.children.front());
   if (part.call == nullptr) return false;
   for (const std::string_view name :
        {"item", "detach", "detach_", "float", "int", "numpy", "tolist", "no_grad", "cpu_item",
@@ -72,6 +73,30 @@ bool is_detached(const Expr& part) {
     if (part.call->method == name) return true;
   }
   return false;
+}
+
+// Whether the variable is what an own function returns detached: `loss, n = step(batch)` with
+// `return loss.data[0], n`.
+bool is_returned_detached(const Expr& name) {
+  const Statement* binding = name.binding;
+  const Expr* value = binding == nullptr ? nullptr : binding->value;
+  if (value == nullptr || value->call == nullptr || value->call->target == nullptr) return false;
+  std::size_t place = 0;
+  const Expr* target = binding->target;
+  const bool is_tuple = target != nullptr && target->kind == ExprKind::tuple;
+  while (is_tuple && place < target->children.size() &&
+         target->children[place]->word != name.word) {
+    ++place;
+  }
+  bool is_cut = false;
+  for_statements(value->call->target->body, [&](const Statement& statement) {
+    if (statement.kind != StatementKind::return_ || statement.value == nullptr) return;
+    const Expr* given = statement.value;
+    const bool is_part =
+        is_tuple && given->kind == ExprKind::tuple && place < given->children.size();
+    is_cut = is_cut || is_detached(is_part ? *given->children[place] : *given);
+  });
+  return is_cut;
 }
 
 // The attached loss in the value: a name whose tensor has a graph, or on which backward is called.
@@ -86,7 +111,8 @@ const Expr* attached_name(const Expr* value, const std::vector<std::string_view>
     const bool is_number = part.type != nullptr &&
                            (part.type->is(TypeKind::number) || part.type->is(TypeKind::container));
     const Expr* made = resolved(&part);
-    const bool is_cut = made != nullptr && made != &part && is_detached(*made);
+    const bool is_cut =
+        (made != nullptr && made != &part && is_detached(*made)) || is_returned_detached(part);
     if ((is_loss || has_graph) && !is_number && !is_cut) found = &part;
     return false;
   });

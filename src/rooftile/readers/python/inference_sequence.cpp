@@ -1,0 +1,176 @@
+// Lists, tuples and dictionaries of inference.h: what each of their items is.
+#include <algorithm>
+#include <utility>
+
+#include "rooftile/base/text.h"
+#include "rooftile/readers/python/inference.h"
+
+namespace rooftile::source {
+namespace {
+
+// Of numbers and texts one kind for all is enough.
+bool is_worth_following(const Expr* item) {
+  switch (item->type->kind) {
+    case TypeKind::unknown:
+    case TypeKind::number:
+    case TypeKind::text:
+    case TypeKind::dtype:
+    case TypeKind::host_object:
+      return false;
+    case TypeKind::container:
+      return item->type->items != nullptr;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+const Type* Inference::infer_sequence(Expr& expr) {
+  const Type* element = nullptr;
+  bool same = true;
+  for (std::size_t i = 0; i < expr.children.size(); ++i) {
+    const Type* type = infer(expr.children[i]);
+    if (expr.kind == ExprKind::dict && i % 2 == 0) continue;
+    if (expr.children[i]->kind == ExprKind::starred && type->is(TypeKind::container)) {
+      type = type->element;
+    }
+    if (type == nullptr) continue;
+    same = same && (element == nullptr || element->kind == type->kind);
+    element = element == nullptr ? type : join(element, type);
+  }
+  Type made = *container_of(same ? element : nullptr);
+  if (std::ranges::any_of(expr.children, is_worth_following)) made.items = &expr;
+  return store_.intern(made);
+}
+
+// Of one that is written: pair[0], loaders["train"]; null where the index does not tell.
+const Type* Inference::written_item(const Type& container, const Expr& index) {
+  if (container.items == nullptr) return nullptr;
+  const auto items = container.items->children;
+  if (container.items->kind == ExprKind::dict) {
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+      const bool is_it = items[i]->kind == ExprKind::text && index.kind == ExprKind::text &&
+                         items[i]->word == index.word;
+      if (is_it) return items[i + 1]->type;
+    }
+    return nullptr;
+  }
+  const auto place = index.kind == ExprKind::integer ? parse_integer(index.word) : std::nullopt;
+  const bool is_inside = place && *place >= 0 && std::cmp_less(*place, items.size());
+  return is_inside ? items[static_cast<std::size_t>(*place)]->type : nullptr;
+}
+
+const Type* Inference::infer_comprehension(Expr& expr) {
+  const std::size_t mark = changes_.size();
+  for (const Expr* child : expr.children) {
+    if (child->kind != ExprKind::for_clause || child->children.size() < 2) continue;
+    infer(child->children[1]);
+    if (expr.statement != nullptr) {
+      bind_iteration(child->children[0], child->children[1], expr.statement);
+    }
+  }
+  const Type* element = &unknown_type();
+  for (const Expr* child : expr.children) {
+    if (child->kind == ExprKind::for_clause) continue;
+    const Type* type = infer(child);
+    if (child == expr.children[0] ||
+        (child == expr.children[1] && expr.children[1]->kind != ExprKind::for_clause)) {
+      element = type;  // of a dict, the value
+    }
+  }
+  take_changes(mark);
+  return container_of(element);
+}
+
+namespace {
+
+// The tuples of so many items that a function returns.
+void add_returned(std::span<const Statement* const> block, std::size_t count,
+                  std::vector<const Expr*>& tuples, int depth = 0) {
+  constexpr int kMaxDepth = 64;
+  if (depth > kMaxDepth) return;
+  for (const Statement* statement : block) {
+    if (statement->function_def != nullptr || statement->class_def != nullptr) continue;
+    const bool is_tuple =
+        statement->kind == StatementKind::return_ && statement->value != nullptr &&
+        statement->value->kind == ExprKind::tuple && statement->value->children.size() == count;
+    if (is_tuple) tuples.push_back(statement->value);
+    add_returned(statement->body, count, tuples, depth + 1);
+    add_returned(statement->otherwise, count, tuples, depth + 1);
+  }
+}
+
+}  // namespace
+
+// What the parts of `a, b = value` are; empty where that is not seen.
+std::vector<const Type*> Inference::unpacked_items(const Type& type, const Expr* value,
+                                                   std::size_t count) {
+  const bool is_written = type.items != nullptr && type.items->kind != ExprKind::dict &&
+                          type.items->children.size() == count;
+  std::vector<const Expr*> tuples;
+  if (is_written) tuples.push_back(type.items);
+  const FunctionDef* function =
+      value != nullptr && value->call != nullptr ? value->call->target : nullptr;
+  if (function != nullptr && !is_written) add_returned(function->body, count, tuples);
+  std::vector<const Type*> items;
+  for (const Expr* tuple : tuples) {
+    items.resize(count, nullptr);
+    for (std::size_t i = 0; i < count; ++i) items[i] = join(items[i], tuple->children[i]->type);
+  }
+  return items;
+}
+
+void Inference::bind_sequence(const Expr* target, const Type* type, const Expr* value,
+                              const Statement* statement) {
+  const Call* call = value == nullptr ? nullptr : value->call;
+  const bool prepared = call != nullptr && call->method == "prepare";
+  const bool pairwise = value != nullptr &&
+                        (value->kind == ExprKind::tuple || value->kind == ExprKind::list) &&
+                        value->children.size() == target->children.size();
+  std::vector<const Type*> items;
+  if (!pairwise) items = unpacked_items(*type, value, target->children.size());
+  for (std::size_t i = 0; i < target->children.size(); ++i) {
+    const Expr* part = target->children[i];
+    const Type* each = type->element;
+    if (type->is(TypeKind::tensor)) each = type;
+    if (prepared && i < call->arguments.size()) {
+      each = with_residence(*call->arguments[i].value->type, Residence::gpu);
+    }
+    if (pairwise) each = value->children[i]->type;
+    if (!items.empty() && type->is(TypeKind::container)) each = items[i];
+    bind(part, each == nullptr ? &unknown_type() : each, pairwise ? value->children[i] : nullptr,
+         statement);
+  }
+}
+
+namespace {
+
+// The loader that the loops around a statement read; null without one.
+const Type* loader_around(const Statement* statement) {
+  for (; statement != nullptr; statement = statement->parent) {
+    if (statement->kind == StatementKind::function) return nullptr;
+    if (statement->kind != StatementKind::for_) continue;
+    const Expr* loader = find_inside(
+        statement->value, [](const Expr& part) { return part.type->is(TypeKind::loader); });
+    if (loader != nullptr) return loader->type;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+// A generator that hands on what a loader gives, once or without end, is a loader itself.
+const Type* Inference::infer_yield(Expr& expr) {
+  const Type* given = nullptr;
+  for (const Expr* child : expr.children) given = infer(child);
+  if (given == nullptr || function_ == nullptr) return &unknown_type();
+  if (given->is(TypeKind::loader)) {
+    returns(*function_, given);
+  } else if (const Type* loader = loader_around(expr.statement)) {
+    returns(*function_, given->on_gpu() ? with_residence(*loader, Residence::gpu) : loader);
+  }
+  return &unknown_type();
+}
+
+}  // namespace rooftile::source
