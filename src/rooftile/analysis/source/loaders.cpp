@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
@@ -334,8 +335,8 @@ bool is_set_by_default(const SourceFacts& facts, const Value& value) {
   for (const Program* program : facts.programs_of(*statement->file)) {
     for (const File* file : program->files) {
       const std::string& text = file->text;
-      for (std::size_t at = text.find("set_defaults("); at != std::string::npos;
-           at = text.find("set_defaults(", at + 1)) {
+      for (std::size_t at = find_in_text(text, "set_defaults("); at != std::string::npos;
+           at = find_in_text(text, "set_defaults(", at + 1)) {
         if (text.find(wanted, at) < text.find(')', at)) return true;
       }
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 
 #include "rooftile/analysis/source/words.h"
 
@@ -68,9 +69,16 @@ bool is_shut_by_default(const SourceFacts& facts, const Guard& guard) {
 
 }  // namespace
 
+std::size_t find_in_text(std::string_view text, std::string_view word, std::size_t from) {
+  if (from > text.size()) return std::string_view::npos;
+  const void* found = memmem(text.data() + from, text.size() - from, word.data(), word.size());
+  if (found == nullptr) return std::string_view::npos;
+  return static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+}
+
 bool has_word(std::string_view text, std::string_view word) {
-  for (std::size_t at = text.find(word); at != std::string_view::npos;
-       at = text.find(word, at + 1)) {
+  for (std::size_t at = find_in_text(text, word); at != std::string_view::npos;
+       at = find_in_text(text, word, at + 1)) {
     const std::size_t end = at + word.size();
     const bool starts = at == 0 || !is_word_char(word.front()) || !is_word_char(text[at - 1]);
     const bool ends = end == text.size() || !is_word_char(word.back()) || !is_word_char(text[end]);

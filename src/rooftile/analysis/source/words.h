@@ -1,11 +1,14 @@
 // Words in pieces of source text.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 namespace rooftile::source {
 
 // Whether the text, comments left out, has the word; '_' and '-' separate words, as in mentions().
 bool has_word(std::string_view text, std::string_view word);
+// As text.find(word, from), several times as fast in the text of a whole file.
+std::size_t find_in_text(std::string_view text, std::string_view word, std::size_t from = 0);
 
 }  // namespace rooftile::source

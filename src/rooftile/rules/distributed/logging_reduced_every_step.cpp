@@ -136,9 +136,10 @@ bool reaches_backward(const Call& exchange) {
 }
 
 bool is_candidate(const SourceFacts& facts, const Call& call) {
+  if (call.arguments.empty() || is_in_module(call)) return false;  // first what is quick to tell
   const bool exchanges_itself =
       is_exchange(call) || (call.target != nullptr && exchanges(*call.target));
-  if (!exchanges_itself || call.arguments.empty() || is_in_module(call)) return false;
+  if (!exchanges_itself) return false;
   const bool is_logged =
       std::any_of(call.arguments.begin(), call.arguments.end(),
                   [](const Argument& argument) { return is_logged_value(argument.value); });
