@@ -236,10 +236,13 @@ const CudaCoreResidual* cuda_core_residual_of(const TimeContext& context,
   const bool fp32 = product.math == Dtype::fp32 && product.a.dtype == Dtype::fp32 &&
                     product.b.dtype == Dtype::fp32 && product.out.dtype == Dtype::fp32;
   if (!fp32 || !is_plain(product, traits) || traits.out_bytes) return nullptr;
+  // Square products do not tell their dimensions by size.
+  const bool along_k = product.a.contiguous_dim == product.b.contiguous_dim;
   if (product.batch <= 1) {
-    return is_nt(product) ? context.residuals.fp32_linear.get() : nullptr;
+    return along_k && is_nt(product) ? context.residuals.fp32_linear.get() : nullptr;
   }
-  const bool nn = product.a.contiguous == product.k && product.b.contiguous == product.n;
+  const bool nn =
+      !along_k && product.a.contiguous == product.k && product.b.contiguous == product.n;
   return nn ? context.residuals.fp32_batched.get() : nullptr;
 }
 
@@ -291,14 +294,16 @@ TimeEstimate estimate_cuda_core_product(const TimeContext& context, const Matrix
   const bool nt = is_nt(product);
   GemmParts parts = cuda_core_parts(work, nt, constants, context.device);
   const Bound bound = bound_of(parts, constants);
+  const double modelled = parts.total;
   const CudaCoreResidual* residual = cuda_core_residual_of(context, product, traits);
   const double learned = residual ? learned_cuda_core_factor(*residual, work, nt, parts) : 1;
   scale_parts(parts, learned);
 
   // Shapes like these were measured on this GPU.
-  const bool measured = residual && context.measured && residual->model->supports(work);
-  const Intervals& modelled = product.batch > 1 ? constants.batched_intervals : constants.intervals;
-  const Intervals& own = measured ? residual->model->intervals : modelled;
+  const bool measured =
+      residual && context.measured && residual->model->supports(work, modelled * 1e6);
+  const Intervals& wider = product.batch > 1 ? constants.batched_intervals : constants.intervals;
+  const Intervals& own = measured ? residual->model->intervals : wider;
   const double wide = measured ? 1 : own_widening(context);
   TimeEstimate estimate = traits.intervals ? make_estimate(Seconds(parts.total), bound,
                                                            *traits.intervals, traits.widening)

@@ -16,6 +16,8 @@ using nlohmann::json;
 
 constexpr double kFadeOctaves = 0.5;
 constexpr int kMaxDepth = 32;
+constexpr std::size_t kLog2Us = 6;
+static_assert(kResidualFeatures[kLog2Us] == "log2_us");
 
 double octaves_outside(const ResidualSupport& support, double size) {
   return std::max({0.0, std::log2(support.low / size), std::log2(size / support.high)});
@@ -135,15 +137,18 @@ ResidualFeatures residual_features(const GemmWork& work, const GemmParts& parts,
           alignment_of(work.k)};
 }
 
-double ResidualModel::octaves_beyond(const GemmWork& work) const {
+double ResidualModel::octaves_beyond(const GemmWork& work, double modelled_us) const {
   return octaves_outside(m, work.m) + octaves_outside(n, work.n) + octaves_outside(k, work.k) +
-         octaves_outside(batch, work.batch);
+         octaves_outside(batch, work.batch) + octaves_outside(us, modelled_us);
 }
 
-bool ResidualModel::supports(const GemmWork& work) const { return octaves_beyond(work) <= 0; }
+bool ResidualModel::supports(const GemmWork& work, double modelled_us) const {
+  return octaves_beyond(work, modelled_us) <= 0;
+}
 
 double ResidualModel::factor(const ResidualFeatures& features, const GemmWork& work) const {
-  const double weight = 1 - octaves_beyond(work) / kFadeOctaves;
+  const double modelled_us = std::exp2(features[kLog2Us]);
+  const double weight = 1 - octaves_beyond(work, modelled_us) / kFadeOctaves;
   if (weight <= 0) return 1;
   float sum = 0;
   for (const std::uint32_t root : roots) {
@@ -170,6 +175,7 @@ Result<ResidualModel> read_residual(std::string_view name, std::string_view text
   read_support(reader, "n", reader.member("n"), model.n);
   read_support(reader, "k", reader.member("k"), model.k);
   read_support(reader, "batch", reader.optional_member("batch"), model.batch);
+  read_support(reader, "us", reader.optional_member("us"), model.us);
   reader.number("limit", model.limit, 0, 1);
   reader.intervals("measured_over_predicted", model.intervals);
   check_features(reader);

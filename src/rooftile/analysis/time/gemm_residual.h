@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -59,6 +60,9 @@ struct ResidualModel {
   std::string product;                  // "bf16", "fp8_quantized", "fp32_linear", "fp32_bmm"
   std::string origin;
   ResidualSupport m, n, k, batch;
+  // Of the kernel model's time on the fitted GPU, microseconds: shorter kernels hid in the host's
+  // time where single launches were measured.
+  ResidualSupport us{0, std::numeric_limits<double>::infinity()};
   double limit = 0;  // of the logarithm
   std::vector<ResidualNode> nodes;
   std::vector<std::uint32_t> roots;
@@ -66,10 +70,10 @@ struct ResidualModel {
 
   // Factor on the predicted time; 1 beyond the support, where it fades over half an octave.
   double factor(const ResidualFeatures& features, const GemmWork& work) const;
-  bool supports(const GemmWork& work) const;
+  bool supports(const GemmWork& work, double us) const;
 
  private:
-  double octaves_beyond(const GemmWork& work) const;
+  double octaves_beyond(const GemmWork& work, double us) const;
 };
 
 // An error names the key.

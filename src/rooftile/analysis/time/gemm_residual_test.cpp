@@ -83,12 +83,30 @@ TEST(GemmResidual, BatchesAreASizeLikeOthers) {
   const auto model = read_residual("test", text);
   ASSERT_TRUE(model);
   GemmWork work = work_of(512);
-  EXPECT_FALSE(model->supports(work));  // a batch of one
+  EXPECT_FALSE(model->supports(work, 50));  // a batch of one
   EXPECT_EQ(model->factor({}, work), 1);
   work.batch = 64;
-  EXPECT_TRUE(model->supports(work));
+  EXPECT_TRUE(model->supports(work, 50));
   EXPECT_NEAR(model->factor({}, work), std::exp(0.2), 1e-6);
-  EXPECT_FALSE(read_residual("test", file_text())->supports(work));  // made for single ones
+  EXPECT_FALSE(read_residual("test", file_text())->supports(work, 50));  // made for single ones
+}
+
+// The tree's leaf below its split is 0.2 for features of 0; log2_us is the seventh feature.
+TEST(GemmResidual, ShortKernelsMayBeUnknown) {
+  std::string text = file_text();
+  text.insert(text.find("\"limit\""), "\"us\": [64,1000], ");
+  const auto model = read_residual("test", text);
+  ASSERT_TRUE(model);
+  const auto factor = [&](float log2_us) {
+    ResidualFeatures features{};
+    features[6] = log2_us;
+    return model->factor(features, work_of(512));
+  };
+  EXPECT_NEAR(factor(6), std::exp(0.2), 1e-6);
+  EXPECT_NEAR(factor(5.75), std::exp(0.1), 1e-6);
+  EXPECT_EQ(factor(5), 1);
+  EXPECT_TRUE(model->supports(work_of(512), 64));
+  EXPECT_FALSE(model->supports(work_of(512), 63));
 }
 
 // Bits of m=6, n=24, k=35 by hand: 24 = 3·8, 35 is odd; 4 products of 24 · 6 · 35.

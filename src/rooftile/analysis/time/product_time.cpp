@@ -158,8 +158,8 @@ TimeEstimate estimate_product(const TimeContext& context, const MatrixProduct& g
   scale_parts(parts, learned);
 
   // Shapes like these were measured on this GPU.
-  const bool measured =
-      residual && context.measured && factor.low == factor.high && residual->model->supports(work);
+  const bool measured = residual && context.measured && factor.low == factor.high &&
+                        residual->model->supports(work, modelled * 1e6);
   const Intervals& own = measured ? residual->model->intervals : constants.intervals;
   TimeEstimate estimate = traits.intervals
                               ? estimate_of(parts, bound, *traits.intervals, traits.widening)
