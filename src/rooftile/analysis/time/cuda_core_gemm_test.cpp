@@ -155,7 +155,7 @@ TEST(CudaCoreGemm, LearnedCorrectionsDoNotMakeAFasterGpuSlower) {
 // The library's choice of kernel, which the corrections follow, may gain by more work; twice the
 // work is never much faster.
 TEST(CudaCoreGemm, TimeGrowsWithLearnedCorrections) {
-  constexpr double kLearnedSlack = 1.1;
+  constexpr double kLearnedSlack = 1.4;
   for (const char* name : kMeasuredInFp32) {
     const TimeModel model(device(name));
     for (const Op& op : fp32_products()) {
