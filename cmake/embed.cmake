@@ -1,7 +1,7 @@
 # embed_files(RESULT FILE...): generates one source file that defines
 #   std::span<const rooftile::EmbeddedFile> rooftile::RESULT();
-# with the name (without folder and extension) and text of each file. The texts are sv literals, which
-# know their length: counting so much text is beyond what a compiler does for a constant.
+# with the name (without folder and extension) and text of each file. The texts are sv literals,
+# which know their length: counting so much text is beyond what a compiler does for a constant.
 function(embed_files result)
   set(generated ${CMAKE_BINARY_DIR}/${result}.cpp)
   set(body "// Generated from the data folder.\n#include \"rooftile/base/embedded.h\"\n")
