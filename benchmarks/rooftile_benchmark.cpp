@@ -42,14 +42,14 @@ void parse_text(benchmark::State& state) {
 BENCHMARK(parse_text)->Unit(benchmark::kMillisecond);
 
 // Linear layers of many sizes; measured shapes and shapes between them.
-std::vector<Op> linear_layers() {
+std::vector<Op> linear_layers(Dtype dtype) {
   std::vector<Op> ops;
   for (std::int64_t m : {1, 16, 100, 512, 1000, 4096, 8192}) {
     for (std::int64_t n = 512; n <= 16384; n += 1016) {
       for (std::int64_t k : {64, 1024, 4096, 14336}) {
         Op op;
         op.body = Gemm{.m = m, .n = n, .k = k};
-        op.dtypes = Dtypes(Dtype::bf16);
+        op.dtypes = Dtypes(dtype);
         ops.push_back(std::move(op));
       }
     }
@@ -57,11 +57,12 @@ std::vector<Op> linear_layers() {
   return ops;
 }
 
-void predict_gemms(benchmark::State& state, const char* gpu, bool residual) {
+void predict_gemms(benchmark::State& state, const char* gpu, bool residual,
+                   Dtype dtype = Dtype::bf16) {
   Device device = *find_device(gpu);
   if (!residual) device.time_model = R"({"residual": false})";
   const TimeModel model(device);
-  const std::vector<Op> ops = linear_layers();
+  const std::vector<Op> ops = linear_layers(dtype);
   for ([[maybe_unused]] auto _ : state) {
     for (const Op& op : ops) benchmark::DoNotOptimize(model.estimate(op));
   }
@@ -71,6 +72,8 @@ BENCHMARK_CAPTURE(predict_gemms, h100_without_residual, "h100_sxm", false);
 BENCHMARK_CAPTURE(predict_gemms, h100_with_residual, "h100_sxm", true);
 BENCHMARK_CAPTURE(predict_gemms, h200_with_residual, "h200_sxm", true);
 BENCHMARK_CAPTURE(predict_gemms, a100_without_residual, "a100_sxm_80gb", false);
+BENCHMARK_CAPTURE(predict_gemms, t4_fp32_without_residual, "t4", false, Dtype::fp32);
+BENCHMARK_CAPTURE(predict_gemms, t4_fp32_with_residual, "t4", true, Dtype::fp32);
 
 void check_decoder(benchmark::State& state) {
   const Device device = *find_device("h100_sxm");

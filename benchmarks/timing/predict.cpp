@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "rooftile/analysis/time/cuda_core_gemm.h"
 #include "rooftile/analysis/time/product_time.h"
 #include "rooftile/rooftile.h"
 
@@ -53,9 +54,19 @@ int serve(Device device, const std::vector<Op>& ops) {
   return 0;
 }
 
-// Features of a Linear layer, quantized where its weights are fp8.
+// Of fp32 products on CUDA cores.
+ResidualFeatures fp32_features_of(const MatrixProduct& product, const Calibration& calibration,
+                                  const Device& device) {
+  const GemmWork work = gemm_work(product, math_unit(device, product.math), {});
+  const bool nt = product.b.contiguous == product.k;
+  const auto constants = scale_constants(calibration.cuda_gemm.constants, device);
+  return residual_features(work, cuda_core_parts(work, nt, constants, device), device.sms);
+}
+
+// Features of a Linear layer, quantized where its weights are fp8, or of fp32 products.
 ResidualFeatures features_of(const Op& op, const Calibration& calibration, const Device& device) {
   MatrixProduct product = matrix_products(op).front();
+  if (product.math == Dtype::fp32) return fp32_features_of(product, calibration, device);
   ProductTraits traits;
   if (op.dtypes.weight == Dtype::fp8) {
     traits.quantized_from_bytes = size_in_bytes(product.a.dtype);
@@ -79,7 +90,7 @@ int print_features(const Device& device, const std::vector<Op>& ops) {
 
 int run(const std::string& gpu, const std::string& rows, bool features) {
   auto device = gpu.ends_with(".json") ? read_device_file(gpu) : find_device(gpu);
-  const auto workload = read_workload(rows, {});
+  const auto workload = read(rows, {});
   if (!device || !workload) {
     fmt::print(stderr, "{}\n", to_string(device ? workload.error() : device.error()));
     return 2;

@@ -4,16 +4,26 @@
 #include "rooftile/analysis/time/calibration.h"
 #include "rooftile/analysis/time/gemm_residual.h"
 #include "rooftile/analysis/time/time_estimate.h"
+#include "rooftile/base/lazy.h"
 
 namespace rooftile {
 
 // A learned correction with the GPU it was fitted on: it depends on the shape alone, so the kernel
 // model of that GPU provides its inputs.
-struct GemmResidual {
+template <class Constants>
+struct ProductResidual {
   std::shared_ptr<const ResidualModel> model;
   Device reference;
-  GemmConstants constants;    // scaled to the reference
+  Constants constants;        // scaled to the reference
   bool is_reference = false;  // the GPU at hand is the reference
+};
+using GemmResidual = ProductResidual<GemmConstants>;
+using CudaCoreResidual = ProductResidual<CudaCoreConstants>;
+
+// Each is read when a product first asks for it.
+struct ProductResiduals {
+  Lazy<GemmResidual> bf16, fp8_quantized;
+  Lazy<CudaCoreResidual> fp32_linear, fp32_batched;
 };
 
 struct TimeContext {
@@ -22,9 +32,8 @@ struct TimeContext {
   const GemmConstants& tensor_gemm;  // scaled to the device
   const GemmConstants& fp8_gemm;
   const CudaCoreConstants& cuda_gemm;
-  bool measured = false;                       // this very GPU was fitted on
-  const GemmResidual* residual = nullptr;      // of bf16 products
-  const GemmResidual* fp8_residual = nullptr;  // of quantized ones
+  const ProductResiduals& residuals;
+  bool measured = false;  // this very GPU was fitted on
 };
 
 // How much wider than fitted the intervals of a part of the model are, in log: sections that

@@ -92,8 +92,8 @@ struct CudaCoreTileTerms {
   double dram = 0;  // seconds for operands and output between DRAM and L2
 };
 
-CudaCoreTileTerms tile_terms(const CudaCoreTile& tile, const GemmWork& work, const CudaCoreConstants& c,
-                     const Device& device) {
+CudaCoreTileTerms tile_terms(const CudaCoreTile& tile, const GemmWork& work,
+                             const CudaCoreConstants& c, const Device& device) {
   const double rows = tile.tile.rows, cols = tile.tile.cols;
   const double sms = std::max(device.sms, 1);
   const double rate = tile.efficiency * work.throughput_factor * work.peak.value() / sms;
@@ -114,7 +114,8 @@ CudaCoreTileTerms tile_terms(const CudaCoreTile& tile, const GemmWork& work, con
 // Seconds on the busiest SM, which works off `waves` blocks.
 double compute_time(const CudaCoreTileTerms& terms, const GemmWork& work, int split, double waves,
                     const CudaCoreConstants& c) {
-  const double part_of_k = kCudaCoreStepOfK * std::ceil(std::ceil(work.k / split) / kCudaCoreStepOfK);
+  const double part_of_k =
+      kCudaCoreStepOfK * std::ceil(std::ceil(work.k / split) / kCudaCoreStepOfK);
   const double shared = std::min(waves * terms.lone_block,
                                  terms.side_by_side * std::ceil(waves / terms.side_by_side));
   const double exposed = c.exposed_latency * std::ceil(waves / kResidentBlocks);
@@ -179,6 +180,7 @@ class Search {
     const double p = c_.overlap_exponent;
     parts.total =
         parts.launch + std::pow(std::pow(parts.compute, p) + std::pow(parts.memory, p), 1 / p);
+    parts.best = parts.total;
     parts.waits_for_latency = terms.blocks * split < sms_;
     return parts;
   }
@@ -203,6 +205,7 @@ GemmParts vector_parts(const GemmWork& work, const CudaCoreConstants& c, const D
   parts.memory = cold_time(bytes, bytes, c.dram_efficiency, c, device) +
                  work.operand_bytes / (c.operand_port.value() * std::max(device.sms, 1));
   parts.total = parts.launch + parts.memory;
+  parts.best = parts.total;
   return parts;
 }
 
@@ -223,6 +226,39 @@ double own_widening(const TimeContext& context) {
 // Both operands stored along k, as in a Linear layer.
 bool is_nt(const MatrixProduct& product) {
   return product.a.contiguous == product.k && product.b.contiguous == product.k;
+}
+
+// Of the kinds of product that were measured, in fp32: Linear layers, and batched products whose
+// operands both lie along their rows.
+const CudaCoreResidual* cuda_core_residual_of(const TimeContext& context,
+                                              const MatrixProduct& product,
+                                              const ProductTraits& traits) {
+  const bool fp32 = product.math == Dtype::fp32 && product.a.dtype == Dtype::fp32 &&
+                    product.b.dtype == Dtype::fp32 && product.out.dtype == Dtype::fp32;
+  if (!fp32 || !is_plain(product, traits) || traits.out_bytes) return nullptr;
+  // Square products do not tell their dimensions by size.
+  const bool along_k = product.a.contiguous_dim == product.b.contiguous_dim;
+  if (product.batch <= 1) {
+    return along_k && is_nt(product) ? context.residuals.fp32_linear.get() : nullptr;
+  }
+  const bool nn =
+      !along_k && product.a.contiguous == product.k && product.b.contiguous == product.n;
+  return nn ? context.residuals.fp32_batched.get() : nullptr;
+}
+
+// Of the product on the GPU that was measured; `parts_here` are those on this one.
+double learned_cuda_core_factor(const CudaCoreResidual& residual, const GemmWork& work, bool nt,
+                                const GemmParts& parts_here) {
+  const Device& reference = residual.reference;
+  if (residual.is_reference) {
+    return residual.model->factor(residual_features(work, parts_here, reference.sms), work);
+  }
+  const auto peak = reference.cuda_core_peak.find(Dtype::fp32);
+  if (peak == reference.cuda_core_peak.end()) return 1;
+  GemmWork there = work;
+  there.peak = peak->second;
+  const GemmParts parts = cuda_core_parts(there, nt, residual.constants, reference);
+  return residual.model->factor(residual_features(there, parts, reference.sms), there);
 }
 
 }  // namespace
@@ -255,11 +291,24 @@ TimeEstimate estimate_cuda_core_product(const TimeContext& context, const Matrix
   work.throughput_factor = traits.math_efficiency;
   work.operand_bytes = traits.operand_bytes.value_or(work.operand_bytes);
   work.out_bytes = traits.out_bytes.value_or(work.out_bytes);
-  const GemmParts parts = cuda_core_parts(work, is_nt(product), constants, context.device);
-  const Intervals& own = product.batch > 1 ? constants.batched_intervals : constants.intervals;
-  const double wide = traits.intervals ? traits.widening : own_widening(context);
-  TimeEstimate estimate = make_estimate(Seconds(parts.total), bound_of(parts, constants),
-                                        traits.intervals ? *traits.intervals : own, wide);
+  const bool nt = is_nt(product);
+  GemmParts parts = cuda_core_parts(work, nt, constants, context.device);
+  const Bound bound = bound_of(parts, constants);
+  const double modelled = parts.total;
+  const CudaCoreResidual* residual = cuda_core_residual_of(context, product, traits);
+  const double learned = residual ? learned_cuda_core_factor(*residual, work, nt, parts) : 1;
+  scale_parts(parts, learned);
+
+  // Shapes like these were measured on this GPU.
+  const bool measured =
+      residual && context.measured && residual->model->supports(work, modelled * 1e6);
+  const Intervals& wider = product.batch > 1 ? constants.batched_intervals : constants.intervals;
+  const Intervals& own = measured ? residual->model->intervals : wider;
+  const double wide = measured ? 1 : own_widening(context);
+  TimeEstimate estimate = traits.intervals ? make_estimate(Seconds(parts.total), bound,
+                                                           *traits.intervals, traits.widening)
+                                           : make_estimate(Seconds(parts.total), bound, own, wide);
+  estimate.learned = learned;
   estimate.launch = Seconds(parts.launch);
   estimate.compute = Seconds(parts.compute);
   estimate.memory = Seconds(parts.memory);

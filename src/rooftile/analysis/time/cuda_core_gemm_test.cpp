@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <functional>
+
 #include "rooftile/analysis/time/time_model.h"
 #include "rooftile/hardware/device_file.h"
 
@@ -94,6 +97,111 @@ TEST(CudaCoreGemm, PublishedRateOfAnA6000) {
   const Device a6000 = device("rtx_a6000");
   const double rate = 2.0 * 4096 * 4096 * 4096 / parts_of(a6000, 4096, 4096, 4096, 1, false).total;
   EXPECT_NEAR(rate / 1e12, 23.2, 3.5);
+}
+
+Op fp32_op(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch = 1) {
+  Op op;
+  op.body = Gemm{.m = m, .n = n, .k = k, .batch = batch};
+  if (batch > 1) std::get<Gemm>(op.body).layout = GemmLayout::nn;
+  op.dtypes = Dtypes(Dtype::fp32);
+  return op;
+}
+
+std::vector<Op> fp32_products() {
+  std::vector<Op> ops;
+  for (std::int64_t m : {100, 512, 2305}) {
+    for (std::int64_t n : {64, 1000, 5120}) {
+      for (std::int64_t k : {64, 1000, 4096}) ops.push_back(fp32_op(m, n, k));
+    }
+  }
+  for (std::int64_t batch : {8, 192}) {
+    for (std::int64_t n : {64, 512, 1000}) {
+      for (std::int64_t k : {64, 1000}) ops.push_back(fp32_op(512, n, k, batch));
+    }
+  }
+  return ops;
+}
+
+double expected_seconds(const TimeModel& model, const Op& op) {
+  return model.estimate(op)->time.expected.value();
+}
+
+constexpr std::array kMeasuredInFp32{"p100", "p4", "v100_pcie_32gb", "t4", "a100_pcie_40gb"};
+
+TEST(CudaCoreGemm, LearnedCorrectionsDoNotMakeAFasterGpuSlower) {
+  constexpr double kRounding = 1.003;
+  const auto bandwidth = [](Device& d) { d.dram_bandwidth = d.dram_bandwidth * 1.5; };
+  const auto power = [](Device& d) { d.power_limit = *d.power_limit * 1.5; };
+  const auto compute = [&](Device& d) {
+    for (auto& [dtype, peak] : d.cuda_core_peak) peak = peak * 1.5;
+    power(d);
+  };
+  for (const char* name : kMeasuredInFp32) {
+    const Device slow = device(name);
+    const TimeModel before(slow);
+    for (const std::function<void(Device&)>& apply :
+         std::vector<std::function<void(Device&)>>{bandwidth, power, compute}) {
+      Device fast = slow;
+      apply(fast);
+      const TimeModel after(fast);
+      for (const Op& op : fp32_products()) {
+        EXPECT_LE(expected_seconds(after, op), expected_seconds(before, op) * kRounding)
+            << name << ": " << std::get<Gemm>(op.body).m << " " << std::get<Gemm>(op.body).n;
+      }
+    }
+  }
+}
+
+// The library's choice of kernel, which the corrections follow, may gain by more work; twice the
+// work is never much faster.
+TEST(CudaCoreGemm, TimeGrowsWithLearnedCorrections) {
+  constexpr double kLearnedSlack = 1.4;
+  for (const char* name : kMeasuredInFp32) {
+    const TimeModel model(device(name));
+    for (const Op& op : fp32_products()) {
+      for (const auto size : {&Gemm::m, &Gemm::n, &Gemm::k, &Gemm::batch}) {
+        Op more = op;
+        const auto& gemm = std::get<Gemm>(op.body);
+        if (size == &Gemm::batch && gemm.batch == 1) continue;
+        std::get<Gemm>(more.body).*size *= 2;
+        EXPECT_LE(expected_seconds(model, op), kLearnedSlack * expected_seconds(model, more))
+            << name << ": " << gemm.m << " " << gemm.n << " " << gemm.k << " " << gemm.batch;
+      }
+    }
+  }
+}
+
+TEST(CudaCoreGemm, LearnedCorrectionsHoldForMeasuredProductsAlone) {
+  const auto learned = [](const char* gpu, const Op& op) {
+    return TimeModel(device(gpu)).estimate(op)->learned;
+  };
+  const Op linear = fp32_op(1000, 1000, 1000), batched = fp32_op(512, 512, 64, 192);
+  EXPECT_NE(learned("p4", linear), 1);
+  EXPECT_NE(learned("p4", batched), 1);
+  EXPECT_NE(learned("a100_pcie_80gb", linear), 1);
+  EXPECT_EQ(learned("a100_sxm_80gb", linear), 1);
+  EXPECT_EQ(learned("v100_sxm2", batched), 1);
+  Op gradient = linear, transposed = batched, narrow = linear, tf32 = linear;
+  gradient.phase = Phase::wgrad;
+  std::get<Gemm>(transposed.body).layout = GemmLayout::nt;
+  narrow.dtypes = Dtypes(Dtype::bf16);
+  tf32.dtypes = Dtypes(Dtype::tf32);
+  EXPECT_EQ(learned("p4", gradient), 1);
+  EXPECT_EQ(learned("p4", transposed), 1);
+  EXPECT_EQ(learned("p4", narrow), 1);
+  EXPECT_EQ(learned("a100_pcie_40gb", tf32), 1);
+  EXPECT_EQ(learned("p4", fp32_op(1000, 1 << 18, 1000)), 1);  // beyond the measured sizes
+}
+
+TEST(CudaCoreGemm, LearnedCorrectionsScaleAllParts) {
+  Device t4 = device("t4");
+  const Op op = fp32_op(1000, 1000, 1000);
+  const auto with = TimeModel(t4).estimate(op);
+  t4.time_model = R"({"residual": false})";
+  const auto without = TimeModel(t4).estimate(op);
+  EXPECT_EQ(without->learned, 1);
+  EXPECT_NEAR(with->time.expected / without->time.expected, with->learned, 1e-9);
+  EXPECT_NEAR(with->compute / without->compute, with->learned, 1e-9);
 }
 
 }  // namespace

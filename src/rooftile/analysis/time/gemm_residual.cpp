@@ -16,6 +16,8 @@ using nlohmann::json;
 
 constexpr double kFadeOctaves = 0.5;
 constexpr int kMaxDepth = 32;
+constexpr std::size_t kLog2Us = 6;
+static_assert(kResidualFeatures[kLog2Us] == "log2_us");
 
 double octaves_outside(const ResidualSupport& support, double size) {
   return std::max({0.0, std::log2(support.low / size), std::log2(size / support.high)});
@@ -50,8 +52,8 @@ class TreeReader {
   std::size_t next_ = 0;
 };
 
-void read_support(SectionReader& reader, const char* key, ResidualSupport& support) {
-  const json* found = reader.member(key);
+void read_support(SectionReader& reader, const char* key, const json* found,
+                  ResidualSupport& support) {
   if (!found) return;
   const bool pair =
       found->is_array() && found->size() == 2 && (*found)[0].is_number() && (*found)[1].is_number();
@@ -84,11 +86,10 @@ void read_trees(SectionReader& reader, ResidualModel& model) {
 void check_features(SectionReader& reader) {
   const json* found = reader.member("features");
   if (!found) return;
-  const bool same = found->is_array() && std::ranges::equal(*found, kResidualFeatures,
-                                                            [](const json& a, std::string_view b) {
-                                                              return a.is_string() && a == b;
-                                                            });
-  if (!same) reader.report("\"features\": expected those of the library, in their order");
+  const auto is = [](const json& a, std::string_view b) { return a.is_string() && a == b; };
+  const bool known = found->is_array() && found->size() <= kResidualFeatures.size() &&
+                     std::equal(found->begin(), found->end(), kResidualFeatures.begin(), is);
+  if (!known) reader.report("\"features\": expected the first of the library's, in their order");
 }
 
 using ModelPointer = std::shared_ptr<const ResidualModel>;
@@ -100,6 +101,12 @@ ModelPointer parse(const EmbeddedFile& file) {
   return model ? std::make_shared<const ResidualModel>(std::move(*model)) : nullptr;
 }
 
+// The largest power of two up to 16 that divides a size.
+float alignment_of(double size) {
+  const auto whole = static_cast<std::uint64_t>(size);
+  return static_cast<float>(std::min<std::uint64_t>(whole & (~whole + 1), 16));
+}
+
 }  // namespace
 
 ResidualFeatures residual_features(const GemmWork& work, const GemmParts& parts, int sms) {
@@ -107,6 +114,7 @@ ResidualFeatures residual_features(const GemmWork& work, const GemmParts& parts,
   const double rows = parts.tile.tile.rows, cols = parts.tile.tile.cols;
   const double row_tiles = std::ceil(work.m / rows), col_tiles = std::ceil(work.n / cols);
   const double waves = row_tiles * col_tiles * parts.split_k / std::max(sms, 1);
+  const double blocks = work.batch * waves;
   return {log2_of(work.m),
           log2_of(work.n),
           log2_of(work.k),
@@ -122,17 +130,25 @@ ResidualFeatures residual_features(const GemmWork& work, const GemmParts& parts,
           static_cast<float>(parts.total / parts.best),
           static_cast<float>(work.m / (rows * row_tiles)),
           static_cast<float>(work.n / (cols * col_tiles)),
-          log2_of(work.operand_bytes)};
+          log2_of(work.operand_bytes),
+          log2_of(work.batch),
+          log2_of(blocks),
+          alignment_of(work.n),
+          alignment_of(work.k)};
 }
 
-bool ResidualModel::supports(const GemmWork& work) const {
-  return octaves_outside(m, work.m) + octaves_outside(n, work.n) + octaves_outside(k, work.k) <= 0;
+double ResidualModel::octaves_beyond(const GemmWork& work, double modelled_us) const {
+  return octaves_outside(m, work.m) + octaves_outside(n, work.n) + octaves_outside(k, work.k) +
+         octaves_outside(batch, work.batch) + octaves_outside(us, modelled_us);
+}
+
+bool ResidualModel::supports(const GemmWork& work, double modelled_us) const {
+  return octaves_beyond(work, modelled_us) <= 0;
 }
 
 double ResidualModel::factor(const ResidualFeatures& features, const GemmWork& work) const {
-  const double outside =
-      octaves_outside(m, work.m) + octaves_outside(n, work.n) + octaves_outside(k, work.k);
-  const double weight = 1 - outside / kFadeOctaves;
+  const double modelled_us = std::exp2(features[kLog2Us]);
+  const double weight = 1 - octaves_beyond(work, modelled_us) / kFadeOctaves;
   if (weight <= 0) return 1;
   float sum = 0;
   for (const std::uint32_t root : roots) {
@@ -155,9 +171,11 @@ Result<ResidualModel> read_residual(std::string_view name, std::string_view text
   read_ids(reader, model.applies_to);
   reader.text("product", model.product);
   reader.text("origin", model.origin);
-  read_support(reader, "m", model.m);
-  read_support(reader, "n", model.n);
-  read_support(reader, "k", model.k);
+  read_support(reader, "m", reader.member("m"), model.m);
+  read_support(reader, "n", reader.member("n"), model.n);
+  read_support(reader, "k", reader.member("k"), model.k);
+  read_support(reader, "batch", reader.optional_member("batch"), model.batch);
+  read_support(reader, "us", reader.optional_member("us"), model.us);
   reader.number("limit", model.limit, 0, 1);
   reader.intervals("measured_over_predicted", model.intervals);
   check_features(reader);
@@ -167,12 +185,14 @@ Result<ResidualModel> read_residual(std::string_view name, std::string_view text
 }
 
 // Files are named DEVICE_PRODUCT: that of the device itself first; those of others may count it
-// among their sisters.
+// among their sisters. The text is searched before it is parsed: start-up pays for what applies.
 ModelPointer residual_for(std::string_view device_id, std::string_view product) {
   static std::mutex mutex;
   static std::map<std::string_view, ModelPointer> parsed;
   const std::lock_guard lock(mutex);
+  const std::string quoted = fmt::format("\"{}\"", device_id);
   const auto applies = [&](const EmbeddedFile& file) {
+    if (file.text.find(quoted) == std::string_view::npos) return false;
     auto known = parsed.find(file.name);
     if (known == parsed.end()) known = parsed.emplace(file.name, parse(file)).first;
     return known->second && std::ranges::find(known->second->applies_to, device_id) !=

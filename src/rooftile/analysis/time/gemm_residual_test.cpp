@@ -3,7 +3,9 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "rooftile/base/embedded.h"
 #include "rooftile/hardware/device_file.h"
@@ -13,14 +15,16 @@ namespace {
 
 // One split of log2(m) at 10: 0.2 below, -0.9 above; the limit is 0.3.
 std::string file_text(std::string_view trees = "[[-1,0.1],[0,10.0,-1,0.1,-1,-1.0]]",
-                      std::string_view m = "[16,4096]") {
+                      std::string_view m = "[16,4096]",
+                      std::size_t features = kResidualFeatures.size()) {
+  const auto names = std::span(kResidualFeatures).first(features);
   return fmt::format(
       R"({{"gpu": "a100_sxm_80gb", "applies_to": ["a100_sxm_80gb"], "product": "bf16",
            "origin": "test", "m": {}, "n": [32,1024], "k": [32,1024], "limit": 0.3,
            "measured_over_predicted": {{"latency": [0.9,1.1], "memory": [0.9,1.1],
                                         "math": [0.9,1.1]}},
            "features": ["{}"], "trees": {}}})",
-      m, fmt::join(kResidualFeatures, "\", \""), trees);
+      m, fmt::join(names, "\", \""), trees);
 }
 
 GemmWork work_of(double m) {
@@ -62,6 +66,68 @@ TEST(GemmResidual, ReadingIsStrict) {
   EXPECT_EQ(error(file_text("[]", "[0,5]")), "\"m\": expected 1 <= low <= high");
 }
 
+// Later features are not part of older files.
+TEST(GemmResidual, AFileNamesTheFirstFeatures) {
+  EXPECT_TRUE(read_residual("test", file_text("[]", "[1,5]", 16)));
+  std::string swapped = file_text("[]", "[1,5]", 2);
+  swapped.replace(swapped.find("log2_n"), 6, "log2_k");
+  const auto model = read_residual("test", swapped);
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().message,
+            "\"features\": expected the first of the library's, in their order");
+}
+
+TEST(GemmResidual, BatchesAreASizeLikeOthers) {
+  std::string text = file_text();
+  text.insert(text.find("\"limit\""), "\"batch\": [2,64], ");
+  const auto model = read_residual("test", text);
+  ASSERT_TRUE(model);
+  GemmWork work = work_of(512);
+  EXPECT_FALSE(model->supports(work, 50));  // a batch of one
+  EXPECT_EQ(model->factor({}, work), 1);
+  work.batch = 64;
+  EXPECT_TRUE(model->supports(work, 50));
+  EXPECT_NEAR(model->factor({}, work), std::exp(0.2), 1e-6);
+  EXPECT_FALSE(read_residual("test", file_text())->supports(work, 50));  // made for single ones
+}
+
+// The tree's leaf below its split is 0.2 for features of 0; log2_us is the seventh feature.
+TEST(GemmResidual, ShortKernelsMayBeUnknown) {
+  std::string text = file_text();
+  text.insert(text.find("\"limit\""), "\"us\": [64,1000], ");
+  const auto model = read_residual("test", text);
+  ASSERT_TRUE(model);
+  const auto factor = [&](float log2_us) {
+    ResidualFeatures features{};
+    features[6] = log2_us;
+    return model->factor(features, work_of(512));
+  };
+  EXPECT_NEAR(factor(6), std::exp(0.2), 1e-6);
+  EXPECT_NEAR(factor(5.75), std::exp(0.1), 1e-6);
+  EXPECT_EQ(factor(5), 1);
+  EXPECT_TRUE(model->supports(work_of(512), 64));
+  EXPECT_FALSE(model->supports(work_of(512), 63));
+}
+
+// Bits of m=6, n=24, k=35 by hand: 24 = 3·8, 35 is odd; 4 products of 24 · 6 · 35.
+TEST(GemmResidual, FeaturesOfBatches) {
+  GemmWork work;
+  work.m = 6, work.n = 24, work.k = 35, work.batch = 4;
+  GemmParts parts;
+  parts.tile.tile = {8, 8};
+  parts.total = parts.best = 1e-5;
+  const ResidualFeatures features = residual_features(work, parts, 12);
+  const auto at = [&](std::string_view name) {
+    const auto found = std::ranges::find(kResidualFeatures, name);
+    return features[static_cast<std::size_t>(found - kResidualFeatures.begin())];
+  };
+  EXPECT_FLOAT_EQ(at("log2_batch"), 2);
+  EXPECT_FLOAT_EQ(at("log2_blocks"), 0);  // 4 · 1 · 3 tiles on 12 SMs
+  EXPECT_FLOAT_EQ(at("n_alignment"), 8);
+  EXPECT_FLOAT_EQ(at("k_alignment"), 1);
+  EXPECT_FLOAT_EQ(at("choice_spread"), 1);
+}
+
 TEST(GemmResidual, EveryEmbeddedFileIsWellFormedAndSmall) {
   for (const EmbeddedFile& file : embedded_residuals()) {
     const auto model = read_residual(file.name, file.text);
@@ -80,6 +146,15 @@ TEST(GemmResidual, HoldsForTheFittedGpuAndItsSisters) {
   EXPECT_TRUE(residual_for("h100_sxm", "fp8_quantized"));
   EXPECT_FALSE(residual_for("v100_sxm2", "bf16"));
   EXPECT_FALSE(residual_for("rtx_4090", "bf16"));
+  for (const char* product : {"fp32_linear", "fp32_bmm"}) {
+    for (const char* id : {"p100_pcie", "p4", "v100_pcie_32gb", "v100_pcie", "t4", "a100_pcie_40gb",
+                           "a100_pcie_80gb"}) {
+      EXPECT_TRUE(residual_for(id, product)) << id;
+    }
+    for (const char* id : {"p100_sxm2", "v100_sxm2", "a100_sxm_80gb", "h100_sxm", "rtx_4090"}) {
+      EXPECT_FALSE(residual_for(id, product)) << id;
+    }
+  }
 }
 
 }  // namespace

@@ -49,19 +49,20 @@ void add_own_effects(TimeEstimate& estimate) {
 }
 
 // The kind of product that was measured: x[m,k] and w[n,k], as a Linear layer has them.
-bool is_linear(const MatrixProduct& product, const ProductTraits& traits) {
-  return product.batch == 1 && !product.implicit && product.density >= 1 &&
-         product.a.contiguous == product.k && product.b.contiguous == product.k &&
-         product.a.contiguous_dim == product.b.contiguous_dim && product.part.empty() &&
-         traits.math_efficiency == 1 && !traits.operand_bytes && product.out.dtype == Dtype::bf16;
+bool is_bf16_linear(const MatrixProduct& product, const ProductTraits& traits) {
+  return product.batch == 1 && is_plain(product, traits) && product.a.contiguous == product.k &&
+         product.b.contiguous == product.k &&
+         product.a.contiguous_dim == product.b.contiguous_dim && product.out.dtype == Dtype::bf16;
 }
 
 const GemmResidual* residual_of(const TimeContext& context, const MatrixProduct& product,
                                 const MathUnit& unit, const ProductTraits& traits) {
-  if (!is_linear(product, traits)) return nullptr;
-  if (unit.dtype == Dtype::fp8) return traits.quantized_from_bytes ? context.fp8_residual : nullptr;
+  if (!is_bf16_linear(product, traits)) return nullptr;
+  if (unit.dtype == Dtype::fp8) {
+    return traits.quantized_from_bytes ? context.residuals.fp8_quantized.get() : nullptr;
+  }
   const bool plain = unit.dtype == Dtype::bf16 && product.b.dtype == Dtype::bf16;
-  return plain ? context.residual : nullptr;
+  return plain ? context.residuals.bf16.get() : nullptr;
 }
 
 // The scaling kernel runs before the product.
@@ -73,6 +74,17 @@ void add_quantization(const QuantizeParts& before, GemmParts& parts) {
 }
 
 }  // namespace
+
+bool is_plain(const MatrixProduct& product, const ProductTraits& traits) {
+  return !product.implicit && product.density >= 1 && product.part.empty() &&
+         traits.math_efficiency == 1 && !traits.operand_bytes;
+}
+
+void scale_parts(GemmParts& parts, double factor) {
+  for (double* part : {&parts.launch, &parts.compute, &parts.memory, &parts.power, &parts.total}) {
+    *part *= factor;
+  }
+}
 
 GemmParts product_parts(const GemmWork& work, const ProductTraits& traits,
                         const GemmConstants& constants, const Device& device) {
@@ -104,12 +116,6 @@ double learned_factor(const GemmResidual& residual, const GemmWork& work, const 
   const GemmParts parts = product_parts(there, traits, residual.constants, residual.reference);
   const auto features = residual_features(there, parts, residual.reference.sms);
   return residual.model->factor(features, there);
-}
-
-void scale_parts(GemmParts& parts, double factor) {
-  for (double* part : {&parts.launch, &parts.compute, &parts.memory, &parts.power, &parts.total}) {
-    *part *= factor;
-  }
 }
 
 TimeEstimate estimate_of(const GemmParts& parts, Bound bound, const Intervals& intervals,
@@ -152,8 +158,8 @@ TimeEstimate estimate_product(const TimeContext& context, const MatrixProduct& g
   scale_parts(parts, learned);
 
   // Shapes like these were measured on this GPU.
-  const bool measured =
-      residual && context.measured && factor.low == factor.high && residual->model->supports(work);
+  const bool measured = residual && context.measured && factor.low == factor.high &&
+                        residual->model->supports(work, modelled * 1e6);
   const Intervals& own = measured ? residual->model->intervals : constants.intervals;
   TimeEstimate estimate = traits.intervals
                               ? estimate_of(parts, bound, *traits.intervals, traits.widening)

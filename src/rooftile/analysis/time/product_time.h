@@ -18,6 +18,12 @@ struct ProductTraits {
   double widening = 1;                   // with `intervals`, in log
 };
 
+// One whole product as a layer computes it: nothing left out, merged or at a rate of its own.
+bool is_plain(const MatrixProduct& product, const ProductTraits& traits);
+
+// All of a kernel's parts, times a learned factor.
+void scale_parts(GemmParts& parts, double factor);
+
 // The product and, where the traits ask for it, the scaling kernel before it.
 GemmParts product_parts(const GemmWork& work, const ProductTraits& traits,
                         const GemmConstants& constants, const Device& device);

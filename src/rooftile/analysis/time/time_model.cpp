@@ -14,18 +14,21 @@ bool has_same_rates(const Device& a, const Device& b) {
   return a.sms == b.sms && a.boost_clock == b.boost_clock &&
          a.tensor_core_peak == b.tensor_core_peak && a.dram_bandwidth == b.dram_bandwidth &&
          a.l2_size == b.l2_size && a.power_limit == b.power_limit &&
-         a.dram_ecc_share == b.dram_ecc_share;
+         a.dram_ecc_share == b.dram_ecc_share && a.cuda_core_peak == b.cuda_core_peak;
 }
 
-std::optional<GemmResidual> residual_of(const Calibration& calibration,
-                                        const Section<GemmConstants>& section, const Device& device,
-                                        std::string_view product) {
+template <class Constants>
+std::optional<ProductResidual<Constants>> residual_of(const Calibration& calibration,
+                                                      const Section<Constants>& section,
+                                                      const Device& device,
+                                                      std::string_view product) {
   if (!calibration.residual || section.this_gpu || !section.own) return std::nullopt;
   const auto model = residual_for(device.id, product);
   const auto reference = model ? find_device(model->gpu) : fail("no residual", "");
   if (!reference) return std::nullopt;
-  return GemmResidual{model, *reference, scale_constants(section.constants, *reference),
-                      has_same_rates(device, *reference)};
+  return ProductResidual<Constants>{model, *reference,
+                                    scale_constants(section.constants, *reference),
+                                    has_same_rates(device, *reference)};
 }
 
 }  // namespace
@@ -35,7 +38,7 @@ struct TimeModel::State {
   std::shared_ptr<const Calibration> calibration;
   GemmConstants tensor_gemm, fp8_gemm;
   CudaCoreConstants cuda_gemm;
-  std::optional<GemmResidual> residual, fp8_residual;
+  ProductResiduals residuals;
   bool measured = false;
 
   State(const Device& given, std::shared_ptr<const Calibration> constants)
@@ -44,20 +47,23 @@ struct TimeModel::State {
         tensor_gemm(scale_constants(calibration->tensor_gemm.constants, given)),
         fp8_gemm(scale_constants(calibration->fp8_gemm.constants, given)),
         cuda_gemm(scale_constants(calibration->cuda_gemm.constants, given)),
-        residual(residual_of(*calibration, calibration->tensor_gemm, given, "bf16")),
-        fp8_residual(residual_of(*calibration, calibration->fp8_gemm, given, "fp8_quantized")) {
+        residuals{
+            lazy(calibration->tensor_gemm, "bf16"), lazy(calibration->fp8_gemm, "fp8_quantized"),
+            lazy(calibration->cuda_gemm, "fp32_linear"), lazy(calibration->cuda_gemm, "fp32_bmm")} {
     const auto& fitted = calibration->fitted_on;
     measured = std::ranges::find(fitted, device.id) != fitted.end();
   }
 
   TimeContext context() const {
-    return {device,    *calibration, tensor_gemm,       fp8_gemm,
-            cuda_gemm, measured,     pointer(residual), pointer(fp8_residual)};
+    return {device, *calibration, tensor_gemm, fp8_gemm, cuda_gemm, residuals, measured};
   }
 
  private:
-  static const GemmResidual* pointer(const std::optional<GemmResidual>& residual) {
-    return residual ? &*residual : nullptr;
+  template <class Constants>
+  Lazy<ProductResidual<Constants>> lazy(const Section<Constants>& section,
+                                        const char* product) const {
+    return Lazy<ProductResidual<Constants>>(
+        [this, &section, product] { return residual_of(*calibration, section, device, product); });
   }
 };
 
