@@ -53,6 +53,7 @@ std::size_t TypeHash::operator()(const Type& type) const {
   mix(std::hash<const void*>{}(type.class_def));
   mix(std::hash<const void*>{}(type.function));
   mix(std::hash<const void*>{}(type.element));
+  mix(std::hash<const void*>{}(type.items));
   mix(std::hash<std::string_view>{}(type.name));
   return hash;
 }

@@ -9,7 +9,9 @@
 // Everything is owned by SourceFacts and lives as long; pointers may be kept and compared.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -253,6 +255,8 @@ struct File {
   std::vector<const ClassDef*> classes;
   std::vector<const Loop*> loops;
   std::uint32_t too_deep = 0;  // expressions and blocks that are nested too deeply to follow
+  // Answers of mentions() so far: rules ask for the same words, one rule after the other.
+  mutable std::map<std::string, bool, std::less<>> mentioned;
 
   Place place(std::uint32_t byte) const;
   std::string_view slice(ByteRange range) const;

@@ -335,6 +335,7 @@ bool is_set_by_default(const SourceFacts& facts, const Value& value) {
   for (const Program* program : facts.programs_of(*statement->file)) {
     for (const File* file : program->files) {
       const std::string& text = file->text;
+      if (!mentions(*file, {"set_defaults"})) continue;
       for (std::size_t at = find_in_text(text, "set_defaults("); at != std::string::npos;
            at = find_in_text(text, "set_defaults(", at + 1)) {
         if (text.find(wanted, at) < text.find(')', at)) return true;

@@ -182,8 +182,11 @@ std::vector<const Call*> constructions_in(const SourceFacts& facts, const Progra
 }
 
 bool mentions(const File& file, Words words) {
-  return std::any_of(words.begin(), words.end(),
-                     [&](std::string_view word) { return has_word(file.text, word); });
+  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    const auto known = file.mentioned.find(word);
+    if (known != file.mentioned.end()) return known->second;
+    return file.mentioned.emplace(word, has_word(file.text, word)).first->second;
+  });
 }
 
 bool mentions(const Program& program, Words words) {
