@@ -29,8 +29,8 @@ std::optional<KernelFacts> parse_memory_efficient(const KernelName& name) {
   if (begin == std::string_view::npos) return std::nullopt;
   const std::string_view list = name.whole.substr(begin, name.whole.find('(', begin) - begin);
   const bool backward = starts_with(list, "fmha_cutlassB");
-  KernelFacts facts = attention_kernel("memory_efficient_attention",
-                                backward ? KernelDirection::dgrad : KernelDirection::forward);
+  KernelFacts facts = attention_kernel(
+      "memory_efficient_attention", backward ? KernelDirection::dgrad : KernelDirection::forward);
   for (const std::string_view word : words_of(list)) {
     if (const auto dtype = parse_dtype_word(word)) facts.dtype = dtype;
     if (const int capability = parse_architecture(word)) facts.compute_capability = capability;
@@ -53,8 +53,8 @@ std::optional<KernelFacts> parse_cudnn_sdpa(const KernelName& name) {
   const bool backward = contains(name.function, "bprop");
   const bool forward = contains(name.function, "fprop");
   KernelFacts facts = attention_kernel("cudnn", backward  ? KernelDirection::dgrad
-                                         : forward ? KernelDirection::forward
-                                                   : KernelDirection::unknown);
+                                                : forward ? KernelDirection::forward
+                                                          : KernelDirection::unknown);
   for (const std::string_view word : words_of(name.function)) {
     if (const int capability = parse_architecture(word)) facts.compute_capability = capability;
     if (word == "wmma" || word == "wgmma" || word == "utcmma") facts.tensor_core = true;
@@ -94,8 +94,8 @@ std::optional<KernelFacts> parse_flash(const KernelName& name) {
   const bool backward = contains_any(name.whole, {"bwd", "Bwd", "Backward", "bprop"});
   const bool forward = contains_any(name.whole, {"fwd", "Fwd", "Forward", "fprop"});
   KernelFacts facts = attention_kernel("flash_attention", backward  ? KernelDirection::dgrad
-                                                   : forward ? KernelDirection::forward
-                                                             : KernelDirection::unknown);
+                                                          : forward ? KernelDirection::forward
+                                                                    : KernelDirection::unknown);
   facts.dtype = only_float_type(name.arguments.substr(0, name.arguments.find("::TiledMMA")));
   if (contains_any(name.function, {"flash_fwd", "flash_bwd"})) {
     read_flash_traits(name.arguments, facts);
@@ -148,8 +148,8 @@ std::optional<KernelFacts> parse_other_attention(const KernelName& name) {
     const bool backward = contains_any(name.function, {"bwd", "backward", "Backward"});
     const bool forward = contains_any(name.function, {"fwd", "forward", "Forward"});
     return attention_kernel(library, backward  ? KernelDirection::dgrad
-                              : forward ? KernelDirection::forward
-                                        : KernelDirection::unknown);
+                                     : forward ? KernelDirection::forward
+                                               : KernelDirection::unknown);
   }
   return std::nullopt;
 }

@@ -1,6 +1,6 @@
-// The program's memory comes from mimalloc: a check allocates millions of small parts of graphs, and
-// glibc spends a quarter of the time on them. Linking it replaces malloc; its own operator new ends
-// the program where memory is short, so these throw.
+// The program's memory comes from mimalloc: a check allocates millions of small parts of graphs,
+// and glibc spends a quarter of the time on them. Linking it replaces malloc; its own operator new
+// ends the program where memory is short, so these throw.
 #include <mimalloc.h>
 
 #include <new>

@@ -28,7 +28,7 @@ struct ConvolutionTileTerms {
 };
 
 ConvolutionTileTerms tile_terms(Tile tile, const ConvolutionProduct& product,
-                     const ConvolutionKernelConstants& c, const Device& device) {
+                                const ConvolutionKernelConstants& c, const Device& device) {
   const double a = tile.rows, b = tile.cols;
   const double sm_rate = product.rate.value() / std::max(device.sms, 1);
   const double edges = (1 + c.tile_edge_elements / a) * (1 + c.tile_edge_elements / b);
@@ -71,7 +71,8 @@ ConvolutionKernel fastest_kernel(const ConvolutionProduct& product,
       if (split > 1 && !product.may_split) break;
       const double waves = wave_count(terms.tiles * split, constants.wave_sharpness, device);
       const double part_of_k =
-          std::max(kConvolutionStepOfK * std::ceil(product.k / split / kConvolutionStepOfK), split > 1 ? kConvolutionMinPartOfK : 0);
+          std::max(kConvolutionStepOfK * std::ceil(product.k / split / kConvolutionStepOfK),
+                   split > 1 ? kConvolutionMinPartOfK : 0);
       const double compute = waves * (part_of_k * terms.per_k + terms.overhead) +
                              split_time(product, split, constants, device);
       if (compute < best.compute) best = {terms.tile, split, waves, compute, terms.latency};

@@ -14,13 +14,13 @@ struct Split {
   double score;  // the library's reluctance: e^(0.03 log2 parts)
 };
 constexpr std::array<Split, 8> kTensorCoreSplits{{{1, 1.0},
-                                        {2, 1.0305},
-                                        {3, 1.0487},
-                                        {4, 1.0618},
-                                        {6, 1.0806},
-                                        {8, 1.0942},
-                                        {16, 1.1275},
-                                        {32, 1.1618}}};
+                                                  {2, 1.0305},
+                                                  {3, 1.0487},
+                                                  {4, 1.0618},
+                                                  {6, 1.0806},
+                                                  {8, 1.0942},
+                                                  {16, 1.1275},
+                                                  {32, 1.1618}}};
 // Splitting k although the tiles already fill the GPU: e^0.2.
 constexpr double kNeedlessSplit = 1.2214;
 // Shortest part of k that a split leaves.
@@ -144,7 +144,8 @@ class Search {
       const bool splits = split.parts > 1;
       if (splits && work.k < kTensorCoreMinPartOfK * split.parts) break;
       terms_[splits_++] = {
-          split.parts, split.score, kTensorCoreStepOfK * std::ceil(work.k / split.parts / kTensorCoreStepOfK),
+          split.parts, split.score,
+          kTensorCoreStepOfK * std::ceil(work.k / split.parts / kTensorCoreStepOfK),
           memory + (splits ? workspace * split.parts : 0),
           constants.launch.value() + (splits ? constants.split_launch.value() : 0)};
     }
