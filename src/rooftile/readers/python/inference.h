@@ -126,8 +126,13 @@ class Inference {
   const Type* own_function_call(Call& call, const FunctionDef& def, bool bound);
   const Type* own_class_call(Call& call, const ClassDef& def);
   const Type* library_result(Call& call, const Known& known);
+  const Type* library_instance(Call& call, const Known& known);
+  const Type* configuration_of(const Call& call);
+  const Type* next_item(const Type& from);
   const Type* value_call(Call& call, const Type& callee);
   const Type* method_call(Call& call, const Type& receiver);
+  void note_method(Call& call);
+  const Type* container_method(Call& call, const Type& receiver);
   const Type* tensor_method(Call& call, const Type& receiver);
   const Type* module_method(Call& call, const Type& receiver);
   const Type* accelerator_method(Call& call);

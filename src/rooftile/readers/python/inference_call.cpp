@@ -145,23 +145,40 @@ void Inference::set_weight_dtype(const Call& call, Type& made) {
   }
 }
 
+const Type* Inference::library_instance(Call& call, const Known& known) {
+  Type made;
+  made.kind = known.call.kind;
+  made.name = known.name;
+  made.made_by = &call;
+  if (made.kind == TypeKind::module) set_weight_dtype(call, made);
+  if (made.kind == TypeKind::device) {
+    const bool named = known.name == "torch.device" && !call.arguments.empty();
+    made.residence = named ? device_residence(call.arguments[0].value) : Residence::gpu;
+  }
+  if (made.kind == TypeKind::module || made.kind == TypeKind::loss) {
+    made.residence = Residence::host;
+  }
+  return store_.intern(made);
+}
+
+// An object of the dataclass that is handed over.
+const Type* Inference::configuration_of(const Call& call) {
+  for (const Argument& argument : call.arguments) {
+    const Type& given = *argument.value->type;
+    if (!given.is(TypeKind::class_) || given.class_def == nullptr) continue;
+    Type made;
+    made.kind = TypeKind::host_object;
+    made.class_def = given.class_def;
+    made.name = given.class_def->full_name;
+    return store_.intern(made);
+  }
+  return &unknown_type();
+}
+
 const Type* Inference::library_result(Call& call, const Known& known) {
   switch (known.call.gives) {
-    case Gives::instance: {
-      Type made;
-      made.kind = known.call.kind;
-      made.name = known.name;
-      made.made_by = &call;
-      if (made.kind == TypeKind::module) set_weight_dtype(call, made);
-      if (made.kind == TypeKind::device) {
-        const bool named = known.name == "torch.device" && !call.arguments.empty();
-        made.residence = named ? device_residence(call.arguments[0].value) : Residence::gpu;
-      }
-      if (made.kind == TypeKind::module || made.kind == TypeKind::loss) {
-        made.residence = Residence::host;
-      }
-      return store_.intern(made);
-    }
+    case Gives::instance:
+      return library_instance(call, known);
     case Gives::new_tensor:
       return new_tensor(call);
     case Gives::gpu_tensor:
@@ -186,23 +203,9 @@ const Type* Inference::library_result(Call& call, const Known& known) {
     case Gives::unknown:
       break;
   }
-  if (reads_configuration(known.name)) {
-    for (const Argument& argument : call.arguments) {
-      const Type& given = *argument.value->type;
-      if (!given.is(TypeKind::class_) || given.class_def == nullptr) continue;
-      Type made;
-      made.kind = TypeKind::host_object;
-      made.class_def = given.class_def;
-      made.name = given.class_def->full_name;
-      return store_.intern(made);
-    }
-  }
+  if (reads_configuration(known.name)) return configuration_of(call);
   if (known.name == "next" && !call.arguments.empty()) {
-    const Type& from = *call.arguments[0].value->type;
-    if (from.is(TypeKind::loader)) {
-      return tensor(from.on_gpu() ? Residence::gpu : Residence::host);
-    }
-    return from.element == nullptr ? &unknown_type() : from.element;
+    return next_item(*call.arguments[0].value->type);
   }
   return &unknown_type();
 }

@@ -68,6 +68,15 @@ bool makes_half(const Call& call, std::string_view dtype, std::string_view metho
 
 }  // namespace
 
+// What a method tells, whatever it is a method of.
+void Inference::note_method(Call& call) {
+  const std::string_view method = call.method;
+  if (method == "add_argument" || method == "add_option") record_option(call);
+  if (method == "set_defaults") record_defaults(call);
+  if (method == "backward") note_backward(call);
+  if (method == "register_buffer") note_buffer(call);
+}
+
 const Type* Inference::method_call(Call& call, const Type& receiver) {
   const std::string_view method = call.method;
   if (const FunctionDef* own = find_method(receiver.class_def, method)) {
@@ -80,10 +89,7 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
     const std::string full = std::string(base) + "." + std::string(method);
     call.name = intern(full);
   }
-  if (method == "add_argument" || method == "add_option") record_option(call);
-  if (method == "set_defaults") record_defaults(call);
-  if (method == "backward") note_backward(call);
-  if (method == "register_buffer") note_buffer(call);
+  note_method(call);
   switch (receiver.kind) {
     case TypeKind::tensor:
       return tensor_method(call, receiver);
@@ -98,15 +104,11 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
     case TypeKind::array:
       return method == "item" ? simple(TypeKind::number) : simple(TypeKind::array);
     case TypeKind::container:
-      if (method == "append") note_append(call, receiver);
-      if (method == "items" || method == "values" || method == "copy") return &receiver;
-      return receiver.element == nullptr ? &unknown_type() : receiver.element;
+      return container_method(call, receiver);
     case TypeKind::text:
       return simple(TypeKind::text);
     case TypeKind::loader:
-      if (method == "next" || method == "__next__") {
-        return tensor(receiver.on_gpu() ? Residence::gpu : Residence::host);
-      }
+      if (method == "next" || method == "__next__") return next_item(receiver);
       return method == "__iter__" ? store_.intern(receiver) : &unknown_type();
     default:
       break;

@@ -173,4 +173,18 @@ const Type* Inference::infer_yield(Expr& expr) {
   return &unknown_type();
 }
 
+const Type* Inference::container_method(Call& call, const Type& receiver) {
+  const std::string_view method = call.method;
+  if (method == "append") note_append(call, receiver);
+  if (method == "items" || method == "values" || method == "copy") return &receiver;
+  return receiver.element == nullptr ? &unknown_type() : receiver.element;
+}
+
+const Type* Inference::next_item(const Type& from) {
+  if (from.is(TypeKind::loader)) {
+    return tensor(from.on_gpu() ? Residence::gpu : Residence::host);
+  }
+  return from.element == nullptr ? &unknown_type() : from.element;
+}
+
 }  // namespace rooftile::source
