@@ -94,23 +94,20 @@ Finding unaligned_finding(const std::vector<Written>& odd) {
   return finding;
 }
 
-using Homes = std::map<const void*, std::vector<Written>>;
-
-Homes homes_of(const std::vector<Written>& layers) {
-  Homes homes;
-  for (const Written& layer : layers) homes[home_of(*layer.call)].push_back(layer);
+// The layers of each class or function, in the order of the text.
+std::vector<std::vector<Written>> homes_of(const std::vector<Written>& layers) {
+  std::vector<std::vector<Written>> homes;
+  std::map<const void*, std::size_t> places;
+  for (const Written& layer : layers) {
+    const auto [place, is_new] = places.emplace(home_of(*layer.call), homes.size());
+    if (is_new) homes.emplace_back();
+    homes[place->second].push_back(layer);
+  }
   return homes;
 }
 
-void add_sorted(std::vector<Finding>&& more, std::vector<Finding>& findings) {
-  std::sort(more.begin(), more.end(),
-            [](const Finding& a, const Finding& b) { return a.location.line < b.location.line; });
-  std::move(more.begin(), more.end(), std::back_inserter(findings));
-}
-
 void judge_widths(const SourceFacts& facts, const File& file, std::vector<Finding>& findings) {
-  std::vector<Finding> more;
-  for (const auto& [home, layers] : homes_of(convolutions_of(facts, file))) {
+  for (const auto& layers : homes_of(convolutions_of(facts, file))) {
     const bool is_tiny = std::all_of(layers.begin(), layers.end(), [](const Written& layer) {
       return std::max(layer.in, layer.out) < kTinyNet;
     });
@@ -118,9 +115,8 @@ void judge_widths(const SourceFacts& facts, const File& file, std::vector<Findin
     for (const Written& layer : layers) {
       if (!is_grouped(facts, *layer.call) && is_unaligned(layers, layer)) odd.push_back(layer);
     }
-    if (!is_tiny && !odd.empty()) more.push_back(unaligned_finding(odd));
+    if (!is_tiny && !odd.empty()) findings.push_back(unaligned_finding(odd));
   }
-  add_sorted(std::move(more), findings);
 }
 
 void judge_groups(const SourceFacts& facts, const File& file, std::vector<Finding>& findings) {
@@ -142,8 +138,7 @@ void judge_groups(const SourceFacts& facts, const File& file, std::vector<Findin
 }
 
 void judge_images(const SourceFacts& facts, const File& file, std::vector<Finding>& findings) {
-  std::vector<Finding> more;
-  for (const auto& [home, layers] : homes_of(convolutions_of(facts, file))) {
+  for (const auto& layers : homes_of(convolutions_of(facts, file))) {
     const auto first = std::find_if(layers.begin(), layers.end(), [](const Written& layer) {
       const bool is_image = layer.in <= kImageChannels && layer.out >= kFewChannels;
       return is_image && layer.call->method.starts_with("Conv2d");
@@ -156,9 +151,8 @@ void judge_images(const SourceFacts& facts, const File& file, std::vector<Findin
         {"Pad the image to 4 channels where it is made, and the weights with zeros; measure first",
          Exactness::exact_arithmetic});
     finding.evidence = {"NVIDIA Convolutional Layers User's Guide, Channels In and Out"};
-    more.push_back(std::move(finding));
+    findings.push_back(std::move(finding));
   }
-  add_sorted(std::move(more), findings);
 }
 
 using Judge = void (*)(const SourceFacts&, const File&, std::vector<Finding>&);
