@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "rooftile/base/text.h"
+#include "rooftile/workload/source_entries.h"
 #include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
@@ -108,6 +109,8 @@ class Evaluator {
         return attribute(*expr, depth);
       case ExprKind::call:
         return call(*expr, depth);
+      case ExprKind::subscript:
+        return subscript(*expr, depth);
       default:
         return operation(*expr, depth);
     }
@@ -182,7 +185,17 @@ class Evaluator {
     return followed(parameter.default_value, depth, Certainty::configurable);
   }
 
+  // config["workers"] of a dict that the given files write out.
+  Value subscript(const Expr& expr, int depth) const {
+    const Expr* item = written_item(store_, expr);
+    if (item == nullptr) return of_kind(ValueKind::unknown, &expr);
+    return followed(item, depth + 1, Certainty::configurable);
+  }
+
   Value attribute(const Expr& expr, int depth) const {
+    if (const Expr* given = written_attribute(store_, expr)) {
+      return followed(given, depth + 1, Certainty::configurable);
+    }
     if (expr.binding != nullptr && expr.binding->kind == StatementKind::assignment) {
       return bound(*expr.binding, depth);
     }
