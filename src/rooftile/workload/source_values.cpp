@@ -201,16 +201,16 @@ class Evaluator {
     }
     if (!expr.full_name.empty()) return full_name(expr, depth);
     const Type& owner = expr.children.empty() ? unknown_type() : *expr.children[0]->type;
-    const auto option = configured(expr);
+    const Option* option = configured(expr);
     const bool plain = owner.is(TypeKind::unknown) || owner.is(TypeKind::host_object);
-    if (option == store_.options.end() || option->second.several || !plain) {
+    if (option == nullptr || option->several || !plain) {
       return of_kind(ValueKind::unknown, &expr);
     }
-    Value value = option->second.value == nullptr ? of_kind(ValueKind::none, &expr)
-                                                  : evaluate(option->second.value, depth + 1);
-    if (option->second.value == nullptr && option->second.action == "store_true") {
+    Value value = option->value == nullptr ? of_kind(ValueKind::none, &expr)
+                                           : evaluate(option->value, depth + 1);
+    if (option->value == nullptr && option->action == "store_true") {
       value = of_boolean(false, &expr);
-    } else if (option->second.value == nullptr && option->second.action == "store_false") {
+    } else if (option->value == nullptr && option->action == "store_false") {
       value = of_boolean(true, &expr);
     }
     if (value.known()) value.certainty = Certainty::configurable;
@@ -218,18 +218,35 @@ class Evaluator {
   }
 
   // Of cfg.train.workers the entry "train.workers", else the option "workers".
-  auto configured(const Expr& expr) const -> decltype(Store::options)::const_iterator {
+  const Option* configured(const Expr& expr) const {
     const Expr* root = &expr;
     while (root->kind == ExprKind::attribute && !root->children.empty()) root = root->children[0];
     if (expr.statement != nullptr && root != &expr && root->kind == ExprKind::name) {
       const std::string_view whole = expr.statement->file->slice(expr.range);
       for (std::size_t dot = whole.find('.'); dot != std::string_view::npos;
            dot = whole.find('.', dot + 1)) {
-        const auto found = store_.options.find(whole.substr(dot + 1));
-        if (found != store_.options.end()) return found;
+        if (const Option* found = option(store_.options, whole.substr(dot + 1))) {
+          return nearest(*found, expr);
+        }
       }
     }
-    return store_.options.find(expr.word);
+    const Option* found = option(store_.options, expr.word);
+    return found == nullptr ? nullptr : nearest(*found, expr);
+  }
+
+  static const Option* option(const std::unordered_map<std::string_view, Option>& options,
+                              std::string_view name) {
+    const auto found = options.find(name);
+    return found == options.end() ? nullptr : &found->second;
+  }
+
+  // Of several options of one name the one that the reading file defines itself.
+  const Option* nearest(const Option& found, const Expr& expr) const {
+    if (!found.several || expr.statement == nullptr) return &found;
+    const auto own = store_.file_options.find(expr.statement->file);
+    const Option* defined =
+        own == store_.file_options.end() ? nullptr : option(own->second, expr.word);
+    return defined == nullptr ? &found : defined;
   }
 
   Value call(const Expr& expr, int depth) const {

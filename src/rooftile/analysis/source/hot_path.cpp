@@ -90,7 +90,8 @@ bool is_shut(const Guard& guard) {
 }
 
 bool is_module_method(const FunctionDef* function) {
-  return function != nullptr && function->class_def != nullptr && function->class_def->is_module;
+  return function != nullptr && function->class_def != nullptr &&
+         (function->class_def->is_module || function->class_def->is_autograd_function);
 }
 
 // Whether the text uses the name outside of the range: no comment, and no word of a longer text.

@@ -20,6 +20,18 @@ std::string_view option_name(std::string_view flag) {
   return flag;
 }
 
+void add_option(std::string_view key, const Option& option,
+                std::unordered_map<std::string_view, Option>& options) {
+  const auto [place, added] = options.try_emplace(key, option);
+  if (place->second.is_set_later) return;
+  if (!added && place->second.value != option.value) place->second.several = true;
+}
+
+void set_default(const Argument& argument, Option& option) {
+  const bool differs = option.is_set_later && option.value != argument.value;
+  option = {argument.value, {}, differs || (option.is_set_later && option.several), true};
+}
+
 // `conf = edict()`: what is set on it afterwards are its entries.
 bool is_made_empty(const Expr& name) {
   const Statement* binding = name.binding;
@@ -49,18 +61,16 @@ void Inference::record_option(const Call& call) {
   Option option;
   option.value = given == nullptr ? nullptr : given->value;
   if (action != nullptr) option.action = action->value->word;
-  const auto [place, added] = store_.options.try_emplace(intern(key), option);
-  if (place->second.is_set_later) return;
-  if (!added && place->second.value != option.value) place->second.several = true;
+  add_option(intern(key), option, store_.options);
+  add_option(intern(key), option, store_.file_options[file_]);
 }
 
 // parser.set_defaults(amp=True)
 void Inference::record_defaults(const Call& call) {
   for (const Argument& argument : call.arguments) {
     if (argument.name.empty() || argument.unpacked) continue;
-    Option& option = store_.options[intern(argument.name)];
-    const bool differs = option.is_set_later && option.value != argument.value;
-    option = {argument.value, {}, differs || (option.is_set_later && option.several), true};
+    set_default(argument, store_.options[intern(argument.name)]);
+    set_default(argument, store_.file_options[file_][intern(argument.name)]);
   }
 }
 
