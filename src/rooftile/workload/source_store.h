@@ -44,6 +44,8 @@ struct Store {
   std::unordered_map<std::string_view, const ClassDef*> classes_by_name;
   // Of argparse, click and the like: destination name without dashes.
   std::unordered_map<std::string_view, Option> options;
+  // The same of one file: scripts beside each other have options of one name and other defaults.
+  std::unordered_map<const File*, std::unordered_map<std::string_view, Option>> file_options;
 
   const Type* intern(const Type& type) { return &*types.insert(type).first; }
   std::string_view intern(std::string_view text) { return *names.emplace(text).first; }

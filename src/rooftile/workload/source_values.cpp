@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "rooftile/base/text.h"
+#include "rooftile/workload/source_entries.h"
 #include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
@@ -108,6 +109,8 @@ class Evaluator {
         return attribute(*expr, depth);
       case ExprKind::call:
         return call(*expr, depth);
+      case ExprKind::subscript:
+        return subscript(*expr, depth);
       default:
         return operation(*expr, depth);
     }
@@ -182,22 +185,32 @@ class Evaluator {
     return followed(parameter.default_value, depth, Certainty::configurable);
   }
 
+  // config["workers"] of a dict that the given files write out.
+  Value subscript(const Expr& expr, int depth) const {
+    const Expr* item = written_item(store_, expr);
+    if (item == nullptr) return of_kind(ValueKind::unknown, &expr);
+    return followed(item, depth + 1, Certainty::configurable);
+  }
+
   Value attribute(const Expr& expr, int depth) const {
+    if (const Expr* given = written_attribute(store_, expr)) {
+      return followed(given, depth + 1, Certainty::configurable);
+    }
     if (expr.binding != nullptr && expr.binding->kind == StatementKind::assignment) {
       return bound(*expr.binding, depth);
     }
     if (!expr.full_name.empty()) return full_name(expr, depth);
     const Type& owner = expr.children.empty() ? unknown_type() : *expr.children[0]->type;
-    const auto option = configured(expr);
+    const Option* option = configured(expr);
     const bool plain = owner.is(TypeKind::unknown) || owner.is(TypeKind::host_object);
-    if (option == store_.options.end() || option->second.several || !plain) {
+    if (option == nullptr || option->several || !plain) {
       return of_kind(ValueKind::unknown, &expr);
     }
-    Value value = option->second.value == nullptr ? of_kind(ValueKind::none, &expr)
-                                                  : evaluate(option->second.value, depth + 1);
-    if (option->second.value == nullptr && option->second.action == "store_true") {
+    Value value = option->value == nullptr ? of_kind(ValueKind::none, &expr)
+                                           : evaluate(option->value, depth + 1);
+    if (option->value == nullptr && option->action == "store_true") {
       value = of_boolean(false, &expr);
-    } else if (option->second.value == nullptr && option->second.action == "store_false") {
+    } else if (option->value == nullptr && option->action == "store_false") {
       value = of_boolean(true, &expr);
     }
     if (value.known()) value.certainty = Certainty::configurable;
@@ -205,18 +218,35 @@ class Evaluator {
   }
 
   // Of cfg.train.workers the entry "train.workers", else the option "workers".
-  auto configured(const Expr& expr) const -> decltype(Store::options)::const_iterator {
+  const Option* configured(const Expr& expr) const {
     const Expr* root = &expr;
     while (root->kind == ExprKind::attribute && !root->children.empty()) root = root->children[0];
     if (expr.statement != nullptr && root != &expr && root->kind == ExprKind::name) {
       const std::string_view whole = expr.statement->file->slice(expr.range);
       for (std::size_t dot = whole.find('.'); dot != std::string_view::npos;
            dot = whole.find('.', dot + 1)) {
-        const auto found = store_.options.find(whole.substr(dot + 1));
-        if (found != store_.options.end()) return found;
+        if (const Option* found = option(store_.options, whole.substr(dot + 1))) {
+          return nearest(*found, expr);
+        }
       }
     }
-    return store_.options.find(expr.word);
+    const Option* found = option(store_.options, expr.word);
+    return found == nullptr ? nullptr : nearest(*found, expr);
+  }
+
+  static const Option* option(const std::unordered_map<std::string_view, Option>& options,
+                              std::string_view name) {
+    const auto found = options.find(name);
+    return found == options.end() ? nullptr : &found->second;
+  }
+
+  // Of several options of one name the one that the reading file defines itself.
+  const Option* nearest(const Option& found, const Expr& expr) const {
+    if (!found.several || expr.statement == nullptr) return &found;
+    const auto own = store_.file_options.find(expr.statement->file);
+    const Option* defined =
+        own == store_.file_options.end() ? nullptr : option(own->second, expr.word);
+    return defined == nullptr ? &found : defined;
   }
 
   Value call(const Expr& expr, int depth) const {

@@ -155,15 +155,41 @@ bool is_tensor_in_forward(const Statement& statement, const Expr& expr) {
          expr.type->residence == Residence::unknown && !expr.type->guessed;
 }
 
+// x.is_floating_point(), model.has_embedding(), model.cache_enabled(): no tensor answers.
+bool knows_without_gpu(const Call& call) {
+  if (call.method.starts_with("is_")) return true;
+  return call.receiver != nullptr && call.arguments.empty() &&
+         (call.method.starts_with("has_") || call.method.ends_with("_enabled"));
+}
+
+// `if epoch > self.epoch and …: self.epoch = epoch`: what follows is asked once per epoch.
+bool is_met_once(const Statement& statement, const Expr& operand) {
+  if (statement.kind != StatementKind::if_ || operand.kind != ExprKind::comparison) return false;
+  bool is_met = false;
+  for_statements(statement.body, [&](const Statement& inner) {
+    const bool sets = inner.kind == StatementKind::assignment && inner.target != nullptr &&
+                      inner.target->kind == ExprKind::attribute;
+    if (!sets) return;
+    const std::string_view target = inner.file->slice(inner.target->range);
+    is_met =
+        is_met || std::ranges::any_of(operand.children, [&](const Expr* side) {
+          return side->kind == ExprKind::attribute && statement.file->slice(side->range) == target;
+        });
+  });
+  return is_met;
+}
+
 // The operands of a condition whose truth Python asks for.
 void add_conditions(const Statement& statement, const Expr* expr, std::vector<HostRead>& reads) {
   if (expr == nullptr) return;
   if (expr->kind == ExprKind::logical) {
-    for (const Expr* child : expr->children) add_conditions(statement, child, reads);
+    for (const Expr* child : expr->children) {
+      add_conditions(statement, child, reads);
+      if (expr->word == "and" && is_met_once(statement, *child)) break;
+    }
     return;
   }
-  // x.is_floating_point() and the like know without the GPU.
-  if (expr->call != nullptr && expr->call->method.starts_with("is_")) return;
+  if (expr->call != nullptr && knows_without_gpu(*expr->call)) return;
   const bool compares = expr->kind == ExprKind::comparison && !expr->word.starts_with("is") &&
                         !expr->word.ends_with("in") && expr->type->is(TypeKind::tensor);
   const bool waits = may_wait(expr) || (compares && std::any_of(expr->children.begin(),

@@ -90,7 +90,43 @@ bool is_shut(const Guard& guard) {
 }
 
 bool is_module_method(const FunctionDef* function) {
-  return function != nullptr && function->class_def != nullptr && function->class_def->is_module;
+  return function != nullptr && function->class_def != nullptr &&
+         (function->class_def->is_module || function->class_def->is_autograd_function);
+}
+
+// Whether the text uses the name outside of the range: no comment, and no word of a longer text.
+bool uses_class(const File& file, std::string_view name, ByteRange own) {
+  const std::string_view text = file.text;
+  for (std::size_t at = text.find(name); at != std::string_view::npos;
+       at = text.find(name, at + 1)) {
+    if (at >= own.begin && at < own.end) continue;
+    const std::size_t line = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
+    const std::string_view before = text.substr(line, at - line);
+    if (before.find('#') != std::string_view::npos) continue;
+    const auto quotes = std::ranges::count_if(before, [](char c) { return c == '"' || c == '\''; });
+    const bool begins_text = !before.empty() && (before.back() == '"' || before.back() == '\'');
+    if (quotes % 2 == 0 || begins_text) return true;
+  }
+  return false;
+}
+
+bool is_made_elsewhere(const SourceFacts& facts, const ClassDef& def) {
+  const auto calls = facts.calls(def.full_name);
+  return std::ranges::any_of(calls, [&](const Call* call) { return call->file != def.file; });
+}
+
+// A class that no given file makes or names, where a class beside it is made: a leftover.
+bool is_left_over(const SourceFacts& facts, const ClassDef& def) {
+  if (!facts.calls(def.full_name).empty()) return false;
+  const bool has_used_neighbour =
+      std::ranges::any_of(def.file->classes, [&](const ClassDef* other) {
+        return other != &def && other->is_module && is_made_elsewhere(facts, *other);
+      });
+  if (!has_used_neighbour || uses_class(*def.file, def.name, def.statement->range)) return false;
+  return std::ranges::none_of(facts.files, [&](const auto& file) {
+    return std::ranges::find(file->imported, def.file) != file->imported.end() &&
+           uses_class(*file, def.name, {});
+  });
 }
 
 bool is_forward(const FunctionDef* function) {
@@ -99,30 +135,34 @@ bool is_forward(const FunctionDef* function) {
 
 // Through the forward of a module, from a method of a module that nothing seen calls. Without
 // gradients it is no training: post-processing, generation.
-bool is_unseen_forward(const Context& context, const FunctionDef* function) {
+bool is_unseen_forward(const SourceFacts& facts, const Context& context,
+                       const FunctionDef* function) {
   const bool is_open = context.role == LoopRole::other && context.step_loop == nullptr;
   if (!is_open || context.gradients_off()) return false;
   const FunctionDef* outer = context.calls.empty() ? function : context.calls.front()->function;
   if (!is_module_method(outer)) return false;
-  return is_forward(function) ||
-         std::any_of(context.calls.begin(), context.calls.end(),
-                     [](const Call* call) { return is_forward(call->function); });
+  const bool passes_forward =
+      is_forward(function) ||
+      std::any_of(context.calls.begin(), context.calls.end(),
+                  [](const Call* call) { return is_forward(call->function); });
+  return passes_forward && !is_left_over(facts, *outer->class_def);
 }
 
 enum class Where { step_loop, forward_too, evaluation, evaluation_too };
 
-bool matches(const Context& context, const FunctionDef* function, Where where) {
+bool matches(const SourceFacts& facts, const Context& context, const FunctionDef* function,
+             Where where) {
   const bool trains = context.role == LoopRole::training_step;
   const bool evaluates = context.role == LoopRole::evaluation_step;
   switch (where) {
     case Where::step_loop:
       return trains;
     case Where::forward_too:
-      return trains || is_unseen_forward(context, function);
+      return trains || is_unseen_forward(facts, context, function);
     case Where::evaluation:
       return evaluates;
     case Where::evaluation_too:
-      return trains || evaluates || is_unseen_forward(context, function);
+      return trains || evaluates || is_unseen_forward(facts, context, function);
   }
   return false;
 }
@@ -133,7 +173,7 @@ bool any_way(const SourceFacts& facts, const Node& node, const File& file,
   if (!trains_on_gpu(facts, file)) return false;
   const auto contexts = facts.contexts(node);
   return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-    return matches(context, function, where) && runs_on_each_pass(facts, context);
+    return matches(facts, context, function, where) && runs_on_each_pass(facts, context);
   });
 }
 

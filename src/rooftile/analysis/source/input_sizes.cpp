@@ -146,6 +146,22 @@ bool pads_to_longest(const FunctionDef& function) {
   return longest && fills;
 }
 
+// Cuts pieces of one size at places drawn at random: what is shorter is left out or rare.
+bool cuts_at_random(const FunctionDef& function) {
+  bool cuts = false;
+  for_statements(function.body, [&](const Statement& statement) {
+    for_own_expressions(statement, [&](const Expr* expr) {
+      visit(expr, [&](const Expr& part) {
+        cuts = cuts || part.kind == ExprKind::slice;
+        return !cuts;
+      });
+    });
+  });
+  return cuts && std::ranges::any_of(calls_below(function), [](const Call* call) {
+           return call->method == "randint" || call->method == "randrange";
+         });
+}
+
 // The function behind collate_fn=…: a function, or an object with __call__.
 const FunctionDef* collate_function(const Call& loader) {
   const Argument* argument = loader.argument("collate_fn", 6);
@@ -195,7 +211,7 @@ std::optional<SizeSign> fixed_input_size(const SourceFacts& facts, const Program
 std::optional<SizeSign> varying_input_size(const SourceFacts& facts, const Program& program) {
   for (const Call* loader : constructions_in(facts, program, TypeKind::loader)) {
     const FunctionDef* collate = collate_function(*loader);
-    if (collate == nullptr || !pads_to_longest(*collate)) continue;
+    if (collate == nullptr || !pads_to_longest(*collate) || cuts_at_random(*collate)) continue;
     if (!is_reached_by_default(facts, *loader)) continue;
     return SizeSign{loader, std::string(collate->class_def != nullptr ? collate->class_def->name
                                                                       : collate->name) +

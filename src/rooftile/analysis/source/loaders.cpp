@@ -150,7 +150,7 @@ bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth = 0) 
     return dataset->kind == ExprKind::subscript &&
            is_in_memory(facts, dataset->children.front(), depth + 1);
   if (call->name == "torch.utils.data.TensorDataset" || call->name == "zip" ||
-      call->name == "list") {
+      call->name == "list" || call->name == "range") {
     return true;
   }
   const bool is_part = call->name == "torch.utils.data.Subset" ||

@@ -98,7 +98,23 @@ const Type* Inference::guess(const Type* type, std::string_view name) {
 }
 
 // Later files win nothing: the first with a suffix keeps it, files are sorted.
+namespace {
+
+// `import torch` is the library, also where the given files have a package my.torch or a
+// utils/random.py.
+bool is_library_root(std::string_view name) {
+  const std::string_view root = name.substr(0, name.find('.'));
+  return is_one_of(root, {"torch", "torchvision", "numpy", "math", "random", "time", "os", "sys",
+                          "copy", "gc", "logging", "functools", "itertools", "collections"});
+}
+
+}  // namespace
+
 const File* Inference::find_module(std::string_view name, const File& from) const {
+  if (is_library_root(name)) {
+    const auto own = modules_.find(name);
+    return own != modules_.end() && own->second->module == name ? own->second : nullptr;
+  }
   // The nearest package first: a/b/train.py means a/b/model.py by `import model`.
   std::string prefix = from.module;
   while (!prefix.empty()) {

@@ -14,23 +14,11 @@ bool names_a_gpu(std::string_view word) {
   return word.find("rank") != std::string_view::npos || word.find("gpu") != std::string_view::npos;
 }
 
-// Roots of configuration trees: cfg, config, _C, __C.
-bool is_configuration(std::string_view word) {
-  const std::string name = lower(word);
-  return contains(name, "cfg") || contains(name, "conf") || name == "_c" || name == "__c" ||
-         name == "c";
-}
-
 // Calls that fill a class of options from the command line.
 bool reads_configuration(std::string_view name) {
   return name == "tyro.cli" || name == "pyrallis.parse" || name == "draccus.parse" ||
          name == "simple_parsing.parse" || name == "jsonargparse.CLI" ||
          name == "omegaconf.OmegaConf.structured";
-}
-
-std::string_view option_name(std::string_view flag) {
-  flag.remove_prefix(std::min(flag.find_first_not_of('-'), flag.size()));
-  return flag;
 }
 
 }  // namespace
@@ -291,56 +279,6 @@ const Type* Inference::forward_result(Call& call, const Type& callee) {
   const bool stays = callee.is(TypeKind::module) && callee.residence == Residence::host;
   if (place == Residence::unknown && stays) place = Residence::host;
   return tensor(place, gradients);
-}
-
-// parser.add_argument("--batch-size", type=int, default=64)
-void Inference::record_option(const Call& call) {
-  std::string_view name;
-  for (const Argument& argument : call.arguments) {
-    if (!argument.name.empty() || argument.value->kind != ExprKind::text) continue;
-    const std::string_view flag = argument.value->word;
-    if (name.empty() || flag.starts_with("--")) name = option_name(flag);
-  }
-  if (const Argument* dest = call.argument("dest")) name = dest->value->word;
-  if (name.empty()) return;
-  std::string key(name);
-  std::ranges::replace(key, '-', '_');
-  const Argument* given = call.argument("default");
-  const Argument* action = call.argument("action");
-  Option option;
-  option.value = given == nullptr ? nullptr : given->value;
-  if (action != nullptr) option.action = action->value->word;
-  const auto [place, added] = store_.options.try_emplace(intern(key), option);
-  if (place->second.is_set_later) return;
-  if (!added && place->second.value != option.value) place->second.several = true;
-}
-
-// parser.set_defaults(amp=True)
-void Inference::record_defaults(const Call& call) {
-  for (const Argument& argument : call.arguments) {
-    if (argument.name.empty() || argument.unpacked) continue;
-    Option& option = store_.options[intern(argument.name)];
-    const bool differs = option.is_set_later && option.value != argument.value;
-    option = {argument.value, {}, differs || (option.is_set_later && option.several), true};
-  }
-}
-
-// config.train.batch_size = 64 at the top of a file: an entry of a configuration, under the name
-// "train.batch_size".
-void Inference::record_entry(const Expr& target, const Expr* value) {
-  const bool is_plain =
-      value != nullptr && (value->type->is(TypeKind::number) || value->kind == ExprKind::text ||
-                           value->kind == ExprKind::none);
-  if (function_ != nullptr || !is_plain) return;
-  const Expr* root = &target;
-  while (root->kind == ExprKind::attribute && !root->children.empty()) root = root->children[0];
-  if (root->kind != ExprKind::name || !is_configuration(root->word)) return;
-  const std::string_view whole = file_->slice(target.range);
-  const std::size_t dot = whole.find('.');
-  // One word alone may be an option of the command line as well.
-  if (dot == std::string_view::npos || whole.find('.', dot + 1) == whole.npos) return;
-  const auto [place, added] = store_.options.try_emplace(whole.substr(dot + 1), Option{value, {}});
-  if (!added && place->second.value != value) place->second.several = true;
 }
 
 namespace {

@@ -199,9 +199,18 @@ class RoleFinder {
     });
   }
 
+  // `batches(val_data)`, an own generator that is told what to read.
+  static bool reads_evaluation_data(const Loop& loop) {
+    const Call* call = loop.statement->value == nullptr ? nullptr : loop.statement->value->call;
+    return call != nullptr && std::ranges::any_of(call->arguments, [](const Argument& argument) {
+             return argument.value != nullptr && is_evaluation_name(lower(argument.value->word));
+           });
+  }
+
   // `if step % 500 == 0: for images, labels in test_loader: …`
   static bool evaluates_other_data(const Loop& inner, const Loop& outer) {
     if (inner.role != LoopRole::evaluation_step) return false;
+    if (reads_evaluation_data(inner) && !reads_evaluation_data(outer)) return true;
     const Expr* loader = loader_in(inner.statement->value);
     const Expr* trained = loader_in(outer.statement->value);
     return loader != nullptr && trained != nullptr && loader->word != trained->word &&

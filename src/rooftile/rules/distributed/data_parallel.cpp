@@ -48,6 +48,43 @@ bool trains_with_it(const SourceFacts& facts, const Call& call) {
   });
 }
 
+// A helper that no given file names: a copy for sampling that nobody asks for.
+bool is_in_unused_helper(const SourceFacts& facts, const Call& call) {
+  const FunctionDef* function = call.function;
+  if (function == nullptr || !function->callers.empty() || function->name.starts_with("__")) {
+    return false;
+  }
+  const bool is_called_by_library =
+      function->class_def != nullptr && function->class_def->is_module;
+  const bool has_entry = std::ranges::any_of(
+      facts.programs_of(*call.file), [](const auto* program) { return program->entry != nullptr; });
+  if (is_called_by_library || !has_entry || !function->decorators.empty()) return false;
+  return std::ranges::none_of(facts.files, [&](const auto& file) {
+    const std::size_t first = file->text.find(function->name);
+    const bool is_own = file.get() == call.file;
+    return first != std::string::npos &&
+           (!is_own || file->text.find(function->name, first + 1) != std::string::npos);
+  });
+}
+
+bool switches_gradients_off(const Expr* manager) {
+  const Call* call = manager == nullptr ? nullptr : manager->call;
+  return call != nullptr && (call->method == "no_grad" || call->method == "inference_mode");
+}
+
+// A network whose forward runs under no_grad from end to end: nobody trains it.
+bool never_records(const Type& type) {
+  const FunctionDef* forward =
+      type.class_def == nullptr ? nullptr : type.class_def->method("forward");
+  if (forward == nullptr || forward->body.empty()) return false;
+  if (std::ranges::any_of(forward->decorators, switches_gradients_off)) return true;
+  return std::ranges::all_of(forward->body, [](const Statement* statement) {
+    const bool is_text = statement->kind == StatementKind::expression;
+    return is_text || (statement->kind == StatementKind::with_ && !statement->items.empty() &&
+                       switches_gradients_off(statement->items.front().context));
+  });
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* call :
@@ -56,7 +93,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
     // The function splits one pass; outside of training it only samples.
     if (call->method == "data_parallel" && !is_hot(facts, *call)) continue;
     const Expr* model = call->arguments.front().value;
-    if (model->type->frozen) continue;
+    if (model->type->frozen || never_records(*model->type)) continue;
+    if (is_in_unused_helper(facts, *call)) continue;
     Finding finding = finding_at(
         *call,
         fmt::format("{} is trained under DataParallel: one process copies the weights to all GPUs "

@@ -8,6 +8,7 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -132,7 +133,12 @@ bool is_maker(const Call& call) {
          root->call->receiver != nullptr) {
     root = root->call->receiver;
   }
-  if (is_numpy_maker(*root)) return true;
+  const bool is_bound = root->kind == ExprKind::name && root->binding != nullptr &&
+                        root->binding->kind == StatementKind::assignment &&
+                        root->binding->function == call.function &&
+                        root->binding->value != nullptr && root->binding->target != nullptr &&
+                        root->binding->target->kind == ExprKind::name;
+  if (is_numpy_maker(is_bound ? *root->binding->value : *root)) return true;
   const bool is_class = !call.expr->children.empty() && is_legacy_class(*call.expr->children[0]) &&
                         !is_gpu_class(*call.expr->children[0]);
   return is_class && has_only_sizes(call);
@@ -163,8 +169,10 @@ const Call* maker_in_call(const Call& call, int depth) {
     const bool is_method = call.receiver != nullptr && call.name.starts_with("torch.Tensor.");
     std::vector<const Expr*> parts;
     if (is_method) parts.push_back(call.receiver);
+    const bool takes_sizes =
+        is_method && is_one_of(call.method, {"expand", "view", "reshape", "repeat", "unsqueeze"});
     for (const Argument& argument : call.arguments) {
-      if (argument.name.empty()) parts.push_back(argument.value);
+      if (argument.name.empty() && !takes_sizes) parts.push_back(argument.value);
     }
     if (is_method && (call.method == "to" || call.method == "cuda" || call.method == "item")) {
       return call.method == "to" ? host_maker(call.receiver, depth + 1) : nullptr;
@@ -172,6 +180,29 @@ const Call* maker_in_call(const Call& call, int depth) {
     return maker_among(parts, depth);
   }
   return nullptr;
+}
+
+// Of a name that several branches bind: the first, where all above are made from nothing.
+const Call* maker_in_branches(const Expr& name, int depth) {
+  const Statement* use = name.statement;
+  if (use == nullptr || use->function == nullptr) return nullptr;
+  const auto& parameters = use->function->parameters;
+  if (std::ranges::any_of(parameters, [&](const auto& one) { return one.name == name.word; })) {
+    return nullptr;
+  }
+  const Call* found = nullptr;
+  for (const Statement* statement : use->file->statements) {
+    const bool binds = statement->function == use->function && statement->target != nullptr &&
+                       statement->range.begin < use->range.begin &&
+                       statement->target->kind == ExprKind::name &&
+                       statement->target->word == name.word;
+    if (!binds) continue;
+    const bool is_plain = statement->kind == StatementKind::assignment && statement->word == "=";
+    const Call* maker = is_plain ? host_maker(statement->value, depth + 1) : nullptr;
+    if (maker == nullptr) return nullptr;
+    if (found == nullptr) found = maker;
+  }
+  return found;
 }
 
 // The call at the root of a value that is made on the host from nothing; null for other values.
@@ -182,9 +213,10 @@ const Call* host_maker(const Expr* expr, int depth) {
       return maker_in_call(*expr->call, depth);
     case ExprKind::name: {
       const Statement* binding = expr->binding;
-      const bool is_plain = binding != nullptr && binding->kind == StatementKind::assignment &&
-                            binding->word == "=" && binding->target != nullptr &&
-                            binding->target->kind == ExprKind::name && expr->statement != nullptr &&
+      if (binding == nullptr) return maker_in_branches(*expr, depth);
+      const bool is_plain = binding->kind == StatementKind::assignment && binding->word == "=" &&
+                            binding->target != nullptr && binding->target->kind == ExprKind::name &&
+                            expr->statement != nullptr &&
                             binding->function == expr->statement->function;
       return is_plain ? host_maker(binding->value, depth + 1) : nullptr;
     }

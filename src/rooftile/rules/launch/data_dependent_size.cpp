@@ -54,7 +54,7 @@ const Expr* selected_tensor(const Call& call) {
 bool is_in_forward(const Call& call) {
   const FunctionDef* function = call.function;
   return function != nullptr && function->class_def != nullptr && function->name == "forward" &&
-         function->class_def->is_module;
+         (function->class_def->is_module || function->class_def->is_autograd_function);
 }
 
 // Unknown values that NumPy made or that a helper gave stay out.

@@ -52,6 +52,17 @@ bool is_in_function(const Call& call, const Loop& loop) {
   return call.file == loop.file && call.function == loop.function;
 }
 
+// `for p in model.features.parameters():` leaves the rest of the model as it is.
+bool goes_through_part(const Statement* outer) {
+  while (outer != nullptr && outer->loop == nullptr) outer = outer->parent;
+  const Call* call = outer == nullptr || outer->value == nullptr ? nullptr : outer->value->call;
+  const Expr* owner = call == nullptr ? nullptr : call->receiver;
+  const bool is_attribute = owner != nullptr && owner->kind == ExprKind::attribute &&
+                            !owner->children.empty() && owner->word != "module";
+  return is_attribute && owner->children[0]->word != "self" &&
+         (call->method == "parameters" || call->method == "named_parameters");
+}
+
 // `for p in model.parameters(): p.requires_grad = False` before the loop.
 bool freezes_parameters(const Loop& loop) {
   const std::span<const Statement* const> body =
@@ -61,7 +72,8 @@ bool freezes_parameters(const Loop& loop) {
     freezes = freezes || (statement.kind == StatementKind::assignment &&
                           last_name(statement.target) == "requires_grad" &&
                           statement.value != nullptr && statement.value->word == "False" &&
-                          statement.range.begin < loop.statement->range.begin);
+                          statement.range.begin < loop.statement->range.begin &&
+                          !goes_through_part(&statement));
   });
   return freezes;
 }

@@ -155,6 +155,15 @@ bool is_about(const Expr* expr, const Expr& network) {
   return expr != nullptr && is_same_object(expr, &network);
 }
 
+// Of `network.features[0].parameters()` too: who freezes or trains a part knows what is trained.
+bool is_about_part(const Expr* expr, const Expr& network) {
+  while (expr != nullptr && !is_about(expr, network)) {
+    const bool is_part = expr->kind == ExprKind::attribute || expr->kind == ExprKind::subscript;
+    expr = is_part && !expr->children.empty() ? expr->children[0] : nullptr;
+  }
+  return expr != nullptr;
+}
+
 NetworkUse use_of(const Program& program, const Expr& network) {
   NetworkUse use;
   for (const File* file : program.files) {
@@ -162,7 +171,7 @@ NetworkUse use_of(const Program& program, const Expr& network) {
       if (call->method == "eval" && is_about(call->receiver, network)) use.is_evaluating = true;
       for (const std::string_view method :
            {"parameters", "named_parameters", "requires_grad_", "train", "children"}) {
-        const bool is_used = call->method == method && is_about(call->receiver, network);
+        const bool is_used = call->method == method && is_about_part(call->receiver, network);
         use.is_handed_on = use.is_handed_on || is_used;
       }
       const bool is_print = call->name == "print";

@@ -1,0 +1,102 @@
+// Options and configuration entries of inference.h: their defaults.
+#include <algorithm>
+#include <string>
+
+#include "rooftile/base/text.h"
+#include "rooftile/readers/python/inference.h"
+
+namespace rooftile::source {
+namespace {
+
+// Roots of configuration trees: cfg, config, _C, __C.
+bool is_configuration(std::string_view word) {
+  const std::string name = lower(word);
+  return contains(name, "cfg") || contains(name, "conf") || name == "_c" || name == "__c" ||
+         name == "c";
+}
+
+std::string_view option_name(std::string_view flag) {
+  flag.remove_prefix(std::min(flag.find_first_not_of('-'), flag.size()));
+  return flag;
+}
+
+void add_option(std::string_view key, const Option& option,
+                std::unordered_map<std::string_view, Option>& options) {
+  const auto [place, added] = options.try_emplace(key, option);
+  if (place->second.is_set_later) return;
+  if (!added && place->second.value != option.value) place->second.several = true;
+}
+
+void set_default(const Argument& argument, Option& option) {
+  const bool differs = option.is_set_later && option.value != argument.value;
+  option = {argument.value, {}, differs || (option.is_set_later && option.several), true};
+}
+
+// `conf = edict()`: what is set on it afterwards are its entries.
+bool is_made_empty(const Expr& name) {
+  const Statement* binding = name.binding;
+  const Call* call =
+      binding == nullptr || binding->value == nullptr ? nullptr : binding->value->call;
+  return call != nullptr && call->arguments.empty() &&
+         is_one_of(call->method,
+                   {"edict", "EasyDict", "AttrDict", "ConfigDict", "Munch", "DotMap"});
+}
+
+}  // namespace
+
+// parser.add_argument("--batch-size", type=int, default=64)
+void Inference::record_option(const Call& call) {
+  std::string_view name;
+  for (const Argument& argument : call.arguments) {
+    if (!argument.name.empty() || argument.value->kind != ExprKind::text) continue;
+    const std::string_view flag = argument.value->word;
+    if (name.empty() || flag.starts_with("--")) name = option_name(flag);
+  }
+  if (const Argument* dest = call.argument("dest")) name = dest->value->word;
+  if (name.empty()) return;
+  std::string key(name);
+  std::ranges::replace(key, '-', '_');
+  const Argument* given = call.argument("default");
+  const Argument* action = call.argument("action");
+  Option option;
+  option.value = given == nullptr ? nullptr : given->value;
+  if (action != nullptr) option.action = action->value->word;
+  add_option(intern(key), option, store_.options);
+  add_option(intern(key), option, store_.file_options[file_]);
+}
+
+// parser.set_defaults(amp=True)
+void Inference::record_defaults(const Call& call) {
+  for (const Argument& argument : call.arguments) {
+    if (argument.name.empty() || argument.unpacked) continue;
+    set_default(argument, store_.options[intern(argument.name)]);
+    set_default(argument, store_.file_options[file_][intern(argument.name)]);
+  }
+}
+
+// config.train.batch_size = 64 at the top of a file: an entry of a configuration, under the name
+// "train.batch_size".
+void Inference::record_entry(const Expr& target, const Expr* value) {
+  const bool is_plain =
+      value != nullptr && (value->type->is(TypeKind::number) || value->kind == ExprKind::text ||
+                           value->kind == ExprKind::none);
+  if (!is_plain) return;
+  const Expr* root = &target;
+  while (root->kind == ExprKind::attribute && !root->children.empty()) root = root->children[0];
+  if (root->kind == ExprKind::name && is_made_empty(*root)) {
+    const Option option{value, {}};
+    const auto [place, added] = store_.options.try_emplace(target.word, option);
+    if (!added && place->second.value != value) place->second.several = true;
+    return;
+  }
+  if (function_ != nullptr) return;
+  if (root->kind != ExprKind::name || !is_configuration(root->word)) return;
+  const std::string_view whole = file_->slice(target.range);
+  const std::size_t dot = whole.find('.');
+  // One word alone may be an option of the command line as well.
+  if (dot == std::string_view::npos || whole.find('.', dot + 1) == whole.npos) return;
+  const auto [place, added] = store_.options.try_emplace(whole.substr(dot + 1), Option{value, {}});
+  if (!added && place->second.value != value) place->second.several = true;
+}
+
+}  // namespace rooftile::source

@@ -1,0 +1,92 @@
+#include "rooftile/workload/source_entries.h"
+
+#include <algorithm>
+
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+namespace {
+
+// Names that lead to each other, dicts in dicts.
+constexpr int kMaxSteps = 8;
+
+bool sets_name(const Statement& binding) {
+  return binding.kind == StatementKind::assignment && binding.word == "=" &&
+         binding.target != nullptr && binding.target->kind == ExprKind::name;
+}
+
+// What a name was set to, here or in the file it is imported from; itself for other expressions.
+const Expr* origin(const Store& store, const Expr* expr) {
+  for (int i = 0; i < kMaxSteps && expr != nullptr; ++i) {
+    const Statement* binding = expr->binding;
+    const bool is_set_here = binding != nullptr && sets_name(*binding);
+    if (!is_set_here && !expr->full_name.empty()) {
+      const auto global = store.globals.find(expr->full_name);
+      binding = global == store.globals.end() ? nullptr : global->second;
+    }
+    const bool is_followed = binding != nullptr && sets_name(*binding) && binding->value != nullptr;
+    if (!is_followed) return expr;
+    expr = binding->value;
+  }
+  return expr;
+}
+
+// Objects that have their keyword arguments as attributes or items.
+bool makes_entries(const Call& call) {
+  return is_one_of(call.method, {"dict", "edict", "EasyDict", "AttrDict", "ConfigDict", "HParams",
+                                 "CfgNode", "Munch", "SimpleNamespace", "DotMap"});
+}
+
+// The entry `key` of a dict that is written out, or of a call that makes one.
+const Expr* entry(const Expr& holder, const Expr& key) {
+  if (holder.kind == ExprKind::dict) {
+    for (std::size_t i = 0; i + 1 < holder.children.size(); i += 2) {
+      const Expr& one = *holder.children[i];
+      if (one.kind == key.kind && one.word == key.word) return holder.children[i + 1];
+    }
+    return nullptr;
+  }
+  const bool has_words = key.kind == ExprKind::text || key.kind == ExprKind::attribute;
+  if (!has_words || holder.call == nullptr || !makes_entries(*holder.call)) return nullptr;
+  const Argument* given = holder.call->argument(key.word);
+  return given == nullptr || given->unpacked ? nullptr : given->value;
+}
+
+// Whether the file that reads config["key"] sets it too.
+bool is_set_again(const Expr& subscript) {
+  const std::string_view key = subscript.children[1]->word;
+  const auto& statements = subscript.statement->file->statements;
+  return std::ranges::any_of(statements, [&](const Statement* statement) {
+    const Expr* target = statement->target;
+    return target != nullptr && target->kind == ExprKind::subscript &&
+           target->children.size() == 2 && target->children[1]->word == key;
+  });
+}
+
+const Expr* item_of(const Store& store, const Expr& subscript, int depth) {
+  if (subscript.children.size() != 2 || subscript.statement == nullptr || depth > kMaxSteps) {
+    return nullptr;
+  }
+  const Expr& key = *subscript.children[1];
+  if (key.kind != ExprKind::text && key.kind != ExprKind::integer) return nullptr;
+  const Expr* holder = origin(store, subscript.children[0]);
+  if (holder != nullptr && holder->kind == ExprKind::subscript) {
+    holder = item_of(store, *holder, depth + 1);
+  }
+  const Expr* item = holder == nullptr ? nullptr : entry(*holder, key);
+  return item == nullptr || is_set_again(subscript) ? nullptr : item;
+}
+
+}  // namespace
+
+const Expr* written_item(const Store& store, const Expr& subscript) {
+  return item_of(store, subscript, 0);
+}
+
+const Expr* written_attribute(const Store& store, const Expr& attribute) {
+  if (attribute.children.empty()) return nullptr;
+  const Expr* holder = origin(store, attribute.children[0]);
+  return holder == nullptr || holder->call == nullptr ? nullptr : entry(*holder, attribute);
+}
+
+}  // namespace rooftile::source

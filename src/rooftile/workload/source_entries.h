@@ -1,0 +1,14 @@
+// Entries of configurations that the given files write out: a dict, dict(…), EasyDict(…).
+#pragma once
+
+#include "rooftile/workload/source_store.h"
+
+namespace rooftile::source {
+
+// What stands for config["key"] in the dict behind it; null where no such dict is seen, or where
+// the file that reads it sets the key too.
+const Expr* written_item(const Store& store, const Expr& subscript);
+// The same for config.key, where config is made by a call with key=….
+const Expr* written_attribute(const Store& store, const Expr& attribute);
+
+}  // namespace rooftile::source
