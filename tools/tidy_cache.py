@@ -63,7 +63,7 @@ def names_of(path):
     """
     text = path.read_text(encoding="utf-8")
     shared = OWN_NAMESPACE.sub("", text)
-    names = {name for found in DEFINED.findall(shared) for name in found if name}
+    names = {name for found in DEFINED.findall(shared) for name in found if name} - {"new", "delete"}
     headers = " ".join(h.read_text(encoding="utf-8") for h in own_headers(path) if h != path)
     # A designator (.check = check) stays as it is.
     return {name: not re.search(rf"(?:->|::|[.](?!{name} =)){name}\b", text)

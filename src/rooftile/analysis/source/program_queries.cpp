@@ -104,7 +104,7 @@ std::vector<const Program*> training_programs(const SourceFacts& facts) {
   return programs;
 }
 
-bool contains(const Program& program, const File& file) {
+bool has_file(const Program& program, const File& file) {
   return std::find(program.files.begin(), program.files.end(), &file) != program.files.end();
 }
 
@@ -161,7 +161,7 @@ namespace {
 
 void keep_those_in(const Program& program, std::vector<const Call*>& calls) {
   std::erase_if(calls, [&](const Call* call) {
-    return is_test(*call->file) || !contains(program, *call->file);
+    return is_test(*call->file) || !has_file(program, *call->file);
   });
 }
 
@@ -296,7 +296,7 @@ bool is_numerically_strict(const SourceFacts& facts, const Program& program) {
   }
   for (const Call* call : facts.method_calls("double")) {
     const bool is_module = call->receiver != nullptr && call->receiver_type().is(TypeKind::module);
-    if (is_module && contains(program, *call->file)) return true;
+    if (is_module && has_file(program, *call->file)) return true;
   }
   return false;
 }

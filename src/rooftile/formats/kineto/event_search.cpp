@@ -14,7 +14,7 @@ bool starts_like_event(JsonCursor text) {
   ++text.at;
   text.skip_space();
   std::string_view key;
-  if (text.done() || *text.at != '"' || scan_string(text, key) != Scan::ok) return false;
+  if (text.done() || *text.at != '"' || scan_string(text, key) != JsonScan::ok) return false;
   text.skip_space();
   return !text.done() && *text.at == ':' &&
          std::find(kFirstKeys.begin(), kFirstKeys.end(), key) != kFirstKeys.end();

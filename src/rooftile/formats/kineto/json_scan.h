@@ -11,7 +11,7 @@
 namespace rooftile {
 
 // `more`: the text ended inside; the same bytes and what follows them may be scanned again.
-enum class Scan : std::uint8_t { ok, more, bad };
+enum class JsonScan : std::uint8_t { ok, more, bad };
 
 struct JsonCursor {
   const char* at;
@@ -70,28 +70,28 @@ const char* find_class(const char* at, const char* end) {
 }  // namespace json_scan
 
 // From the opening quote to behind the closing one; `text` is what lies between, escapes and all.
-inline Scan scan_string(JsonCursor& cursor, std::string_view& text) {
+inline JsonScan scan_string(JsonCursor& cursor, std::string_view& text) {
   const char* const first = cursor.at + 1;
   const char* at = first;
   for (;;) {
     at = json_scan::find_quote(at, cursor.end);
-    if (at == cursor.end) return Scan::more;
+    if (at == cursor.end) return JsonScan::more;
     if (*at == '"') break;
-    if (cursor.end - at < 2) return Scan::more;
+    if (cursor.end - at < 2) return JsonScan::more;
     at += 2;
   }
   text = {first, static_cast<std::size_t>(at - first)};
   cursor.at = at + 1;
-  return Scan::ok;
+  return JsonScan::ok;
 }
 
 // A list or an object with all that is in it. Brackets must match; depth at most 64.
-Scan scan_container(JsonCursor& cursor);
+JsonScan scan_container(JsonCursor& cursor);
 
 // Any value, as written: strings with their quotes.
-inline Scan scan_value(JsonCursor& cursor, std::string_view& value) {
+inline JsonScan scan_value(JsonCursor& cursor, std::string_view& value) {
   const char* const first = cursor.at;
-  Scan result = Scan::ok;
+  JsonScan result = JsonScan::ok;
   if (*first == '"') {
     std::string_view text;
     result = scan_string(cursor, text);
@@ -99,8 +99,8 @@ inline Scan scan_value(JsonCursor& cursor, std::string_view& value) {
     result = scan_container(cursor);
   } else {
     cursor.at = json_scan::find_class<json_scan::kScalarEnd>(first, cursor.end);
-    if (cursor.done()) return Scan::more;
-    if (cursor.at == first) return Scan::bad;
+    if (cursor.done()) return JsonScan::more;
+    if (cursor.at == first) return JsonScan::bad;
   }
   value = {first, static_cast<std::size_t>(cursor.at - first)};
   return result;
@@ -109,25 +109,25 @@ inline Scan scan_value(JsonCursor& cursor, std::string_view& value) {
 // Members of an object from its opening brace to behind the closing one. take(key) must scan the
 // value at the cursor. Missing and doubled commas pass.
 template <class Take>
-Scan scan_members(JsonCursor& cursor, const Take& take) {
+JsonScan scan_members(JsonCursor& cursor, const Take& take) {
   ++cursor.at;
   for (;;) {
     cursor.skip_space();
-    if (cursor.done()) return Scan::more;
+    if (cursor.done()) return JsonScan::more;
     const char c = *cursor.at;
     if (c == ',' || c == '}') ++cursor.at;
-    if (c == '}') return Scan::ok;
+    if (c == '}') return JsonScan::ok;
     if (c == ',') continue;
-    if (c != '"') return Scan::bad;
+    if (c != '"') return JsonScan::bad;
     std::string_view key;
-    if (scan_string(cursor, key) != Scan::ok) return Scan::more;
+    if (scan_string(cursor, key) != JsonScan::ok) return JsonScan::more;
     cursor.skip_space();
-    if (cursor.done()) return Scan::more;
-    if (*cursor.at != ':') return Scan::bad;
+    if (cursor.done()) return JsonScan::more;
+    if (*cursor.at != ':') return JsonScan::bad;
     ++cursor.at;
     cursor.skip_space();
-    if (cursor.done()) return Scan::more;
-    if (const Scan result = take(key); result != Scan::ok) return result;
+    if (cursor.done()) return JsonScan::more;
+    if (const JsonScan result = take(key); result != JsonScan::ok) return result;
   }
 }
 

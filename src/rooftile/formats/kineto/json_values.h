@@ -35,7 +35,7 @@ bool each_element(std::string_view list, const Take& take) {
       continue;
     }
     std::string_view value;
-    if (scan_value(cursor, value) != Scan::ok) return false;
+    if (scan_value(cursor, value) != JsonScan::ok) return false;
     take(value);
   }
 }
@@ -47,10 +47,10 @@ bool each_member(std::string_view object, const Take& take) {
   JsonCursor cursor{object.data(), object.data() + object.size()};
   return scan_members(cursor, [&](std::string_view key) {
            std::string_view value;
-           const Scan result = scan_value(cursor, value);
-           if (result == Scan::ok) take(key, value);
+           const JsonScan result = scan_value(cursor, value);
+           if (result == JsonScan::ok) take(key, value);
            return result;
-         }) == Scan::ok;
+         }) == JsonScan::ok;
 }
 
 }  // namespace rooftile

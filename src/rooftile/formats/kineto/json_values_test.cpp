@@ -118,13 +118,13 @@ TEST(JsonScan, ContainersMatchTheirBrackets) {
     JsonCursor cursor{text.data(), text.data() + text.size()};
     return scan_container(cursor);
   };
-  EXPECT_EQ(scan(R"({"a": ["}", "\"]"]})"), Scan::ok);
-  EXPECT_EQ(scan("[1}"), Scan::bad);
-  EXPECT_EQ(scan("[[1]"), Scan::more);
-  EXPECT_EQ(scan("[\"a"), Scan::more);
-  EXPECT_EQ(scan("[\"a\\"), Scan::more);
-  EXPECT_EQ(scan(std::string(64, '[') + std::string(64, ']')), Scan::ok);
-  EXPECT_EQ(scan(std::string(65, '[') + std::string(65, ']')), Scan::bad);
+  EXPECT_EQ(scan(R"({"a": ["}", "\"]"]})"), JsonScan::ok);
+  EXPECT_EQ(scan("[1}"), JsonScan::bad);
+  EXPECT_EQ(scan("[[1]"), JsonScan::more);
+  EXPECT_EQ(scan("[\"a"), JsonScan::more);
+  EXPECT_EQ(scan("[\"a\\"), JsonScan::more);
+  EXPECT_EQ(scan(std::string(64, '[') + std::string(64, ']')), JsonScan::ok);
+  EXPECT_EQ(scan(std::string(65, '[') + std::string(65, ']')), JsonScan::bad);
 }
 
 }  // namespace

@@ -15,12 +15,12 @@
 namespace rooftile {
 namespace {
 
-Scan scan_args(JsonCursor& cursor, std::vector<JsonMember>& args) {
+JsonScan scan_args(JsonCursor& cursor, std::vector<JsonMember>& args) {
   args.clear();
   return scan_members(cursor, [&](std::string_view key) {
     std::string_view value;
-    const Scan result = scan_value(cursor, value);
-    if (result == Scan::ok) args.push_back({key, value});
+    const JsonScan result = scan_value(cursor, value);
+    if (result == JsonScan::ok) args.push_back({key, value});
     return result;
   });
 }
@@ -43,12 +43,12 @@ std::string_view* field_of(KinetoEvent& event, std::string_view key) {
 }
 
 // From the opening brace to behind the closing one.
-Scan scan_event(JsonCursor& cursor, KinetoEvent& event) {
+JsonScan scan_event(JsonCursor& cursor, KinetoEvent& event) {
   event.clear();
   return scan_members(cursor, [&](std::string_view key) {
     if (key == "args" && *cursor.at == '{') return scan_args(cursor, event.args);
     std::string_view value;
-    const Scan result = scan_value(cursor, value);
+    const JsonScan result = scan_value(cursor, value);
     if (std::string_view* const field = field_of(event, key)) *field = value;
     return result;
   });
@@ -118,13 +118,13 @@ class TraceScanner {
 
   // Scans with the whole of what it scans in the window.
   template <class ScanOne>
-  Scan scan_whole(const ScanOne& scan_one) {
+  JsonScan scan_whole(const ScanOne& scan_one) {
     for (;;) {
       JsonCursor ahead = window_.cursor();
-      const Scan result = scan_one(ahead);
-      if (result == Scan::ok) window_.cursor().at = ahead.at;
-      if (result != Scan::more) return result;
-      if (window_.left() > kMostEventBytes || !window_.read_more()) return Scan::more;
+      const JsonScan result = scan_one(ahead);
+      if (result == JsonScan::ok) window_.cursor().at = ahead.at;
+      if (result != JsonScan::more) return result;
+      if (window_.left() > kMostEventBytes || !window_.read_more()) return JsonScan::more;
     }
   }
 
@@ -146,19 +146,19 @@ class TraceScanner {
   // False when nothing can be made of the rest.
   bool scan_member() {
     std::string key;
-    const Scan result = scan_whole([&](JsonCursor& cursor) {
+    const JsonScan result = scan_whole([&](JsonCursor& cursor) {
       std::string_view text;
-      if (*cursor.at != '"') return Scan::bad;
-      if (scan_string(cursor, text) != Scan::ok) return Scan::more;
+      if (*cursor.at != '"') return JsonScan::bad;
+      if (scan_string(cursor, text) != JsonScan::ok) return JsonScan::more;
       cursor.skip_space();
-      if (cursor.done()) return Scan::more;
-      if (*cursor.at != ':') return Scan::bad;
+      if (cursor.done()) return JsonScan::more;
+      if (*cursor.at != ':') return JsonScan::bad;
       ++cursor.at;
       cursor.skip_space();
       key = text.substr(0, kMostKeyBytes);
-      return cursor.done() ? Scan::more : Scan::ok;
+      return cursor.done() ? JsonScan::more : JsonScan::ok;
     });
-    if (result != Scan::ok) return stop_at_damage(result);
+    if (result != JsonScan::ok) return stop_at_damage(result);
     if (keys_.size() < kMostKeys) keys_.push_back(key);
     if (key == "traceEvents" && *window_.cursor().at == '[') {
       ++window_.cursor().at;
@@ -172,14 +172,15 @@ class TraceScanner {
 
   bool scan_member_value(const std::string& key) {
     std::string_view value;
-    const Scan result = scan_whole([&](JsonCursor& cursor) { return scan_value(cursor, value); });
-    if (result != Scan::ok) return stop_at_damage(result);
+    const JsonScan result =
+        scan_whole([&](JsonCursor& cursor) { return scan_value(cursor, value); });
+    if (result != JsonScan::ok) return stop_at_damage(result);
     visitor_.on_member(key, value);
     return true;
   }
 
-  bool stop_at_damage(Scan result) {
-    const bool cut = result == Scan::more && window_.ended();
+  bool stop_at_damage(JsonScan result) {
+    const bool cut = result == JsonScan::more && window_.ended();
     if (cut) is_cut_ = true;
     if (!cut) ++skipped_["rest of the file: not JSON"];
     return false;
@@ -224,17 +225,17 @@ class TraceScanner {
 
   void scan_next_event() {
     std::ptrdiff_t size = 0;
-    const Scan result = scan_whole([&](JsonCursor& cursor) {
+    const JsonScan result = scan_whole([&](JsonCursor& cursor) {
       const char* const first = cursor.at;
-      const Scan scanned = scan_event(cursor, event_);
+      const JsonScan scanned = scan_event(cursor, event_);
       size = cursor.at - first;
       return scanned;
     });
-    if (result == Scan::ok && static_cast<std::size_t>(size) <= kMostEventBytes) {
+    if (result == JsonScan::ok && static_cast<std::size_t>(size) <= kMostEventBytes) {
       visitor_.on_event(event_);
-    } else if (result == Scan::ok) {
+    } else if (result == JsonScan::ok) {
       ++skipped_["events larger than 16 MiB"];
-    } else if (result == Scan::bad) {
+    } else if (result == JsonScan::bad) {
       ++skipped_["events that are not JSON"];
       skip_event();
     } else if (!window_.ended()) {
@@ -250,9 +251,10 @@ class TraceScanner {
   // A number, a text or a list where an event should be.
   void scan_stray() {
     std::string_view value;
-    const Scan result = scan_whole([&](JsonCursor& cursor) { return scan_value(cursor, value); });
+    const JsonScan result =
+        scan_whole([&](JsonCursor& cursor) { return scan_value(cursor, value); });
     ++skipped_["events that are not objects"];
-    if (result != Scan::ok) skip_event();
+    if (result != JsonScan::ok) skip_event();
   }
 
   // To the next event after damage, or the end of the file; false there.
@@ -282,7 +284,7 @@ class TraceScanner {
     if (inside.done() || *inside.at != '{' || bracket_budget_ < kMostBracketBytes) return false;
     inside.end = inside.at + std::min(window_.left(), kMostBracketBytes);
     bracket_budget_ -= kMostBracketBytes;
-    if (scan_container(inside) != Scan::ok) return false;
+    if (scan_container(inside) != JsonScan::ok) return false;
     bracket_budget_ += static_cast<std::size_t>(inside.end - inside.at);
     if (find_event({window_.cursor().at + 1, inside.at}) != nullptr) return false;
     inside.skip_space();
