@@ -1,63 +1,22 @@
-// From files to one workload: the readers, the analysis of recordings, the wanted precision and
-// mode.
+// From files to one workload: models, recordings and scripts joined.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <iterator>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "rooftile/analysis/trace/measured_workload.h"
-#include "rooftile/analysis/trace/summarize.h"
+#include "rooftile/read_pieces.h"
 #include "rooftile/readers/python/read_python.h"
 #include "rooftile/rooftile.h"
 #include "rooftile/workload/source_facts.h"
-#include "rooftile/workload/timeline.h"
-#include "rooftile/workload/trace_summary.h"
-#include "rooftile/workload/training.h"
 
 namespace rooftile {
 namespace {
-
-bool is_float(Dtype dtype) {
-  return dtype == Dtype::fp64 || dtype == Dtype::fp32 || dtype == Dtype::tf32 ||
-         dtype == Dtype::fp16 || dtype == Dtype::bf16;
-}
-
-// The precision of everything that is neither a product nor stored in the asked one: TF32 exists
-// only inside products, and 8- and 4-bit products sit in a network of 16-bit activations.
-Dtype activation_dtype(Dtype asked) {
-  switch (asked) {
-    case Dtype::tf32:
-      return Dtype::fp32;
-    case Dtype::fp8:
-    case Dtype::fp4:
-    case Dtype::int8:
-    case Dtype::int4:
-      return Dtype::bf16;
-    default:
-      return asked;
-  }
-}
-
-void run_in(Dtype dtype, Op& op) {
-  if (op.phase == Phase::optimizer || std::holds_alternative<Cast>(op.body)) return;
-  const Dtype operand = is_matrix_op(op) && !std::holds_alternative<Attention>(op.body)
-                            ? dtype
-                            : activation_dtype(dtype);
-  if (is_float(op.dtypes.input)) op.dtypes.input = operand;
-  if (is_float(op.dtypes.weight)) op.dtypes.weight = operand;
-  if (is_float(op.dtypes.output)) {
-    op.dtypes.output = dtype == Dtype::tf32 ? operand : activation_dtype(dtype);
-  }
-}
 
 // Values of different files must not meet by name: a rule would see an edge that is not there.
 void rename_values(Workload& workload, std::size_t file) {
@@ -95,6 +54,10 @@ Result<void> add_scripts(const std::vector<std::string>& paths, const ReadOption
   return {};
 }
 
+Workload workload_of(Piece piece) {
+  return piece.traces.empty() ? std::move(piece.model) : measured_workload(std::move(piece.traces));
+}
+
 }  // namespace
 
 bool is_script(const std::string& path) {
@@ -102,152 +65,6 @@ bool is_script(const std::string& path) {
   return path.ends_with(".py") || path.ends_with(".ipynb") ||
          std::filesystem::is_directory(path, ignored);
 }
-
-namespace {
-
-// What one input holds: a model, or recordings.
-struct Piece {
-  Workload model;
-  std::vector<TraceSummary> traces;
-};
-
-Result<Piece> read_piece(const Reader& reader, const std::string& path,
-                         const ReadOptions& options) {
-  Result<Input> input = read_input(reader, path, options);
-  if (!input) return tl::unexpected(input.error());
-  Piece piece;
-  for (Timeline& timeline : input->timelines) {
-    piece.traces.push_back(summarize(timeline));
-    timeline = {};  // all that is large
-  }
-  if (!piece.traces.empty()) return piece;
-  Workload& workload = input->workload;
-  piece.traces.assign(workload.traces.begin(), workload.traces.end());
-  if (!piece.traces.empty()) return piece;
-  if (options.dtype) {
-    for (Op& op : workload.ops) run_in(*options.dtype, op);
-  }
-  piece.model =
-      options.mode == Mode::training ? derive_training(std::move(workload)) : std::move(workload);
-  return piece;
-}
-
-// Adds up the bytes that files report from several threads.
-class JointProgress {
- public:
-  JointProgress(std::span<const std::string> paths, const ReadOptions& options)
-      : options_(options), done_(paths.size()), sizes_(paths.size()) {
-    for (std::size_t i = 0; i < paths.size(); ++i) {
-      std::error_code unknown;
-      const std::uintmax_t size = std::filesystem::file_size(paths[i], unknown);
-      sizes_[i] = unknown ? 0 : size;
-      total_ += sizes_[i];
-    }
-  }
-
-  ReadOptions options_for(std::size_t file) {
-    ReadOptions options = options_;
-    if (options_.progress) {
-      options.progress = [this, file](std::uint64_t done, std::uint64_t) { set(file, done); };
-    }
-    return options;
-  }
-  void finish(std::size_t file) { set(file, sizes_[file]); }
-
- private:
-  void set(std::size_t file, std::uint64_t done) {
-    if (!options_.progress) return;
-    const std::lock_guard lock(mutex_);
-    sum_ += done - done_[file];
-    done_[file] = done;
-    options_.progress(sum_, total_);
-  }
-
-  const ReadOptions& options_;
-  std::vector<std::uint64_t> done_, sizes_;
-  std::uint64_t sum_ = 0, total_ = 0;
-  std::mutex mutex_;
-};
-
-// One path of several. Without a reader: a path before it has failed, so it was not looked at.
-struct Slot {
-  const Reader* reader = nullptr;
-  std::optional<Result<Piece>> piece;  // empty: to be read alone
-};
-
-// Reads what can be read beside others, on all cores.
-class ParallelReading {
- public:
-  ParallelReading(std::span<const std::string> paths, JointProgress& progress)
-      : paths_(paths), progress_(progress), slots_(paths.size()) {}
-
-  // By path.
-  std::vector<Slot> run() {
-    const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
-    std::vector<std::thread> helpers;
-    for (std::size_t i = 1; i < std::min(cores, paths_.size()); ++i) {
-      try {
-        helpers.emplace_back([this] { read_on(); });
-      } catch (const std::system_error&) {
-        break;  // no more threads: those that there are read all
-      }
-    }
-    read_on();
-    for (std::thread& helper : helpers) helper.join();
-    return std::move(slots_);
-  }
-
- private:
-  // Paths are taken in their order, so none before one that fails is left out.
-  void read_on() {
-    while (!failed_) {
-      const std::size_t i = next_++;
-      if (i >= paths_.size()) return;
-      Slot& slot = slots_[i];
-      const Result<const Reader*> reader = find_reader(paths_[i]);
-      if (!reader) {
-        slot.piece.emplace(tl::unexpected(reader.error()));
-      } else {
-        slot.reader = *reader;
-        if (slot.reader->reads_beside_others) {
-          slot.piece.emplace(read_piece(*slot.reader, paths_[i], progress_.options_for(i)));
-          progress_.finish(i);
-        }
-      }
-      if (slot.piece && !*slot.piece) failed_ = true;
-    }
-  }
-
-  std::span<const std::string> paths_;
-  JointProgress& progress_;
-  std::vector<Slot> slots_;
-  std::atomic<std::size_t> next_ = 0;
-  std::atomic<bool> failed_ = false;
-};
-
-Result<std::vector<Piece>> read_pieces(std::span<const std::string> paths,
-                                       const ReadOptions& options) {
-  JointProgress progress(paths, options);
-  std::vector<Slot> slots = ParallelReading(paths, progress).run();
-  std::vector<Piece> pieces;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    std::optional<Result<Piece>>& piece = slots[i].piece;
-    if (!piece) {
-      piece.emplace(read_piece(*slots[i].reader, paths[i], progress.options_for(i)));
-      progress.finish(i);
-    }
-    if (!*piece) return tl::unexpected(piece->error());
-    pieces.push_back(std::move(**piece));
-    piece.reset();
-  }
-  return pieces;
-}
-
-Workload workload_of(Piece piece) {
-  return piece.traces.empty() ? std::move(piece.model) : measured_workload(std::move(piece.traces));
-}
-
-}  // namespace
 
 Result<std::vector<Workload>> read_each(std::span<const std::string> paths,
                                         const ReadOptions& options) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <concepts>
@@ -267,26 +268,33 @@ class SummaryReader {
   std::size_t seen_ = 0;
 };
 
-// Counts levels and values without building anything; texts are skipped.
-std::optional<std::string> excess_of(std::string_view text) {
-  if (text.size() > kMostBytes) return "is larger than 64 MiB, the limit here";
-  int level = 0;
-  std::size_t values = 0;
+// Calls action(place, character) for what is not inside a text.
+template <class Action>
+void for_structure(std::string_view json, const Action& action) {
   bool in_text = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_text) {
-      if (c == '\\') ++i;
-      in_text = c != '"';
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_text && c == '\\') {
+      ++i;
       continue;
     }
-    in_text = c == '"';
-    if (c == '[' || c == '{') ++level;
+    if (!in_text) action(i, c);
+    if (c == '"') in_text = !in_text;
+  }
+}
+
+// Counts levels and values without building anything.
+std::optional<std::string> excess_of(std::string_view text) {
+  if (text.size() > kMostBytes) return "is larger than 64 MiB, the limit here";
+  int level = 0, deepest = 0;
+  std::size_t values = 0;
+  for_structure(text, [&](std::size_t, char c) {
+    if (c == '[' || c == '{') deepest = std::max(deepest, ++level);
     if (c == ']' || c == '}') --level;
     if (c == ',' || c == ':' || c == '[' || c == '{') ++values;
-    if (level > kMostLevels) return "is nested too deeply";
-    if (values > kMostValues) return "holds more than 4 million values, the limit here";
-  }
+  });
+  if (deepest > kMostLevels) return "is nested too deeply";
+  if (values > kMostValues) return "holds more than 4 million values, the limit here";
   return std::nullopt;
 }
 
@@ -295,20 +303,12 @@ std::vector<std::string_view> split_documents(std::string_view text) {
   std::vector<std::string_view> documents;
   std::size_t begin = 0;
   int level = 0;
-  bool in_text = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_text) {
-      if (c == '\\') ++i;
-      in_text = c != '"';
-      continue;
-    }
-    in_text = c == '"';
+  for_structure(text, [&](std::size_t i, char c) {
     if (c == '{') ++level;
-    if (c != '}' || --level != 0) continue;
+    if (c != '}' || --level != 0) return;
     documents.push_back(text.substr(begin, i + 1 - begin));
     begin = i + 1;
-  }
+  });
   const std::string_view rest = text.substr(begin);
   if (documents.empty() || !trim(rest).empty()) documents.push_back(rest);
   return documents;

@@ -263,6 +263,12 @@ bool moves_to_gpu(const SourceFacts& facts, const Call& call) {
   return device != nullptr && is_gpu_device(facts, device->value);
 }
 
+bool freezes_parameter(const Statement& statement) {
+  return statement.kind == StatementKind::assignment &&
+         last_name(statement.target) == "requires_grad" && statement.value != nullptr &&
+         statement.value->word == "False";
+}
+
 bool is_dtype(const Value& value, Words names) {
   if (value.kind != ValueKind::name && value.kind != ValueKind::text) return false;
   std::string_view name = value.text;

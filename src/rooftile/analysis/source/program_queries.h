@@ -95,6 +95,8 @@ void for_statements(std::span<const Statement* const> block, const Action& actio
 bool is_gpu_device(const SourceFacts& facts, const Expr* expr);
 // `.cuda()`, or `.to(x)` with a GPU.
 bool moves_to_gpu(const SourceFacts& facts, const Call& call);
+// `p.requires_grad = False`.
+bool freezes_parameter(const Statement& statement);
 // Whether the value is a dtype of one of the names without "torch.": {"float16", "half"}.
 bool is_dtype(const Value& value, Words names);
 

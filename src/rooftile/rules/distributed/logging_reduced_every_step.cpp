@@ -40,8 +40,6 @@ time says what there is to gain.
 
 using namespace source;
 
-constexpr int kMaxCallDepth = 3;
-
 bool is_exchange(const Call& call) {
   for (const std::string_view name :
        {"torch.distributed.all_reduce", "torch.distributed.reduce", "torch.distributed.all_gather",

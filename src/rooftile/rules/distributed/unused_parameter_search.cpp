@@ -77,12 +77,9 @@ bool has_unused_layers(const ClassDef& def) {
 // A parameter is frozen somewhere, or layers are dropped.
 bool freezes(const Program& program) {
   for (const File* file : program.files) {
-    for (const Statement* statement : file->statements) {
-      const bool sets = statement->kind == StatementKind::assignment &&
-                        last_name(statement->target) == "requires_grad" &&
-                        statement->value != nullptr && statement->value->word == "False";
-      if (sets) return true;
-    }
+    const bool sets = std::ranges::any_of(
+        file->statements, [](const Statement* each) { return freezes_parameter(*each); });
+    if (sets) return true;
     if (file->text.find("requires_grad_(False)") != std::string::npos) return true;
     if (file->text.find("layerdrop") != std::string::npos) return true;
   }

@@ -112,10 +112,7 @@ bool is_tutorial(const Program& program) {
 bool trains_head_only(const Program& program) {
   for (const File* file : program.files) {
     for (const Statement* statement : file->statements) {
-      const bool freezes = statement->kind == StatementKind::assignment &&
-                           last_name(statement->target) == "requires_grad" &&
-                           statement->value != nullptr && statement->value->word == "False";
-      const Statement* test = freezes ? statement->parent : nullptr;
+      const Statement* test = freezes_parameter(*statement) ? statement->parent : nullptr;
       const Statement* loop = test == nullptr ? nullptr : test->parent;
       const bool is_chosen = loop != nullptr && test->kind == StatementKind::if_ &&
                              loop->kind == StatementKind::for_ && test->value != nullptr &&

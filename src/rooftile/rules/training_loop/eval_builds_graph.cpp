@@ -69,9 +69,7 @@ bool freezes_parameters(const Loop& loop) {
       loop.function != nullptr ? loop.function->body : loop.file->body;
   bool freezes = false;
   for_statements(body, [&](const Statement& statement) {
-    freezes = freezes || (statement.kind == StatementKind::assignment &&
-                          last_name(statement.target) == "requires_grad" &&
-                          statement.value != nullptr && statement.value->word == "False" &&
+    freezes = freezes || (freezes_parameter(statement) &&
                           statement.range.begin < loop.statement->range.begin &&
                           !goes_through_part(&statement));
   });
