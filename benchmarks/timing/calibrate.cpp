@@ -21,7 +21,7 @@ int main(int count, char** arguments) {
   }
   const std::string gpu = arguments[1];
   const auto device = gpu.ends_with(".json") ? read_device_file(gpu) : find_device(gpu);
-  const auto points = read_workload(arguments[2], {});
+  const auto points = read(arguments[2], {});
   if (!device || !points) {
     fmt::print(stderr, "{}\n", to_string(device ? points.error() : device.error()));
     return 2;

@@ -239,7 +239,8 @@ std::vector<SyntaxNode> flatten(const TSTree* tree, std::size_t bytes) {
     const bool kept = is_kept(flat, named);
     open.push_back(kept ? static_cast<std::uint32_t>(nodes.size()) : kDropped);
     if (kept) nodes.push_back(flat);
-    if (named && cursor.to_first_child()) continue;
+    const bool is_entered = named && flat.kind != SyntaxKind::string_content;
+    if (is_entered && cursor.to_first_child()) continue;
     while (true) {
       if (open.back() != kDropped) {
         nodes[open.back()].after = static_cast<std::uint32_t>(nodes.size());

@@ -41,15 +41,14 @@ time says what there is to gain.
 using namespace source;
 
 bool is_exchange(const Call& call) {
-  for (const std::string_view name :
-       {"torch.distributed.all_reduce", "torch.distributed.reduce", "torch.distributed.all_gather",
-        "torch.distributed.all_gather_object", "torch.distributed.nn.all_reduce",
-        "torch.distributed.gather", "torch.distributed.all_gather_into_tensor"}) {
-    if (call.name == name) return true;
-  }
-  return call.receiver_type().is(TypeKind::accelerator) &&
-         (call.method == "reduce" || call.method == "gather" ||
-          call.method == "gather_for_metrics");
+  const bool is_collective =
+      is_one_of(call.name,
+                {"torch.distributed.all_reduce", "torch.distributed.reduce",
+                 "torch.distributed.all_gather", "torch.distributed.all_gather_object",
+                 "torch.distributed.nn.all_reduce", "torch.distributed.gather",
+                 "torch.distributed.all_gather_into_tensor"});
+  return is_collective || (call.receiver_type().is(TypeKind::accelerator) &&
+                           is_one_of(call.method, {"reduce", "gather", "gather_for_metrics"}));
 }
 
 // The function's own work is an exchange; not a whole step.
