@@ -117,7 +117,7 @@ std::string code_text(const File& file, const Expr* expr) {
 std::string receiver_text(const Call& call) { return code_text(*call.file, call.receiver); }
 
 void add_edit(const std::optional<source::SourceEdit>& edit, Fix& fix) {
-  if (!edit || edit->file->is_notebook) return;
+  if (!edit || edit->file->is_notebook || edit->file->is_configuration) return;
   fix.edits.push_back({edit->file->path, edit->range.begin, edit->range.end, edit->replacement});
 }
 

@@ -27,8 +27,8 @@ std::string code_text(const source::File& file, const source::Expr* expr);
 // The same for what stands before the call's last dot: "self.scaler".
 std::string receiver_text(const source::Call& call);
 
-// Adds what a machine would change. Nothing is added where there is no edit, and for a notebook,
-// whose text is not the file's; the fix then has no edits at all.
+// Adds what a machine would change. Nothing is added where there is no edit, and for a notebook or
+// configuration, whose text is not the file's; the fix then has no edits at all.
 void add_edit(const std::optional<source::SourceEdit>& edit, Fix& fix);
 
 }  // namespace rooftile

@@ -240,6 +240,7 @@ struct File {
   std::string text;    // as parsed: bytes that are no UTF-8 are '_', magics of notebooks are blank
   bool is_notebook = false;
   bool is_entry = false;  // has a __main__ guard, or trains at module level
+  bool is_configuration = false;  // a YAML file; the text is the assignments it stands for
   bool has_errors = false;
   bool runs_exec = false;  // exec() at module level: a configuration may replace any constant
   std::vector<std::uint32_t> line_starts;

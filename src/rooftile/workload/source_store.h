@@ -33,6 +33,7 @@ struct FileMemory {
 
 struct Store {
   std::vector<std::unique_ptr<FileMemory>> memory;
+  std::vector<std::unique_ptr<File>> configurations;  // of the options that they set
   std::unordered_set<Type, TypeHash> types;
   std::unordered_set<std::string> names;  // that full names point to
   std::unordered_map<std::string_view, std::vector<const Call*>> calls_by_name;

@@ -202,7 +202,8 @@ class Evaluator {
     if (!expr.full_name.empty()) return full_name(expr, depth);
     const Type& owner = expr.children.empty() ? unknown_type() : *expr.children[0]->type;
     const Option* option = configured(expr);
-    const bool plain = owner.is(TypeKind::unknown) || owner.is(TypeKind::host_object);
+    const bool plain =
+        owner.is(TypeKind::unknown) || owner.is(TypeKind::host_object) || owner.guessed;
     if (option == nullptr || option->several || !plain) {
       return of_kind(ValueKind::unknown, &expr);
     }

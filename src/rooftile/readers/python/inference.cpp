@@ -317,6 +317,7 @@ void Inference::record_globals(const File& file) {
 
 void Inference::run() {
   collect_definitions();
+  for (const auto& file : store_.configurations) visit_module(*file);
   // Twice: a file may use what a later one defines, and classes are known after the first pass.
   for (int round = 0; round < 2; ++round) {
     for (const auto& file : facts_.files) visit_module(*file);

@@ -94,7 +94,8 @@ void Inference::record_entry(const Expr& target, const Expr* value) {
   const std::string_view whole = file_->slice(target.range);
   const std::size_t dot = whole.find('.');
   // One word alone may be an option of the command line as well.
-  if (dot == std::string_view::npos || whole.find('.', dot + 1) == whole.npos) return;
+  const bool is_nested = dot != std::string_view::npos && whole.find('.', dot + 1) != whole.npos;
+  if (!is_nested && !file_->is_configuration) return;
   const auto [place, added] = store_.options.try_emplace(whole.substr(dot + 1), Option{value, {}});
   if (!added && place->second.value != value) place->second.several = true;
 }

@@ -1,6 +1,7 @@
 #include "rooftile/readers/python/read_python.h"
 
 #include "rooftile/readers/python/derive.h"
+#include "rooftile/readers/python/hydra.h"
 #include "rooftile/readers/python/inference.h"
 #include "rooftile/readers/python/source_files.h"
 
@@ -8,12 +9,15 @@ namespace rooftile {
 namespace source {
 namespace {
 
-Result<SourceFacts> build(std::vector<Candidate> candidates) {
+// Without options no further file is looked for.
+Result<SourceFacts> build(std::vector<Candidate> candidates, const PythonOptions* options) {
   SourceFacts facts;
   std::vector<ParsedFile> parsed(candidates.size());
   run_parallel(candidates.size(), [&](std::size_t i) {
     if (candidates[i].relevant) parsed[i] = parse_file(std::move(candidates[i]));
   });
+  std::vector<ParsedFile> configurations;
+  if (options != nullptr) configurations = read_configurations(parsed, *options);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const std::string& problem =
         parsed[i].problem.empty() ? candidates[i].problem : parsed[i].problem;
@@ -26,6 +30,11 @@ Result<SourceFacts> build(std::vector<Candidate> candidates) {
     } else {
       facts.not_relevant.push_back(candidates[i].path);
     }
+  }
+  for (ParsedFile& each : configurations) {
+    each.file->is_configuration = true;
+    facts.store().configurations.push_back(std::move(each.file));
+    facts.store().memory.push_back(std::move(each.memory));
   }
   Inference(facts).run();
   follow_unpacked_arguments(facts);
@@ -48,7 +57,7 @@ Result<SourceFacts> read_python(std::span<const std::string> paths, const Python
   if (!candidates) return tl::unexpected(candidates.error());
   source::read_candidates(*candidates, options);
   source::add_related(*candidates);
-  return source::build(std::move(*candidates));
+  return source::build(std::move(*candidates), &options);
 }
 
 Result<SourceFacts> read_python_text(std::string_view path, std::string_view bytes) {
@@ -68,7 +77,7 @@ Result<SourceFacts> read_python_texts(
     candidate.bytes = bytes;
     candidates.push_back(std::move(candidate));
   }
-  return source::build(std::move(candidates));
+  return source::build(std::move(candidates), nullptr);
 }
 
 }  // namespace rooftile

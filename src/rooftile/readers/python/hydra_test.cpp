@@ -1,0 +1,96 @@
+#include "rooftile/readers/python/hydra.h"
+
+#include <gtest/gtest.h>
+
+#include "rooftile/readers/python/read_python.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr const char* kScript = R"py(
+import hydra
+import torch
+
+@hydra.main(version_base=None, config_path="conf", config_name="config")
+def main(cfg):
+    use(cfg.batch, cfg.data.workers, cfg.model.width, cfg.opt.lr, cfg.data.name, cfg.amp, cfg.twice,
+        cfg.data.root, cfg.net.depth)
+
+main()
+)py";
+
+// The values of the call of use(), as text.
+std::vector<std::string> values(std::map<std::string, std::string> files) {
+  files["p/train.py"] = kScript;
+  const std::string path = "p/train.py";
+  const auto facts = read_python({&path, 1}, {"", "", files});
+  if (!facts) return {facts.error().message};
+  EXPECT_EQ(facts->files.size(), 1U);
+  std::vector<std::string> all;
+  for (const Call* call : facts->method_calls("use")) {
+    for (const Argument& argument : call->arguments) {
+      const Value value = facts->value(argument.value);
+      if (value.known()) EXPECT_EQ(value.certainty, Certainty::configurable);
+      const Statement* from = value.found == nullptr ? nullptr : value.found->statement;
+      const std::string place =
+          from == nullptr ? ""
+                          : "@" + from->file->path.substr(from->file->path.rfind('/') + 1) + ":" +
+                                std::to_string(from->file->place(from->range.begin).line);
+      switch (value.kind) {
+        case ValueKind::integer:
+          all.push_back(std::to_string(value.integer) + place);
+          break;
+        case ValueKind::text:
+          all.push_back(std::string(value.text) + place);
+          break;
+        case ValueKind::boolean:
+          all.push_back(value.boolean ? "True" + place : "False" + place);
+          break;
+        case ValueKind::real:
+          all.push_back(std::to_string(value.real) + place);
+          break;
+        default:
+          all.push_back("?");
+      }
+    }
+  }
+  return all;
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(Hydra, ConfigurationsGiveDefaults) {
+  EXPECT_EQ(
+      values({{"p/conf/config.yaml",
+               "defaults:\n"
+               "  - data: images\n"
+               "  - override /opt@opt: adam\n"
+               "  - _self_\n"
+               "batch: 64\n"
+               "amp: false\n"
+               "model: {width: 513, depth: 3}\n"
+               "net:\n"
+               "  depth: ${model.depth}\n"},
+              {"p/conf/data/images.yaml", "workers: 0\nname: 'a b'\nroot: \"x\\ty\"\n"},
+              {"p/conf/opt/adam.yaml", "# @package opt\n\nlr: 3e-4\n"}}),
+      (Texts{"64@config.yaml:5", "0@images.yaml:1", "513@config.yaml:7", "0.000300@adam.yaml:3",
+             "a b@images.yaml:2", "False@config.yaml:6", "?", "?", "?"}));
+}
+
+TEST(Hydra, WhatIsSetTwiceIsUnknown) {
+  const auto found = values({{"p/conf/config.yaml", "defaults: [data: a]\ntwice: 1\nbatch: 2\n"},
+                             {"p/conf/data/a.yaml", "# @package _global_\ntwice: 2\n"}});
+  EXPECT_EQ(found.at(0), "2@config.yaml:3");
+  EXPECT_EQ(found.at(6), "?");
+}
+
+TEST(Hydra, FilesThatAreMissingOrNoYamlArePassedOver) {
+  EXPECT_EQ(values({}).at(0), "?");
+  EXPECT_EQ(values({{"p/conf/config.yaml", "batch: [\n"}}).at(0), "?");
+  // A list of defaults that names itself.
+  EXPECT_EQ(values({{"p/conf/config.yaml", "defaults: [config]\nbatch: 2\n"}}).at(0),
+            "2@config.yaml:2");
+}
+
+}  // namespace
+}  // namespace rooftile::source
