@@ -8,7 +8,7 @@ namespace rooftile::source {
 namespace {
 
 template <class Map>
-std::vector<typename Map::mapped_type::value_type> found_in(const Map& map, std::string_view key) {
+typename Map::mapped_type found_in(const Map& map, const typename Map::key_type& key) {
   const auto found = map.find(key);
   return found == map.end() ? typename Map::mapped_type() : found->second;
 }
@@ -135,13 +135,7 @@ std::vector<const Call*> SourceFacts::method_calls(std::string_view method) cons
 }
 
 std::vector<const Call*> SourceFacts::constructions(TypeKind kind) const {
-  std::vector<const Call*> all;
-  for (const auto& file : files) {
-    for (const Call* call : file->calls) {
-      if (call->expr->type->kind == kind && call->expr->type->made_by == call) all.push_back(call);
-    }
-  }
-  return all;
+  return found_in(store_->calls_by_kind, kind);
 }
 
 std::vector<const Loop*> SourceFacts::loops(LoopRole role) const {
@@ -170,10 +164,14 @@ std::vector<const Statement*> SourceFacts::assignments(std::string_view full_nam
 
 std::vector<const Program*> SourceFacts::programs_of(const File& file) const {
   std::vector<const Program*> all;
-  for (const Program& program : programs) {
-    if (std::ranges::find(program.files, &file) != program.files.end()) all.push_back(&program);
+  for (const std::size_t place : found_in(store_->programs_by_file, &file)) {
+    all.push_back(&programs[place]);
   }
   return all;
+}
+
+bool Program::has(const File& file) const {
+  return std::ranges::binary_search(sorted_files, &file);
 }
 
 std::span<const Statement* const> after(const Statement& statement) {

@@ -239,7 +239,7 @@ struct File {
   std::string module;  // "package.train", from the folder layout of the given files
   std::string text;    // as parsed: bytes that are no UTF-8 are '_', magics of notebooks are blank
   bool is_notebook = false;
-  bool is_entry = false;  // has a __main__ guard, or trains at module level
+  bool is_entry = false;          // has a __main__ guard, or trains at module level
   bool is_configuration = false;  // a YAML file; the text is the assignments it stands for
   bool has_errors = false;
   bool runs_exec = false;  // exec() at module level: a configuration may replace any constant
@@ -272,6 +272,9 @@ struct Program {
   std::vector<const File*> files;  // the entry first
   bool trains_on_gpu = false;      // a training loop or trainer, and something on a GPU
   std::vector<const Loop*> training_loops;
+  std::vector<const File*> sorted_files;  // by address, to be searched
+
+  bool has(const File& file) const;
 };
 
 struct SkippedFile {

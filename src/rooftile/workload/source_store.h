@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -38,6 +39,7 @@ struct Store {
   std::unordered_set<std::string> names;  // that full names point to
   std::unordered_map<std::string_view, std::vector<const Call*>> calls_by_name;
   std::unordered_map<std::string_view, std::vector<const Call*>> calls_by_method;
+  std::unordered_map<TypeKind, std::vector<const Call*>> calls_by_kind;  // that make such an object
   std::unordered_map<std::string_view, std::vector<const Statement*>> assignments_by_name;
   // By full name: the statement that binds it, once, at module level.
   std::unordered_map<std::string_view, const Statement*> globals;
@@ -47,6 +49,10 @@ struct Store {
   std::unordered_map<std::string_view, Option> options;
   // The same of one file: scripts beside each other have options of one name and other defaults.
   std::unordered_map<const File*, std::unordered_map<std::string_view, Option>> file_options;
+
+  std::unordered_map<const File*, std::vector<std::size_t>> programs_by_file;  // by their places
+  // The loops that read a loader; filled when it is asked for first.
+  mutable std::optional<std::unordered_map<const Call*, std::vector<const Loop*>>> loops_by_loader;
 
   const Type* intern(const Type& type) { return &*types.insert(type).first; }
   std::string_view intern(std::string_view text) { return *names.emplace(text).first; }

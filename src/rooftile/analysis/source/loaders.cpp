@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
+#include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
 namespace {
@@ -229,34 +230,42 @@ const Call* loader_of(const SourceFacts& facts, const Expr* value) {
 
 namespace {
 
-// `batch = next(batches)`, `batches.next()` of Python 2.
-bool takes_next(const SourceFacts& facts, const Statement& statement, const Call& loader) {
+// Of `batch = next(batches)`, and `batches.next()` of Python 2; null for other statements.
+const Call* loader_stepped(const SourceFacts& facts, const Statement& statement) {
   const Call* call = statement.value == nullptr ? nullptr : statement.value->call;
-  if (call == nullptr || (call->method != "next" && call->method != "__next__")) return false;
+  if (call == nullptr || (call->method != "next" && call->method != "__next__")) return nullptr;
   const bool is_function = call->receiver == nullptr && !call->arguments.empty();
   const Expr* from = is_function ? call->arguments.front().value : call->receiver;
-  return from != nullptr && loader_of(facts, from) == &loader;
+  return from == nullptr ? nullptr : loader_of(facts, from);
 }
 
-bool reads(const SourceFacts& facts, const Loop& loop, const Call& loader) {
+// Null and repeated ones may be among them.
+std::vector<const Call*> loaders_read(const SourceFacts& facts, const Loop& loop) {
   const Statement& statement = *loop.statement;
-  if (loop.loader == &loader) return true;
-  const bool is_for = statement.kind == StatementKind::for_ && loop.loader == nullptr;
-  if (is_for && loader_of(facts, statement.value) == &loader) return true;
-  return std::any_of(statement.body.begin(), statement.body.end(),
-                     [&](const Statement* each) { return takes_next(facts, *each, loader); });
+  std::vector<const Call*> loaders{loop.loader};
+  if (statement.kind == StatementKind::for_ && loop.loader == nullptr) {
+    loaders.push_back(loader_of(facts, statement.value));
+  }
+  for (const Statement* each : statement.body) loaders.push_back(loader_stepped(facts, *each));
+  std::ranges::sort(loaders);
+  loaders.erase(std::unique(loaders.begin(), loaders.end()), loaders.end());
+  return loaders;
 }
 
 }  // namespace
 
 std::vector<const Loop*> loops_over(const SourceFacts& facts, const Call& loader) {
-  std::vector<const Loop*> loops;
-  for (const auto& file : facts.files) {
-    for (const Loop* loop : file->loops) {
-      if (reads(facts, *loop, loader)) loops.push_back(loop);
+  auto& index = facts.store().loops_by_loader;
+  if (!index) {
+    index.emplace();
+    for (const auto& file : facts.files) {
+      for (const Loop* loop : file->loops) {
+        for (const Call* read : loaders_read(facts, *loop)) (*index)[read].push_back(loop);
+      }
     }
   }
-  return loops;
+  const auto found = index->find(&loader);
+  return found == index->end() ? std::vector<const Loop*>() : found->second;
 }
 
 bool is_for_training(const SourceFacts& facts, const Call& loader) {

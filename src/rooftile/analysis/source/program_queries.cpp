@@ -104,10 +104,6 @@ std::vector<const Program*> training_programs(const SourceFacts& facts) {
   return programs;
 }
 
-bool has_file(const Program& program, const File& file) {
-  return std::find(program.files.begin(), program.files.end(), &file) != program.files.end();
-}
-
 bool runs_in(const SourceFacts& facts, const Program& program, const Statement& statement) {
   const auto contexts = facts.contexts(statement);
   return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
@@ -160,9 +156,8 @@ std::vector<const Call*> training_calls(const SourceFacts& facts, Words full_nam
 namespace {
 
 void keep_those_in(const Program& program, std::vector<const Call*>& calls) {
-  std::erase_if(calls, [&](const Call* call) {
-    return is_test(*call->file) || !has_file(program, *call->file);
-  });
+  std::erase_if(
+      calls, [&](const Call* call) { return is_test(*call->file) || !program.has(*call->file); });
 }
 
 }  // namespace
@@ -302,7 +297,7 @@ bool is_numerically_strict(const SourceFacts& facts, const Program& program) {
   }
   for (const Call* call : facts.method_calls("double")) {
     const bool is_module = call->receiver != nullptr && call->receiver_type().is(TypeKind::module);
-    if (is_module && has_file(program, *call->file)) return true;
+    if (is_module && program.has(*call->file)) return true;
   }
   return false;
 }

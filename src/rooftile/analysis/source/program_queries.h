@@ -21,7 +21,6 @@ bool is_test(const File& file);
 
 // The programs that train on a GPU and are no tests; the only ones rules speak about.
 std::vector<const Program*> training_programs(const SourceFacts& facts);
-bool has_file(const Program& program, const File& file);
 // False where every way there is through the main guard of a file that the program only imports.
 bool runs_in(const SourceFacts& facts, const Program& program, const Statement& statement);
 // Whether the file belongs to such a program and is no test itself.

@@ -1,5 +1,6 @@
 // Which files run, what belongs to each program, and whether it trains on a GPU.
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "rooftile/base/text.h"
@@ -76,21 +77,42 @@ void add_imported(const File& file, std::unordered_set<const File*>& seen,
   }
 }
 
-void describe(Program& program) {
+// What a file adds to its programs, whichever they are.
+struct Share {
+  bool uses_gpu = false, trains = false;
+  std::vector<const Loop*> training_loops;
+};
+
+Share share_of(const File& file) {
+  Share share;
+  share.uses_gpu = uses_gpu(file);
+  share.trains =
+      std::ranges::any_of(file.classes, &ClassDef::is_lightning_module) ||
+      std::ranges::any_of(file.calls, [](const Call* call) { return starts_training(*call); });
+  for (const Loop* loop : file.loops) {
+    if (loop->role == LoopRole::training_step) share.training_loops.push_back(loop);
+  }
+  return share;
+}
+
+using Shares = std::unordered_map<const File*, Share>;
+
+void describe(Program& program, const Shares& shares) {
   bool trains = false;
   bool gpu = false;
   for (const File* file : program.files) {
-    gpu = gpu || uses_gpu(*file);
-    for (const Loop* loop : file->loops) {
-      if (loop->role == LoopRole::training_step) program.training_loops.push_back(loop);
-    }
-    trains =
-        trains || std::ranges::any_of(file->classes, &ClassDef::is_lightning_module) ||
-        std::ranges::any_of(file->calls, [](const Call* call) { return starts_training(*call); });
+    const Share& share = shares.at(file);
+    gpu = gpu || share.uses_gpu;
+    trains = trains || share.trains;
+    program.training_loops.insert(program.training_loops.end(), share.training_loops.begin(),
+                                  share.training_loops.end());
   }
   program.trains_on_gpu = gpu && (trains || !program.training_loops.empty());
+  program.sorted_files = program.files;
+  std::ranges::sort(program.sorted_files);
+  if (!gpu) return;
   for (const File* file : program.files) {
-    for (const Loop* loop : file->loops) const_cast<Loop*>(loop)->on_gpu |= gpu && loop->is_step();
+    for (const Loop* loop : file->loops) const_cast<Loop*>(loop)->on_gpu |= loop->is_step();
   }
 }
 
@@ -113,7 +135,14 @@ void find_programs(SourceFacts& facts) {
     if (!reached.contains(file.get())) library.files.push_back(file.get());
   }
   if (!library.files.empty()) facts.programs.push_back(std::move(library));
-  for (Program& program : facts.programs) describe(program);
+  Shares shares;
+  for (const auto& file : facts.files) shares.emplace(file.get(), share_of(*file));
+  for (std::size_t i = 0; i < facts.programs.size(); ++i) {
+    describe(facts.programs[i], shares);
+    for (const File* file : facts.programs[i].files) {
+      facts.store().programs_by_file[file].push_back(i);
+    }
+  }
 }
 
 }  // namespace rooftile::source

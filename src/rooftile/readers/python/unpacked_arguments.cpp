@@ -188,6 +188,8 @@ void index_calls(SourceFacts& facts) {
     for (const Call* call : calls) {
       if (!call->name.empty()) store.calls_by_name[call->name].push_back(call);
       if (!call->method.empty()) store.calls_by_method[call->method].push_back(call);
+      const Type& made = *call->expr->type;
+      if (made.made_by == call) store.calls_by_kind[made.kind].push_back(call);
       if (call->function != nullptr) {
         const_cast<FunctionDef*>(call->function)->calls.push_back(call);
       }

@@ -73,7 +73,7 @@ bool serves_evaluation(const SourceFacts& facts, const Call& sampler) {
 bool sets_epoch(const SourceFacts& facts, const Program& program) {
   const auto calls = facts.method_calls("set_epoch");
   return std::any_of(calls.begin(), calls.end(),
-                     [&](const Call* call) { return has_file(program, *call->file); });
+                     [&](const Call* call) { return program.has(*call->file); });
 }
 
 std::vector<Finding> find(const SourceFacts& facts) {

@@ -92,7 +92,7 @@ bool is_distributed(const SourceFacts& facts, const Program& program) {
   if (!calls_in(facts, program, {"torch.nn.parallel.DistributedDataParallel"}).empty()) return true;
   for (const Call* call : facts.method_calls("prepare")) {
     const bool is_accelerator = call->receiver_type().is(TypeKind::accelerator);
-    if (is_accelerator && has_file(program, *call->file)) return true;
+    if (is_accelerator && program.has(*call->file)) return true;
   }
   return false;
 }

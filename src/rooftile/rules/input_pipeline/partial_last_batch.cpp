@@ -36,7 +36,7 @@ bool is_tuned_by_shape(const SourceFacts& facts, const File& file) {
   for (const Program* program : training_programs_of(facts, file)) {
     if (!calls_in(facts, *program, {"torch.compile"}).empty()) return true;
     for (const Statement* one : facts.assignments("torch.backends.cudnn.benchmark")) {
-      if (has_file(*program, *one->file) && facts.value(one->value).is_true()) return true;
+      if (program->has(*one->file) && facts.value(one->value).is_true()) return true;
     }
   }
   return false;

@@ -72,7 +72,7 @@ bool casts_inside_forward(const SourceFacts& facts, const Program& program) {
   }
   for (const ClassDef* module : facts.modules()) {
     const FunctionDef* forward = module->method("forward");
-    if (forward == nullptr || !has_file(program, *module->file)) continue;
+    if (forward == nullptr || !program.has(*module->file)) continue;
     for (const Expr* decorator : forward->decorators) {
       if (autocast_of(facts, decorator)) return true;
     }
@@ -115,7 +115,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     const Call* trained = autocast_forward(facts, *program);
     if (trained == nullptr || casts_inside_forward(facts, *program)) continue;
     for (const Loop* loop : loops) {
-      if (!has_file(*program, *loop->file) || is_test(*loop->file)) continue;
+      if (!program->has(*loop->file) || is_test(*loop->file)) continue;
       if (!is_user_evaluation(facts, *loop)) continue;
       const Call* call = plain_forward(facts, *loop, *trained);
       if (call == nullptr || !seen.insert(call).second) continue;

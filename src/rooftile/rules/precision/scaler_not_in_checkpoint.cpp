@@ -68,7 +68,7 @@ bool saves_scaler(const SourceFacts& facts, const Program& program) {
   return std::any_of(calls.begin(), calls.end(), [&](const Call* call) {
     const bool is_one = is_scaler(call->receiver) ||
                         last_name(call->receiver).find("scaler") != std::string_view::npos;
-    return is_one && has_file(program, *call->file);
+    return is_one && program.has(*call->file);
   });
 }
 
@@ -86,7 +86,7 @@ const Call* enabled_scaler(const SourceFacts& facts, const Program& program) {
   if (!constructions_in(facts, program, TypeKind::scaler).empty()) return nullptr;
   // Made by a file that was not given.
   for (const Call* call : facts.method_calls("scale")) {
-    if (is_scaler(call->receiver) && has_file(program, *call->file)) return call;
+    if (is_scaler(call->receiver) && program.has(*call->file)) return call;
   }
   return nullptr;
 }
@@ -114,7 +114,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (scaler == nullptr || saves_scaler(facts, *program)) continue;
     for (const Call* state : states) {
       if (!is_optimizer_state(*state) || !is_kept(*state)) continue;
-      if (!has_file(*program, *state->file) || is_test(*state->file)) continue;
+      if (!program->has(*state->file) || is_test(*state->file)) continue;
       if (!seen.emplace(state->file, state->function).second) continue;
       findings.push_back(finding_for(*state, *scaler));
     }

@@ -42,7 +42,7 @@ bool updates_scaler(const SourceFacts& facts, const Program& program) {
   return std::any_of(calls.begin(), calls.end(), [&](const Call* call) {
     const std::string_view name = last_name(call->receiver);
     const bool is_one = is_scaler(call->receiver) || name.find("scaler") != std::string_view::npos;
-    return is_one && has_file(program, *call->file);
+    return is_one && program.has(*call->file);
   });
 }
 

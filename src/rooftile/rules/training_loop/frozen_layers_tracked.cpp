@@ -83,7 +83,7 @@ bool is_head(std::string_view part) {
 
 bool is_called_in_training(const SourceFacts& facts, const Program& program, const Expr& model) {
   for (const Call* call : facts.calls("torch.nn.Module.__call__")) {
-    if (call->expr->children.empty() || !has_file(program, *call->file)) continue;
+    if (call->expr->children.empty() || !program.has(*call->file)) continue;
     const bool is_same = is_same_object(call->expr->children.front(), &model);
     if (is_same && facts.in_each_training_step(*call)) return true;
   }
