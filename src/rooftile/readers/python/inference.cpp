@@ -145,6 +145,7 @@ std::string_view Inference::resolve_import(std::string_view full_name, const Fil
 void Inference::collect_definitions() {
   for (const auto& file : facts_.files) {
     std::string_view name = file->module;
+    if (file->is_notebook) name = {};  // unet.ipynb imports unet.py, and nothing imports a notebook
     while (!name.empty()) {
       modules_.emplace(name, file.get());
       const std::size_t dot = name.find('.');

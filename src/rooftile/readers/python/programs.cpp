@@ -4,6 +4,7 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
+#include "rooftile/readers/python/dynamic_imports.h"
 
 namespace rooftile::source {
 namespace {
@@ -97,6 +98,7 @@ void describe(Program& program) {
 }  // namespace
 
 void find_programs(SourceFacts& facts) {
+  follow_dynamic_imports(facts);
   std::unordered_set<const File*> reached;
   for (const auto& file : facts.files) {
     file->is_entry = is_entry(*file);

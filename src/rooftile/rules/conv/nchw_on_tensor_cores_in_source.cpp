@@ -14,7 +14,20 @@ namespace conv_layout_in_source {
 
 using namespace source;
 
-// Autocast that is on with all options at their defaults, in the training itself.
+// Whether each `if` around it, within its function, is known to hold.
+bool is_surely_reached(const SourceFacts& facts, const Call& call) {
+  for (const Statement* at = call.statement; at->parent != nullptr; at = at->parent) {
+    const Statement* outer = at->parent;
+    if (outer->kind == StatementKind::function) break;
+    if (outer->kind != StatementKind::if_) continue;
+    const Value value = facts.value(outer->value);
+    const bool is_in_body = at->block.data() == outer->body.data();
+    if (is_in_body ? !value.is_true() : !value.is_false()) return false;
+  }
+  return is_reached_by_default(facts, call);
+}
+
+// Autocast, or apex's way to it, that is on with all options at their defaults, in the training.
 const Call* autocast_of_training(const SourceFacts& facts, const Program& program) {
   for (const Autocast& autocast : autocasts_in(facts, program)) {
     if (autocast.call == nullptr || !autocast.on_gpu || autocast.is_off || autocast.may_be_off) {
@@ -25,6 +38,11 @@ const Call* autocast_of_training(const SourceFacts& facts, const Program& progra
                            function == nullptr || function->class_def != nullptr ||
                            function->outer != nullptr || !function->callers.empty();
     if (is_called && is_reached_by_default(facts, *autocast.call)) return autocast.call;
+  }
+  for (const Call* call : calls_in(facts, program, {"apex.amp.initialize"})) {
+    const Value level = facts.argument(*call, "opt_level", 2);
+    const bool is_on = level.absent() || level.is("O1") || level.is("O2");
+    if (is_on && is_surely_reached(facts, *call)) return call;
   }
   return nullptr;
 }
@@ -54,16 +72,16 @@ Finding finding_for(const SizedLayer& layer, const Call& forward, const Call& au
       is_volumetric(layer) ? "torch.channels_last_3d" : "torch.channels_last";
   Finding finding = finding_at(
       forward,
-      fmt::format("the convolutions ({}) run under autocast on NCHW tensors, which Tensor Core "
+      fmt::format("the convolutions ({}) run under {} on NCHW tensors, which Tensor Core "
                   "kernels convert or read slowly",
-                  layer.text),
+                  layer.text, autocast.method == "autocast" ? "autocast" : "mixed precision"),
       {fmt::format("Once: model = model.to(memory_format={}); each step: the images "
                    ".to(device, memory_format={})",
                    format, format),
        Exactness::exact_arithmetic});
   finding.evidence = {
       fmt::format("{} at {}", layer.text, place_text(*layer.call, *forward.file)),
-      fmt::format("autocast at {}", place_text(autocast, *forward.file)),
+      fmt::format("{} at {}", autocast.method, place_text(autocast, *forward.file)),
       "no channels_last anywhere in the program",
       "28 torchvision networks with mixed precision gain 8 to 35 %: PyTorch tutorial, Channels "
       "Last Memory Format"};
