@@ -29,8 +29,9 @@ bool freezes_all_but_head(const Statement& statement) {
 
 bool is_large_kind(const Call& call) {
   return is_convolution(call) || is_recurrent_layer(call) ||
-         call.name.starts_with("torch.nn.Transformer") || call.name.starts_with("torchvision.") ||
-         call.name == "torch.nn.MultiheadAttention" || call.name == "timm.create_model";
+         call.method == "Parameter" || call.method == "from_pretrained" ||
+         contains_any(call.name, {"torch.nn.Transformer", "torch.nn.MultiheadAttention", "torch.hub.",
+                                  "torchvision.", "timm.", "transformers."});
 }
 
 // Counts the Linear layers that the class makes; more than a head has where others are made too.
@@ -51,10 +52,18 @@ int linear_layers(const ClassDef& def, int depth) {
   return count;
 }
 
+// A backbone that is passed in belongs to the class.
+bool holds_other_modules(const Call& made_by) {
+  return std::ranges::any_of(made_by.arguments, [](const Argument& argument) {
+    return argument.value->type->is(TypeKind::module);
+  });
+}
+
 // One linear layer, with pooling, a norm or an activation.
 bool is_head(const Type& type) {
   if (type.class_def != nullptr && type.class_def->is_module) {
-    return linear_layers(*type.class_def, 0) == 1;
+    const bool is_alone = type.made_by != nullptr && !holds_other_modules(*type.made_by);
+    return is_alone && linear_layers(*type.class_def, 0) == 1;
   }
   return type.made_by != nullptr && type.made_by->name == "torch.nn.Linear";
 }
@@ -92,9 +101,18 @@ bool takes_features(const SourceFacts& facts, const Program& program) {
   });
 }
 
+bool freezes_something(const Program& program) {
+  return std::ranges::any_of(program.files, [](const File* file) {
+    return mentions(*file, {"requires_grad"}) &&
+           std::ranges::any_of(file->statements, [](const Statement* statement) {
+             return freezes_parameter(*statement);
+           });
+  });
+}
+
 bool optimizes_head_only(const SourceFacts& facts, const Program& program) {
   const auto optimizers = constructions_in(facts, program, TypeKind::optimizer);
-  bool needs_features = false;
+  bool is_by_name = false;
   for (const Call* optimizer : optimizers) {
     const auto modules = optimized_modules(*optimizer);
     if (modules.empty()) return false;
@@ -102,10 +120,11 @@ bool optimizes_head_only(const SourceFacts& facts, const Program& program) {
       if (is_head(*module->type)) continue;
       const bool has_class = module->type->class_def != nullptr;
       if (has_class || !is_called_a_head(last_name(module))) return false;
-      needs_features = true;
+      is_by_name = true;
     }
   }
-  return !optimizers.empty() && (!needs_features || takes_features(facts, program));
+  if (optimizers.empty()) return false;
+  return takes_features(facts, program) || (!is_by_name && freezes_something(program));
 }
 
 // What `for p in model.parameters(): p.requires_grad = False` freezes, the body of

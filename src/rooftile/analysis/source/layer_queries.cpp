@@ -12,10 +12,11 @@ namespace {
 constexpr std::int64_t kSomeChannels = 16, kManyChannels = 32;
 
 // The sizes of a convolution that is wide on both sides; empty for others.
-std::optional<LayerSizes> wide_sizes(const SourceFacts& facts, const Call& call) {
+std::optional<LayerSizes> wide_sizes(const SourceFacts& facts, const Program& program,
+                                     const Call& call) {
   const Argument* groups = call.argument("groups", 6);
-  const auto count = groups == nullptr ? std::nullopt : largest_size(facts, groups->value);
-  for (const LayerSizes& sizes : layer_sizes(facts, call, {"in_channels", 0}, {"out_channels", 1})) {
+  const auto count = groups == nullptr ? std::nullopt : largest_size(facts, groups->value, &program);
+  for (const LayerSizes& sizes : layer_sizes(facts, program, call, {"in_channels", 0}, {"out_channels", 1})) {
     const auto& [in, out] = sizes;
     if (!in || !out || count.value_or(1) == *in) continue;
     if (std::min(*in, *out) >= kSomeChannels && std::max(*in, *out) >= kManyChannels) return sizes;
@@ -94,7 +95,7 @@ const void* home_of(const Call& call) {
 std::optional<SizedLayer> main_convolution(const SourceFacts& facts, const Program& program) {
   if (auto network = library_network(facts, program)) return network;
   for (const Call* call : calls_in(facts, program, {"torch.nn.Conv2d", "torch.nn.Conv3d"})) {
-    const auto sizes = wide_sizes(facts, *call);
+    const auto sizes = wide_sizes(facts, program, *call);
     if (!sizes) continue;
     return SizedLayer{call, std::string(call->method) + " of " + std::to_string(*sizes->first) +
                                 " to " + std::to_string(*sizes->second) + " channels"};
@@ -120,8 +121,10 @@ bool has_attention(const Program& program) {
 
 namespace {
 
-// model(x), or model.forward(x).
+// model(x), or model.forward(x), of a model and not of the layers in it.
 bool is_forward_call(const Call& call) {
+  const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
+  if (def != nullptr && def->is_module && !def->is_lightning_module) return false;
   if (call.name == "torch.nn.Module.__call__") return true;
   const FunctionDef* target = call.target;
   return call.method == "forward" && call.receiver != nullptr && target != nullptr &&

@@ -52,11 +52,11 @@ std::string sizes_text(const SizedType& type, std::int64_t in, std::int64_t out)
   return text + " " + std::string(type.unit);
 }
 
-std::optional<SizedLayer> sized(const SourceFacts& facts, const SizedType& type, const Call& call,
-                                std::int64_t enough) {
+std::optional<SizedLayer> sized(const SourceFacts& facts, const Program& program,
+                                const SizedType& type, const Call& call, std::int64_t enough) {
   std::optional<SizedLayer> half_known;
   for (const auto& [in, out] :
-       layer_sizes(facts, call, {type.in, type.in_position}, {type.out, type.out_position})) {
+       layer_sizes(facts, program, call, {type.in, type.in_position}, {type.out, type.out_position})) {
     if (in && out && *in >= enough && *out >= enough) {
       return SizedLayer{&call, sizes_text(type, *in, *out)};
     }
@@ -173,7 +173,7 @@ std::optional<SizedLayer> tensor_core_sized_layer(const SourceFacts& facts,
   std::optional<SizedLayer> half_known;
   for (const SizedType& type : kTypes) {
     for (const Call* call : calls_in(facts, program, {type.name})) {
-      const auto found = sized(facts, type, *call, type.enough);
+      const auto found = sized(facts, program, type, *call, type.enough);
       if (found && found->text.find(" of ") != std::string::npos) return found;
       if (!half_known) half_known = found;
     }
@@ -187,7 +187,7 @@ std::optional<SizedLayer> convolution_of_at_least(const SourceFacts& facts, cons
     const bool is_wanted = type.unit == "channels" && type.name != "torch.nn.Conv1d";
     if (!is_wanted) continue;
     for (const Call* call : calls_in(facts, program, {type.name})) {
-      for (const auto& [in, out] : layer_sizes(facts, *call, {type.in, type.in_position},
+      for (const auto& [in, out] : layer_sizes(facts, program, *call, {type.in, type.in_position},
                                                {type.out, type.out_position})) {
         if (in.value_or(0) < channels && out.value_or(0) < channels) continue;
         return SizedLayer{call, sizes_text(type, in.value_or(0), out.value_or(0))};

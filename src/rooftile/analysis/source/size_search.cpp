@@ -1,6 +1,7 @@
 #include "rooftile/analysis/source/size_search.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
@@ -12,9 +13,10 @@ constexpr int kMaxHops = 10;
 constexpr int kMaxSizeVisits = 400;
 constexpr int kMaxAssignments = 8;
 constexpr std::size_t kMaxWrapperCalls = 64;
-constexpr std::int64_t kLargestSize = 1'000'000'000;
+constexpr double kLargestSize = 1e9;
 
-using Size = std::optional<std::int64_t>;
+// Sizes are computed with fractions on the way: int(planes * (base_width / 64.0)).
+using Size = std::optional<double>;
 
 Size larger(Size a, Size b) {
   if (!a) return b;
@@ -30,14 +32,18 @@ const Expr* argument_for(const Call& call, const FunctionDef& function, std::siz
   return found != nullptr && !found->unpacked ? found->value : nullptr;
 }
 
+bool is_number(const Value& value) {
+  return value.kind == ValueKind::integer || value.kind == ValueKind::real;
+}
+
 class SizeSearch {
  public:
-  explicit SizeSearch(const SourceFacts& facts) : facts_(facts) {}
+  SizeSearch(const SourceFacts& facts, const Program* program) : facts_(facts), program_(program) {}
 
   Size of(const Expr* expr, int hops) {
     if (expr == nullptr || hops > kMaxHops || ++visited_ > kMaxSizeVisits) return std::nullopt;
     const Value value = facts_.value(expr);
-    if (value.kind == ValueKind::integer) return value.integer;
+    if (is_number(value)) return value.real;
     if (value.kind == ValueKind::list && value.found != nullptr) expr = value.found;
     switch (expr->kind) {
       case ExprKind::name:
@@ -73,17 +79,22 @@ class SizeSearch {
     return expr.call != nullptr ? expr.children.front() : nullptr;
   }
 
+  // Two largest sizes need not meet in one layer: they are multiplied and added only where one of
+  // the operands is known.
   Size of_arithmetic(const Expr& expr, int hops) {
     const Size left = of(expr.children[0], hops);
     const Size right = of(expr.children[1], hops);
     if (!left || !right) return expr.word == "%" ? std::nullopt : larger(left, right);
-    const bool is_small = std::max(*left, *right) < kLargestSize;
     const bool is_of_lists = is_list(expr.children[0]) || is_list(expr.children[1]);
     if (is_of_lists) return expr.word == "*" ? of(list_side(expr), hops) : larger(left, right);
-    if (expr.word == "*" && is_small) return std::min(*left * *right, kLargestSize);
-    if (expr.word == "+" && is_small) return *left + *right;
+    const bool is_right_known = is_number(facts_.value(expr.children[1]));
     if (expr.word == "-") return *left;
-    if ((expr.word == "//" || expr.word == "/") && *right > 0) return *left / *right;
+    if (expr.word == "//" || expr.word == "/") {
+      return is_right_known && *right > 0 ? Size(*left / *right) : left;
+    }
+    if (!is_right_known && !is_number(facts_.value(expr.children[0]))) return larger(left, right);
+    if (expr.word == "*") return std::min(*left * *right, kLargestSize);
+    if (expr.word == "+") return std::min(*left + *right, kLargestSize);
     return larger(left, right);
   }
 
@@ -149,6 +160,7 @@ class SizeSearch {
       if (function->parameters[i].name != name.word) continue;
       Size largest = of(function->parameters[i].default_value, hops + 1);
       for (const Call* caller : function->callers) {
+        if (!is_in_program(*caller)) continue;
         largest = larger(largest, of(argument_for(*caller, *function, i), hops + 1));
       }
       return largest ? largest : of_namesake(*function, name.word, hops);
@@ -165,6 +177,7 @@ class SizeSearch {
       for (std::size_t i = 0; i < other->parameters.size(); ++i) {
         if (other->parameters[i].name != name) continue;
         for (const Call* caller : other->callers) {
+          if (!is_in_program(*caller)) continue;
           largest = larger(largest, of(argument_for(*caller, *other, i), hops + 1));
         }
       }
@@ -172,15 +185,14 @@ class SizeSearch {
     return largest;
   }
 
+  bool is_in_program(const Call& call) const {
+    return program_ == nullptr || has_file(*program_, *call.file);
+  }
+
   const SourceFacts& facts_;
+  const Program* program_;
   int visited_ = 0;
 };
-
-Size size_at(const SourceFacts& facts, const Call& call, SizeParameter which, int shift) {
-  const int position = which.position < 0 ? -1 : which.position + shift;
-  const Argument* found = call.argument(which.name, position);
-  return found == nullptr || found->unpacked ? std::nullopt : largest_size(facts, found->value);
-}
 
 // How many parameters stand before the `*args` that the layer hands on whole; empty when it
 // does not.
@@ -201,18 +213,27 @@ std::optional<int> handed_on_after(const Call& layer) {
 
 }  // namespace
 
-std::optional<std::int64_t> largest_size(const SourceFacts& facts, const Expr* expr) {
-  return SizeSearch(facts).of(expr, 0);
+std::optional<std::int64_t> largest_size(const SourceFacts& facts, const Expr* expr,
+                                         const Program* program) {
+  const Size size = SizeSearch(facts, program).of(expr, 0);
+  if (!size || !(std::abs(*size) <= kLargestSize)) return std::nullopt;
+  return static_cast<std::int64_t>(*size);
 }
 
-std::vector<LayerSizes> layer_sizes(const SourceFacts& facts, const Call& layer, SizeParameter in,
-                                    SizeParameter out) {
+std::vector<LayerSizes> layer_sizes(const SourceFacts& facts, const Program& program,
+                                    const Call& layer, SizeParameter in, SizeParameter out) {
+  const auto size_at = [&](const Call& call, SizeParameter which, int shift) {
+    const Argument* found = call.argument(which.name, which.position + shift);
+    const bool is_given = found != nullptr && !found->unpacked;
+    return is_given ? largest_size(facts, found->value, &program) : std::nullopt;
+  };
   const auto shift = handed_on_after(layer);
-  if (!shift) return {{size_at(facts, layer, in, 0), size_at(facts, layer, out, 0)}};
+  if (!shift) return {{size_at(layer, in, 0), size_at(layer, out, 0)}};
   std::vector<LayerSizes> sizes;
   for (const Call* caller : layer.function->callers) {
     if (sizes.size() >= kMaxWrapperCalls) break;
-    sizes.push_back({size_at(facts, *caller, in, *shift), size_at(facts, *caller, out, *shift)});
+    if (!has_file(program, *caller->file)) continue;
+    sizes.push_back({size_at(*caller, in, *shift), size_at(*caller, out, *shift)});
   }
   return sizes;
 }

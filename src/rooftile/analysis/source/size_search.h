@@ -13,19 +13,21 @@ namespace rooftile::source {
 
 // The largest size an expression may stand for: its value, else what products, sums and quotients
 // of sizes give, what the callers pass for parameters, the attribute was set to, a loop's list, or
-// the numbers of a list. Empty when nothing is seen.
-std::optional<std::int64_t> largest_size(const SourceFacts& facts, const Expr* expr);
+// the numbers of a list. With a program only callers in its files count. Empty when nothing is
+// seen.
+std::optional<std::int64_t> largest_size(const SourceFacts& facts, const Expr* expr,
+                                         const Program* program = nullptr);
 
 struct SizeParameter {
   std::string_view name;
-  int position = -1;
+  int position = 0;
 };
 
 using LayerSizes = std::pair<std::optional<std::int64_t>, std::optional<std::int64_t>>;
 
 // Two sizes of a layer. `nn.Conv2d(*args, **kwargs)` in a function of the given files has those of
 // each call of that function, at most 64; other layers have one pair.
-std::vector<LayerSizes> layer_sizes(const SourceFacts& facts, const Call& layer, SizeParameter in,
-                                    SizeParameter out);
+std::vector<LayerSizes> layer_sizes(const SourceFacts& facts, const Program& program,
+                                    const Call& layer, SizeParameter in, SizeParameter out);
 
 }  // namespace rooftile::source

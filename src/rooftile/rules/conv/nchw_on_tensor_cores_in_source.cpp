@@ -67,21 +67,30 @@ bool decides_layout(const Program& program) {
 
 bool is_volumetric(const SizedLayer& layer) { return layer.text.starts_with("Conv3d"); }
 
-Finding finding_for(const SizedLayer& layer, const Call& forward, const Call& autocast) {
+// At the forward call, else at the loop.
+Finding finding_for(const Program& program, const SizedLayer& layer, const Call& autocast) {
   const std::string format =
       is_volumetric(layer) ? "torch.channels_last_3d" : "torch.channels_last";
-  Finding finding = finding_at(
-      forward,
+  const Call* forward = forward_call(program);
+  const bool has_loop = forward == nullptr && !program.training_loops.empty();
+  const std::string message =
       fmt::format("the convolutions ({}) run under {} on NCHW tensors, which Tensor Core "
                   "kernels convert or read slowly",
-                  layer.text, autocast.method == "autocast" ? "autocast" : "mixed precision"),
-      {fmt::format("Once: model = model.to(memory_format={}); each step: the images "
-                   ".to(device, memory_format={})",
-                   format, format),
-       Exactness::exact_arithmetic});
+                  layer.text, autocast.method == "autocast" ? "autocast" : "mixed precision");
+  const Fix fix{fmt::format("Once: model = model.to(memory_format={}); each step: the images "
+                            ".to(device, memory_format={})",
+                            format, format),
+                Exactness::exact_arithmetic};
+  Finding finding = forward != nullptr ? finding_at(*forward, message, fix)
+                    : has_loop
+                        ? finding_at(*program.training_loops.front()->statement, message, fix)
+                        : finding_at(*layer.call, message, fix);
+  const File& file = forward != nullptr ? *forward->file
+                     : has_loop         ? *program.training_loops.front()->file
+                                        : *layer.call->file;
   finding.evidence = {
-      fmt::format("{} at {}", layer.text, place_text(*layer.call, *forward.file)),
-      fmt::format("{} at {}", autocast.method, place_text(autocast, *forward.file)),
+      fmt::format("{} at {}", layer.text, place_text(*layer.call, file)),
+      fmt::format("{} at {}", autocast.method, place_text(autocast, file)),
       "no channels_last anywhere in the program",
       "28 torchvision networks with mixed precision gain 8 to 35 %: PyTorch tutorial, Channels "
       "Last Memory Format"};
@@ -98,9 +107,9 @@ std::vector<Finding> programs_without_channels_last(const source::SourceFacts& f
     const auto layer = main_convolution(facts, *program);
     if (!layer || has_grouped_convolution(facts, *program)) continue;
     const Call* autocast = autocast_of_training(facts, *program);
-    const Call* forward = forward_call(*program);
-    if (autocast == nullptr || forward == nullptr) continue;
-    findings.push_back(finding_for(*layer, *forward, *autocast));
+    const bool has_place = forward_call(*program) != nullptr || !program->training_loops.empty();
+    if (autocast == nullptr || !has_place) continue;
+    findings.push_back(finding_for(*program, *layer, *autocast));
   }
   return findings;
 }
