@@ -51,7 +51,7 @@ const Call* autocast_of_training(const SourceFacts& facts, const Program& progra
 bool has_grouped_convolution(const SourceFacts& facts, const Program& program) {
   for (const Call* call : calls_in(facts, program, {"torch.nn.Conv2d", "torch.nn.Conv3d"})) {
     const Argument* groups = call->argument("groups", 6);
-    if (groups == nullptr || facts.value(groups->value).is(1)) continue;
+    if (groups == nullptr || largest_size(facts, groups->value, &program) == 1) continue;
     const Argument* channels = call->argument("in_channels", 0);
     const bool is_depthwise = channels != nullptr && call->file->slice(channels->value->range) ==
                                                          call->file->slice(groups->value->range);

@@ -152,7 +152,8 @@ bool belongs_together(const Family& family) {
 bool is_of_library(const Call& call) {
   const std::string_view name = call.name;
   return call.target == nullptr && name.find('.') != std::string_view::npos &&
-         (name.starts_with("transformers.") || name.starts_with("diffusers.") ||
+         (name.starts_with("torch.") || name.starts_with("transformers.") ||
+          name.starts_with("diffusers.") ||
           name.starts_with("timm.") || name.starts_with("torchvision."));
 }
 
