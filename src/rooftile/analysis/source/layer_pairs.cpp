@@ -137,6 +137,9 @@ class PairFinder {
     const Made next = maker(second);
     if (made.condition != nullptr && condition != nullptr) return;
     add(made.call, next.call, condition != nullptr ? condition : made.condition);
+    if (!pairs_.empty() && pairs_.back().first == made.call) {
+      pairs_.back().is_shared = made.condition != nullptr;
+    }
   }
 
   void add_neighbours(const std::vector<Member>& members) {

@@ -15,6 +15,8 @@ struct LayerPair {
   // Members of two lists that forward runs through side by side: which norm is whose, and whether
   // each layer has one, is not known.
   bool in_lists = false;
+  // The first one is there without the condition too, with something else behind it.
+  bool is_shared = false;
 };
 
 // Neighbours in torch.nn.Sequential and in lists that are built up (`layers += [a, b]`,

@@ -69,16 +69,18 @@ class NameReader {
   Beginning written(const Expr& expr) const {
     std::string_view text = expr.statement->file->slice(expr.range);
     const std::size_t quote = text.find_first_of("'\"");
-    if (quote == std::string_view::npos) return {};
-    text.remove_prefix(quote + 1);
-    Beginning name;
-    while (text.starts_with('{') && !expr.children.empty() && name.text.empty()) {
-      const Beginning first = read(expr.children.front());
-      if (!first.is_whole) return {};
-      name.text = first.text;
-      text.remove_prefix(std::min(text.find('}'), text.size() - 1) + 1);
+    if (quote == std::string_view::npos || text.size() < quote + 2) return {};
+    text = text.substr(quote + 1, text.size() - quote - 2);
+    Beginning name{"", true};
+    for (const Expr* part : expr.children) {
+      const std::size_t hole = std::min(text.find('{'), text.size());
+      name.text += text.substr(0, hole);
+      text.remove_prefix(std::min(text.find('}', hole), text.size() - 1) + 1);
+      const Beginning known = read(part, 1);
+      name.text += known.text;
+      if (!known.is_whole) return {name.text, false};
     }
-    name.text += text.substr(0, text.find_first_of("{'\""));
+    name.text += text;
     return name;
   }
 

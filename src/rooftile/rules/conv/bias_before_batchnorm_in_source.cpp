@@ -59,10 +59,11 @@ bool is_passed_by_a_caller(const SourceFacts& facts, const Expr& condition, int 
 }
 
 // Whether the norm is there with all options at their defaults, or as the callers set them.
-bool is_normalized(const SourceFacts& facts, const Expr* condition) {
-  if (condition == nullptr) return true;
-  if (is_passed_by_a_caller(facts, *condition)) return true;
-  return !facts.value(condition).is_false();
+bool is_normalized(const SourceFacts& facts, const LayerPair& pair) {
+  if (pair.condition == nullptr) return true;
+  if (is_passed_by_a_caller(facts, *pair.condition)) return true;
+  const Value value = facts.value(pair.condition);
+  return pair.is_shared ? value.is_true() : !value.is_false();
 }
 
 struct Biased {
@@ -149,7 +150,7 @@ void judge_file(const SourceFacts& facts, const File& file, const Program& progr
   for (const LayerPair& pair : neighbouring_layers(file)) {
     if (!is_batch_norm(*pair.second) || !has_bias(facts, *pair.first)) continue;
     if (!pair.in_lists && !is_same_width(facts, *pair.first, *pair.second)) continue;
-    if (!is_normalized(facts, pair.condition)) continue;
+    if (!is_normalized(facts, pair)) continue;
     homes[home_of(*pair.first)].push_back({pair.first, pair.condition, !pair.in_lists});
   }
   for (auto& [home, layers] : homes) {

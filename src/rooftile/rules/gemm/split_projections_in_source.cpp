@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "rooftile/analysis/source/layer_queries.h"
@@ -165,8 +166,19 @@ bool loads_weights(const Call& call) {
                                           method.find("weights") != std::string_view::npos));
 }
 
-bool offers_pretrained(const FunctionDef& function) {
-  return parameter_index(function, "pretrained") >= 0;
+// A parameter, a variable or an option: `args.pretrained`, `pretrained = weights.endswith(".pt")`.
+bool offers_pretrained(const File& file) {
+  const auto takes = [](const FunctionDef* function) {
+    return parameter_index(*function, "pretrained") >= 0;
+  };
+  if (std::any_of(file.functions.begin(), file.functions.end(), takes)) return true;
+  return std::any_of(file.statements.begin(), file.statements.end(), [](const Statement* one) {
+    bool reads = false;
+    for_own_expressions(*one, [&](const Expr* expr) {
+      reads = reads || uses_name(expr, {"pretrained", "pretrained_weights"});
+    });
+    return reads;
+  });
 }
 
 // Names of the weights are fixed where somebody else's checkpoint is loaded.
@@ -179,9 +191,8 @@ bool is_loaded_by_name(const SourceFacts& facts, const ClassDef& def) {
     return std::any_of(program->files.begin(), program->files.end(), [](const File* file) {
       if (!mentions(*file, {"from_pretrained", "load_from", "weights", "pretrained"})) return false;
       const auto loads = [](const Call* call) { return loads_weights(*call); };
-      const auto offers = [](const FunctionDef* function) { return offers_pretrained(*function); };
       return std::any_of(file->calls.begin(), file->calls.end(), loads) ||
-             std::any_of(file->functions.begin(), file->functions.end(), offers);
+             (mentions(*file, {"pretrained"}) && offers_pretrained(*file));
     });
   });
 }
@@ -248,22 +259,25 @@ Finding finding_for(const ClassDef& def, const Family& family) {
                      ": " + join(names, ", "));
 }
 
+std::optional<Finding> judge(const SourceFacts& facts, const ClassDef& def) {
+  if (const Expr* inputs = zipped_family(facts, def)) {
+    return finding_for(def, *inputs, inputs->children.size(), "one value", "");
+  }
+  for (const Family& family : families_of(facts, def)) {
+    if (belongs_together(family)) return finding_for(def, family);
+  }
+  return std::nullopt;
+}
+
 }  // namespace projections_in_source
 
 std::vector<Finding> split_projections_in_source(const source::SourceFacts& facts) {
   using namespace projections_in_source;
   std::vector<Finding> findings;
   for (const ClassDef* def : facts.modules()) {
-    if (!trains_on_gpu(facts, *def->file) || is_loaded_by_name(facts, *def)) continue;
-    if (const Expr* inputs = zipped_family(facts, *def)) {
-      findings.push_back(finding_for(*def, *inputs, inputs->children.size(), "one value", ""));
-      continue;
-    }
-    for (const Family& family : families_of(facts, *def)) {
-      if (!belongs_together(family)) continue;
-      findings.push_back(finding_for(*def, family));
-      break;
-    }
+    if (!trains_on_gpu(facts, *def->file)) continue;
+    const std::optional<Finding> finding = judge(facts, *def);
+    if (finding && !is_loaded_by_name(facts, *def)) findings.push_back(*finding);
   }
   return findings;
 }
