@@ -28,10 +28,10 @@ bool freezes_all_but_head(const Statement& statement) {
 }
 
 bool is_large_kind(const Call& call) {
-  return is_convolution(call) || is_recurrent_layer(call) ||
-         call.method == "Parameter" || call.method == "from_pretrained" ||
-         contains_any(call.name, {"torch.nn.Transformer", "torch.nn.MultiheadAttention", "torch.hub.",
-                                  "torchvision.", "timm.", "transformers."});
+  return is_convolution(call) || is_recurrent_layer(call) || call.method == "Parameter" ||
+         call.method == "from_pretrained" ||
+         contains_any(call.name, {"torch.nn.Transformer", "torch.nn.MultiheadAttention",
+                                  "torch.hub.", "torchvision.", "timm.", "transformers."});
 }
 
 // Counts the Linear layers that the class makes; more than a head has where others are made too.

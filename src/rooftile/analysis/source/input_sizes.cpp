@@ -95,8 +95,8 @@ bool draws_images(const SourceFacts& facts, const Call& call) {
   if (!is_drawn) return false;
   int sizes = 0;
   const Expr* shape = call.arguments.empty() ? nullptr : call.arguments.front().value;
-  const bool is_shape = shape != nullptr && (shape->kind == ExprKind::tuple ||
-                                             shape->kind == ExprKind::list);
+  const bool is_shape =
+      shape != nullptr && (shape->kind == ExprKind::tuple || shape->kind == ExprKind::list);
   const auto count = [&](const Expr* size) {
     const Value value = facts.value(size);
     sizes += value.kind == ValueKind::integer && value.integer >= kSmallestImage;

@@ -15,8 +15,10 @@ constexpr std::int64_t kSomeChannels = 16, kManyChannels = 32;
 std::optional<LayerSizes> wide_sizes(const SourceFacts& facts, const Program& program,
                                      const Call& call) {
   const Argument* groups = call.argument("groups", 6);
-  const auto count = groups == nullptr ? std::nullopt : largest_size(facts, groups->value, &program);
-  for (const LayerSizes& sizes : layer_sizes(facts, program, call, {"in_channels", 0}, {"out_channels", 1})) {
+  const auto count =
+      groups == nullptr ? std::nullopt : largest_size(facts, groups->value, &program);
+  for (const LayerSizes& sizes :
+       layer_sizes(facts, program, call, {"in_channels", 0}, {"out_channels", 1})) {
     const auto& [in, out] = sizes;
     if (!in || !out || count.value_or(1) == *in) continue;
     if (std::min(*in, *out) >= kSomeChannels && std::max(*in, *out) >= kManyChannels) return sizes;

@@ -92,7 +92,8 @@ class ListReader {
   Lists own_, local_;
 };
 
-// The list that a loop's target goes through: `for i, (conv, bn) in enumerate(zip(self.a, self.b))`.
+// The list that a loop's target goes through: `for i, (conv, bn) in enumerate(zip(self.a,
+// self.b))`.
 std::string_view list_of_target(const Expr& target, const Expr& iterable, std::string_view name) {
   const Call* call = iterable.call;
   if (call != nullptr && call->method == "enumerate" && !call->arguments.empty() &&
@@ -167,7 +168,8 @@ void add_pairs_of_lists(const ClassDef& def, std::vector<LayerPair>& pairs) {
     const std::string_view second = list_of(callee_of(*call));
     if (second.empty()) continue;
     const Call* before = ForwardReader(*forward).call_before(*call);
-    const std::string_view first = before == nullptr ? std::string_view() : list_of(callee_of(*before));
+    const std::string_view first =
+        before == nullptr ? std::string_view() : list_of(callee_of(*before));
     if (first.empty() || first == second) continue;
     if (!lists) lists.emplace(*init);
     const auto layers = lists->elements(first), next = lists->elements(second);

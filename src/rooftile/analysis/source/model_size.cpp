@@ -55,15 +55,14 @@ std::string sizes_text(const SizedType& type, std::int64_t in, std::int64_t out)
 std::optional<SizedLayer> sized(const SourceFacts& facts, const Program& program,
                                 const SizedType& type, const Call& call, std::int64_t enough) {
   std::optional<SizedLayer> half_known;
-  for (const auto& [in, out] :
-       layer_sizes(facts, program, call, {type.in, type.in_position}, {type.out, type.out_position})) {
+  for (const auto& [in, out] : layer_sizes(facts, program, call, {type.in, type.in_position},
+                                           {type.out, type.out_position})) {
     if (in && out && *in >= enough && *out >= enough) {
       return SizedLayer{&call, sizes_text(type, *in, *out)};
     }
     // A first layer has its inputs as a literal; what is not known is as wide as its neighbours.
     if (in || !out || *out < 2 * enough || half_known) continue;
-    half_known =
-        SizedLayer{&call, fmt::format("{} to {} {}", short_name(type), *out, type.unit)};
+    half_known = SizedLayer{&call, fmt::format("{} to {} {}", short_name(type), *out, type.unit)};
   }
   return half_known;
 }

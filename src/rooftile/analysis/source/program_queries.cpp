@@ -107,8 +107,8 @@ bool is_test(const File& file) {
   const std::size_t slash = path.rfind('/');
   const std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
   return name.starts_with("test_") || (name.ends_with("_test.py") && !is_script(file)) ||
-         name == "conftest.py" ||
-         is_in_package(file.module, "tests") || is_in_package(file.module, "test");
+         name == "conftest.py" || is_in_package(file.module, "tests") ||
+         is_in_package(file.module, "test");
 }
 
 std::vector<const Program*> training_programs(const SourceFacts& facts) {

@@ -34,7 +34,7 @@ class NameReader {
     if (expr == nullptr || depth > kMaxParts) return {};
     const Value value = facts_.value(expr);
     if (value.kind == ValueKind::text) return {std::string(value.text), true};
-    if (expr->kind == ExprKind::format) return written(*expr);
+    if (expr->kind == ExprKind::format) return written(*expr, depth);
     if (expr->kind == ExprKind::binary && expr->word == "+") return joined(*expr, depth);
     if (expr->kind == ExprKind::binary && expr->word == "%") {
       return until(read(expr->children[0], depth + 1), '%');
@@ -47,7 +47,8 @@ class NameReader {
     if (expr->word == "__package__") return {std::string(package_of(*expr->statement->file)), true};
     const Statement* binding = expr->binding;
     const bool is_set = binding != nullptr && binding->kind == StatementKind::assignment &&
-                        binding->word == "=" && binding->target->kind == ExprKind::name;
+                        binding->word == "=" && binding->target != nullptr &&
+                        binding->target->kind == ExprKind::name;
     return is_set ? read(binding->value, depth + 1) : Beginning{};
   }
 
@@ -66,7 +67,7 @@ class NameReader {
   }
 
   // Of an f-string what stands before the first part that is not known.
-  Beginning written(const Expr& expr) const {
+  Beginning written(const Expr& expr, int depth) const {
     std::string_view text = expr.statement->file->slice(expr.range);
     const std::size_t quote = text.find_first_of("'\"");
     if (quote == std::string_view::npos || text.size() < quote + 2) return {};
@@ -76,7 +77,7 @@ class NameReader {
       const std::size_t hole = std::min(text.find('{'), text.size());
       name.text += text.substr(0, hole);
       text.remove_prefix(std::min(text.find('}', hole), text.size() - 1) + 1);
-      const Beginning known = read(part, 1);
+      const Beginning known = read(part, depth + 1);
       name.text += known.text;
       if (!known.is_whole) return {name.text, false};
     }

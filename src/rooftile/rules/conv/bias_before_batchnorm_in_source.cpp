@@ -43,7 +43,8 @@ bool is_static(const FunctionDef& function) {
 // hands on one of its own that gets such a value.
 bool is_passed_by_a_caller(const SourceFacts& facts, const Expr& condition, int depth = 0) {
   const FunctionDef* function = condition.statement->function;
-  if (function == nullptr || condition.kind != ExprKind::name || depth > kMaxCallDepth) return false;
+  if (function == nullptr || condition.kind != ExprKind::name || depth > kMaxCallDepth)
+    return false;
   const int skipped = function->class_def != nullptr && !is_static(*function) ? 1 : 0;
   for (std::size_t i = 0; i < function->parameters.size(); ++i) {
     if (function->parameters[i].name != condition.word) continue;

@@ -73,10 +73,10 @@ Finding finding_for(const Program& program, const SizedLayer& layer, const Call&
       is_volumetric(layer) ? "torch.channels_last_3d" : "torch.channels_last";
   const Call* forward = forward_call(program);
   const bool has_loop = forward == nullptr && !program.training_loops.empty();
-  const std::string message =
-      fmt::format("the convolutions ({}) run under {} on NCHW tensors, which Tensor Core "
-                  "kernels convert or read slowly",
-                  layer.text, autocast.method == "autocast" ? "autocast" : "mixed precision");
+  const std::string message = fmt::format(
+      "the convolutions ({}) run under {} on NCHW tensors, which Tensor Core "
+      "kernels convert or read slowly",
+      layer.text, autocast.method == "autocast" ? "autocast" : "mixed precision");
   const Fix fix{fmt::format("Once: model = model.to(memory_format={}); each step: the images "
                             ".to(device, memory_format={})",
                             format, format),

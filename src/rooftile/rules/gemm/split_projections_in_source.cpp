@@ -35,9 +35,9 @@ int parameter_index(const FunctionDef& function, std::string_view name) {
 std::string_view given_for(const Call& call, const FunctionDef& method, int parameter) {
   const auto& name = method.parameters[static_cast<std::size_t>(parameter)].name;
   const Argument* given = call.argument(name, parameter - 1);
-  const bool is_plain = given != nullptr && !given->unpacked &&
-                        (given->value->kind == ExprKind::name ||
-                         given->value->kind == ExprKind::attribute);
+  const bool is_plain =
+      given != nullptr && !given->unpacked &&
+      (given->value->kind == ExprKind::name || given->value->kind == ExprKind::attribute);
   return is_plain ? call.file->slice(given->value->range) : std::string_view();
 }
 
@@ -55,7 +55,8 @@ bool is_same_value(const Expr& a, const Expr& b) {
   if (a.kind != ExprKind::name || b.kind != ExprKind::name || a.binding != b.binding) return false;
   if (a.word == b.word) return true;
   const FunctionDef* function = a.statement->function;
-  return a.binding == nullptr && function != nullptr && are_given_the_same(*function, a.word, b.word);
+  return a.binding == nullptr && function != nullptr &&
+         are_given_the_same(*function, a.word, b.word);
 }
 
 // Whether the variable is set anew in the function before it is read, or may be in a loop; its
@@ -154,8 +155,8 @@ bool is_of_library(const Call& call) {
   const std::string_view name = call.name;
   return call.target == nullptr && name.find('.') != std::string_view::npos &&
          (name.starts_with("torch.") || name.starts_with("transformers.") ||
-          name.starts_with("diffusers.") ||
-          name.starts_with("timm.") || name.starts_with("torchvision."));
+          name.starts_with("diffusers.") || name.starts_with("timm.") ||
+          name.starts_with("torchvision."));
 }
 
 bool loads_weights(const Call& call) {
@@ -211,9 +212,9 @@ const Expr* zipped_inputs(const SourceFacts& facts, const ClassDef& def, const E
   const Expr* layers = zip->arguments[0].value;
   const Expr* inputs = zip->arguments[1].value;
   const Layer* layer = def.layer(std::string(last_name(layers)) + ".0");
-  const bool is_linear = layer != nullptr && layer->made_by->name == "torch.nn.Linear" &&
-                         fixed_argument(facts, *layer->made_by, "out_features", 1)
-                                 .value_or(kAdapter) >= kAdapter;
+  const bool is_linear =
+      layer != nullptr && layer->made_by->name == "torch.nn.Linear" &&
+      fixed_argument(facts, *layer->made_by, "out_features", 1).value_or(kAdapter) >= kAdapter;
   const bool is_list = inputs->kind == ExprKind::tuple || inputs->kind == ExprKind::list;
   if (!is_linear || !is_list || inputs->children.size() < 3) return nullptr;
   for (const Expr* input : inputs->children) {
@@ -237,8 +238,8 @@ const Expr* zipped_family(const SourceFacts& facts, const ClassDef& def) {
   return found;
 }
 
-Finding finding_for(const ClassDef& def, const Expr& at, std::size_t count,
-                    std::string_view input, const std::string& names) {
+Finding finding_for(const ClassDef& def, const Expr& at, std::size_t count, std::string_view input,
+                    const std::string& names) {
   const std::string text =
       fmt::format("{} layers of {} read {} one by one{}", count, def.name, input, names);
   const Fix fix{fmt::format("Make them one nn.Linear with the outputs of all {}, and split its "

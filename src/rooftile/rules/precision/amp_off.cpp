@@ -38,7 +38,8 @@ says what there is to gain.
 - Small models and those that wait for data or launches gain little; a recording shows it.
 - Reinforcement learning, adversarial training, float64 and second-order derivatives: the rule is
   silent.
-- Tutorials on MNIST, and programs that freeze all weights but those of a head.
+- Tutorials on MNIST, unless it is one of several data sets to choose from.
+- Programs that train only a linear head, on features computed without gradients or frozen.
 - An option for it exists, even if it is off by default.
 
 ## Evidence
@@ -131,7 +132,8 @@ bool picks_other_data(const SourceFacts& facts, const Program& program) {
   for (const Call* call : program.entry->calls) {
     if (call->method != "add_argument" || call->arguments.empty()) continue;
     const Value flag = facts.value(call->arguments.front().value);
-    if (!is_one_of(flag.text, {"--dataset", "--dataset_name", "--dataset-name", "--dset"})) continue;
+    if (!is_one_of(flag.text, {"--dataset", "--dataset_name", "--dataset-name", "--dset"}))
+      continue;
     const Value chosen = facts.argument(*call, "default");
     if (chosen.absent()) return true;
     return chosen.kind == ValueKind::text && lower(chosen.text).find("mnist") == std::string::npos;
@@ -195,7 +197,8 @@ std::vector<Finding> check(const RuleInput& input) {
   const SourceFacts& facts = *input.workload.source;
   std::vector<Finding> findings;
   for (const Program* program : training_programs(facts)) {
-    if (has_precision(*program) || is_tutorial(facts, *program) || is_numerically_strict(facts, *program))
+    if (has_precision(*program) || is_tutorial(facts, *program) ||
+        is_numerically_strict(facts, *program))
       continue;
     if (is_reinforcement_learning(*program)) continue;
     const auto layer = tensor_core_sized_layer(facts, *program);
