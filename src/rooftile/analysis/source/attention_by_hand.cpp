@@ -12,8 +12,9 @@ namespace {
 
 constexpr int kMaxExprDepth = 24;
 
-// What a value is on its way from the product of queries and keys to the result.
-enum class Stage { other, scores, weights, result };
+// What a value is on its way from the product of queries and keys to the result. `derived` is what
+// an unknown function makes of scores, as the shift of relative positions.
+enum class Stage { other, derived, scores, weights, result };
 
 bool is_product(const Call& call) {
   return is_one_of(call.method, {"matmul", "bmm", "baddbmm", "einsum"}) &&
@@ -115,6 +116,10 @@ class Follower {
     const Stage right = stage_of(expr.children[1], depth + 1);
     if (expr.word == "@") return multiply(expr, left, right);
     if (left == Stage::weights && right == Stage::weights) other_terms_ = true;
+    // Two products make the scores: the second one is a term that the fused call cannot take.
+    const bool has_scores = left == Stage::scores || right == Stage::scores;
+    const bool has_more = std::min(left, right) >= Stage::derived;
+    if (expr.word == "+" && has_scores && has_more) other_terms_ = true;
     return std::max(left, right);
   }
 
@@ -127,7 +132,7 @@ class Follower {
       }
       return Stage::result;
     }
-    return left == Stage::other && right == Stage::other ? Stage::scores : Stage::other;
+    return left <= Stage::derived && right <= Stage::derived ? Stage::scores : Stage::other;
   }
 
   Stage of_call(const Call& call, int depth) {
@@ -149,7 +154,10 @@ class Follower {
     }
     if (top == Stage::weights && !keeps_stage(call) && call.method != "softmax") leaves_ = true;
     if (call.method == "exp" || call.method == "log") return Stage::other;
-    return keeps_stage(call) ? top : top == Stage::result ? Stage::result : Stage::other;
+    if (keeps_stage(call)) return top;
+    const bool is_own = call.target != nullptr && call.name != "torch.nn.Module.__call__";
+    if (is_own && top == Stage::scores) return Stage::derived;
+    return top == Stage::result ? Stage::result : Stage::other;
   }
 
   std::map<std::string_view, Stage> stages_;

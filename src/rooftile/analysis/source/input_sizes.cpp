@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/model_size.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 
 namespace rooftile::source {
 namespace {
@@ -82,6 +83,37 @@ bool gives_one_size(const SourceFacts& facts, const Call& call) {
     if (size != nullptr && is_size(facts, size->value)) return true;
   }
   return false;
+}
+
+// torch.randn(16, 3, 224, 224), np.random.rand(224, 224, 3), generate_random_images(192, 192).
+bool draws_images(const SourceFacts& facts, const Call& call) {
+  const std::string_view method = call.method;
+  const bool is_library = call.name.starts_with("torch.") || call.name.starts_with("numpy.random.");
+  const bool is_drawn =
+      is_library ? is_one_of(method, {"rand", "randn", "randint", "random", "normal", "uniform"})
+                 : has_part(method, {"random", "generate", "synthetic", "simulate"});
+  if (!is_drawn) return false;
+  int sizes = 0;
+  const Expr* shape = call.arguments.empty() ? nullptr : call.arguments.front().value;
+  const bool is_shape =
+      shape != nullptr && (shape->kind == ExprKind::tuple || shape->kind == ExprKind::list);
+  const auto count = [&](const Expr* size) {
+    const Value value = facts.value(size);
+    sizes += value.kind == ValueKind::integer && value.integer >= kSmallestImage;
+  };
+  if (is_shape) std::ranges::for_each(shape->children, count);
+  for (const Argument& argument : call.arguments) {
+    if (!is_shape && argument.name.empty() && !argument.unpacked) count(argument.value);
+  }
+  const std::size_t written = is_shape ? shape->children.size() : call.arguments.size();
+  return sizes >= 2 && (!is_library || written >= 3);
+}
+
+// Data that the program draws itself: in its data set, or in each step.
+bool gives_drawn_images(const SourceFacts& facts, const Call& call) {
+  const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
+  const bool is_in_dataset = def != nullptr && def->is_dataset;
+  return draws_images(facts, call) && (is_in_dataset || facts.in_each_training_step(call));
 }
 
 bool has_one_size(std::string_view dataset) {
@@ -198,8 +230,10 @@ std::optional<SizeSign> fixed_input_size(const SourceFacts& facts, const Program
       if (has_one_size(call->name)) {
         return SizeSign{call, "the data set " + std::string(call->method)};
       }
-      if (sets_size(facts, *call) || gives_one_size(facts, *call))
+      if (sets_size(facts, *call) || gives_one_size(facts, *call) ||
+          gives_drawn_images(facts, *call)) {
         return SizeSign{call, call_beginning(*call)};
+      }
     }
     if (const Expr* crop = own_crop(*file); crop != nullptr && !file->calls.empty()) {
       return SizeSign{file->calls.front(), "crops of crop_size"};

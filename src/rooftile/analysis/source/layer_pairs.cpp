@@ -3,6 +3,7 @@
 #include <map>
 #include <string_view>
 
+#include "rooftile/analysis/source/list_pairs.h"
 #include "rooftile/analysis/source/program_queries.h"
 
 namespace rooftile::source {
@@ -76,23 +77,51 @@ class PairFinder {
   }
 
  private:
-  // The call that makes a member: written there, or a name bound to it and used nowhere else.
-  const Call* maker(const Expr& expr) const {
-    const Expr* made = resolved(&expr);
-    if (made->call == nullptr || made == &expr) return made->call;
-    int uses = 0;
+  // The call that makes a member, and the condition under which the member is there.
+  struct Made {
+    const Call* call = nullptr;
+    const Expr* condition = nullptr;
+  };
+
+  // Written there, or a name bound to it and used nowhere else, or else only in the other branch of
+  // an `if`: `layers += [conv, norm, relu] if batch_norm else [conv, relu]`, written out.
+  Made maker(const Member& member) const {
+    const Expr* made = resolved(member.expr);
+    if (made->call == nullptr || made == member.expr) return {made->call, nullptr};
+    const std::vector<const Statement*> uses = uses_of_name(*made, member.expr->word);
+    if (uses.size() == 1) return {made->call, nullptr};
+    std::vector<const Statement*> ifs;
+    const bool is_below = is_nested_below(*made->statement, *member.statement, ifs);
+    if (!is_below || ifs.size() != 1) return {};
+    for (const Statement* use : uses) {
+      if (use != member.statement && !is_in_else(*use, *ifs.front())) return {};
+    }
+    return {made->call, ifs.front()->value};
+  }
+
+  // The statements that read the name, once for each time, where the call is made.
+  std::vector<const Statement*> uses_of_name(const Expr& made, std::string_view name) const {
+    std::vector<const Statement*> uses;
     const auto block =
-        made->statement->function != nullptr ? made->statement->function->body : file_.body;
+        made.statement->function != nullptr ? made.statement->function->body : file_.body;
     for_statements(block, [&](const Statement& statement) {
       for_own_expressions(statement, [&](const Expr* own) {
         visit(own, [&](const Expr& part) {
-          uses +=
-              part.kind == ExprKind::name && part.word == expr.word && &part != statement.target;
+          const bool reads =
+              part.kind == ExprKind::name && part.word == name && &part != statement.target;
+          if (reads) uses.push_back(&statement);
           return true;
         });
       });
     });
-    return uses == 1 ? made->call : nullptr;
+    return uses;
+  }
+
+  static bool is_in_else(const Statement& inner, const Statement& test) {
+    for (const Statement* at = &inner; at != nullptr; at = at->parent) {
+      if (at->parent == &test) return at->block.data() != test.body.data();
+    }
+    return false;
   }
 
   void add(const Call* first, const Call* second, const Expr* condition) {
@@ -103,9 +132,19 @@ class PairFinder {
     pairs_.push_back({first, second, condition});
   }
 
+  void add_members(const Member& first, const Member& second, const Expr* condition) {
+    const Made made = maker(first);
+    const Made next = maker(second);
+    if (made.condition != nullptr && condition != nullptr) return;
+    add(made.call, next.call, condition != nullptr ? condition : made.condition);
+    if (!pairs_.empty() && pairs_.back().first == made.call) {
+      pairs_.back().is_shared = made.condition != nullptr;
+    }
+  }
+
   void add_neighbours(const std::vector<Member>& members) {
     for (std::size_t i = 0; i + 1 < members.size(); ++i) {
-      add(maker(*members[i].expr), maker(*members[i + 1].expr), nullptr);
+      add_members(members[i], members[i + 1], nullptr);
     }
   }
 
@@ -143,7 +182,7 @@ class PairFinder {
       const Member& second = members[i + 1];
       std::vector<const Statement*> ifs;
       if (!is_nested_below(*first.statement, *second.statement, ifs) || ifs.size() > 1) continue;
-      add(maker(*first.expr), maker(*second.expr), ifs.empty() ? nullptr : ifs.front()->value);
+      add_members(first, second, ifs.empty() ? nullptr : ifs.front()->value);
     }
   }
 
@@ -171,6 +210,12 @@ class PairFinder {
 
 }  // namespace
 
-std::vector<LayerPair> neighbouring_layers(const File& file) { return PairFinder(file).run(); }
+std::vector<LayerPair> neighbouring_layers(const File& file) {
+  std::vector<LayerPair> pairs = PairFinder(file).run();
+  for (const ClassDef* def : file.classes) {
+    if (def->is_module) add_pairs_of_lists(*def, pairs);
+  }
+  return pairs;
+}
 
 }  // namespace rooftile::source

@@ -11,19 +11,19 @@ namespace {
 
 constexpr std::int64_t kSomeChannels = 16, kManyChannels = 32;
 
-std::optional<std::int64_t> size_at(const SourceFacts& facts, const Call& call,
-                                    std::string_view name, int position) {
-  const Argument* found = call.argument(name, position);
-  if (found == nullptr || found->unpacked) return std::nullopt;
-  return largest_size(facts, found->value);
-}
-
-bool is_wide(const SourceFacts& facts, const Call& call) {
-  const auto in = size_at(facts, call, "in_channels", 0);
-  const auto out = size_at(facts, call, "out_channels", 1);
-  const auto groups = size_at(facts, call, "groups", 6);
-  if (!in || !out || groups.value_or(1) == *in) return false;
-  return std::min(*in, *out) >= kSomeChannels && std::max(*in, *out) >= kManyChannels;
+// The sizes of a convolution that is wide on both sides; empty for others.
+std::optional<LayerSizes> wide_sizes(const SourceFacts& facts, const Program& program,
+                                     const Call& call) {
+  const Argument* groups = call.argument("groups", 6);
+  const auto count =
+      groups == nullptr ? std::nullopt : largest_size(facts, groups->value, &program);
+  for (const LayerSizes& sizes :
+       layer_sizes(facts, program, call, {"in_channels", 0}, {"out_channels", 1})) {
+    const auto& [in, out] = sizes;
+    if (!in || !out || count.value_or(1) == *in) continue;
+    if (std::min(*in, *out) >= kSomeChannels && std::max(*in, *out) >= kManyChannels) return sizes;
+  }
+  return std::nullopt;
 }
 
 std::optional<SizedLayer> library_network(const SourceFacts& facts, const Program& program) {
@@ -97,11 +97,10 @@ const void* home_of(const Call& call) {
 std::optional<SizedLayer> main_convolution(const SourceFacts& facts, const Program& program) {
   if (auto network = library_network(facts, program)) return network;
   for (const Call* call : calls_in(facts, program, {"torch.nn.Conv2d", "torch.nn.Conv3d"})) {
-    if (!is_wide(facts, *call)) continue;
-    return SizedLayer{call, std::string(call->method) + " of " +
-                                std::to_string(*size_at(facts, *call, "in_channels", 0)) + " to " +
-                                std::to_string(*size_at(facts, *call, "out_channels", 1)) +
-                                " channels"};
+    const auto sizes = wide_sizes(facts, program, *call);
+    if (!sizes) continue;
+    return SizedLayer{call, std::string(call->method) + " of " + std::to_string(*sizes->first) +
+                                " to " + std::to_string(*sizes->second) + " channels"};
   }
   return std::nullopt;
 }
@@ -122,10 +121,24 @@ bool has_attention(const Program& program) {
   });
 }
 
+namespace {
+
+// model(x), or model.forward(x), of a model and not of the layers in it.
+bool is_forward_call(const Call& call) {
+  const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
+  if (def != nullptr && def->is_module && !def->is_lightning_module) return false;
+  if (call.name == "torch.nn.Module.__call__") return true;
+  const FunctionDef* target = call.target;
+  return call.method == "forward" && call.receiver != nullptr && target != nullptr &&
+         target->class_def != nullptr && target->class_def->is_module;
+}
+
+}  // namespace
+
 const Call* forward_call(const Program& program) {
   for (const Loop* loop : program.training_loops) {
     for (const IteratedCall& one : iteration_of(loop->statement->body).calls) {
-      if (one.call->name == "torch.nn.Module.__call__") return one.call;
+      if (is_forward_call(*one.call)) return one.call;
     }
   }
   return nullptr;

@@ -39,7 +39,8 @@ std::optional<SizedLayer> main_convolution(const SourceFacts& facts, const Progr
 // Whether attention is seen in the program, so that it may be a transformer with few convolutions.
 bool has_attention(const Program& program);
 
-// The first call of a module in a training loop of the program; null where none is seen.
+// The first call of a model in a training loop of the program, those inside of modules left out;
+// null where none is seen.
 const Call* forward_call(const Program& program);
 // Whether the program's entry gets to one of its training loops: it stands there, is called from
 // there, or its file is imported there, also through one other. True where a library trains.

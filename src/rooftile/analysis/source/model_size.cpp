@@ -7,104 +7,14 @@
 #include <string_view>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/size_search.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
 namespace {
 
-constexpr int kMaxHops = 8;
 constexpr std::int64_t kWideConvolution = 64;  // channels
 constexpr std::int64_t kWideLayer = 512;       // features
-
-std::optional<std::int64_t> larger(std::optional<std::int64_t> a, std::optional<std::int64_t> b) {
-  if (!a) return b;
-  return b ? std::max(*a, *b) : a;
-}
-
-// Positional arguments of a method do not count self.
-const Expr* argument_for(const Call& call, const FunctionDef& function, std::size_t parameter) {
-  const std::size_t skipped = function.class_def != nullptr ? 1 : 0;
-  if (parameter < skipped) return nullptr;
-  const Argument* found =
-      call.argument(function.parameters[parameter].name, static_cast<int>(parameter - skipped));
-  return found != nullptr && !found->unpacked ? found->value : nullptr;
-}
-
-class SizeSearch {
- public:
-  explicit SizeSearch(const SourceFacts& facts) : facts_(facts) {}
-
-  std::optional<std::int64_t> of(const Expr* expr, int hops) {
-    if (expr == nullptr || hops > kMaxHops || ++visited_ > 400) return std::nullopt;
-    const Value value = facts_.value(expr);
-    if (value.kind == ValueKind::integer) return value.integer;
-    if (value.kind == ValueKind::list && value.found != nullptr) return in_list(value.found);
-    std::optional<std::int64_t> largest;
-    visit(expr, [&](const Expr& part) {
-      if (part.kind == ExprKind::attribute) return false;
-      if (part.kind == ExprKind::name) largest = larger(largest, of_name(part, hops));
-      return true;
-    });
-    return largest;
-  }
-
- private:
-  std::optional<std::int64_t> in_list(const Expr* list) {
-    std::optional<std::int64_t> largest;
-    visit(list, [&](const Expr& part) {
-      if (part.kind == ExprKind::integer) {
-        if (const auto number = parse_integer(part.word)) largest = larger(largest, number);
-      }
-      return true;
-    });
-    return largest;
-  }
-
-  std::optional<std::int64_t> of_name(const Expr& name, int hops) {
-    const Statement* binding = name.binding;
-    if (binding != nullptr && binding->kind == StatementKind::for_) {
-      return of(binding->value, hops + 1);
-    }
-    if (binding != nullptr && binding->kind == StatementKind::assignment) {
-      return of(binding->value, hops + 1);
-    }
-    return of_parameter(name, hops);
-  }
-
-  std::optional<std::int64_t> of_parameter(const Expr& name, int hops) {
-    const FunctionDef* function = name.statement != nullptr ? name.statement->function : nullptr;
-    if (function == nullptr) return std::nullopt;
-    for (std::size_t i = 0; i < function->parameters.size(); ++i) {
-      if (function->parameters[i].name != name.word) continue;
-      std::optional<std::int64_t> largest = of(function->parameters[i].default_value, hops + 1);
-      for (const Call* caller : function->callers) {
-        largest = larger(largest, of(argument_for(*caller, *function, i), hops + 1));
-      }
-      return largest ? largest : of_namesake(*function, name.word, hops);
-    }
-    return std::nullopt;
-  }
-
-  // `block(planes)` of a class that was passed as a parameter has no known callers, but another
-  // function of the file hands on a parameter of the same name: _make_layer(block, planes).
-  std::optional<std::int64_t> of_namesake(const FunctionDef& function, std::string_view name,
-                                          int hops) {
-    std::optional<std::int64_t> largest;
-    for (const FunctionDef* other : function.file->functions) {
-      if (other == &function) continue;
-      for (std::size_t i = 0; i < other->parameters.size(); ++i) {
-        if (other->parameters[i].name != name) continue;
-        for (const Call* caller : other->callers) {
-          largest = larger(largest, of(argument_for(*caller, *other, i), hops + 1));
-        }
-      }
-    }
-    return largest;
-  }
-
-  const SourceFacts& facts_;
-  int visited_ = 0;
-};
 
 // Where a layer type has its two sizes; equal positions for those that have one.
 struct SizedType {
@@ -142,23 +52,19 @@ std::string sizes_text(const SizedType& type, std::int64_t in, std::int64_t out)
   return text + " " + std::string(type.unit);
 }
 
-std::optional<std::int64_t> size_argument(const SourceFacts& facts, const Call& call,
-                                          std::string_view name, int position) {
-  const Argument* found = call.argument(name, position);
-  if (found == nullptr || found->unpacked) return std::nullopt;
-  return SizeSearch(facts).of(found->value, 0);
-}
-
-std::optional<SizedLayer> sized(const SourceFacts& facts, const SizedType& type, const Call& call,
-                                std::int64_t enough) {
-  const auto in = size_argument(facts, call, type.in, type.in_position);
-  const auto out = size_argument(facts, call, type.out, type.out_position);
-  if (in && out && *in >= enough && *out >= enough) {
-    return SizedLayer{&call, sizes_text(type, *in, *out)};
+std::optional<SizedLayer> sized(const SourceFacts& facts, const Program& program,
+                                const SizedType& type, const Call& call, std::int64_t enough) {
+  std::optional<SizedLayer> half_known;
+  for (const auto& [in, out] : layer_sizes(facts, program, call, {type.in, type.in_position},
+                                           {type.out, type.out_position})) {
+    if (in && out && *in >= enough && *out >= enough) {
+      return SizedLayer{&call, sizes_text(type, *in, *out)};
+    }
+    // A first layer has its inputs as a literal; what is not known is as wide as its neighbours.
+    if (in || !out || *out < 2 * enough || half_known) continue;
+    half_known = SizedLayer{&call, fmt::format("{} to {} {}", short_name(type), *out, type.unit)};
   }
-  // A first layer has its inputs as a literal; what is not known is as wide as its neighbours.
-  if (in || !out || *out < 2 * enough) return std::nullopt;
-  return SizedLayer{&call, fmt::format("{} to {} {}", short_name(type), *out, type.unit)};
+  return half_known;
 }
 
 bool is_library_model(const Call& call) {
@@ -172,7 +78,8 @@ bool is_library_model(const Call& call) {
   if (name.starts_with("efficientnet_pytorch.")) {
     return call.method == "from_pretrained" || call.method == "from_name";
   }
-  if (name.starts_with("transformers.")) {
+  if (name.starts_with("transformers.") || name.starts_with("pytorch_transformers.") ||
+      name.starts_with("pytorch_pretrained_bert.")) {
     return name.find("Model") != name.npos &&
            (name.ends_with(".from_pretrained") || name.ends_with(".from_config"));
   }
@@ -245,6 +152,7 @@ std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program&
   for (const Call* call :
        calls_in(facts, program,
                 {"torchvision.models.*", "timm.create_model", "torch.hub.load", "transformers.*",
+                 "pytorch_transformers.*", "pytorch_pretrained_bert.*",
                  "segmentation_models_pytorch.*", "efficientnet_pytorch.*"})) {
     if (is_library_model(*call)) return SizedLayer{call, std::string(call->name)};
   }
@@ -258,17 +166,13 @@ std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program&
 
 }  // namespace
 
-std::optional<std::int64_t> largest_size(const SourceFacts& facts, const Expr* expr) {
-  return SizeSearch(facts).of(expr, 0);
-}
-
 std::optional<SizedLayer> tensor_core_sized_layer(const SourceFacts& facts,
                                                   const Program& program) {
   if (auto model = library_model(facts, program)) return model;
   std::optional<SizedLayer> half_known;
   for (const SizedType& type : kTypes) {
     for (const Call* call : calls_in(facts, program, {type.name})) {
-      const auto found = sized(facts, type, *call, type.enough);
+      const auto found = sized(facts, program, type, *call, type.enough);
       if (found && found->text.find(" of ") != std::string::npos) return found;
       if (!half_known) half_known = found;
     }
@@ -282,10 +186,11 @@ std::optional<SizedLayer> convolution_of_at_least(const SourceFacts& facts, cons
     const bool is_wanted = type.unit == "channels" && type.name != "torch.nn.Conv1d";
     if (!is_wanted) continue;
     for (const Call* call : calls_in(facts, program, {type.name})) {
-      const auto in = size_argument(facts, *call, type.in, type.in_position);
-      const auto out = size_argument(facts, *call, type.out, type.out_position);
-      if (in.value_or(0) < channels && out.value_or(0) < channels) continue;
-      return SizedLayer{call, sizes_text(type, in.value_or(0), out.value_or(0))};
+      for (const auto& [in, out] : layer_sizes(facts, program, *call, {type.in, type.in_position},
+                                               {type.out, type.out_position})) {
+        if (in.value_or(0) < channels && out.value_or(0) < channels) continue;
+        return SizedLayer{call, sizes_text(type, in.value_or(0), out.value_or(0))};
+      }
     }
   }
   auto model = library_model(facts, program);

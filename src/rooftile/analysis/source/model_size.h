@@ -5,13 +5,10 @@
 #include <optional>
 #include <string>
 
+#include "rooftile/analysis/source/size_search.h"
 #include "rooftile/workload/source_facts.h"
 
 namespace rooftile::source {
-
-// The largest size an expression may stand for: its value, else what the callers pass for the
-// parameters in it, a loop's list, or the literals of a list. Empty when nothing is seen.
-std::optional<std::int64_t> largest_size(const SourceFacts& facts, const Expr* expr);
 
 struct SizedLayer {
   const Call* call = nullptr;

@@ -87,12 +87,28 @@ bool has_word(std::string_view text, std::string_view word) {
   return false;
 }
 
+namespace {
+
+// `char_cnn_test.py` that reads options and trains is a script of its own.
+bool is_script(const File& file) {
+  if (!file.imports_from("argparse") || file.imports_from("unittest") ||
+      file.imports_from("pytest")) {
+    return false;
+  }
+  return std::none_of(file.functions.begin(), file.functions.end(), [](const FunctionDef* def) {
+    return def->name.starts_with("test_") || def->name == "setUp";
+  });
+}
+
+}  // namespace
+
 bool is_test(const File& file) {
   const std::string_view path = file.path;
   const std::size_t slash = path.rfind('/');
   const std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
-  return name.starts_with("test_") || name.ends_with("_test.py") || name == "conftest.py" ||
-         is_in_package(file.module, "tests") || is_in_package(file.module, "test");
+  return name.starts_with("test_") || (name.ends_with("_test.py") && !is_script(file)) ||
+         name == "conftest.py" || is_in_package(file.module, "tests") ||
+         is_in_package(file.module, "test");
 }
 
 std::vector<const Program*> training_programs(const SourceFacts& facts) {

@@ -124,8 +124,22 @@ const File* Inference::find_module(std::string_view name, const File& from) cons
     const auto found = modules_.find(full);
     if (found != modules_.end() && found->second->module == full) return found->second;
   }
-  const auto found = modules_.find(name);
-  return found == modules_.end() ? nullptr : found->second;
+  if (const auto found = modules_.find(name); found != modules_.end()) return found->second;
+  return find_in_root(name);
+}
+
+// `import engine.data` where all given files lie below engine/, a folder without __init__.py, so
+// that their modules are named from there on.
+const File* Inference::find_in_root(std::string_view name) const {
+  const std::size_t dot = name.find('.');
+  if (dot == std::string_view::npos) return nullptr;
+  const auto found = modules_.find(name.substr(dot + 1));
+  if (found == modules_.end() || found->second->module != found->first) return nullptr;
+  std::string path(name);
+  std::ranges::replace(path, '.', '/');
+  const std::string_view whole = found->second->path;
+  const bool is_it = whole.ends_with(path + ".py") || whole.ends_with(path + "/__init__.py");
+  return is_it ? found->second : nullptr;
 }
 
 // A name in the given files under the name of its definition; others in their public spelling.
@@ -145,6 +159,7 @@ std::string_view Inference::resolve_import(std::string_view full_name, const Fil
 void Inference::collect_definitions() {
   for (const auto& file : facts_.files) {
     std::string_view name = file->module;
+    if (file->is_notebook) name = {};  // unet.ipynb imports unet.py, and nothing imports a notebook
     while (!name.empty()) {
       modules_.emplace(name, file.get());
       const std::size_t dot = name.find('.');

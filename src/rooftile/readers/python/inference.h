@@ -67,6 +67,7 @@ class Inference {
   const Type* method_parameter(const FunctionDef& def, std::size_t index);
   const Type* annotated_parameter(const Parameter& parameter);
   const File* find_module(std::string_view name, const File& from) const;
+  const File* find_in_root(std::string_view name) const;
   std::string_view resolve_import(std::string_view full_name, const File& from);
 
   // Statements (inference_statement.cpp).

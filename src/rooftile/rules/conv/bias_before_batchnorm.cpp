@@ -17,7 +17,8 @@ In a training step: a convolution or Linear layer with a bias whose output is re
 the same width and by nothing else. One finding for the network.
 
 In training scripts: `nn.Conv` or `nn.Linear` with a bias directly before BatchNorm, as neighbours in
-`nn.Sequential`, in a list of layers or in `forward`, in a program that trains on a GPU. One finding per
+`nn.Sequential`, in a list of layers, in two lists that run in pairs or in `forward`, in a program that
+trains on a GPU. One finding per
 class or function. The edit is safe only where nothing touches a bias and no checkpoint is loaded.
 
 ## Why it costs time

@@ -34,31 +34,43 @@ bool is_same_width(const SourceFacts& facts, const Call& layer, const Call& norm
   return !out || !width || *out == *width;
 }
 
-// Whether some caller seen passes a true value for a parameter that is a function's option.
-bool is_passed_by_a_caller(const SourceFacts& facts, const Expr& condition) {
+bool is_static(const FunctionDef& function) {
+  return std::any_of(function.decorators.begin(), function.decorators.end(),
+                     [](const Expr* decorator) { return decorator->word == "staticmethod"; });
+}
+
+// Whether some caller seen passes a true value for a parameter that is a function's option, or
+// hands on one of its own that gets such a value.
+bool is_passed_by_a_caller(const SourceFacts& facts, const Expr& condition, int depth = 0) {
   const FunctionDef* function = condition.statement->function;
-  if (function == nullptr || condition.kind != ExprKind::name) return false;
-  const int skipped = function->class_def != nullptr ? 1 : 0;
+  if (function == nullptr || condition.kind != ExprKind::name || depth > kMaxCallDepth)
+    return false;
+  const int skipped = function->class_def != nullptr && !is_static(*function) ? 1 : 0;
   for (std::size_t i = 0; i < function->parameters.size(); ++i) {
     if (function->parameters[i].name != condition.word) continue;
     const int position = static_cast<int>(i) - skipped;
     return std::any_of(function->callers.begin(), function->callers.end(), [&](const Call* call) {
-      return facts.argument(*call, condition.word, position).is_true();
+      const Argument* given = call->argument(condition.word, position);
+      if (given == nullptr || given->unpacked) return false;
+      return facts.value(given->value).is_true() ||
+             is_passed_by_a_caller(facts, *given->value, depth + 1);
     });
   }
   return false;
 }
 
 // Whether the norm is there with all options at their defaults, or as the callers set them.
-bool is_normalized(const SourceFacts& facts, const Expr* condition) {
-  if (condition == nullptr) return true;
-  if (is_passed_by_a_caller(facts, *condition)) return true;
-  return !facts.value(condition).is_false();
+bool is_normalized(const SourceFacts& facts, const LayerPair& pair) {
+  if (pair.condition == nullptr) return true;
+  if (is_passed_by_a_caller(facts, *pair.condition)) return true;
+  const Value value = facts.value(pair.condition);
+  return pair.is_shared ? value.is_true() : !value.is_false();
 }
 
 struct Biased {
   const Call* layer = nullptr;
   const Expr* condition = nullptr;
+  bool is_certain = true;  // else it may be that some layer of a list has no norm
 };
 
 // What to write for `bias`; empty when the norm depends on more than a variable.
@@ -78,7 +90,7 @@ void add_edits(const Program& program, const std::vector<Biased>& layers, Fix& f
   if (touches_bias && !tests_bias) return;
   for (const Biased& biased : layers) {
     const std::string value = wanted_bias(biased);
-    if (value.empty()) continue;
+    if (value.empty() || !biased.is_certain) continue;
     const Argument* written = biased.layer->argument("bias");
     add_edit(written != nullptr ? replace_argument(*biased.layer, *written, value)
                                 : add_argument(*biased.layer, "bias", value),
@@ -138,9 +150,9 @@ void judge_file(const SourceFacts& facts, const File& file, const Program& progr
   std::map<const void*, std::vector<Biased>> homes;
   for (const LayerPair& pair : neighbouring_layers(file)) {
     if (!is_batch_norm(*pair.second) || !has_bias(facts, *pair.first)) continue;
-    if (!is_same_width(facts, *pair.first, *pair.second)) continue;
-    if (!is_normalized(facts, pair.condition)) continue;
-    homes[home_of(*pair.first)].push_back({pair.first, pair.condition});
+    if (!pair.in_lists && !is_same_width(facts, *pair.first, *pair.second)) continue;
+    if (!is_normalized(facts, pair)) continue;
+    homes[home_of(*pair.first)].push_back({pair.first, pair.condition, !pair.in_lists});
   }
   for (auto& [home, layers] : homes) {
     std::sort(layers.begin(), layers.end(), [](const Biased& a, const Biased& b) {

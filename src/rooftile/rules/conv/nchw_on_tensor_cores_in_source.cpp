@@ -14,7 +14,20 @@ namespace conv_layout_in_source {
 
 using namespace source;
 
-// Autocast that is on with all options at their defaults, in the training itself.
+// Whether each `if` around it, within its function, is known to hold.
+bool is_surely_reached(const SourceFacts& facts, const Call& call) {
+  for (const Statement* at = call.statement; at->parent != nullptr; at = at->parent) {
+    const Statement* outer = at->parent;
+    if (outer->kind == StatementKind::function) break;
+    if (outer->kind != StatementKind::if_) continue;
+    const Value value = facts.value(outer->value);
+    const bool is_in_body = at->block.data() == outer->body.data();
+    if (is_in_body ? !value.is_true() : !value.is_false()) return false;
+  }
+  return is_reached_by_default(facts, call);
+}
+
+// Autocast, or apex's way to it, that is on with all options at their defaults, in the training.
 const Call* autocast_of_training(const SourceFacts& facts, const Program& program) {
   for (const Autocast& autocast : autocasts_in(facts, program)) {
     if (autocast.call == nullptr || !autocast.on_gpu || autocast.is_off || autocast.may_be_off) {
@@ -26,6 +39,11 @@ const Call* autocast_of_training(const SourceFacts& facts, const Program& progra
                            function->outer != nullptr || !function->callers.empty();
     if (is_called && is_reached_by_default(facts, *autocast.call)) return autocast.call;
   }
+  for (const Call* call : calls_in(facts, program, {"apex.amp.initialize"})) {
+    const Value level = facts.argument(*call, "opt_level", 2);
+    const bool is_on = level.absent() || level.is("O1") || level.is("O2");
+    if (is_on && is_surely_reached(facts, *call)) return call;
+  }
   return nullptr;
 }
 
@@ -33,7 +51,7 @@ const Call* autocast_of_training(const SourceFacts& facts, const Program& progra
 bool has_grouped_convolution(const SourceFacts& facts, const Program& program) {
   for (const Call* call : calls_in(facts, program, {"torch.nn.Conv2d", "torch.nn.Conv3d"})) {
     const Argument* groups = call->argument("groups", 6);
-    if (groups == nullptr || facts.value(groups->value).is(1)) continue;
+    if (groups == nullptr || largest_size(facts, groups->value, &program) == 1) continue;
     const Argument* channels = call->argument("in_channels", 0);
     const bool is_depthwise = channels != nullptr && call->file->slice(channels->value->range) ==
                                                          call->file->slice(groups->value->range);
@@ -49,21 +67,30 @@ bool decides_layout(const Program& program) {
 
 bool is_volumetric(const SizedLayer& layer) { return layer.text.starts_with("Conv3d"); }
 
-Finding finding_for(const SizedLayer& layer, const Call& forward, const Call& autocast) {
+// At the forward call, else at the loop.
+Finding finding_for(const Program& program, const SizedLayer& layer, const Call& autocast) {
   const std::string format =
       is_volumetric(layer) ? "torch.channels_last_3d" : "torch.channels_last";
-  Finding finding = finding_at(
-      forward,
-      fmt::format("the convolutions ({}) run under autocast on NCHW tensors, which Tensor Core "
-                  "kernels convert or read slowly",
-                  layer.text),
-      {fmt::format("Once: model = model.to(memory_format={}); each step: the images "
-                   ".to(device, memory_format={})",
-                   format, format),
-       Exactness::exact_arithmetic});
+  const Call* forward = forward_call(program);
+  const bool has_loop = forward == nullptr && !program.training_loops.empty();
+  const std::string message = fmt::format(
+      "the convolutions ({}) run under {} on NCHW tensors, which Tensor Core "
+      "kernels convert or read slowly",
+      layer.text, autocast.method == "autocast" ? "autocast" : "mixed precision");
+  const Fix fix{fmt::format("Once: model = model.to(memory_format={}); each step: the images "
+                            ".to(device, memory_format={})",
+                            format, format),
+                Exactness::exact_arithmetic};
+  Finding finding = forward != nullptr ? finding_at(*forward, message, fix)
+                    : has_loop
+                        ? finding_at(*program.training_loops.front()->statement, message, fix)
+                        : finding_at(*layer.call, message, fix);
+  const File& file = forward != nullptr ? *forward->file
+                     : has_loop         ? *program.training_loops.front()->file
+                                        : *layer.call->file;
   finding.evidence = {
-      fmt::format("{} at {}", layer.text, place_text(*layer.call, *forward.file)),
-      fmt::format("autocast at {}", place_text(autocast, *forward.file)),
+      fmt::format("{} at {}", layer.text, place_text(*layer.call, file)),
+      fmt::format("{} at {}", autocast.method, place_text(autocast, file)),
       "no channels_last anywhere in the program",
       "28 torchvision networks with mixed precision gain 8 to 35 %: PyTorch tutorial, Channels "
       "Last Memory Format"};
@@ -80,9 +107,9 @@ std::vector<Finding> programs_without_channels_last(const source::SourceFacts& f
     const auto layer = main_convolution(facts, *program);
     if (!layer || has_grouped_convolution(facts, *program)) continue;
     const Call* autocast = autocast_of_training(facts, *program);
-    const Call* forward = forward_call(*program);
-    if (autocast == nullptr || forward == nullptr) continue;
-    findings.push_back(finding_for(*layer, *forward, *autocast));
+    const bool has_place = forward_call(*program) != nullptr || !program->training_loops.empty();
+    if (autocast == nullptr || !has_place) continue;
+    findings.push_back(finding_for(*program, *layer, *autocast));
   }
   return findings;
 }

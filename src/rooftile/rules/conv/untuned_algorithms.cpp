@@ -15,7 +15,7 @@ namespace untuned_algorithms {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 A program that trains a convolutional network on a GPU with inputs of one size, seen in a crop, a
-resize or the data set, and leaves `torch.backends.cudnn.benchmark` off. One finding per program.
+resize, the data set or images that the program draws itself, and leaves `torch.backends.cudnn.benchmark` off. One finding per program.
 
 ## Why it costs time
 cuDNN has several algorithms for each convolution. Without benchmark a heuristic picks one; with it
@@ -42,6 +42,16 @@ Not from the source alone. Compare the step time of both settings after the firs
 
 using namespace source;
 
+// `if args.seed is not None:` or `if args.seed:`, where the seed comes from a settings file.
+bool asks_for_seed(const SourceFacts& facts, const Statement& statement) {
+  const Statement* test = statement.parent;
+  if (test == nullptr || test->kind != StatementKind::if_ || test->value == nullptr) return false;
+  if (test->body.data() != statement.block.data()) return false;  // in the else
+  const Expr* asked = test->value;
+  if (asked->kind == ExprKind::comparison && asked->word == "is not") asked = asked->children[0];
+  return lower(last_name(asked)).find("seed") != std::string::npos && facts.value(asked).unknown();
+}
+
 // `cudnn.deterministic = True`, `cudnn.benchmark = False`: nothing is decided where a run with all
 // options at their defaults does not get to it.
 bool is_only_for_seeds(const SourceFacts& facts, const Program& program, const File& file,
@@ -53,7 +63,8 @@ bool is_only_for_seeds(const SourceFacts& facts, const Program& program, const F
       const bool is_on = statement->value == nullptr || statement->value->word != "False";
       const bool is_tuned = is_on && name.ends_with("benchmark");
       return !runs_in(facts, program, *statement) ||
-             (!is_tuned && !is_reached_by_default(facts, *statement));
+             (!is_tuned &&
+              (asks_for_seed(facts, *statement) || !is_reached_by_default(facts, *statement)));
     }
   }
   return line.starts_with('\'') || line.starts_with('"');  // a text of several lines

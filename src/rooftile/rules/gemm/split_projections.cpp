@@ -19,7 +19,8 @@ Several Linear layers that read the same value, such as query, key and value or 
 one wider layer is predicted to be clearly faster. Repeated blocks are one finding.
 
 In training scripts: `forward` of a module applies three of its `nn.Linear` to one variable, or two
-that are keys and values or gate and up. One finding per class.
+that are keys and values or gate and up; or to three parameters that get the same variable at each
+call of the module, as in self-attention. One finding per class.
 
 ## Why it costs time
 Each layer reads the input again and fills the GPU by itself. One product with the weights side by

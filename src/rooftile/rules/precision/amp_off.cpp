@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <string>
 
+#include "rooftile/analysis/source/head_training.h"
 #include "rooftile/analysis/source/iteration.h"
+#include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/model_size.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
@@ -36,7 +38,8 @@ says what there is to gain.
 - Small models and those that wait for data or launches gain little; a recording shows it.
 - Reinforcement learning, adversarial training, float64 and second-order derivatives: the rule is
   silent.
-- Tutorials on MNIST, and programs that freeze all weights but those of a head.
+- Tutorials on MNIST, unless it is one of several data sets to choose from.
+- Programs that train only a linear head, on features computed without gradients or frozen.
 - An option for it exists, even if it is off by default.
 
 ## Evidence
@@ -46,6 +49,9 @@ says what there is to gain.
 )md";
 
 using namespace source;
+
+// Amplitudes are no mixed precision: amp_to_db, db_to_amp.
+bool is_of_sound(std::string_view line) { return contains_any(line, {"amp_to_", "_to_amp"}); }
 
 // Whether a word stands anywhere but in an import: an import that nothing uses decides nothing.
 bool uses_word(const File& file, std::string_view word) {
@@ -57,7 +63,8 @@ bool uses_word(const File& file, std::string_view word) {
     const std::string_view line = std::string_view(file.text).substr(begin, end + 1 - begin);
     const std::string_view code = trim(line);
     const bool is_import = code.starts_with("import ") || code.starts_with("from ");
-    if (!is_import && line.find(word) != std::string_view::npos) used += line;
+    const bool speaks = !is_import && line.find(word) != std::string_view::npos;
+    if (speaks && !is_of_sound(line)) used += line;
     begin = end + 1;
   }
   return has_word(used, word);
@@ -103,28 +110,41 @@ bool has_precision(const Program& program) {
                             "Amp"});
 }
 
-bool is_tutorial(const Program& program) {
-  return mentions(program, {"MNIST", "mnist", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST"});
+// Whether the file names MNIST outside of its documentation.
+bool loads_mnist(const File& file) {
+  if (!mentions(file, {"MNIST", "mnist", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST"})) {
+    return false;
+  }
+  std::string code = file.text;
+  for (const Statement* statement : file.statements) {
+    const bool is_text = statement->kind == StatementKind::expression &&
+                         statement->value != nullptr && statement->value->kind == ExprKind::text;
+    if (!is_text) continue;
+    const auto [begin, end] = statement->range;
+    std::fill(code.begin() + begin, code.begin() + end, ' ');
+  }
+  return contains_any(code, {"MNIST", "mnist"});
 }
 
-// `for name, p in model.named_parameters(): if name not in ["fc.weight", "fc.bias"]:
-// p.requires_grad = False`: a linear head on frozen features.
-bool trains_head_only(const Program& program) {
-  for (const File* file : program.files) {
-    for (const Statement* statement : file->statements) {
-      const Statement* test = freezes_parameter(*statement) ? statement->parent : nullptr;
-      const Statement* loop = test == nullptr ? nullptr : test->parent;
-      const bool is_chosen = loop != nullptr && test->kind == StatementKind::if_ &&
-                             loop->kind == StatementKind::for_ && test->value != nullptr &&
-                             test->value->word == "not in" && loop->value != nullptr;
-      if (!is_chosen) continue;
-      const std::string_view tested = file->slice(test->value->range);
-      const std::string_view listed = file->slice(loop->value->range);
-      const bool is_head = contains_any(tested, {"fc", "head", "classifier", "linear"});
-      if (is_head && contains_any(listed, {"named_parameters"})) return true;
-    }
+// An option that picks the data, whose default is something else or which has to be given.
+bool picks_other_data(const SourceFacts& facts, const Program& program) {
+  if (program.entry == nullptr) return false;
+  for (const Call* call : program.entry->calls) {
+    if (call->method != "add_argument" || call->arguments.empty()) continue;
+    const Value flag = facts.value(call->arguments.front().value);
+    if (!is_one_of(flag.text, {"--dataset", "--dataset_name", "--dataset-name", "--dset"}))
+      continue;
+    const Value chosen = facts.argument(*call, "default");
+    if (chosen.absent()) return true;
+    return chosen.kind == ValueKind::text && lower(chosen.text).find("mnist") == std::string::npos;
   }
   return false;
+}
+
+bool is_tutorial(const SourceFacts& facts, const Program& program) {
+  return std::any_of(program.files.begin(), program.files.end(),
+                     [](const File* file) { return loads_mnist(*file); }) &&
+         !picks_other_data(facts, program);
 }
 
 // A generator and a discriminator, or any two optimizers that step in one pass.
@@ -143,16 +163,6 @@ bool is_adversarial(const SourceFacts& facts, const Program& program) {
   }
   return constructions_in(facts, program, TypeKind::optimizer).size() > 1 &&
          mentions(program, {"netD", "netG", "discriminator", "Discriminator", "generator_loss"});
-}
-
-// The forward call in a training loop, else the loop, else the model.
-const Call* forward_call(const Program& program) {
-  for (const Loop* loop : program.training_loops) {
-    for (const IteratedCall& one : iteration_of(loop->statement->body).calls) {
-      if (one.call->name == "torch.nn.Module.__call__") return one.call;
-    }
-  }
-  return nullptr;
 }
 
 Finding finding_for(const Program& program, const SizedLayer& layer, const RuleInput& input) {
@@ -187,11 +197,13 @@ std::vector<Finding> check(const RuleInput& input) {
   const SourceFacts& facts = *input.workload.source;
   std::vector<Finding> findings;
   for (const Program* program : training_programs(facts)) {
-    if (has_precision(*program) || is_tutorial(*program) || is_numerically_strict(facts, *program))
+    if (has_precision(*program) || is_tutorial(facts, *program) ||
+        is_numerically_strict(facts, *program))
       continue;
     if (is_reinforcement_learning(*program)) continue;
     const auto layer = tensor_core_sized_layer(facts, *program);
-    if (!layer || is_adversarial(facts, *program) || trains_head_only(*program)) continue;
+    if (!layer || is_adversarial(facts, *program)) continue;
+    if (trains_head_only(facts, *program, *layer->call)) continue;
     findings.push_back(finding_for(*program, *layer, input));
   }
   return findings;

@@ -1,0 +1,192 @@
+#include "rooftile/analysis/source/head_training.h"
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/iteration.h"
+#include "rooftile/analysis/source/layer_queries.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr int kMaxClasses = 3;  // modules inside of each other
+
+// `for name, p in model.named_parameters(): if name not in ["fc.weight", "fc.bias"]:
+// p.requires_grad = False`.
+bool freezes_all_but_head(const Statement& statement) {
+  const Statement* test = freezes_parameter(statement) ? statement.parent : nullptr;
+  const Statement* loop = test == nullptr ? nullptr : test->parent;
+  const bool is_chosen = loop != nullptr && test->kind == StatementKind::if_ &&
+                         loop->kind == StatementKind::for_ && test->value != nullptr &&
+                         test->value->word == "not in" && loop->value != nullptr;
+  if (!is_chosen) return false;
+  const std::string_view tested = statement.file->slice(test->value->range);
+  const std::string_view listed = statement.file->slice(loop->value->range);
+  return contains_any(tested, {"fc", "head", "classifier", "linear"}) &&
+         contains_any(listed, {"named_parameters"});
+}
+
+bool is_large_kind(const Call& call) {
+  return is_convolution(call) || is_recurrent_layer(call) || call.method == "Parameter" ||
+         call.method == "from_pretrained" ||
+         contains_any(call.name, {"torch.nn.Transformer", "torch.nn.MultiheadAttention",
+                                  "torch.hub.", "torchvision.", "timm.", "transformers."});
+}
+
+// Counts the Linear layers that the class makes; more than a head has where others are made too.
+int linear_layers(const ClassDef& def, int depth) {
+  constexpr int kMany = 100;
+  if (depth > kMaxClasses) return kMany;
+  int count = 0;
+  for (const FunctionDef* method : def.methods) {
+    for (const Call* call : method->calls) {
+      if (is_large_kind(*call)) return kMany;
+      count += call->name == "torch.nn.Linear";
+      const ClassDef* inner = call->expr->type->class_def;
+      const bool makes = inner != nullptr && inner != &def && inner->is_module &&
+                         call->expr->type->made_by == call;
+      if (makes) count += linear_layers(*inner, depth + 1);
+    }
+  }
+  return count;
+}
+
+// A backbone that is passed in belongs to the class.
+bool holds_other_modules(const Call& made_by) {
+  return std::ranges::any_of(made_by.arguments, [](const Argument& argument) {
+    return argument.value->type->is(TypeKind::module);
+  });
+}
+
+// One linear layer, with pooling, a norm or an activation.
+bool is_head(const Type& type) {
+  if (type.class_def != nullptr && type.class_def->is_module) {
+    const bool is_alone = type.made_by != nullptr && !holds_other_modules(*type.made_by);
+    return is_alone && linear_layers(*type.class_def, 0) == 1;
+  }
+  return type.made_by != nullptr && type.made_by->name == "torch.nn.Linear";
+}
+
+bool is_called_a_head(std::string_view name) {
+  const std::string lowered = lower(name);
+  return is_one_of(lowered, {"classifier", "linear", "linear_classifier", "reglog", "head", "probe",
+                             "linear_head", "linear_probe", "lin_cls", "logreg", "cls_head"});
+}
+
+// The modules whose parameters() are in what an optimizer gets.
+std::vector<const Expr*> optimized_modules(const Call& optimizer) {
+  std::vector<const Expr*> modules;
+  const Argument* parameters = optimizer.argument("params", 0);
+  if (parameters == nullptr) return modules;
+  visit(resolved(parameters->value), [&](const Expr& part) {
+    const Call* call = part.call;
+    if (call != nullptr && call->receiver != nullptr && call->method == "parameters") {
+      modules.push_back(call->receiver);
+    }
+    return true;
+  });
+  return modules;
+}
+
+// Whether the training loops run some module without gradients: it gives features.
+bool takes_features(const SourceFacts& facts, const Program& program) {
+  return std::ranges::any_of(program.training_loops, [&](const Loop* loop) {
+    const std::vector<const Call*> calls = calls_inside(*loop->statement);
+    return std::ranges::any_of(calls, [&](const Call* call) {
+      if (call->name != "torch.nn.Module.__call__") return false;
+      const auto contexts = facts.contexts(*call);
+      return std::ranges::all_of(contexts, &Context::gradients_off);
+    });
+  });
+}
+
+bool freezes_something(const Program& program) {
+  return std::ranges::any_of(program.files, [](const File* file) {
+    return mentions(*file, {"requires_grad"}) &&
+           std::ranges::any_of(file->statements, [](const Statement* statement) {
+             return freezes_parameter(*statement);
+           });
+  });
+}
+
+bool optimizes_head_only(const SourceFacts& facts, const Program& program) {
+  const auto optimizers = constructions_in(facts, program, TypeKind::optimizer);
+  bool is_by_name = false;
+  for (const Call* optimizer : optimizers) {
+    const auto modules = optimized_modules(*optimizer);
+    if (modules.empty()) return false;
+    for (const Expr* module : modules) {
+      if (is_head(*module->type)) continue;
+      const bool has_class = module->type->class_def != nullptr;
+      if (has_class || !is_called_a_head(last_name(module))) return false;
+      is_by_name = true;
+    }
+  }
+  if (optimizers.empty()) return false;
+  return takes_features(facts, program) || (!is_by_name && freezes_something(program));
+}
+
+// What `for p in model.parameters(): p.requires_grad = False` freezes, the body of
+// `model.features.parameters()` too; null for other statements.
+const Expr* frozen_by(const Statement& statement) {
+  const Statement* loop = freezes_parameter(statement) ? statement.parent : nullptr;
+  const Call* call = loop != nullptr && loop->kind == StatementKind::for_ && loop->value != nullptr
+                         ? loop->value->call
+                         : nullptr;
+  if (call == nullptr || call->method != "parameters" || call->receiver == nullptr) return nullptr;
+  const Expr* object = call->receiver;
+  const bool is_body = object->kind == ExprKind::attribute &&
+                       is_one_of(object->word, {"features", "body", "backbone", "encoder"});
+  return is_body ? object->children.front() : object;
+}
+
+// model.fc = nn.Linear(512, 2), or a Sequential that ends in few of them.
+bool puts_head(const Statement& statement) {
+  const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
+  const bool is_attribute = target != nullptr && target->kind == ExprKind::attribute &&
+                            !target->children.empty() && target->children[0]->word != "self";
+  if (!is_attribute || statement.value == nullptr) return false;
+  int linear = 0;
+  for (const Call* call : calls_inside(statement)) {
+    if (is_large_kind(*call)) return false;
+    linear += call->name == "torch.nn.Linear";
+  }
+  return linear == 1;
+}
+
+bool unfreezes(const Statement& statement) {
+  return statement.kind == StatementKind::assignment && statement.value != nullptr &&
+         last_name(statement.target) == "requires_grad" && statement.value->word == "True";
+}
+
+bool freezes_library_model(const SourceFacts& facts, const Program& program, const Call& sized) {
+  bool is_frozen = false, has_head = false;
+  for (const File* file : program.files) {
+    if (!mentions(*file, {"requires_grad"})) continue;
+    for (const Statement* statement : file->statements) {
+      if (unfreezes(*statement)) return false;
+      const Expr* frozen = frozen_by(*statement);
+      const bool is_sized =
+          frozen != nullptr && frozen->type->made_by == &sized && sized.target == nullptr;
+      is_frozen = is_frozen || (is_sized && is_reached_by_default(facts, *statement));
+      has_head = has_head || puts_head(*statement);
+    }
+  }
+  return is_frozen && has_head;
+}
+
+}  // namespace
+
+bool trains_head_only(const SourceFacts& facts, const Program& program, const Call& sized) {
+  const bool by_name = std::ranges::any_of(program.files, [](const File* file) {
+    return mentions(*file, {"requires_grad"}) &&
+           std::ranges::any_of(file->statements, [](const Statement* statement) {
+             return freezes_all_but_head(*statement);
+           });
+  });
+  return by_name || optimizes_head_only(facts, program) ||
+         freezes_library_model(facts, program, sized);
+}
+
+}  // namespace rooftile::source
