@@ -142,9 +142,33 @@ std::string_view Inference::resolve_import(std::string_view full_name, const Fil
   return known(name).name;
 }
 
+namespace {
+
+// "src.utils.log" of src/utils/log.py where the folder src was given and the module is utils.log;
+// empty where the path tells no more than the module.
+std::string name_with_root(const File& file) {
+  std::string path = file.path;
+  for (const std::string_view ending : {"/__init__.py", ".py"}) {
+    if (!path.ends_with(ending)) continue;
+    path.resize(path.size() - ending.size());
+    break;
+  }
+  std::ranges::replace(path, '/', '.');
+  const std::string inner = "." + file.module;
+  if (file.module.empty() || !path.ends_with(inner)) return {};
+  const std::size_t end = path.size() - inner.size();
+  const std::size_t dot = end == 0 ? std::string::npos : path.rfind('.', end - 1);
+  return path.substr(dot == std::string::npos ? 0 : dot + 1);
+}
+
+}  // namespace
+
 void Inference::collect_definitions() {
   for (const auto& file : facts_.files) {
     std::string_view name = file->module;
+    if (const std::string rooted = name_with_root(*file); !rooted.empty()) {
+      modules_.emplace(intern(rooted), file.get());
+    }
     while (!name.empty()) {
       modules_.emplace(name, file.get());
       const std::size_t dot = name.find('.');

@@ -138,7 +138,9 @@ void Inference::bind_sequence(const Expr* target, const Type* type, const Expr* 
       each = with_residence(*call->arguments[i].value->type, Residence::gpu);
     }
     if (pairwise) each = value->children[i]->type;
-    if (!items.empty() && type->is(TypeKind::container)) each = items[i];
+    // Of `return model, optimizer` where another branch returns the model alone, too.
+    const bool is_open = type->is(TypeKind::container) || type->is(TypeKind::unknown);
+    if (!items.empty() && is_open) each = items[i];
     bind(part, each == nullptr ? &unknown_type() : each, pairwise ? value->children[i] : nullptr,
          statement);
   }
@@ -171,6 +173,20 @@ const Type* Inference::infer_yield(Expr& expr) {
     returns(*function_, given->on_gpu() ? with_residence(*loader, Residence::gpu) : loader);
   }
   return &unknown_type();
+}
+
+// `for k in batch: batch[k] = batch[k].cuda()`: then all of the batch is there.
+void Inference::note_moved_items(const Expr& target, const Type& type) {
+  if (target.kind != ExprKind::subscript || target.children.size() != 2) return;
+  const Expr& batch = *target.children[0];
+  const Expr& key = *target.children[1];
+  const Statement* loop = key.kind == ExprKind::name ? key.binding : nullptr;
+  const bool is_each = loop != nullptr && loop->kind == StatementKind::for_;
+  if (!is_each || !type.is(TypeKind::tensor) || !type.on_gpu()) return;
+  const Entry* entry = bound_entry(&batch);
+  if (entry == nullptr || entry->type == nullptr || !entry->type->is(TypeKind::tensor)) return;
+  if (batch.kind == ExprKind::name)
+    writable(*entry).type = with_residence(*entry->type, Residence::gpu);
 }
 
 const Type* Inference::container_method(Call& call, const Type& receiver) {
