@@ -56,8 +56,8 @@ bool is_passed_from_gpu(const Expr& expr) {
     if (parameters[i].name != expr.word) continue;
     return std::any_of(function->callers.begin(), function->callers.end(), [&](const Call* call) {
       // model(x) is a call of forward with the model in front.
-    const bool is_bound = function->class_def != nullptr &&
-                          (call->receiver != nullptr || function->name == "forward");
+      const bool is_bound = function->class_def != nullptr &&
+                            (call->receiver != nullptr || function->name == "forward");
       const Argument* given = call->argument(expr.word, static_cast<int>(i) - (is_bound ? 1 : 0));
       return given != nullptr && !given->unpacked && is_gpu_value(given->value);
     });
@@ -65,21 +65,28 @@ bool is_passed_from_gpu(const Expr& expr) {
   return false;
 }
 
-// Computed from a tensor that a caller passes from a GPU, also by way of a name or two.
-bool comes_from_gpu(const Expr* expr, int depth = 0) {
-  constexpr int kMaxNames = 2;
+// Computed from a tensor that a caller passes from a GPU, also by way of a few names.
+bool comes_from_gpu(const Expr* expr, int& names_left) {
   if (expr == nullptr || !is_unplaced_tensor(*expr)) return false;
   bool found = false;
   visit(expr, [&](const Expr& part) {
     if (found || part.kind == ExprKind::lambda) return false;
+    found = is_unplaced_tensor(part) && is_passed_from_gpu(part);
     const Statement* set = part.kind == ExprKind::name ? part.binding : nullptr;
     const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
                         set->word == "=" && set->function == part.statement->function;
-    found = (is_unplaced_tensor(part) && is_passed_from_gpu(part)) ||
-            (is_set && depth < kMaxNames && comes_from_gpu(set->value, depth + 1));
+    if (!found && is_set && names_left > 0) {
+      --names_left;
+      found = comes_from_gpu(set->value, names_left);
+    }
     return !found;
   });
   return found;
+}
+
+bool comes_from_gpu(const Expr* expr) {
+  int names_left = 8;
+  return comes_from_gpu(expr, names_left);
 }
 
 bool may_wait(const Expr* expr) {

@@ -309,7 +309,7 @@ bool is_inside_module(const Call& call) {
 }
 
 bool runs_in_forward(const FunctionDef* function, int depth) {
-  constexpr std::size_t kFewCallers = 16;  // callers of callers multiply
+  constexpr std::size_t kFewCallers = 8;  // callers of callers multiply
   if (function == nullptr || depth > kMaxCallDepth) return false;
   // What a forward runs in place of the training path: incremental_forward, beam_search.
   for (const std::string_view word : {"incremental", "generate", "infer", "beam", "greedy"}) {
