@@ -250,6 +250,9 @@ void add_reads(const Statement& statement, std::vector<HostRead>& reads) {
   for_own_expressions(statement, [&](const Expr* expr) {
     visit(expr, [&](const Expr& part) {
       if (part.kind == ExprKind::lambda) return false;
+      if (part.kind == ExprKind::conditional && part.children.size() == 3) {
+        add_conditions(statement, part.children[1], reads);
+      }
       if (!is_read(part)) return true;
       reads.push_back({&statement, &part, part.call});
       return false;
