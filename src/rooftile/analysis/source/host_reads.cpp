@@ -55,7 +55,9 @@ bool is_passed_from_gpu(const Expr& expr) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].name != expr.word) continue;
     return std::any_of(function->callers.begin(), function->callers.end(), [&](const Call* call) {
-      const bool is_bound = function->class_def != nullptr && call->receiver != nullptr;
+      // model(x) is a call of forward with the model in front.
+      const bool is_bound = function->class_def != nullptr &&
+                            (call->receiver != nullptr || function->name == "forward");
       const Argument* given = call->argument(expr.word, static_cast<int>(i) - (is_bound ? 1 : 0));
       return given != nullptr && !given->unpacked && is_gpu_value(given->value);
     });
@@ -63,15 +65,28 @@ bool is_passed_from_gpu(const Expr& expr) {
   return false;
 }
 
-// Computed from a tensor that a caller passes from a GPU.
-bool comes_from_gpu(const Expr* expr) {
-  if (!is_unplaced_tensor(*expr)) return false;
+// Computed from a tensor that a caller passes from a GPU, also by way of a few names.
+bool comes_from_gpu(const Expr* expr, int& names_left) {
+  if (expr == nullptr || !is_unplaced_tensor(*expr)) return false;
   bool found = false;
   visit(expr, [&](const Expr& part) {
-    found = found || (is_unplaced_tensor(part) && is_passed_from_gpu(part));
-    return !found && part.kind != ExprKind::lambda;
+    if (found || part.kind == ExprKind::lambda) return false;
+    found = is_unplaced_tensor(part) && is_passed_from_gpu(part);
+    const Statement* set = part.kind == ExprKind::name ? part.binding : nullptr;
+    const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
+                        set->word == "=" && set->function == part.statement->function;
+    if (!found && is_set && names_left > 0) {
+      --names_left;
+      found = comes_from_gpu(set->value, names_left);
+    }
+    return !found;
   });
   return found;
+}
+
+bool comes_from_gpu(const Expr* expr) {
+  int names_left = 8;
+  return comes_from_gpu(expr, names_left);
 }
 
 bool may_wait(const Expr* expr) {
@@ -79,10 +94,27 @@ bool may_wait(const Expr* expr) {
          (is_gpu_value(expr) || is_part_of_module(expr) || comes_from_gpu(expr));
 }
 
+// `total = 0.0` that `total += loss` makes a tensor: no number has item().
+bool becomes_tensor(const Expr& name) {
+  if (name.kind != ExprKind::name || !name.type->is(TypeKind::number)) return false;
+  if (name.statement == nullptr) return false;
+  const auto& statements = name.statement->file->statements;
+  return std::ranges::any_of(statements, [&](const Statement* each) {
+    const bool adds = each->kind == StatementKind::assignment && each->word == "+=" &&
+                      each->function == name.statement->function && each->target != nullptr &&
+                      each->target->kind == ExprKind::name && each->target->word == name.word;
+    if (!adds || each->value == nullptr || comes_from_numpy(each->value)) return false;
+    return each->value->type->is(TypeKind::unknown) || each->value->type->is(TypeKind::tensor);
+  });
+}
+
 bool reads_by_method(const Call& call) {
   if (call.receiver == nullptr || !call.arguments.empty()) return false;
   const Type& type = call.receiver_type();
-  if (call.method == "item") return !is_surely_host(type) && !comes_from_numpy(call.receiver);
+  if (call.method == "item") {
+    if (becomes_tensor(*call.receiver)) return true;
+    return !is_surely_host(type) && !comes_from_numpy(call.receiver);
+  }
   if (call.method == "cpu") return !is_surely_host(type);
   return is_one_of(call.method, {"tolist", "numpy"}) && may_wait(call.receiver);
 }
@@ -145,14 +177,21 @@ bool is_read(const Expr& part) {
   return formats_value(part) || reads_first_element(part);
 }
 
-// In the forward of a module all tensors are where the module is, unless they are known as the
-// host's.
+// In the forward of a module, and in what it calls, all tensors are where the module is, unless
+// they are known as the host's.
 bool is_tensor_in_forward(const Statement& statement, const Expr& expr) {
-  const FunctionDef* function = statement.function;
-  const bool is_forward = function != nullptr && function->name == "forward" &&
-                          function->class_def != nullptr && function->class_def->is_module;
-  return is_forward && expr.call != nullptr && expr.type->is(TypeKind::tensor) &&
-         expr.type->residence == Residence::unknown && !expr.type->guessed;
+  return expr.call != nullptr && is_unplaced_tensor(expr) && runs_in_forward(statement.function);
+}
+
+// `mask.sum()` of `if mask.sum() == 0`, also by the name that keeps it. What is no reduction may
+// be about the shape or the layout.
+bool is_reduced_in_forward(const Statement& statement, const Expr* operand) {
+  const Expr* made = resolved(operand);
+  const bool reduces =
+      made->call != nullptr &&
+      is_one_of(made->call->method, {"sum", "max", "min", "mean", "any", "all", "norm",
+                                     "count_nonzero", "amax", "amin", "prod"});
+  return reduces && !operand->type->guessed && is_tensor_in_forward(statement, *made);
 }
 
 // x.is_floating_point(), model.has_embedding(), model.cache_enabled(): no tensor answers.
@@ -192,8 +231,10 @@ void add_conditions(const Statement& statement, const Expr* expr, std::vector<Ho
   if (expr->call != nullptr && knows_without_gpu(*expr->call)) return;
   const bool compares = expr->kind == ExprKind::comparison && !expr->word.starts_with("is") &&
                         !expr->word.ends_with("in") && expr->type->is(TypeKind::tensor);
-  const bool waits = may_wait(expr) || (compares && std::any_of(expr->children.begin(),
-                                                                expr->children.end(), may_wait));
+  const bool waits =
+      may_wait(expr) || (compares && std::ranges::any_of(expr->children, [&](const Expr* side) {
+                           return may_wait(side) || is_reduced_in_forward(statement, side);
+                         }));
   if (waits || is_tensor_in_forward(statement, *expr)) {
     reads.push_back({&statement, expr, expr->call});
   }
@@ -209,6 +250,9 @@ void add_reads(const Statement& statement, std::vector<HostRead>& reads) {
   for_own_expressions(statement, [&](const Expr* expr) {
     visit(expr, [&](const Expr& part) {
       if (part.kind == ExprKind::lambda) return false;
+      if (part.kind == ExprKind::conditional && part.children.size() == 3) {
+        add_conditions(statement, part.children[1], reads);
+      }
       if (!is_read(part)) return true;
       reads.push_back({&statement, &part, part.call});
       return false;

@@ -30,8 +30,22 @@ bool is_about_launch(const Guard& guard) {
                       {"cuda", "gpu", "distributed", "world_size", "ddp", "rank"});
 }
 
+// `if step > last: save(); sys.exit()`: what stands there runs once.
+bool ends_the_loop(const Guard& guard) {
+  const Statement* branch = guard.statement;
+  if (branch == nullptr || branch->kind != StatementKind::if_ || guard.negated) return false;
+  if (branch->body.empty()) return false;
+  const Statement& last = *branch->body.back();
+  if (last.kind == StatementKind::break_ || last.kind == StatementKind::return_ ||
+      last.kind == StatementKind::raise_)
+    return true;
+  const Call* call = last.value == nullptr ? nullptr : last.value->call;
+  return call != nullptr && is_one_of(call->method, {"exit", "_exit", "quit"});
+}
+
 // `if step > warmup`, `if len(memory) > batch_size`: true from some step on.
 bool is_from_some_step_on(const Guard& guard) {
+  if (ends_the_loop(guard)) return false;
   const Expr* expr = guard.expr;
   const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
                         expr->children.size() == 2 && expr->word.starts_with(">");

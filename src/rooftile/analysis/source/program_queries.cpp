@@ -67,6 +67,18 @@ bool is_shut_by_default(const SourceFacts& facts, const Guard& guard) {
   return truth && *truth == guard.negated && !is_other_run(facts, guard);
 }
 
+// char_cnn_test.py may be a script that trains and then tests: pytest finds a test by more than the
+// ending of its file's name.
+bool holds_tests(const File& file) {
+  if (file.imports_from("pytest") || file.imports_from("unittest") ||
+      file.imports_from("absl.testing") || file.imports_from("torch.testing")) {
+    return true;
+  }
+  return std::ranges::any_of(file.functions, [](const FunctionDef* function) {
+    return function->name.starts_with("test_") && function->outer == nullptr;
+  });
+}
+
 }  // namespace
 
 std::size_t find_in_text(std::string_view text, std::string_view word, std::size_t from) {
@@ -87,28 +99,13 @@ bool has_word(std::string_view text, std::string_view word) {
   return false;
 }
 
-namespace {
-
-// `char_cnn_test.py` that reads options and trains is a script of its own.
-bool is_script(const File& file) {
-  if (!file.imports_from("argparse") || file.imports_from("unittest") ||
-      file.imports_from("pytest")) {
-    return false;
-  }
-  return std::none_of(file.functions.begin(), file.functions.end(), [](const FunctionDef* def) {
-    return def->name.starts_with("test_") || def->name == "setUp";
-  });
-}
-
-}  // namespace
-
 bool is_test(const File& file) {
   const std::string_view path = file.path;
   const std::size_t slash = path.rfind('/');
   const std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
-  return name.starts_with("test_") || (name.ends_with("_test.py") && !is_script(file)) ||
-         name == "conftest.py" || is_in_package(file.module, "tests") ||
-         is_in_package(file.module, "test");
+  return name.starts_with("test_") || name == "conftest.py" ||
+         is_in_package(file.module, "tests") || is_in_package(file.module, "test") ||
+         (name.ends_with("_test.py") && holds_tests(file));
 }
 
 std::vector<const Program*> training_programs(const SourceFacts& facts) {
@@ -304,6 +301,24 @@ bool is_user_evaluation(const SourceFacts& facts, const Loop& loop) {
 bool is_inside_module(const Call& call) {
   const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
   return def != nullptr && def->is_module;
+}
+
+bool runs_in_forward(const FunctionDef* function, int depth) {
+  constexpr std::size_t kFewCallers = 8;  // callers of callers multiply
+  if (function == nullptr || depth > kMaxCallDepth) return false;
+  // What a forward runs in place of the training path: incremental_forward, beam_search.
+  for (const std::string_view word : {"incremental", "generate", "infer", "beam", "greedy"}) {
+    if (function->name.find(word) != std::string_view::npos) return false;
+  }
+  const ClassDef* def = function->class_def;
+  if (def != nullptr && (def->is_module || def->is_autograd_function)) {
+    if (function->name == "forward") return true;
+  }
+  const std::size_t callers = function->callers.size();
+  if (callers == 0 || callers > kFewCallers) return false;
+  return std::ranges::all_of(function->callers, [&](const Call* call) {
+    return runs_in_forward(call->function, depth + 1);
+  });
 }
 
 bool is_numerically_strict(const SourceFacts& facts, const Program& program) {

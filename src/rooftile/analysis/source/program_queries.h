@@ -16,7 +16,8 @@ constexpr int kMaxCallDepth = 3;
 
 using Words = std::initializer_list<std::string_view>;
 
-// Whether the file is a test by its name or folder: test_x.py, x_test.py, conftest.py, tests/….
+// Whether the file is a test by its name or folder: test_x.py, conftest.py, tests/…, and x_test.py
+// with tests in it.
 bool is_test(const File& file);
 
 // The programs that train on a GPU and are no tests; the only ones rules speak about.
@@ -104,6 +105,9 @@ bool is_dtype(const Value& value, Words names);
 bool is_user_evaluation(const SourceFacts& facts, const Loop& loop);
 // Whether the call stands in a method of a module.
 bool is_inside_module(const Call& call);
+// Whether the function is the forward of a module or an autograd function, or a helper that only
+// such call.
+bool runs_in_forward(const FunctionDef* function, int depth = 0);
 
 // Code whose numbers must not change for speed: a module or the default dtype in float64,
 // second-order derivatives.

@@ -87,6 +87,7 @@ class Inference {
   void bind_sequence(const Expr* target, const Type* type, const Expr* value,
                      const Statement* statement);
   std::vector<const Type*> unpacked_items(const Type& type, const Expr* value, std::size_t count);
+  void note_moved_items(const Expr& target, const Type& type);
   void bind_attribute(const Expr* target, const Type* type, const Statement* statement);
   void bind_iteration(const Expr* target, const Expr* iterable, const Statement* statement);
   void set_name(std::string_view name, const Entry& entry);
@@ -142,6 +143,8 @@ class Inference {
   const Type* from_tensors(const Call& call);
   const Type* new_tensor(const Call& call);
   const Type* moved(const Type& what, const Call& call);
+  const Type* moved_module(const Type* type, const Expr* value, std::string_view name);
+  static bool asks_for_cuda(const Expr* condition);
   void pass_arguments(const Call& call, const FunctionDef& def, bool skip_first);
   void pass(const FunctionDef& def, std::size_t index, const Type* type);
   void record_option(const Call& call);

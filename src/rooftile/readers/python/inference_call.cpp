@@ -328,4 +328,13 @@ Residence Inference::device_residence(const Expr* expr, int depth) {
   }
 }
 
+// `if torch.cuda.is_available():`, also by the name of a variable that keeps the answer.
+bool Inference::asks_for_cuda(const Expr* condition) {
+  if (condition == nullptr) return false;
+  const bool is_kept = condition->kind == ExprKind::name && is_assigned(*condition);
+  const Expr* asked = is_kept ? condition->binding->value : condition;
+  return asked != nullptr && asked->call != nullptr &&
+         asked->call->name == "torch.cuda.is_available";
+}
+
 }  // namespace rooftile::source

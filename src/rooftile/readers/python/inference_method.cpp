@@ -114,7 +114,8 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
       break;
   }
   if (method == "cuda" || method == "to") return moved(receiver, call);
-  return &unknown_type();
+  const bool copies = method == "cpu" && receiver.is(TypeKind::unknown) && call.arguments.empty();
+  return copies ? tensor(Residence::host) : &unknown_type();
 }
 
 const Type* Inference::moved(const Type& what, const Call& call) {
@@ -136,7 +137,8 @@ const Type* Inference::tensor_method(Call& call, const Type& receiver) {
   if (is_number_method(method)) return simple(TypeKind::number);
   if (method == "numpy") return simple(TypeKind::array);
   if (method == "tolist") return container_of(simple(TypeKind::number));
-  if (method == "cuda" || method == "cpu" || method == "to") return moved(receiver, call);
+  if (method == "cpu") return tensor(Residence::host);  // as far as reads go, without a graph
+  if (method == "cuda" || method == "to") return moved(receiver, call);
   if (method == "detach") return tensor(receiver.residence);
   if (method == "backward") return &unknown_type();
   if (method == "items" || method == "keys") return container_of(&receiver);  // a batch's dict
@@ -177,6 +179,22 @@ const Type* Inference::module_method(Call& call, const Type& receiver) {
     writable(*entry).type = store_.intern(made);
   }
   return store_.intern(made);
+}
+
+// `model = get_model(name).to(device)`: what an unknown call made is a tensor, or by the name that
+// it gets a module.
+const Type* Inference::moved_module(const Type* type, const Expr* value, std::string_view name) {
+  const Call* call = value == nullptr ? nullptr : value->call;
+  if (call == nullptr || kind_by_convention(name) != TypeKind::module) return type;
+  // `model = model(classes)`: the name stood for the class until now.
+  const Expr& callee = *value->children.front();
+  if (callee.kind == ExprKind::name && callee.word == name && callee.type->guessed) {
+    return &unknown_type();
+  }
+  const bool is_moved = call->receiver != nullptr && call->receiver->type->is(TypeKind::unknown) &&
+                        (call->method == "to" || call->method == "cuda" || call->method == "cpu");
+  if (!is_moved) return type;
+  return with_residence(*guess(&unknown_type(), name), type->residence);
 }
 
 // What a list holds, from what is appended to it.

@@ -175,6 +175,20 @@ const Type* Inference::infer_yield(Expr& expr) {
   return &unknown_type();
 }
 
+// `for k in batch: batch[k] = batch[k].cuda()`: then all of the batch is there.
+void Inference::note_moved_items(const Expr& target, const Type& type) {
+  if (target.kind != ExprKind::subscript || target.children.size() != 2) return;
+  const Expr& batch = *target.children[0];
+  const Expr& key = *target.children[1];
+  const Statement* loop = key.kind == ExprKind::name ? key.binding : nullptr;
+  const bool is_each = loop != nullptr && loop->kind == StatementKind::for_;
+  if (!is_each || !type.is(TypeKind::tensor) || !type.on_gpu()) return;
+  const Entry* entry = bound_entry(&batch);
+  if (entry == nullptr || entry->type == nullptr || !entry->type->is(TypeKind::tensor)) return;
+  if (batch.kind == ExprKind::name)
+    writable(*entry).type = with_residence(*entry->type, Residence::gpu);
+}
+
 const Type* Inference::container_method(Call& call, const Type& receiver) {
   const std::string_view method = call.method;
   if (method == "append") note_append(call, receiver);

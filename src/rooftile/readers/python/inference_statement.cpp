@@ -141,6 +141,11 @@ void Inference::visit_if(const Statement& statement) {
   const std::vector<Change> second = take_changes(mark);
   if (leaves(statement.body)) {
     for (const Change& change : second) set_name(change.name, *change.after);
+  } else if (second.empty() && asks_for_cuda(statement.value)) {
+    for (const Change& change : first) {
+      const bool moves = change.after->type->on_gpu();
+      set_name(change.name, moves ? *change.after : join(change.after, change.before));
+    }
   } else if (leaves(statement.otherwise)) {
     for (const Change& change : first) set_name(change.name, *change.after);
   } else {
@@ -283,7 +288,7 @@ void Inference::bind(const Expr* target, const Type* type, const Expr* value,
                      const Statement* statement) {
   switch (target->kind) {
     case ExprKind::name: {
-      Entry entry{{}, guess(type, target->word), statement};
+      Entry entry{{}, guess(moved_module(type, value, target->word), target->word), statement};
       // Net = models.Net, autocast = torch.cuda.amp.autocast
       const bool alias = value != nullptr && !value->full_name.empty() &&
                          (value->kind == ExprKind::name || value->kind == ExprKind::attribute) &&
@@ -308,6 +313,7 @@ void Inference::bind(const Expr* target, const Type* type, const Expr* value,
       return bind_attribute(target, type, statement);
     default:
       infer(target);
+      note_moved_items(*target, *type);
   }
 }
 
@@ -376,6 +382,12 @@ void Inference::bind_iteration(const Expr* target, const Expr* iterable,
                 statement);
   }
   const Type* type = iterable == nullptr ? &unknown_type() : iterable->type;
+  // for name, weight in model.named_parameters()
+  if (type->is(TypeKind::gradients) && is_tuple && target->children.size() == 2) {
+    bind(target->children[0], simple(TypeKind::text), nullptr, statement);
+    const Type* weight = type->element == nullptr ? &unknown_type() : type->element;
+    return bind(target->children[1], weight, nullptr, statement);
+  }
   if (type->is(TypeKind::loader)) {
     type = tensor(type->on_gpu() ? Residence::gpu : Residence::host);
   } else if (!type->is(TypeKind::tensor)) {

@@ -193,7 +193,9 @@ class RoleFinder {
   static bool holds_loader_loop(const Loop& loop) {
     if (loop.file->loops.size() > kMaxLoops) return false;
     return std::ranges::any_of(loop.file->loops, [&](const Loop* inner) {
+      // `while i < len(loader)` takes a few batches out of it.
       return inner != &loop && inner->role == LoopRole::training_step &&
+             inner->statement->kind == StatementKind::for_ &&
              is_within(*inner->statement, *loop.statement) &&
              loader_in(inner->statement->value) != nullptr;
     });

@@ -18,6 +18,16 @@ const Call& only(const std::vector<const Call*>& calls) {
   return *calls.at(0);
 }
 
+TEST(ReadPython, ImportsByTheFolderThatWasGiven) {
+  PythonOptions options;
+  options.contents["src/train.py"] = "import torch\nfrom src.utils import move\nmove(1)\n";
+  options.contents["src/utils.py"] = "import torch\ndef move(x):\n  return x\n";
+  const std::vector<std::string> paths{"src/train.py", "src/utils.py"};
+  const Result<SourceFacts> facts = read_python(paths, options);
+  ASSERT_TRUE(facts.has_value());
+  EXPECT_NE(only(facts->method_calls("move")).target, nullptr);
+}
+
 struct NameCase {
   const char* what;
   const char* text;

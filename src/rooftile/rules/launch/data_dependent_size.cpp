@@ -65,6 +65,13 @@ bool may_be_tensor(const Expr* value) {
   return value->kind != ExprKind::call || value->call->receiver != nullptr;
 }
 
+// In what a forward calls, tensors that nobody put on the host are where the module is.
+bool is_tensor_in_helper(const Call& call, const Expr* value) {
+  const Type& type = *value->type;
+  return type.is(TypeKind::tensor) && !type.guessed && type.residence != Residence::host &&
+         runs_in_forward(call.function);
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
@@ -72,8 +79,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
     for (const Call* call : file->calls) {
       const Expr* tensor = selected_tensor(*call);
       if (tensor == nullptr) continue;
-      const bool is_tensor =
-          is_gpu_value(tensor) || (is_in_forward(*call) && may_be_tensor(tensor));
+      const bool is_tensor = is_gpu_value(tensor) ||
+                             (is_in_forward(*call) && may_be_tensor(tensor)) ||
+                             is_tensor_in_helper(*call, tensor);
       if (!is_tensor) continue;
       if (!is_hot(facts, *call)) continue;
       Finding finding = finding_at(

@@ -44,8 +44,29 @@ time says what there is to gain.
 
 using namespace source;
 
+// `for key, weight in model.state_dict().items(): state[key] = weight.cpu()`: weights are saved.
+bool copies_weights(const HostRead& read) {
+  if (read.call == nullptr || read.call->method != "cpu") return false;
+  const Expr* iterable = nullptr;
+  for (const Expr* outer = read.expr->parent; outer != nullptr; outer = outer->parent) {
+    if (outer->kind == ExprKind::comprehension) iterable = outer;
+  }
+  for (const Statement* outer = read.statement; outer != nullptr; outer = outer->parent) {
+    if (outer->kind == StatementKind::function) break;
+    if (outer->kind == StatementKind::for_ && iterable == nullptr) iterable = outer->value;
+  }
+  bool lists_state = false;
+  visit(iterable, [&](const Expr& part) {
+    const Expr* made = resolved(&part);
+    lists_state = lists_state || (made->call != nullptr && made->call->method == "state_dict");
+    return !lists_state;
+  });
+  return lists_state;
+}
+
 // What the host has to know in each step by nature.
 bool feeds_host(const HostRead& read) {
+  if (copies_weights(read)) return true;
   bool found = false;
   const auto look = [&](const Expr* expr) {
     visit(expr, [&](const Expr& part) {
@@ -91,7 +112,9 @@ bool runs_on_host(const FunctionDef* function) {
   for (const std::string_view word : {"linear_sum_assignment", "scipy.", "nms("}) {
     if (text.find(word) != std::string_view::npos) return true;
   }
-  return function->name.find("act") == 0 && function->name.find("action") != std::string_view::npos;
+  const std::string_view name = function->name;
+  return name == "act" || name.starts_with("act_") || name.starts_with("action") ||
+         name.ends_with("_action");
 }
 
 bool is_hot_read(const SourceFacts& facts, const HostRead& read) {

@@ -147,11 +147,22 @@ const Statement* set_again(const Expr& part, const Statement& loop) {
   return is_only && is_on_each_pass(*part.statement, loop) ? again : nullptr;
 }
 
+// `step % n` where n is not known as 1.
+bool skips_passes(const SourceFacts& facts, const Expr* condition) {
+  bool skips = false;
+  visit(condition, [&](const Expr& part) {
+    const bool is_remainder =
+        part.kind == ExprKind::binary && part.word == "%" && part.children.size() == 2;
+    skips = skips || (is_remainder && !facts.value(part.children[1]).is(1));
+    return !skips;
+  });
+  return skips;
+}
+
 // `if step % 100 == 0:` around it inside the loop.
-bool is_rare(const Statement& statement, const Statement& loop) {
+bool is_rare(const SourceFacts& facts, const Statement& statement, const Statement& loop) {
   for (const Statement* at = &statement; at != nullptr && at != &loop; at = at->parent) {
-    const bool is_test = at->kind == StatementKind::if_ && at->value != nullptr;
-    if (is_test && contains(at->file->slice(at->value->range), "%")) return true;
+    if (at->kind == StatementKind::if_ && skips_passes(facts, at->value)) return true;
   }
   return false;
 }
@@ -162,7 +173,7 @@ bool is_untimed_pass(const SourceFacts& facts, const Expr& part, const Statement
   if (loop.loop->role != LoopRole::training_step || !trains_on_gpu(facts, *loop.file)) return false;
   const File& file = *loop.file;
   for (const HostRead& read : host_reads(file)) {
-    if (is_within(*read.statement, loop) && !is_rare(*read.statement, loop)) return false;
+    if (is_within(*read.statement, loop) && !is_rare(facts, *read.statement, loop)) return false;
   }
   bool has_work = false;
   for (const IteratedCall& one : iteration_of(loop.body).calls) {

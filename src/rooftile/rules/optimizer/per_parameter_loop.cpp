@@ -84,6 +84,20 @@ WeightList lists_parameters(const Expr* iterable) {
   return found;
 }
 
+// Reductions and tests of a gradient or weight: (p.grad ** 2).sum(), torch.isnan(p.grad).
+bool reads_tensor(const Call& call) {
+  bool reduces = false;
+  for (const std::string_view method :
+       {"sum", "mean", "abs", "max", "pow", "square", "isnan", "isinf", "isfinite", "std", "var"}) {
+    reduces = reduces || call.method == method;
+  }
+  if (!reduces) return false;
+  const auto is_weight = [](const Expr* expr) { return uses_name(expr, {"grad", "data"}); };
+  return is_weight(call.receiver) ||
+         std::any_of(call.arguments.begin(), call.arguments.end(),
+                     [&](const Argument& argument) { return is_weight(argument.value); });
+}
+
 bool is_tensor_operation(const Expr& part) {
   if (part.kind == ExprKind::binary) {
     return part.word == "*" || part.word == "+" || part.word == "-";
@@ -94,7 +108,7 @@ bool is_tensor_operation(const Expr& part) {
         "all_reduce", "normal_", "pow_", "sign_", "clip_", "nan_to_num"}) {
     if (part.call->method == method) return true;
   }
-  return false;
+  return reads_tensor(*part.call);
 }
 
 struct LoopBody {
@@ -102,6 +116,31 @@ struct LoopBody {
   bool is_multi_tensor = false;
   bool zeroes_gradients = false;
 };
+
+// `ema.update(name, weight.data)`: a function of the project that works on the weight it is given.
+bool works_on_argument(const Expr& part) {
+  if (part.call == nullptr || part.call->target == nullptr) return false;
+  const bool is_given = std::any_of(
+      part.call->arguments.begin(), part.call->arguments.end(), [](const Argument& argument) {
+        const Type* type = argument.value == nullptr ? nullptr : argument.value->type;
+        return type != nullptr && type->is(TypeKind::tensor) && type->requires_grad;
+      });
+  if (!is_given) return false;
+  // One call deep: the function itself, not what it calls.
+  return std::any_of(part.call->target->body.begin(), part.call->target->body.end(),
+                     [](const Statement* statement) {
+                       const bool stores = statement->kind == StatementKind::assignment &&
+                                           statement->target->kind == ExprKind::subscript;
+                       const bool works = statement->kind == StatementKind::expression;
+                       bool operates = false;
+                       visit(statement->value, [&](const Expr& inner) {
+                         operates = operates || (is_tensor_operation(inner) &&
+                                                 (stores || inner.kind != ExprKind::binary));
+                         return !operates;
+                       });
+                       return operates && (stores || works);
+                     });
+}
 
 // A sum or product counts where it is assigned to data of a tensor, or adds up a norm.
 LoopBody read_body(const Statement& loop) {
@@ -113,7 +152,8 @@ LoopBody read_body(const Statement& loop) {
                             (uses_name(statement.target, {"data", "grad"}) ||
                              statement.target->kind == ExprKind::subscript);
         const bool counts = part.kind != ExprKind::binary || stores;
-        if (body.operation == nullptr && counts && is_tensor_operation(part)) {
+        const bool works = (counts && is_tensor_operation(part)) || works_on_argument(part);
+        if (body.operation == nullptr && works) {
           body.operation = &statement;
         }
         if (part.call != nullptr && part.call->method == "zero_") body.zeroes_gradients = true;
@@ -158,8 +198,17 @@ bool asks_for_a_step(const Guard& guard) {
          name == "step_taken" || name == "update_grad" || name == "need_update";
 }
 
-bool is_each_step(Context context) {
-  std::erase_if(context.guards, asks_for_a_step);
+// A condition that holds with all options at their defaults: `norm_type == 2`.
+bool holds_by_default(const SourceFacts& facts, const Guard& guard) {
+  if (guard.kind != GuardKind::condition) return false;
+  const Value value = facts.value(guard.expr);
+  return value.known() && value.is_true() != guard.negated;
+}
+
+bool is_each_step(const SourceFacts& facts, Context context) {
+  std::erase_if(context.guards, [&](const Guard& guard) {
+    return asks_for_a_step(guard) || holds_by_default(facts, guard);
+  });
   return context.each_step();
 }
 
@@ -168,7 +217,7 @@ bool runs_each_step(const SourceFacts& facts, const Statement& loop) {
   const auto contexts = facts.contexts(loop);
   return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
     return context.role == LoopRole::training_step && context.step_loop != nullptr &&
-           is_each_step(context) && is_reached_by_default(facts, context);
+           is_each_step(facts, context) && is_reached_by_default(facts, context);
   });
 }
 
@@ -202,13 +251,50 @@ std::optional<Finding> judge(const SourceFacts& facts, const File& file, const S
   return describe(file, loop, list, *body.operation);
 }
 
+// `[p.grad.norm() for p in params]`: a list of norms that a sum or stack then takes.
+const Expr* norms_in(const Statement& statement, WeightList& list) {
+  const Expr* found = nullptr;
+  const auto look = [&](const Expr& part) {
+    if (found != nullptr || part.kind == ExprKind::lambda) return false;
+    if (part.kind != ExprKind::comprehension || part.children.size() < 2) return true;
+    bool works = false;
+    visit(part.children[0], [&](const Expr& inner) {
+      works = works || (inner.call != nullptr && is_tensor_operation(inner) &&
+                        uses_name(&inner, {"grad", "data"}));
+      return !works;
+    });
+    for (const Expr* clause : part.children) {
+      const bool is_loop = clause->kind == ExprKind::for_clause && clause->children.size() == 2;
+      if (works && is_loop && list.shown == nullptr) list = lists_parameters(clause->children[1]);
+    }
+    if (works && list.shown != nullptr) found = &part;
+    return true;
+  };
+  for_own_expressions(statement, [&](const Expr* expr) { visit(expr, look); });
+  return found;
+}
+
+std::optional<Finding> judge_norms(const SourceFacts& facts, const File& file,
+                                   const Statement& statement) {
+  if (statement.loop != nullptr) return std::nullopt;
+  WeightList list;
+  const Expr* norms = norms_in(statement, list);
+  if (norms == nullptr || (list.call != nullptr && is_small(*list.call))) return std::nullopt;
+  const std::string_view text = file.slice(norms->range);
+  if (text.find("_foreach") != std::string_view::npos) return std::nullopt;
+  if (!runs_each_step(facts, statement)) return std::nullopt;
+  return describe(file, statement, list, statement);
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
     if (!mentions(*file, {"parameters", "params", "state_dict"})) continue;
     if (!trains_on_gpu(facts, *file)) continue;
-    for (const Statement* loop : file->statements) {
-      if (auto finding = judge(facts, *file, *loop)) findings.push_back(std::move(*finding));
+    for (const Statement* statement : file->statements) {
+      auto finding = judge(facts, *file, *statement);
+      if (!finding) finding = judge_norms(facts, *file, *statement);
+      if (finding) findings.push_back(std::move(*finding));
     }
   }
   return findings;

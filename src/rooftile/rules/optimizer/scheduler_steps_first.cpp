@@ -47,15 +47,23 @@ bool is_from_torch(const Type& type) {
   return type.made_by != nullptr && type.made_by->name.starts_with(kTorch);
 }
 
-// A name bound in several branches has no one maker: then all of the file have to be torch's.
+// A name bound in several branches has no one maker: then all of the file have to be torch's, or
+// of the program where the file makes none.
 bool are_all_from_torch(const SourceFacts& facts, const File& file) {
-  bool has_any = false;
-  for (const Call* call : facts.constructions(TypeKind::scheduler)) {
-    if (call->file != &file) continue;
-    if (!is_from_torch(*call->expr->type)) return false;
-    has_any = true;
+  std::vector<const Call*> made = facts.constructions(TypeKind::scheduler);
+  const auto is_here = [&](const Call* call) { return call->file == &file; };
+  if (std::ranges::any_of(made, is_here)) {
+    std::erase_if(made, [&](const Call* call) { return !is_here(call); });
+  } else {
+    const auto programs = training_programs_of(facts, file);
+    std::erase_if(made, [&](const Call* call) {
+      return std::ranges::none_of(
+          programs, [&](const Program* program) { return has_file(*program, *call->file); });
+    });
   }
-  return has_any;
+  return !made.empty() && std::ranges::all_of(made, [](const Call* call) {
+    return is_from_torch(*call->expr->type);
+  });
 }
 
 bool is_torch_scheduler(const SourceFacts& facts, const Call& call) {

@@ -132,12 +132,41 @@ bool is_frozen_in_place(const Expr& model, const File& file) {
   });
 }
 
+bool may_hold_weights(const Statement& statement) {
+  const Expr* value = statement.value;
+  if (value != nullptr && value->call != nullptr) {
+    for (const std::string_view method : {"Parameter", "register_parameter", "add_module"}) {
+      if (value->call->method == method) return true;
+    }
+  }
+  const bool sets_member = statement.kind == StatementKind::assignment &&
+                           statement.target->kind == ExprKind::attribute && value != nullptr;
+  if (!sets_member) return false;
+  const TypeKind kind = value->type->kind;
+  return kind != TypeKind::number && kind != TypeKind::text && kind != TypeKind::array &&
+         kind != TypeKind::tensor;
+}
+
+// An own module that keeps nothing but numbers and tensors: a spectrogram, a normalisation.
+bool has_no_weights(const Type& type) {
+  const ClassDef* def = type.class_def;
+  const FunctionDef* init = def == nullptr ? nullptr : def->method("__init__");
+  if (init == nullptr || !def->layers.empty()) return false;
+  const bool is_plain = std::all_of(def->bases.begin(), def->bases.end(), [](const Expr* base) {
+    return base->full_name == "torch.nn.Module";
+  });
+  bool holds = false;
+  for_statements(init->body,
+                 [&](const Statement& statement) { holds = holds || may_hold_weights(statement); });
+  return is_plain && !holds;
+}
+
 // A call of a model whose weights want gradients; a loss has none.
 bool is_model_call(const Call& call) {
   if (call.name != "torch.nn.Module.__call__" || call.expr->children.empty()) return false;
   const Expr& model = *call.expr->children.front();
-  const bool is_trainable =
-      model.type != nullptr && model.type->is(TypeKind::module) && !model.type->frozen;
+  const bool is_trainable = model.type != nullptr && model.type->is(TypeKind::module) &&
+                            !model.type->frozen && !has_no_weights(*model.type);
   return is_trainable && !is_frozen_in_place(model, *call.file);
 }
 
