@@ -186,7 +186,7 @@ class SizeSearch {
   }
 
   bool is_in_program(const Call& call) const {
-    return program_ == nullptr || has_file(*program_, *call.file);
+    return program_ == nullptr || program_->has(*call.file);
   }
 
   const SourceFacts& facts_;
@@ -232,7 +232,7 @@ std::vector<LayerSizes> layer_sizes(const SourceFacts& facts, const Program& pro
   std::vector<LayerSizes> sizes;
   for (const Call* caller : layer.function->callers) {
     if (sizes.size() >= kMaxWrapperCalls) break;
-    if (!has_file(program, *caller->file)) continue;
+    if (!program.has(*caller->file)) continue;
     sizes.push_back({size_at(*caller, in, *shift), size_at(*caller, out, *shift)});
   }
   return sizes;

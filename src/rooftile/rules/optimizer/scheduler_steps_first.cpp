@@ -58,7 +58,7 @@ bool are_all_from_torch(const SourceFacts& facts, const File& file) {
     const auto programs = training_programs_of(facts, file);
     std::erase_if(made, [&](const Call* call) {
       return std::ranges::none_of(
-          programs, [&](const Program* program) { return has_file(*program, *call->file); });
+          programs, [&](const Program* program) { return program->has(*call->file); });
     });
   }
   return !made.empty() && std::ranges::all_of(made, [](const Call* call) {
