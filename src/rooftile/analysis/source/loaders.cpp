@@ -43,14 +43,24 @@ const Call* passed_loader(const SourceFacts& facts, const Expr& name, int depth)
   return nullptr;
 }
 
+// `x = …`, `x, y = …`
+bool binds_variable(const Expr* target, std::string_view variable) {
+  if (target == nullptr) return false;
+  if (target->kind == ExprKind::tuple || target->kind == ExprKind::list) {
+    return std::any_of(target->children.begin(), target->children.end(),
+                       [&](const Expr* part) { return binds_variable(part, variable); });
+  }
+  return last_name(target) == variable;
+}
+
 // Of a name that several branches bind.
 const Call* assigned_loader(const SourceFacts& facts, const Expr& name, int depth) {
   if (name.statement == nullptr) return nullptr;
   for (const Statement* statement : name.statement->file->statements) {
     const bool binds = statement->kind == StatementKind::assignment &&
                        statement->function == name.statement->function &&
-                       statement != name.statement && statement->target != nullptr &&
-                       last_name(statement->target) == name.word;
+                       statement != name.statement &&
+                       binds_variable(statement->target, name.word);
     if (!binds) continue;
     if (const Call* found = find_loader(facts, statement->value, depth + 1)) return found;
   }
@@ -83,6 +93,7 @@ const Call* find_loader(const SourceFacts& facts, const Expr* value, int depth) 
   if (value->kind == ExprKind::name) return find_in_name(facts, *value, depth);
   if (value->call != nullptr) {
     if (value->call->name == "torch.nn.Module.__call__") return nullptr;
+    if (value->call->method.ends_with("_like")) return nullptr;  // new values
     for (const Argument& argument : value->call->arguments) {
       if (const Call* found = find_loader(facts, argument.value, depth + 1)) return found;
     }
@@ -238,11 +249,17 @@ bool takes_next(const SourceFacts& facts, const Statement& statement, const Call
   return from != nullptr && loader_of(facts, from) == &loader;
 }
 
+// Also of a class derived from DataLoader, whose __init__ has the call that was asked about.
+bool is_made_by(const Call* made, const Call& loader) {
+  return made == &loader ||
+         (made != nullptr && made->target != nullptr && made->target == loader.function);
+}
+
 bool reads(const SourceFacts& facts, const Loop& loop, const Call& loader) {
   const Statement& statement = *loop.statement;
-  if (loop.loader == &loader) return true;
+  if (is_made_by(loop.loader, loader)) return true;
   const bool is_for = statement.kind == StatementKind::for_ && loop.loader == nullptr;
-  if (is_for && loader_of(facts, statement.value) == &loader) return true;
+  if (is_for && is_made_by(loader_of(facts, statement.value), loader)) return true;
   return std::any_of(statement.body.begin(), statement.body.end(),
                      [&](const Statement* each) { return takes_next(facts, *each, loader); });
 }
@@ -361,7 +378,38 @@ bool is_taken_over(const SourceFacts& facts, const File& file) {
   return false;
 }
 
+namespace {
+
+// `[x for x, y in DataLoader(data)]`: the comprehension; null elsewhere.
+const Expr* comprehension_over(const Call& loader) {
+  const Expr* outer = loader.expr->parent;
+  return outer != nullptr && outer->kind == ExprKind::for_clause ? outer->parent : nullptr;
+}
+
+// `next(iter(DataLoader(data)))`
+bool is_read_once(const Call& loader) {
+  const Expr* iterator = loader.expr->parent;
+  if (iterator == nullptr || iterator->call == nullptr || iterator->call->name != "iter") {
+    return false;
+  }
+  const Expr* outer = iterator->parent;
+  return outer != nullptr && outer->call != nullptr && outer->call->name == "next";
+}
+
+bool moves_inside(const SourceFacts& facts, const Expr& expr) {
+  bool moves = false;
+  visit(&expr, [&](const Expr& part) {
+    moves = moves || (part.call != nullptr && moves_by(facts, *part.call, 0));
+    return !moves;
+  });
+  return moves;
+}
+
+}  // namespace
+
 bool moves_batches(const SourceFacts& facts, const Call& loader) {
+  if (is_read_once(loader)) return false;
+  if (const Expr* reader = comprehension_over(loader)) return moves_inside(facts, *reader);
   const auto programs = training_programs_of(facts, *loader.file);
   const bool has_hooks = std::any_of(programs.begin(), programs.end(), [](const Program* program) {
     return std::any_of(program->files.begin(), program->files.end(), [](const File* file) {

@@ -87,11 +87,32 @@ bool has_word(std::string_view text, std::string_view word) {
   return false;
 }
 
+namespace {
+
+// cnn_test.py, whose loop trains and that holds nothing which a test runner collects.
+bool is_training_script(const File& file) {
+  const bool trains = std::any_of(file.loops.begin(), file.loops.end(), [](const Loop* loop) {
+    return loop->role == LoopRole::training_step;
+  });
+  if (!trains || file.imports_from("unittest") || file.imports_from("pytest")) return false;
+  const bool has_cases =
+      std::any_of(file.functions.begin(), file.functions.end(),
+                  [](const FunctionDef* def) { return def->name.starts_with("test_"); });
+  const bool has_classes =
+      std::any_of(file.classes.begin(), file.classes.end(), [](const ClassDef* def) {
+        return def->name.starts_with("Test") || def->name.ends_with("Test");
+      });
+  return !has_cases && !has_classes;
+}
+
+}  // namespace
+
 bool is_test(const File& file) {
   const std::string_view path = file.path;
   const std::size_t slash = path.rfind('/');
   const std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
-  return name.starts_with("test_") || name.ends_with("_test.py") || name == "conftest.py" ||
+  if (name.ends_with("_test.py") && !is_training_script(file)) return true;
+  return name.starts_with("test_") || name == "conftest.py" ||
          is_in_package(file.module, "tests") || is_in_package(file.module, "test");
 }
 

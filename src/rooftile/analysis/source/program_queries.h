@@ -16,7 +16,8 @@ constexpr int kMaxCallDepth = 3;
 
 using Words = std::initializer_list<std::string_view>;
 
-// Whether the file is a test by its name or folder: test_x.py, x_test.py, conftest.py, tests/….
+// Whether the file is a test by its name or folder: test_x.py, conftest.py, tests/…, and x_test.py
+// unless that is a script that trains.
 bool is_test(const File& file);
 
 // The programs that train on a GPU and are no tests; the only ones rules speak about.

@@ -8,6 +8,14 @@ namespace rooftile::source {
 
 // Items of dictionaries that a call unpacks become its arguments, where they are written down.
 void follow_unpacked_arguments(SourceFacts& facts);
+// Arguments that functools.partial bound become those of the calls of what it made. Needs the
+// arguments behind **.
+void add_bound_arguments(SourceFacts& facts);
+// The functools.partial(…) that made what is called; null for other calls.
+const Call* partial_behind(const Call& call);
+// Calls of methods whose receiver is not known, or may be of a derived class, lead to the methods
+// of that name in reach. Needs the imports of files.
+void link_dynamic_calls(SourceFacts& facts);
 void index_calls(SourceFacts& facts);
 // Needs the callers of functions.
 void find_loop_roles(SourceFacts& facts);

@@ -108,6 +108,18 @@ bool is_library_root(std::string_view name) {
                           "copy", "gc", "logging", "functools", "itertools", "collections"});
 }
 
+// The folder of path "mypackage/train.py" with module "train", with a dot; empty where the path has
+// no such folder.
+std::string root_of(const File& file) {
+  std::string_view path = file.path;
+  for (auto left = 1 + std::ranges::count(file.module, '.'); left > 0; --left) {
+    const std::size_t slash = path.rfind('/');
+    if (slash == std::string_view::npos) return {};
+    path = path.substr(0, slash);
+  }
+  return std::string(path.substr(path.rfind('/') + 1)) + ".";
+}
+
 }  // namespace
 
 const File* Inference::find_module(std::string_view name, const File& from) const {
@@ -122,9 +134,11 @@ const File* Inference::find_module(std::string_view name, const File& from) cons
     prefix.resize(dot == std::string::npos ? 0 : dot);
     const std::string full = prefix.empty() ? std::string(name) : prefix + "." + std::string(name);
     const auto found = modules_.find(full);
-    if (found != modules_.end() && found->second->module == full) return found->second;
+    const bool is_it = found != modules_.end() && found->second->module == full;
+    if (is_it && found->second != &from) return found->second;  // utils/model.py imports model
   }
-  const auto found = modules_.find(name);
+  auto found = modules_.find(name);
+  if (found == modules_.end()) found = modules_.find(below_root(name));
   return found == modules_.end() ? nullptr : found->second;
 }
 
@@ -142,7 +156,15 @@ std::string_view Inference::resolve_import(std::string_view full_name, const Fil
   return known(name).name;
 }
 
+// "models" of "mypackage.models" where the given files are those of mypackage; else the name.
+std::string_view Inference::below_root(std::string_view name) const {
+  return root_.size() > 1 && name.starts_with(root_) ? name.substr(root_.size()) : name;
+}
+
 void Inference::collect_definitions() {
+  for (const auto& file : facts_.files) {
+    if (root_.empty() && !file->path.ends_with("__init__.py")) root_ = root_of(*file);
+  }
   for (const auto& file : facts_.files) {
     std::string_view name = file->module;
     while (!name.empty()) {
@@ -221,6 +243,16 @@ void Inference::visit_queued() {
   }
 }
 
+// Programs whose main part stands at the top level of a file.
+void Inference::visit_stale_modules() {
+  const std::unordered_set<const File*> stale = std::exchange(stale_, {});
+  for (const auto& file : facts_.files) {
+    if (!stale.contains(file.get())) continue;
+    visit_module(*file);
+    visit_queued();
+  }
+}
+
 void Inference::visit_module(File& file) {
   Scope& scope = scopes_.emplace_back();
   scope.file = &file;
@@ -263,7 +295,9 @@ const Type* Inference::annotated_parameter(const Parameter& parameter) {
   if (hint == "torch.Tensor") return tensor(Residence::unknown);
   if (hint == "torch.nn.Module") return simple(TypeKind::module);
   if (hint == "int" || hint == "float" || hint == "bool") return simple(TypeKind::number);
-  return hint == "str" ? simple(TypeKind::text) : nullptr;
+  if (hint == "str") return simple(TypeKind::text);
+  const auto own = store_.classes_by_name.find(hint);
+  return own == store_.classes_by_name.end() ? nullptr : store_.intern(instance_of(*own->second));
 }
 
 const Type* Inference::conventional_parameter(const FunctionDef& def, std::size_t index) {
@@ -334,6 +368,8 @@ void Inference::run() {
       visit_queued();
     }
   }
+  constexpr int kRounds = 2;
+  for (int round = 0; round < kRounds; ++round) visit_stale_modules();
   for (const auto& file : facts_.files) record_globals(*file);
 }
 

@@ -60,6 +60,7 @@ class Inference {
   void visit_module(File& file);
   void visit_function(const FunctionDef& def);
   void visit_queued();
+  void visit_stale_modules();
   void enqueue(const FunctionDef& def);
   void read_again(const ClassDef& def);
   void bind_parameters(const FunctionDef& def);
@@ -67,6 +68,7 @@ class Inference {
   const Type* method_parameter(const FunctionDef& def, std::size_t index);
   const Type* annotated_parameter(const Parameter& parameter);
   const File* find_module(std::string_view name, const File& from) const;
+  std::string_view below_root(std::string_view name) const;
   std::string_view resolve_import(std::string_view full_name, const File& from);
 
   // Statements (inference_statement.cpp).
@@ -128,6 +130,13 @@ class Inference {
   const Type* library_result(Call& call, const Known& known);
   const Type* library_instance(Call& call, const Known& known);
   const Type* configuration_of(const Call& call);
+  Type instance_of(const ClassDef& def);
+  std::string_view base_loader(const Call& call);
+
+  // functools.partial and imports by text (inference_partial.cpp).
+  const Type* partial_of(const Call& call);
+  std::size_t pass_bound(const Call& partial, const FunctionDef& def);
+  void import_by_text(const Call& call);
   const Type* next_item(const Type& from);
   const Type* value_call(Call& call, const Type& callee);
   const Type* method_call(Call& call, const Type& receiver);
@@ -144,6 +153,7 @@ class Inference {
   void pass_arguments(const Call& call, const FunctionDef& def, bool skip_first);
   void pass(const FunctionDef& def, std::size_t index, const Type* type);
   void record_option(const Call& call);
+  void record_click_option(const Call& call);
   void record_defaults(const Call& call);
   void record_entry(const Expr& target, const Expr* value);
   static void set_weight_dtype(const Call& call, Type& made);
@@ -170,11 +180,13 @@ class Inference {
   std::unordered_map<const FunctionDef*, Scope*> function_scopes_;
   std::unordered_map<const File*, Scope*> module_scopes_;
   std::unordered_map<std::string_view, const File*> modules_;  // by every suffix of the name
+  std::string root_;  // with a dot: "mypackage." of the folder that the modules' names leave out
   std::unordered_map<const ClassDef*, std::unordered_map<std::string_view, Entry>> attributes_;
   std::unordered_map<std::string_view, Known> known_;
   std::deque<const FunctionDef*> queue_;
   std::unordered_map<const FunctionDef*, int> visits_;
   std::unordered_set<const FunctionDef*> queued_;
+  std::unordered_set<const File*> stale_;  // whose top level calls what now returns something else
   std::vector<Change> changes_;
   Scope* scope_ = nullptr;
   const FunctionDef* function_ = nullptr;

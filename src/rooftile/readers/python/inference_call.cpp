@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "rooftile/base/text.h"
+#include "rooftile/readers/python/derive.h"
 #include "rooftile/readers/python/inference.h"
 
 namespace rooftile::source {
@@ -70,10 +71,12 @@ void Inference::pass(const FunctionDef& def, std::size_t index, const Type* type
 }
 
 void Inference::pass_arguments(const Call& call, const FunctionDef& def, bool skip_first) {
+  const Call* partial = partial_behind(call);
+  const std::size_t first = partial != nullptr ? pass_bound(*partial, def) : skip_first ? 1 : 0;
   for (const Argument& argument : call.arguments) {
     if (argument.unpacked || argument.value == nullptr) continue;
     if (argument.name.empty()) {
-      pass(def, argument.position + (skip_first ? 1 : 0), argument.value->type);
+      pass(def, argument.position + first, argument.value->type);
       continue;
     }
     const auto named = std::ranges::find(def.parameters, argument.name, &Parameter::name);
@@ -97,12 +100,7 @@ const Type* Inference::own_function_call(Call& call, const FunctionDef& def, boo
   return def.returns;
 }
 
-const Type* Inference::own_class_call(Call& call, const ClassDef& def) {
-  call.name = def.full_name;
-  if (const FunctionDef* init = find_method(&def, "__init__")) {
-    own_function_call(call, *init, true);
-    call.name = def.full_name;
-  }
+Type Inference::instance_of(const ClassDef& def) {
   Type made;
   made.kind = def.is_module                            ? TypeKind::module
               : def.is_dataset                         ? TypeKind::dataset
@@ -118,8 +116,35 @@ const Type* Inference::own_class_call(Call& call, const ClassDef& def) {
   if (def.is_lightning_module) made.residence = Residence::gpu;
   made.class_def = &def;
   made.name = def.full_name;
+  return made;
+}
+
+const Type* Inference::own_class_call(Call& call, const ClassDef& def) {
+  call.name = def.full_name;
+  if (const FunctionDef* init = find_method(&def, "__init__")) {
+    own_function_call(call, *init, true);
+    call.name = def.full_name;
+  }
+  Type made = instance_of(def);
   made.made_by = &call;
   return store_.intern(made);
+}
+
+// `super().__init__(dataset, …)` in a class derived from a library's DataLoader makes one.
+std::string_view Inference::base_loader(const Call& call) {
+  const bool is_base = call.method == "__init__" && call.receiver->call != nullptr &&
+                       call.receiver->call->name == "super";
+  const ClassDef* def = function_ == nullptr ? nullptr : function_->class_def;
+  if (!is_base || def == nullptr) return {};
+  // One that hands on what it is given has nothing to change.
+  if (std::ranges::any_of(call.arguments, &Argument::unpacked)) return {};
+  for (const Expr* base : def->bases) {
+    const Known& parent = known(base->full_name);
+    if (parent.call.gives == Gives::instance && parent.call.kind == TypeKind::loader) {
+      return parent.name;
+    }
+  }
+  return {};
 }
 
 // from_pretrained(name, torch_dtype=torch.bfloat16)
@@ -191,6 +216,9 @@ const Type* Inference::library_result(Call& call, const Known& known) {
     case Gives::unknown:
       break;
   }
+  if (known.name == "functools.partial") return partial_of(call);
+  if (known.name == "click.option") record_click_option(call);
+  if (known.name == "importlib.import_module" || known.name == "__import__") import_by_text(call);
   if (reads_configuration(known.name)) return configuration_of(call);
   if (known.name == "next" && !call.arguments.empty()) {
     return next_item(*call.arguments[0].value->type);

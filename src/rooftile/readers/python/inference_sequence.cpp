@@ -138,7 +138,9 @@ void Inference::bind_sequence(const Expr* target, const Type* type, const Expr* 
       each = with_residence(*call->arguments[i].value->type, Residence::gpu);
     }
     if (pairwise) each = value->children[i]->type;
-    if (!items.empty() && type->is(TypeKind::container)) each = items[i];
+    // Unknown where the function returns something else elsewhere.
+    const bool is_several = type->is(TypeKind::container) || type->is(TypeKind::unknown);
+    if (!items.empty() && is_several) each = items[i];
     bind(part, each == nullptr ? &unknown_type() : each, pairwise ? value->children[i] : nullptr,
          statement);
   }

@@ -264,7 +264,11 @@ void Inference::returns(const FunctionDef& function, const Type* type) {
   if (joined == def.returns) return;
   def.returns = joined;
   for (const Call* caller : def.callers) {
-    if (caller->function != nullptr) enqueue(*caller->function);
+    if (caller->function != nullptr) {
+      enqueue(*caller->function);
+    } else {
+      stale_.insert(caller->file);
+    }
   }
 }
 
@@ -291,6 +295,13 @@ void Inference::bind(const Expr* target, const Type* type, const Expr* value,
       if (alias && (value->type->is(TypeKind::function) || value->type->is(TypeKind::class_) ||
                     known(value->full_name).call.gives != Gives::unknown)) {
         entry.full_name = value->full_name;
+      }
+      // make_norm = functools.partial(torch.nn.LayerNorm, eps=1e-6)
+      const Call* partial = value == nullptr ? nullptr : value->call;
+      if (partial != nullptr && partial->name == "functools.partial" &&
+          !partial->arguments.empty() && type->is(TypeKind::unknown) &&
+          known(partial->arguments[0].value->full_name).call.gives != Gives::unknown) {
+        entry.full_name = partial->arguments[0].value->full_name;
       }
       set_name(target->word, entry);
       writable(*target).type = entry.type;

@@ -29,6 +29,8 @@ Result<SourceFacts> build(std::vector<Candidate> candidates) {
   }
   Inference(facts).run();
   follow_unpacked_arguments(facts);
+  add_bound_arguments(facts);
+  link_dynamic_calls(facts);
   index_calls(facts);
   find_loop_roles(facts);
   find_layers(facts);

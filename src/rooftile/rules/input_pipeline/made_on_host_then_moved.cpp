@@ -162,9 +162,25 @@ const Call* maker_among(std::span<const Expr* const> parts, int depth) {
   return found;
 }
 
+// `h = rnn.init_hidden()`: an own function all of whose returns are made from nothing.
+bool returns_made(const FunctionDef& function, int depth) {
+  bool has_return = false;
+  bool all = true;
+  for_statements(function.body, [&](const Statement& statement) {
+    if (statement.kind != StatementKind::return_ || !all) return;
+    has_return = true;
+    all = host_maker(statement.value, depth + 1) != nullptr;
+  });
+  return has_return && all;
+}
+
 const Call* maker_in_call(const Call& call, int depth) {
   if (is_maker(call)) return &call;
-  if (call.argument("device") != nullptr || call.target != nullptr) return nullptr;
+  if (call.argument("device") != nullptr) return nullptr;
+  if (call.target != nullptr) {
+    const bool is_plain = call.name != "torch.nn.Module.__call__" && call.target->name != "__init__";
+    return is_plain && returns_made(*call.target, depth + 1) ? &call : nullptr;
+  }
   if (call.name == "torch.autograd.Variable" || call.name.starts_with("torch.")) {
     const bool is_method = call.receiver != nullptr && call.name.starts_with("torch.Tensor.");
     std::vector<const Expr*> parts;
@@ -265,6 +281,7 @@ bool is_used_on_host(const Call& maker, const Call& move) {
   const Statement* first = maker.statement;
   if (first == move.statement || first->target == nullptr) return false;
   const std::string_view variable = last_name(first->target);
+  const bool is_last = move.statement->kind == StatementKind::return_;
   const bool is_replaced = binds_name(move.statement->target, variable);
   for (const Statement* statement : first->file->statements) {
     const bool is_other = statement != first && statement != move.statement &&
@@ -272,7 +289,7 @@ bool is_used_on_host(const Call& maker, const Call& move) {
                           statement->range.begin > first->range.begin;
     if (!is_other || !reads_variable(*statement, variable)) continue;
     const bool is_before = statement->range.begin < move.statement->range.begin;
-    if (!is_before && is_replaced) continue;
+    if (!is_before && (is_replaced || is_last)) continue;
     if (!is_before || host_maker(statement->value, 0) == nullptr) return true;
   }
   return false;
@@ -285,15 +302,63 @@ const Call* moving_maker(const Call& call) {
   return is_maker(call) && !has_only_sizes(call) ? &call : nullptr;
 }
 
+// `x.to(y)`, `x.type_as(y)` with a tensor that may be on the GPU.
+bool follows_tensor(const Call& call) {
+  if (call.receiver == nullptr || call.arguments.size() != 1) return false;
+  if (call.method != "to" && call.method != "type_as") return false;
+  const Type& like = *call.arguments.front().value->type;
+  return like.is(TypeKind::tensor) && like.residence != Residence::host;
+}
+
+// Whether the function copies the parameter to the GPU: `def to_var(x): x = x.cuda(); …`.
+bool moves_parameter(const SourceFacts& facts, const FunctionDef& function,
+                     std::string_view parameter) {
+  return std::any_of(function.calls.begin(), function.calls.end(), [&](const Call* inner) {
+    if (!copies_to_device(facts, *inner)) return false;
+    const Expr* root = resolved(inner->receiver);
+    while (root->call != nullptr && root->call->receiver != nullptr) root = root->call->receiver;
+    const bool is_wrapped = root->call != nullptr && root->call->arguments.size() == 1;
+    if (is_wrapped) root = root->call->arguments.front().value;  // Variable(x).cuda()
+    return root->kind == ExprKind::name && root->word == parameter &&
+           is_reached_by_default(facts, *inner);
+  });
+}
+
+// `to_var(torch.randn(4, 8))`: the argument that an own function moves.
+const Call* maker_handed_over(const SourceFacts& facts, const Call& call) {
+  const FunctionDef* function = call.target;
+  if (function == nullptr || call.name == "torch.nn.Module.__call__") return nullptr;
+  if (function->class_def != nullptr || function->parameters.empty()) return nullptr;
+  if (call.arguments.empty() || call.arguments.front().unpacked) return nullptr;
+  const Argument& first = call.arguments.front();
+  if (!first.name.empty() || first.value->call == nullptr) return nullptr;
+  const Call* maker = host_maker(first.value, 0);
+  if (maker == nullptr) return nullptr;
+  return moves_parameter(facts, *function, function->parameters.front().name) ? maker : nullptr;
+}
+
+// The tensor that the call copies from the host, where it is made from nothing in the same pass.
+const Call* moved_maker(const SourceFacts& facts, const Call& call) {
+  if (const Call* maker = moving_maker(call)) return maker;
+  const bool copies = copies_to_device(facts, call) || follows_tensor(call);
+  const Call* maker =
+      copies ? host_maker(call.receiver, 0) : maker_handed_over(facts, call);
+  const bool is_kept =
+      maker != nullptr && (!is_in_same_loop(*maker, call) || is_used_on_host(*maker, call));
+  return is_kept ? nullptr : maker;
+}
+
 Finding finding_for(const Call& maker, const Call& move) {
   const bool is_random =
       maker.method.starts_with("rand") ||
       maker.file->slice(maker.expr->range).find("random") != std::string_view::npos;
   const bool is_torch = maker.name.starts_with("torch.") && !maker.method.ends_with("Tensor") &&
                         maker.method != "from_numpy" && maker.method != "tensor";
-  const std::string device = move.method == "to" && !move.arguments.empty()
-                                 ? code_text(*move.file, move.arguments.front().value)
-                                 : std::string("\"cuda\"");
+  const bool is_named = &move != &maker && move.receiver != nullptr && !move.arguments.empty() &&
+                        (move.method == "to" || move.method == "type_as");
+  std::string device = is_named ? code_text(*move.file, move.arguments.front().value)
+                                : std::string("\"cuda\"");
+  if (is_named && follows_tensor(move)) device += ".device";
   Fix fix{is_torch ? fmt::format("Pass device={} to torch.{}, so that the GPU fills it", device,
                                  maker.method)
                    : "Make it on the GPU: torch.randn, torch.ones or torch.full with device=",
@@ -319,14 +384,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
   for (const auto& file : facts.files) {
     if (!trains_on_gpu(facts, *file)) continue;
     for (const Call* call : file->calls) {
-      const Call* maker = moving_maker(*call);
-      if (maker == nullptr && copies_to_device(facts, *call)) {
-        maker = host_maker(call->receiver, 0);
-        if (maker != nullptr &&
-            (!is_in_same_loop(*maker, *call) || is_used_on_host(*maker, *call))) {
-          maker = nullptr;
-        }
-      }
+      const Call* maker = moved_maker(facts, *call);
       if (maker == nullptr || !is_hot_or_evaluated(facts, *call)) continue;
       if (seen.insert(maker).second) findings.push_back(finding_for(*maker, *call));
     }
