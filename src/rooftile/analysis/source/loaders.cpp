@@ -362,20 +362,27 @@ bool is_set_by_default(const SourceFacts& facts, const Value& value) {
   return false;
 }
 
+namespace {
+
+bool takes_over(const Program& program, const File& file) {
+  return std::any_of(program.files.begin(), program.files.end(), [&](const File* one) {
+    // Files that no entry imports have nothing to do with each other.
+    if (program.entry == nullptr && one != &file) return false;
+    if (one->imports_from("accelerate") || one->imports_from("lightning.fabric")) return true;
+    return std::any_of(one->calls.begin(), one->calls.end(), [](const Call* call) {
+      return call->name == "transformers.Trainer" || call->name == "transformers.Seq2SeqTrainer";
+    });
+  });
+}
+
+}  // namespace
+
+// Of several programs one that moves its batches by itself is enough.
 bool is_taken_over(const SourceFacts& facts, const File& file) {
-  for (const Program* program : facts.programs_of(file)) {
-    for (const File* one : program->files) {
-      // Files that no entry imports have nothing to do with each other.
-      if (program->entry == nullptr && one != &file) continue;
-      if (one->imports_from("accelerate") || one->imports_from("lightning.fabric")) return true;
-      for (const Call* call : one->calls) {
-        if (call->name == "transformers.Trainer" || call->name == "transformers.Seq2SeqTrainer") {
-          return true;
-        }
-      }
-    }
-  }
-  return false;
+  const auto programs = training_programs_of(facts, file);
+  return !programs.empty() &&
+         std::all_of(programs.begin(), programs.end(),
+                     [&](const Program* program) { return takes_over(*program, file); });
 }
 
 namespace {
@@ -423,7 +430,11 @@ bool moves_batches(const SourceFacts& facts, const Call& loader) {
   if (moves) return true;
   // Who calls next() on a generator is not among them.
   std::erase_if(loops, [](const Loop* loop) { return hands_on(*loop) || only_looks(*loop); });
-  if (!loops.empty()) return false;
+  // Lightning calls `train_dataloader` and its like, whoever else does.
+  const FunctionDef* maker = loader.function;
+  const bool is_hook = has_hooks && maker != nullptr && maker->class_def != nullptr &&
+                       maker->name.ends_with("_dataloader");
+  if (!loops.empty() && !is_hook) return false;
   if (has_hooks) return true;
   return std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
     return std::any_of(program->files.begin(), program->files.end(), [&](const File* file) {

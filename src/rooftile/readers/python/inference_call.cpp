@@ -246,6 +246,8 @@ const Type* Inference::from_tensors(const Call& call) {
     if (!type->is(TypeKind::tensor)) continue;
     joined = joined == nullptr ? type : join(joined, type);
   }
+  // The norm of gradients has no graph of its own.
+  if (joined != nullptr && call.method.starts_with("clip_grad_")) return tensor(joined->residence);
   if (joined != nullptr) return joined;
   if (const Argument* device = call.argument("device")) {
     return tensor(device_residence(device->value));
@@ -323,6 +325,25 @@ Residence Inference::named_residence(const Expr& name, int depth) {
   return is_assigned(name) ? device_residence(name.binding->value, depth + 1) : Residence::unknown;
 }
 
+// `args.cuda is not None` where that option has no default.
+bool Inference::asks_for_unset_gpu(const Expr& condition, int depth) const {
+  if (depth > kMaxDeviceDepth || condition.children.size() < 2) return false;
+  if (condition.kind == ExprKind::logical && condition.word == "and") {
+    return std::ranges::any_of(condition.children, [&](const Expr* part) {
+      return asks_for_unset_gpu(*part, depth + 1);
+    });
+  }
+  const Expr& asked = *condition.children[0];
+  const bool asks = condition.kind == ExprKind::comparison && condition.word == "is not" &&
+                    condition.children[1]->kind == ExprKind::none &&
+                    asked.kind == ExprKind::attribute && is_one_of(asked.word, {"cuda", "gpu"});
+  if (!asks) return false;
+  const auto option = store_.options.find(asked.word);
+  if (option == store_.options.end() || option->second.several) return false;
+  const Expr* usual = option->second.value;
+  return option->second.action.empty() && (usual == nullptr || usual->kind == ExprKind::none);
+}
+
 // Where `.to(x)` or device=x puts a tensor.
 Residence Inference::device_residence(const Expr* expr, int depth) {
   if (expr == nullptr || depth > kMaxDeviceDepth) return Residence::unknown;
@@ -334,6 +355,9 @@ Residence Inference::device_residence(const Expr* expr, int depth) {
       return Residence::gpu;
     case ExprKind::conditional: {
       if (expr->children.size() != 3) return Residence::unknown;
+      if (asks_for_unset_gpu(*expr->children[1], depth)) {
+        return device_residence(expr->children[2], depth + 1);
+      }
       const Residence yes = device_residence(expr->children[0], depth + 1);
       const Residence no = device_residence(expr->children[2], depth + 1);
       // The usual "cuda" if torch.cuda.is_available() else "cpu".

@@ -113,6 +113,11 @@ Entry Inference::join(const std::optional<Entry>& a, const std::optional<Entry>&
   if (!b) return *a;
   Entry both = *a;
   if (both.full_name.empty()) both.full_name = b->full_name;
+  // One own class or another, by an option.
+  const bool are_classes = a->full_name != b->full_name &&
+                           store_.classes_by_name.contains(a->full_name) &&
+                           store_.classes_by_name.contains(b->full_name);
+  if (are_classes) both.full_name = {};
   both.type = join(a->type, b->type);
   if (a->binding != b->binding) both.binding = nullptr;
   return both;
