@@ -307,6 +307,7 @@ void Inference::bind(const Expr* target, const Type* type, const Expr* value,
           !partial->arguments.empty() && type->is(TypeKind::unknown) &&
           known(partial->arguments[0].value->full_name).call.gives != Gives::unknown) {
         entry.full_name = partial->arguments[0].value->full_name;
+        entry.type = &unknown_type();
       }
       set_name(target->word, entry);
       writable(*target).type = entry.type;

@@ -32,12 +32,21 @@ time says what there is to gain.
 
 using namespace source;
 
+bool counts_epochs(const Statement& loop) {
+  return loop.kind == StatementKind::while_ ||
+         last_name(loop.target).find("epoch") != std::string_view::npos;
+}
+
+// The nearest; where that goes over splits of the data, the one of epochs around it.
 const Statement* epoch_loop_around(const Statement* statement) {
+  const Statement* nearest = nullptr;
   for (; statement != nullptr; statement = statement->parent) {
-    if (statement->kind == StatementKind::function) return nullptr;
-    if (statement->loop != nullptr && statement->loop->role == LoopRole::epoch) return statement;
+    if (statement->kind == StatementKind::function) break;
+    const bool is_epoch = statement->loop != nullptr && statement->loop->role == LoopRole::epoch;
+    if (is_epoch && counts_epochs(*statement)) return statement;
+    if (is_epoch && nearest == nullptr) nearest = statement;
   }
-  return nullptr;
+  return nearest;
 }
 
 struct Making {

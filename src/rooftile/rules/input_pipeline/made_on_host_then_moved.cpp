@@ -163,13 +163,25 @@ const Call* maker_among(std::span<const Expr* const> parts, int depth) {
 }
 
 // `h = rnn.init_hidden()`: an own function all of whose returns are made from nothing.
+// Only a call that makes it, and methods on that.
+bool is_just_made(const Expr* expr, int depth) {
+  expr = resolved(expr);
+  if (expr == nullptr || depth > kMaxDepth) return false;
+  if (expr->kind == ExprKind::tuple) {
+    return std::all_of(expr->children.begin(), expr->children.end(),
+                       [&](const Expr* part) { return is_just_made(part, depth + 1); });
+  }
+  if (expr->call == nullptr) return false;
+  return is_maker(*expr->call) || is_just_made(expr->call->receiver, depth + 1);
+}
+
 bool returns_made(const FunctionDef& function, int depth) {
   bool has_return = false;
   bool all = true;
   for_statements(function.body, [&](const Statement& statement) {
     if (statement.kind != StatementKind::return_ || !all) return;
     has_return = true;
-    all = host_maker(statement.value, depth + 1) != nullptr;
+    all = is_just_made(statement.value, depth + 1);
   });
   return has_return && all;
 }
@@ -307,7 +319,7 @@ bool follows_tensor(const Call& call) {
   if (call.receiver == nullptr || call.arguments.size() != 1) return false;
   if (call.method != "to" && call.method != "type_as") return false;
   const Type& like = *call.arguments.front().value->type;
-  return like.is(TypeKind::tensor) && like.residence != Residence::host;
+  return like.on_gpu() || (like.is(TypeKind::tensor) && like.residence != Residence::host);
 }
 
 // Whether the function copies the parameter to the GPU: `def to_var(x): x = x.cuda(); …`.
