@@ -174,9 +174,8 @@ class Evaluator {
       const bool method = def.class_def != nullptr;
       const Argument* given =
           caller->argument(parameter.name, static_cast<int>(index) - (method ? 1 : 0));
-      const Value value = given == nullptr
-                              ? usual(def, parameter, depth + 1)
-                              : followed(given->value, depth + 1, Certainty::constant);
+      const Value value = given == nullptr ? usual(def, parameter, depth + 1)
+                                           : followed(given->value, depth + 1, Certainty::constant);
       if (!value.known() || (common && !is_equal(*common, value))) {
         return of_kind(ValueKind::unknown, nullptr);
       }
@@ -204,13 +203,10 @@ class Evaluator {
   }
 
   Value default_of(const Option& option, const Expr* expr, int depth) const {
-    Value value = option.value == nullptr ? of_kind(ValueKind::none, expr)
-                                          : evaluate(option.value, depth + 1);
-    if (option.value == nullptr && option.action == "store_true") {
-      value = of_boolean(false, expr);
-    } else if (option.value == nullptr && option.action == "store_false") {
-      value = of_boolean(true, expr);
-    }
+    const bool is_flag = option.action == "store_true" || option.action == "store_false";
+    Value value = option.value != nullptr ? evaluate(option.value, depth + 1)
+                  : is_flag               ? of_boolean(option.action == "store_false", expr)
+                                          : of_kind(ValueKind::none, expr);
     if (value.known()) value.certainty = Certainty::configurable;
     return value;
   }
@@ -293,13 +289,13 @@ class Evaluator {
       }
       return value;
     }
-    const bool has_fallback = call.name == "os.environ.get" || call.name == "os.getenv" ||
-                              is_fallback(call);
+    const bool has_fallback =
+        call.name == "os.environ.get" || call.name == "os.getenv" || is_fallback(call);
     const bool is_declared = call.name == "typer.Option" || call.name == "typer.Argument";
     if (has_fallback || is_declared) {
       const Expr* written = is_declared ? nullptr : written_get(store_, call);
-      Value value = written != nullptr ? evaluate(written, depth + 1)
-                                       : argument(is_declared ? 0 : 1);
+      Value value =
+          written != nullptr ? evaluate(written, depth + 1) : argument(is_declared ? 0 : 1);
       if (value.known()) value.certainty = Certainty::configurable;
       return value;
     }
@@ -385,30 +381,6 @@ class Evaluator {
 };
 
 }  // namespace
-
-bool Value::is_true() const {
-  switch (kind) {
-    case ValueKind::boolean:
-      return boolean;
-    case ValueKind::integer:
-    case ValueKind::real:
-      return real != 0.0;
-    case ValueKind::text:
-      return !text.empty();
-    case ValueKind::list:
-      return found != nullptr && !found->children.empty();
-    case ValueKind::name:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool Value::is_false() const { return known() && !is_true(); }
-
-bool Value::is(std::string_view wanted) const {
-  return (kind == ValueKind::text || kind == ValueKind::name) && text == wanted;
-}
 
 Value SourceFacts::value(const Expr* expr) const {
   Value value = Evaluator(*store_).evaluate(expr, 0);

@@ -34,8 +34,7 @@ void bind(Call& call, const Call& partial, Arena& arena) {
 const Call* partial_behind(const Call& call) {
   if (call.expr->children.empty()) return nullptr;
   const Expr& callee = *call.expr->children[0];
-  const bool can_be_made =
-      callee.type->is(TypeKind::function) || callee.type->is(TypeKind::class_);
+  const bool can_be_made = callee.type->is(TypeKind::function) || callee.type->is(TypeKind::class_);
   const Call* made = can_be_made ? callee.type->made_by : nullptr;
   const Statement* binding = callee.kind == ExprKind::name ? callee.binding : nullptr;
   if (made == nullptr && binding != nullptr && binding->kind == StatementKind::assignment &&

@@ -21,11 +21,12 @@ bool is_distinctive(std::string_view method) {
   if (method.starts_with('_') || bar == std::string_view::npos || bar + 1 == method.size()) {
     return false;
   }
-  return !is_one_of(method, {"state_dict", "load_state_dict", "zero_grad", "named_parameters",
-                             "named_modules", "set_epoch", "add_scalar", "add_argument",
-                             "parse_args", "from_pretrained", "save_pretrained", "add_module",
-                             "register_buffer", "get_lr", "set_description", "set_postfix",
-                             "load_checkpoint", "save_checkpoint", "add_image", "log_dict"});
+  return !is_one_of(method,
+                    {"state_dict",      "load_state_dict", "zero_grad",       "named_parameters",
+                     "named_modules",   "set_epoch",       "add_scalar",      "add_argument",
+                     "parse_args",      "from_pretrained", "save_pretrained", "add_module",
+                     "register_buffer", "get_lr",          "set_description", "set_postfix",
+                     "load_checkpoint", "save_checkpoint", "add_image",       "log_dict"});
 }
 
 bool has_unknown_receiver(const Call& call) {

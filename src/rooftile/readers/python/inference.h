@@ -135,6 +135,7 @@ class Inference {
 
   // functools.partial and imports by text (inference_partial.cpp).
   const Type* partial_of(const Call& call);
+  void note_partial(const Expr* value, Entry& entry);
   std::size_t pass_bound(const Call& partial, const FunctionDef& def);
   void import_by_text(const Call& call);
   const Type* next_item(const Type& from);

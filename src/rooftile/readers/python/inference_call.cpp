@@ -329,9 +329,8 @@ Residence Inference::named_residence(const Expr& name, int depth) {
 bool Inference::asks_for_unset_gpu(const Expr& condition, int depth) const {
   if (depth > kMaxDeviceDepth || condition.children.size() < 2) return false;
   if (condition.kind == ExprKind::logical && condition.word == "and") {
-    return std::ranges::any_of(condition.children, [&](const Expr* part) {
-      return asks_for_unset_gpu(*part, depth + 1);
-    });
+    return std::ranges::any_of(
+        condition.children, [&](const Expr* part) { return asks_for_unset_gpu(*part, depth + 1); });
   }
   const Expr& asked = *condition.children[0];
   const bool asks = condition.kind == ExprKind::comparison && condition.word == "is not" &&

@@ -11,8 +11,8 @@ bool is_cuda(std::string_view text) { return text.starts_with("cuda"); }
 bool is_cpu(std::string_view text) { return text == "cpu"; }
 
 bool is_tensor_attribute(std::string_view word) {
-  return word == "T" || word == "mT" || word == "real" ||
-         word == "imag" || word == "loss" || word == "logits" || word == "last_hidden_state";
+  return word == "T" || word == "mT" || word == "real" || word == "imag" || word == "loss" ||
+         word == "logits" || word == "last_hidden_state";
 }
 
 bool is_number_attribute(std::string_view word) {

@@ -33,8 +33,8 @@ void add_option(std::string_view key, const Option& option,
                 std::unordered_map<std::string_view, Option>& options) {
   const auto [place, added] = options.try_emplace(key, option);
   if (place->second.is_set_later || added) return;
-  const bool is_same = is_same_literal(place->second.value, option.value) &&
-                       place->second.action == option.action;
+  const bool is_same =
+      is_same_literal(place->second.value, option.value) && place->second.action == option.action;
   if (!is_same) place->second.several = true;
 }
 

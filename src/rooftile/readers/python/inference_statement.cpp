@@ -301,14 +301,7 @@ void Inference::bind(const Expr* target, const Type* type, const Expr* value,
                     known(value->full_name).call.gives != Gives::unknown)) {
         entry.full_name = value->full_name;
       }
-      // make_norm = functools.partial(torch.nn.LayerNorm, eps=1e-6)
-      const Call* partial = value == nullptr ? nullptr : value->call;
-      if (partial != nullptr && partial->name == "functools.partial" &&
-          !partial->arguments.empty() && type->is(TypeKind::unknown) &&
-          known(partial->arguments[0].value->full_name).call.gives != Gives::unknown) {
-        entry.full_name = partial->arguments[0].value->full_name;
-        entry.type = &unknown_type();
-      }
+      note_partial(value, entry);
       set_name(target->word, entry);
       writable(*target).type = entry.type;
       return;

@@ -89,8 +89,8 @@ bool is_set_inside(const Expr* expr, const Statement& loop, int depth = 0) {
   bool found = false;
   visit(expr, [&](const Expr& part) {
     const Statement* binding = part.kind == ExprKind::name ? part.binding : nullptr;
-    const bool is_inside = binding != nullptr && is_within(*binding, loop) &&
-                           binding->kind != StatementKind::function;
+    const bool is_inside =
+        binding != nullptr && is_within(*binding, loop) && binding->kind != StatementKind::function;
     // `for split in splits:` goes over the same in every epoch.
     const bool is_same = is_inside && binding->kind == StatementKind::for_ && binding != &loop &&
                          depth < kMaxLoops && !is_set_inside(binding->value, loop, depth + 1);

@@ -57,12 +57,11 @@ std::optional<Misplaced> unguarded(const std::vector<ScalingEvent>& events, std:
         extra, [](const Branch& branch) { return is_accumulation_test(branch); });
     if (test == extra.end()) return std::nullopt;
     if (found) continue;
-    found =
-        Misplaced{&step,
-                  fmt::format("update() runs on every micro-batch, the step only where `{}`: "
-                              "the scale changes between gradients that are added up",
-                              test->condition),
-                  fmt::format("Move update() into `if {}`, after the step", test->condition)};
+    found = Misplaced{&step,
+                      fmt::format("update() runs on every micro-batch, the step only where `{}`: "
+                                  "the scale changes between gradients that are added up",
+                                  test->condition),
+                      fmt::format("Move update() into `if {}`, after the step", test->condition)};
   }
   return found;
 }
