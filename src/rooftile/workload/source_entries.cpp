@@ -53,9 +53,8 @@ const Expr* entry(const Expr& holder, const Expr& key) {
 }
 
 // Whether the file that reads config["key"] sets it too.
-bool is_set_again(const Expr& subscript) {
-  const std::string_view key = subscript.children[1]->word;
-  const auto& statements = subscript.statement->file->statements;
+bool is_set_again(const File& file, std::string_view key) {
+  const auto& statements = file.statements;
   return std::ranges::any_of(statements, [&](const Statement* statement) {
     const Expr* target = statement->target;
     return target != nullptr && target->kind == ExprKind::subscript &&
@@ -74,13 +73,22 @@ const Expr* item_of(const Store& store, const Expr& subscript, int depth) {
     holder = item_of(store, *holder, depth + 1);
   }
   const Expr* item = holder == nullptr ? nullptr : entry(*holder, key);
-  return item == nullptr || is_set_again(subscript) ? nullptr : item;
+  const bool is_set = item != nullptr && is_set_again(*subscript.statement->file, key.word);
+  return is_set ? nullptr : item;
 }
 
 }  // namespace
 
 const Expr* written_item(const Store& store, const Expr& subscript) {
   return item_of(store, subscript, 0);
+}
+
+const Expr* written_get(const Store& store, const Call& call) {
+  const Expr& key = *call.arguments[0].value;
+  const Expr* holder = origin(store, call.receiver);
+  if (holder != nullptr && holder->kind == ExprKind::subscript) holder = item_of(store, *holder, 0);
+  const Expr* item = holder == nullptr ? nullptr : entry(*holder, key);
+  return item == nullptr || is_set_again(*call.file, key.word) ? nullptr : item;
 }
 
 const Expr* written_attribute(const Store& store, const Expr& attribute) {

@@ -8,6 +8,8 @@ namespace rooftile::source {
 // What stands for config["key"] in the dict behind it; null where no such dict is seen, or where
 // the file that reads it sets the key too.
 const Expr* written_item(const Store& store, const Expr& subscript);
+// What config.get("key", …) gives; null like above.
+const Expr* written_get(const Store& store, const Call& call);
 // The same for config.key, where config is made by a call with key=….
 const Expr* written_attribute(const Store& store, const Expr& attribute);
 

@@ -58,6 +58,30 @@ std::size_t TypeHash::operator()(const Type& type) const {
   return hash;
 }
 
+bool Value::is_true() const {
+  switch (kind) {
+    case ValueKind::boolean:
+      return boolean;
+    case ValueKind::integer:
+    case ValueKind::real:
+      return real != 0.0;
+    case ValueKind::text:
+      return !text.empty();
+    case ValueKind::list:
+      return found != nullptr && !found->children.empty();
+    case ValueKind::name:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool Value::is_false() const { return known() && !is_true(); }
+
+bool Value::is(std::string_view wanted) const {
+  return (kind == ValueKind::text || kind == ValueKind::name) && text == wanted;
+}
+
 const FunctionDef* ClassDef::method(std::string_view wanted) const {
   const auto found = std::ranges::find(methods, wanted, &FunctionDef::name);
   return found == methods.end() ? nullptr : *found;

@@ -131,6 +131,10 @@ bool classify_comparison(const SourceFacts& facts, const Expr& expr, Guard& guar
     guard.kind = facts.value(&right).is("train") ? GuardKind::training : GuardKind::option;
     return true;
   }
+  if (expr.word.starts_with(">") && is_debug_word(word)) {  // opt.debug > 0
+    guard.kind = GuardKind::debug;
+    return true;
+  }
   if ((equal || expr.word == "<") && is_loop_counter(left)) {
     guard.kind = GuardKind::once;
     return true;

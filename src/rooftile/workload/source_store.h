@@ -51,8 +51,9 @@ struct Store {
   std::unordered_map<const File*, std::unordered_map<std::string_view, Option>> file_options;
 
   std::unordered_map<const File*, std::vector<std::size_t>> programs_by_file;  // by their places
-  // The loops that read a loader; filled when it is asked for first.
-  mutable std::optional<std::unordered_map<const Call*, std::vector<const Loop*>>> loops_by_loader;
+  // The loops that read a loader, by the call that makes it or the own function that this call
+  // runs; filled when it is asked for first.
+  mutable std::optional<std::unordered_map<const void*, std::vector<const Loop*>>> loops_by_loader;
 
   const Type* intern(const Type& type) { return &*types.insert(type).first; }
   std::string_view intern(std::string_view text) { return *names.emplace(text).first; }

@@ -174,15 +174,41 @@ class Evaluator {
       const bool method = def.class_def != nullptr;
       const Argument* given =
           caller->argument(parameter.name, static_cast<int>(index) - (method ? 1 : 0));
-      const Expr* passed = given == nullptr ? parameter.default_value : given->value;
-      const Value value = followed(passed, depth + 1, Certainty::constant);
+      const Value value = given == nullptr ? usual(def, parameter, depth + 1)
+                                           : followed(given->value, depth + 1, Certainty::constant);
       if (!value.known() || (common && !is_equal(*common, value))) {
         return of_kind(ValueKind::unknown, nullptr);
       }
       if (!common || value.certainty > common->certainty) common = value;
     }
     if (common) return *common;
-    return followed(parameter.default_value, depth, Certainty::configurable);
+    return usual(def, parameter, depth);
+  }
+
+  // Of a parameter that is not passed: its default, or that of its @click.option.
+  Value usual(const FunctionDef& def, const Parameter& parameter, int depth) const {
+    const bool has_options = std::ranges::any_of(def.decorators, [](const Expr* each) {
+      return each->call != nullptr && each->call->name == "click.option";
+    });
+    const Option* found = parameter.default_value == nullptr && has_options
+                              ? option(store_.options, parameter.name)
+                              : nullptr;
+    if (found == nullptr) return followed(parameter.default_value, depth, Certainty::configurable);
+    const auto own = store_.file_options.find(def.file);
+    if (found->several && own != store_.file_options.end()) {
+      found = option(own->second, parameter.name);
+    }
+    if (found == nullptr || found->several) return of_kind(ValueKind::unknown, nullptr);
+    return default_of(*found, nullptr, depth);
+  }
+
+  Value default_of(const Option& option, const Expr* expr, int depth) const {
+    const bool is_flag = option.action == "store_true" || option.action == "store_false";
+    Value value = option.value != nullptr ? evaluate(option.value, depth + 1)
+                  : is_flag               ? of_boolean(option.action == "store_false", expr)
+                                          : of_kind(ValueKind::none, expr);
+    if (value.known()) value.certainty = Certainty::configurable;
+    return value;
   }
 
   // config["workers"] of a dict that the given files write out.
@@ -207,15 +233,7 @@ class Evaluator {
     if (option == nullptr || option->several || !plain) {
       return of_kind(ValueKind::unknown, &expr);
     }
-    Value value = option->value == nullptr ? of_kind(ValueKind::none, &expr)
-                                           : evaluate(option->value, depth + 1);
-    if (option->value == nullptr && option->action == "store_true") {
-      value = of_boolean(false, &expr);
-    } else if (option->value == nullptr && option->action == "store_false") {
-      value = of_boolean(true, &expr);
-    }
-    if (value.known()) value.certainty = Certainty::configurable;
-    return value;
+    return default_of(*option, &expr, depth);
   }
 
   // Of cfg.train.workers the entry "train.workers", else the option "workers".
@@ -250,6 +268,13 @@ class Evaluator {
     return defined == nullptr ? &found : defined;
   }
 
+  // options.get("workers", 0) of what is no object of the given files.
+  static bool is_fallback(const Call& call) {
+    return call.method == "get" && call.receiver != nullptr && call.target == nullptr &&
+           call.arguments.size() == 2 && call.arguments[0].value->kind == ExprKind::text &&
+           call.arguments[1].name.empty() && call.receiver->type->class_def == nullptr;
+  }
+
   Value call(const Expr& expr, int depth) const {
     const Call& call = *expr.call;
     const auto argument = [&](std::size_t i) {
@@ -265,8 +290,13 @@ class Evaluator {
       }
       return value;
     }
-    if (call.name == "os.environ.get" || call.name == "os.getenv") {
-      Value value = argument(1);
+    const bool has_fallback =
+        call.name == "os.environ.get" || call.name == "os.getenv" || is_fallback(call);
+    const bool is_declared = call.name == "typer.Option" || call.name == "typer.Argument";
+    if (has_fallback || is_declared) {
+      const Expr* written = is_declared ? nullptr : written_get(store_, call);
+      Value value =
+          written != nullptr ? evaluate(written, depth + 1) : argument(is_declared ? 0 : 1);
       if (value.known()) value.certainty = Certainty::configurable;
       return value;
     }
@@ -352,30 +382,6 @@ class Evaluator {
 };
 
 }  // namespace
-
-bool Value::is_true() const {
-  switch (kind) {
-    case ValueKind::boolean:
-      return boolean;
-    case ValueKind::integer:
-    case ValueKind::real:
-      return real != 0.0;
-    case ValueKind::text:
-      return !text.empty();
-    case ValueKind::list:
-      return found != nullptr && !found->children.empty();
-    case ValueKind::name:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool Value::is_false() const { return known() && !is_true(); }
-
-bool Value::is(std::string_view wanted) const {
-  return (kind == ValueKind::text || kind == ValueKind::name) && text == wanted;
-}
 
 Value SourceFacts::value(const Expr* expr) const {
   Value value = Evaluator(*store_).evaluate(expr, 0);

@@ -39,7 +39,10 @@ bool is_unplaced_tensor(const Expr& expr) {
 // self.x of a module: a parameter or buffer, which is where the module is.
 bool is_part_of_module(const Expr* expr) {
   if (!is_unplaced_tensor(*expr)) return false;
-  while (expr->kind == ExprKind::subscript || last_name(expr) == "data") expr = expr->children[0];
+  while (!expr->children.empty() &&
+         (expr->kind == ExprKind::subscript || last_name(expr) == "data")) {
+    expr = expr->children[0];
+  }
   if (expr->kind != ExprKind::attribute || expr->children.empty()) return false;
   const Expr& object = *expr->children[0];
   return object.kind == ExprKind::name && object.word == "self" &&

@@ -213,7 +213,12 @@ std::vector<const Call*> launched_calls(const SourceFacts& facts,
                                         std::initializer_list<std::string_view> full_names) {
   std::vector<const Call*> calls = facts.calls(full_names);
   std::erase_if(calls, [&](const Call* call) {
-    if (!trains_on_gpu(facts, *call->file)) return true;
+    const auto programs = training_programs_of(facts, *call->file);
+    const bool runs = call->statement == nullptr ||
+                      std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
+                        return runs_in(facts, *program, *call->statement);
+                      });
+    if (programs.empty() || !runs) return true;
     const auto contexts = facts.contexts(*call);
     return std::none_of(contexts.begin(), contexts.end(), [&](const Context& context) {
       return is_reached_when_launched(facts, context);

@@ -44,14 +44,23 @@ const Call* passed_loader(const SourceFacts& facts, const Expr& name, int depth)
   return nullptr;
 }
 
+// `x = …`, `x, y = …`
+bool binds_variable(const Expr* target, std::string_view variable) {
+  if (target == nullptr) return false;
+  if (target->kind == ExprKind::tuple || target->kind == ExprKind::list) {
+    return std::any_of(target->children.begin(), target->children.end(),
+                       [&](const Expr* part) { return binds_variable(part, variable); });
+  }
+  return last_name(target) == variable;
+}
+
 // Of a name that several branches bind.
 const Call* assigned_loader(const SourceFacts& facts, const Expr& name, int depth) {
   if (name.statement == nullptr) return nullptr;
   for (const Statement* statement : name.statement->file->statements) {
     const bool binds = statement->kind == StatementKind::assignment &&
                        statement->function == name.statement->function &&
-                       statement != name.statement && statement->target != nullptr &&
-                       last_name(statement->target) == name.word;
+                       statement != name.statement && binds_variable(statement->target, name.word);
     if (!binds) continue;
     if (const Call* found = find_loader(facts, statement->value, depth + 1)) return found;
   }
@@ -84,6 +93,7 @@ const Call* find_loader(const SourceFacts& facts, const Expr* value, int depth) 
   if (value->kind == ExprKind::name) return find_in_name(facts, *value, depth);
   if (value->call != nullptr) {
     if (value->call->name == "torch.nn.Module.__call__") return nullptr;
+    if (value->call->method.ends_with("_like")) return nullptr;  // new values
     for (const Argument& argument : value->call->arguments) {
       if (const Call* found = find_loader(facts, argument.value, depth + 1)) return found;
     }
@@ -169,46 +179,6 @@ bool names_a_device(const Expr& expr) {
           (expr.call->method == "dev" || contains_any(lower(expr.call->method), {"device"})));
 }
 
-// `x.type(Tensor)` where Tensor is torch.cuda.FloatTensor if there is a GPU.
-bool converts_to_gpu(const Call& call) {
-  if (call.method != "type" || call.arguments.size() != 1) return false;
-  const Expr* made = resolved(call.arguments.front().value);
-  if (made->kind == ExprKind::conditional && !made->children.empty()) made = made->children[0];
-  return made->full_name.starts_with("torch.cuda.");
-}
-
-bool moves_by(const SourceFacts& facts, const Call& call, int depth) {
-  if (copies_to_device(facts, call) || converts_to_gpu(call)) return true;
-  const bool fills = call.method == "copy_" && !call.receiver_type().is(TypeKind::module);
-  if (fills) return true;
-  if (call.target == nullptr || depth >= kMaxCallDepth) return false;
-  return std::any_of(call.target->calls.begin(), call.target->calls.end(),
-                     [&](const Call* inner) { return moves_by(facts, *inner, depth + 1); });
-}
-
-bool moves_in(const SourceFacts& facts, const Loop& loop) {
-  const auto calls = calls_inside(*loop.statement);
-  return std::any_of(calls.begin(), calls.end(),
-                     [&](const Call* call) { return moves_by(facts, *call, 0); });
-}
-
-// A loop of a generator: `for batch in loader: yield batch`.
-bool hands_on(const Loop& loop) {
-  bool yields = false;
-  for_statements(loop.statement->body, [&](const Statement& statement) {
-    yields = yields || (statement.value != nullptr && statement.value->kind == ExprKind::yield);
-  });
-  return yields;
-}
-
-// `for images, labels in loader: break` in a notebook.
-bool only_looks(const Loop& loop) {
-  const auto body = loop.statement->body;
-  return !loop.is_step() && loop.function == nullptr &&
-         std::any_of(body.begin(), body.end(),
-                     [](const Statement* each) { return each->kind == StatementKind::break_; });
-}
-
 }  // namespace
 
 bool is_torch_loader(const Call& call) {
@@ -239,17 +209,24 @@ const Call* loader_stepped(const SourceFacts& facts, const Statement& statement)
   return from == nullptr ? nullptr : loader_of(facts, from);
 }
 
-// Null and repeated ones may be among them.
-std::vector<const Call*> loaders_read(const SourceFacts& facts, const Loop& loop) {
+// The calls that make what a loop reads. Of a class derived from DataLoader also its __init__,
+// which has the call that rules ask about.
+std::vector<const void*> loaders_read(const SourceFacts& facts, const Loop& loop) {
   const Statement& statement = *loop.statement;
-  std::vector<const Call*> loaders{loop.loader};
+  std::vector<const Call*> made{loop.loader};
   if (statement.kind == StatementKind::for_ && loop.loader == nullptr) {
-    loaders.push_back(loader_of(facts, statement.value));
+    made.push_back(loader_of(facts, statement.value));
   }
-  for (const Statement* each : statement.body) loaders.push_back(loader_stepped(facts, *each));
-  std::ranges::sort(loaders);
-  loaders.erase(std::unique(loaders.begin(), loaders.end()), loaders.end());
-  return loaders;
+  for (const Statement* each : statement.body) made.push_back(loader_stepped(facts, *each));
+  std::vector<const void*> all;
+  for (const Call* call : made) {
+    if (call == nullptr) continue;
+    all.push_back(call);
+    if (call->target != nullptr) all.push_back(call->target);
+  }
+  std::ranges::sort(all);
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
 }
 
 }  // namespace
@@ -260,12 +237,16 @@ std::vector<const Loop*> loops_over(const SourceFacts& facts, const Call& loader
     index.emplace();
     for (const auto& file : facts.files) {
       for (const Loop* loop : file->loops) {
-        for (const Call* read : loaders_read(facts, *loop)) (*index)[read].push_back(loop);
+        for (const void* read : loaders_read(facts, *loop)) (*index)[read].push_back(loop);
       }
     }
   }
-  const auto found = index->find(&loader);
-  return found == index->end() ? std::vector<const Loop*>() : found->second;
+  for (const void* made_by :
+       {static_cast<const void*>(&loader), static_cast<const void*>(loader.function)}) {
+    const auto found = made_by == nullptr ? index->end() : index->find(made_by);
+    if (found != index->end()) return found->second;
+  }
+  return {};
 }
 
 bool is_for_training(const SourceFacts& facts, const Call& loader) {
@@ -334,65 +315,6 @@ bool copies_to_device(const SourceFacts& facts, const Call& call) {
     return device->value->type->residence != Residence::host;
   }
   return is_gpu_device(facts, device->value) || names_a_device(*device->value);
-}
-
-bool is_set_by_default(const SourceFacts& facts, const Value& value) {
-  const std::string_view option = last_name(value.expr);
-  const Statement* statement = value.expr == nullptr ? nullptr : value.expr->statement;
-  if (option.empty() || statement == nullptr) return false;
-  const std::string wanted = std::string(option) + "=True";
-  for (const Program* program : facts.programs_of(*statement->file)) {
-    for (const File* file : program->files) {
-      const std::string& text = file->text;
-      if (!mentions(*file, {"set_defaults"})) continue;
-      for (std::size_t at = find_in_text(text, "set_defaults("); at != std::string::npos;
-           at = find_in_text(text, "set_defaults(", at + 1)) {
-        if (text.find(wanted, at) < text.find(')', at)) return true;
-      }
-    }
-  }
-  return false;
-}
-
-bool is_taken_over(const SourceFacts& facts, const File& file) {
-  for (const Program* program : facts.programs_of(file)) {
-    for (const File* one : program->files) {
-      // Files that no entry imports have nothing to do with each other.
-      if (program->entry == nullptr && one != &file) continue;
-      if (one->imports_from("accelerate") || one->imports_from("lightning.fabric")) return true;
-      for (const Call* call : one->calls) {
-        if (call->name == "transformers.Trainer" || call->name == "transformers.Seq2SeqTrainer") {
-          return true;
-        }
-      }
-    }
-  }
-  return false;
-}
-
-bool moves_batches(const SourceFacts& facts, const Call& loader) {
-  const auto programs = training_programs_of(facts, *loader.file);
-  const bool has_hooks = std::any_of(programs.begin(), programs.end(), [](const Program* program) {
-    return std::any_of(program->files.begin(), program->files.end(), [](const File* file) {
-      return std::any_of(file->classes.begin(), file->classes.end(),
-                         [](const ClassDef* def) { return def->is_lightning_module; });
-    });
-  });
-  auto loops = loops_over(facts, loader);
-  const bool moves = std::any_of(loops.begin(), loops.end(),
-                                 [&](const Loop* loop) { return moves_in(facts, *loop); });
-  if (moves) return true;
-  // Who calls next() on a generator is not among them.
-  std::erase_if(loops, [](const Loop* loop) { return hands_on(*loop) || only_looks(*loop); });
-  if (!loops.empty()) return false;
-  if (has_hooks) return true;
-  return std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
-    return std::any_of(program->files.begin(), program->files.end(), [&](const File* file) {
-      return std::any_of(file->loops.begin(), file->loops.end(), [&](const Loop* loop) {
-        return loop->is_step() && moves_in(facts, *loop);
-      });
-    });
-  });
 }
 
 }  // namespace rooftile::source

@@ -1,5 +1,5 @@
-// What follows from resolved names and types: arguments behind **, roles of loops, the order of
-// layers, programs, and the indexes of the queries.
+// What follows from resolved names and types: arguments behind **, imports by name, roles of loops,
+// the order of layers, programs, and the indexes of the queries.
 #pragma once
 
 #include "rooftile/workload/source_store.h"
@@ -8,6 +8,18 @@ namespace rooftile::source {
 
 // Items of dictionaries that a call unpacks become its arguments, where they are written down.
 void follow_unpacked_arguments(SourceFacts& facts);
+// Arguments that functools.partial bound become those of the calls of what it made. Needs the
+// arguments behind **.
+void add_bound_arguments(SourceFacts& facts);
+// The functools.partial(…) that made what is called; null for other calls.
+const Call* partial_behind(const Call& call);
+// Adds to File::imported what `importlib.import_module` and `__import__` may load: the one file
+// whose name is known with all options at their defaults, else all files of a package whose names
+// begin like the part that is written (`"models." + name`, f"{__name__}.{name}").
+void follow_dynamic_imports(SourceFacts& facts);
+// Calls of methods whose receiver is not known, or may be of a derived class, lead to the methods
+// of that name in reach. Needs the imports of files.
+void link_dynamic_calls(SourceFacts& facts);
 void index_calls(SourceFacts& facts);
 // Needs the callers of functions.
 void find_loop_roles(SourceFacts& facts);

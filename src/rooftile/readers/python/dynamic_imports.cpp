@@ -1,10 +1,10 @@
-#include "rooftile/readers/python/dynamic_imports.h"
-
+// Modules that a script imports by a name it puts together.
 #include <algorithm>
 #include <string>
 #include <string_view>
 
 #include "rooftile/base/text.h"
+#include "rooftile/readers/python/derive.h"
 
 namespace rooftile::source {
 namespace {

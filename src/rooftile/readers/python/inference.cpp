@@ -122,7 +122,8 @@ const File* Inference::find_module(std::string_view name, const File& from) cons
     prefix.resize(dot == std::string::npos ? 0 : dot);
     const std::string full = prefix.empty() ? std::string(name) : prefix + "." + std::string(name);
     const auto found = modules_.find(full);
-    if (found != modules_.end() && found->second->module == full) return found->second;
+    const bool is_it = found != modules_.end() && found->second->module == full;
+    if (is_it && found->second != &from) return found->second;  // utils/model.py imports model
   }
   if (const auto found = modules_.find(name); found != modules_.end()) return found->second;
   return find_in_root(name);
@@ -236,6 +237,16 @@ void Inference::visit_queued() {
   }
 }
 
+// Programs whose main part stands at the top level of a file.
+void Inference::visit_stale_modules() {
+  const std::unordered_set<const File*> stale = std::exchange(stale_, {});
+  for (const auto& file : facts_.files) {
+    if (!stale.contains(file.get())) continue;
+    visit_module(*file);
+    visit_queued();
+  }
+}
+
 void Inference::visit_module(File& file) {
   Scope& scope = scopes_.emplace_back();
   scope.file = &file;
@@ -278,7 +289,9 @@ const Type* Inference::annotated_parameter(const Parameter& parameter) {
   if (hint == "torch.Tensor") return tensor(Residence::unknown);
   if (hint == "torch.nn.Module") return simple(TypeKind::module);
   if (hint == "int" || hint == "float" || hint == "bool") return simple(TypeKind::number);
-  return hint == "str" ? simple(TypeKind::text) : nullptr;
+  if (hint == "str") return simple(TypeKind::text);
+  const auto own = store_.classes_by_name.find(hint);
+  return own == store_.classes_by_name.end() ? nullptr : store_.intern(instance_of(*own->second));
 }
 
 const Type* Inference::conventional_parameter(const FunctionDef& def, std::size_t index) {
@@ -350,6 +363,8 @@ void Inference::run() {
       visit_queued();
     }
   }
+  constexpr int kRounds = 2;
+  for (int round = 0; round < kRounds; ++round) visit_stale_modules();
   for (const auto& file : facts_.files) record_globals(*file);
 }
 

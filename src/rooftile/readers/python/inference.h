@@ -60,6 +60,7 @@ class Inference {
   void visit_module(File& file);
   void visit_function(const FunctionDef& def);
   void visit_queued();
+  void visit_stale_modules();
   void enqueue(const FunctionDef& def);
   void read_again(const ClassDef& def);
   void bind_parameters(const FunctionDef& def);
@@ -130,6 +131,13 @@ class Inference {
   const Type* library_result(Call& call, const Known& known);
   const Type* library_instance(Call& call, const Known& known);
   const Type* configuration_of(const Call& call);
+  Type instance_of(const ClassDef& def);
+  std::string_view base_loader(const Call& call);
+
+  // functools.partial and imports by text (inference_partial.cpp).
+  const Type* partial_of(const Call& call);
+  void note_partial(const Expr* value, Entry& entry);
+  std::size_t pass_bound(const Call& partial, const FunctionDef& def);
   const Type* next_item(const Type& from);
   const Type* value_call(Call& call, const Type& callee);
   const Type* method_call(Call& call, const Type& receiver);
@@ -148,6 +156,7 @@ class Inference {
   void pass_arguments(const Call& call, const FunctionDef& def, bool skip_first);
   void pass(const FunctionDef& def, std::size_t index, const Type* type);
   void record_option(const Call& call);
+  void record_click_option(const Call& call);
   void record_defaults(const Call& call);
   void record_entry(const Expr& target, const Expr* value);
   static void set_weight_dtype(const Call& call, Type& made);
@@ -156,6 +165,7 @@ class Inference {
   void note_buffer(const Call& call);
   const Entry* bound_entry(const Expr* object);
   Residence named_residence(const Expr& name, int depth);
+  bool asks_for_unset_gpu(const Expr& condition, int depth) const;
   Residence device_residence(const Expr* expr, int depth = 0);
   const Known& known(std::string_view full_name);
 
@@ -179,6 +189,7 @@ class Inference {
   std::deque<const FunctionDef*> queue_;
   std::unordered_map<const FunctionDef*, int> visits_;
   std::unordered_set<const FunctionDef*> queued_;
+  std::unordered_set<const File*> stale_;  // whose top level calls what now returns something else
   std::vector<Change> changes_;
   Scope* scope_ = nullptr;
   const FunctionDef* function_ = nullptr;

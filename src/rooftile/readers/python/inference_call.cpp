@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "rooftile/base/text.h"
+#include "rooftile/readers/python/derive.h"
 #include "rooftile/readers/python/inference.h"
 
 namespace rooftile::source {
@@ -70,10 +71,12 @@ void Inference::pass(const FunctionDef& def, std::size_t index, const Type* type
 }
 
 void Inference::pass_arguments(const Call& call, const FunctionDef& def, bool skip_first) {
+  const Call* partial = partial_behind(call);
+  const std::size_t first = partial != nullptr ? pass_bound(*partial, def) : skip_first ? 1 : 0;
   for (const Argument& argument : call.arguments) {
     if (argument.unpacked || argument.value == nullptr) continue;
     if (argument.name.empty()) {
-      pass(def, argument.position + (skip_first ? 1 : 0), argument.value->type);
+      pass(def, argument.position + first, argument.value->type);
       continue;
     }
     const auto named = std::ranges::find(def.parameters, argument.name, &Parameter::name);
@@ -97,12 +100,7 @@ const Type* Inference::own_function_call(Call& call, const FunctionDef& def, boo
   return def.returns;
 }
 
-const Type* Inference::own_class_call(Call& call, const ClassDef& def) {
-  call.name = def.full_name;
-  if (const FunctionDef* init = find_method(&def, "__init__")) {
-    own_function_call(call, *init, true);
-    call.name = def.full_name;
-  }
+Type Inference::instance_of(const ClassDef& def) {
   Type made;
   made.kind = def.is_module                            ? TypeKind::module
               : def.is_dataset                         ? TypeKind::dataset
@@ -118,8 +116,35 @@ const Type* Inference::own_class_call(Call& call, const ClassDef& def) {
   if (def.is_lightning_module) made.residence = Residence::gpu;
   made.class_def = &def;
   made.name = def.full_name;
+  return made;
+}
+
+const Type* Inference::own_class_call(Call& call, const ClassDef& def) {
+  call.name = def.full_name;
+  if (const FunctionDef* init = find_method(&def, "__init__")) {
+    own_function_call(call, *init, true);
+    call.name = def.full_name;
+  }
+  Type made = instance_of(def);
   made.made_by = &call;
   return store_.intern(made);
+}
+
+// `super().__init__(dataset, …)` in a class derived from a library's DataLoader makes one.
+std::string_view Inference::base_loader(const Call& call) {
+  const bool is_base = call.method == "__init__" && call.receiver->call != nullptr &&
+                       call.receiver->call->name == "super";
+  const ClassDef* def = function_ == nullptr ? nullptr : function_->class_def;
+  if (!is_base || def == nullptr) return {};
+  // One that hands on what it is given has nothing to change.
+  if (std::ranges::any_of(call.arguments, &Argument::unpacked)) return {};
+  for (const Expr* base : def->bases) {
+    const Known& parent = known(base->full_name);
+    if (parent.call.gives == Gives::instance && parent.call.kind == TypeKind::loader) {
+      return parent.name;
+    }
+  }
+  return {};
 }
 
 // from_pretrained(name, torch_dtype=torch.bfloat16)
@@ -191,6 +216,8 @@ const Type* Inference::library_result(Call& call, const Known& known) {
     case Gives::unknown:
       break;
   }
+  if (known.name == "functools.partial") return partial_of(call);
+  if (known.name == "click.option") record_click_option(call);
   if (reads_configuration(known.name)) return configuration_of(call);
   if (known.name == "next" && !call.arguments.empty()) {
     return next_item(*call.arguments[0].value->type);
@@ -218,6 +245,8 @@ const Type* Inference::from_tensors(const Call& call) {
     if (!type->is(TypeKind::tensor)) continue;
     joined = joined == nullptr ? type : join(joined, type);
   }
+  // The norm of gradients has no graph of its own.
+  if (joined != nullptr && call.method.starts_with("clip_grad_")) return tensor(joined->residence);
   if (joined != nullptr) return joined;
   if (const Argument* device = call.argument("device")) {
     return tensor(device_residence(device->value));
@@ -295,6 +324,24 @@ Residence Inference::named_residence(const Expr& name, int depth) {
   return is_assigned(name) ? device_residence(name.binding->value, depth + 1) : Residence::unknown;
 }
 
+// `args.cuda is not None` where that option has no default.
+bool Inference::asks_for_unset_gpu(const Expr& condition, int depth) const {
+  if (depth > kMaxDeviceDepth || condition.children.size() < 2) return false;
+  if (condition.kind == ExprKind::logical && condition.word == "and") {
+    return std::ranges::any_of(
+        condition.children, [&](const Expr* part) { return asks_for_unset_gpu(*part, depth + 1); });
+  }
+  const Expr& asked = *condition.children[0];
+  const bool asks = condition.kind == ExprKind::comparison && condition.word == "is not" &&
+                    condition.children[1]->kind == ExprKind::none &&
+                    asked.kind == ExprKind::attribute && is_one_of(asked.word, {"cuda", "gpu"});
+  if (!asks) return false;
+  const auto option = store_.options.find(asked.word);
+  if (option == store_.options.end() || option->second.several) return false;
+  const Expr* usual = option->second.value;
+  return option->second.action.empty() && (usual == nullptr || usual->kind == ExprKind::none);
+}
+
 // Where `.to(x)` or device=x puts a tensor.
 Residence Inference::device_residence(const Expr* expr, int depth) {
   if (expr == nullptr || depth > kMaxDeviceDepth) return Residence::unknown;
@@ -306,6 +353,9 @@ Residence Inference::device_residence(const Expr* expr, int depth) {
       return Residence::gpu;
     case ExprKind::conditional: {
       if (expr->children.size() != 3) return Residence::unknown;
+      if (asks_for_unset_gpu(*expr->children[1], depth)) {
+        return device_residence(expr->children[2], depth + 1);
+      }
       const Residence yes = device_residence(expr->children[0], depth + 1);
       const Residence no = device_residence(expr->children[2], depth + 1);
       // The usual "cuda" if torch.cuda.is_available() else "cpu".

@@ -11,8 +11,8 @@ bool is_cuda(std::string_view text) { return text.starts_with("cuda"); }
 bool is_cpu(std::string_view text) { return text == "cpu"; }
 
 bool is_tensor_attribute(std::string_view word) {
-  return word == "data" || word == "grad" || word == "T" || word == "mT" || word == "real" ||
-         word == "imag" || word == "loss" || word == "logits" || word == "last_hidden_state";
+  return word == "T" || word == "mT" || word == "real" || word == "imag" || word == "loss" ||
+         word == "logits" || word == "last_hidden_state";
 }
 
 bool is_number_attribute(std::string_view word) {
@@ -247,6 +247,7 @@ const Type* Inference::attribute_type(const Type& object, std::string_view word,
     if (const Type* member = dictionary_member(*object.made_by, word)) return member;
   }
   if (object.is(TypeKind::tensor)) {
+    if (word == "data" || word == "grad") return tensor(object.residence);  // without a graph
     if (is_tensor_attribute(word)) return store_.intern(object);
     if (word == "shape") return container_of(simple(TypeKind::number));
     if (word == "dtype") return simple(TypeKind::dtype);

@@ -89,6 +89,7 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
     const std::string full = std::string(base) + "." + std::string(method);
     call.name = intern(full);
   }
+  if (method == "__init__") call.name = base_loader(call);
   note_method(call);
   switch (receiver.kind) {
     case TypeKind::tensor:
@@ -105,6 +106,8 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
       return method == "item" ? simple(TypeKind::number) : simple(TypeKind::array);
     case TypeKind::container:
       return container_method(call, receiver);
+    case TypeKind::device:  // "cuda:{}".format(rank)
+      return method == "format" ? store_.intern(receiver) : &unknown_type();
     case TypeKind::text:
       return simple(TypeKind::text);
     case TypeKind::loader:

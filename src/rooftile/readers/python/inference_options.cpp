@@ -20,11 +20,22 @@ std::string_view option_name(std::string_view flag) {
   return flag;
 }
 
+bool is_same_literal(const Expr* a, const Expr* b) {
+  if (a == b) return true;
+  if (a == nullptr || b == nullptr) return false;
+  const bool is_plain = a->kind == ExprKind::integer || a->kind == ExprKind::real ||
+                        a->kind == ExprKind::text || a->kind == ExprKind::boolean ||
+                        a->kind == ExprKind::none;
+  return is_plain && a->kind == b->kind && a->word == b->word;
+}
+
 void add_option(std::string_view key, const Option& option,
                 std::unordered_map<std::string_view, Option>& options) {
   const auto [place, added] = options.try_emplace(key, option);
-  if (place->second.is_set_later) return;
-  if (!added && place->second.value != option.value) place->second.several = true;
+  if (place->second.is_set_later || added) return;
+  const bool is_same =
+      is_same_literal(place->second.value, option.value) && place->second.action == option.action;
+  if (!is_same) place->second.several = true;
 }
 
 void set_default(const Argument& argument, Option& option) {
@@ -61,6 +72,29 @@ void Inference::record_option(const Call& call) {
   Option option;
   option.value = given == nullptr ? nullptr : given->value;
   if (action != nullptr) option.action = action->value->word;
+  add_option(intern(key), option, store_.options);
+  add_option(intern(key), option, store_.file_options[file_]);
+}
+
+// @click.option("-n", "--workers", "num_workers", default=0), "--cache/--no-cache"
+void Inference::record_click_option(const Call& call) {
+  std::string_view name;
+  for (const Argument& argument : call.arguments) {
+    if (!argument.name.empty() || argument.value->kind != ExprKind::text) continue;
+    const std::string_view flag = argument.value->word;
+    const bool is_name = !flag.starts_with("-");
+    if (name.empty() || is_name || flag.starts_with("--")) name = option_name(flag);
+    if (is_name) break;
+  }
+  name = name.substr(0, name.find('/'));
+  if (name.empty()) return;
+  std::string key(name);
+  std::ranges::replace(key, '-', '_');
+  const Argument* given = call.argument("default");
+  const Argument* flag = call.argument("is_flag");
+  Option option;
+  option.value = given == nullptr ? nullptr : given->value;
+  if (flag != nullptr && flag->value->word == "True") option.action = "store_true";
   add_option(intern(key), option, store_.options);
   add_option(intern(key), option, store_.file_options[file_]);
 }

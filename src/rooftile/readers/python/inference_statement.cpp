@@ -113,6 +113,11 @@ Entry Inference::join(const std::optional<Entry>& a, const std::optional<Entry>&
   if (!b) return *a;
   Entry both = *a;
   if (both.full_name.empty()) both.full_name = b->full_name;
+  // One own class or another, by an option.
+  const bool are_classes = a->full_name != b->full_name &&
+                           store_.classes_by_name.contains(a->full_name) &&
+                           store_.classes_by_name.contains(b->full_name);
+  if (are_classes) both.full_name = {};
   both.type = join(a->type, b->type);
   if (a->binding != b->binding) both.binding = nullptr;
   return both;
@@ -269,7 +274,11 @@ void Inference::returns(const FunctionDef& function, const Type* type) {
   if (joined == def.returns) return;
   def.returns = joined;
   for (const Call* caller : def.callers) {
-    if (caller->function != nullptr) enqueue(*caller->function);
+    if (caller->function != nullptr) {
+      enqueue(*caller->function);
+    } else {
+      stale_.insert(caller->file);
+    }
   }
 }
 
@@ -297,6 +306,7 @@ void Inference::bind(const Expr* target, const Type* type, const Expr* value,
                     known(value->full_name).call.gives != Gives::unknown)) {
         entry.full_name = value->full_name;
       }
+      note_partial(value, entry);
       set_name(target->word, entry);
       writable(*target).type = entry.type;
       return;

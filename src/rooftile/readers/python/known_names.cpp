@@ -21,6 +21,7 @@ bool is_capitalised(std::string_view word) {
 
 // Modules whose members are public one or more levels up.
 constexpr std::pair<std::string_view, std::string_view> kHomes[] = {
+    {"torch.torch.", "torch."},
     {"torch.nn.modules.", "torch.nn."},
     {"torch.utils.data.dataloader.", "torch.utils.data."},
     {"torch.utils.data.dataset.", "torch.utils.data."},
@@ -149,6 +150,8 @@ const Exact kExact[] = {
     {"torch.amp.GradScaler", instance(TypeKind::scaler)},
     {"torch.GradScaler", instance(TypeKind::scaler)},
     {"torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler", instance(TypeKind::scaler)},
+    {"timm.utils.NativeScaler", instance(TypeKind::scaler)},
+    {"timm.utils.cuda.NativeScaler", instance(TypeKind::scaler)},
     {"torch.device", instance(TypeKind::device)},
     {"torch.accelerator.current_accelerator", instance(TypeKind::device)},
     {"torch.nn.Parameter", gives(Gives::new_tensor)},

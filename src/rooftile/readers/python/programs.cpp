@@ -5,7 +5,6 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
-#include "rooftile/readers/python/dynamic_imports.h"
 
 namespace rooftile::source {
 namespace {
@@ -120,7 +119,6 @@ void describe(Program& program, const Shares& shares) {
 }  // namespace
 
 void find_programs(SourceFacts& facts) {
-  follow_dynamic_imports(facts);
   std::unordered_set<const File*> reached;
   for (const auto& file : facts.files) {
     file->is_entry = is_entry(*file);

@@ -38,6 +38,9 @@ Result<SourceFacts> build(std::vector<Candidate> candidates, const PythonOptions
   }
   Inference(facts).run();
   follow_unpacked_arguments(facts);
+  add_bound_arguments(facts);
+  follow_dynamic_imports(facts);
+  link_dynamic_calls(facts);
   index_calls(facts);
   find_loop_roles(facts);
   find_layers(facts);

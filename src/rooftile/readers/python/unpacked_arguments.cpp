@@ -1,12 +1,13 @@
 // DataLoader(dataset, **kwargs) with kwargs = {"num_workers": 4} above.
 #include <algorithm>
 
+#include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
 
 namespace rooftile::source {
 namespace {
 
-constexpr int kMaxDepth = 4;
+constexpr int kMaxDepth = 7;
 constexpr std::size_t kMaxItems = 256;
 // Bounds for generated files: statements looked at for one call, and calls of a file.
 constexpr std::size_t kMaxStatements = 200'000;
@@ -20,7 +21,7 @@ class Follower {
   bool follow(const Expr& unpacked, int depth = 0) {
     if (depth > kMaxDepth || items_.size() > kMaxItems) return false;
     if (unpacked.kind == ExprKind::dict) return take_literal(unpacked, depth);
-    if (unpacked.kind == ExprKind::call && unpacked.call->name == "dict") {
+    if (unpacked.kind == ExprKind::call && makes_dictionary(*unpacked.call)) {
       return take_call(*unpacked.call, depth);
     }
     if (unpacked.kind == ExprKind::conditional && unpacked.children.size() == 3) {
@@ -31,6 +32,11 @@ class Follower {
   }
 
   std::vector<Argument> take() { return std::move(items_); }
+
+  const Expr* item(std::string_view name) const {
+    const auto known = std::ranges::find(items_, name, &Argument::name);
+    return known == items_.end() ? nullptr : known->value;
+  }
 
  private:
   void add(std::string_view name, const Expr* value) {
@@ -94,6 +100,8 @@ class Follower {
         } else if (is_item_of(target, variable)) {
           const Expr& key = *target.children[1];
           if (key.kind == ExprKind::text) add(key.word, statement->value);
+        } else if (is_member_of(target, variable)) {
+          add(target.word, statement->value);
         }
       } else if (const Call* update = update_of(*statement, variable)) {
         all = take_call(*update, depth + 1) && all;
@@ -107,11 +115,12 @@ class Follower {
     const FunctionDef* function = call_.function;
     if (function == nullptr || function->callers.size() != 1) return false;
     const auto& parameters = function->parameters;
-    const bool is_rest = std::ranges::any_of(parameters, [&](const Parameter& each) {
-      return each.double_starred && each.name == variable;
-    });
-    if (!is_rest || depth >= kMaxDepth) return false;
+    const auto parameter = std::ranges::find(parameters, variable, &Parameter::name);
+    if (parameter == parameters.end() || depth >= kMaxDepth) return false;
     const Call& caller = *function->callers.front();
+    if (!parameter->double_starred) {
+      return follow_passed(caller, variable, parameter - parameters.begin(), depth);
+    }
     Follower there(caller);
     bool all = true;
     for (const Argument& argument : caller.arguments) {
@@ -128,6 +137,38 @@ class Follower {
       if (!is_named) add(item.name, item.value);
     }
     return all;
+  }
+
+  // A dictionary that the one caller passes, by name, or as an entry of a `**config` of its own.
+  bool follow_passed(const Call& caller, std::string_view variable, std::ptrdiff_t place,
+                     int depth) {
+    const bool is_method = call_.function->class_def != nullptr;
+    const int position = static_cast<int>(place) - (is_method ? 1 : 0);
+    Follower there(caller);
+    const Argument* given = caller.argument(variable, position);
+    const Expr* passed = given == nullptr ? nullptr : given->value;
+    for (const Argument& argument : caller.arguments) {
+      if (passed != nullptr || !argument.unpacked || argument.value->word != "**") continue;
+      if (argument.value->children.empty()) continue;
+      Follower config(caller);
+      config.follow(*argument.value->children[0], depth + 1);
+      passed = config.item(variable);
+    }
+    if (passed == nullptr) return false;
+    const bool all = there.follow(*passed, depth + 1);
+    for (const Argument& item : there.take()) add(item.name, item.value);
+    return all;
+  }
+
+  // dict(a=1), EasyDict(a=1)
+  static bool makes_dictionary(const Call& call) {
+    return call.name == "dict" || is_one_of(call.method, {"edict", "EasyDict", "AttrDict",
+                                                          "ConfigDict", "Munch", "DotMap"});
+  }
+
+  static bool is_member_of(const Expr& target, std::string_view variable) {
+    return target.kind == ExprKind::attribute && !target.children.empty() &&
+           target.children[0]->kind == ExprKind::name && target.children[0]->word == variable;
   }
 
   static bool is_item_of(const Expr& target, std::string_view variable) {

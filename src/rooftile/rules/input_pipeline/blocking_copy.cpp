@@ -87,8 +87,22 @@ bool is_pinned(const source::SourceFacts& facts, const source::Call& loader) {
   return pinned.is_true() || source::is_set_by_default(facts, pinned) || asks_for_gpu(pinned.expr);
 }
 
+// What the receiver is made from was copied above: `x = x.cuda()`, then `x.float().to(device)`.
+bool is_there_already(const source::SourceFacts& facts, const source::Expr* value, int depth = 0) {
+  constexpr int kMaxDepth = 6;
+  value = source::resolved(value);
+  if (value == nullptr || depth > kMaxDepth) return false;
+  if (value->kind == source::ExprKind::binary || value->kind == source::ExprKind::subscript) {
+    return is_there_already(facts, value->children.front(), depth + 1);
+  }
+  if (value->call == nullptr) return false;
+  if (source::copies_to_device(facts, *value->call)) return true;
+  return is_there_already(facts, value->call->receiver, depth + 1);
+}
+
 bool is_blocking(const source::SourceFacts& facts, const source::Call& copy) {
   if (!source::copies_to_device(facts, copy) || copy.unknown_arguments) return false;
+  if (is_there_already(facts, copy.receiver)) return false;
   for (const std::string_view name : {"non_blocking", "async"}) {
     if (!facts.argument(copy, name).absent() && !facts.argument(copy, name).is_false())
       return false;

@@ -32,12 +32,21 @@ time says what there is to gain.
 
 using namespace source;
 
+bool counts_epochs(const Statement& loop) {
+  return loop.kind == StatementKind::while_ ||
+         last_name(loop.target).find("epoch") != std::string_view::npos;
+}
+
+// The nearest; where that goes over splits of the data, the one of epochs around it.
 const Statement* epoch_loop_around(const Statement* statement) {
+  const Statement* nearest = nullptr;
   for (; statement != nullptr; statement = statement->parent) {
-    if (statement->kind == StatementKind::function) return nullptr;
-    if (statement->loop != nullptr && statement->loop->role == LoopRole::epoch) return statement;
+    if (statement->kind == StatementKind::function) break;
+    const bool is_epoch = statement->loop != nullptr && statement->loop->role == LoopRole::epoch;
+    if (is_epoch && counts_epochs(*statement)) return statement;
+    if (is_epoch && nearest == nullptr) nearest = statement;
   }
-  return nullptr;
+  return nearest;
 }
 
 struct Making {
@@ -69,20 +78,33 @@ const Expr* at_loop(const Expr* expr, const Making& making) {
 }
 
 bool is_made_outside(const Expr* name, const Statement& loop) {
+  if (name->kind == ExprKind::subscript) name = name->children.front();
   if (name->kind == ExprKind::attribute) return last_name(name->children.front()) == "self";
   if (name->kind != ExprKind::name) return false;
   return name->binding != nullptr && !is_within(*name->binding, loop);
 }
 
-bool is_set_inside(const Expr* expr, const Statement& loop) {
+bool is_set_inside(const Expr* expr, const Statement& loop, int depth = 0) {
+  constexpr int kMaxLoops = 4;
   bool found = false;
   visit(expr, [&](const Expr& part) {
-    found =
-        found || (part.kind == ExprKind::name && part.binding != nullptr &&
-                  is_within(*part.binding, loop) && part.binding->kind != StatementKind::function);
+    const Statement* binding = part.kind == ExprKind::name ? part.binding : nullptr;
+    const bool is_inside =
+        binding != nullptr && is_within(*binding, loop) && binding->kind != StatementKind::function;
+    // `for split in splits:` goes over the same in every epoch.
+    const bool is_same = is_inside && binding->kind == StatementKind::for_ && binding != &loop &&
+                         depth < kMaxLoops && !is_set_inside(binding->value, loop, depth + 1);
+    found = found || (is_inside && !is_same);
     return !found;
   });
   return found;
+}
+
+// A number above 0, or that of the cores.
+bool has_workers(const Value& workers) {
+  if (workers.kind == ValueKind::integer) return workers.integer > 0;
+  const Expr* given = resolved(workers.expr);
+  return given != nullptr && given->call != nullptr && given->call->method == "cpu_count";
 }
 
 // A name that the epoch loop sets stands in the arguments, or is passed for one.
@@ -123,19 +145,19 @@ std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* loader : training_loaders(facts)) {
     const Value workers = facts.argument(*loader, "num_workers", 5);
-    const bool has_workers = workers.kind == ValueKind::integer && workers.integer > 0;
     const Making making = made_in(*loader);
     const Statement* loop = making.loop;
-    if (!has_workers || loop == nullptr || loader->arguments.empty()) continue;
+    if (!has_workers(workers) || loop == nullptr || loader->arguments.empty()) continue;
     const Argument* dataset = loader->argument("dataset", 0);
     if (dataset == nullptr || !is_made_outside(at_loop(dataset->value, making), *loop)) continue;
     const bool is_new = making.caller != nullptr && is_made_beside(*dataset->value, *loader);
     if (is_new || is_done_once(*loader, *loop) || depends_on_epoch(*loader, making)) continue;
     Finding finding = finding_at(
         *loader,
-        fmt::format("the loader is built in each epoch from the same `{}`: its {} workers start "
+        fmt::format("the loader is built in each epoch from the same `{}`: its {}workers start "
                     "again every time",
-                    code_text(*loader->file, dataset->value), workers.integer),
+                    code_text(*loader->file, dataset->value),
+                    workers.kind == ValueKind::integer ? fmt::format("{} ", workers.integer) : ""),
         {"Build it once before the epoch loop, with persistent_workers=True",
          Exactness::exact_arithmetic});
     finding.evidence = {fmt::format("epoch loop at {}", place_text(*loop, *loader->file)),

@@ -47,19 +47,23 @@ bool is_step_of(const ScalingEvent& step, const ScalingEvent& update) {
          !exclude_each_other(*step.at, *update.at);
 }
 
+// Not where another step, as of a function that is called twice, runs with the update.
 std::optional<Misplaced> unguarded(const std::vector<ScalingEvent>& events, std::size_t i) {
+  std::optional<Misplaced> found;
   for (const ScalingEvent& step : events) {
     if (!is_step_of(step, events[i])) continue;
-    for (const Branch& branch : extra_conditions(*step.at, *events[i].at)) {
-      if (!is_accumulation_test(branch)) continue;
-      return Misplaced{&step,
-                       fmt::format("update() runs on every micro-batch, the step only where `{}`: "
-                                   "the scale changes between gradients that are added up",
-                                   branch.condition),
-                       fmt::format("Move update() into `if {}`, after the step", branch.condition)};
-    }
+    const std::vector<Branch> extra = extra_conditions(*step.at, *events[i].at);
+    const auto test = std::ranges::find_if(
+        extra, [](const Branch& branch) { return is_accumulation_test(branch); });
+    if (test == extra.end()) return std::nullopt;
+    if (found) continue;
+    found = Misplaced{&step,
+                      fmt::format("update() runs on every micro-batch, the step only where `{}`: "
+                                  "the scale changes between gradients that are added up",
+                                  test->condition),
+                      fmt::format("Move update() into `if {}`, after the step", test->condition)};
   }
-  return std::nullopt;
+  return found;
 }
 
 std::optional<Misplaced> out_of_order(const std::vector<ScalingEvent>& events, std::size_t i) {

@@ -33,19 +33,22 @@ Nothing is saved: the rule is about a wrong result, which costs the whole run.
 
 using namespace source;
 
+// Null also where another step, as of a function that is called twice, runs with the unscaling.
 const Branch* accumulation_test_of_step(const std::vector<ScalingEvent>& events, std::size_t i,
                                         std::vector<Branch>& extra) {
+  const auto is_test = [](const Branch& branch) { return is_accumulation_test(branch); };
+  bool is_guarded = false;
   for (const ScalingEvent& event : events) {
     if (event.kind != ScalingKind::scaler_step || exclude_each_other(*event.at, *events[i].at)) {
       continue;
     }
     if (!may_be_same_optimizer(event, events[i], false)) continue;
-    extra = extra_conditions(*event.at, *events[i].at);
-    for (const Branch& branch : extra) {
-      if (is_accumulation_test(branch)) return &branch;
-    }
+    const std::vector<Branch> conditions = extra_conditions(*event.at, *events[i].at);
+    if (std::ranges::none_of(conditions, is_test)) return nullptr;
+    if (!is_guarded) extra = conditions;
+    is_guarded = true;
   }
-  return nullptr;
+  return is_guarded ? &*std::ranges::find_if(extra, is_test) : nullptr;
 }
 
 std::vector<Finding> find(const SourceFacts& facts) {

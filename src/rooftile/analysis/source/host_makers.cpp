@@ -1,0 +1,240 @@
+#include "rooftile/analysis/source/host_makers.h"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr int kMaxMakerSteps = 8;
+
+bool is_number(const Expr& expr) {
+  return expr.type->is(TypeKind::number) || expr.kind == ExprKind::none ||
+         expr.type->is(TypeKind::dtype) ||
+         (expr.kind == ExprKind::unary && !expr.type->is(TypeKind::tensor));
+}
+
+bool is_last_word(std::string_view name, std::string_view package, Words words) {
+  if (!name.starts_with(package)) return false;
+  const std::string_view last = name.substr(name.rfind('.') + 1);
+  return std::find(words.begin(), words.end(), last) != words.end();
+}
+
+bool is_numpy_maker(const Expr& expr) {
+  if (expr.call == nullptr) return false;
+  const std::string_view name = expr.call->name;
+  return name.starts_with("numpy.random.") ||
+         is_last_word(name, "numpy.", {"zeros", "ones", "full", "eye", "arange", "linspace"});
+}
+
+// A number, x.size(), x.shape, *x.shape; of several arguments also one that is not known.
+bool is_size(const Expr& value, bool is_one_of_several) {
+  if (value.type->is(TypeKind::number)) return true;
+  const Expr* root = resolved(&value);
+  while (root->kind == ExprKind::starred || root->kind == ExprKind::subscript) {
+    root = root->children[0];
+  }
+  if (last_name(root) == "shape" || (root->call != nullptr && root->call->method == "size")) {
+    return true;
+  }
+  if (root->kind == ExprKind::tuple) {
+    return std::all_of(root->children.begin(), root->children.end(),
+                       [](const Expr* part) { return is_size(*part, true); });
+  }
+  return is_one_of_several && value.type->is(TypeKind::unknown) && value.call == nullptr;
+}
+
+// torch.empty(0): nothing to fill and nothing to copy.
+bool holds_nothing(const Call& call) {
+  return is_last_word(call.name, "torch.", {"empty", "zeros", "ones", "rand", "randn"}) &&
+         call.arguments.size() == 1 && call.arguments.front().value->word == "0";
+}
+
+}  // namespace
+
+// `Tensor(x)` where Tensor is torch.cuda.FloatTensor if there is a GPU, or a legacy class.
+bool is_legacy_class(const Expr& callee) {
+  const Expr* made = resolved(&callee);
+  if (made->kind == ExprKind::conditional && !made->children.empty()) made = made->children[0];
+  const std::string_view name = made->full_name;
+  return name.starts_with("torch.") && name.ends_with("Tensor") && name.size() > 6;
+}
+
+bool is_gpu_class(const Expr& callee) {
+  const Expr* made = resolved(&callee);
+  if (made->kind == ExprKind::conditional && !made->children.empty()) made = made->children[0];
+  return made->full_name.starts_with("torch.cuda.");
+}
+
+// FloatTensor(n, m), also FloatTensor(size=(n, m)).
+bool has_only_sizes(const Call& call) {
+  const bool is_several = call.arguments.size() > 1;
+  return !call.arguments.empty() &&
+         std::all_of(call.arguments.begin(), call.arguments.end(), [&](const Argument& argument) {
+           const bool is_tuple = argument.value->kind == ExprKind::tuple;
+           if (is_tuple && argument.name != "size") return false;
+           return is_size(*argument.value, is_several);
+         });
+}
+
+// Makes a host tensor out of nothing but sizes and constants.
+bool is_maker(const Call& call) {
+  if (call.argument("device") != nullptr || holds_nothing(call)) return false;
+  if (std::count(call.name.begin(), call.name.end(), '.') == 1 &&
+      is_last_word(call.name, "torch.",
+                   {"zeros", "ones", "full", "empty", "rand", "randn", "randint", "randperm",
+                    "arange", "eye", "linspace"})) {
+    return true;
+  }
+  const bool wraps = call.name == "torch.from_numpy" || call.name == "torch.tensor" ||
+                     call.name == "torch.as_tensor" ||
+                     (!call.expr->children.empty() && is_legacy_class(*call.expr->children[0]));
+  if (!wraps || call.arguments.empty()) return false;
+  const Expr* given = call.arguments.front().value;
+  const Expr* root = given;
+  while (root->call != nullptr && root->call->method == "astype" &&
+         root->call->receiver != nullptr) {
+    root = root->call->receiver;
+  }
+  const bool is_bound = root->kind == ExprKind::name && root->binding != nullptr &&
+                        root->binding->kind == StatementKind::assignment &&
+                        root->binding->function == call.function &&
+                        root->binding->value != nullptr && root->binding->target != nullptr &&
+                        root->binding->target->kind == ExprKind::name;
+  if (is_numpy_maker(is_bound ? *root->binding->value : *root)) return true;
+  const bool is_class = !call.expr->children.empty() && is_legacy_class(*call.expr->children[0]) &&
+                        !is_gpu_class(*call.expr->children[0]);
+  return is_class && has_only_sizes(call);
+}
+
+namespace {
+
+const Call* find_maker(const Expr* expr, int depth);
+
+// All parts are made on the host or numbers, and at least one is made.
+const Call* maker_among(std::span<const Expr* const> parts, int depth) {
+  const Call* found = nullptr;
+  for (const Expr* part : parts) {
+    if (is_number(*part)) continue;
+    const Call* maker = find_maker(part, depth + 1);
+    if (maker == nullptr && part->type->is(TypeKind::unknown) && part->call == nullptr &&
+        part->kind != ExprKind::subscript) {
+      continue;
+    }
+    if (maker == nullptr) return nullptr;
+    if (found == nullptr) found = maker;
+  }
+  return found;
+}
+
+// `h = rnn.init_hidden()`: an own function all of whose returns are made from nothing.
+// Only a call that makes it, and methods on that.
+bool is_just_made(const Expr* expr, int depth) {
+  expr = resolved(expr);
+  if (expr == nullptr || depth > kMaxMakerSteps) return false;
+  if (expr->kind == ExprKind::tuple) {
+    return std::all_of(expr->children.begin(), expr->children.end(),
+                       [&](const Expr* part) { return is_just_made(part, depth + 1); });
+  }
+  if (expr->call == nullptr) return false;
+  return is_maker(*expr->call) || is_just_made(expr->call->receiver, depth + 1);
+}
+
+bool returns_made(const FunctionDef& function, int depth) {
+  bool has_return = false;
+  bool all = true;
+  for_statements(function.body, [&](const Statement& statement) {
+    if (statement.kind != StatementKind::return_ || !all) return;
+    has_return = true;
+    all = is_just_made(statement.value, depth + 1);
+  });
+  return has_return && all;
+}
+
+const Call* maker_in_call(const Call& call, int depth) {
+  if (is_maker(call)) return &call;
+  if (call.argument("device") != nullptr) return nullptr;
+  if (call.target != nullptr) {
+    const bool is_plain =
+        call.name != "torch.nn.Module.__call__" && call.target->name != "__init__";
+    return is_plain && returns_made(*call.target, depth + 1) ? &call : nullptr;
+  }
+  if (call.name == "torch.autograd.Variable" || call.name.starts_with("torch.")) {
+    const bool is_method = call.receiver != nullptr && call.name.starts_with("torch.Tensor.");
+    std::vector<const Expr*> parts;
+    if (is_method) parts.push_back(call.receiver);
+    const bool takes_sizes =
+        is_method && is_one_of(call.method, {"expand", "view", "reshape", "repeat", "unsqueeze"});
+    for (const Argument& argument : call.arguments) {
+      if (argument.name.empty() && !takes_sizes) parts.push_back(argument.value);
+    }
+    if (is_method && (call.method == "to" || call.method == "cuda" || call.method == "item")) {
+      return call.method == "to" ? find_maker(call.receiver, depth + 1) : nullptr;
+    }
+    return maker_among(parts, depth);
+  }
+  return nullptr;
+}
+
+// Of a name that several branches bind: the first, where all above are made from nothing.
+const Call* maker_in_branches(const Expr& name, int depth) {
+  const Statement* use = name.statement;
+  if (use == nullptr || use->function == nullptr) return nullptr;
+  const auto& parameters = use->function->parameters;
+  if (std::ranges::any_of(parameters, [&](const auto& one) { return one.name == name.word; })) {
+    return nullptr;
+  }
+  const Call* found = nullptr;
+  for (const Statement* statement : use->file->statements) {
+    const bool binds = statement->function == use->function && statement->target != nullptr &&
+                       statement->range.begin < use->range.begin &&
+                       statement->target->kind == ExprKind::name &&
+                       statement->target->word == name.word;
+    if (!binds) continue;
+    const bool is_plain = statement->kind == StatementKind::assignment && statement->word == "=";
+    const Call* maker = is_plain ? find_maker(statement->value, depth + 1) : nullptr;
+    if (maker == nullptr) return nullptr;
+    if (found == nullptr) found = maker;
+  }
+  return found;
+}
+
+// The call at the root of a value that is made on the host from nothing; null for other values.
+const Call* find_maker(const Expr* expr, int depth) {
+  if (expr == nullptr || depth > kMaxMakerSteps) return nullptr;
+  switch (expr->kind) {
+    case ExprKind::call:
+      return maker_in_call(*expr->call, depth);
+    case ExprKind::name: {
+      const Statement* binding = expr->binding;
+      if (binding == nullptr) return maker_in_branches(*expr, depth);
+      const bool is_plain = binding->kind == StatementKind::assignment && binding->word == "=" &&
+                            binding->target != nullptr && binding->target->kind == ExprKind::name &&
+                            expr->statement != nullptr &&
+                            binding->function == expr->statement->function;
+      return is_plain ? find_maker(binding->value, depth + 1) : nullptr;
+    }
+    case ExprKind::binary:
+    case ExprKind::comparison:
+    case ExprKind::unary:
+    case ExprKind::list:
+    case ExprKind::tuple:
+      return maker_among(expr->children, depth);
+    case ExprKind::comprehension:
+      return expr->children.empty() ? nullptr : find_maker(expr->children[0], depth + 1);
+    case ExprKind::subscript:
+      return find_maker(expr->children[0], depth + 1);
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+const Call* host_maker(const Expr* expr) { return find_maker(expr, 0); }
+
+}  // namespace rooftile::source

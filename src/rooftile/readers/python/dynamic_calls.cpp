@@ -1,0 +1,157 @@
+// `model = create_model(opt)`, then `model.optimize_parameters()`: methods by their names, and
+// those that override what a base class calls.
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "rooftile/base/text.h"
+#include "rooftile/readers/python/derive.h"
+
+namespace rooftile::source {
+namespace {
+
+// A name that more classes define says too little.
+constexpr std::size_t kMaxNamesakes = 16;
+constexpr std::size_t kMaxLinkedCallers = 1000;
+constexpr int kMaxBaseSteps = 8;
+
+// Two words or more, as own methods have; of those, not the ones of libraries.
+bool is_distinctive(std::string_view method) {
+  const std::size_t bar = method.find('_', 1);
+  if (method.starts_with('_') || bar == std::string_view::npos || bar + 1 == method.size()) {
+    return false;
+  }
+  return !is_one_of(method,
+                    {"state_dict",      "load_state_dict", "zero_grad",       "named_parameters",
+                     "named_modules",   "set_epoch",       "add_scalar",      "add_argument",
+                     "parse_args",      "from_pretrained", "save_pretrained", "add_module",
+                     "register_buffer", "get_lr",          "set_description", "set_postfix",
+                     "load_checkpoint", "save_checkpoint", "add_image",       "log_dict"});
+}
+
+bool has_unknown_receiver(const Call& call) {
+  if (call.receiver == nullptr || call.target != nullptr || !call.name.empty()) return false;
+  const Type& type = *call.receiver->type;
+  const bool is_object =
+      type.is(TypeKind::host_object) && type.class_def == nullptr && type.name.empty();
+  return type.is(TypeKind::unknown) || type.guessed || is_object;
+}
+
+// Only pass, raise, a text or nothing to return.
+bool is_abstract(const FunctionDef& def) {
+  return std::ranges::all_of(def.body, [](const Statement* statement) {
+    switch (statement->kind) {
+      case StatementKind::pass:
+      case StatementKind::raise_:
+        return true;
+      case StatementKind::return_:
+        return statement->value == nullptr || statement->value->kind == ExprKind::none;
+      case StatementKind::expression:
+        return statement->value != nullptr && (statement->value->kind == ExprKind::text ||
+                                               statement->value->kind == ExprKind::ellipsis);
+      default:
+        return false;
+    }
+  });
+}
+
+class Linker {
+ public:
+  explicit Linker(SourceFacts& facts) : facts_(facts) {}
+
+  void run() {
+    for (const auto& file : facts_.files) {
+      for (const FunctionDef* def : file->functions) {
+        if (def->class_def != nullptr) methods_[def->name].push_back(def);
+      }
+    }
+    for (const auto& file : facts_.files) {
+      for (const Call* call : file->calls) {
+        if (call->method.empty()) continue;
+        if (has_unknown_receiver(*call)) {
+          link_by_name(const_cast<Call&>(*call));
+        } else {
+          link_overrides(const_cast<Call&>(*call));
+        }
+      }
+    }
+  }
+
+ private:
+  void link_by_name(Call& call) {
+    if (!is_distinctive(call.method)) return;
+    const auto found = methods_.find(call.method);
+    if (found == methods_.end() || found->second.size() > kMaxNamesakes) return;
+    std::vector<const FunctionDef*> reached;
+    for (const FunctionDef* def : found->second) {
+      if (reach(*call.file).contains(def->file)) reached.push_back(def);
+    }
+    link(call, reached);
+  }
+
+  // self.compute_loss() of a base class runs what the class of the object has.
+  void link_overrides(Call& call) {
+    const FunctionDef* target = call.target;
+    const bool is_method = target != nullptr && call.receiver != nullptr &&
+                           target->class_def != nullptr && target->name == call.method &&
+                           call.receiver->type->class_def != nullptr &&
+                           call.receiver->type->made_by == nullptr;
+    if (!is_method) return;
+    const auto found = methods_.find(call.method);
+    if (found == methods_.end() || found->second.size() > kMaxNamesakes) return;
+    std::vector<const FunctionDef*> overrides;
+    for (const FunctionDef* def : found->second) {
+      if (def != target && derives(*def->class_def, *target->class_def, 0)) {
+        overrides.push_back(def);
+      }
+    }
+    if (overrides.empty()) return;
+    if (is_abstract(*target)) call.target = nullptr;
+    link(call, overrides);
+    if (call.target == nullptr) call.target = target;
+  }
+
+  // The first that does something is what the call stands for; all know that it leads to them.
+  static void link(Call& call, const std::vector<const FunctionDef*>& functions) {
+    for (const FunctionDef* def : functions) {
+      if (is_abstract(*def)) continue;
+      if (call.target == nullptr) call.target = def;
+      std::vector<const Call*>& callers = const_cast<FunctionDef*>(def)->callers;
+      const bool has_room = callers.size() < kMaxLinkedCallers;
+      if (has_room && std::ranges::find(callers, &call) == callers.end()) callers.push_back(&call);
+    }
+  }
+
+  bool derives(const ClassDef& def, const ClassDef& base, int depth) const {
+    if (depth > kMaxBaseSteps) return false;
+    return std::ranges::any_of(def.bases, [&](const Expr* each) {
+      const auto own = facts_.store().classes_by_name.find(each->full_name);
+      if (own == facts_.store().classes_by_name.end() || own->second == &def) return false;
+      return own->second == &base || derives(*own->second, base, depth + 1);
+    });
+  }
+
+  // The file and all that it imports, also through others.
+  const std::unordered_set<const File*>& reach(const File& file) {
+    std::unordered_set<const File*>& seen = reach_[&file];
+    if (!seen.empty()) return seen;
+    std::vector<const File*> pending{&file};
+    while (!pending.empty()) {
+      const File* next = pending.back();
+      pending.pop_back();
+      if (!seen.insert(next).second) continue;
+      pending.insert(pending.end(), next->imported.begin(), next->imported.end());
+    }
+    return seen;
+  }
+
+  SourceFacts& facts_;
+  std::unordered_map<std::string_view, std::vector<const FunctionDef*>> methods_;
+  std::unordered_map<const File*, std::unordered_set<const File*>> reach_;
+};
+
+}  // namespace
+
+void link_dynamic_calls(SourceFacts& facts) { Linker(facts).run(); }
+
+}  // namespace rooftile::source

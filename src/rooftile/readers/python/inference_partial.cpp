@@ -1,0 +1,48 @@
+// functools.partial, of inference.h.
+#include <algorithm>
+
+#include "rooftile/readers/python/inference.h"
+
+namespace rooftile::source {
+// Own functions and classes stay callable; of those of libraries the name is enough.
+const Type* Inference::partial_of(const Call& call) {
+  if (call.arguments.empty() || call.arguments[0].unpacked) return &unknown_type();
+  const Type& target = *call.arguments[0].value->type;
+  if (!target.is(TypeKind::function) && !target.is(TypeKind::class_)) return &unknown_type();
+  Type made = target;
+  made.made_by = &call;
+  return store_.intern(made);
+}
+
+// make_norm = functools.partial(torch.nn.LayerNorm, eps=1e-6) stands for LayerNorm.
+void Inference::note_partial(const Expr* value, Entry& entry) {
+  const Call* partial = value == nullptr ? nullptr : value->call;
+  const bool is_partial = partial != nullptr && partial->name == "functools.partial" &&
+                          !partial->arguments.empty() && value->type->is(TypeKind::unknown);
+  if (!is_partial) return;
+  const std::string_view name = partial->arguments[0].value->full_name;
+  if (known(name).call.gives == Gives::unknown) return;
+  entry.full_name = name;
+  entry.type = &unknown_type();
+}
+
+// Returns the index of the first parameter that a positional argument of the call itself gets.
+std::size_t Inference::pass_bound(const Call& partial, const FunctionDef& def) {
+  const Expr& target = *partial.arguments[0].value;
+  const bool is_method = def.class_def != nullptr &&
+                         (target.type->is(TypeKind::class_) || target.kind == ExprKind::attribute);
+  std::size_t next = is_method ? 1 : 0;
+  for (const Argument& argument : partial.arguments.subspan(1)) {
+    if (argument.unpacked || argument.value == nullptr) continue;
+    if (argument.name.empty()) {
+      pass(def, next++, argument.value->type);
+      continue;
+    }
+    const auto named = std::ranges::find(def.parameters, argument.name, &Parameter::name);
+    if (named == def.parameters.end()) continue;
+    pass(def, static_cast<std::size_t>(named - def.parameters.begin()), argument.value->type);
+  }
+  return next;
+}
+
+}  // namespace rooftile::source
