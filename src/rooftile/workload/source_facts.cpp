@@ -13,6 +13,22 @@ typename Map::mapped_type found_in(const Map& map, const typename Map::key_type&
   return found == map.end() ? typename Map::mapped_type() : found->second;
 }
 
+// `calls` are sorted by file, so those of a small program are found without looking at all.
+void add_those_in(const Program& program, const std::vector<const Call*>& calls,
+                  std::vector<const Call*>& all) {
+  constexpr std::size_t kFewCalls = 64;
+  if (calls.size() < kFewCalls) {
+    std::ranges::copy_if(calls, std::back_inserter(all),
+                         [&](const Call* call) { return program.has(*call->file); });
+    return;
+  }
+  const auto path_of = [](const Call* call) { return std::string_view(call->file->path); };
+  for (const File* file : program.files) {
+    const auto own = std::ranges::equal_range(calls, std::string_view(file->path), {}, path_of);
+    all.insert(all.end(), own.begin(), own.end());
+  }
+}
+
 bool stands_before(const Call* a, const Call* b) {
   if (a->file != b->file) return a->file->path < b->file->path;
   return a->expr->range.begin < b->expr->range.begin;
@@ -160,6 +176,32 @@ std::vector<const Call*> SourceFacts::method_calls(std::string_view method) cons
 
 std::vector<const Call*> SourceFacts::constructions(TypeKind kind) const {
   return found_in(store_->calls_by_kind, kind);
+}
+
+std::vector<const Call*> SourceFacts::calls_in(
+    const Program& program, std::initializer_list<std::string_view> full_names) const {
+  std::vector<const Call*> all;
+  for (const std::string_view name : full_names) {
+    if (name.ends_with(".*")) {
+      std::vector<const Call*> some = calls(name);
+      std::erase_if(some, [&](const Call* call) { return !program.has(*call->file); });
+      all.insert(all.end(), some.begin(), some.end());
+    } else if (const auto found = store_->calls_by_name.find(name);
+               found != store_->calls_by_name.end()) {
+      add_those_in(program, found->second, all);
+    }
+  }
+  std::ranges::sort(all, stands_before);
+  return all;
+}
+
+std::vector<const Call*> SourceFacts::constructions_in(const Program& program,
+                                                       TypeKind kind) const {
+  std::vector<const Call*> all;
+  const auto found = store_->calls_by_kind.find(kind);
+  if (found != store_->calls_by_kind.end()) add_those_in(program, found->second, all);
+  std::ranges::sort(all, stands_before);
+  return all;
 }
 
 std::vector<const Loop*> SourceFacts::loops(LoopRole role) const {

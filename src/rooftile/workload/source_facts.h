@@ -302,6 +302,10 @@ class SourceFacts {
   std::vector<const Call*> method_calls(std::string_view method) const;
   // Calls that make such an object: every spelling of DataLoader, GradScaler, optimizers, …
   std::vector<const Call*> constructions(TypeKind kind) const;
+  // Those of them in the files of one program.
+  std::vector<const Call*> calls_in(const Program& program,
+                                    std::initializer_list<std::string_view> full_names) const;
+  std::vector<const Call*> constructions_in(const Program& program, TypeKind kind) const;
   std::vector<const Loop*> loops(LoopRole role) const;
   // Own classes that are modules.
   std::vector<const ClassDef*> modules() const;

@@ -168,25 +168,21 @@ std::vector<const Call*> training_calls(const SourceFacts& facts, Words full_nam
 
 namespace {
 
-void keep_those_in(const Program& program, std::vector<const Call*>& calls) {
-  std::erase_if(
-      calls, [&](const Call* call) { return is_test(*call->file) || !program.has(*call->file); });
+std::vector<const Call*> without_tests(std::vector<const Call*> calls) {
+  std::erase_if(calls, [](const Call* call) { return is_test(*call->file); });
+  return calls;
 }
 
 }  // namespace
 
 std::vector<const Call*> calls_in(const SourceFacts& facts, const Program& program,
                                   Words full_names) {
-  std::vector<const Call*> calls = facts.calls(full_names);
-  keep_those_in(program, calls);
-  return calls;
+  return without_tests(facts.calls_in(program, full_names));
 }
 
 std::vector<const Call*> constructions_in(const SourceFacts& facts, const Program& program,
                                           TypeKind kind) {
-  std::vector<const Call*> calls = facts.constructions(kind);
-  keep_those_in(program, calls);
-  return calls;
+  return without_tests(facts.constructions_in(program, kind));
 }
 
 bool mentions(const File& file, Words words) {
@@ -351,16 +347,10 @@ bool has_training_framework(const Program& program) {
 }
 
 bool shows_pytorch_2(const Program& program) {
-  for (const File* file : program.files) {
-    const std::string_view text = file->text;
-    for (const std::string_view sign :
-         {"torch.compile", "torch.amp.", "torch.autocast", "scaled_dot_product_attention",
-          "set_float32_matmul_precision", "torch._dynamo", "torchrun", "fully_shard",
-          "fused=", "torch.func", "set_default_device"}) {
-      if (text.find(sign) != std::string_view::npos) return true;
-    }
-  }
-  return false;
+  return mentions(program,
+                  {"torch.compile", "torch.amp.", "torch.autocast", "scaled_dot_product_attention",
+                   "set_float32_matmul_precision", "torch._dynamo", "torchrun", "fully_shard",
+                   "fused=", "torch.func", "set_default_device"});
 }
 
 }  // namespace rooftile::source
