@@ -74,7 +74,9 @@ bool comes_from_gpu(const Expr* expr, int& names_left) {
   bool found = false;
   visit(expr, [&](const Expr& part) {
     if (found || part.kind == ExprKind::lambda) return false;
-    found = is_unplaced_tensor(part) && is_passed_from_gpu(part);
+    if (&part != expr && is_surely_host(*part.type)) return false;
+    // (loss != loss).any(), pred.detach() > 0: no graph, but where the loss is.
+    found = is_gpu_value(&part) || (is_unplaced_tensor(part) && is_passed_from_gpu(part));
     const Statement* set = part.kind == ExprKind::name ? part.binding : nullptr;
     const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
                         set->word == "=" && set->function == part.statement->function;

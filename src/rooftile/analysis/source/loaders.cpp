@@ -33,7 +33,10 @@ const Call* passed_loader(const SourceFacts& facts, const Expr& name, int depth)
   if (function == nullptr) return nullptr;
   for (std::size_t i = 0; i < function->parameters.size(); ++i) {
     if (function->parameters[i].name != name.word) continue;
-    const bool is_method = function->class_def != nullptr;
+    const bool is_static =
+        std::any_of(function->decorators.begin(), function->decorators.end(),
+                    [](const Expr* decorator) { return last_name(decorator) == "staticmethod"; });
+    const bool is_method = function->class_def != nullptr && !is_static;
     for (const Call* caller : function->callers) {
       const int position = static_cast<int>(i) - (is_method && caller->receiver != nullptr ? 1 : 0);
       const Argument* argument = caller->argument(name.word, position);

@@ -30,8 +30,11 @@ bool is_distinctive(std::string_view method) {
 }
 
 bool has_unknown_receiver(const Call& call) {
-  if (call.receiver == nullptr || call.target != nullptr || !call.name.empty()) return false;
+  if (call.receiver == nullptr || call.target != nullptr) return false;
   const Type& type = *call.receiver->type;
+  // One own module or another, by an option.
+  if (type.is(TypeKind::module) && type.class_def == nullptr && type.name.empty()) return true;
+  if (!call.name.empty()) return false;
   const bool is_object =
       type.is(TypeKind::host_object) && type.class_def == nullptr && type.name.empty();
   return type.is(TypeKind::unknown) || type.guessed || is_object;

@@ -169,6 +169,17 @@ void Inference::collect_definitions() {
     for (const FunctionDef* def : file->functions) {
       store_.functions_by_name.emplace(def->full_name, def);
     }
+    for (const Call* call : file->calls) {
+      // model.backward(loss) is another thing.
+      const bool is_plain = call->method == "backward" && call->receiver != nullptr &&
+                            call->receiver->kind == ExprKind::name &&
+                            std::ranges::none_of(call->arguments, [](const Argument& argument) {
+                              return argument.name.empty();
+                            });
+      if (!is_plain) continue;
+      const void* place = call->function;
+      backward_names_[place == nullptr ? file.get() : place].insert(call->receiver->word);
+    }
     for (const ClassDef* def : file->classes) store_.classes_by_name.emplace(def->full_name, def);
   }
 }

@@ -125,9 +125,32 @@ const Type* Inference::own_class_call(Call& call, const ClassDef& def) {
     own_function_call(call, *init, true);
     call.name = def.full_name;
   }
+  const std::string_view loader = handed_on_loader(def);
+  if (!loader.empty()) call.name = loader;
   Type made = instance_of(def);
   made.made_by = &call;
   return store_.intern(made);
+}
+
+// The library's DataLoader that a class stands for: one whose __init__ takes *args and **kwargs for
+// super().__init__, which gets nothing about workers and pinning, or that has none.
+std::string_view Inference::handed_on_loader(const ClassDef& def) {
+  std::string_view name;
+  for (const Expr* base : def.bases) {
+    const Known& parent = known(base->full_name);
+    const bool is_loader =
+        parent.call.gives == Gives::instance && parent.call.kind == TypeKind::loader;
+    if (is_loader) name = parent.name;
+  }
+  if (name.empty()) return {};
+  const FunctionDef* init = def.method("__init__");
+  if (init == nullptr) return name;
+  const bool only_hands_on =
+      init->parameters.size() == 3 && init->parameters[1].starred &&
+      init->parameters[2].double_starred &&
+      !contains_any(init->file->slice(init->statement->range),
+                    {"num_workers", "pin_memory", "batch_size", "kwargs[", "kwargs."});
+  return only_hands_on ? name : std::string_view();
 }
 
 // `super().__init__(dataset, …)` in a class derived from a library's DataLoader makes one.

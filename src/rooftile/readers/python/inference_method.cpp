@@ -240,6 +240,16 @@ const Type* Inference::accelerator_method(Call& call) {
   return &unknown_type();
 }
 
+// `loss, scores = model.compute(batch)` with loss.backward() further down: reads before it count.
+const Type* Inference::of_backward(const Type* type, std::string_view name) {
+  if (!type->is(TypeKind::unknown)) return type;
+  const void* place = function_;
+  const auto names = backward_names_.find(place == nullptr ? file_ : place);
+  if (names == backward_names_.end() || !names->second.contains(name)) return type;
+  const bool may_be_tensor = kind_by_convention(name) == TypeKind::unknown;
+  return may_be_tensor ? tensor(Residence::unknown, true) : type;
+}
+
 // What has backward() is a tensor with gradients, whatever made it.
 void Inference::note_backward(const Call& call) {
   const Expr* loss = call.receiver;

@@ -31,6 +31,20 @@ int parameter_index(const FunctionDef& function, std::string_view name) {
   return -1;
 }
 
+// `if key is None: key = query`: the assignment.
+bool fills_in(const Statement& statement, std::string_view parameter) {
+  const Statement* outer = statement.parent;
+  if (outer == nullptr || outer->kind != StatementKind::if_ || outer->value == nullptr)
+    return false;
+  const Expr& asked = *outer->value;
+  const bool asks_none = asked.kind == ExprKind::comparison && asked.word == "is" &&
+                         asked.children.size() == 2 && asked.children[0]->word == parameter &&
+                         asked.children[1]->kind == ExprKind::none;
+  return asks_none && statement.kind == StatementKind::assignment && statement.target != nullptr &&
+         statement.target->kind == ExprKind::name && statement.target->word == parameter &&
+         outer->otherwise.empty();
+}
+
 // What a call of the method gives for a parameter, where that is a plain variable or attribute.
 std::string_view given_for(const Call& call, const FunctionDef& method, int parameter) {
   const auto& name = method.parameters[static_cast<std::size_t>(parameter)].name;
@@ -76,7 +90,8 @@ bool is_unknown(const Expr& input) {
     const bool is_before = statement.range.begin < input.statement->range.begin;
     if (is_parameter && !is_in_loop && !is_before) return;
     const Expr* target = statement.target;
-    is_set = is_set || (target != nullptr && uses_variable(target, input.word));
+    is_set = is_set || (target != nullptr && uses_variable(target, input.word) &&
+                        !fills_in(statement, input.word));
   });
   return is_set;
 }
