@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
+#include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
 namespace {
@@ -59,7 +60,22 @@ bool only_looks(const Loop& loop) {
 
 }  // namespace
 
+namespace {
+
+// `--cuda` with default=torch.cuda.is_available().
+bool is_on_with_gpu(const SourceFacts& facts, const Expr* expr) {
+  const auto& options = facts.store().options;
+  const auto found = options.find(last_name(expr));
+  if (expr == nullptr || expr->kind != ExprKind::attribute || found == options.end()) return false;
+  const Expr* usual = found->second.value;
+  return !found->second.several && usual != nullptr && usual->call != nullptr &&
+         usual->call->method == "is_available";
+}
+
+}  // namespace
+
 bool is_set_by_default(const SourceFacts& facts, const Value& value) {
+  if (is_on_with_gpu(facts, value.expr)) return true;
   const std::string_view option = last_name(value.expr);
   const Statement* statement = value.expr == nullptr ? nullptr : value.expr->statement;
   if (option.empty() || statement == nullptr) return false;

@@ -68,6 +68,15 @@ bool is_passed_from_gpu(const Expr& expr) {
   return false;
 }
 
+// In a function that may train: no method of a module, whose other ways lead to generation, and no
+// evaluation, which a decorator keeps from recording.
+bool trains_itself(const Expr& part) {
+  const FunctionDef* function = part.statement == nullptr ? nullptr : part.statement->function;
+  if (function == nullptr) return true;
+  const bool is_of_module = function->class_def != nullptr && function->class_def->is_module;
+  return !is_of_module && function->decorators.empty();
+}
+
 // Computed from a tensor that a caller passes from a GPU, also by way of a few names.
 bool comes_from_gpu(const Expr* expr, int& names_left) {
   if (expr == nullptr || !is_unplaced_tensor(*expr)) return false;
@@ -76,7 +85,8 @@ bool comes_from_gpu(const Expr* expr, int& names_left) {
     if (found || part.kind == ExprKind::lambda) return false;
     if (&part != expr && is_surely_host(*part.type)) return false;
     // (loss != loss).any(), pred.detach() > 0: no graph, but where the loss is.
-    found = is_gpu_value(&part) || (is_unplaced_tensor(part) && is_passed_from_gpu(part));
+    found = (is_gpu_value(&part) && trains_itself(part)) ||
+            (is_unplaced_tensor(part) && is_passed_from_gpu(part));
     const Statement* set = part.kind == ExprKind::name ? part.binding : nullptr;
     const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
                         set->word == "=" && set->function == part.statement->function;
@@ -113,6 +123,13 @@ bool becomes_tensor(const Expr& name) {
   });
 }
 
+// Lengths that a function is given, to sort and pack sequences by, mostly stay on the host.
+bool are_lengths(const Expr& expr) {
+  const bool is_parameter = expr.kind == ExprKind::name && expr.binding == nullptr;
+  return is_parameter && is_unplaced_tensor(expr) && contains_any(expr.word, {"length", "_lens"}) &&
+         !is_passed_from_gpu(expr);
+}
+
 bool reads_by_method(const Call& call) {
   if (call.receiver == nullptr || !call.arguments.empty()) return false;
   const Type& type = call.receiver_type();
@@ -120,7 +137,7 @@ bool reads_by_method(const Call& call) {
     if (becomes_tensor(*call.receiver)) return true;
     return !is_surely_host(type) && !comes_from_numpy(call.receiver);
   }
-  if (call.method == "cpu") return !is_surely_host(type);
+  if (call.method == "cpu") return !is_surely_host(type) && !are_lengths(*call.receiver);
   return is_one_of(call.method, {"tolist", "numpy"}) && may_wait(call.receiver);
 }
 

@@ -52,7 +52,7 @@ class Inference {
     LibraryCall call;
   };
 
-  // Files and functions (inference.cpp).
+  // Files, functions and classes (inference.cpp, inference_classes.cpp).
   void collect_definitions();
   void classify_classes();
   bool derives_from(const ClassDef& def, std::initializer_list<std::string_view> bases, int depth);

@@ -132,44 +132,6 @@ const Type* Inference::own_class_call(Call& call, const ClassDef& def) {
   return store_.intern(made);
 }
 
-// The library's DataLoader that a class stands for: one whose __init__ takes *args and **kwargs for
-// super().__init__, which gets nothing about workers and pinning, or that has none.
-std::string_view Inference::handed_on_loader(const ClassDef& def) {
-  std::string_view name;
-  for (const Expr* base : def.bases) {
-    const Known& parent = known(base->full_name);
-    const bool is_loader =
-        parent.call.gives == Gives::instance && parent.call.kind == TypeKind::loader;
-    if (is_loader) name = parent.name;
-  }
-  if (name.empty()) return {};
-  const FunctionDef* init = def.method("__init__");
-  if (init == nullptr) return name;
-  const bool only_hands_on =
-      init->parameters.size() == 3 && init->parameters[1].starred &&
-      init->parameters[2].double_starred &&
-      !contains_any(init->file->slice(init->statement->range),
-                    {"num_workers", "pin_memory", "batch_size", "kwargs[", "kwargs."});
-  return only_hands_on ? name : std::string_view();
-}
-
-// `super().__init__(dataset, …)` in a class derived from a library's DataLoader makes one.
-std::string_view Inference::base_loader(const Call& call) {
-  const bool is_base = call.method == "__init__" && call.receiver->call != nullptr &&
-                       call.receiver->call->name == "super";
-  const ClassDef* def = function_ == nullptr ? nullptr : function_->class_def;
-  if (!is_base || def == nullptr) return {};
-  // One that hands on what it is given has nothing to change.
-  if (std::ranges::any_of(call.arguments, &Argument::unpacked)) return {};
-  for (const Expr* base : def->bases) {
-    const Known& parent = known(base->full_name);
-    if (parent.call.gives == Gives::instance && parent.call.kind == TypeKind::loader) {
-      return parent.name;
-    }
-  }
-  return {};
-}
-
 // from_pretrained(name, torch_dtype=torch.bfloat16)
 void Inference::set_weight_dtype(const Call& call, Type& made) {
   for (const std::string_view name : {"torch_dtype", "dtype"}) {

@@ -82,6 +82,13 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
   if (const FunctionDef* own = find_method(receiver.class_def, method)) {
     return own_function_call(call, *own, true);
   }
+  const bool loads = method == "from_pretrained" && receiver.is(TypeKind::class_) &&
+                     receiver.class_def != nullptr && receiver.class_def->is_module;
+  if (loads) {
+    Type made = instance_of(*receiver.class_def);
+    made.made_by = &call;
+    return store_.intern(made);
+  }
   const std::string_view base = base_class(receiver.kind);
   // A layer of a module is called like a method.
   const bool layer = receiver.is(TypeKind::module) && !is_module_method(method);

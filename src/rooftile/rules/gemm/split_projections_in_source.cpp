@@ -185,7 +185,13 @@ bool loads_weights(const Call& call) {
 // A parameter, a variable or an option: `args.pretrained`, `pretrained = weights.endswith(".pt")`.
 bool offers_pretrained(const File& file) {
   const auto takes = [](const FunctionDef* function) {
-    return parameter_index(*function, "pretrained") >= 0;
+    return std::any_of(
+        function->parameters.begin(), function->parameters.end(), [](const Parameter& parameter) {
+          return is_one_of(
+              parameter.name,
+              {"pretrained", "pretrain_file", "pretrain_path", "pretrained_file", "pretrained_path",
+               "pretrained_model", "pretrained_model_path", "init_checkpoint"});
+        });
   };
   if (std::any_of(file.functions.begin(), file.functions.end(), takes)) return true;
   return std::any_of(file.statements.begin(), file.statements.end(), [](const Statement* one) {
@@ -205,10 +211,13 @@ bool is_loaded_by_name(const SourceFacts& facts, const ClassDef& def) {
   const auto programs = training_programs_of(facts, *def.file);
   return std::any_of(programs.begin(), programs.end(), [](const Program* program) {
     return std::any_of(program->files.begin(), program->files.end(), [](const File* file) {
-      if (!mentions(*file, {"from_pretrained", "load_from", "weights", "pretrained"})) return false;
+      if (!mentions(*file, {"from_pretrained", "load_from", "weights", "pretrained", "pretrain",
+                            "init_checkpoint"}))
+        return false;
       const auto loads = [](const Call* call) { return loads_weights(*call); };
       return std::any_of(file->calls.begin(), file->calls.end(), loads) ||
-             (mentions(*file, {"pretrained"}) && offers_pretrained(*file));
+             (mentions(*file, {"pretrained", "pretrain", "init_checkpoint"}) &&
+              offers_pretrained(*file));
     });
   });
 }

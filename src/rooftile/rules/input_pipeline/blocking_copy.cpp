@@ -104,7 +104,12 @@ bool is_there_already(const source::SourceFacts& facts, const source::Expr* valu
 // tokenizer(texts, return_tensors="pt"): new tensors, none of which the loader has pinned.
 bool is_encoded(const source::Expr* value) {
   const source::Expr* made = source::resolved(value);
-  if (made == nullptr || made->call == nullptr || made->call->target != nullptr) return false;
+  if (made == nullptr || made->call == nullptr) return false;
+  // An own function that makes its result on the GPU.
+  if (made->call->target != nullptr) {
+    const source::Type& given = *made->call->target->returns;
+    return given.is(source::TypeKind::tensor) && given.on_gpu();
+  }
   return contains_any(lower(made->call->method), {"token", "processor", "encode"});
 }
 
