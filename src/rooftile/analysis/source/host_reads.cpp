@@ -123,13 +123,6 @@ bool becomes_tensor(const Expr& name) {
   });
 }
 
-// Lengths that a function is given, to sort and pack sequences by, mostly stay on the host.
-bool are_lengths(const Expr& expr) {
-  const bool is_parameter = expr.kind == ExprKind::name && expr.binding == nullptr;
-  return is_parameter && is_unplaced_tensor(expr) && contains_any(expr.word, {"length", "_lens"}) &&
-         !is_passed_from_gpu(expr);
-}
-
 bool reads_by_method(const Call& call) {
   if (call.receiver == nullptr || !call.arguments.empty()) return false;
   const Type& type = call.receiver_type();
@@ -137,7 +130,7 @@ bool reads_by_method(const Call& call) {
     if (becomes_tensor(*call.receiver)) return true;
     return !is_surely_host(type) && !comes_from_numpy(call.receiver);
   }
-  if (call.method == "cpu") return !is_surely_host(type) && !are_lengths(*call.receiver);
+  if (call.method == "cpu") return !is_surely_host(type);
   return is_one_of(call.method, {"tolist", "numpy"}) && may_wait(call.receiver);
 }
 

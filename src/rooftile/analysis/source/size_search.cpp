@@ -164,11 +164,11 @@ class SizeSearch {
     for (std::size_t i = 0; i < function->parameters.size(); ++i) {
       if (function->parameters[i].name != name.word) continue;
       Size largest;
-      bool is_left_out = true;  // by a caller, or by all
+      bool is_left_out = false;
       for (const Call* caller : function->callers) {
         if (!is_in_program(*caller)) continue;
         const Expr* given = argument_for(*caller, *function, i);
-        is_left_out = (is_left_out && !largest) || given == nullptr;
+        is_left_out = is_left_out || given == nullptr;
         largest = larger(largest, of(given, hops + 1));
       }
       if (is_left_out || !largest) {

@@ -40,7 +40,12 @@ const Type* Inference::infer_call(Expr& expr) {
   const Type& type = *callee.type;
   call.name = {};
   if (type.is(TypeKind::function) && type.function != nullptr) {
-    const bool bound = type.function->class_def != nullptr && call.receiver != nullptr;
+    const bool is_of_class =
+        call.receiver != nullptr && call.receiver->type->is(TypeKind::class_) &&
+        std::ranges::none_of(type.function->decorators,
+                             [](const Expr* each) { return each->word == "classmethod"; });
+    const bool bound =
+        type.function->class_def != nullptr && call.receiver != nullptr && !is_of_class;
     return own_function_call(call, *type.function, bound);
   }
   if (type.is(TypeKind::class_) && type.class_def != nullptr) {

@@ -105,10 +105,10 @@ bool is_there_already(const source::SourceFacts& facts, const source::Expr* valu
 bool is_encoded(const source::Expr* value) {
   const source::Expr* made = source::resolved(value);
   if (made == nullptr || made->call == nullptr) return false;
-  // An own function that makes its result on the GPU.
+  // What an own function computes is new as well, or on the GPU.
   if (made->call->target != nullptr) {
     const source::Type& given = *made->call->target->returns;
-    return given.is(source::TypeKind::tensor) && given.on_gpu();
+    return given.is(source::TypeKind::tensor) && given.residence != source::Residence::host;
   }
   return contains_any(lower(made->call->method), {"token", "processor", "encode"});
 }
