@@ -107,6 +107,7 @@ class Climber {
     const bool is_hook = context.step_loop == nullptr && function->class_def != nullptr &&
                          function->class_def->is_lightning_module;
     if (is_hook) mark_hook(function->name, context);
+    if (context.step_loop == nullptr) mark_step(*function, context);
     bool followed = false;
     if (context.calls.size() < kMaxCallDepth) {
       for (const Call* caller : function->callers) {
@@ -123,9 +124,19 @@ class Climber {
   }
 
   static void mark_hook(std::string_view name, Context& context) {
-    if (name == "training_step") context.role = LoopRole::training_step;
-    if (name == "validation_step" || name == "test_step") context.role = LoopRole::evaluation_step;
-    if (context.role == LoopRole::other) return;
+    if (name == "training_step") enter_step(LoopRole::training_step, context);
+    if (name == "validation_step" || name == "test_step") {
+      enter_step(LoopRole::evaluation_step, context);
+    }
+  }
+
+  static void mark_step(const FunctionDef& function, Context& context) {
+    if (function.is_training_step) enter_step(LoopRole::training_step, context);
+    if (function.is_evaluation_step) enter_step(LoopRole::evaluation_step, context);
+  }
+
+  static void enter_step(LoopRole role, Context& context) {
+    context.role = role;
     for (Guard& guard : context.guards) guard.in_loop = true;
   }
 

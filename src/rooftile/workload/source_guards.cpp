@@ -172,6 +172,16 @@ Guard classify(const SourceFacts& facts, const Expr& expr, const Statement* stat
   return guard;
 }
 
+// `step % n == 0 or step == last`: each n steps, and then some.
+const Expr* interval_in(const SourceFacts& facts, const Expr& expr, const Statement* statement) {
+  if (expr.kind != ExprKind::logical || expr.word != "or") return nullptr;
+  for (const Expr* child : expr.children) {
+    const Guard guard = classify(facts, *child, statement, false);
+    if (guard.kind == GuardKind::every_n && !guard.negated) return child;
+  }
+  return nullptr;
+}
+
 void add_conditions(const SourceFacts& facts, const Expr& expr, const Statement* statement,
                     bool negated, std::vector<Guard>& guards) {
   if (guards.size() >= kMaxOperands) return;
@@ -186,7 +196,8 @@ void add_conditions(const SourceFacts& facts, const Expr& expr, const Statement*
     }
     return;
   }
-  guards.push_back(classify(facts, expr, statement, negated));
+  const Expr* every = negated ? nullptr : interval_in(facts, expr, statement);
+  guards.push_back(classify(facts, every != nullptr ? *every : expr, statement, negated));
 }
 
 bool is_autocast(std::string_view name) {

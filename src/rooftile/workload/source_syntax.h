@@ -162,6 +162,8 @@ struct FunctionDef {
   std::vector<const Call*> calls;    // made in its own body, in order of the text
   std::vector<const Call*> callers;  // the calls of the given files that lead here
   bool is_async = false;
+  // A library calls it on each step: Engine(update) of ignite.
+  bool is_training_step = false, is_evaluation_step = false;
 };
 
 // One module attribute made in a class body or in __init__: self.conv1 = nn.Conv2d(3, 64, 7).

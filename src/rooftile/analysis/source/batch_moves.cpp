@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
+#include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
 namespace {
@@ -33,6 +34,13 @@ bool moves_in(const SourceFacts& facts, const Loop& loop) {
                      [&](const Call* call) { return moves_by(facts, *call, 0); });
 }
 
+// A function that a library calls with each batch.
+bool is_moving_step(const SourceFacts& facts, const FunctionDef& function) {
+  return (function.is_training_step || function.is_evaluation_step) &&
+         std::any_of(function.calls.begin(), function.calls.end(),
+                     [&](const Call* call) { return moves_by(facts, *call, 0); });
+}
+
 // A loop of a generator: `for batch in loader: yield batch`.
 bool hands_on(const Loop& loop) {
   bool yields = false;
@@ -52,7 +60,22 @@ bool only_looks(const Loop& loop) {
 
 }  // namespace
 
+namespace {
+
+// `--cuda` with default=torch.cuda.is_available().
+bool is_on_with_gpu(const SourceFacts& facts, const Expr* expr) {
+  const auto& options = facts.store().options;
+  const auto found = options.find(last_name(expr));
+  if (expr == nullptr || expr->kind != ExprKind::attribute || found == options.end()) return false;
+  const Expr* usual = found->second.value;
+  return !found->second.several && usual != nullptr && usual->call != nullptr &&
+         usual->call->method == "is_available";
+}
+
+}  // namespace
+
 bool is_set_by_default(const SourceFacts& facts, const Value& value) {
+  if (is_on_with_gpu(facts, value.expr)) return true;
   const std::string_view option = last_name(value.expr);
   const Statement* statement = value.expr == nullptr ? nullptr : value.expr->statement;
   if (option.empty() || statement == nullptr) return false;
@@ -111,6 +134,32 @@ bool is_read_once(const Call& loader) {
   return outer != nullptr && outer->call != nullptr && outer->call->name == "next";
 }
 
+// `loader = DataLoader(data)` for nothing but len(loader).
+bool is_only_counted(const Call& loader) {
+  const Statement* made = loader.statement;
+  const Expr* outer = loader.expr->parent;
+  if (outer != nullptr && outer->call != nullptr && outer->call->name == "len") return true;
+  const bool is_plain = made != nullptr && made->kind == StatementKind::assignment &&
+                        made->value == loader.expr && made->target != nullptr &&
+                        made->target->kind == ExprKind::name;
+  if (!is_plain) return false;
+  bool counts = false;
+  bool reads = false;
+  for (const Statement* statement : loader.file->statements) {
+    for_own_expressions(*statement, [&](const Expr* expr) {
+      visit(expr, [&](const Expr& part) {
+        const bool is_it = part.kind == ExprKind::name && part.word == made->target->word;
+        if (!is_it || &part == made->target) return true;
+        const bool is_counted = part.parent != nullptr && part.parent->call != nullptr &&
+                                part.parent->call->name == "len";
+        (is_counted ? counts : reads) = true;
+        return true;
+      });
+    });
+  }
+  return counts && !reads;
+}
+
 bool moves_inside(const SourceFacts& facts, const Expr& expr) {
   bool moves = false;
   visit(&expr, [&](const Expr& part) {
@@ -143,12 +192,16 @@ bool moves_batches(const SourceFacts& facts, const Call& loader) {
   const bool is_hook = has_hooks && maker != nullptr && maker->class_def != nullptr &&
                        maker->name.ends_with("_dataloader");
   if (!loops.empty() && !is_hook) return false;
+  if (is_only_counted(loader)) return false;
   if (has_hooks) return true;
   return std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
     return std::any_of(program->files.begin(), program->files.end(), [&](const File* file) {
-      return std::any_of(file->loops.begin(), file->loops.end(), [&](const Loop* loop) {
-        return loop->is_step() && moves_in(facts, *loop);
-      });
+      return std::any_of(
+                 file->loops.begin(), file->loops.end(),
+                 [&](const Loop* loop) { return loop->is_step() && moves_in(facts, *loop); }) ||
+             std::any_of(
+                 file->functions.begin(), file->functions.end(),
+                 [&](const FunctionDef* function) { return is_moving_step(facts, *function); });
     });
   });
 }

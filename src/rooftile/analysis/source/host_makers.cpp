@@ -48,6 +48,17 @@ bool is_size(const Expr& value, bool is_one_of_several) {
   return is_one_of_several && value.type->is(TypeKind::unknown) && value.call == nullptr;
 }
 
+bool fills_in_place(std::string_view method) {
+  return is_one_of(method, {"random_", "zero_", "fill_", "normal_", "uniform_", "bernoulli_"});
+}
+
+// LongTensor(n).random_(10): what is overwritten at once had no values.
+bool is_filled(const Call& call) {
+  const Expr* outer = call.expr->parent;
+  return call.arguments.size() == 1 && call.arguments.front().value->kind != ExprKind::list &&
+         outer != nullptr && outer->kind == ExprKind::attribute && fills_in_place(outer->word);
+}
+
 // torch.empty(0): nothing to fill and nothing to copy.
 bool holds_nothing(const Call& call) {
   return is_last_word(call.name, "torch.", {"empty", "zeros", "ones", "rand", "randn"}) &&
@@ -108,7 +119,7 @@ bool is_maker(const Call& call) {
   if (is_numpy_maker(is_bound ? *root->binding->value : *root)) return true;
   const bool is_class = !call.expr->children.empty() && is_legacy_class(*call.expr->children[0]) &&
                         !is_gpu_class(*call.expr->children[0]);
-  return is_class && has_only_sizes(call);
+  return is_class && (has_only_sizes(call) || is_filled(call));
 }
 
 namespace {
@@ -163,7 +174,9 @@ const Call* maker_in_library_call(const Call& call, int depth) {
   std::vector<const Expr*> parts;
   if (is_method) parts.push_back(call.receiver);
   const bool takes_sizes =
-      is_method && is_one_of(call.method, {"expand", "view", "reshape", "repeat", "unsqueeze"});
+      is_method &&
+      (is_one_of(call.method, {"expand", "view", "reshape", "repeat", "unsqueeze"}) ||
+       fills_in_place(call.method));
   for (const Argument& argument : call.arguments) {
     if (argument.name.empty() && !takes_sizes) parts.push_back(argument.value);
   }

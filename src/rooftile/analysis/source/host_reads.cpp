@@ -68,13 +68,25 @@ bool is_passed_from_gpu(const Expr& expr) {
   return false;
 }
 
+// In a function that may train: no method of a module, whose other ways lead to generation, and no
+// evaluation, which a decorator keeps from recording.
+bool trains_itself(const Expr& part) {
+  const FunctionDef* function = part.statement == nullptr ? nullptr : part.statement->function;
+  if (function == nullptr) return true;
+  const bool is_of_module = function->class_def != nullptr && function->class_def->is_module;
+  return !is_of_module && function->decorators.empty();
+}
+
 // Computed from a tensor that a caller passes from a GPU, also by way of a few names.
 bool comes_from_gpu(const Expr* expr, int& names_left) {
   if (expr == nullptr || !is_unplaced_tensor(*expr)) return false;
   bool found = false;
   visit(expr, [&](const Expr& part) {
     if (found || part.kind == ExprKind::lambda) return false;
-    found = is_unplaced_tensor(part) && is_passed_from_gpu(part);
+    if (&part != expr && is_surely_host(*part.type)) return false;
+    // (loss != loss).any(), pred.detach() > 0: no graph, but where the loss is.
+    found = (is_gpu_value(&part) && trains_itself(part)) ||
+            (is_unplaced_tensor(part) && is_passed_from_gpu(part));
     const Statement* set = part.kind == ExprKind::name ? part.binding : nullptr;
     const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
                         set->word == "=" && set->function == part.statement->function;

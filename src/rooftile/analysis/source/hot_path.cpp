@@ -14,9 +14,13 @@ bool is_rare(const Value& interval) {
   return interval.kind != ValueKind::integer || interval.integer >= kRareInterval;
 }
 
-// `if not ok: continue` above: nearly all passes go on.
+// `if bad: continue` or `if not ok: continue` above: nearly all passes go on.
 bool is_early_exit(const Guard& guard) {
-  return guard.negated && guard.statement != nullptr && guard.statement->otherwise.empty();
+  if (guard.statement == nullptr || !guard.statement->otherwise.empty()) return false;
+  const Expr* outer = guard.expr == nullptr ? nullptr : guard.expr->parent;
+  const bool is_turned =
+      outer != nullptr && outer->kind == ExprKind::logical && outer->word == "not";
+  return guard.negated || is_turned;
 }
 
 std::string_view guard_text(const Guard& guard) {
@@ -26,8 +30,8 @@ std::string_view guard_text(const Guard& guard) {
 
 // Whether there is a GPU, or several, is settled once: by how the program is started.
 bool is_about_launch(const Guard& guard) {
-  return contains_any(lower(guard_text(guard)),
-                      {"cuda", "gpu", "distributed", "world_size", "ddp", "rank"});
+  return contains_any(lower(guard_text(guard)), {"cuda", "gpu", "distributed", "world_size", "ddp",
+                                                 "rank", "'cpu'", "\"cpu\""});
 }
 
 // `if step > last: save(); sys.exit()`: what stands there runs once.

@@ -33,7 +33,10 @@ const Call* passed_loader(const SourceFacts& facts, const Expr& name, int depth)
   if (function == nullptr) return nullptr;
   for (std::size_t i = 0; i < function->parameters.size(); ++i) {
     if (function->parameters[i].name != name.word) continue;
-    const bool is_method = function->class_def != nullptr;
+    const bool is_static =
+        std::any_of(function->decorators.begin(), function->decorators.end(),
+                    [](const Expr* decorator) { return last_name(decorator) == "staticmethod"; });
+    const bool is_method = function->class_def != nullptr && !is_static;
     for (const Call* caller : function->callers) {
       const int position = static_cast<int>(i) - (is_method && caller->receiver != nullptr ? 1 : 0);
       const Argument* argument = caller->argument(name.word, position);
@@ -130,6 +133,7 @@ bool only_indexes(const ClassDef& def) {
         const bool is_cast = part.call->name == "torch.tensor" ||
                              part.call->name == "torch.as_tensor" ||
                              part.call->name == "torch.from_numpy" || part.call->name == "len" ||
+                             part.call->name == "tuple" || part.call->name == "int" ||
                              part.call->method == "float" || part.call->method == "long" ||
                              part.call->method == "LongTensor" ||
                              part.call->method == "FloatTensor" || part.call->method == "astype";
@@ -145,6 +149,21 @@ bool only_indexes(const ClassDef& def) {
 bool is_iterable_dataset(const ClassDef& def) {
   return std::any_of(def.bases.begin(), def.bases.end(),
                      [](const Expr* base) { return base->full_name.ends_with("IterableDataset"); });
+}
+
+// `TaskDataset = classes[task]`, where each class of the program only indexes.
+bool all_only_index(const SourceFacts& facts, const File& file) {
+  bool has_one = false;
+  for (const Program* program : facts.programs_of(file)) {
+    for (const File* one : program->files) {
+      for (const ClassDef* def : one->classes) {
+        if (!def->is_dataset || def->method("__getitem__") == nullptr) continue;
+        if (!only_indexes(*def)) return false;
+        has_one = true;
+      }
+    }
+  }
+  return has_one;
 }
 
 bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth = 0) {
@@ -163,6 +182,9 @@ bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth = 0) 
   if (call->name == "torch.utils.data.TensorDataset" || call->name == "zip" ||
       call->name == "list" || call->name == "range") {
     return true;
+  }
+  if (call->name.empty() && call->target == nullptr && call->receiver == nullptr) {
+    return all_only_index(facts, *call->file);
   }
   const bool is_part = call->name == "torch.utils.data.Subset" ||
                        call->name == "torch.utils.data.random_split" ||

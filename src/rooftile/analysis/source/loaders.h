@@ -34,7 +34,8 @@ bool has_gpu_samples(const SourceFacts& facts, const Call& loader);
 bool copies_to_device(const SourceFacts& facts, const Call& call);
 // Whether a loop of the program moves what it iterates to the GPU, or Lightning does.
 bool moves_batches(const SourceFacts& facts, const Call& loader);
-// An option that `parser.set_defaults(name=True)` switches on.
+// An option that `parser.set_defaults(name=True)` switches on, or whose default is whether there is
+// a GPU.
 bool is_set_by_default(const SourceFacts& facts, const Value& value);
 // A framework takes the loader over and moves its batches on its own: accelerate, transformers.
 bool is_taken_over(const SourceFacts& facts, const File& file);

@@ -89,6 +89,29 @@ bool is_library_model(const Call& call) {
          !call.method.empty() && call.method.front() >= 'A' && call.method.front() <= 'Z';
 }
 
+// `self.bert = BertModel(config)` in an own class of a pretrained model, whose weights and sizes
+// from_pretrained() brings.
+bool is_pretrained_body(const Call& call) {
+  const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
+  const bool is_body = call.method.ends_with("Model") && !call.method.ends_with("PreTrainedModel");
+  return is_body && def != nullptr && std::ranges::any_of(def->bases, [](const Expr* base) {
+           return base->full_name.starts_with("transformers.") &&
+                  base->full_name.ends_with("PreTrainedModel");
+         });
+}
+
+bool loads_pretrained(const Program& program) {
+  return std::ranges::any_of(program.files, [](const File* file) {
+    return std::ranges::any_of(file->calls, [](const Call* call) {
+      // Not a tokenizer's or a configuration's of the library.
+      return call->method == "from_pretrained" && !call->name.starts_with("transformers.") &&
+             call->receiver != nullptr &&
+             (call->receiver_type().is(TypeKind::class_) ||
+              last_name(call->receiver).find("model") != std::string_view::npos);
+    });
+  });
+}
+
 // `resnet(classes, 101)` and `vgg16(classes)` of a file that was not given: the name says the size.
 bool is_known_architecture(const Call& call) {
   if (call.target != nullptr || call.receiver != nullptr || call.name.empty()) return false;
@@ -154,7 +177,9 @@ std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program&
                 {"torchvision.models.*", "timm.create_model", "torch.hub.load", "transformers.*",
                  "pytorch_transformers.*", "pytorch_pretrained_bert.*",
                  "segmentation_models_pytorch.*", "efficientnet_pytorch.*"})) {
-    if (is_library_model(*call)) return SizedLayer{call, std::string(call->name)};
+    const bool is_model =
+        is_library_model(*call) || (is_pretrained_body(*call) && loads_pretrained(program));
+    if (is_model) return SizedLayer{call, std::string(call->name)};
   }
   for (const Call* call : calls_in(facts, program, {"diffusers.*"})) {
     if (call->name.find("Model") != std::string_view::npos) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "rooftile/analysis/source/words.h"
+#include "rooftile/base/text.h"
 
 namespace rooftile::source {
 namespace {
@@ -57,6 +58,18 @@ bool is_other_run(const SourceFacts& facts, const Guard& guard) {
   return false;
 }
 
+// `if args.do_train:`, `if args.train:`: each run is started for one or the other.
+bool is_chosen_run(const Guard& guard) {
+  std::string_view name = last_name(guard.expr);
+  if (name.empty() || guard.negated) return false;
+  const bool is_said = name.starts_with("do_") || name.starts_with("run_");
+  if (is_said) name.remove_prefix(name.find('_') + 1);
+  if (is_one_of(name, {"train", "training"})) return true;
+  return is_said && is_one_of(name, {"eval", "evaluate", "evaluation", "test", "testing", "predict",
+                                     "prediction", "infer", "inference", "valid", "validate",
+                                     "validation", "finetune", "pretrain", "generate", "sample"});
+}
+
 bool is_shut_by_default(const SourceFacts& facts, const Guard& guard) {
   if (guard.kind == GuardKind::never) return !guard.negated;
   if (guard.kind == GuardKind::debug && !guard.negated) {
@@ -64,7 +77,7 @@ bool is_shut_by_default(const SourceFacts& facts, const Guard& guard) {
   }
   if (guard.kind != GuardKind::condition && guard.kind != GuardKind::option) return false;
   const std::optional<bool> truth = default_truth(facts, guard.expr);
-  return truth && *truth == guard.negated && !is_other_run(facts, guard);
+  return truth && *truth == guard.negated && !is_other_run(facts, guard) && !is_chosen_run(guard);
 }
 
 // char_cnn_test.py may be a script that trains and then tests: pytest finds a test by more than the
@@ -341,9 +354,16 @@ bool is_reinforcement_learning(const Program& program) {
 }
 
 bool has_training_framework(const Program& program) {
+  const bool has_own_trainer =
+      std::any_of(program.files.begin(), program.files.end(), [](const File* file) {
+        return std::any_of(file->classes.begin(), file->classes.end(), [](const ClassDef* def) {
+          return def->name == "Trainer" && !def->is_hf_trainer;
+        });
+      });
+  if (!has_own_trainer && mentions(program, {"Trainer"})) return true;
   return mentions(program, {"accelerate", "Accelerator", "deepspeed", "pytorch_lightning",
-                            "lightning", "LightningModule", "Trainer", "Seq2SeqTrainer", "fairseq",
-                            "mmcv", "mmengine", "fastai", "ignite", "Fabric", "composer"});
+                            "lightning", "LightningModule", "Seq2SeqTrainer", "fairseq", "mmcv",
+                            "mmengine", "fastai", "ignite", "Fabric", "composer"});
 }
 
 bool shows_pytorch_2(const Program& program) {

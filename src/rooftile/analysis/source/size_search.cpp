@@ -43,7 +43,12 @@ class SizeSearch {
   Size of(const Expr* expr, int hops) {
     if (expr == nullptr || hops > kMaxHops || ++visited_ > kMaxSizeVisits) return std::nullopt;
     const Value value = facts_.value(expr);
-    if (is_number(value)) return value.real;
+    if (is_number(value)) {
+      const bool may_be_passed = expr->kind == ExprKind::name && expr->binding == nullptr &&
+                                 value.certainty == Certainty::configurable;
+      const Size passed = may_be_passed ? of_parameter(*expr, hops) : std::nullopt;
+      return passed ? passed : value.real;
+    }
     if (value.kind == ValueKind::list && value.found != nullptr) expr = value.found;
     switch (expr->kind) {
       case ExprKind::name:
@@ -158,10 +163,16 @@ class SizeSearch {
     if (function == nullptr) return std::nullopt;
     for (std::size_t i = 0; i < function->parameters.size(); ++i) {
       if (function->parameters[i].name != name.word) continue;
-      Size largest = of(function->parameters[i].default_value, hops + 1);
+      Size largest;
+      bool is_left_out = false;
       for (const Call* caller : function->callers) {
         if (!is_in_program(*caller)) continue;
-        largest = larger(largest, of(argument_for(*caller, *function, i), hops + 1));
+        const Expr* given = argument_for(*caller, *function, i);
+        is_left_out = is_left_out || given == nullptr;
+        largest = larger(largest, of(given, hops + 1));
+      }
+      if (is_left_out || !largest) {
+        largest = larger(largest, of(function->parameters[i].default_value, hops + 1));
       }
       return largest ? largest : of_namesake(*function, name.word, hops);
     }

@@ -30,8 +30,11 @@ bool is_distinctive(std::string_view method) {
 }
 
 bool has_unknown_receiver(const Call& call) {
-  if (call.receiver == nullptr || call.target != nullptr || !call.name.empty()) return false;
+  if (call.receiver == nullptr || call.target != nullptr) return false;
   const Type& type = *call.receiver->type;
+  // One own module or another, by an option.
+  if (type.is(TypeKind::module) && type.class_def == nullptr && type.name.empty()) return true;
+  if (!call.name.empty()) return false;
   const bool is_object =
       type.is(TypeKind::host_object) && type.class_def == nullptr && type.name.empty();
   return type.is(TypeKind::unknown) || type.guessed || is_object;
@@ -67,6 +70,7 @@ class Linker {
     }
     for (const auto& file : facts_.files) {
       for (const Call* call : file->calls) {
+        link_passed(const_cast<Call&>(*call));
         if (call->method.empty()) continue;
         if (has_unknown_receiver(*call)) {
           link_by_name(const_cast<Call&>(*call));
@@ -87,6 +91,26 @@ class Linker {
       if (reach(*call.file).contains(def->file)) reached.push_back(def);
     }
     link(call, reached);
+  }
+
+  // `get_loss(batch)` of a parameter runs what the callers pass, also where they pass several.
+  void link_passed(Call& call) {
+    const FunctionDef* function = call.function;
+    if (function == nullptr || call.receiver != nullptr || call.expr->children.empty()) return;
+    const Expr& callee = *call.expr->children.front();
+    if (callee.kind != ExprKind::name || callee.binding != nullptr) return;
+    const auto parameter = std::ranges::find(function->parameters, callee.word, &Parameter::name);
+    if (parameter == function->parameters.end()) return;
+    const bool has_self = function->class_def != nullptr && !function->parameters.empty() &&
+                          function->parameters.front().name == "self";
+    const int position =
+        static_cast<int>(parameter - function->parameters.begin()) - (has_self ? 1 : 0);
+    for (const Call* caller : function->callers) {
+      const Argument* given = caller->argument(callee.word, position);
+      if (given == nullptr || given->unpacked || given->value == nullptr) continue;
+      const Type& type = *given->value->type;
+      if (type.is(TypeKind::function) && type.function != nullptr) link(call, {type.function});
+    }
   }
 
   // self.compute_loss() of a base class runs what the class of the object has.

@@ -10,7 +10,6 @@ namespace {
 
 // A function is read again when it learns more about its parameters, but not for ever.
 constexpr int kMaxVisits = 4;
-constexpr int kMaxBases = 8;
 
 }  // namespace
 
@@ -169,58 +168,18 @@ void Inference::collect_definitions() {
     for (const FunctionDef* def : file->functions) {
       store_.functions_by_name.emplace(def->full_name, def);
     }
+    for (const Call* call : file->calls) {
+      // model.backward(loss) is another thing.
+      const bool is_plain = call->method == "backward" && call->receiver != nullptr &&
+                            call->receiver->kind == ExprKind::name &&
+                            std::ranges::none_of(call->arguments, [](const Argument& argument) {
+                              return argument.name.empty();
+                            });
+      if (!is_plain) continue;
+      const void* place = call->function;
+      backward_names_[place == nullptr ? file.get() : place].insert(call->receiver->word);
+    }
     for (const ClassDef* def : file->classes) store_.classes_by_name.emplace(def->full_name, def);
-  }
-}
-
-bool Inference::derives_from(const ClassDef& def, std::initializer_list<std::string_view> bases,
-                             int depth) {
-  if (depth > kMaxBases) return false;
-  for (const Expr* base : def.bases) {
-    if (std::ranges::find(bases, base->full_name) != bases.end()) return true;
-    const auto own = store_.classes_by_name.find(base->full_name);
-    if (own != store_.classes_by_name.end() && own->second != &def &&
-        derives_from(*own->second, bases, depth + 1)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-// class Net(nn.Transformer), class ResNet(torchvision.models.ResNet)
-bool Inference::derives_from_layer(const ClassDef& def, int depth) {
-  return depth <= kMaxBases && std::ranges::any_of(def.bases, [&](const Expr* base) {
-           const LibraryCall made = known(base->full_name).call;
-           if (made.gives == Gives::instance && made.kind == TypeKind::module) return true;
-           const auto own = store_.classes_by_name.find(base->full_name);
-           return own != store_.classes_by_name.end() && own->second != &def &&
-                  derives_from_layer(*own->second, depth + 1);
-         });
-}
-
-void Inference::classify_classes() {
-  for (const auto& file : facts_.files) {
-    for (const ClassDef* each : file->classes) {
-      ClassDef& def = writable(*each);
-      def.is_lightning_module = derives_from(def, {"lightning.pytorch.LightningModule"}, 0);
-      def.is_module =
-          def.is_lightning_module || derives_from_layer(def) ||
-          derives_from(def,
-                       {"torch.nn.Module", "torch.nn.Sequential", "torch.jit.ScriptModule",
-                        "torch.nn.ModuleList", "transformers.PreTrainedModel"},
-                       0);
-      def.is_dataset =
-          derives_from(def, {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset"}, 0);
-      def.is_autograd_function = derives_from(def, {"torch.autograd.Function"}, 0);
-      def.is_hf_trainer =
-          derives_from(def, {"transformers.Trainer", "transformers.Seq2SeqTrainer"}, 0);
-      for (const Expr* decorator : def.decorators) {
-        const Expr* name = decorator->kind == ExprKind::call && !decorator->children.empty()
-                               ? decorator->children[0]
-                               : decorator;
-        if (name->word == "dataclass") def.is_config = true;
-      }
-    }
   }
 }
 
@@ -271,6 +230,18 @@ const Type* Inference::method_parameter(const FunctionDef& def, std::size_t inde
                 : owner.is_dataset ? TypeKind::dataset
                                    : TypeKind::host_object;
     return store_.intern(self);
+  }
+  // `return cls(**settings)` of a classmethod makes one.
+  const bool makes_own = index == 0 && parameter.name == "cls" &&
+                         std::ranges::any_of(def.decorators, [](const Expr* each) {
+                           return each->word == "classmethod";
+                         });
+  if (makes_own) {
+    Type own;
+    own.kind = TypeKind::class_;
+    own.class_def = def.class_def;
+    own.name = owner.full_name;
+    return store_.intern(own);
   }
   const bool is_step =
       def.name == "training_step" || def.name == "validation_step" || def.name == "test_step";

@@ -52,7 +52,7 @@ class Inference {
     LibraryCall call;
   };
 
-  // Files and functions (inference.cpp).
+  // Files, functions and classes (inference.cpp, inference_classes.cpp).
   void collect_definitions();
   void classify_classes();
   bool derives_from(const ClassDef& def, std::initializer_list<std::string_view> bases, int depth);
@@ -134,6 +134,7 @@ class Inference {
   const Type* configuration_of(const Call& call);
   Type instance_of(const ClassDef& def);
   std::string_view base_loader(const Call& call);
+  std::string_view handed_on_loader(const ClassDef& def);
 
   // functools.partial and imports by text (inference_partial.cpp).
   const Type* partial_of(const Call& call);
@@ -162,6 +163,7 @@ class Inference {
   void record_entry(const Expr& target, const Expr* value);
   static void set_weight_dtype(const Call& call, Type& made);
   void note_backward(const Call& call);
+  const Type* of_backward(const Type* type, std::string_view name);
   void note_append(const Call& call, const Type& list);
   void note_buffer(const Call& call);
   const Entry* bound_entry(const Expr* object);
@@ -190,6 +192,8 @@ class Inference {
   std::deque<const FunctionDef*> queue_;
   std::unordered_map<const FunctionDef*, int> visits_;
   std::unordered_set<const FunctionDef*> queued_;
+  // Variables with a call of backward() in a function, or at the top of a file.
+  std::unordered_map<const void*, std::unordered_set<std::string_view>> backward_names_;
   std::unordered_set<const File*> stale_;  // whose top level calls what now returns something else
   std::vector<Change> changes_;
   Scope* scope_ = nullptr;

@@ -40,7 +40,12 @@ const Type* Inference::infer_call(Expr& expr) {
   const Type& type = *callee.type;
   call.name = {};
   if (type.is(TypeKind::function) && type.function != nullptr) {
-    const bool bound = type.function->class_def != nullptr && call.receiver != nullptr;
+    const bool is_of_class =
+        call.receiver != nullptr && call.receiver->type->is(TypeKind::class_) &&
+        std::ranges::none_of(type.function->decorators,
+                             [](const Expr* each) { return each->word == "classmethod"; });
+    const bool bound =
+        type.function->class_def != nullptr && call.receiver != nullptr && !is_of_class;
     return own_function_call(call, *type.function, bound);
   }
   if (type.is(TypeKind::class_) && type.class_def != nullptr) {
@@ -125,26 +130,11 @@ const Type* Inference::own_class_call(Call& call, const ClassDef& def) {
     own_function_call(call, *init, true);
     call.name = def.full_name;
   }
+  const std::string_view loader = handed_on_loader(def);
+  if (!loader.empty()) call.name = loader;
   Type made = instance_of(def);
   made.made_by = &call;
   return store_.intern(made);
-}
-
-// `super().__init__(dataset, …)` in a class derived from a library's DataLoader makes one.
-std::string_view Inference::base_loader(const Call& call) {
-  const bool is_base = call.method == "__init__" && call.receiver->call != nullptr &&
-                       call.receiver->call->name == "super";
-  const ClassDef* def = function_ == nullptr ? nullptr : function_->class_def;
-  if (!is_base || def == nullptr) return {};
-  // One that hands on what it is given has nothing to change.
-  if (std::ranges::any_of(call.arguments, &Argument::unpacked)) return {};
-  for (const Expr* base : def->bases) {
-    const Known& parent = known(base->full_name);
-    if (parent.call.gives == Gives::instance && parent.call.kind == TypeKind::loader) {
-      return parent.name;
-    }
-  }
-  return {};
 }
 
 // from_pretrained(name, torch_dtype=torch.bfloat16)

@@ -275,6 +275,16 @@ const Type* Inference::infer_attribute(Expr& expr) {
       expr.binding = defined->binding;
       return defined->type;
     }
+    // Config.from_json(path), Moves.to_device(batch), Base.reset(self)
+    if (const FunctionDef* method =
+            owner->is(TypeKind::class_) ? find_method(owner->class_def, expr.word) : nullptr) {
+      expr.full_name = method->full_name;
+      Type type;
+      type.kind = TypeKind::function;
+      type.function = method;
+      type.name = method->full_name;
+      return store_.intern(type);
+    }
     if (owner->is(TypeKind::unknown) || owner->is(TypeKind::class_)) {
       expr.full_name = resolve_import(name, *file_);
       return is_dtype(expr.full_name) ? simple(TypeKind::dtype) : &unknown_type();

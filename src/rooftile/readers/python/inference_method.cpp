@@ -82,6 +82,13 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
   if (const FunctionDef* own = find_method(receiver.class_def, method)) {
     return own_function_call(call, *own, true);
   }
+  const bool loads = method == "from_pretrained" && receiver.is(TypeKind::class_) &&
+                     receiver.class_def != nullptr && receiver.class_def->is_module;
+  if (loads) {
+    Type made = instance_of(*receiver.class_def);
+    made.made_by = &call;
+    return store_.intern(made);
+  }
   const std::string_view base = base_class(receiver.kind);
   // A layer of a module is called like a method.
   const bool layer = receiver.is(TypeKind::module) && !is_module_method(method);
@@ -238,6 +245,16 @@ const Type* Inference::accelerator_method(Call& call) {
   }
   if (call.method == "backward") note_backward(call);
   return &unknown_type();
+}
+
+// `loss, scores = model.compute(batch)` with loss.backward() further down: reads before it count.
+const Type* Inference::of_backward(const Type* type, std::string_view name) {
+  if (!type->is(TypeKind::unknown)) return type;
+  const void* place = function_;
+  const auto names = backward_names_.find(place == nullptr ? file_ : place);
+  if (names == backward_names_.end() || !names->second.contains(name)) return type;
+  const bool may_be_tensor = kind_by_convention(name) == TypeKind::unknown;
+  return may_be_tensor ? tensor(Residence::unknown, true) : type;
 }
 
 // What has backward() is a tensor with gradients, whatever made it.

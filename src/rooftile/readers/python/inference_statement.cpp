@@ -291,7 +291,8 @@ void Inference::bind(const Expr* target, const Type* type, const Expr* value,
                      const Statement* statement) {
   switch (target->kind) {
     case ExprKind::name: {
-      Entry entry{{}, guess(moved_module(type, value, target->word), target->word), statement};
+      const Type* made = of_backward(moved_module(type, value, target->word), target->word);
+      Entry entry{{}, guess(made, target->word), statement};
       // Net = models.Net, autocast = torch.cuda.amp.autocast
       const bool alias = value != nullptr && !value->full_name.empty() &&
                          (value->kind == ExprKind::name || value->kind == ExprKind::attribute) &&

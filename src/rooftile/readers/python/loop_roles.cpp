@@ -17,6 +17,7 @@ struct Events {
   const Call* backward = nullptr;
   const Call* step = nullptr;
   bool forward = false;
+  bool eval_mode = false;     // model.eval()
   bool has_training = false;  // holds a training loop
   bool has_evaluation = false;
 
@@ -26,6 +27,7 @@ struct Events {
     if (backward == nullptr) backward = more.backward;
     if (step == nullptr) step = more.step;
     forward = forward || more.forward;
+    eval_mode = eval_mode || more.eval_mode;
     has_training = has_training || more.has_training;
     has_evaluation = has_evaluation || more.has_evaluation;
   }
@@ -57,6 +59,12 @@ bool is_optimizer_step(const Call& call) {
   if (contains(word, "sched") || word == "env" || word == "envs") return false;
   return contains(word, "opt") || contains(word, "scaler") || contains(word, "engine") ||
          contains(word, "sgd") || contains(word, "adam") || contains(word, "solver");
+}
+
+// The step of a class that the files derive from torch.optim.Optimizer.
+bool is_own_optimizer_step(const Call& call) {
+  return call.method == "step" && call.receiver != nullptr &&
+         call.receiver_type().is(TypeKind::optimizer);
 }
 
 bool is_forward(const Call& call) {
@@ -100,6 +108,9 @@ class RoleFinder {
       changed_ = false;
       for (const auto& file : facts_.files) visit(*file);
     }
+    for (const Call* call : facts_.calls({"ignite.engine.Engine", "ignite.engine.engine.Engine"})) {
+      mark_step_function(*call);
+    }
   }
 
  private:
@@ -107,7 +118,8 @@ class RoleFinder {
     Events events;
     if (call.target != nullptr && call.name != "torch.nn.Module.__call__") {
       const auto known = functions_.find(call.target);
-      if (known != functions_.end()) return known->second;
+      if (known != functions_.end()) events = known->second;
+      if (is_own_optimizer_step(call) && events.step == nullptr) events.step = &call;
       return events;
     }
     if (is_backward(call)) events.backward = &call;
@@ -118,11 +130,26 @@ class RoleFinder {
                              contains(call.arguments[0].value->word, "loss"));
     if (takes_loss) events.backward = &call;
     events.forward = is_forward(call);
+    events.eval_mode = call.method == "eval" && call.receiver != nullptr &&
+                       call.arguments.empty() && call.receiver_type().is(TypeKind::module);
     // timm's scaler: loss_scaler(loss, optimizer, …) does both.
     if (call.receiver == nullptr && call.method == "loss_scaler" && call.arguments.size() > 1) {
       events.backward = events.step = &call;
     }
     return events;
+  }
+
+  // Engine(update): ignite calls the function with each batch.
+  void mark_step_function(const Call& engine) {
+    const Argument* given = engine.argument("process_function", 0);
+    const FunctionDef* function =
+        given == nullptr || given->unpacked ? nullptr : given->value->type->function;
+    const auto known = functions_.find(function);
+    if (function == nullptr || known == functions_.end()) return;
+    FunctionDef& step = const_cast<FunctionDef&>(*function);
+    const Events& events = known->second;
+    step.is_training_step = events.backward != nullptr && events.step != nullptr;
+    step.is_evaluation_step = events.backward == nullptr && events.forward;
   }
 
   void visit(const File& file) {
@@ -180,7 +207,8 @@ class RoleFinder {
     } else if (inside.has_training || inside.has_evaluation) {
       loop.role = LoopRole::epoch;
       outside = inside;
-    } else if (inside.forward && inside.backward == nullptr && evaluates(loop, loader != nullptr)) {
+    } else if (inside.forward && inside.backward == nullptr &&
+               evaluates(loop, inside, loader != nullptr)) {
       loop.role = LoopRole::evaluation_step;
       outside.has_evaluation = true;
     } else {
@@ -231,7 +259,7 @@ class RoleFinder {
     }
   }
 
-  bool evaluates(const Loop& loop, bool has_loader) const {
+  bool evaluates(const Loop& loop, const Events& inside, bool has_loader) const {
     if (has_loader) return true;
     if (loop.function != nullptr) {
       if (is_evaluation_name(lower(loop.function->name))) return true;
@@ -240,6 +268,7 @@ class RoleFinder {
       }
     }
     if (is_forward_of_module(loop.function)) return false;
+    if (inside.eval_mode) return true;
     const std::vector<Context> contexts = facts_.contexts(*loop.statement);
     return std::ranges::all_of(contexts, &Context::gradients_off);
   }

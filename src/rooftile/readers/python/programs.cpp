@@ -88,6 +88,7 @@ Share share_of(const File& file) {
   share.uses_gpu = uses_gpu(file);
   share.trains =
       std::ranges::any_of(file.classes, &ClassDef::is_lightning_module) ||
+      std::ranges::any_of(file.functions, &FunctionDef::is_training_step) ||
       std::ranges::any_of(file.calls, [](const Call* call) { return starts_training(*call); });
   for (const Loop* loop : file.loops) {
     if (loop->role == LoopRole::training_step) share.training_loops.push_back(loop);

@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -67,6 +68,17 @@ bool is_in_unused_helper(const SourceFacts& facts, const Call& call) {
   });
 }
 
+// def eval(self): model = nn.DataParallel(self.model); …
+bool is_in_evaluation(const Call& call) {
+  if (call.function == nullptr || call.statement == nullptr) return false;
+  const Expr* target = call.statement->target;
+  const std::string_view name = call.function->name;
+  const bool is_named = is_one_of(name, {"eval", "evaluate", "test", "validate", "predict", "infer",
+                                         "inference", "sample", "generate"});
+  // self.model stays wrapped for whoever comes next.
+  return is_named && target != nullptr && target->kind == ExprKind::name;
+}
+
 bool switches_gradients_off(const Expr* manager) {
   const Call* call = manager == nullptr ? nullptr : manager->call;
   return call != nullptr && (call->method == "no_grad" || call->method == "inference_mode");
@@ -94,7 +106,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (call->method == "data_parallel" && !is_hot(facts, *call)) continue;
     const Expr* model = call->arguments.front().value;
     if (model->type->frozen || never_records(*model->type)) continue;
-    if (is_in_unused_helper(facts, *call)) continue;
+    if (is_in_unused_helper(facts, *call) || is_in_evaluation(*call)) continue;
     Finding finding = finding_at(
         *call,
         fmt::format("{} is trained under DataParallel: one process copies the weights to all GPUs "

@@ -31,6 +31,20 @@ int parameter_index(const FunctionDef& function, std::string_view name) {
   return -1;
 }
 
+// `if key is None: key = query`: the assignment.
+bool fills_in(const Statement& statement, std::string_view parameter) {
+  const Statement* outer = statement.parent;
+  if (outer == nullptr || outer->kind != StatementKind::if_ || outer->value == nullptr)
+    return false;
+  const Expr& asked = *outer->value;
+  const bool asks_none = asked.kind == ExprKind::comparison && asked.word == "is" &&
+                         asked.children.size() == 2 && asked.children[0]->word == parameter &&
+                         asked.children[1]->kind == ExprKind::none;
+  return asks_none && statement.kind == StatementKind::assignment && statement.target != nullptr &&
+         statement.target->kind == ExprKind::name && statement.target->word == parameter &&
+         outer->otherwise.empty();
+}
+
 // What a call of the method gives for a parameter, where that is a plain variable or attribute.
 std::string_view given_for(const Call& call, const FunctionDef& method, int parameter) {
   const auto& name = method.parameters[static_cast<std::size_t>(parameter)].name;
@@ -76,7 +90,8 @@ bool is_unknown(const Expr& input) {
     const bool is_before = statement.range.begin < input.statement->range.begin;
     if (is_parameter && !is_in_loop && !is_before) return;
     const Expr* target = statement.target;
-    is_set = is_set || (target != nullptr && uses_variable(target, input.word));
+    is_set = is_set || (target != nullptr && uses_variable(target, input.word) &&
+                        !fills_in(statement, input.word));
   });
   return is_set;
 }
@@ -170,7 +185,13 @@ bool loads_weights(const Call& call) {
 // A parameter, a variable or an option: `args.pretrained`, `pretrained = weights.endswith(".pt")`.
 bool offers_pretrained(const File& file) {
   const auto takes = [](const FunctionDef* function) {
-    return parameter_index(*function, "pretrained") >= 0;
+    return std::any_of(
+        function->parameters.begin(), function->parameters.end(), [](const Parameter& parameter) {
+          return is_one_of(
+              parameter.name,
+              {"pretrained", "pretrain_file", "pretrain_path", "pretrained_file", "pretrained_path",
+               "pretrained_model", "pretrained_model_path", "init_checkpoint"});
+        });
   };
   if (std::any_of(file.functions.begin(), file.functions.end(), takes)) return true;
   return std::any_of(file.statements.begin(), file.statements.end(), [](const Statement* one) {
@@ -190,10 +211,13 @@ bool is_loaded_by_name(const SourceFacts& facts, const ClassDef& def) {
   const auto programs = training_programs_of(facts, *def.file);
   return std::any_of(programs.begin(), programs.end(), [](const Program* program) {
     return std::any_of(program->files.begin(), program->files.end(), [](const File* file) {
-      if (!mentions(*file, {"from_pretrained", "load_from", "weights", "pretrained"})) return false;
+      if (!mentions(*file, {"from_pretrained", "load_from", "weights", "pretrained", "pretrain",
+                            "init_checkpoint"}))
+        return false;
       const auto loads = [](const Call* call) { return loads_weights(*call); };
       return std::any_of(file->calls.begin(), file->calls.end(), loads) ||
-             (mentions(*file, {"pretrained"}) && offers_pretrained(*file));
+             (mentions(*file, {"pretrained", "pretrain", "init_checkpoint"}) &&
+              offers_pretrained(*file));
     });
   });
 }

@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/trace/uploads.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/rules/trace_finding.h"
 
@@ -100,9 +101,21 @@ bool is_there_already(const source::SourceFacts& facts, const source::Expr* valu
   return is_there_already(facts, value->call->receiver, depth + 1);
 }
 
+// tokenizer(texts, return_tensors="pt"): new tensors, none of which the loader has pinned.
+bool is_encoded(const source::Expr* value) {
+  const source::Expr* made = source::resolved(value);
+  if (made == nullptr || made->call == nullptr) return false;
+  // What an own function computes is new as well, or on the GPU.
+  if (made->call->target != nullptr) {
+    const source::Type& given = *made->call->target->returns;
+    return given.is(source::TypeKind::tensor) && given.residence != source::Residence::host;
+  }
+  return contains_any(lower(made->call->method), {"token", "processor", "encode"});
+}
+
 bool is_blocking(const source::SourceFacts& facts, const source::Call& copy) {
   if (!source::copies_to_device(facts, copy) || copy.unknown_arguments) return false;
-  if (is_there_already(facts, copy.receiver)) return false;
+  if (is_there_already(facts, copy.receiver) || is_encoded(copy.receiver)) return false;
   for (const std::string_view name : {"non_blocking", "async"}) {
     if (!facts.argument(copy, name).absent() && !facts.argument(copy, name).is_false())
       return false;

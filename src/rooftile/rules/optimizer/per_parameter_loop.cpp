@@ -111,11 +111,35 @@ bool is_tensor_operation(const Expr& part) {
   return reads_tensor(*part.call);
 }
 
+// `if "fc1.weight" in name:`, `if name == "head.bias":`: one tensor of all.
+bool is_for_one_tensor(const Statement& statement, const Statement& loop) {
+  for (const Statement* at = statement.parent; at != nullptr && at != &loop; at = at->parent) {
+    const Expr* condition = at->kind == StatementKind::if_ ? at->value : nullptr;
+    const bool compares = condition != nullptr && condition->kind == ExprKind::comparison &&
+                          (condition->word == "in" || condition->word == "==");
+    if (!compares || condition->children.size() != 2) continue;
+    for (const Expr* side : condition->children) {
+      const std::string_view text = side->kind == ExprKind::text ? side->word : "";
+      const std::size_t dot = text.find('.');
+      if (dot != std::string_view::npos && dot > 0 && dot + 1 < text.size()) return true;
+    }
+  }
+  return false;
+}
+
 struct LoopBody {
   const Statement* operation = nullptr;
   bool is_multi_tensor = false;
   bool zeroes_gradients = false;
 };
+
+// What `average.clone()` was computed by: average = a * x + b * y.
+const Expr* computed(const Expr* value) {
+  const bool copies = value != nullptr && value->call != nullptr &&
+                      value->call->receiver != nullptr &&
+                      (value->call->method == "clone" || value->call->method == "detach");
+  return resolved(copies ? value->call->receiver : value);
+}
 
 // `ema.update(name, weight.data)`: a function of the project that works on the weight it is given.
 bool works_on_argument(const Expr& part) {
@@ -134,7 +158,7 @@ bool works_on_argument(const Expr& part) {
                                            statement->target->kind == ExprKind::subscript;
                        const bool works = statement->kind == StatementKind::expression;
                        bool operates = false;
-                       visit(statement->value, [&](const Expr& inner) {
+                       visit(computed(statement->value), [&](const Expr& inner) {
                          operates = operates || (is_tensor_operation(inner) &&
                                                  (stores || inner.kind != ExprKind::binary));
                          return !operates;
@@ -154,7 +178,7 @@ LoopBody read_body(const Statement& loop) {
                              statement.target->kind == ExprKind::subscript);
         const bool counts = part.kind != ExprKind::binary || stores;
         const bool works = (counts && is_tensor_operation(part)) || works_on_argument(part);
-        if (body.operation == nullptr && works) {
+        if (body.operation == nullptr && works && !is_for_one_tensor(statement, loop)) {
           body.operation = &statement;
         }
         if (part.call != nullptr && part.call->method == "zero_") body.zeroes_gradients = true;

@@ -63,6 +63,22 @@ bool is_kept(const Call& call) {
   return false;
 }
 
+// `for key, value in kwargs.items(): data[key] = value.state_dict()` beside it: whose states those
+// are is not known.
+bool keeps_others(const Call& state) {
+  const auto body = state.function == nullptr ? state.file->body : state.function->body;
+  bool keeps = false;
+  for_statements(body, [&](const Statement& statement) {
+    const bool sets_item =
+        statement.kind == StatementKind::assignment && statement.target != nullptr &&
+        statement.target->kind == ExprKind::subscript && statement.target->children.size() == 2 &&
+        statement.target->children[1]->kind == ExprKind::name;
+    const Call* kept = statement.value == nullptr ? nullptr : statement.value->call;
+    keeps = keeps || (sets_item && kept != nullptr && kept->method == "state_dict");
+  });
+  return keeps;
+}
+
 bool saves_scaler(const SourceFacts& facts, const Program& program) {
   const auto calls = facts.method_calls("state_dict");
   return std::any_of(calls.begin(), calls.end(), [&](const Call* call) {
@@ -113,7 +129,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     const Call* scaler = enabled_scaler(facts, *program);
     if (scaler == nullptr || saves_scaler(facts, *program)) continue;
     for (const Call* state : states) {
-      if (!is_optimizer_state(*state) || !is_kept(*state)) continue;
+      if (!is_optimizer_state(*state) || !is_kept(*state) || keeps_others(*state)) continue;
       if (!program->has(*state->file) || is_test(*state->file)) continue;
       if (!seen.emplace(state->file, state->function).second) continue;
       findings.push_back(finding_for(*state, *scaler));

@@ -1,7 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_set>
+#include <set>
+#include <utility>
 
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
@@ -204,14 +205,15 @@ Fix fix_for(const Loop& loop) {
 
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
-  std::unordered_set<const Call*> seen;
+  std::set<std::pair<const Call*, const FunctionDef*>> seen;  // loops in loops are one place
   for (const Loop* loop : facts.loops(LoopRole::evaluation_step)) {
     if (!runs_on_gpu(facts, *loop) || !is_user_evaluation(facts, *loop)) continue;
     if (is_wrapped(*loop)) continue;
     const Iteration iteration = iteration_of(loop->statement->body);
     const Call* forward = recorded_forward(facts, iteration, *loop);
     if (forward == nullptr || uses_gradients(iteration)) continue;
-    if (switches_gradients_off(facts, *loop) || !seen.insert(forward).second) continue;
+    if (switches_gradients_off(facts, *loop) || !seen.emplace(forward, loop->function).second)
+      continue;
     const std::string model = forward->expr->children.empty()
                                   ? "the model"
                                   : code_text(*forward->file, forward->expr->children.front());

@@ -1,0 +1,120 @@
+// What classes of the given files are, of inference.h.
+#include <algorithm>
+
+#include "rooftile/base/text.h"
+#include "rooftile/readers/python/inference.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr int kMaxClassBases = 8;
+
+}  // namespace
+
+bool Inference::derives_from(const ClassDef& def, std::initializer_list<std::string_view> bases,
+                             int depth) {
+  if (depth > kMaxClassBases) return false;
+  for (const Expr* base : def.bases) {
+    if (std::ranges::find(bases, base->full_name) != bases.end()) return true;
+    const auto own = store_.classes_by_name.find(base->full_name);
+    if (own != store_.classes_by_name.end() && own->second != &def &&
+        derives_from(*own->second, bases, depth + 1)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// class Net(nn.Transformer), class ResNet(torchvision.models.ResNet)
+namespace {
+
+// transformers.BertPreTrainedModel, pytorch_transformers.BertForTokenClassification.
+bool is_pretrained_model(std::string_view name) {
+  const std::string_view package = name.substr(0, name.find('.'));
+  const std::string_view last = name.substr(name.rfind('.') + 1);
+  return is_one_of(package, {"transformers", "pytorch_transformers", "pytorch_pretrained_bert"}) &&
+         (last.ends_with("Model") ||
+          contains_any(last, {"ForTokenClassification", "ForSequenceClassification",
+                              "ForQuestionAnswering", "ForMaskedLM", "ForCausalLM",
+                              "ForConditionalGeneration", "ForPreTraining", "LMHeadModel"}));
+}
+
+}  // namespace
+
+bool Inference::derives_from_layer(const ClassDef& def, int depth) {
+  return depth <= kMaxClassBases && std::ranges::any_of(def.bases, [&](const Expr* base) {
+           const LibraryCall made = known(base->full_name).call;
+           if (made.gives == Gives::instance && made.kind == TypeKind::module) return true;
+           if (is_pretrained_model(base->full_name)) return true;
+           const auto own = store_.classes_by_name.find(base->full_name);
+           return own != store_.classes_by_name.end() && own->second != &def &&
+                  derives_from_layer(*own->second, depth + 1);
+         });
+}
+
+void Inference::classify_classes() {
+  for (const auto& file : facts_.files) {
+    for (const ClassDef* each : file->classes) {
+      ClassDef& def = writable(*each);
+      def.is_lightning_module = derives_from(def, {"lightning.pytorch.LightningModule"}, 0);
+      def.is_module =
+          def.is_lightning_module || derives_from_layer(def) ||
+          derives_from(def,
+                       {"torch.nn.Module", "torch.nn.Sequential", "torch.jit.ScriptModule",
+                        "torch.nn.ModuleList", "transformers.PreTrainedModel"},
+                       0);
+      def.is_dataset =
+          derives_from(def, {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset"}, 0);
+      def.is_autograd_function = derives_from(def, {"torch.autograd.Function"}, 0);
+      def.is_hf_trainer =
+          derives_from(def, {"transformers.Trainer", "transformers.Seq2SeqTrainer"}, 0);
+      for (const Expr* decorator : def.decorators) {
+        const Expr* name = decorator->kind == ExprKind::call && !decorator->children.empty()
+                               ? decorator->children[0]
+                               : decorator;
+        if (name->word == "dataclass") def.is_config = true;
+      }
+      if (derives_from(def, {"typing.NamedTuple"}, 0)) def.is_config = true;
+    }
+  }
+}
+
+// The library's DataLoader that a class stands for: one whose __init__ takes *args and **kwargs for
+// super().__init__, which gets nothing about workers and pinning, or that has none.
+std::string_view Inference::handed_on_loader(const ClassDef& def) {
+  std::string_view name;
+  for (const Expr* base : def.bases) {
+    const Known& parent = known(base->full_name);
+    const bool is_loader =
+        parent.call.gives == Gives::instance && parent.call.kind == TypeKind::loader;
+    if (is_loader) name = parent.name;
+  }
+  if (name.empty()) return {};
+  const FunctionDef* init = def.method("__init__");
+  if (init == nullptr) return name;
+  const bool only_hands_on =
+      init->parameters.size() == 3 && init->parameters[1].starred &&
+      init->parameters[2].double_starred &&
+      !contains_any(init->file->slice(init->statement->range),
+                    {"num_workers", "pin_memory", "batch_size", "kwargs[", "kwargs."});
+  return only_hands_on ? name : std::string_view();
+}
+
+// `super().__init__(dataset, …)` in a class derived from a library's DataLoader makes one.
+std::string_view Inference::base_loader(const Call& call) {
+  const bool is_base = call.method == "__init__" && call.receiver->call != nullptr &&
+                       call.receiver->call->name == "super";
+  const ClassDef* def = function_ == nullptr ? nullptr : function_->class_def;
+  if (!is_base || def == nullptr) return {};
+  // One that hands on what it is given has nothing to change.
+  if (std::ranges::any_of(call.arguments, &Argument::unpacked)) return {};
+  for (const Expr* base : def->bases) {
+    const Known& parent = known(base->full_name);
+    if (parent.call.gives == Gives::instance && parent.call.kind == TypeKind::loader) {
+      return parent.name;
+    }
+  }
+  return {};
+}
+
+}  // namespace rooftile::source
