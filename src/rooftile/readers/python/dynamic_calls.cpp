@@ -32,8 +32,9 @@ bool is_distinctive(std::string_view method) {
 bool has_unknown_receiver(const Call& call) {
   if (call.receiver == nullptr || call.target != nullptr || !call.name.empty()) return false;
   const Type& type = *call.receiver->type;
-  const bool is_object =
-      type.is(TypeKind::host_object) && type.class_def == nullptr && type.name.empty();
+  // Also one of several own classes, by an option.
+  const bool is_object = (type.is(TypeKind::host_object) || type.is(TypeKind::module)) &&
+                         type.class_def == nullptr && type.name.empty();
   return type.is(TypeKind::unknown) || type.guessed || is_object;
 }
 

@@ -88,6 +88,8 @@ class Inference {
   void bind_sequence(const Expr* target, const Type* type, const Expr* value,
                      const Statement* statement);
   std::vector<const Type*> unpacked_items(const Type& type, const Expr* value, std::size_t count);
+  const Type* object_dictionary(const Call& call);
+  void note_set_item(const Expr& target, const Type& type);
   void note_moved_items(const Expr& target, const Type& type);
   void bind_attribute(const Expr* target, const Type* type, const Statement* statement);
   void bind_iteration(const Expr* target, const Expr* iterable, const Statement* statement);
@@ -122,6 +124,7 @@ class Inference {
   std::optional<Entry> definition(std::string_view full_name);
   Entry join(const std::optional<Entry>& a, const std::optional<Entry>& b);
   const Entry* class_attribute(const ClassDef* def, std::string_view name, int depth = 0);
+  const FunctionDef* find_property(const ClassDef& def, std::string_view name);
   const FunctionDef* find_method(const ClassDef* def, std::string_view name, int depth = 0);
 
   // Calls (inference_call.cpp, inference_method.cpp).
@@ -159,6 +162,7 @@ class Inference {
   void record_click_option(const Call& call);
   void record_defaults(const Call& call);
   void record_entry(const Expr& target, const Expr* value);
+  void record_parsed_entry(const Expr& target, const Statement& statement);
   static void set_weight_dtype(const Call& call, Type& made);
   void note_backward(const Call& call);
   void note_append(const Call& call, const Type& list);

@@ -216,10 +216,15 @@ const Type* Inference::library_result(Call& call, const Known& known) {
     case Gives::unknown:
       break;
   }
+  if (const Type* items = object_dictionary(call)) return items;
   if (known.name == "functools.partial") return partial_of(call);
   if (known.name == "click.option") record_click_option(call);
   if (reads_configuration(known.name)) return configuration_of(call);
   if (known.name == "next" && !call.arguments.empty()) {
+    const ClassDef* def = call.arguments[0].value->type->class_def;
+    if (const FunctionDef* own = find_method(def, "__next__")) {
+      return own_function_call(call, *own, false);
+    }
     return next_item(*call.arguments[0].value->type);
   }
   return &unknown_type();
@@ -280,14 +285,16 @@ const Type* Inference::wrapped(Call& call, std::string_view name) {
 
 // model(x), criterion(y, target), and what is called without being known.
 const Type* Inference::value_call(Call& call, const Type& callee) {
+  // A module without forward that is called like a function.
+  const FunctionDef* called = find_method(callee.class_def, "__call__");
+  if (called != nullptr && find_method(callee.class_def, "forward") == nullptr) {
+    return own_function_call(call, *called, true);
+  }
   if (callee.is(TypeKind::module) || callee.is(TypeKind::loss)) {
     call.name = "torch.nn.Module.__call__";
     return forward_result(call, callee);
   }
-  if (const FunctionDef* own = find_method(callee.class_def, "__call__")) {
-    return own_function_call(call, *own, true);
-  }
-  return &unknown_type();
+  return called == nullptr ? &unknown_type() : own_function_call(call, *called, true);
 }
 
 const Type* Inference::forward_result(Call& call, const Type& callee) {
@@ -372,6 +379,13 @@ Residence Inference::device_residence(const Expr* expr, int depth) {
       const auto option = store_.options.find(expr->word);
       if (option == store_.options.end() || option->second.several) return Residence::unknown;
       return device_residence(option->second.value, depth + 1);
+    }
+    case ExprKind::call: {
+      // device = util.get_cuda(0), of files that were not given
+      const bool names_it = expr->call->target == nullptr && is_one_of(expr->call->method,
+                                {"get_cuda", "get_cuda_device", "get_gpu", "cuda_device",
+                                 "get_gpu_device", "select_gpu", "try_gpu", "auto_select_gpu"});
+      return names_it ? Residence::gpu : Residence::unknown;
     }
     default:
       return Residence::unknown;

@@ -324,6 +324,7 @@ void Inference::bind(const Expr* target, const Type* type, const Expr* value,
     default:
       infer(target);
       note_moved_items(*target, *type);
+      note_set_item(*target, *type);
   }
 }
 
@@ -357,6 +358,7 @@ void Inference::bind_attribute(const Expr* target, const Type* type, const State
   }
   infer(target);
   record_entry(*target, statement->value);
+  if (statement->kind == StatementKind::assignment) record_parsed_entry(*target, *statement);
   if (target->full_name.empty()) return;
   std::vector<const Statement*>& all = store_.assignments_by_name[target->full_name];
   const bool room = all.size() < kMaxAssignments;

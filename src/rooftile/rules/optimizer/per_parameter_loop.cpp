@@ -84,6 +84,31 @@ WeightList lists_parameters(const Expr* iterable) {
   return found;
 }
 
+// `new = model.state_dict(); for k in average: average[k] = … new[k]`
+WeightList weights_by_key(const Statement& loop) {
+  WeightList found;
+  if (loop.target == nullptr) return found;
+  const Expr& first = loop.target->kind == ExprKind::tuple ? *loop.target->children.front()
+                                                           : *loop.target;
+  if (first.kind != ExprKind::name) return found;
+  for_statements(loop.body, [&](const Statement& statement) {
+    const bool stores = statement.kind == StatementKind::assignment &&
+                        statement.target != nullptr &&
+                        statement.target->kind == ExprKind::subscript;
+    if (!stores || found.shown != nullptr) return;
+    visit(statement.value, [&](const Expr& part) {
+      const bool is_item = part.kind == ExprKind::subscript && part.children.size() == 2 &&
+                           part.children[1]->kind == ExprKind::name &&
+                           part.children[1]->word == first.word;
+      const Expr* whole = is_item ? resolved(part.children[0]) : nullptr;
+      const bool is_listed = whole != nullptr && whole->call != nullptr && is_listing(*whole);
+      if (is_listed) found = {whole->call, whole->call->receiver};
+      return found.shown == nullptr;
+    });
+  });
+  return found;
+}
+
 // Reductions and tests of a gradient or weight: (p.grad ** 2).sum(), torch.isnan(p.grad).
 bool reads_tensor(const Call& call) {
   bool reduces = false;
@@ -241,7 +266,8 @@ Finding describe(const File& file, const Statement& loop, const WeightList& list
 
 std::optional<Finding> judge(const SourceFacts& facts, const File& file, const Statement& loop) {
   if (loop.kind != StatementKind::for_) return std::nullopt;
-  const WeightList list = lists_parameters(loop.value);
+  WeightList list = lists_parameters(loop.value);
+  if (list.shown == nullptr) list = weights_by_key(loop);
   if (list.shown == nullptr || (list.call != nullptr && is_small(*list.call))) return std::nullopt;
   const LoopBody body = read_body(loop);
   if (body.operation == nullptr || body.is_multi_tensor || body.zeroes_gradients) {
