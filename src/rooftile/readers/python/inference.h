@@ -140,6 +140,7 @@ class Inference {
   // functools.partial and imports by text (inference_partial.cpp).
   const Type* partial_of(const Call& call);
   void note_partial(const Expr* value, Entry& entry);
+  void note_imported(const Expr* value, Entry& entry);
   std::size_t pass_bound(const Call& partial, const FunctionDef& def);
   const Type* next_item(const Type& from);
   const Type* value_call(Call& call, const Type& callee);

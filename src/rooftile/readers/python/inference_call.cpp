@@ -287,7 +287,9 @@ const Type* Inference::wrapped(Call& call, std::string_view name) {
 const Type* Inference::value_call(Call& call, const Type& callee) {
   // A module without forward that is called like a function.
   const FunctionDef* called = find_method(callee.class_def, "__call__");
-  if (called != nullptr && find_method(callee.class_def, "forward") == nullptr) {
+  const bool is_plain = called != nullptr && callee.class_def->is_module &&
+                        find_method(callee.class_def, "forward") == nullptr;
+  if (is_plain) {
     return own_function_call(call, *called, true);
   }
   if (callee.is(TypeKind::module) || callee.is(TypeKind::loss)) {
@@ -382,9 +384,11 @@ Residence Inference::device_residence(const Expr* expr, int depth) {
     }
     case ExprKind::call: {
       // device = util.get_cuda(0), of files that were not given
-      const bool names_it = expr->call->target == nullptr && is_one_of(expr->call->method,
-                                {"get_cuda", "get_cuda_device", "get_gpu", "cuda_device",
-                                 "get_gpu_device", "select_gpu", "try_gpu", "auto_select_gpu"});
+      const bool names_it =
+          expr->call->target == nullptr &&
+          is_one_of(expr->call->method,
+                    {"get_cuda", "get_cuda_device", "get_gpu", "cuda_device", "get_gpu_device",
+                     "select_gpu", "try_gpu", "auto_select_gpu"});
       return names_it ? Residence::gpu : Residence::unknown;
     }
     default:

@@ -137,8 +137,9 @@ void Inference::record_defaults(const Call& call) {
 void Inference::record_parsed_entry(const Expr& target, const Statement& statement) {
   if (target.children.empty() || !is_parsed(*target.children[0])) return;
   auto& own = store_.file_options[file_];
-  const bool is_sure = is_known_value(statement.value) && statement.word == "=" &&
-                       (statement.parent == nullptr || statement.parent->kind != StatementKind::if_);
+  const bool is_sure =
+      is_known_value(statement.value) && statement.word == "=" &&
+      (statement.parent == nullptr || statement.parent->kind != StatementKind::if_);
   Option option{statement.value, {}, !is_sure};
   option.is_entry = true;
   const auto [place, added] = own.try_emplace(target.word, option);
@@ -151,8 +152,8 @@ void Inference::record_parsed_entry(const Expr& target, const Statement& stateme
     return;
   }
   const auto [shared, is_first] = store_.options.try_emplace(target.word, kept);
-  const bool differs = !is_first && shared->second.is_entry &&
-                       !is_same_literal(shared->second.value, kept.value);
+  const bool differs =
+      !is_first && shared->second.is_entry && !is_same_literal(shared->second.value, kept.value);
   if (differs) shared->second.several = true;
 }
 

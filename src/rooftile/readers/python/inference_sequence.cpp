@@ -192,8 +192,7 @@ void Inference::note_moved_items(const Expr& target, const Type& type) {
 namespace {
 
 bool is_object_dictionary(const Call& call) {
-  return is_one_of(call.method,
-                   {"edict", "EasyDict", "AttrDict", "Munch", "munchify", "DotMap"});
+  return is_one_of(call.method, {"edict", "EasyDict", "AttrDict", "Munch", "munchify", "DotMap"});
 }
 
 bool is_part_of_training(const Type& type) {
@@ -229,8 +228,8 @@ void Inference::note_set_item(const Expr& target, const Type& type) {
   const Statement* binding = entry == nullptr ? nullptr : entry->binding;
   const Expr* value = binding == nullptr ? nullptr : binding->value;
   if (value == nullptr || entry->type == nullptr) return;
-  const bool is_object =
-      value->call != nullptr && is_object_dictionary(*value->call) && value->call->arguments.empty();
+  const bool is_object = value->call != nullptr && is_object_dictionary(*value->call) &&
+                         value->call->arguments.empty();
   const bool is_empty = is_object || (value->kind == ExprKind::dict && value->children.empty());
   if (!is_empty || entry->type->is(TypeKind::module)) return;
   Type made = *container_of(&type);

@@ -307,6 +307,7 @@ void Inference::bind(const Expr* target, const Type* type, const Expr* value,
         entry.full_name = value->full_name;
       }
       note_partial(value, entry);
+      note_imported(value, entry);
       set_name(target->word, entry);
       writable(*target).type = entry.type;
       return;

@@ -32,9 +32,10 @@ bool is_over_image(const SourceFacts& facts, const ClassDef& def) {
   const bool is_adversarial = std::ranges::any_of(programs, [](const Program* program) {
     return mentions(*program, {"discriminator", "Discriminator", "netD", "gan", "GAN"});
   });
-  return is_adversarial && std::any_of(def.layers.begin(), def.layers.end(), [](const Layer& layer) {
-    return layer.made_by != nullptr && is_convolution(*layer.made_by);
-  });
+  return is_adversarial &&
+         std::any_of(def.layers.begin(), def.layers.end(), [](const Layer& layer) {
+           return layer.made_by != nullptr && is_convolution(*layer.made_by);
+         });
 }
 
 bool is_judged(const FunctionDef& function) {
@@ -66,7 +67,8 @@ std::vector<Finding> unfused_attention_in_source(const source::SourceFacts& fact
   using namespace unfused_in_source;
   std::vector<Finding> findings;
   for (const ClassDef* def : facts.modules()) {
-    if (!trains_on_gpu(facts, *def->file) || has_fused_way(*def) || is_over_image(facts, *def)) continue;
+    if (!trains_on_gpu(facts, *def->file) || has_fused_way(*def) || is_over_image(facts, *def))
+      continue;
     for (const FunctionDef* function : def->methods) {
       if (!is_judged(*function)) continue;
       const auto attention = attention_by_hand(*function);

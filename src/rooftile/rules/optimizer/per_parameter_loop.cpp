@@ -88,8 +88,8 @@ WeightList lists_parameters(const Expr* iterable) {
 WeightList weights_by_key(const Statement& loop) {
   WeightList found;
   if (loop.target == nullptr) return found;
-  const Expr& first = loop.target->kind == ExprKind::tuple ? *loop.target->children.front()
-                                                           : *loop.target;
+  const Expr& first =
+      loop.target->kind == ExprKind::tuple ? *loop.target->children.front() : *loop.target;
   if (first.kind != ExprKind::name) return found;
   for_statements(loop.body, [&](const Statement& statement) {
     const bool stores = statement.kind == StatementKind::assignment &&
@@ -167,6 +167,19 @@ bool works_on_argument(const Expr& part) {
                      });
 }
 
+// `average.data = self.update_average(average.data, weight.data)`: an own function that gives a sum
+// or product, or torch.lerp, for the weight that is stored.
+bool makes_weight(const Expr& part) {
+  if (part.call == nullptr) return false;
+  if (part.call->method == "lerp") return true;
+  const FunctionDef* function = part.call->target;
+  if (function == nullptr || part.call->name == "torch.nn.Module.__call__") return false;
+  return std::ranges::any_of(function->body, [](const Statement* statement) {
+    return statement->kind == StatementKind::return_ && statement->value != nullptr &&
+           statement->value->kind == ExprKind::binary && is_tensor_operation(*statement->value);
+  });
+}
+
 // A sum or product counts where it is assigned to data of a tensor, or adds up a norm.
 LoopBody read_body(const Statement& loop) {
   LoopBody body;
@@ -177,7 +190,8 @@ LoopBody read_body(const Statement& loop) {
                             (uses_name(statement.target, {"data", "grad"}) ||
                              statement.target->kind == ExprKind::subscript);
         const bool counts = part.kind != ExprKind::binary || stores;
-        const bool works = (counts && is_tensor_operation(part)) || works_on_argument(part);
+        const bool works = (counts && is_tensor_operation(part)) || works_on_argument(part) ||
+                           (stores && makes_weight(part));
         if (body.operation == nullptr && works) {
           body.operation = &statement;
         }

@@ -132,8 +132,8 @@ std::size_t summed_parameter(const FunctionDef& method) {
   std::size_t found = parameters.size();
   if (method.class_def == nullptr || method.class_def->is_module) return found;
   const auto is_own = [](const Expr* target) {
-    return target != nullptr && target->kind == ExprKind::attribute &&
-           !target->children.empty() && target->children[0]->word == "self";
+    return target != nullptr && target->kind == ExprKind::attribute && !target->children.empty() &&
+           target->children[0]->word == "self";
   };
   for (const Statement* statement : method.body) {
     if (statement->kind == StatementKind::return_) break;
@@ -179,8 +179,8 @@ Sum sum_of(const Statement& statement) {
                        value->call != nullptr && value->call->method == "append" &&
                        value->call->arguments.size() == 1;
   if (appends) return {value->call->receiver, value->call->arguments.front().value};
-  const Call* call = statement.kind == StatementKind::expression && value != nullptr ? value->call
-                                                                                     : nullptr;
+  const Call* call =
+      statement.kind == StatementKind::expression && value != nullptr ? value->call : nullptr;
   if (call == nullptr || call->receiver == nullptr || call->target == nullptr) return {};
   const std::size_t place = summed_parameter(*call->target);
   if (place >= call->target->parameters.size()) return {};
