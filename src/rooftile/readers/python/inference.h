@@ -143,6 +143,7 @@ class Inference {
   void note_imported(const Expr* value, Entry& entry);
   std::size_t pass_bound(const Call& partial, const FunctionDef& def);
   const Type* next_item(const Type& from);
+  const Type* next_of(Call& call);
   const Type* value_call(Call& call, const Type& callee);
   const Type* method_call(Call& call, const Type& receiver);
   void note_method(Call& call);

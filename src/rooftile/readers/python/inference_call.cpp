@@ -3,6 +3,7 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
+#include "rooftile/readers/python/device_words.h"
 #include "rooftile/readers/python/inference.h"
 
 namespace rooftile::source {
@@ -10,10 +11,6 @@ namespace {
 
 constexpr int kMaxDeviceDepth = 8;
 constexpr std::size_t kMaxCallers = 1000;  // that are kept of one function
-
-bool names_a_gpu(std::string_view word) {
-  return word.find("rank") != std::string_view::npos || word.find("gpu") != std::string_view::npos;
-}
 
 // Calls that fill a class of options from the command line.
 bool reads_configuration(std::string_view name) {
@@ -220,13 +217,7 @@ const Type* Inference::library_result(Call& call, const Known& known) {
   if (known.name == "functools.partial") return partial_of(call);
   if (known.name == "click.option") record_click_option(call);
   if (reads_configuration(known.name)) return configuration_of(call);
-  if (known.name == "next" && !call.arguments.empty()) {
-    const ClassDef* def = call.arguments[0].value->type->class_def;
-    if (const FunctionDef* own = find_method(def, "__next__")) {
-      return own_function_call(call, *own, false);
-    }
-    return next_item(*call.arguments[0].value->type);
-  }
+  if (known.name == "next" && !call.arguments.empty()) return next_of(call);
   return &unknown_type();
 }
 
@@ -382,15 +373,8 @@ Residence Inference::device_residence(const Expr* expr, int depth) {
       if (option == store_.options.end() || option->second.several) return Residence::unknown;
       return device_residence(option->second.value, depth + 1);
     }
-    case ExprKind::call: {
-      // device = util.get_cuda(0), of files that were not given
-      const bool names_it =
-          expr->call->target == nullptr &&
-          is_one_of(expr->call->method,
-                    {"get_cuda", "get_cuda_device", "get_gpu", "cuda_device", "get_gpu_device",
-                     "select_gpu", "try_gpu", "auto_select_gpu"});
-      return names_it ? Residence::gpu : Residence::unknown;
-    }
+    case ExprKind::call:
+      return makes_gpu_device(*expr->call) ? Residence::gpu : Residence::unknown;
     default:
       return Residence::unknown;
   }

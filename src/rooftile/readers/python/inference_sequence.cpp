@@ -248,6 +248,15 @@ const Type* Inference::container_method(Call& call, const Type& receiver) {
   return receiver.element == nullptr ? &unknown_type() : receiver.element;
 }
 
+// next(x), also of an own class with __next__.
+const Type* Inference::next_of(Call& call) {
+  const Type& from = *call.arguments[0].value->type;
+  if (const FunctionDef* own = find_method(from.class_def, "__next__")) {
+    return own_function_call(call, *own, false);
+  }
+  return next_item(from);
+}
+
 const Type* Inference::next_item(const Type& from) {
   if (from.is(TypeKind::loader)) {
     return tensor(from.on_gpu() ? Residence::gpu : Residence::host);

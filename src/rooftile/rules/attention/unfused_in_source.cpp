@@ -25,16 +25,27 @@ bool has_fused_way(const ClassDef& def) {
   return false;
 }
 
-// Queries and keys from convolutions in a program with a discriminator: attention of one head over
-// a small map of an image.
+// Whether a convolution has as many output channels as inputs, as it is written.
+bool keeps_channels(const Call& convolution) {
+  const Argument* in = convolution.argument("in_channels", 0);
+  const Argument* out = convolution.argument("out_channels", 1);
+  return in != nullptr && out != nullptr &&
+         code_text(*convolution.file, in->value) == code_text(*convolution.file, out->value);
+}
+
+// Queries and keys from convolutions that narrow them, or beside a discriminator: attention of one
+// head over a small map of an image.
 bool is_over_image(const SourceFacts& facts, const ClassDef& def) {
-  const auto programs = training_programs_of(facts, *def.file);
-  const bool is_adversarial = std::ranges::any_of(programs, [](const Program* program) {
-    return mentions(*program, {"discriminator", "Discriminator", "netD", "gan", "GAN"});
+  const auto is_made = [](const Layer& layer) {
+    return layer.made_by != nullptr && is_convolution(*layer.made_by);
+  };
+  if (std::ranges::none_of(def.layers, is_made)) return false;
+  const bool is_narrowed = std::ranges::any_of(def.layers, [&](const Layer& layer) {
+    return is_made(layer) && !keeps_channels(*layer.made_by);
   });
-  return is_adversarial &&
-         std::any_of(def.layers.begin(), def.layers.end(), [](const Layer& layer) {
-           return layer.made_by != nullptr && is_convolution(*layer.made_by);
+  const auto programs = training_programs_of(facts, *def.file);
+  return is_narrowed || std::ranges::any_of(programs, [](const Program* program) {
+           return mentions(*program, {"discriminator", "Discriminator", "netD", "gan", "GAN"});
          });
 }
 
