@@ -99,12 +99,19 @@ bool is_returned_detached(const Expr& name) {
   return is_cut;
 }
 
+// "%f" % loss
+bool makes_text(const Expr& part) {
+  if (part.type != nullptr && part.type->is(TypeKind::text)) return true;
+  return part.kind == ExprKind::binary && part.word == "%" &&
+         part.children.front()->type->is(TypeKind::text);
+}
+
 // The attached loss in the value: a name whose tensor has a graph, or on which backward is called.
 const Expr* attached_name(const Expr* value, const std::vector<std::string_view>& losses) {
   const Expr* found = nullptr;
   visit(value, [&](const Expr& part) {
     if (found != nullptr || is_detached(part)) return false;
-    if (part.type != nullptr && part.type->is(TypeKind::text)) return false;  // "%f" % loss
+    if (makes_text(part)) return false;
     if (part.kind == ExprKind::call || part.kind == ExprKind::subscript) return false;
     if (part.kind != ExprKind::name) return true;
     const bool is_loss = std::find(losses.begin(), losses.end(), part.word) != losses.end();
