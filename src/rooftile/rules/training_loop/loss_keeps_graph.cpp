@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
@@ -132,32 +133,39 @@ std::string_view root_name(const Expr* expr) {
   return last_name(expr);
 }
 
+// The first parameter that is part of the sum as it came; their number where none is.
+std::size_t added_parameter(std::span<const Parameter> parameters, const Expr* sum) {
+  for (std::size_t i = 1; i < parameters.size(); ++i) {
+    bool is_added = false;
+    visit(sum, [&](const Expr& part) {
+      if (is_detached(part) || part.call != nullptr) return false;
+      is_added = is_added || (part.kind == ExprKind::name && part.word == parameters[i].name);
+      return true;
+    });
+    if (is_added) return i;
+  }
+  return parameters.size();
+}
+
+bool is_own_attribute(const Expr* target) {
+  return target != nullptr && target->kind == ExprKind::attribute && !target->children.empty() &&
+         target->children[0]->word == "self";
+}
+
 // `meter.update(loss, n)` of an own class: the parameter that `self.sum += val * n` adds up as it
 // came; the number of parameters where there is none.
 std::size_t summed_parameter(const FunctionDef& method) {
-  const auto& parameters = method.parameters;
+  const auto parameters = method.parameters;
   std::size_t found = parameters.size();
   if (method.class_def == nullptr || method.class_def->is_module) return found;
-  const auto is_own = [](const Expr* target) {
-    return target != nullptr && target->kind == ExprKind::attribute && !target->children.empty() &&
-           target->children[0]->word == "self";
-  };
   for (const Statement* statement : method.body) {
     if (statement->kind == StatementKind::return_) break;
     // `val = val.item()`, `if torch.is_tensor(val): …` and guards change what is added.
-    const bool is_plain = statement->kind == StatementKind::assignment && is_own(statement->target);
-    const bool is_text = statement->kind == StatementKind::expression;
-    if (!is_plain && !is_text) return parameters.size();
-    if (!is_plain || statement->word != "+=") continue;
-    for (std::size_t i = 1; i < parameters.size(); ++i) {
-      bool is_added = false;
-      visit(statement->value, [&](const Expr& part) {
-        if (is_detached(part) || part.call != nullptr) return false;
-        is_added = is_added || (part.kind == ExprKind::name && part.word == parameters[i].name);
-        return true;
-      });
-      if (is_added && found == parameters.size()) found = i;
-    }
+    const bool is_plain =
+        statement->kind == StatementKind::assignment && is_own_attribute(statement->target);
+    if (!is_plain && statement->kind != StatementKind::expression) return parameters.size();
+    const bool is_sum = is_plain && statement->word == "+=" && found == parameters.size();
+    if (is_sum) found = added_parameter(parameters, statement->value);
   }
   return found;
 }
