@@ -113,6 +113,8 @@ class Inference {
   const Type* infer_yield(Expr& expr);
   static const Type* written_item(const Type& container, const Expr& index);
   const Type* join_children(Expr& expr, std::size_t from = 0);
+  const Type* own_member(const ClassDef* def, std::string_view word, const Statement** binding);
+  const Type* tensor_attribute(const Type& object, std::string_view word);
   const Type* attribute_type(const Type& object, std::string_view word, const Statement** binding);
   const Type* dictionary_member(const Call& made_by, std::string_view word);
   const Entry* lookup(std::string_view name);

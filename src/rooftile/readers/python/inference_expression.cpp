@@ -251,17 +251,33 @@ const Type* Inference::dictionary_member(const Call& made_by, std::string_view w
   return found == nullptr ? nullptr : with_residence(*found, Residence::unknown);
 }
 
+// An attribute or property of an own class; null where it has none.
+const Type* Inference::own_member(const ClassDef* def, std::string_view word,
+                                  const Statement** binding) {
+  if (def == nullptr) return nullptr;
+  if (const Entry* entry = class_attribute(def, word)) {
+    *binding = entry->binding;
+    return entry->type;
+  }
+  const FunctionDef* getter = find_property(*def, word);
+  const bool is_known = getter != nullptr && !getter->returns->is(TypeKind::unknown);
+  return is_known ? getter->returns : nullptr;
+}
+
+// Of a tensor; null for other words.
+const Type* Inference::tensor_attribute(const Type& object, std::string_view word) {
+  if (word == "data" || word == "grad") return tensor(object.residence);  // without a graph
+  if (is_tensor_attribute(word)) return store_.intern(object);
+  if (word == "shape") return container_of(simple(TypeKind::number));
+  if (word == "dtype") return simple(TypeKind::dtype);
+  if (word == "device") return simple(TypeKind::device, object.residence);
+  if (is_number_attribute(word)) return simple(TypeKind::number);
+  return nullptr;
+}
+
 const Type* Inference::attribute_type(const Type& object, std::string_view word,
                                       const Statement** binding) {
-  if (object.class_def != nullptr) {
-    if (const Entry* entry = class_attribute(object.class_def, word)) {
-      *binding = entry->binding;
-      return entry->type;
-    }
-    if (const FunctionDef* getter = find_property(*object.class_def, word)) {
-      if (!getter->returns->is(TypeKind::unknown)) return getter->returns;
-    }
-  }
+  if (const Type* member = own_member(object.class_def, word, binding)) return member;
   if (object.is(TypeKind::module) && word == "module") return store_.intern(object);
   if (object.is(TypeKind::module) && object.made_by != nullptr) {
     if (const Type* member = dictionary_member(*object.made_by, word)) return member;
@@ -272,12 +288,7 @@ const Type* Inference::attribute_type(const Type& object, std::string_view word,
     return object.element == nullptr ? &unknown_type() : object.element;
   }
   if (object.is(TypeKind::tensor)) {
-    if (word == "data" || word == "grad") return tensor(object.residence);  // without a graph
-    if (is_tensor_attribute(word)) return store_.intern(object);
-    if (word == "shape") return container_of(simple(TypeKind::number));
-    if (word == "dtype") return simple(TypeKind::dtype);
-    if (word == "device") return simple(TypeKind::device, object.residence);
-    if (is_number_attribute(word)) return simple(TypeKind::number);
+    if (const Type* known = tensor_attribute(object, word)) return known;
   }
   if (object.is(TypeKind::accelerator) && word == "device") {
     return simple(TypeKind::device, Residence::gpu);
