@@ -105,11 +105,25 @@ std::optional<SizedLayer> main_convolution(const SourceFacts& facts, const Progr
   return std::nullopt;
 }
 
+namespace {
+
+// A network of convolutions with some attention between them, as the U-Nets of diffusion have.
+bool is_unet(const File& file) {
+  return std::ranges::any_of(file.classes, [](const ClassDef* def) {
+    return def->is_module && contains_any(def->name, {"UNet", "Unet", "U_Net"});
+  });
+}
+
+}  // namespace
+
 bool has_attention(const Program& program) {
-  if (mentions(program, {"scaled_dot_product_attention", "MultiheadAttention", "transformers",
-                         "VisionTransformer", "SwinTransformer", "timm"})) {
+  if (mentions(program, {"transformers", "VisionTransformer", "SwinTransformer", "timm"})) {
     return true;
   }
+  if (std::ranges::any_of(program.files, [](const File* file) { return is_unet(*file); })) {
+    return false;
+  }
+  if (mentions(program, {"scaled_dot_product_attention", "MultiheadAttention"})) return true;
   return std::any_of(program.files.begin(), program.files.end(), [](const File* file) {
     // Image transformation networks are called TransformerNet too.
     const bool has_parts = mentions(*file, {"LayerNorm", "softmax", "Softmax", "attention"});

@@ -231,12 +231,22 @@ const Call* loader_stepped(const SourceFacts& facts, const Statement& statement)
   return from == nullptr ? nullptr : loader_of(facts, from);
 }
 
+// `for box in boxes`, `for i, box in enumerate(boxes)` over a tensor: parts of a batch.
+bool reads_tensor(const Expr* iterable) {
+  while (iterable != nullptr && iterable->call != nullptr && !iterable->call->arguments.empty() &&
+         is_one_of(iterable->call->name, {"enumerate", "zip"})) {
+    iterable = iterable->call->arguments.front().value;
+  }
+  return iterable != nullptr && iterable->type->is(TypeKind::tensor) && !iterable->type->guessed;
+}
+
 // The calls that make what a loop reads. Of a class derived from DataLoader also its __init__,
 // which has the call that rules ask about.
 std::vector<const void*> loaders_read(const SourceFacts& facts, const Loop& loop) {
   const Statement& statement = *loop.statement;
   std::vector<const Call*> made{loop.loader};
-  if (statement.kind == StatementKind::for_ && loop.loader == nullptr) {
+  const bool is_batch = statement.kind == StatementKind::for_ && reads_tensor(statement.value);
+  if (statement.kind == StatementKind::for_ && loop.loader == nullptr && !is_batch) {
     made.push_back(loader_of(facts, statement.value));
   }
   for (const Statement* each : statement.body) made.push_back(loader_stepped(facts, *each));

@@ -106,8 +106,34 @@ bool is_meant(std::string_view module, const Beginning& name) {
   return false;
 }
 
+// `MODULES[kind]` of a dictionary of module names that is written out; empty for other expressions.
+std::span<const Expr* const> names_to_choose(const SourceFacts& facts, const Expr& expr) {
+  if (expr.kind != ExprKind::subscript || expr.children.size() != 2) return {};
+  const Expr* table = expr.children[0];
+  if (table->binding == nullptr && !table->full_name.empty()) {
+    const auto global = facts.store().globals.find(table->full_name);
+    if (global != facts.store().globals.end()) table = global->second->value;
+  } else if (table->binding != nullptr) {
+    table = table->binding->value;
+  }
+  const bool is_table = table != nullptr && table->kind == ExprKind::dict;
+  return is_table ? table->children : std::span<const Expr* const>{};
+}
+
+void import_by_name(SourceFacts& facts, const Call& call, Beginning name);
+
 void import_by_name(SourceFacts& facts, const Call& call) {
-  Beginning name = NameReader(facts).read(call.arguments.front().value);
+  const Expr& written = *call.arguments.front().value;
+  const auto choices = names_to_choose(facts, written);
+  if (choices.empty()) return import_by_name(facts, call, NameReader(facts).read(&written));
+  constexpr std::size_t kMaxChoices = 40;
+  for (std::size_t i = 1; i < std::min(choices.size(), kMaxChoices); i += 2) {
+    const Beginning name = NameReader(facts).read(choices[i]);
+    if (name.is_whole) import_by_name(facts, call, name);
+  }
+}
+
+void import_by_name(SourceFacts& facts, const Call& call, Beginning name) {
   if (name.text.starts_with('.')) {
     const Argument* package = call.argument("package", 1);
     const Beginning base = NameReader(facts).read(package == nullptr ? nullptr : package->value);

@@ -88,6 +88,8 @@ class Inference {
   void bind_sequence(const Expr* target, const Type* type, const Expr* value,
                      const Statement* statement);
   std::vector<const Type*> unpacked_items(const Type& type, const Expr* value, std::size_t count);
+  const Type* object_dictionary(const Call& call);
+  void note_set_item(const Expr& target, const Type& type);
   void note_moved_items(const Expr& target, const Type& type);
   void bind_attribute(const Expr* target, const Type* type, const Statement* statement);
   void bind_iteration(const Expr* target, const Expr* iterable, const Statement* statement);
@@ -112,6 +114,8 @@ class Inference {
   const Type* infer_yield(Expr& expr);
   static const Type* written_item(const Type& container, const Expr& index);
   const Type* join_children(Expr& expr, std::size_t from = 0);
+  const Type* own_member(const ClassDef* def, std::string_view word, const Statement** binding);
+  const Type* tensor_attribute(const Type& object, std::string_view word);
   const Type* attribute_type(const Type& object, std::string_view word, const Statement** binding);
   const Type* dictionary_member(const Call& made_by, std::string_view word);
   const Entry* lookup(std::string_view name);
@@ -123,6 +127,7 @@ class Inference {
   std::optional<Entry> definition(std::string_view full_name);
   Entry join(const std::optional<Entry>& a, const std::optional<Entry>& b);
   const Entry* class_attribute(const ClassDef* def, std::string_view name, int depth = 0);
+  const FunctionDef* find_property(const ClassDef& def, std::string_view name);
   const FunctionDef* find_method(const ClassDef* def, std::string_view name, int depth = 0);
 
   // Calls (inference_call.cpp, inference_method.cpp).
@@ -139,8 +144,10 @@ class Inference {
   // functools.partial and imports by text (inference_partial.cpp).
   const Type* partial_of(const Call& call);
   void note_partial(const Expr* value, Entry& entry);
+  void note_imported(const Expr* value, Entry& entry);
   std::size_t pass_bound(const Call& partial, const FunctionDef& def);
   const Type* next_item(const Type& from);
+  const Type* next_of(Call& call);
   const Type* value_call(Call& call, const Type& callee);
   const Type* method_call(Call& call, const Type& receiver);
   void note_method(Call& call);
@@ -161,6 +168,7 @@ class Inference {
   void record_click_option(const Call& call);
   void record_defaults(const Call& call);
   void record_entry(const Expr& target, const Expr* value);
+  void record_parsed_entry(const Expr& target, const Statement& statement);
   static void set_weight_dtype(const Call& call, Type& made);
   void note_backward(const Call& call);
   const Type* of_backward(const Type* type, std::string_view name);

@@ -3,6 +3,7 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
+#include "rooftile/readers/python/device_words.h"
 #include "rooftile/readers/python/inference.h"
 
 namespace rooftile::source {
@@ -10,10 +11,6 @@ namespace {
 
 constexpr int kMaxDeviceDepth = 8;
 constexpr std::size_t kMaxCallers = 1000;  // that are kept of one function
-
-bool names_a_gpu(std::string_view word) {
-  return word.find("rank") != std::string_view::npos || word.find("gpu") != std::string_view::npos;
-}
 
 // Calls that fill a class of options from the command line.
 bool reads_configuration(std::string_view name) {
@@ -206,12 +203,11 @@ const Type* Inference::library_result(Call& call, const Known& known) {
     case Gives::unknown:
       break;
   }
+  if (const Type* items = object_dictionary(call)) return items;
   if (known.name == "functools.partial") return partial_of(call);
   if (known.name == "click.option") record_click_option(call);
   if (reads_configuration(known.name)) return configuration_of(call);
-  if (known.name == "next" && !call.arguments.empty()) {
-    return next_item(*call.arguments[0].value->type);
-  }
+  if (known.name == "next" && !call.arguments.empty()) return next_of(call);
   return &unknown_type();
 }
 
@@ -270,14 +266,18 @@ const Type* Inference::wrapped(Call& call, std::string_view name) {
 
 // model(x), criterion(y, target), and what is called without being known.
 const Type* Inference::value_call(Call& call, const Type& callee) {
+  // A module without forward that is called like a function.
+  const FunctionDef* called = find_method(callee.class_def, "__call__");
+  const bool is_plain = called != nullptr && callee.class_def->is_module &&
+                        find_method(callee.class_def, "forward") == nullptr;
+  if (is_plain) {
+    return own_function_call(call, *called, true);
+  }
   if (callee.is(TypeKind::module) || callee.is(TypeKind::loss)) {
     call.name = "torch.nn.Module.__call__";
     return forward_result(call, callee);
   }
-  if (const FunctionDef* own = find_method(callee.class_def, "__call__")) {
-    return own_function_call(call, *own, true);
-  }
-  return &unknown_type();
+  return called == nullptr ? &unknown_type() : own_function_call(call, *called, true);
 }
 
 const Type* Inference::forward_result(Call& call, const Type& callee) {
@@ -363,6 +363,8 @@ Residence Inference::device_residence(const Expr* expr, int depth) {
       if (option == store_.options.end() || option->second.several) return Residence::unknown;
       return device_residence(option->second.value, depth + 1);
     }
+    case ExprKind::call:
+      return makes_gpu_device(*expr->call) ? Residence::gpu : Residence::unknown;
     default:
       return Residence::unknown;
   }

@@ -1,4 +1,6 @@
 // Names, attributes and operations of inference.h.
+#include <algorithm>
+
 #include "rooftile/readers/python/inference.h"
 
 namespace rooftile::source {
@@ -219,6 +221,21 @@ const FunctionDef* Inference::find_method(const ClassDef* def, std::string_view 
   return nullptr;
 }
 
+// `@property def net(self): …`; who reads it before it was read itself is read again.
+const FunctionDef* Inference::find_property(const ClassDef& def, std::string_view name) {
+  const FunctionDef* getter = find_method(&def, name);
+  const bool is_property =
+      getter != nullptr && std::ranges::any_of(getter->decorators, [](const Expr* each) {
+        return each->word == "property" || each->word == "cached_property";
+      });
+  if (!is_property) return nullptr;
+  if (visits_[getter] == 0) {
+    enqueue(*getter);
+    if (function_ != nullptr && function_ != getter) enqueue(*function_);
+  }
+  return getter;
+}
+
 // nn.ModuleDict(dict(wte=nn.Embedding(…))): members are attributes.
 const Type* Inference::dictionary_member(const Call& made_by, std::string_view word) {
   if (made_by.name != "torch.nn.ModuleDict" || made_by.arguments.empty()) return nullptr;
@@ -234,25 +251,44 @@ const Type* Inference::dictionary_member(const Call& made_by, std::string_view w
   return found == nullptr ? nullptr : with_residence(*found, Residence::unknown);
 }
 
+// An attribute or property of an own class; null where it has none.
+const Type* Inference::own_member(const ClassDef* def, std::string_view word,
+                                  const Statement** binding) {
+  if (def == nullptr) return nullptr;
+  if (const Entry* entry = class_attribute(def, word)) {
+    *binding = entry->binding;
+    return entry->type;
+  }
+  const FunctionDef* getter = find_property(*def, word);
+  const bool is_known = getter != nullptr && !getter->returns->is(TypeKind::unknown);
+  return is_known ? getter->returns : nullptr;
+}
+
+// Of a tensor; null for other words.
+const Type* Inference::tensor_attribute(const Type& object, std::string_view word) {
+  if (word == "data" || word == "grad") return tensor(object.residence);  // without a graph
+  if (is_tensor_attribute(word)) return store_.intern(object);
+  if (word == "shape") return container_of(simple(TypeKind::number));
+  if (word == "dtype") return simple(TypeKind::dtype);
+  if (word == "device") return simple(TypeKind::device, object.residence);
+  if (is_number_attribute(word)) return simple(TypeKind::number);
+  return nullptr;
+}
+
 const Type* Inference::attribute_type(const Type& object, std::string_view word,
                                       const Statement** binding) {
-  if (object.class_def != nullptr) {
-    if (const Entry* entry = class_attribute(object.class_def, word)) {
-      *binding = entry->binding;
-      return entry->type;
-    }
-  }
+  if (const Type* member = own_member(object.class_def, word, binding)) return member;
   if (object.is(TypeKind::module) && word == "module") return store_.intern(object);
   if (object.is(TypeKind::module) && object.made_by != nullptr) {
     if (const Type* member = dictionary_member(*object.made_by, word)) return member;
   }
+  if (object.is(TypeKind::container) && object.made_by != nullptr) {  // Munch(net=…).net
+    const Argument* given = object.made_by->argument(word);
+    if (given != nullptr) return given->value->type;
+    return object.element == nullptr ? &unknown_type() : object.element;
+  }
   if (object.is(TypeKind::tensor)) {
-    if (word == "data" || word == "grad") return tensor(object.residence);  // without a graph
-    if (is_tensor_attribute(word)) return store_.intern(object);
-    if (word == "shape") return container_of(simple(TypeKind::number));
-    if (word == "dtype") return simple(TypeKind::dtype);
-    if (word == "device") return simple(TypeKind::device, object.residence);
-    if (is_number_attribute(word)) return simple(TypeKind::number);
+    if (const Type* known = tensor_attribute(object, word)) return known;
   }
   if (object.is(TypeKind::accelerator) && word == "device") {
     return simple(TypeKind::device, Residence::gpu);

@@ -32,6 +32,7 @@ bool is_same_literal(const Expr* a, const Expr* b) {
 void add_option(std::string_view key, const Option& option,
                 std::unordered_map<std::string_view, Option>& options) {
   const auto [place, added] = options.try_emplace(key, option);
+  if (place->second.is_entry) place->second = option;
   if (place->second.is_set_later || added) return;
   const bool is_same =
       is_same_literal(place->second.value, option.value) && place->second.action == option.action;
@@ -51,6 +52,30 @@ bool is_made_empty(const Expr& name) {
   return call != nullptr && call->arguments.empty() &&
          is_one_of(call->method,
                    {"edict", "EasyDict", "AttrDict", "ConfigDict", "Munch", "DotMap"});
+}
+
+// `args = parser.parse_args()`, or a parameter of the name that such objects have.
+bool is_parsed(const Expr& name) {
+  if (name.binding == nullptr) return is_one_of(name.word, {"args", "opt", "opts"});
+  const Expr* value = name.binding->value;
+  return value != nullptr && value->call != nullptr &&
+         is_one_of(value->call->method,
+                   {"parse_args", "parse_known_args", "Namespace", "SimpleNamespace"});
+}
+
+// What is written down, or a device.
+bool is_known_value(const Expr* value) {
+  if (value == nullptr) return false;
+  switch (value->kind) {
+    case ExprKind::integer:
+    case ExprKind::real:
+    case ExprKind::boolean:
+    case ExprKind::text:
+    case ExprKind::list:
+      return true;
+    default:
+      return value->type->is(TypeKind::device);
+  }
 }
 
 }  // namespace
@@ -106,6 +131,30 @@ void Inference::record_defaults(const Call& call) {
     set_default(argument, store_.options[intern(argument.name)]);
     set_default(argument, store_.file_options[file_][intern(argument.name)]);
   }
+}
+
+// `args.device = "cuda"` of an object that no option of the name fills: as good as a default.
+void Inference::record_parsed_entry(const Expr& target, const Statement& statement) {
+  if (target.children.empty() || !is_parsed(*target.children[0])) return;
+  auto& own = store_.file_options[file_];
+  const bool is_sure =
+      is_known_value(statement.value) && statement.word == "=" &&
+      (statement.parent == nullptr || statement.parent->kind != StatementKind::if_);
+  Option option{statement.value, {}, !is_sure};
+  option.is_entry = true;
+  const auto [place, added] = own.try_emplace(target.word, option);
+  Option& kept = place->second;
+  if (!kept.is_entry) return;
+  if (!added && !is_same_literal(kept.value, option.value)) kept.several = true;
+  if (kept.several) {
+    const auto shared = store_.options.find(target.word);
+    if (shared != store_.options.end() && shared->second.is_entry) shared->second.several = true;
+    return;
+  }
+  const auto [shared, is_first] = store_.options.try_emplace(target.word, kept);
+  const bool differs =
+      !is_first && shared->second.is_entry && !is_same_literal(shared->second.value, kept.value);
+  if (differs) shared->second.several = true;
 }
 
 // config.train.batch_size = 64 at the top of a file: an entry of a configuration, under the name

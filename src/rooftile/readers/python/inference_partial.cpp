@@ -1,4 +1,4 @@
-// functools.partial, of inference.h.
+// functools.partial and imports by text, of inference.h.
 #include <algorithm>
 
 #include "rooftile/readers/python/inference.h"
@@ -24,6 +24,16 @@ void Inference::note_partial(const Expr* value, Entry& entry) {
   if (known(name).call.gives == Gives::unknown) return;
   entry.full_name = name;
   entry.type = &unknown_type();
+}
+
+// `networks = importlib.import_module(args.model)` stands for the module, by the option's default.
+void Inference::note_imported(const Expr* value, Entry& entry) {
+  const Call* call = value == nullptr ? nullptr : value->call;
+  if (call == nullptr || call->name != "importlib.import_module" || call->arguments.empty()) return;
+  const Value name = facts_.value(call->arguments[0].value);
+  if (name.kind != ValueKind::text || name.text.empty()) return;
+  const File* file = find_module(name.text, *file_);
+  if (file != nullptr && file != file_) entry = {file->module, &unknown_type(), nullptr};
 }
 
 // Returns the index of the first parameter that a positional argument of the call itself gets.

@@ -18,7 +18,7 @@ bool is_worth_following(const Expr* item) {
     case TypeKind::host_object:
       return false;
     case TypeKind::container:
-      return item->type->items != nullptr;
+      return item->type->items != nullptr || item->type->made_by != nullptr;
     default:
       return true;
   }
@@ -246,11 +246,72 @@ void Inference::note_moved_items(const Expr& target, const Type& type) {
     writable(*entry).type = with_residence(*entry->type, Residence::gpu);
 }
 
+namespace {
+
+bool is_object_dictionary(const Call& call) {
+  return is_one_of(call.method, {"edict", "EasyDict", "AttrDict", "Munch", "munchify", "DotMap"});
+}
+
+bool is_part_of_training(const Type& type) {
+  return type.is(TypeKind::module) || type.is(TypeKind::optimizer) ||
+         type.is(TypeKind::scheduler) || type.is(TypeKind::loader);
+}
+
+}  // namespace
+
+// Munch(generator=…, encoder=…): a dictionary of networks or tensors with items that are
+// attributes; null for settings.
+const Type* Inference::object_dictionary(const Call& call) {
+  if (!is_object_dictionary(call) || call.arguments.empty()) return nullptr;
+  const Type* element = nullptr;
+  for (const Argument& argument : call.arguments) {
+    const Type* type = argument.value->type;
+    const bool is_copied = argument.name.empty() && type->is(TypeKind::container);
+    if (is_copied) type = type->element;
+    if (argument.unpacked || type == nullptr) return nullptr;
+    if (!type->is(TypeKind::tensor) && !is_part_of_training(*type)) return nullptr;
+    if (element != nullptr && element->kind != type->kind) return nullptr;
+    element = element == nullptr ? type : join(element, type);
+  }
+  Type made = *container_of(element);
+  made.made_by = &call;
+  return store_.intern(made);
+}
+
+// `optimizers[name] = Adam(…)` of a dictionary that was empty.
+void Inference::note_set_item(const Expr& target, const Type& type) {
+  if (target.kind != ExprKind::subscript || !is_part_of_training(type)) return;
+  const Entry* entry = bound_entry(target.children[0]);
+  const Statement* binding = entry == nullptr ? nullptr : entry->binding;
+  const Expr* value = binding == nullptr ? nullptr : binding->value;
+  if (value == nullptr || entry->type == nullptr) return;
+  const bool is_object = value->call != nullptr && is_object_dictionary(*value->call) &&
+                         value->call->arguments.empty();
+  const bool is_empty = is_object || (value->kind == ExprKind::dict && value->children.empty());
+  if (!is_empty || entry->type->is(TypeKind::module)) return;
+  Type made = *container_of(&type);
+  if (entry->type->is(TypeKind::container) && entry->type->element != nullptr) {
+    if (entry->type->element->kind != type.kind) return;
+    made = *container_of(join(entry->type->element, &type));
+  }
+  if (is_object) made.made_by = value->call;
+  writable(*entry).type = store_.intern(made);
+}
+
 const Type* Inference::container_method(Call& call, const Type& receiver) {
   const std::string_view method = call.method;
   if (method == "append") note_append(call, receiver);
   if (method == "items" || method == "values" || method == "copy") return &receiver;
   return receiver.element == nullptr ? &unknown_type() : receiver.element;
+}
+
+// next(x), also of an own class with __next__.
+const Type* Inference::next_of(Call& call) {
+  const Type& from = *call.arguments[0].value->type;
+  if (const FunctionDef* own = find_method(from.class_def, "__next__")) {
+    return own_function_call(call, *own, false);
+  }
+  return next_item(from);
 }
 
 const Type* Inference::next_item(const Type& from) {

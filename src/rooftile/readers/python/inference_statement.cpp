@@ -302,6 +302,7 @@ void Inference::bind(const Expr* target, const Type* type, const Expr* value,
         entry.full_name = value->full_name;
       }
       note_partial(value, entry);
+      note_imported(value, entry);
       set_name(target->word, entry);
       writable(*target).type = entry.type;
       return;
@@ -319,6 +320,7 @@ void Inference::bind(const Expr* target, const Type* type, const Expr* value,
     default:
       infer(target);
       note_moved_items(*target, *type);
+      note_set_item(*target, *type);
   }
 }
 
@@ -352,6 +354,7 @@ void Inference::bind_attribute(const Expr* target, const Type* type, const State
   }
   infer(target);
   record_entry(*target, statement->value);
+  if (statement->kind == StatementKind::assignment) record_parsed_entry(*target, *statement);
   if (target->full_name.empty()) return;
   std::vector<const Statement*>& all = store_.assignments_by_name[target->full_name];
   const bool room = all.size() < kMaxAssignments;

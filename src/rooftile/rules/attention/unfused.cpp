@@ -39,8 +39,8 @@ The time model compares all operations of the pattern with one fused attention o
 - Flash kernels take fp16 and bf16; in fp32 only the memory-efficient kernel remains.
 - Below about 512 keys launches dominate, and nothing is reported.
 - Dropout draws other random numbers.
-- Scripts: the weights are returned or stored, a fused call is there already, queries and keys come from
-  convolutions, or weights meet other weights.
+- Scripts: the weights are returned or stored, a fused call is there already, convolutions narrow the
+  queries and keys of an image, or weights meet other weights.
 
 ## Evidence
 - EleutherAI cookbook, transformer sizing sample: softmax and dropout 8.8 ms beside 1.7 ms for the

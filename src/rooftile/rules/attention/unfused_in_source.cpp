@@ -25,15 +25,33 @@ bool has_fused_way(const ClassDef& def) {
   return false;
 }
 
-// Queries and keys from convolutions: attention of one head over a small map of an image.
-bool is_over_image(const ClassDef& def) {
-  return std::any_of(def.layers.begin(), def.layers.end(), [](const Layer& layer) {
+// Whether a convolution has as many output channels as inputs, as it is written.
+bool keeps_channels(const Call& convolution) {
+  const Argument* in = convolution.argument("in_channels", 0);
+  const Argument* out = convolution.argument("out_channels", 1);
+  return in != nullptr && out != nullptr &&
+         code_text(*convolution.file, in->value) == code_text(*convolution.file, out->value);
+}
+
+// Queries and keys from convolutions that narrow them, or beside a discriminator: attention of one
+// head over a small map of an image.
+bool is_over_image(const SourceFacts& facts, const ClassDef& def) {
+  const auto is_made = [](const Layer& layer) {
     return layer.made_by != nullptr && is_convolution(*layer.made_by);
+  };
+  if (std::ranges::none_of(def.layers, is_made)) return false;
+  const bool is_narrowed = std::ranges::any_of(def.layers, [&](const Layer& layer) {
+    return is_made(layer) && !keeps_channels(*layer.made_by);
   });
+  const auto programs = training_programs_of(facts, *def.file);
+  return is_narrowed || std::ranges::any_of(programs, [](const Program* program) {
+           return mentions(*program, {"discriminator", "Discriminator", "netD", "gan", "GAN"});
+         });
 }
 
 bool is_judged(const FunctionDef& function) {
-  return function.name == "forward" || function.name.find("att") != std::string_view::npos;
+  return function.name == "forward" || function.name.find("att") != std::string_view::npos ||
+         function.name.find("qkv") != std::string_view::npos;
 }
 
 Finding finding_for(const ClassDef& def, const WrittenAttention& attention) {
@@ -60,7 +78,8 @@ std::vector<Finding> unfused_attention_in_source(const source::SourceFacts& fact
   using namespace unfused_in_source;
   std::vector<Finding> findings;
   for (const ClassDef* def : facts.modules()) {
-    if (!trains_on_gpu(facts, *def->file) || has_fused_way(*def) || is_over_image(*def)) continue;
+    if (!trains_on_gpu(facts, *def->file) || has_fused_way(*def) || is_over_image(facts, *def))
+      continue;
     for (const FunctionDef* function : def->methods) {
       if (!is_judged(*function)) continue;
       const auto attention = attention_by_hand(*function);

@@ -97,6 +97,37 @@ bool never_records(const Type& type) {
   });
 }
 
+// `model = DataParallel(model)`, weights loaded, `model = model.module`: what runs is not wrapped.
+bool is_unwrapped_again(const Call& call) {
+  const Statement* wrap = call.statement;
+  if (wrap == nullptr || wrap->target == nullptr || wrap->target->kind != ExprKind::name) {
+    return false;
+  }
+  return std::ranges::any_of(after(*wrap), [&](const Statement* each) {
+    const bool rebinds = each->kind == StatementKind::assignment && each->word == "=" &&
+                         each->target != nullptr && each->target->kind == ExprKind::name &&
+                         each->target->word == wrap->target->word && each->value != nullptr;
+    const Expr* value = rebinds ? each->value : nullptr;
+    while (value != nullptr && value->call != nullptr) value = value->call->receiver;
+    return value != nullptr && value->kind == ExprKind::attribute && value->word == "module" &&
+           last_name(value->children[0]) == wrap->target->word;
+  });
+}
+
+// A class of the project whose calls, of which there are some, all run with gradients off.
+bool only_evaluates(const SourceFacts& facts, const Type& type) {
+  if (type.class_def == nullptr) return false;
+  bool is_called = false;
+  for (const Call* call : facts.calls("torch.nn.Module.__call__")) {
+    if (call->expr->children.empty() || call->statement == nullptr) continue;
+    if (call->expr->children[0]->type->class_def != type.class_def) continue;
+    const auto contexts = facts.contexts(*call);
+    is_called = true;
+    if (!std::ranges::all_of(contexts, &Context::gradients_off)) return false;
+  }
+  return is_called;
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* call :
@@ -106,7 +137,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (call->method == "data_parallel" && !is_hot(facts, *call)) continue;
     const Expr* model = call->arguments.front().value;
     if (model->type->frozen || never_records(*model->type)) continue;
-    if (is_in_unused_helper(facts, *call) || is_in_evaluation(*call)) continue;
+    if (is_in_unused_helper(facts, *call) || is_unwrapped_again(*call)) continue;
+    if (is_in_evaluation(*call)) continue;
+    if (only_evaluates(facts, *model->type)) continue;
     Finding finding = finding_at(
         *call,
         fmt::format("{} is trained under DataParallel: one process copies the weights to all GPUs "

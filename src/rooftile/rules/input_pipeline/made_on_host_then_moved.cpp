@@ -132,6 +132,21 @@ const Call* maker_handed_over(const SourceFacts& facts, const Call& call) {
   return moves_parameter(facts, *function, function->parameters.front().name) ? maker : nullptr;
 }
 
+// `if x.is_cuda: mask = mask.cuda()` with an x of the host.
+bool asks_for_host_tensor(const Call& call) {
+  for (const Statement* each = call.statement; each != nullptr; each = each->parent) {
+    const Statement* outer = each->parent;
+    if (outer == nullptr || outer->kind != StatementKind::if_ || outer->value == nullptr) continue;
+    const Expr& asked = *outer->value;
+    const bool is_test = asked.kind == ExprKind::attribute && asked.word == "is_cuda";
+    if (is_test && asked.children[0]->type->is(TypeKind::tensor) &&
+        asked.children[0]->type->residence == Residence::host) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // The tensor that the call copies from the host, where it is made from nothing in the same pass.
 const Call* moved_maker(const SourceFacts& facts, const Call& call) {
   if (const Call* maker = moving_maker(call)) return maker;
@@ -139,7 +154,7 @@ const Call* moved_maker(const SourceFacts& facts, const Call& call) {
   const Call* maker = copies ? host_maker(call.receiver) : maker_handed_over(facts, call);
   const bool is_kept =
       maker != nullptr && (!is_in_same_loop(*maker, call) || is_used_on_host(*maker, call));
-  return is_kept ? nullptr : maker;
+  return is_kept || (maker != nullptr && asks_for_host_tensor(call)) ? nullptr : maker;
 }
 
 Finding finding_for(const Call& maker, const Call& move) {

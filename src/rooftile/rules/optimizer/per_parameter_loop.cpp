@@ -84,6 +84,31 @@ WeightList lists_parameters(const Expr* iterable) {
   return found;
 }
 
+// `new = model.state_dict(); for k in average: average[k] = … new[k]`
+WeightList weights_by_key(const Statement& loop) {
+  WeightList found;
+  if (loop.target == nullptr) return found;
+  const Expr& first =
+      loop.target->kind == ExprKind::tuple ? *loop.target->children.front() : *loop.target;
+  if (first.kind != ExprKind::name) return found;
+  for_statements(loop.body, [&](const Statement& statement) {
+    const bool stores = statement.kind == StatementKind::assignment &&
+                        statement.target != nullptr &&
+                        statement.target->kind == ExprKind::subscript;
+    if (!stores || found.shown != nullptr) return;
+    visit(statement.value, [&](const Expr& part) {
+      const bool is_item = part.kind == ExprKind::subscript && part.children.size() == 2 &&
+                           part.children[1]->kind == ExprKind::name &&
+                           part.children[1]->word == first.word;
+      const Expr* whole = is_item ? resolved(part.children[0]) : nullptr;
+      const bool is_listed = whole != nullptr && whole->call != nullptr && is_listing(*whole);
+      if (is_listed) found = {whole->call, whole->call->receiver};
+      return found.shown == nullptr;
+    });
+  });
+  return found;
+}
+
 // Reductions and tests of a gradient or weight: (p.grad ** 2).sum(), torch.isnan(p.grad).
 bool reads_tensor(const Call& call) {
   bool reduces = false;
@@ -167,6 +192,19 @@ bool works_on_argument(const Expr& part) {
                      });
 }
 
+// `average.data = self.update_average(average.data, weight.data)`: an own function that gives a sum
+// or product, or torch.lerp, for the weight that is stored.
+bool makes_weight(const Expr& part) {
+  if (part.call == nullptr) return false;
+  if (part.call->method == "lerp") return true;
+  const FunctionDef* function = part.call->target;
+  if (function == nullptr || part.call->name == "torch.nn.Module.__call__") return false;
+  return std::ranges::any_of(function->body, [](const Statement* statement) {
+    return statement->kind == StatementKind::return_ && statement->value != nullptr &&
+           statement->value->kind == ExprKind::binary && is_tensor_operation(*statement->value);
+  });
+}
+
 // A sum or product counts where it is assigned to data of a tensor, or adds up a norm.
 LoopBody read_body(const Statement& loop) {
   LoopBody body;
@@ -177,7 +215,8 @@ LoopBody read_body(const Statement& loop) {
                             (uses_name(statement.target, {"data", "grad"}) ||
                              statement.target->kind == ExprKind::subscript);
         const bool counts = part.kind != ExprKind::binary || stores;
-        const bool works = (counts && is_tensor_operation(part)) || works_on_argument(part);
+        const bool works = (counts && is_tensor_operation(part)) || works_on_argument(part) ||
+                           (stores && makes_weight(part));
         if (body.operation == nullptr && works && !is_for_one_tensor(statement, loop)) {
           body.operation = &statement;
         }
@@ -266,7 +305,8 @@ Finding describe(const File& file, const Statement& loop, const WeightList& list
 
 std::optional<Finding> judge(const SourceFacts& facts, const File& file, const Statement& loop) {
   if (loop.kind != StatementKind::for_) return std::nullopt;
-  const WeightList list = lists_parameters(loop.value);
+  WeightList list = lists_parameters(loop.value);
+  if (list.shown == nullptr) list = weights_by_key(loop);
   if (list.shown == nullptr || (list.call != nullptr && is_small(*list.call))) return std::nullopt;
   const LoopBody body = read_body(loop);
   if (body.operation == nullptr || body.is_multi_tensor || body.zeroes_gradients) {

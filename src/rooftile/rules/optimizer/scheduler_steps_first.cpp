@@ -84,6 +84,17 @@ bool is_optimizer_step(const Call& call) {
   return is_named || type.is(TypeKind::optimizer);
 }
 
+// `if scheduler is not None:`, `if is_stepwise(self.scheduler):`: the kind of scheduler decides,
+// for all passes alike.
+bool asks_for_scheduler(const Branch& branch, const Call& step) {
+  const Expr* asked = branch.statement->value;
+  if (branch.statement->kind != StatementKind::if_ || asked == nullptr) return false;
+  const std::string_view scheduler = step.file->slice(step.receiver->range);
+  if (branch.condition == scheduler) return true;
+  return !branch.otherwise && asked->call != nullptr && asked->call->arguments.size() == 1 &&
+         asked->statement->file->slice(asked->call->arguments.front().value->range) == scheduler;
+}
+
 struct Order {
   const Call* scheduler = nullptr;
   const Call* optimizer = nullptr;
@@ -94,7 +105,11 @@ Order wrong_order(const SourceFacts& facts, const Iteration& iteration) {
   const IteratedCall* scheduler = nullptr;
   for (const IteratedCall& one : iteration.calls) {
     if (is_optimizer_step(*one.call)) {
-      const bool follows = scheduler != nullptr && extra_conditions(*scheduler, one).empty();
+      const bool follows =
+          scheduler != nullptr &&
+          std::ranges::all_of(extra_conditions(*scheduler, one), [&](const Branch& branch) {
+            return asks_for_scheduler(branch, *scheduler->call);
+          });
       return follows ? Order{scheduler->call, one.call} : Order{};
     }
     if (scheduler == nullptr && is_torch_scheduler(facts, *one.call)) scheduler = &one;

@@ -147,12 +147,31 @@ bool is_tutorial(const SourceFacts& facts, const Program& program) {
          !picks_other_data(facts, program);
 }
 
+// The optimizer that the call hands to an own function that steps it; null for other calls.
+const Expr* optimizer_handed_over(const Call& call) {
+  const bool steps = call.target != nullptr && std::ranges::any_of(call.target->calls, [](auto* c) {
+                       return c->method == "step";
+                     });
+  if (!steps) return nullptr;
+  for (const Argument& argument : call.arguments) {
+    const bool is_named = argument.value->type->is(TypeKind::unknown) &&
+                          last_name(argument.value).find("optim") != std::string_view::npos;
+    if (is_named || argument.value->type->is(TypeKind::optimizer)) return argument.value;
+  }
+  return nullptr;
+}
+
 // A generator and a discriminator, or any two optimizers that step in one pass.
 bool is_adversarial(const SourceFacts& facts, const Program& program) {
   for (const Loop* loop : program.training_loops) {
     const Iteration iteration = iteration_of(loop->statement->body);
     const Expr* first = nullptr;
+    const Expr* given = nullptr;
     for (const IteratedCall& one : iteration.calls) {
+      if (const Expr* optimizer = optimizer_handed_over(*one.call)) {
+        if (given != nullptr && last_name(given) != last_name(optimizer)) return true;
+        given = optimizer;
+      }
       const Expr* receiver = one.call->receiver;
       const bool is_step = one.call->method == "step" && receiver != nullptr &&
                            receiver->type != nullptr && receiver->type->is(TypeKind::optimizer);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
@@ -99,11 +100,19 @@ bool is_returned_detached(const Expr& name) {
   return is_cut;
 }
 
+// "%f" % loss
+bool makes_text(const Expr& part) {
+  if (part.type != nullptr && part.type->is(TypeKind::text)) return true;
+  return part.kind == ExprKind::binary && part.word == "%" &&
+         part.children.front()->type->is(TypeKind::text);
+}
+
 // The attached loss in the value: a name whose tensor has a graph, or on which backward is called.
 const Expr* attached_name(const Expr* value, const std::vector<std::string_view>& losses) {
   const Expr* found = nullptr;
   visit(value, [&](const Expr& part) {
     if (found != nullptr || is_detached(part)) return false;
+    if (makes_text(part)) return false;
     if (part.kind == ExprKind::call || part.kind == ExprKind::subscript) return false;
     if (part.kind != ExprKind::name) return true;
     const bool is_loss = std::find(losses.begin(), losses.end(), part.word) != losses.end();
@@ -122,6 +131,43 @@ const Expr* attached_name(const Expr* value, const std::vector<std::string_view>
 std::string_view root_name(const Expr* expr) {
   while (expr != nullptr && expr->kind == ExprKind::subscript) expr = expr->children.front();
   return last_name(expr);
+}
+
+// The first parameter that is part of the sum as it came; their number where none is.
+std::size_t added_parameter(std::span<const Parameter> parameters, const Expr* sum) {
+  for (std::size_t i = 1; i < parameters.size(); ++i) {
+    bool is_added = false;
+    visit(sum, [&](const Expr& part) {
+      if (is_detached(part) || part.call != nullptr) return false;
+      is_added = is_added || (part.kind == ExprKind::name && part.word == parameters[i].name);
+      return true;
+    });
+    if (is_added) return i;
+  }
+  return parameters.size();
+}
+
+bool is_own_attribute(const Expr* target) {
+  return target != nullptr && target->kind == ExprKind::attribute && !target->children.empty() &&
+         target->children[0]->word == "self";
+}
+
+// `meter.update(loss, n)` of an own class: the parameter that `self.sum += val * n` adds up as it
+// came; the number of parameters where there is none.
+std::size_t summed_parameter(const FunctionDef& method) {
+  const auto parameters = method.parameters;
+  std::size_t found = parameters.size();
+  if (method.class_def == nullptr || method.class_def->is_module) return found;
+  for (const Statement* statement : method.body) {
+    if (statement->kind == StatementKind::return_) break;
+    // `val = val.item()`, `if torch.is_tensor(val): …` and guards change what is added.
+    const bool is_plain =
+        statement->kind == StatementKind::assignment && is_own_attribute(statement->target);
+    if (!is_plain && statement->kind != StatementKind::expression) return parameters.size();
+    const bool is_sum = is_plain && statement->word == "+=" && found == parameters.size();
+    if (is_sum) found = added_parameter(parameters, statement->value);
+  }
+  return found;
 }
 
 // What the statement adds to, and the value it adds.
@@ -148,7 +194,14 @@ Sum sum_of(const Statement& statement) {
                        value->call != nullptr && value->call->method == "append" &&
                        value->call->arguments.size() == 1;
   if (appends) return {value->call->receiver, value->call->arguments.front().value};
-  return {};
+  const Call* call =
+      statement.kind == StatementKind::expression && value != nullptr ? value->call : nullptr;
+  if (call == nullptr || call->receiver == nullptr || call->target == nullptr) return {};
+  const std::size_t place = summed_parameter(*call->target);
+  if (place >= call->target->parameters.size()) return {};
+  const Argument* given =
+      call->argument(call->target->parameters[place].name, static_cast<int>(place) - 1);
+  return given == nullptr ? Sum{} : Sum{call->receiver, given->value};
 }
 
 // Whether each pass starts the total anew.
