@@ -321,8 +321,41 @@ bool runs_in_forward(const FunctionDef* function, int depth) {
   });
 }
 
+namespace {
+
+// A method of a class that a run with all options at their defaults never makes.
+bool belongs_to_other_choice(const SourceFacts& facts, const Program& program, const Call& call) {
+  const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
+  const FunctionDef* init = def == nullptr ? nullptr : def->method("__init__");
+  if (init == nullptr) return false;
+  bool is_made = false, is_chosen = false;
+  for (const Call* maker : init->callers) {
+    if (!program.has(*maker->file) || maker->receiver != nullptr) continue;
+    is_made = true;
+    is_chosen = is_chosen || is_reached_by_default(facts, *maker);
+  }
+  return is_made && !is_chosen;
+}
+
+// Derivatives of derivatives, but for those of another method than the default one.
+bool differentiates_twice(const SourceFacts& facts, const Program& program) {
+  if (!mentions(program, {"create_graph=True"})) return false;
+  bool is_seen = false;
+  for (const std::string_view method : {"grad", "backward"}) {
+    for (const Call* call : facts.method_calls(method)) {
+      if (!program.has(*call->file) || !facts.argument(*call, "create_graph").is_true()) continue;
+      if (!belongs_to_other_choice(facts, program, *call)) return true;
+      is_seen = true;
+    }
+  }
+  return !is_seen;
+}
+
+}  // namespace
+
 bool is_numerically_strict(const SourceFacts& facts, const Program& program) {
-  if (mentions(program, {"create_graph=True", "DoubleTensor", "gradgradcheck"})) return true;
+  if (mentions(program, {"DoubleTensor", "gradgradcheck"})) return true;
+  if (differentiates_twice(facts, program)) return true;
   for (const Call* call : calls_in(facts, program, {"torch.set_default_dtype"})) {
     if (is_dtype(facts.argument(*call, "d", 0), {"float64", "double"})) return true;
   }

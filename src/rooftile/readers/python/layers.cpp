@@ -1,6 +1,7 @@
 // Layers of own modules, in the order of __init__, and their order of use in forward.
 #include <algorithm>
 
+#include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
 
 namespace rooftile::source {
@@ -126,13 +127,36 @@ class LayerFinder {
     add(layer, made, depth + 1);
   }
 
+  // int(…), len(…), x.size(): Python numbers, which no layer waits for.
+  static bool counts_only(const Call& call) {
+    if (call.receiver == nullptr) {
+      return is_one_of(call.name, {"int", "float", "len", "range", "print", "isinstance", "min",
+                                   "max", "list", "str", "bool", "enumerate", "zip"});
+    }
+    return is_one_of(call.method, {"size", "dim", "numel"});
+  }
+
+  // features of self.features(x), a part of the forward.
+  const FunctionDef* own_method(const Call& call) const {
+    const bool is_own = call.receiver != nullptr && call.receiver->kind == ExprKind::name &&
+                        call.receiver->word == "self" && entered_.size() < kMaxNesting;
+    return is_own && call.target != nullptr && call.target->class_def == &def_ ? call.target
+                                                                               : nullptr;
+  }
+
   void read_forward(const FunctionDef& forward) {
+    entered_.push_back(&forward);
     for (const Statement* statement : forward.body) count_reads(*statement, 0);
     std::vector<const Call*> calls = forward.calls;
     // Arguments are computed before the call that takes them.
     std::ranges::stable_sort(calls, {}, &Call::close_paren);
     for (const Call* call : calls) {
       const Layer* layer = layer_of(*call);
+      if (layer == nullptr && counts_only(*call)) continue;
+      if (const FunctionDef* own = layer == nullptr ? own_method(*call) : nullptr) {
+        if (std::ranges::find(entered_, own) == entered_.end()) read_forward(*own);
+        continue;
+      }
       LayerUse use{layer, call, consumes_previous(*call)};
       if (layer != nullptr && layer->made_by->name == "torch.nn.Sequential") {
         add_sequential(*layer, use);
@@ -198,6 +222,7 @@ class LayerFinder {
   Store& store_;
   ClassDef& def_;
   std::unordered_map<const Statement*, int> reads_;
+  std::vector<const FunctionDef*> entered_;  // forward, and the own methods that it calls
 };
 
 }  // namespace

@@ -84,6 +84,15 @@ bool is_optimizer_step(const Call& call) {
   return is_named || type.is(TypeKind::optimizer);
 }
 
+// `if i == 0:`, the first pass of an epoch.
+bool is_first_pass(const Branch& branch) {
+  const Expr* test = branch.statement == nullptr ? nullptr : branch.statement->value;
+  return test != nullptr && !branch.otherwise && test->kind == ExprKind::comparison &&
+         test->word == "==" && test->children.size() == 2 &&
+         test->children[0]->kind == ExprKind::name &&
+         test->children[1]->kind == ExprKind::integer && test->children[1]->word == "0";
+}
+
 struct Order {
   const Call* scheduler = nullptr;
   const Call* optimizer = nullptr;
@@ -94,7 +103,8 @@ Order wrong_order(const SourceFacts& facts, const Iteration& iteration) {
   const IteratedCall* scheduler = nullptr;
   for (const IteratedCall& one : iteration.calls) {
     if (is_optimizer_step(*one.call)) {
-      const bool follows = scheduler != nullptr && extra_conditions(*scheduler, one).empty();
+      const bool follows = scheduler != nullptr &&
+                           std::ranges::all_of(extra_conditions(*scheduler, one), is_first_pass);
       return follows ? Order{scheduler->call, one.call} : Order{};
     }
     if (scheduler == nullptr && is_torch_scheduler(facts, *one.call)) scheduler = &one;
