@@ -23,6 +23,23 @@ bool is_in_package(std::string_view module, std::string_view package) {
   return module.starts_with(inner.substr(1)) || module.find(inner) != std::string_view::npos;
 }
 
+// `args.method in ["maml", "reptile"]`: whether it holds for the default; empty when not known.
+std::optional<bool> membership(const SourceFacts& facts, const Expr& condition) {
+  const bool asks = condition.kind == ExprKind::comparison && condition.children.size() == 2 &&
+                    (condition.word == "in" || condition.word == "not in");
+  if (!asks) return std::nullopt;
+  const Value value = facts.value(condition.children[0]);
+  const Expr& list = *condition.children[1];
+  const bool is_list = list.kind == ExprKind::list || list.kind == ExprKind::tuple;
+  if (value.kind != ValueKind::text || !is_list) return std::nullopt;
+  bool is_among = false;
+  for (const Expr* item : list.children) {
+    if (item->kind != ExprKind::text) return std::nullopt;
+    is_among = is_among || item->word == value.text;
+  }
+  return is_among == (condition.word == "in");
+}
+
 // Whether the condition is false with all options at their defaults; empty when it depends.
 std::optional<bool> default_truth(const SourceFacts& facts, const Expr* condition, int depth = 0) {
   if (condition == nullptr || depth > 4) return std::nullopt;
@@ -36,6 +53,7 @@ std::optional<bool> default_truth(const SourceFacts& facts, const Expr* conditio
     }
     return std::nullopt;
   }
+  if (const auto is_among = membership(facts, *condition)) return is_among;
   const Value value = facts.value(condition);
   if (value.is_true()) return true;
   if (value.is_false() || value.kind == ValueKind::none) return false;

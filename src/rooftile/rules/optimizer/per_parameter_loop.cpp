@@ -259,7 +259,7 @@ std::optional<Finding> judge(const SourceFacts& facts, const File& file, const S
   if (body.operation == nullptr || body.is_multi_tensor || body.zeroes_gradients) {
     return std::nullopt;
   }
-  // Known as weights by a name alone: then the work has to be on them.
+  // Known as weights by a name alone: then the work has to be on what the loop goes through.
   if (list.call == nullptr && !body.uses_target) return std::nullopt;
   if (!runs_each_step(facts, loop)) return std::nullopt;
   return describe(file, loop, list, *body.operation);
