@@ -155,6 +155,21 @@ bool returns_made(const FunctionDef& function, int depth) {
   return has_return && all;
 }
 
+// torch.cat([torch.zeros(n), x]), x.expand(n): what made a part of the result.
+const Call* maker_in_library_call(const Call& call, int depth) {
+  const bool is_method = call.receiver != nullptr && call.name.starts_with("torch.Tensor.");
+  if (is_method && is_one_of(call.method, {"cuda", "item"})) return nullptr;
+  if (is_method && call.method == "to") return find_maker(call.receiver, depth + 1);
+  std::vector<const Expr*> parts;
+  if (is_method) parts.push_back(call.receiver);
+  const bool takes_sizes =
+      is_method && is_one_of(call.method, {"expand", "view", "reshape", "repeat", "unsqueeze"});
+  for (const Argument& argument : call.arguments) {
+    if (argument.name.empty() && !takes_sizes) parts.push_back(argument.value);
+  }
+  return maker_among(parts, depth);
+}
+
 const Call* maker_in_call(const Call& call, int depth) {
   if (is_maker(call)) return &call;
   if (call.argument("device") != nullptr) return nullptr;
@@ -163,21 +178,7 @@ const Call* maker_in_call(const Call& call, int depth) {
         call.name != "torch.nn.Module.__call__" && call.target->name != "__init__";
     return is_plain && returns_made(*call.target, depth + 1) ? &call : nullptr;
   }
-  if (call.name == "torch.autograd.Variable" || call.name.starts_with("torch.")) {
-    const bool is_method = call.receiver != nullptr && call.name.starts_with("torch.Tensor.");
-    std::vector<const Expr*> parts;
-    if (is_method) parts.push_back(call.receiver);
-    const bool takes_sizes =
-        is_method && is_one_of(call.method, {"expand", "view", "reshape", "repeat", "unsqueeze"});
-    for (const Argument& argument : call.arguments) {
-      if (argument.name.empty() && !takes_sizes) parts.push_back(argument.value);
-    }
-    if (is_method && (call.method == "to" || call.method == "cuda" || call.method == "item")) {
-      return call.method == "to" ? find_maker(call.receiver, depth + 1) : nullptr;
-    }
-    return maker_among(parts, depth);
-  }
-  return nullptr;
+  return call.name.starts_with("torch.") ? maker_in_library_call(call, depth) : nullptr;
 }
 
 // Of a name that several branches bind: the first, where all above are made from nothing.

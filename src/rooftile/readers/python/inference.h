@@ -91,6 +91,7 @@ class Inference {
   void note_moved_items(const Expr& target, const Type& type);
   void bind_attribute(const Expr* target, const Type* type, const Statement* statement);
   void bind_iteration(const Expr* target, const Expr* iterable, const Statement* statement);
+  bool bind_pairs(const Expr* target, const Expr* iterable, const Statement* statement);
   void set_name(std::string_view name, const Entry& entry);
   std::vector<Change> take_changes(std::size_t mark);
   void join_branches(const std::vector<Change>& first, const std::vector<Change>& second);

@@ -148,6 +148,63 @@ void Inference::bind_sequence(const Expr* target, const Type* type, const Expr* 
 
 namespace {
 
+// Calls that give the items of their first argument.
+bool passes_items(std::string_view name) {
+  return name == "tqdm.tqdm" || name == "iter" || name == "list" || name == "reversed" ||
+         name == "itertools.islice" || name == "tqdm" || name == "sorted";
+}
+
+}  // namespace
+
+// The target of a loop over `iterable`, looked at through enumerate, zip and the like.
+void Inference::bind_iteration(const Expr* target, const Expr* iterable,
+                               const Statement* statement) {
+  const Call* call = iterable == nullptr ? nullptr : iterable->call;
+  const Expr* given =
+      call == nullptr || call->arguments.empty() ? nullptr : call->arguments[0].value;
+  if (given != nullptr && passes_items(call->name)) return bind_iteration(target, given, statement);
+  if (call != nullptr && call->name == "range") {
+    return bind(target, simple(TypeKind::number), nullptr, statement);
+  }
+  if (target->kind == ExprKind::tuple && given != nullptr && call->name == "zip") {
+    for (std::size_t i = 0; i < target->children.size() && i < call->arguments.size(); ++i) {
+      bind_iteration(target->children[i], call->arguments[i].value, statement);
+    }
+    return;
+  }
+  if (target->kind == ExprKind::tuple && target->children.size() == 2 &&
+      bind_pairs(target, iterable, statement)) {
+    return;
+  }
+  const Type* type = iterable == nullptr ? &unknown_type() : iterable->type;
+  if (type->is(TypeKind::loader)) {
+    type = tensor(type->on_gpu() ? Residence::gpu : Residence::host);
+  } else if (!type->is(TypeKind::tensor)) {
+    type = type->element == nullptr ? &unknown_type() : type->element;
+  }
+  bind(target, type, nullptr, statement);
+}
+
+// `for i, batch in enumerate(loader)`, `for key, value in batch.items()`, `for name, weight in
+// model.named_parameters()`.
+bool Inference::bind_pairs(const Expr* target, const Expr* iterable, const Statement* statement) {
+  const Call* call = iterable == nullptr ? nullptr : iterable->call;
+  if (call != nullptr && call->name == "enumerate" && !call->arguments.empty()) {
+    bind(target->children[0], simple(TypeKind::number), nullptr, statement);
+    bind_iteration(target->children[1], call->arguments[0].value, statement);
+    return true;
+  }
+  const bool has_items = call != nullptr && call->method == "items";
+  const bool is_named = iterable != nullptr && iterable->type->is(TypeKind::gradients);
+  if (!has_items && !is_named) return false;
+  const Type* second = iterable->type->element;
+  bind(target->children[0], simple(TypeKind::text), nullptr, statement);
+  bind(target->children[1], second == nullptr ? &unknown_type() : second, nullptr, statement);
+  return true;
+}
+
+namespace {
+
 // The loader that the loops around a statement read; null without one.
 const Type* loader_around(const Statement* statement) {
   for (; statement != nullptr; statement = statement->parent) {

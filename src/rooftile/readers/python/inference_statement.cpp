@@ -17,12 +17,6 @@ bool leaves(std::span<const Statement* const> block) {
          last == StatementKind::continue_ || last == StatementKind::break_;
 }
 
-// Calls that give the items of their first argument.
-bool passes_items(std::string_view name) {
-  return name == "tqdm.tqdm" || name == "iter" || name == "list" || name == "reversed" ||
-         name == "itertools.islice" || name == "tqdm" || name == "sorted";
-}
-
 }  // namespace
 
 void Inference::visit(std::span<const Statement* const> block) {
@@ -361,49 +355,6 @@ void Inference::bind_attribute(const Expr* target, const Type* type, const State
   std::vector<const Statement*>& all = store_.assignments_by_name[target->full_name];
   const bool room = all.size() < kMaxAssignments;
   if (room && std::ranges::find(all, statement) == all.end()) all.push_back(statement);
-}
-
-// The target of a loop over `iterable`, looked at through enumerate, zip and the like.
-void Inference::bind_iteration(const Expr* target, const Expr* iterable,
-                               const Statement* statement) {
-  const Call* call = iterable == nullptr ? nullptr : iterable->call;
-  const bool has_argument = call != nullptr && !call->arguments.empty();
-  const bool is_tuple = target->kind == ExprKind::tuple;
-  if (has_argument && passes_items(call->name)) {
-    return bind_iteration(target, call->arguments[0].value, statement);
-  }
-  if (has_argument && call->name == "enumerate" && is_tuple && target->children.size() == 2) {
-    bind(target->children[0], simple(TypeKind::number), nullptr, statement);
-    return bind_iteration(target->children[1], call->arguments[0].value, statement);
-  }
-  if (has_argument && call->name == "zip" && is_tuple) {
-    for (std::size_t i = 0; i < target->children.size() && i < call->arguments.size(); ++i) {
-      bind_iteration(target->children[i], call->arguments[i].value, statement);
-    }
-    return;
-  }
-  if (call != nullptr && call->name == "range") {
-    return bind(target, simple(TypeKind::number), nullptr, statement);
-  }
-  if (call != nullptr && call->method == "items" && is_tuple && target->children.size() == 2) {
-    bind(target->children[0], simple(TypeKind::text), nullptr, statement);
-    const Type* items = iterable->type->element;
-    return bind(target->children[1], items == nullptr ? &unknown_type() : items, nullptr,
-                statement);
-  }
-  const Type* type = iterable == nullptr ? &unknown_type() : iterable->type;
-  // for name, weight in model.named_parameters()
-  if (type->is(TypeKind::gradients) && is_tuple && target->children.size() == 2) {
-    bind(target->children[0], simple(TypeKind::text), nullptr, statement);
-    const Type* weight = type->element == nullptr ? &unknown_type() : type->element;
-    return bind(target->children[1], weight, nullptr, statement);
-  }
-  if (type->is(TypeKind::loader)) {
-    type = tensor(type->on_gpu() ? Residence::gpu : Residence::host);
-  } else if (!type->is(TypeKind::tensor)) {
-    type = type->element == nullptr ? &unknown_type() : type->element;
-  }
-  bind(target, type, nullptr, statement);
 }
 
 }  // namespace rooftile::source

@@ -125,7 +125,8 @@ bool works_on_argument(const Expr& part) {
   const bool is_given = std::any_of(
       part.call->arguments.begin(), part.call->arguments.end(), [](const Argument& argument) {
         const Type* type = argument.value == nullptr ? nullptr : argument.value->type;
-        return type != nullptr && type->is(TypeKind::tensor) && type->requires_grad;
+        return type != nullptr && type->is(TypeKind::tensor) &&
+               (type->requires_grad || uses_name(argument.value, {"data", "grad"}));
       });
   if (!is_given) return false;
   // One call deep: the function itself, not what it calls.
