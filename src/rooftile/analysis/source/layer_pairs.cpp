@@ -193,8 +193,7 @@ class PairFinder {
 
   // `self.parts = [self.conv, self.norm]` and nn.Sequential(*self.parts).
   void add_own_list(const Call& sequential) {
-    const ClassDef* def =
-        sequential.function == nullptr ? nullptr : sequential.function->class_def;
+    const ClassDef* def = sequential.function == nullptr ? nullptr : sequential.function->class_def;
     if (def == nullptr || sequential.arguments.size() != 1) return;
     const Argument& given = sequential.arguments.front();
     if (!given.unpacked || given.value->children.empty()) return;
@@ -225,10 +224,11 @@ class PairFinder {
     std::vector<std::pair<const Layer*, const Layer*>> made;
     for (const Layer& one : def.layers) {
       if (one.attribute != first) continue;
-      const auto beside = std::find_if(def.layers.begin(), def.layers.end(), [&](const Layer& other) {
-        return other.attribute == second &&
-               other.statement->block.data() == one.statement->block.data();
-      });
+      const auto beside =
+          std::find_if(def.layers.begin(), def.layers.end(), [&](const Layer& other) {
+            return other.attribute == second &&
+                   other.statement->block.data() == one.statement->block.data();
+          });
       if (beside == def.layers.end()) return;
       made.emplace_back(&one, &*beside);
     }

@@ -189,9 +189,19 @@ bool is_torch_loader(const Call& call) {
 }
 
 std::vector<const Call*> training_loaders(const SourceFacts& facts) {
-  return launched_calls(
+  std::vector<const Call*> loaders = launched_calls(
       facts, {"torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader",
               "torch_geometric.loader.dataloader.DataLoader", "torch_geometric.data.DataLoader"});
+  // One that only scripts beside the training ask for, to predict or to test.
+  std::erase_if(loaders, [&](const Call* loader) {
+    const FunctionDef* function = loader->function;
+    if (function == nullptr || function->class_def != nullptr) return false;
+    return !function->callers.empty() &&
+           std::ranges::none_of(function->callers, [&](const Call* caller) {
+             return trains_on_gpu(facts, *caller->file);
+           });
+  });
+  return loaders;
 }
 
 const Call* loader_of(const SourceFacts& facts, const Expr* value) {

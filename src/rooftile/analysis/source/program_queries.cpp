@@ -23,23 +23,6 @@ bool is_in_package(std::string_view module, std::string_view package) {
   return module.starts_with(inner.substr(1)) || module.find(inner) != std::string_view::npos;
 }
 
-// `args.method in ["maml", "reptile"]`: whether it holds for the default; empty when not known.
-std::optional<bool> membership(const SourceFacts& facts, const Expr& condition) {
-  const bool asks = condition.kind == ExprKind::comparison && condition.children.size() == 2 &&
-                    (condition.word == "in" || condition.word == "not in");
-  if (!asks) return std::nullopt;
-  const Value value = facts.value(condition.children[0]);
-  const Expr& list = *condition.children[1];
-  const bool is_list = list.kind == ExprKind::list || list.kind == ExprKind::tuple;
-  if (value.kind != ValueKind::text || !is_list) return std::nullopt;
-  bool is_among = false;
-  for (const Expr* item : list.children) {
-    if (item->kind != ExprKind::text) return std::nullopt;
-    is_among = is_among || item->word == value.text;
-  }
-  return is_among == (condition.word == "in");
-}
-
 // Whether the condition is false with all options at their defaults; empty when it depends.
 std::optional<bool> default_truth(const SourceFacts& facts, const Expr* condition, int depth = 0) {
   if (condition == nullptr || depth > 4) return std::nullopt;
@@ -53,7 +36,6 @@ std::optional<bool> default_truth(const SourceFacts& facts, const Expr* conditio
     }
     return std::nullopt;
   }
-  if (const auto is_among = membership(facts, *condition)) return is_among;
   const Value value = facts.value(condition);
   if (value.is_true()) return true;
   if (value.is_false() || value.kind == ValueKind::none) return false;
@@ -337,51 +319,6 @@ bool runs_in_forward(const FunctionDef* function, int depth) {
   return std::ranges::all_of(function->callers, [&](const Call* call) {
     return runs_in_forward(call->function, depth + 1);
   });
-}
-
-namespace {
-
-// A method of a class that a run with all options at their defaults never makes.
-bool belongs_to_other_choice(const SourceFacts& facts, const Program& program, const Call& call) {
-  const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
-  const FunctionDef* init = def == nullptr ? nullptr : def->method("__init__");
-  if (init == nullptr) return false;
-  bool is_made = false, is_chosen = false;
-  for (const Call* maker : init->callers) {
-    if (!program.has(*maker->file) || maker->receiver != nullptr) continue;
-    is_made = true;
-    is_chosen = is_chosen || is_reached_by_default(facts, *maker);
-  }
-  return is_made && !is_chosen;
-}
-
-// Derivatives of derivatives, but for those of another method than the default one.
-bool differentiates_twice(const SourceFacts& facts, const Program& program) {
-  if (!mentions(program, {"create_graph=True"})) return false;
-  bool is_seen = false;
-  for (const std::string_view method : {"grad", "backward"}) {
-    for (const Call* call : facts.method_calls(method)) {
-      if (!program.has(*call->file) || !facts.argument(*call, "create_graph").is_true()) continue;
-      if (!belongs_to_other_choice(facts, program, *call)) return true;
-      is_seen = true;
-    }
-  }
-  return !is_seen;
-}
-
-}  // namespace
-
-bool is_numerically_strict(const SourceFacts& facts, const Program& program) {
-  if (mentions(program, {"DoubleTensor", "gradgradcheck"})) return true;
-  if (differentiates_twice(facts, program)) return true;
-  for (const Call* call : calls_in(facts, program, {"torch.set_default_dtype"})) {
-    if (is_dtype(facts.argument(*call, "d", 0), {"float64", "double"})) return true;
-  }
-  for (const Call* call : facts.method_calls("double")) {
-    const bool is_module = call->receiver != nullptr && call->receiver_type().is(TypeKind::module);
-    if (is_module && program.has(*call->file)) return true;
-  }
-  return false;
 }
 
 bool is_reinforcement_learning(const Program& program) {

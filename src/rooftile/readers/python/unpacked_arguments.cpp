@@ -120,7 +120,8 @@ class Follower {
   }
 
   bool follow_variable(std::string_view variable, int depth) {
-    const auto found = read_variable({call_.file, call_.function, call_.expr->range.begin}, variable, depth);
+    const auto found =
+        read_variable({call_.file, call_.function, call_.expr->range.begin}, variable, depth);
     return found ? *found : follow_parameter(variable, depth);
   }
 

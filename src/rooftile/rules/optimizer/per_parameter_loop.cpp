@@ -275,8 +275,8 @@ bool reduces_weight(const Expr& part, const Expr& comprehension) {
   for (const Expr* clause : comprehension.children) {
     if (clause->kind != ExprKind::for_clause || clause->children.empty()) continue;
     visit(clause->children[0], [&](const Expr& target) {
-      is_of_weight = is_of_weight ||
-                     (target.kind == ExprKind::name && uses_variable(&part, target.word));
+      is_of_weight =
+          is_of_weight || (target.kind == ExprKind::name && uses_variable(&part, target.word));
       return true;
     });
   }

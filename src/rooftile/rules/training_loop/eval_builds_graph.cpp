@@ -89,10 +89,9 @@ bool switches_gradients_off(const SourceFacts& facts, const Loop& loop) {
     const bool is_near = is_in_function(*call, loop) || call->function == nullptr;
     if (call->file == loop.file && is_near) return true;
   }
-  const bool is_volatile =
-      std::any_of(loop.file->calls.begin(), loop.file->calls.end(), [&](const Call* call) {
-        return is_in_function(*call, loop) && makes_volatile(*call);
-      });
+  const bool is_volatile = std::any_of(
+      loop.file->calls.begin(), loop.file->calls.end(),
+      [&](const Call* call) { return is_in_function(*call, loop) && makes_volatile(*call); });
   return is_volatile || freezes_parameters(loop);
 }
 
