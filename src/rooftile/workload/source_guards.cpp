@@ -69,6 +69,11 @@ bool is_steady_name(const SourceFacts& facts, const Expr& expr, const Statement*
     return loop != nullptr && !is_within(*expr.binding, *loop);
   }
   if (expr.binding != nullptr) return true;  // of the module
+  // `if optimizer:` asks whether one was given.
+  const TypeKind kind = expr.type->kind;
+  if (kind == TypeKind::optimizer || kind == TypeKind::scheduler || kind == TypeKind::scaler) {
+    return true;
+  }
   return facts.value(&expr).known();
 }
 

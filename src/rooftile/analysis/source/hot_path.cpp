@@ -133,14 +133,22 @@ bool is_made_elsewhere(const SourceFacts& facts, const ClassDef& def) {
   return std::ranges::any_of(calls, [&](const Call* call) { return call->file != def.file; });
 }
 
-// A class that no given file makes or names, where a class beside it is made: a leftover.
+// A class that no given file makes or names, where others take what stands beside it: a leftover.
 bool is_left_over(const SourceFacts& facts, const ClassDef& def) {
   if (!facts.calls(def.full_name).empty()) return false;
   const bool has_used_neighbour =
       std::ranges::any_of(def.file->classes, [&](const ClassDef* other) {
         return other != &def && other->is_module && is_made_elsewhere(facts, *other);
       });
-  if (!has_used_neighbour || uses_class(*def.file, def.name, def.statement->range)) return false;
+  const bool has_used_function =
+      std::ranges::any_of(def.file->functions, [&](const FunctionDef* other) {
+        return other->class_def == nullptr &&
+               std::ranges::any_of(other->callers,
+                                   [&](const Call* call) { return call->file != def.file; });
+      });
+  if ((!has_used_neighbour && !has_used_function) ||
+      uses_class(*def.file, def.name, def.statement->range))
+    return false;
   return std::ranges::none_of(facts.files, [&](const auto& file) {
     return std::ranges::find(file->imported, def.file) != file->imported.end() &&
            uses_class(*file, def.name, {});

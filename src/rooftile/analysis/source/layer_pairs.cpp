@@ -1,7 +1,10 @@
 #include "rooftile/analysis/source/layer_pairs.h"
 
+#include <algorithm>
 #include <map>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "rooftile/analysis/source/list_pairs.h"
 #include "rooftile/analysis/source/program_queries.h"
@@ -68,7 +71,9 @@ class PairFinder {
 
   std::vector<LayerPair> run() {
     for (const Call* call : file_.calls) {
-      if (call->name == "torch.nn.Sequential") add_neighbours(arguments_of(*call));
+      if (call->name != "torch.nn.Sequential") continue;
+      add_neighbours(arguments_of(*call));
+      add_own_list(*call);
     }
     grow_lists(file_.body);
     for (const FunctionDef* function : file_.functions) grow_lists(function->body);
@@ -186,13 +191,59 @@ class PairFinder {
     }
   }
 
+  // `self.parts = [self.conv, self.norm]` and nn.Sequential(*self.parts).
+  void add_own_list(const Call& sequential) {
+    const ClassDef* def = sequential.function == nullptr ? nullptr : sequential.function->class_def;
+    if (def == nullptr || sequential.arguments.size() != 1) return;
+    const Argument& given = sequential.arguments.front();
+    if (!given.unpacked || given.value->children.empty()) return;
+    const std::string_view name = own_name(*given.value->children[0]);
+    const Expr* list = nullptr;
+    for_statements(sequential.function->body, [&](const Statement& statement) {
+      const bool sets = statement.kind == StatementKind::assignment && !name.empty() &&
+                        statement.target != nullptr && own_name(*statement.target) == name;
+      if (sets && list == nullptr) list = statement.value;
+    });
+    if (list == nullptr || list->kind != ExprKind::list) return;
+    for (std::size_t i = 0; i + 1 < list->children.size(); ++i) {
+      add_alternatives(*def, own_name(*list->children[i]), own_name(*list->children[i + 1]));
+    }
+  }
+
+  // The word of `self.word`; empty for others.
+  static std::string_view own_name(const Expr& expr) {
+    const bool is_own = expr.kind == ExprKind::attribute && !expr.children.empty() &&
+                        expr.children[0]->word == "self";
+    return is_own ? expr.word : std::string_view();
+  }
+
+  // Two layers that each branch makes both, beside each other: whichever runs, one follows the
+  // other.
+  void add_alternatives(const ClassDef& def, std::string_view first, std::string_view second) {
+    if (first.empty() || second.empty()) return;
+    std::vector<std::pair<const Layer*, const Layer*>> made;
+    for (const Layer& one : def.layers) {
+      if (one.attribute != first) continue;
+      const auto beside =
+          std::find_if(def.layers.begin(), def.layers.end(), [&](const Layer& other) {
+            return other.attribute == second &&
+                   other.statement->block.data() == one.statement->block.data();
+          });
+      if (beside == def.layers.end()) return;
+      made.emplace_back(&one, &*beside);
+    }
+    for (const auto& [one, other] : made) add(one->made_by, other->made_by, nullptr);
+  }
+
   void read_forward(const ClassDef& def) {
     for (std::size_t i = 0; i + 1 < def.forward.size(); ++i) {
       const LayerUse& first = def.forward[i];
       const LayerUse& second = def.forward[i + 1];
       if (first.layer == nullptr || second.layer == nullptr || !second.consumes_previous) continue;
-      if (first.layer->conditional || second.layer->conditional) continue;
-      if (uses_of(def, *first.layer) == 1) {
+      if (uses_of(def, *first.layer) != 1) continue;
+      if (first.layer->conditional || second.layer->conditional) {
+        add_alternatives(def, first.layer->attribute, second.layer->attribute);
+      } else {
         add(first.layer->made_by, second.layer->made_by, nullptr);
       }
     }

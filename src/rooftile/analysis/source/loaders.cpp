@@ -210,10 +210,39 @@ bool is_torch_loader(const Call& call) {
          call.name == "torch_geometric.data.DataLoader";
 }
 
+namespace {
+
+// Made in a function that only scripts beside the training ask for, to predict or to test, or that
+// no given file names.
+bool serves_others(const SourceFacts& facts, const Call& loader) {
+  const FunctionDef* function = loader.function;
+  const bool is_plain = function != nullptr && function->class_def == nullptr &&
+                        function->outer == nullptr && function->decorators.empty();
+  if (!is_plain || loader.file->is_entry) return false;
+  if (!function->callers.empty()) {
+    return std::ranges::none_of(
+        function->callers, [&](const Call* caller) { return trains_on_gpu(facts, *caller->file); });
+  }
+  const bool has_entry =
+      std::ranges::any_of(facts.programs_of(*loader.file),
+                          [](const auto* program) { return program->entry != nullptr; });
+  return has_entry && std::ranges::none_of(facts.files, [&](const auto& file) {
+           const std::size_t first = find_in_text(file->text, function->name);
+           const bool is_own = file.get() == loader.file;
+           return first != std::string::npos &&
+                  (!is_own ||
+                   find_in_text(file->text, function->name, first + 1) != std::string::npos);
+         });
+}
+
+}  // namespace
+
 std::vector<const Call*> training_loaders(const SourceFacts& facts) {
-  return launched_calls(
+  std::vector<const Call*> loaders = launched_calls(
       facts, {"torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader",
               "torch_geometric.loader.dataloader.DataLoader", "torch_geometric.data.DataLoader"});
+  std::erase_if(loaders, [&](const Call* loader) { return serves_others(facts, *loader); });
+  return loaders;
 }
 
 const Call* loader_of(const SourceFacts& facts, const Expr* value) {

@@ -156,7 +156,7 @@ const Call* call_around(const Expr& part) {
 
 std::optional<SizedLayer> model_chosen_by_name(const Program& program) {
   for (const File* file : program.files) {
-    if (is_test(*file) || !file->imports_from("torchvision")) continue;
+    if (is_test(*file) || !mentions(*file, {"torchvision"})) continue;
     const Call* found = nullptr;
     for (const Call* call : file->calls) {
       visit(call->expr, [&](const Expr& part) {

@@ -330,18 +330,6 @@ bool runs_in_forward(const FunctionDef* function, int depth) {
   });
 }
 
-bool is_numerically_strict(const SourceFacts& facts, const Program& program) {
-  if (mentions(program, {"create_graph=True", "DoubleTensor", "gradgradcheck"})) return true;
-  for (const Call* call : calls_in(facts, program, {"torch.set_default_dtype"})) {
-    if (is_dtype(facts.argument(*call, "d", 0), {"float64", "double"})) return true;
-  }
-  for (const Call* call : facts.method_calls("double")) {
-    const bool is_module = call->receiver != nullptr && call->receiver_type().is(TypeKind::module);
-    if (is_module && program.has(*call->file)) return true;
-  }
-  return false;
-}
-
 bool is_reinforcement_learning(const Program& program) {
   return std::any_of(program.files.begin(), program.files.end(), [](const File* file) {
     for (const std::string_view package :

@@ -1,6 +1,7 @@
 // Layers of own modules, in the order of __init__, and their order of use in forward.
 #include <algorithm>
 
+#include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
 
 namespace rooftile::source {
@@ -18,7 +19,10 @@ class LayerFinder {
       if (method->name == "forward") continue;
       read_block(method->body, method->name != "__init__", false);
     }
-    if (const FunctionDef* forward = def_.method("forward")) read_forward(*forward);
+    if (const FunctionDef* forward = def_.method("forward")) {
+      read_forward(*forward);
+      read_handed_on();
+    }
   }
 
  private:
@@ -126,13 +130,58 @@ class LayerFinder {
     add(layer, made, depth + 1);
   }
 
+  // int(…), len(…), x.size(): Python numbers, which no layer waits for.
+  static bool counts_only(const Call& call) {
+    if (call.receiver == nullptr) {
+      return is_one_of(call.name, {"int", "float", "len", "range", "print", "isinstance", "min",
+                                   "max", "list", "str", "bool", "enumerate", "zip"});
+    }
+    return is_one_of(call.method, {"size", "dim", "numel"});
+  }
+
+  // features of self.features(x), a part of the forward.
+  const FunctionDef* own_method(const Call& call) const {
+    const bool is_own = call.receiver != nullptr && call.receiver->kind == ExprKind::name &&
+                        call.receiver->word == "self" && entered_.size() < kMaxNesting;
+    return is_own && call.target != nullptr && call.target->class_def == &def_ ? call.target
+                                                                               : nullptr;
+  }
+
+  bool has_entered(const FunctionDef& method) const {
+    return std::ranges::find(entered_, &method) != entered_.end();
+  }
+
+  // Methods that a forward hands on: self.run_wrapped(self.stem)(x).
+  void note_method(const Expr& expr) {
+    const bool is_own = expr.kind == ExprKind::attribute && !expr.children.empty() &&
+                        expr.children[0]->word == "self" && handed_on_.size() < kMaxLayers;
+    const bool is_callee = expr.parent != nullptr && expr.parent->call != nullptr &&
+                           expr.parent->children.front() == &expr;
+    if (!is_own || is_callee) return;
+    if (const FunctionDef* method = def_.method(expr.word)) handed_on_.push_back(method);
+  }
+
+  void read_handed_on() {
+    for (std::size_t i = 0; i < handed_on_.size(); ++i) {
+      const FunctionDef* method = handed_on_[i];
+      const bool is_forward = method->name != "__init__" && method->name != "train";
+      if (is_forward && !has_entered(*method)) read_forward(*method);
+    }
+  }
+
   void read_forward(const FunctionDef& forward) {
+    entered_.push_back(&forward);
     for (const Statement* statement : forward.body) count_reads(*statement, 0);
     std::vector<const Call*> calls = forward.calls;
     // Arguments are computed before the call that takes them.
     std::ranges::stable_sort(calls, {}, &Call::close_paren);
     for (const Call* call : calls) {
       const Layer* layer = layer_of(*call);
+      if (layer == nullptr && counts_only(*call)) continue;
+      if (const FunctionDef* own = layer == nullptr ? own_method(*call) : nullptr) {
+        if (!has_entered(*own)) read_forward(*own);
+        continue;
+      }
       LayerUse use{layer, call, consumes_previous(*call)};
       if (layer != nullptr && layer->made_by->name == "torch.nn.Sequential") {
         add_sequential(*layer, use);
@@ -178,6 +227,7 @@ class LayerFinder {
 
   void count_reads(const Expr* expr) {
     if (expr == nullptr) return;
+    note_method(*expr);
     if (expr->kind == ExprKind::name && expr->binding != nullptr) ++reads_[expr->binding];
     for (const Expr* child : expr->children) count_reads(child);
   }
@@ -198,6 +248,8 @@ class LayerFinder {
   Store& store_;
   ClassDef& def_;
   std::unordered_map<const Statement*, int> reads_;
+  std::vector<const FunctionDef*> handed_on_;
+  std::vector<const FunctionDef*> entered_;  // forward, and the own methods that it calls
 };
 
 }  // namespace

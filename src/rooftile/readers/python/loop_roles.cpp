@@ -114,13 +114,21 @@ class RoleFinder {
   }
 
  private:
+  static bool trains(const Events& events) {
+    return events.has_training || (events.backward != nullptr && events.step != nullptr);
+  }
+
   Events events_of(const Call& call) const {
     Events events;
-    if (call.target != nullptr && call.name != "torch.nn.Module.__call__") {
+    if (call.target != nullptr) {
       const auto known = functions_.find(call.target);
-      if (known != functions_.end()) events = known->second;
+      const bool is_forward_call = call.name == "torch.nn.Module.__call__";
+      // A forward counts as such, unless the module trains in it, as meta-learners do.
+      if (known != functions_.end() && (!is_forward_call || trains(known->second))) {
+        events = known->second;
+      }
       if (is_own_optimizer_step(call) && events.step == nullptr) events.step = &call;
-      return events;
+      if (!is_forward_call || trains(events)) return events;
     }
     if (is_backward(call)) events.backward = &call;
     if (is_optimizer_step(call)) events.step = &call;
@@ -197,12 +205,16 @@ class RoleFinder {
     loop.loader = loader == nullptr ? nullptr : loader->type->made_by;
     loop.role = LoopRole::other;
     Events outside;
-    const bool trains = inside.backward != nullptr && inside.step != nullptr;
-    if (trains && !holds_loader_loop(loop)) {
+    const bool steps = inside.backward != nullptr && inside.step != nullptr;
+    if (steps && !holds_loader_loop(loop)) {
       loop.role = LoopRole::training_step;
       loop.backward = inside.backward;
       loop.optimizer_step = inside.step;
       outside.has_training = true;
+      demote_inner(loop);
+    } else if (is_outer_evaluation(loop, inside)) {
+      loop.role = LoopRole::evaluation_step;
+      outside.has_evaluation = true;
       demote_inner(loop);
     } else if (inside.has_training || inside.has_evaluation) {
       loop.role = LoopRole::epoch;
@@ -215,6 +227,19 @@ class RoleFinder {
       outside = inside;
     }
     return outside;
+  }
+
+  // A generator of one element after the other, with an inner loop over the parts of each: both
+  // call networks, neither reads a loader.
+  bool is_outer_evaluation(const Loop& loop, const Events& inside) const {
+    const bool may_be = inside.forward && inside.has_evaluation && !inside.has_training &&
+                        inside.backward == nullptr && loop.file->loops.size() <= kMaxLoops;
+    if (!may_be) return false;
+    const bool reads_loader = std::ranges::any_of(loop.file->loops, [&](const Loop* inner) {
+      return is_within(*inner->statement, *loop.statement) &&
+             loader_in(inner->statement->value) != nullptr;
+    });
+    return !reads_loader && evaluates(loop, false);
   }
 
   // An outer loop that does a step of its own, around one that reads all of a loader.

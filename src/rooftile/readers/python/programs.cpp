@@ -21,6 +21,26 @@ bool starts_training(const Call& call) {
   return runs && call.receiver_type().is(TypeKind::trainer);
 }
 
+// Whether the function trains, or one that it calls.
+bool runs_training_loop(const FunctionDef& function, int depth = 0) {
+  constexpr int kMaxDepth = 2;
+  const bool has_loop = std::ranges::any_of(function.file->loops, [&](const Loop* loop) {
+    return loop->function == &function && loop->role == LoopRole::training_step;
+  });
+  return has_loop || std::ranges::any_of(function.calls, [&](const Call* call) {
+           return call->target != nullptr && depth < kMaxDepth &&
+                  runs_training_loop(*call->target, depth + 1);
+         });
+}
+
+// `main()` as the last line, with no guard.
+bool calls_training(const File& file) {
+  return std::ranges::any_of(file.calls, [&](const Call* call) {
+    return call->function == nullptr && call->target != nullptr && call->target->file == &file &&
+           call->target->class_def == nullptr && runs_training_loop(*call->target);
+  });
+}
+
 bool is_entry(const File& file) {
   if (file.is_notebook) return true;
   if (std::ranges::any_of(file.body, [](const Statement* each) { return is_main_guard(*each); })) {
@@ -29,7 +49,7 @@ bool is_entry(const File& file) {
   const bool trains = std::ranges::any_of(file.loops, [](const Loop* loop) {
     return loop->function == nullptr && (loop->is_step() || loop->role == LoopRole::epoch);
   });
-  return trains || std::ranges::any_of(file.calls, [](const Call* call) {
+  return trains || calls_training(file) || std::ranges::any_of(file.calls, [](const Call* call) {
            return call->function == nullptr && starts_training(*call);
          });
 }

@@ -1,5 +1,6 @@
 // DataLoader(dataset, **kwargs) with kwargs = {"num_workers": 4} above.
 #include <algorithm>
+#include <optional>
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
@@ -24,11 +25,15 @@ class Follower {
     if (unpacked.kind == ExprKind::call && makes_dictionary(*unpacked.call)) {
       return take_call(*unpacked.call, depth);
     }
+    if (unpacked.kind == ExprKind::call && unpacked.call->target != nullptr) {
+      return follow_function(*unpacked.call->target, depth);
+    }
     if (unpacked.kind == ExprKind::conditional && unpacked.children.size() == 3) {
       // {"num_workers": 1} if use_cuda else {}
       return follow(*unpacked.children[0], depth + 1) && follow(*unpacked.children[2], depth + 1);
     }
-    return unpacked.kind == ExprKind::name && follow_variable(unpacked.word, depth);
+    return unpacked.kind == ExprKind::name && !is_elsewhere_ &&
+           follow_variable(unpacked.word, depth);
   }
 
   std::vector<Argument> take() { return std::move(items_); }
@@ -83,14 +88,57 @@ class Follower {
     return all;
   }
 
-  // What the statements before the call in the same function put into the variable.
+  // loader_options(), a function of the project: what it returns, if in one place.
+  bool follow_function(const FunctionDef& function, int depth) {
+    const Statement* last = function.body.empty() ? nullptr : function.body.back();
+    if (last == nullptr || last->kind != StatementKind::return_ || last->value == nullptr) {
+      return false;
+    }
+    if (is_elsewhere_ || count_returns(function.body) != 1) return false;
+    is_elsewhere_ = true;
+    const bool is_known = follow_returned(function, *last, depth);
+    is_elsewhere_ = false;
+    return is_known;
+  }
+
+  bool follow_returned(const FunctionDef& function, const Statement& last, int depth) {
+    if (last.value->kind == ExprKind::dict) return take_literal(*last.value, depth + 1);
+    if (last.value->kind != ExprKind::name) return false;
+    const Before end{function.file, &function, last.range.begin};
+    return read_variable(end, last.value->word, depth + 1).value_or(false);
+  }
+
+  static int count_returns(std::span<const Statement* const> block, int nesting = 0) {
+    int returns = 0;
+    for (const Statement* statement : block) {
+      if (statement->function_def != nullptr || nesting > kMaxDepth) continue;
+      returns += statement->kind == StatementKind::return_ ? 1 : 0;
+      returns += count_returns(statement->body, nesting + 1);
+      returns += count_returns(statement->otherwise, nesting + 1);
+    }
+    return returns;
+  }
+
   bool follow_variable(std::string_view variable, int depth) {
+    const auto found =
+        read_variable({call_.file, call_.function, call_.expr->range.begin}, variable, depth);
+    return found ? *found : follow_parameter(variable, depth);
+  }
+
+  struct Before {
+    const File* file = nullptr;
+    const FunctionDef* function = nullptr;
+    std::uint32_t place = 0;
+  };
+
+  // Whether all of it is known; empty where the variable is not set before that place.
+  std::optional<bool> read_variable(const Before& end, std::string_view variable, int depth) {
     bool found = false;
     bool all = true;
-    for (const Statement* statement : call_.file->statements) {
-      if (statement->range.begin >= call_.expr->range.begin) break;
+    for (const Statement* statement : end.file->statements) {
+      if (statement->range.begin >= end.place) break;
       if (++looked_at_ > kMaxStatements) return false;
-      if (statement->function != call_.function) continue;
+      if (statement->function != end.function) continue;
       if (statement->kind == StatementKind::assignment && statement->target != nullptr &&
           statement->value != nullptr) {
         const Expr& target = *statement->target;
@@ -107,7 +155,7 @@ class Follower {
         all = take_call(*update, depth + 1) && all;
       }
     }
-    return found ? all : follow_parameter(variable, depth);
+    return found ? std::optional(all) : std::nullopt;
   }
 
   // `**kwargs` of the function itself: what its one caller passes beyond the named parameters.
@@ -188,6 +236,7 @@ class Follower {
   const Call& call_;
   std::vector<Argument> items_;
   std::size_t looked_at_ = 0;
+  bool is_elsewhere_ = false;  // in a function that the call's arguments come from
 };
 
 void follow(Call& call, Arena& arena) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -154,6 +155,7 @@ bool is_for_one_tensor(const Statement& statement, const Statement& loop) {
 
 struct LoopBody {
   const Statement* operation = nullptr;
+  bool uses_target = false;  // some operation is about what the loop goes through
   bool is_multi_tensor = false;
   bool zeroes_gradients = false;
 };
@@ -205,6 +207,17 @@ bool makes_weight(const Expr& part) {
   });
 }
 
+bool uses_names_of(const Expr& target, const Statement& statement) {
+  bool found = false;
+  visit(&target, [&](const Expr& name) {
+    for_own_expressions(statement, [&](const Expr* own) {
+      found = found || (name.kind == ExprKind::name && uses_variable(own, name.word));
+    });
+    return !found;
+  });
+  return found;
+}
+
 // A sum or product counts where it is assigned to data of a tensor, or adds up a norm.
 LoopBody read_body(const Statement& loop) {
   LoopBody body;
@@ -217,8 +230,9 @@ LoopBody read_body(const Statement& loop) {
         const bool counts = part.kind != ExprKind::binary || stores;
         const bool works = (counts && is_tensor_operation(part)) || works_on_argument(part) ||
                            (stores && makes_weight(part));
-        if (body.operation == nullptr && works && !is_for_one_tensor(statement, loop)) {
-          body.operation = &statement;
+        if (works && !is_for_one_tensor(statement, loop)) {
+          if (body.operation == nullptr) body.operation = &statement;
+          body.uses_target = body.uses_target || uses_names_of(*loop.target, statement);
         }
         if (part.call != nullptr && part.call->method == "zero_") body.zeroes_gradients = true;
         const std::string_view name = last_name(&part);
@@ -312,8 +326,27 @@ std::optional<Finding> judge(const SourceFacts& facts, const File& file, const S
   if (body.operation == nullptr || body.is_multi_tensor || body.zeroes_gradients) {
     return std::nullopt;
   }
+  // Known as weights by a name alone: then the work has to be on what the loop goes through.
+  if (list.call == nullptr && !body.uses_target) return std::nullopt;
   if (!runs_each_step(facts, loop)) return std::nullopt;
   return describe(file, loop, list, *body.operation);
+}
+
+// `torch.sum(p ** 2)`: a reduction of what the comprehension goes through.
+bool reduces_weight(const Expr& part, const Expr& comprehension) {
+  if (part.call == nullptr || !is_one_of(part.call->method, {"sum", "norm", "mean", "square"})) {
+    return false;
+  }
+  bool is_of_weight = false;
+  for (const Expr* clause : comprehension.children) {
+    if (clause->kind != ExprKind::for_clause || clause->children.empty()) continue;
+    visit(clause->children[0], [&](const Expr& target) {
+      is_of_weight =
+          is_of_weight || (target.kind == ExprKind::name && uses_variable(&part, target.word));
+      return true;
+    });
+  }
+  return is_of_weight;
 }
 
 // `[p.grad.norm() for p in params]`: a list of norms that a sum or stack then takes.
@@ -322,16 +355,22 @@ const Expr* norms_in(const Statement& statement, WeightList& list) {
   const auto look = [&](const Expr& part) {
     if (found != nullptr || part.kind == ExprKind::lambda) return false;
     if (part.kind != ExprKind::comprehension || part.children.size() < 2) return true;
-    bool works = false;
+    bool works = false, reduces = false;
     visit(part.children[0], [&](const Expr& inner) {
+      reduces = reduces || reduces_weight(inner, part);
       works = works || (inner.call != nullptr && is_tensor_operation(inner) &&
                         uses_name(&inner, {"grad", "data"}));
       return !works;
     });
     for (const Expr* clause : part.children) {
       const bool is_loop = clause->kind == ExprKind::for_clause && clause->children.size() == 2;
-      if (works && is_loop && list.shown == nullptr) list = lists_parameters(clause->children[1]);
+      if ((works || reduces) && is_loop && list.shown == nullptr) {
+        list = lists_parameters(clause->children[1]);
+      }
     }
+    // By a name alone it may be any list of numbers.
+    if (!works && list.call == nullptr) list = {};
+    works = works || list.call != nullptr;
     if (works && list.shown != nullptr) found = &part;
     return true;
   };

@@ -95,6 +95,15 @@ bool asks_for_scheduler(const Branch& branch, const Call& step) {
          asked->statement->file->slice(asked->call->arguments.front().value->range) == scheduler;
 }
 
+// `if i == 0:`, the first pass of an epoch.
+bool is_first_pass(const Branch& branch) {
+  const Expr* test = branch.statement == nullptr ? nullptr : branch.statement->value;
+  return test != nullptr && !branch.otherwise && test->kind == ExprKind::comparison &&
+         test->word == "==" && test->children.size() == 2 &&
+         test->children[0]->kind == ExprKind::name &&
+         test->children[1]->kind == ExprKind::integer && test->children[1]->word == "0";
+}
+
 struct Order {
   const Call* scheduler = nullptr;
   const Call* optimizer = nullptr;
@@ -108,7 +117,7 @@ Order wrong_order(const SourceFacts& facts, const Iteration& iteration) {
       const bool follows =
           scheduler != nullptr &&
           std::ranges::all_of(extra_conditions(*scheduler, one), [&](const Branch& branch) {
-            return asks_for_scheduler(branch, *scheduler->call);
+            return is_first_pass(branch) || asks_for_scheduler(branch, *scheduler->call);
           });
       return follows ? Order{scheduler->call, one.call} : Order{};
     }

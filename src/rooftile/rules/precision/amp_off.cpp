@@ -53,6 +53,11 @@ using namespace source;
 // Amplitudes are no mixed precision: amp_to_db, db_to_amp.
 bool is_of_sound(std::string_view line) { return contains_any(line, {"amp_to_", "_to_amp"}); }
 
+// A scaler alone makes nothing 16 bits wide: who uses one with autocast says that too.
+bool is_of_scaler(std::string_view line) {
+  return contains_any(line, {"amp.GradScaler", "NativeScaler"});
+}
+
 // Whether a word stands anywhere but in an import: an import that nothing uses decides nothing.
 bool uses_word(const File& file, std::string_view word) {
   if (file.text.find(word) == std::string::npos) return false;
@@ -64,7 +69,7 @@ bool uses_word(const File& file, std::string_view word) {
     const std::string_view code = trim(line);
     const bool is_import = code.starts_with("import ") || code.starts_with("from ");
     const bool speaks = !is_import && line.find(word) != std::string_view::npos;
-    if (speaks && !is_of_sound(line)) used += line;
+    if (speaks && !is_of_sound(line) && !is_of_scaler(line)) used += line;
     begin = end + 1;
   }
   return has_word(used, word);
@@ -88,8 +93,6 @@ bool has_precision(const Program& program) {
                             "bfloat16",
                             "float16",
                             "mixed_precision",
-                            "GradScaler",
-                            "NativeScaler",
                             "deepspeed",
                             "precision=",
                             "Fabric",

@@ -80,7 +80,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (!trains_on_gpu(facts, *call->file) || is_explained(*call)) continue;
     if (!is_reached_by_default(facts, *call)) continue;
     const auto programs = training_programs_of(facts, *call->file);
-    if (mentions(*programs.front(), {"create_graph", "gradgradcheck"})) continue;
+    if (mentions(*programs.front(), {"create_graph=True", "gradgradcheck"})) continue;
     Finding finding = finding_at(
         *call,
         fmt::format("{} makes the training run in float64: no Tensor Core speed-up, 1/64 of the "

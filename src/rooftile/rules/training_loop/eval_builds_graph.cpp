@@ -77,16 +77,22 @@ bool freezes_parameters(const Loop& loop) {
   return freezes;
 }
 
+// Before PyTorch 0.4: Variable(x, volatile=True), or a function of the project that can do it.
+bool makes_volatile(const Call& call) {
+  if (call.argument("volatile") != nullptr) return true;
+  return call.target != nullptr &&
+         std::any_of(call.target->calls.begin(), call.target->calls.end(),
+                     [](const Call* inner) { return inner->argument("volatile") != nullptr; });
+}
+
 bool switches_gradients_off(const SourceFacts& facts, const Loop& loop) {
   for (const Call* call : facts.method_calls("set_grad_enabled")) {
     const bool is_near = is_in_function(*call, loop) || call->function == nullptr;
     if (call->file == loop.file && is_near) return true;
   }
-  // Before PyTorch 0.4: Variable(x, volatile=True).
-  const bool is_volatile =
-      std::any_of(loop.file->calls.begin(), loop.file->calls.end(), [&](const Call* call) {
-        return is_in_function(*call, loop) && call->argument("volatile") != nullptr;
-      });
+  const bool is_volatile = std::any_of(
+      loop.file->calls.begin(), loop.file->calls.end(),
+      [&](const Call* call) { return is_in_function(*call, loop) && makes_volatile(*call); });
   return is_volatile || freezes_parameters(loop);
 }
 

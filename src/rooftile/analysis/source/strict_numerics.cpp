@@ -1,0 +1,81 @@
+// Whether a program's numbers must not change for speed.
+#include <algorithm>
+#include <optional>
+
+#include "rooftile/analysis/source/program_queries.h"
+
+namespace rooftile::source {
+namespace {
+
+// `args.method in ["maml", "reptile"]`: whether it holds for the default; empty when not known.
+std::optional<bool> membership(const SourceFacts& facts, const Expr& condition) {
+  const bool asks = condition.kind == ExprKind::comparison && condition.children.size() == 2 &&
+                    (condition.word == "in" || condition.word == "not in");
+  if (!asks) return std::nullopt;
+  const Value value = facts.value(condition.children[0]);
+  const Expr& list = *condition.children[1];
+  const bool is_list = list.kind == ExprKind::list || list.kind == ExprKind::tuple;
+  if (value.kind != ValueKind::text || !is_list) return std::nullopt;
+  bool is_among = false;
+  for (const Expr* item : list.children) {
+    if (item->kind != ExprKind::text) return std::nullopt;
+    is_among = is_among || item->word == value.text;
+  }
+  return is_among == (condition.word == "in");
+}
+
+// Whether a run with all options at their defaults goes there, lists of methods looked into.
+bool is_default_choice(const SourceFacts& facts, const Call& call) {
+  const auto contexts = facts.contexts(call);
+  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
+    return is_reached_by_default(facts, context) &&
+           std::none_of(context.guards.begin(), context.guards.end(), [&](const Guard& guard) {
+             return guard.expr != nullptr && membership(facts, *guard.expr) == guard.negated;
+           });
+  });
+}
+
+// A method of a class that a run with all options at their defaults never makes.
+bool belongs_to_other_choice(const SourceFacts& facts, const Program& program, const Call& call) {
+  const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
+  const FunctionDef* init = def == nullptr ? nullptr : def->method("__init__");
+  if (init == nullptr) return false;
+  bool is_made = false, is_chosen = false;
+  for (const Call* maker : init->callers) {
+    if (!program.has(*maker->file) || maker->receiver != nullptr) continue;
+    is_made = true;
+    is_chosen = is_chosen || is_default_choice(facts, *maker);
+  }
+  return is_made && !is_chosen;
+}
+
+// Derivatives of derivatives, but for those of another method than the default one.
+bool differentiates_twice(const SourceFacts& facts, const Program& program) {
+  if (!mentions(program, {"create_graph=True"})) return false;
+  bool is_seen = false;
+  for (const std::string_view method : {"grad", "backward"}) {
+    for (const Call* call : facts.method_calls(method)) {
+      if (!program.has(*call->file) || !facts.argument(*call, "create_graph").is_true()) continue;
+      if (!belongs_to_other_choice(facts, program, *call)) return true;
+      is_seen = true;
+    }
+  }
+  return !is_seen;
+}
+
+}  // namespace
+
+bool is_numerically_strict(const SourceFacts& facts, const Program& program) {
+  if (mentions(program, {"DoubleTensor", "gradgradcheck"})) return true;
+  if (differentiates_twice(facts, program)) return true;
+  for (const Call* call : calls_in(facts, program, {"torch.set_default_dtype"})) {
+    if (is_dtype(facts.argument(*call, "d", 0), {"float64", "double"})) return true;
+  }
+  for (const Call* call : facts.method_calls("double")) {
+    const bool is_module = call->receiver != nullptr && call->receiver_type().is(TypeKind::module);
+    if (is_module && program.has(*call->file)) return true;
+  }
+  return false;
+}
+
+}  // namespace rooftile::source
