@@ -239,7 +239,7 @@ class RoleFinder {
       return is_within(*inner->statement, *loop.statement) &&
              loader_in(inner->statement->value) != nullptr;
     });
-    return !reads_loader && evaluates(loop, false);
+    return !reads_loader && evaluates(loop, inside, false);
   }
 
   // An outer loop that does a step of its own, around one that reads all of a loader.
