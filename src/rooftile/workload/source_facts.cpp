@@ -22,10 +22,10 @@ void add_those_in(const Program& program, const std::vector<const Call*>& calls,
                          [&](const Call* call) { return program.has(*call->file); });
     return;
   }
-  const auto path_of = [](const Call* call) { return std::string_view(call->file->path); };
   for (const File* file : program.files) {
-    const auto own = std::ranges::equal_range(calls, std::string_view(file->path), {}, path_of);
-    all.insert(all.end(), own.begin(), own.end());
+    const auto is_before = [&](const Call* call) { return call->file->path < file->path; };
+    auto own = std::partition_point(calls.begin(), calls.end(), is_before);
+    for (; own != calls.end() && (*own)->file == file; ++own) all.push_back(*own);
   }
 }
 

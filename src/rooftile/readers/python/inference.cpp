@@ -112,7 +112,7 @@ bool is_library_root(std::string_view name) {
 const File* Inference::find_module(std::string_view name, const File& from) const {
   if (is_library_root(name)) {
     const auto own = modules_.find(name);
-    return own != modules_.end() && own->second->module == name ? own->second : nullptr;
+    return own == modules_.end() ? nullptr : own->second;
   }
   // The nearest package first: a/b/train.py means a/b/model.py by `import model`.
   std::string prefix = from.module;
@@ -121,11 +121,31 @@ const File* Inference::find_module(std::string_view name, const File& from) cons
     prefix.resize(dot == std::string::npos ? 0 : dot);
     const std::string full = prefix.empty() ? std::string(name) : prefix + "." + std::string(name);
     const auto found = modules_.find(full);
-    const bool is_it = found != modules_.end() && found->second->module == full;
-    if (is_it && found->second != &from) return found->second;  // utils/model.py imports model
+    if (found != modules_.end() && found->second != &from)
+      return found->second;  // utils/model.py imports model
   }
-  if (const auto found = modules_.find(name); found != modules_.end()) return found->second;
-  return find_in_root(name);
+  const File* found = find_by_suffix(name, from);
+  return found == nullptr ? find_in_root(name) : found;
+}
+
+// What a name means that starts in some folder on the path: the file nearest to the one that
+// imports it; null where two are equally near.
+const File* Inference::find_by_suffix(std::string_view name, const File& from) const {
+  constexpr std::size_t kMostFiles = 64;
+  const auto found = modules_by_suffix_.find(name);
+  if (found == modules_by_suffix_.end() || found->second.size() > kMostFiles) return nullptr;
+  const auto shared_with = [&](const File* file) {
+    const auto ends = std::ranges::mismatch(file->module, from.module);
+    return ends.in1 - file->module.begin();
+  };
+  const File* nearest = found->second.front();
+  bool is_clear = true;
+  for (const File* file : std::span(found->second).subspan(1)) {
+    const auto more = shared_with(file) - shared_with(nearest);
+    if (more >= 0) is_clear = more > 0;
+    if (more > 0) nearest = file;
+  }
+  return is_clear ? nearest : nullptr;
 }
 
 // `import engine.data` where all given files lie below engine/, a folder without __init__.py, so
@@ -134,7 +154,7 @@ const File* Inference::find_in_root(std::string_view name) const {
   const std::size_t dot = name.find('.');
   if (dot == std::string_view::npos) return nullptr;
   const auto found = modules_.find(name.substr(dot + 1));
-  if (found == modules_.end() || found->second->module != found->first) return nullptr;
+  if (found == modules_.end()) return nullptr;
   std::string path(name);
   std::ranges::replace(path, '.', '/');
   const std::string_view whole = found->second->path;
@@ -161,7 +181,8 @@ void Inference::collect_definitions() {
     std::string_view name = file->module;
     if (file->is_notebook) name = {};  // unet.ipynb imports unet.py, and nothing imports a notebook
     while (!name.empty()) {
-      modules_.emplace(name, file.get());
+      if (name == file->module) modules_.emplace(name, file.get());
+      modules_by_suffix_[name].push_back(file.get());
       const std::size_t dot = name.find('.');
       name = dot == std::string_view::npos ? std::string_view() : name.substr(dot + 1);
     }

@@ -68,6 +68,7 @@ class Inference {
   const Type* method_parameter(const FunctionDef& def, std::size_t index);
   const Type* annotated_parameter(const Parameter& parameter);
   const File* find_module(std::string_view name, const File& from) const;
+  const File* find_by_suffix(std::string_view name, const File& from) const;
   const File* find_in_root(std::string_view name) const;
   std::string_view resolve_import(std::string_view full_name, const File& from);
 
@@ -194,7 +195,8 @@ class Inference {
   std::deque<Scope> scopes_;
   std::unordered_map<const FunctionDef*, Scope*> function_scopes_;
   std::unordered_map<const File*, Scope*> module_scopes_;
-  std::unordered_map<std::string_view, const File*> modules_;  // by every suffix of the name
+  std::unordered_map<std::string_view, const File*> modules_;  // by their whole names
+  std::unordered_map<std::string_view, std::vector<const File*>> modules_by_suffix_;
   std::unordered_map<const ClassDef*, std::unordered_map<std::string_view, Entry>> attributes_;
   std::unordered_map<std::string_view, Known> known_;
   std::deque<const FunctionDef*> queue_;

@@ -129,7 +129,7 @@ std::optional<Entry> Inference::lookup_wildcard(std::string_view name, const Sco
 std::optional<Entry> Inference::lookup_in_package(std::string_view name, std::string_view package,
                                                   std::vector<const Scope*>& seen) {
   const auto own = modules_.find(package);
-  if (own == modules_.end() || own->second->module != package) {
+  if (own == modules_.end()) {
     if (!exports(package, name)) return std::nullopt;
     return Entry{known(intern(std::string(package) + "." + std::string(name))).name,
                  &unknown_type(), nullptr};
@@ -148,7 +148,7 @@ std::optional<Entry> Inference::definition(std::string_view full_name) {
     const std::size_t dot = full.rfind('.');
     const std::string_view package = dot == std::string_view::npos ? "" : full.substr(0, dot);
     const auto module = modules_.find(package);
-    if (module == modules_.end() || module->second->module != package) return std::nullopt;
+    if (module == modules_.end()) return std::nullopt;
     const auto scope = module_scopes_.find(module->second);
     if (scope == module_scopes_.end()) return std::nullopt;
     const std::string_view name = full.substr(dot + 1);
