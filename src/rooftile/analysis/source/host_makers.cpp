@@ -174,9 +174,8 @@ const Call* maker_in_library_call(const Call& call, int depth) {
   std::vector<const Expr*> parts;
   if (is_method) parts.push_back(call.receiver);
   const bool takes_sizes =
-      is_method &&
-      (is_one_of(call.method, {"expand", "view", "reshape", "repeat", "unsqueeze"}) ||
-       fills_in_place(call.method));
+      is_method && (is_one_of(call.method, {"expand", "view", "reshape", "repeat", "unsqueeze"}) ||
+                    fills_in_place(call.method));
   for (const Argument& argument : call.arguments) {
     if (argument.name.empty() && !takes_sizes) parts.push_back(argument.value);
   }

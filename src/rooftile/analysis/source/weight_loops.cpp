@@ -1,0 +1,218 @@
+#include "rooftile/analysis/source/weight_loops.h"
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+
+namespace {
+
+bool is_listing(const Expr& part) {
+  if (part.call == nullptr || part.call->receiver == nullptr) return false;
+  const std::string_view method = part.call->method;
+  return method == "parameters" || method == "named_parameters" || method == "state_dict";
+}
+
+// Lists by their name, where the source does not show what is in them: target_params,
+// group["params"].
+bool is_named_list(const Expr& part) {
+  const bool is_item = part.kind == ExprKind::subscript && part.children.size() == 2 &&
+                       part.children[1]->kind == ExprKind::text &&
+                       part.children[1]->word == "params";
+  const std::string_view name = last_name(&part);
+  return is_item || name == "params" || name == "parameters" || name.ends_with("_params") ||
+         name.ends_with("_parameters");
+}
+
+}  // namespace
+
+// What the loop's iterable lists, variables followed.
+WeightList lists_parameters(const Expr* iterable) {
+  WeightList found;
+  visit(iterable, [&](const Expr& part) {
+    if (found.shown != nullptr || last_name(&part) == "param_groups") return false;
+    const bool is_object = part.type != nullptr &&
+                           (part.type->is(TypeKind::optimizer) || part.type->is(TypeKind::module));
+    if (is_object) return false;
+    visit(resolved(&part), [&](const Expr& inner) {
+      if (found.call == nullptr && is_listing(inner)) {
+        found = {inner.call, inner.call->receiver};
+      }
+      return found.call == nullptr;
+    });
+    if (found.shown == nullptr && is_named_list(part)) found.shown = &part;
+    return found.shown == nullptr;
+  });
+  return found;
+}
+
+// `new = model.state_dict(); for k in average: average[k] = … new[k]`
+WeightList weights_by_key(const Statement& loop) {
+  WeightList found;
+  if (loop.target == nullptr) return found;
+  const Expr& first =
+      loop.target->kind == ExprKind::tuple ? *loop.target->children.front() : *loop.target;
+  if (first.kind != ExprKind::name) return found;
+  for_statements(loop.body, [&](const Statement& statement) {
+    const bool stores = statement.kind == StatementKind::assignment &&
+                        statement.target != nullptr &&
+                        statement.target->kind == ExprKind::subscript;
+    if (!stores || found.shown != nullptr) return;
+    visit(statement.value, [&](const Expr& part) {
+      const bool is_item = part.kind == ExprKind::subscript && part.children.size() == 2 &&
+                           part.children[1]->kind == ExprKind::name &&
+                           part.children[1]->word == first.word;
+      const Expr* whole = is_item ? resolved(part.children[0]) : nullptr;
+      const bool is_listed = whole != nullptr && whole->call != nullptr && is_listing(*whole);
+      if (is_listed) found = {whole->call, whole->call->receiver};
+      return found.shown == nullptr;
+    });
+  });
+  return found;
+}
+
+namespace {
+
+// Reductions and tests of a gradient or weight: (p.grad ** 2).sum(), torch.isnan(p.grad).
+bool reads_tensor(const Call& call) {
+  bool reduces = false;
+  for (const std::string_view method :
+       {"sum", "mean", "abs", "max", "pow", "square", "isnan", "isinf", "isfinite", "std", "var"}) {
+    reduces = reduces || call.method == method;
+  }
+  if (!reduces) return false;
+  const auto is_weight = [](const Expr* expr) { return uses_name(expr, {"grad", "data"}); };
+  return is_weight(call.receiver) ||
+         std::any_of(call.arguments.begin(), call.arguments.end(),
+                     [&](const Argument& argument) { return is_weight(argument.value); });
+}
+
+}  // namespace
+
+bool is_tensor_operation(const Expr& part) {
+  if (part.kind == ExprKind::binary) {
+    return part.word == "*" || part.word == "+" || part.word == "-";
+  }
+  if (part.call == nullptr) return false;
+  for (const std::string_view method :
+       {"mul_", "add_", "sub_", "div_", "copy_", "lerp_", "clamp_", "addcmul_", "addcdiv_", "norm",
+        "all_reduce", "normal_", "pow_", "sign_", "clip_", "nan_to_num"}) {
+    if (part.call->method == method) return true;
+  }
+  return reads_tensor(*part.call);
+}
+
+namespace {
+
+// `if "fc1.weight" in name:`, `if name == "head.bias":`: one tensor of all.
+bool is_for_one_tensor(const Statement& statement, const Statement& loop) {
+  for (const Statement* at = statement.parent; at != nullptr && at != &loop; at = at->parent) {
+    const Expr* condition = at->kind == StatementKind::if_ ? at->value : nullptr;
+    const bool compares = condition != nullptr && condition->kind == ExprKind::comparison &&
+                          (condition->word == "in" || condition->word == "==");
+    if (!compares || condition->children.size() != 2) continue;
+    for (const Expr* side : condition->children) {
+      const std::string_view text = side->kind == ExprKind::text ? side->word : "";
+      const std::size_t dot = text.find('.');
+      if (dot != std::string_view::npos && dot > 0 && dot + 1 < text.size()) return true;
+    }
+  }
+  return false;
+}
+
+// What `average.clone()` was computed by: average = a * x + b * y.
+const Expr* computed(const Expr* value) {
+  const bool copies = value != nullptr && value->call != nullptr &&
+                      value->call->receiver != nullptr &&
+                      (value->call->method == "clone" || value->call->method == "detach");
+  return resolved(copies ? value->call->receiver : value);
+}
+
+// `ema.update(name, weight.data)`: a function of the project that works on the weight it is given.
+bool works_on_argument(const Expr& part) {
+  if (part.call == nullptr || part.call->target == nullptr) return false;
+  const bool is_given = std::any_of(
+      part.call->arguments.begin(), part.call->arguments.end(), [](const Argument& argument) {
+        const Type* type = argument.value == nullptr ? nullptr : argument.value->type;
+        return type != nullptr && type->is(TypeKind::tensor) &&
+               (type->requires_grad || uses_name(argument.value, {"data", "grad"}));
+      });
+  if (!is_given) return false;
+  // One call deep: the function itself, not what it calls.
+  return std::any_of(part.call->target->body.begin(), part.call->target->body.end(),
+                     [](const Statement* statement) {
+                       const bool stores = statement->kind == StatementKind::assignment &&
+                                           statement->target->kind == ExprKind::subscript;
+                       const bool works = statement->kind == StatementKind::expression;
+                       bool operates = false;
+                       visit(computed(statement->value), [&](const Expr& inner) {
+                         operates = operates || (is_tensor_operation(inner) &&
+                                                 (stores || inner.kind != ExprKind::binary));
+                         return !operates;
+                       });
+                       return operates && (stores || works);
+                     });
+}
+
+// `average.data = self.update_average(average.data, weight.data)`: an own function that gives a sum
+// or product, or torch.lerp, for the weight that is stored.
+bool makes_weight(const Expr& part) {
+  if (part.call == nullptr) return false;
+  if (part.call->method == "lerp") return true;
+  const FunctionDef* function = part.call->target;
+  if (function == nullptr || part.call->name == "torch.nn.Module.__call__") return false;
+  return std::ranges::any_of(function->body, [](const Statement* statement) {
+    return statement->kind == StatementKind::return_ && statement->value != nullptr &&
+           statement->value->kind == ExprKind::binary && is_tensor_operation(*statement->value);
+  });
+}
+
+bool uses_names_of(const Expr& target, const Statement& statement) {
+  bool found = false;
+  visit(&target, [&](const Expr& name) {
+    for_own_expressions(statement, [&](const Expr* own) {
+      found = found || (name.kind == ExprKind::name && uses_variable(own, name.word));
+    });
+    return !found;
+  });
+  return found;
+}
+
+// A sum or product counts where it is assigned to data of a tensor, or adds up a norm.
+bool works_on_weight(const Expr& part, const Statement& statement) {
+  const bool stores = statement.kind == StatementKind::assignment &&
+                      (uses_name(statement.target, {"data", "grad"}) ||
+                       statement.target->kind == ExprKind::subscript);
+  const bool counts = part.kind != ExprKind::binary || stores;
+  return (counts && is_tensor_operation(part)) || works_on_argument(part) ||
+         (stores && makes_weight(part));
+}
+
+void read_part(const Expr& part, const Statement& statement, const Statement& loop,
+               LoopBody& body) {
+  if (works_on_weight(part, statement) && !is_for_one_tensor(statement, loop)) {
+    if (body.operation == nullptr) body.operation = &statement;
+    body.uses_target = body.uses_target || uses_names_of(*loop.target, statement);
+  }
+  if (part.call != nullptr && part.call->method == "zero_") body.zeroes_gradients = true;
+  if (last_name(&part).starts_with("_foreach")) body.is_multi_tensor = true;
+}
+
+}  // namespace
+
+LoopBody read_body(const Statement& loop) {
+  LoopBody body;
+  for_statements(loop.body, [&](const Statement& statement) {
+    for_own_expressions(statement, [&](const Expr* expr) {
+      visit(expr, [&](const Expr& part) {
+        read_part(part, statement, loop, body);
+        return true;
+      });
+    });
+  });
+  return body;
+}
+
+}  // namespace rooftile::source
