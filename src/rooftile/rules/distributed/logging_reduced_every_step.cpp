@@ -42,11 +42,10 @@ using namespace source;
 
 bool is_exchange(const Call& call) {
   const bool is_collective =
-      is_one_of(call.name,
-                {"torch.distributed.all_reduce", "torch.distributed.reduce",
-                 "torch.distributed.all_gather", "torch.distributed.all_gather_object",
-                 "torch.distributed.nn.all_reduce", "torch.distributed.gather",
-                 "torch.distributed.all_gather_into_tensor"});
+      is_one_of(call.name, {"torch.distributed.all_reduce", "torch.distributed.reduce",
+                            "torch.distributed.all_gather", "torch.distributed.all_gather_object",
+                            "torch.distributed.nn.all_reduce", "torch.distributed.gather",
+                            "torch.distributed.all_gather_into_tensor"});
   return is_collective || (call.receiver_type().is(TypeKind::accelerator) &&
                            is_one_of(call.method, {"reduce", "gather", "gather_for_metrics"}));
 }
