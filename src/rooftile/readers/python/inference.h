@@ -165,6 +165,7 @@ class Inference {
   static bool asks_for_cuda(const Expr* condition);
   void pass_arguments(const Call& call, const FunctionDef& def, bool skip_first);
   void pass(const FunctionDef& def, std::size_t index, const Type* type);
+  void record_named(std::string_view name, const Call& call, std::string_view action);
   void record_option(const Call& call);
   void record_click_option(const Call& call);
   void record_defaults(const Call& call);

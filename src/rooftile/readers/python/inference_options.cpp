@@ -80,6 +80,19 @@ bool is_known_value(const Expr* value) {
 
 }  // namespace
 
+// What is called batch-size is read as args.batch_size.
+void Inference::record_named(std::string_view name, const Call& call, std::string_view action) {
+  if (name.empty()) return;
+  std::string key(name);
+  std::ranges::replace(key, '-', '_');
+  const Argument* given = call.argument("default");
+  Option option;
+  option.value = given == nullptr ? nullptr : given->value;
+  option.action = action;
+  add_option(intern(key), option, store_.options);
+  add_option(intern(key), option, store_.file_options[file_]);
+}
+
 // parser.add_argument("--batch-size", type=int, default=64)
 void Inference::record_option(const Call& call) {
   std::string_view name;
@@ -89,16 +102,8 @@ void Inference::record_option(const Call& call) {
     if (name.empty() || flag.starts_with("--")) name = option_name(flag);
   }
   if (const Argument* dest = call.argument("dest")) name = dest->value->word;
-  if (name.empty()) return;
-  std::string key(name);
-  std::ranges::replace(key, '-', '_');
-  const Argument* given = call.argument("default");
   const Argument* action = call.argument("action");
-  Option option;
-  option.value = given == nullptr ? nullptr : given->value;
-  if (action != nullptr) option.action = action->value->word;
-  add_option(intern(key), option, store_.options);
-  add_option(intern(key), option, store_.file_options[file_]);
+  record_named(name, call, action == nullptr ? "" : action->value->word);
 }
 
 // @click.option("-n", "--workers", "num_workers", default=0), "--cache/--no-cache"
@@ -111,17 +116,9 @@ void Inference::record_click_option(const Call& call) {
     if (name.empty() || is_name || flag.starts_with("--")) name = option_name(flag);
     if (is_name) break;
   }
-  name = name.substr(0, name.find('/'));
-  if (name.empty()) return;
-  std::string key(name);
-  std::ranges::replace(key, '-', '_');
-  const Argument* given = call.argument("default");
   const Argument* flag = call.argument("is_flag");
-  Option option;
-  option.value = given == nullptr ? nullptr : given->value;
-  if (flag != nullptr && flag->value->word == "True") option.action = "store_true";
-  add_option(intern(key), option, store_.options);
-  add_option(intern(key), option, store_.file_options[file_]);
+  const bool is_switch = flag != nullptr && flag->value->word == "True";
+  record_named(name.substr(0, name.find('/')), call, is_switch ? "store_true" : "");
 }
 
 // parser.set_defaults(amp=True)
