@@ -141,6 +141,9 @@ void Inference::bind_sequence(const Expr* target, const Type* type, const Expr* 
     // Also of a function that returns one thing in one branch, and several in another.
     const bool has_items = type->is(TypeKind::container) || type->is(TypeKind::unknown);
     if (!items.empty() && has_items) each = items[i];
+    // A forward may return sizes beside its tensors.
+    const bool is_size = !items.empty() && items[i] != nullptr && items[i]->is(TypeKind::number);
+    if (is_size && type->is(TypeKind::tensor)) each = items[i];
     bind(part, each == nullptr ? &unknown_type() : each, pairwise ? value->children[i] : nullptr,
          statement);
   }
