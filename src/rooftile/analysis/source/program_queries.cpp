@@ -47,13 +47,21 @@ bool is_other_run(const SourceFacts& facts, const Guard& guard) {
   return false;
 }
 
-// `if args.do_train:`, `if args.train:`: each run is started for one or the other.
+// `if args.do_train:`, `if args.train:`, `if not args.eval: … else:`: each run is started for one
+// or the other.
 bool is_chosen_run(const Guard& guard) {
-  std::string_view name = last_name(guard.expr);
-  if (name.empty() || guard.negated) return false;
+  const Expr* chosen = guard.expr;
+  bool negated = guard.negated;
+  if (chosen != nullptr && chosen->kind == ExprKind::logical && chosen->word == "not") {
+    chosen = chosen->children.front();
+    negated = !negated;
+  }
+  std::string_view name = last_name(chosen);
+  if (name.empty() || negated) return false;
   const bool is_said = name.starts_with("do_") || name.starts_with("run_");
   if (is_said) name.remove_prefix(name.find('_') + 1);
-  if (is_one_of(name, {"train", "training"})) return true;
+  if (name.ends_with("_only")) name.remove_suffix(std::string_view("_only").size());
+  if (is_one_of(name, {"train", "training", "eval", "evaluate", "test", "validate"})) return true;
   return is_said && is_one_of(name, {"eval", "evaluate", "evaluation", "test", "testing", "predict",
                                      "prediction", "infer", "inference", "valid", "validate",
                                      "validation", "finetune", "pretrain", "generate", "sample"});

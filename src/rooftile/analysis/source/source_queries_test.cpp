@@ -6,6 +6,7 @@
 
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/iteration.h"
+#include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/model_size.h"
 #include "rooftile/analysis/source/program_queries.h"
@@ -250,6 +251,23 @@ TEST(LossScaling, EventsComeInOrderWithTheirObjects) {
   EXPECT_EQ(backward_before(events, 4), &events[1]);
   EXPECT_EQ(scaled_backward_before(events, 3), nullptr);  // unscaled on the way
   EXPECT_TRUE(may_be_same_optimizer(events[2], events[4], true));
+}
+
+// Each value is made of eight uses of the one before: the search must not take all ways to it.
+TEST(Loaders, AreSearchedFromEachVariableOnce) {
+  std::string body = "    a0 = x\n";
+  for (int i = 1; i < 12; ++i) {
+    const std::string before = "a" + std::to_string(i - 1);
+    body += "    a" + std::to_string(i) + " = mixed(" + before;
+    for (int use = 1; use < 8; ++use) body += ", " + before;
+    body += ")\n";
+  }
+  body += "    for part in a11:\n        model(part).sum().backward()\n    optimizer.step()\n";
+  const SourceFacts facts = facts_of(training_loop(body));
+  EXPECT_FALSE(facts.files.empty());
+  for (const Loop* loop : facts.files.front()->loops) {
+    EXPECT_EQ(loader_of(loop->statement->value), nullptr);
+  }
 }
 
 }  // namespace
