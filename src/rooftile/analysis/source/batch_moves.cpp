@@ -19,26 +19,29 @@ bool converts_to_gpu(const Call& call) {
   return made->full_name.starts_with("torch.cuda.");
 }
 
-bool moves_by(const SourceFacts& facts, const Call& call, int depth) {
-  if (copies_to_device(facts, call) || converts_to_gpu(call)) return true;
-  const bool fills = call.method == "copy_" && !call.receiver_type().is(TypeKind::module);
-  if (fills) return true;
-  if (call.target == nullptr || depth >= kMaxCallDepth) return false;
-  return std::any_of(call.target->calls.begin(), call.target->calls.end(),
-                     [&](const Call* inner) { return moves_by(facts, *inner, depth + 1); });
+bool moves_data(const SourceFacts& facts, const Call& call) {
+  return copies_to_device(facts, call) || converts_to_gpu(call) ||
+         (call.method == "copy_" && !call.receiver_type().is(TypeKind::module));
+}
+
+bool moves_by(const SourceFacts& facts, const Call& call) {
+  return moves_data(facts, call) ||
+         (call.target != nullptr &&
+          any_call_below(*call.target, kMaxCallDepth - 1,
+                         [&](const Call& inner) { return moves_data(facts, inner); }));
 }
 
 bool moves_in(const SourceFacts& facts, const Loop& loop) {
   const auto calls = calls_inside(*loop.statement);
   return std::any_of(calls.begin(), calls.end(),
-                     [&](const Call* call) { return moves_by(facts, *call, 0); });
+                     [&](const Call* call) { return moves_by(facts, *call); });
 }
 
 // A function that a library calls with each batch.
 bool is_moving_step(const SourceFacts& facts, const FunctionDef& function) {
   return (function.is_training_step || function.is_evaluation_step) &&
          std::any_of(function.calls.begin(), function.calls.end(),
-                     [&](const Call* call) { return moves_by(facts, *call, 0); });
+                     [&](const Call* call) { return moves_by(facts, *call); });
 }
 
 // A loop of a generator: `for batch in loader: yield batch`.
@@ -163,7 +166,7 @@ bool is_only_counted(const Call& loader) {
 bool moves_inside(const SourceFacts& facts, const Expr& expr) {
   bool moves = false;
   visit(&expr, [&](const Expr& part) {
-    moves = moves || (part.call != nullptr && moves_by(facts, *part.call, 0));
+    moves = moves || (part.call != nullptr && moves_by(facts, *part.call));
     return !moves;
   });
   return moves;

@@ -280,12 +280,9 @@ void add_reads(const Statement& statement, std::vector<HostRead>& reads) {
   }
 }
 
-bool waits(const Call& call, int depth) {
-  if (call.method == "synchronize" || reads_by_method(call) || reads_by_function(call)) return true;
-  if (is_one_of(call.method, {"item", "tolist", "cpu"})) return true;
-  if (call.target == nullptr || depth >= kMaxCallDepth) return false;
-  return std::any_of(call.target->calls.begin(), call.target->calls.end(),
-                     [&](const Call* inner) { return waits(*inner, depth + 1); });
+bool waits(const Call& call) {
+  return call.method == "synchronize" || reads_by_method(call) || reads_by_function(call) ||
+         is_one_of(call.method, {"item", "tolist", "cpu"});
 }
 
 }  // namespace
@@ -305,7 +302,10 @@ std::vector<HostRead> host_reads(const File& file) {
   return reads;
 }
 
-bool waits_for_gpu(const Call& call) { return waits(call, 0); }
+bool waits_for_gpu(const Call& call) {
+  return waits(call) ||
+         (call.target != nullptr && any_call_below(*call.target, kMaxCallDepth - 1, waits));
+}
 
 bool is_clock(const Call& call) {
   return is_one_of(call.name, {"time.time", "time.perf_counter", "time.monotonic", "time.clock",

@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/variable_memo.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/workload/source_store.h"
@@ -13,8 +14,6 @@ namespace {
 
 constexpr int kMaxValues = 8;
 
-const Call* find_loader(const SourceFacts& facts, const Expr* value, int depth);
-
 // `t.cuda() for t in batch`: what the comprehension's variable runs over.
 const Expr* comprehension_source(const Expr& name) {
   for (const Expr* outer = name.parent; outer != nullptr; outer = outer->parent) {
@@ -22,26 +21,6 @@ const Expr* comprehension_source(const Expr& name) {
     for (const Expr* clause : outer->children) {
       if (clause->kind != ExprKind::for_clause || clause->children.size() < 2) continue;
       if (uses_variable(clause->children[0], name.word)) return clause->children[1];
-    }
-  }
-  return nullptr;
-}
-
-// What callers pass for a parameter.
-const Call* passed_loader(const SourceFacts& facts, const Expr& name, int depth) {
-  const FunctionDef* function = name.statement == nullptr ? nullptr : name.statement->function;
-  if (function == nullptr) return nullptr;
-  for (std::size_t i = 0; i < function->parameters.size(); ++i) {
-    if (function->parameters[i].name != name.word) continue;
-    const bool is_static =
-        std::any_of(function->decorators.begin(), function->decorators.end(),
-                    [](const Expr* decorator) { return last_name(decorator) == "staticmethod"; });
-    const bool is_method = function->class_def != nullptr && !is_static;
-    for (const Call* caller : function->callers) {
-      const int position = static_cast<int>(i) - (is_method && caller->receiver != nullptr ? 1 : 0);
-      const Argument* argument = caller->argument(name.word, position);
-      if (argument == nullptr) continue;
-      if (const Call* found = find_loader(facts, argument->value, depth + 1)) return found;
     }
   }
   return nullptr;
@@ -57,56 +36,87 @@ bool binds_variable(const Expr* target, std::string_view variable) {
   return last_name(target) == variable;
 }
 
-// Of a name that several branches bind.
-const Call* assigned_loader(const SourceFacts& facts, const Expr& name, int depth) {
-  if (name.statement == nullptr) return nullptr;
-  for (const Statement* statement : name.statement->file->statements) {
-    const bool binds = statement->kind == StatementKind::assignment &&
-                       statement->function == name.statement->function &&
-                       statement != name.statement && binds_variable(statement->target, name.word);
-    if (!binds) continue;
-    if (const Call* found = find_loader(facts, statement->value, depth + 1)) return found;
-  }
-  return nullptr;
-}
-
-const Call* find_in_name(const SourceFacts& facts, const Expr& name, int depth) {
-  if (const Expr* source = comprehension_source(name)) {
-    return find_loader(facts, source, depth + 1);
-  }
-  const Statement* binding = name.binding;
-  if (binding == nullptr) {
-    if (const Call* found = passed_loader(facts, name, depth)) return found;
-    return assigned_loader(facts, name, depth);
-  }
-  const bool gives_value = binding->kind == StatementKind::for_ ||
-                           (binding->kind == StatementKind::assignment && binding->word == "=");
-  if (!gives_value) return nullptr;
-  // `x = x.cuda()`: the name inside has the binding before.
-  return find_loader(facts, binding->value, depth + 1);
-}
-
-const Call* find_loader(const SourceFacts& facts, const Expr* value, int depth) {
-  if (value == nullptr || depth > kMaxValues) return nullptr;
-  if (value->type != nullptr && value->type->is(TypeKind::loader) &&
-      value->type->made_by != nullptr) {
-    return value->type->made_by;
-  }
-  if (value->type != nullptr && value->type->is(TypeKind::number)) return nullptr;  // a size
-  if (value->kind == ExprKind::name) return find_in_name(facts, *value, depth);
-  if (value->call != nullptr) {
-    if (value->call->name == "torch.nn.Module.__call__") return nullptr;
-    if (value->call->method.ends_with("_like")) return nullptr;  // new values
-    for (const Argument& argument : value->call->arguments) {
-      if (const Call* found = find_loader(facts, argument.value, depth + 1)) return found;
+// Follows a value to the loader that it comes from.
+class LoaderSearch {
+ public:
+  const Call* find(const Expr* value, int depth = 0) {
+    if (value == nullptr || depth > kMaxValues) return nullptr;
+    if (value->type != nullptr && value->type->is(TypeKind::loader) &&
+        value->type->made_by != nullptr) {
+      return value->type->made_by;
     }
-    return find_loader(facts, value->call->receiver, depth + 1);
+    if (value->type != nullptr && value->type->is(TypeKind::number)) return nullptr;  // a size
+    if (value->kind == ExprKind::name) return in_name(*value, depth);
+    if (value->call != nullptr) {
+      if (value->call->name == "torch.nn.Module.__call__") return nullptr;
+      if (value->call->method.ends_with("_like")) return nullptr;  // new values
+      for (const Argument& argument : value->call->arguments) {
+        if (const Call* found = find(argument.value, depth + 1)) return found;
+      }
+      return find(value->call->receiver, depth + 1);
+    }
+    for (const Expr* child : value->children) {
+      if (const Call* found = find(child, depth + 1)) return found;
+    }
+    return nullptr;
   }
-  for (const Expr* child : value->children) {
-    if (const Call* found = find_loader(facts, child, depth + 1)) return found;
+
+ private:
+  const Call* in_name(const Expr& name, int depth) {
+    if (const Expr* source = comprehension_source(name)) return find(source, depth + 1);
+    const Statement* binding = name.binding;
+    if (binding == nullptr) return in_unbound(name, depth);
+    const bool gives_value = binding->kind == StatementKind::for_ ||
+                             (binding->kind == StatementKind::assignment && binding->word == "=");
+    if (!gives_value) return nullptr;
+    // `x = x.cuda()`: the name inside has the binding before.
+    return memo_.at(binding, {}, depth, [&] { return find(binding->value, depth + 1); });
   }
-  return nullptr;
-}
+
+  const Call* in_unbound(const Expr& name, int depth) {
+    if (name.statement == nullptr) return nullptr;
+    const FunctionDef* function = name.statement->function;
+    const void* scope = function == nullptr ? static_cast<const void*>(name.statement->file)
+                                            : static_cast<const void*>(function);
+    return memo_.at(scope, name.word, depth, [&] {
+      const Call* found = function == nullptr ? nullptr : passed(*function, name.word, depth);
+      return found != nullptr ? found : assigned(*name.statement, name.word, depth);
+    });
+  }
+
+  // What callers pass for a parameter.
+  const Call* passed(const FunctionDef& function, std::string_view name, int depth) {
+    for (std::size_t i = 0; i < function.parameters.size(); ++i) {
+      if (function.parameters[i].name != name) continue;
+      const bool is_static =
+          std::any_of(function.decorators.begin(), function.decorators.end(),
+                      [](const Expr* decorator) { return last_name(decorator) == "staticmethod"; });
+      const bool is_method = function.class_def != nullptr && !is_static;
+      for (const Call* caller : function.callers) {
+        const int position =
+            static_cast<int>(i) - (is_method && caller->receiver != nullptr ? 1 : 0);
+        const Argument* argument = caller->argument(name, position);
+        if (argument == nullptr) continue;
+        if (const Call* found = find(argument->value, depth + 1)) return found;
+      }
+    }
+    return nullptr;
+  }
+
+  // Of a name that several branches bind.
+  const Call* assigned(const Statement& use, std::string_view name, int depth) {
+    for (const Statement* statement : use.file->statements) {
+      const bool binds = statement->kind == StatementKind::assignment &&
+                         statement->function == use.function && statement != &use &&
+                         binds_variable(statement->target, name);
+      if (!binds) continue;
+      if (const Call* found = find(statement->value, depth + 1)) return found;
+    }
+    return nullptr;
+  }
+
+  VariableMemo memo_;
+};
 
 // Names around the construction: what it is assigned to, its function and its dataset.
 std::string words_about(const Call& loader) {
@@ -245,19 +255,17 @@ std::vector<const Call*> training_loaders(const SourceFacts& facts) {
   return loaders;
 }
 
-const Call* loader_of(const SourceFacts& facts, const Expr* value) {
-  return find_loader(facts, value, 0);
-}
+const Call* loader_of(const Expr* value) { return LoaderSearch().find(value); }
 
 namespace {
 
 // Of `batch = next(batches)`, and `batches.next()` of Python 2; null for other statements.
-const Call* loader_stepped(const SourceFacts& facts, const Statement& statement) {
+const Call* loader_stepped(const Statement& statement) {
   const Call* call = statement.value == nullptr ? nullptr : statement.value->call;
   if (call == nullptr || (call->method != "next" && call->method != "__next__")) return nullptr;
   const bool is_function = call->receiver == nullptr && !call->arguments.empty();
   const Expr* from = is_function ? call->arguments.front().value : call->receiver;
-  return from == nullptr ? nullptr : loader_of(facts, from);
+  return from == nullptr ? nullptr : loader_of(from);
 }
 
 // `for box in boxes`, `for i, box in enumerate(boxes)` over a tensor: parts of a batch.
@@ -271,14 +279,14 @@ bool reads_tensor(const Expr* iterable) {
 
 // The calls that make what a loop reads. Of a class derived from DataLoader also its __init__,
 // which has the call that rules ask about.
-std::vector<const void*> loaders_read(const SourceFacts& facts, const Loop& loop) {
+std::vector<const void*> loaders_read(const Loop& loop) {
   const Statement& statement = *loop.statement;
   std::vector<const Call*> made{loop.loader};
   const bool is_batch = statement.kind == StatementKind::for_ && reads_tensor(statement.value);
   if (statement.kind == StatementKind::for_ && loop.loader == nullptr && !is_batch) {
-    made.push_back(loader_of(facts, statement.value));
+    made.push_back(loader_of(statement.value));
   }
-  for (const Statement* each : statement.body) made.push_back(loader_stepped(facts, *each));
+  for (const Statement* each : statement.body) made.push_back(loader_stepped(*each));
   std::vector<const void*> all;
   for (const Call* call : made) {
     if (call == nullptr) continue;
@@ -298,7 +306,7 @@ std::vector<const Loop*> loops_over(const SourceFacts& facts, const Call& loader
     index.emplace();
     for (const auto& file : facts.files) {
       for (const Loop* loop : file->loops) {
-        for (const void* read : loaders_read(facts, *loop)) (*index)[read].push_back(loop);
+        for (const void* read : loaders_read(*loop)) (*index)[read].push_back(loop);
       }
     }
   }

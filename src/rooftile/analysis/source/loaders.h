@@ -14,7 +14,7 @@ std::vector<const Call*> training_loaders(const SourceFacts& facts);
 
 // The loader that a value comes out of: a batch or a part of one, an iterator; null where that is
 // not seen.
-const Call* loader_of(const SourceFacts& facts, const Expr* value);
+const Call* loader_of(const Expr* value);
 // Loops of any role over the loader, `for`, or `while` with next() inside.
 std::vector<const Loop*> loops_over(const SourceFacts& facts, const Call& loader);
 // Whether a training loop, but no other, reads it; or its names speak of training.

@@ -118,7 +118,7 @@ bool is_test(const File& file) {
   const std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
   return name.starts_with("test_") || name == "conftest.py" ||
          is_in_package(file.module, "tests") || is_in_package(file.module, "test") ||
-         (name.ends_with("_test.py") && holds_tests(file));
+         is_in_package(file.module, "testing") || (name.ends_with("_test.py") && holds_tests(file));
 }
 
 std::vector<const Program*> training_programs(const SourceFacts& facts) {

@@ -22,15 +22,16 @@ bool starts_training(const Call& call) {
 }
 
 // Whether the function trains, or one that it calls.
-bool runs_training_loop(const FunctionDef& function, int depth = 0) {
-  constexpr int kMaxDepth = 2;
-  const bool has_loop = std::ranges::any_of(function.file->loops, [&](const Loop* loop) {
-    return loop->function == &function && loop->role == LoopRole::training_step;
+bool runs_training_loop(const FunctionDef& function) {
+  constexpr int kMaxLevels = 2;
+  bool found = false;
+  for_functions_below(function, kMaxLevels, [&](const FunctionDef& one) {
+    found = found || std::ranges::any_of(one.file->loops, [&](const Loop* loop) {
+              return loop->function == &one && loop->role == LoopRole::training_step;
+            });
+    return !found;
   });
-  return has_loop || std::ranges::any_of(function.calls, [&](const Call* call) {
-           return call->target != nullptr && depth < kMaxDepth &&
-                  runs_training_loop(*call->target, depth + 1);
-         });
+  return found;
 }
 
 // `main()` as the last line, with no guard.

@@ -51,14 +51,17 @@ bool is_exchange(const Call& call) {
 }
 
 // The function's own work is an exchange; not a whole step.
-bool exchanges(const FunctionDef& function, int depth = 0) {
+bool exchanges(const FunctionDef& function) {
   bool found = false;
-  for (const Call* call : function.calls) {
-    if (call->method == "backward" || call->name == "torch.nn.Module.__call__") return false;
-    const bool inner =
-        call->target != nullptr && depth < kMaxCallDepth && exchanges(*call->target, depth + 1);
-    found = found || is_exchange(*call) || inner;
-  }
+  for_functions_below(function, kMaxCallDepth, [&](const FunctionDef& one) {
+    const bool is_step = std::ranges::any_of(one.calls, [](const Call* call) {
+      return call->method == "backward" || call->name == "torch.nn.Module.__call__";
+    });
+    found = found || (!is_step && std::ranges::any_of(one.calls, [](const Call* call) {
+              return is_exchange(*call);
+            }));
+    return !is_step && !found;
+  });
   return found;
 }
 

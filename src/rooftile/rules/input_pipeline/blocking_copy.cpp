@@ -146,7 +146,7 @@ void check_script(const source::SourceFacts& facts, std::vector<Finding>& findin
     for (const source::Call* copy : file->calls) {
       if (!is_blocking(facts, *copy) || copy->statement == nullptr) continue;
       if (!source::is_in_step_loop(facts, *copy)) continue;
-      const source::Call* loader = source::loader_of(facts, copy->receiver);
+      const source::Call* loader = source::loader_of(copy->receiver);
       if (loader == nullptr || !is_pinned(facts, *loader)) continue;
       Finding finding = finding_for(*copy, *loader);
       const auto [place, added] =
