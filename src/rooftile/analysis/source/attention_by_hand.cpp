@@ -69,9 +69,12 @@ class Follower {
     }
   }
 
-  // Whether the weights themselves are part of what is returned.
+  // Whether the weights themselves, or the scores, are part of what is returned.
   bool is_given_away(const Expr* returned) const {
-    if (returned->kind == ExprKind::name) return stage_of_name(*returned) == Stage::weights;
+    if (returned->kind == ExprKind::name) {
+      const Stage stage = stage_of_name(*returned);
+      return stage == Stage::weights || stage == Stage::scores;
+    }
     if (returned->kind == ExprKind::tuple || returned->kind == ExprKind::list ||
         returned->kind == ExprKind::dict || returned->kind == ExprKind::conditional) {
       return std::any_of(returned->children.begin(), returned->children.end(),

@@ -112,12 +112,14 @@ bool is_module_method(const FunctionDef* function) {
          (function->class_def->is_module || function->class_def->is_autograd_function);
 }
 
-// Whether the text uses the name outside of the range: no comment, and no word of a longer text.
-bool uses_class(const File& file, std::string_view name, ByteRange own) {
+// Whether the text uses the name outside of the ranges: no comment, and no word of a longer text.
+bool uses_class(const File& file, std::string_view name, std::initializer_list<ByteRange> without) {
   const std::string_view text = file.text;
   for (std::size_t at = text.find(name); at != std::string_view::npos;
        at = text.find(name, at + 1)) {
-    if (at >= own.begin && at < own.end) continue;
+    const bool is_out = std::ranges::any_of(
+        without, [&](const ByteRange& range) { return at >= range.begin && at < range.end; });
+    if (is_out) continue;
     const std::size_t line = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
     const std::string_view before = text.substr(line, at - line);
     if (before.find('#') != std::string_view::npos) continue;
@@ -128,17 +130,37 @@ bool uses_class(const File& file, std::string_view name, ByteRange own) {
   return false;
 }
 
-bool is_made_elsewhere(const SourceFacts& facts, const ClassDef& def) {
-  const auto calls = facts.calls(def.full_name);
-  return std::ranges::any_of(calls, [&](const Call* call) { return call->file != def.file; });
+// A call of the class that some training run gets to, but for those in `except` files; also
+// `Net.from_pretrained(…)` of a class derived from the method's.
+bool is_made(const SourceFacts& facts, const ClassDef& def, const File* except) {
+  const auto runs = [&](const Call* call) {
+    if (call->file == except || call->statement == nullptr) return false;
+    const auto programs = training_programs_of(facts, *call->file);
+    return std::ranges::any_of(programs, [&](const Program* program) {
+      return runs_in(facts, *program, *call->statement);
+    });
+  };
+  if (std::ranges::any_of(facts.calls(def.full_name), runs)) return true;
+  return std::ranges::any_of(facts.method_calls("from_pretrained"), [&](const Call* call) {
+    return call->receiver != nullptr && call->receiver_type().class_def == &def && runs(call);
+  });
 }
 
-// A class that no given file makes or names, where others take what stands beside it: a leftover.
+// What stands under the main guard of a file serves to try it out.
+ByteRange main_guard(const File& file) {
+  for (const Statement* statement : file.body) {
+    if (statement->kind != StatementKind::if_ || statement->value == nullptr) continue;
+    if (uses_variable(statement->value, "__name__")) return statement->range;
+  }
+  return {};
+}
+
+// A class that no training run makes or names, where others take what stands beside it: a leftover.
 bool is_left_over(const SourceFacts& facts, const ClassDef& def) {
-  if (!facts.calls(def.full_name).empty()) return false;
+  if (is_made(facts, def, nullptr)) return false;
   const bool has_used_neighbour =
       std::ranges::any_of(def.file->classes, [&](const ClassDef* other) {
-        return other != &def && other->is_module && is_made_elsewhere(facts, *other);
+        return other != &def && other->is_module && is_made(facts, *other, def.file);
       });
   const bool has_used_function =
       std::ranges::any_of(def.file->functions, [&](const FunctionDef* other) {
@@ -147,7 +169,7 @@ bool is_left_over(const SourceFacts& facts, const ClassDef& def) {
                                    [&](const Call* call) { return call->file != def.file; });
       });
   if ((!has_used_neighbour && !has_used_function) ||
-      uses_class(*def.file, def.name, def.statement->range))
+      uses_class(*def.file, def.name, {def.statement->range, main_guard(*def.file)}))
     return false;
   return std::ranges::none_of(facts.files, [&](const auto& file) {
     return std::ranges::find(file->imported, def.file) != file->imported.end() &&

@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/returned_loaders.h"
 #include "rooftile/analysis/source/variable_memo.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
@@ -50,6 +51,7 @@ class LoaderSearch {
     if (value->call != nullptr) {
       if (value->call->name == "torch.nn.Module.__call__") return nullptr;
       if (value->call->method.ends_with("_like")) return nullptr;  // new values
+      if (const Call* made = returned_loader(*value->call)) return made;
       for (const Argument& argument : value->call->arguments) {
         if (const Call* found = find(argument.value, depth + 1)) return found;
       }
@@ -181,6 +183,12 @@ bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth = 0) 
   if (dataset == nullptr || depth > kMaxValues) return false;
   const Type& type = *dataset->type;
   if (type.is(TypeKind::tensor) || type.is(TypeKind::array)) return true;
+  const auto returned = returned_values(*dataset);
+  if (!returned.empty()) {
+    return std::ranges::any_of(returned, [&](const Expr* value) {
+      return value != dataset && is_in_memory(facts, value, depth + 1);
+    });
+  }
   if (dataset->kind == ExprKind::list || dataset->kind == ExprKind::comprehension) return true;
   if (type.class_def != nullptr) {
     return only_indexes(*type.class_def) || is_iterable_dataset(*type.class_def);

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "rooftile/analysis/source/hot_path.h"
@@ -82,10 +84,76 @@ bool asks_for_gpu(const source::Expr* condition) {
          std::any_of(asked->children.begin(), asked->children.end(), asks_for_gpu);
 }
 
-// pin_memory=True, an option that is on, or whether there is a GPU.
+// A branch for runs without a GPU: the else of `if use_cuda`.
+bool is_for_cpu(const source::Statement& statement) {
+  for (const source::Statement* each = &statement; each->parent != nullptr; each = each->parent) {
+    const source::Statement& test = *each->parent;
+    if (test.kind != source::StatementKind::if_ || !asks_for_gpu(test.value)) continue;
+    if (test.body.data() != each->block.data()) return true;
+  }
+  return false;
+}
+
+bool is_pinning(const source::SourceFacts& facts, const source::Expr* value, int depth);
+
+// What is assigned to the name or attribute: each assignment that runs by default pins.
+bool is_set_to_pin(const source::SourceFacts& facts, const source::Expr& name, int depth) {
+  if (name.statement == nullptr) return false;
+  const source::File& file = *name.statement->file;
+  const std::string_view spelled = file.slice(name.range);
+  bool is_set = false;
+  for (const source::Statement* statement : file.statements) {
+    const bool sets =
+        statement->kind == source::StatementKind::assignment && statement->target != nullptr &&
+        statement->value != nullptr && source::last_name(statement->target) == name.word &&
+        file.slice(statement->target->range) == spelled &&
+        (statement->function == name.statement->function || statement->function == nullptr);
+    if (!sets || is_for_cpu(*statement)) continue;
+    if (!source::is_reached_by_default(facts, *statement)) continue;
+    if (!is_pinning(facts, statement->value, depth + 1)) return false;
+    is_set = true;
+  }
+  return is_set;
+}
+
+// What the callers pass for a parameter, if they pass something.
+std::optional<bool> is_passed_to_pin(const source::SourceFacts& facts, const source::Expr& name,
+                                     int depth) {
+  const source::FunctionDef* function = name.statement->function;
+  if (function == nullptr) return std::nullopt;
+  const auto& parameters = function->parameters;
+  const auto found = std::ranges::find(parameters, name.word, &source::Parameter::name);
+  if (found == parameters.end()) return std::nullopt;
+  std::optional<bool> all;
+  for (const source::Call* caller : function->callers) {
+    const bool has_self = function->class_def != nullptr && caller->target == function;
+    const int place = static_cast<int>(found - parameters.begin()) - (has_self ? 1 : 0);
+    const source::Argument* given = caller->argument(name.word, place);
+    if (given == nullptr || given->unpacked) continue;
+    all = is_pinning(facts, given->value, depth + 1) && all.value_or(true);
+  }
+  return all;
+}
+
+// True, an option that is on, whether there is a GPU, or a variable that is set to one of these.
+bool is_pinning(const source::SourceFacts& facts, const source::Expr* value, int depth) {
+  constexpr int kMaxSteps = 4;
+  if (value == nullptr || depth > kMaxSteps) return false;
+  if (asks_for_gpu(value)) return true;
+  const bool is_name = value->kind == source::ExprKind::name;
+  if (is_name && value->binding == nullptr && value->statement != nullptr) {
+    if (const auto passed = is_passed_to_pin(facts, *value, depth)) return *passed;
+  }
+  const source::Value pinned = facts.value(value);
+  if (pinned.is_true() || source::is_set_by_default(facts, pinned)) return true;
+  const bool is_variable = is_name || value->kind == source::ExprKind::attribute;
+  return !pinned.known() && is_variable && is_set_to_pin(facts, *value, depth);
+}
+
 bool is_pinned(const source::SourceFacts& facts, const source::Call& loader) {
   const source::Value pinned = facts.argument(loader, "pin_memory", 7);
-  return pinned.is_true() || source::is_set_by_default(facts, pinned) || asks_for_gpu(pinned.expr);
+  return pinned.is_true() || source::is_set_by_default(facts, pinned) ||
+         is_pinning(facts, pinned.expr, 0);
 }
 
 // What the receiver is made from was copied above: `x = x.cuda()`, then `x.float().to(device)`.
