@@ -88,6 +88,17 @@ bool is_about_emptiness(const Guard& guard) {
   return call != nullptr && (call->method == "numel" || call->method == "nelement");
 }
 
+// `for name in names: if name != "stereo":` leaves out one of those that the loop goes through.
+bool leaves_one_out(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->word == "!=" && expr->children.size() == 2 && !guard.negated;
+  if (!compares || expr->children[1]->kind != ExprKind::text) return false;
+  const Statement* binding = expr->children[0]->binding;
+  return expr->children[0]->kind == ExprKind::name && binding != nullptr &&
+         binding->kind == StatementKind::for_;
+}
+
 bool is_shut(const Guard& guard) {
   if (is_first_time(guard)) return true;
   if (is_about_emptiness(guard)) return false;
@@ -95,7 +106,8 @@ bool is_shut(const Guard& guard) {
     case GuardKind::exception:
       return true;
     case GuardKind::condition:
-      return !is_early_exit(guard) && !is_about_launch(guard) && !is_from_some_step_on(guard);
+      return !is_early_exit(guard) && !leaves_one_out(guard) && !is_about_launch(guard) &&
+             !is_from_some_step_on(guard);
     case GuardKind::once:
     case GuardKind::debug:
     case GuardKind::never:
@@ -156,7 +168,7 @@ ByteRange main_guard(const File& file) {
 }
 
 // A class that no training run makes or names, where others take what stands beside it: a leftover.
-bool is_left_over(const SourceFacts& facts, const ClassDef& def) {
+bool is_leftover_class(const SourceFacts& facts, const ClassDef& def) {
   if (is_made(facts, def, nullptr)) return false;
   const bool has_used_neighbour =
       std::ranges::any_of(def.file->classes, [&](const ClassDef* other) {
@@ -193,7 +205,7 @@ bool is_unseen_forward(const SourceFacts& facts, const Context& context,
       is_forward(function) ||
       std::any_of(context.calls.begin(), context.calls.end(),
                   [](const Call* call) { return is_forward(call->function); });
-  return passes_forward && !is_left_over(facts, *outer->class_def);
+  return passes_forward && !is_leftover_class(facts, *outer->class_def);
 }
 
 enum class Where { step_loop, forward_too, evaluation, evaluation_too };
@@ -226,6 +238,10 @@ bool any_way(const SourceFacts& facts, const Node& node, const File& file,
 }
 
 }  // namespace
+
+bool is_left_over(const SourceFacts& facts, const ClassDef& def) {
+  return is_leftover_class(facts, def);
+}
 
 bool runs_on_each_pass(const SourceFacts& facts, const Context& context) {
   const bool has_loop = context.step_loop != nullptr;

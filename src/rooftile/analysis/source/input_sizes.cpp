@@ -256,6 +256,15 @@ bool is_random(const Expr* expr) {
   return found;
 }
 
+// A loader of the training's own functions that only other loops read: evaluation, synthesis.
+bool serves_no_training(const SourceFacts& facts, const Call& loader) {
+  const auto loops = loops_over(facts, loader);
+  return is_for_evaluation(facts, loader) ||
+         (!loops.empty() && std::ranges::none_of(loops, [](const Loop* loop) {
+           return loop->role == LoopRole::training_step;
+         }));
+}
+
 }  // namespace
 
 std::optional<SizeSign> fixed_input_size(const SourceFacts& facts, const Program& program) {
@@ -281,7 +290,7 @@ std::optional<SizeSign> varying_input_size(const SourceFacts& facts, const Progr
   for (const Call* loader : constructions_in(facts, program, TypeKind::loader)) {
     const FunctionDef* collate = collate_function(*loader);
     if (collate == nullptr || !pads_to_longest(*collate) || cuts_at_random(*collate)) continue;
-    if (!is_reached_by_default(facts, *loader) || is_for_evaluation(facts, *loader)) continue;
+    if (!is_reached_by_default(facts, *loader) || serves_no_training(facts, *loader)) continue;
     return SizeSign{loader, std::string(collate->class_def != nullptr ? collate->class_def->name
                                                                       : collate->name) +
                                 " pads each batch to its longest"};

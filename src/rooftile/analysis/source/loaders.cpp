@@ -183,12 +183,10 @@ bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth = 0) 
   if (dataset == nullptr || depth > kMaxValues) return false;
   const Type& type = *dataset->type;
   if (type.is(TypeKind::tensor) || type.is(TypeKind::array)) return true;
-  const auto returned = returned_values(*dataset);
-  if (!returned.empty()) {
-    return std::ranges::any_of(returned, [&](const Expr* value) {
-      return value != dataset && is_in_memory(facts, value, depth + 1);
-    });
-  }
+  const auto is_kept = [&](const Expr* one) { return is_in_memory(facts, one, depth + 1); };
+  if (std::ranges::any_of(returned_values(*dataset), is_kept)) return true;
+  const auto given = depth < 2 ? passed_values(*dataset) : std::vector<const Expr*>();
+  if (!given.empty() && std::ranges::all_of(given, is_kept)) return true;
   if (dataset->kind == ExprKind::list || dataset->kind == ExprKind::comprehension) return true;
   if (type.class_def != nullptr) {
     return only_indexes(*type.class_def) || is_iterable_dataset(*type.class_def);

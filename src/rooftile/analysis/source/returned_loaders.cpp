@@ -94,6 +94,25 @@ const Call* returned_loader(const Call& call) {
   return is_single ? found : nullptr;
 }
 
+std::vector<const Expr*> passed_values(const Expr& name) {
+  const bool is_open = name.kind == ExprKind::name && name.binding == nullptr;
+  const FunctionDef* function =
+      is_open && name.statement != nullptr ? name.statement->function : nullptr;
+  constexpr std::size_t kFewCallers = 8;
+  if (function == nullptr || function->callers.size() > kFewCallers) return {};
+  const auto& parameters = function->parameters;
+  const auto found = std::ranges::find(parameters, name.word, &Parameter::name);
+  if (found == parameters.end()) return {};
+  std::vector<const Expr*> values;
+  for (const Call* caller : function->callers) {
+    const bool has_self = function->class_def != nullptr && caller->receiver != nullptr;
+    const int place = static_cast<int>(found - parameters.begin()) - (has_self ? 1 : 0);
+    const Argument* given = caller->argument(name.word, place);
+    if (given != nullptr && !given->unpacked) values.push_back(given->value);
+  }
+  return values;
+}
+
 std::vector<const Expr*> returned_values(const Expr& name) {
   const bool is_bound = name.kind == ExprKind::name && name.binding != nullptr;
   const Expr* made = is_bound ? name.binding->value : nullptr;

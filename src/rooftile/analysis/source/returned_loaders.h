@@ -15,4 +15,7 @@ const Call* returned_loader(const Call& call);
 // Empty for other expressions.
 std::vector<const Expr*> returned_values(const Expr& name);
 
+// Of a parameter: what the callers pass. Empty for other expressions.
+std::vector<const Expr*> passed_values(const Expr& name);
+
 }  // namespace rooftile::source

@@ -31,7 +31,8 @@ bool takes_arguments(const FunctionDef& init, const Call& call) {
 const ClassDef* Inference::chosen_class(const Expr& callee, const Call& call) {
   const bool is_lookup = callee.kind == ExprKind::subscript && callee.children.size() == 2 &&
                          callee.children[0]->call != nullptr &&
-                         callee.children[0]->call->name == "globals";
+                         callee.children[0]->call->method == "globals" &&
+                         callee.children[0]->call->receiver == nullptr;
   const bool has_names = std::ranges::any_of(
       call.arguments, [](const Argument& argument) { return !argument.name.empty(); });
   if (!is_lookup || !has_names) return nullptr;

@@ -191,6 +191,49 @@ bool is_blocking(const source::SourceFacts& facts, const source::Call& copy) {
   return copy.method != "cuda" || copy.arguments.size() < 2;
 }
 
+// `for x, y in loader: x = x.cuda()`
+bool is_loop_variable(const source::Expr* value, const source::Statement& loop) {
+  return value != nullptr && value->kind == source::ExprKind::name && loop.target != nullptr &&
+         source::uses_variable(loop.target, value->word);
+}
+
+// Made for other than training: in the else of `if train`.
+bool is_for_others(const source::SourceFacts& facts, const source::Call& loader) {
+  if (source::is_for_evaluation(facts, loader)) return true;
+  for (const source::Statement* each = loader.statement; each != nullptr; each = each->parent) {
+    const source::Statement* test = each->parent;
+    if (test == nullptr || test->kind != source::StatementKind::if_ || test->value == nullptr) {
+      continue;
+    }
+    const bool is_else = test->body.data() != each->block.data();
+    if (is_else && contains(source::last_name(test->value), "train")) return true;
+  }
+  return false;
+}
+
+// The parameter `loader` of a function that no given file calls: a loader of the program, where all
+// that are made for training are pinned.
+const source::Call* unseen_loader(const source::SourceFacts& facts, const source::Call& copy) {
+  const source::FunctionDef* function = copy.function;
+  if (function == nullptr || !function->callers.empty()) return nullptr;
+  const bool has_parameter = std::ranges::any_of(
+      function->parameters,
+      [](const source::Parameter& parameter) { return contains(lower(parameter.name), "loader"); });
+  const source::Statement* loop = has_parameter && copy.statement != nullptr
+                                      ? source::training_loop_around(*copy.statement)
+                                      : nullptr;
+  const bool reads = loop != nullptr && loop->value != nullptr &&
+                     contains(lower(copy.file->slice(loop->value->range)), "loader");
+  if (!reads || !is_loop_variable(copy.receiver, *loop)) return nullptr;
+  const source::Call* found = nullptr;
+  for (const source::Call* loader : source::training_loaders(facts)) {
+    if (is_for_others(facts, *loader)) continue;
+    if (!is_pinned(facts, *loader)) return nullptr;
+    found = found == nullptr ? loader : found;
+  }
+  return found;
+}
+
 Finding finding_for(const source::Call& copy, const source::Call& loader) {
   Fix fix{"Copy with non_blocking=True: the loader pins its batches, so the host can go on",
           Exactness::bit_exact};
@@ -215,6 +258,7 @@ void check_script(const source::SourceFacts& facts, std::vector<Finding>& findin
       if (!is_blocking(facts, *copy) || copy->statement == nullptr) continue;
       if (!source::is_in_step_loop(facts, *copy)) continue;
       const source::Call* loader = source::loader_of(copy->receiver);
+      if (loader == nullptr) loader = unseen_loader(facts, *copy);
       if (loader == nullptr || !is_pinned(facts, *loader)) continue;
       Finding finding = finding_for(*copy, *loader);
       const auto [place, added] =
