@@ -23,6 +23,8 @@ bool has_part(std::string_view text, Words parts) {
 bool is_size(const SourceFacts& facts, const Expr* expr) {
   if (expr == nullptr) return false;
   if (expr->kind == ExprKind::subscript) {
+    const Value written = facts.value(expr);
+    if (written.known()) return written.real >= kSmallestImage;
     return uses_name(expr, {"shape", "input_shape", "image_shape", "img_shape", "image_size",
                             "crop_size", "img_size", "size", "input_size"});
   }

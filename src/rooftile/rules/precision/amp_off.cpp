@@ -213,6 +213,20 @@ bool is_adversarial(const SourceFacts& facts, const Program& program) {
          mentions(program, {"netD", "netG", "discriminator", "Discriminator", "generator_loss"});
 }
 
+// Where a library calls the training step: the model's call in it, or its first one.
+const Call* call_in_step(const Program& program) {
+  for (const File* file : program.files) {
+    for (const FunctionDef* function : file->functions) {
+      if (!function->is_training_step || function->calls.empty()) continue;
+      const auto forward = std::ranges::find_if(function->calls, [](const Call* call) {
+        return call->name == "torch.nn.Module.__call__" || call->method == "model";
+      });
+      return forward != function->calls.end() ? *forward : function->calls.front();
+    }
+  }
+  return nullptr;
+}
+
 Finding finding_for(const Program& program, const SizedLayer& layer, const RuleInput& input) {
   const bool has_bf16 = input.device().has_tensor_cores(Dtype::bf16);
   const Fix fix{has_bf16 ? "Compute outputs and loss under torch.autocast(\"cuda\", "
@@ -225,6 +239,7 @@ Finding finding_for(const Program& program, const SizedLayer& layer, const RuleI
       "fast",
       layer.text);
   const Call* forward = forward_call(program);
+  if (forward == nullptr && program.training_loops.empty()) forward = call_in_step(program);
   const bool has_loop = forward == nullptr && !program.training_loops.empty();
   Finding finding = forward != nullptr ? finding_at(*forward, message, fix)
                     : has_loop
