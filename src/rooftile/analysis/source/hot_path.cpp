@@ -1,6 +1,7 @@
 #include "rooftile/analysis/source/hot_path.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
@@ -243,7 +244,54 @@ bool is_left_over(const SourceFacts& facts, const ClassDef& def) {
   return is_leftover_class(facts, def);
 }
 
-bool runs_on_each_pass(const SourceFacts& facts, const Context& context) {
+namespace {
+
+// What the way down here gives for a parameter: the argument, or the default that is left. Null
+// where neither is seen.
+const Expr* given_on_the_way(const Context& context, const Expr& name) {
+  const FunctionDef* function = name.statement == nullptr ? nullptr : name.statement->function;
+  if (function == nullptr || name.kind != ExprKind::name || name.binding != nullptr) return nullptr;
+  const auto& parameters = function->parameters;
+  const auto found = std::ranges::find(parameters, name.word, &Parameter::name);
+  const auto call = std::ranges::find(context.calls, function, &Call::target);
+  if (found == parameters.end() || call == context.calls.end()) return nullptr;
+  const int place = static_cast<int>(found - parameters.begin());
+  const Argument* given =
+      (*call)->argument(name.word, place - (function->class_def != nullptr ? 1 : 0));
+  if (given == nullptr) return (*call)->unknown_arguments ? nullptr : found->default_value;
+  return given->unpacked ? nullptr : given->value;
+}
+
+// Whether a condition on a parameter holds by what is passed on the way: `if with_hidden:`,
+// `if z is None:`. Empty where that does not tell.
+std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard) {
+  const bool is_condition = guard.kind == GuardKind::condition || guard.kind == GuardKind::option;
+  if (!is_condition || guard.expr == nullptr) return std::nullopt;
+  const Expr& expr = *guard.expr;
+  if (expr.kind == ExprKind::name) {
+    const Expr* given = given_on_the_way(context, expr);
+    if (given == nullptr) return std::nullopt;
+    if (given->kind == ExprKind::none) return false;
+    return given->kind == ExprKind::boolean ? std::optional(given->word == "True") : std::nullopt;
+  }
+  const bool asks_none = expr.kind == ExprKind::comparison && expr.children.size() == 2 &&
+                         expr.word.starts_with("is") && expr.children[1]->kind == ExprKind::none;
+  const Expr* given = asks_none ? given_on_the_way(context, *expr.children[0]) : nullptr;
+  const bool is_none = given != nullptr && given->kind == ExprKind::none;
+  return is_none ? std::optional(expr.word == "is") : std::nullopt;
+}
+
+}  // namespace
+
+bool runs_on_each_pass(const SourceFacts& facts, const Context& whole) {
+  Context context = whole;
+  bool is_open = true;
+  std::erase_if(context.guards, [&](const Guard& guard) {
+    const auto holds = holds_on_the_way(whole, guard);
+    is_open = is_open && (!holds || *holds != guard.negated);
+    return holds.has_value();
+  });
+  if (!is_open) return false;
   const bool has_loop = context.step_loop != nullptr;
   const bool is_skipped = std::any_of(
       context.guards.begin(), context.guards.end(),

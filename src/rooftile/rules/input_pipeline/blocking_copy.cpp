@@ -77,7 +77,8 @@ bool asks_for_gpu(const source::Expr* condition) {
   if (asked == nullptr) return false;
   if (asked->call != nullptr) return asked->call->method == "is_available";
   if (asked->kind == source::ExprKind::comparison && asked->children.size() == 2) {
-    return source::last_name(asked->children[0]) == "type" &&
+    const std::string_view name = source::last_name(asked->children[0]);
+    return (name == "type" || name == "device") && asked->word == "==" &&
            asked->children[1]->word.starts_with("cuda");
   }
   return asked->kind == source::ExprKind::logical && asked->word == "and" &&
