@@ -114,6 +114,7 @@ class Inference {
   const Type* infer_comprehension(Expr& expr);
   const Type* infer_yield(Expr& expr);
   static const Type* written_item(const Type& container, const Expr& index);
+  const Expr* chosen_module(const Type& container, const Expr& index) const;
   const Type* join_children(Expr& expr, std::size_t from = 0);
   const Type* own_member(const ClassDef* def, std::string_view word, const Statement** binding);
   const Type* tensor_attribute(const Type& object, std::string_view word);
@@ -128,6 +129,7 @@ class Inference {
   std::optional<Entry> definition(std::string_view full_name);
   Entry join(const std::optional<Entry>& a, const std::optional<Entry>& b);
   const Entry* class_attribute(const ClassDef* def, std::string_view name, int depth = 0);
+  const FunctionDef* static_method(const ClassDef* def, std::string_view name);
   const FunctionDef* find_property(const ClassDef& def, std::string_view name);
   const FunctionDef* find_method(const ClassDef* def, std::string_view name, int depth = 0);
 
