@@ -15,9 +15,11 @@ bool is_filled_between(std::string_view variable, const Statement& made, const S
                             statement->range.begin > made.range.begin &&
                             statement->range.begin < used.range.begin;
     const Expr* target = is_between ? statement->target : nullptr;
-    const bool fills = target != nullptr && target->kind == ExprKind::subscript &&
-                       statement->kind == StatementKind::assignment &&
-                       target->children[0]->word == variable && statement->value != nullptr;
+    const bool is_item = target != nullptr && target->kind == ExprKind::subscript;
+    while (is_item && target->kind == ExprKind::subscript) target = target->children[0];
+    const bool fills = is_item && statement->kind == StatementKind::assignment &&
+                       target->kind == ExprKind::name && target->word == variable &&
+                       statement->value != nullptr;
     if (fills && !statement->value->type->is(TypeKind::number)) return true;
   }
   return false;
