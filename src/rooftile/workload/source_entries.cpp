@@ -15,6 +15,20 @@ bool sets_name(const Statement& binding) {
          binding.target != nullptr && binding.target->kind == ExprKind::name;
 }
 
+// What the one call that is seen passes for a parameter; null for other names.
+const Expr* passed(const Expr& name) {
+  const FunctionDef* function = name.statement == nullptr ? nullptr : name.statement->function;
+  if (function == nullptr || function->callers.size() != 1) return nullptr;
+  const auto& parameters = function->parameters;
+  const auto found = std::ranges::find(parameters, name.word, &Parameter::name);
+  if (found == parameters.end() || found->starred || found->double_starred) return nullptr;
+  const Call& caller = *function->callers.front();
+  const bool has_self = function->class_def != nullptr;
+  const int place = static_cast<int>(found - parameters.begin()) - (has_self ? 1 : 0);
+  const Argument* given = caller.argument(name.word, place);
+  return given == nullptr || given->unpacked ? nullptr : given->value;
+}
+
 // What a name was set to, here or in the file it is imported from; itself for other expressions.
 const Expr* origin(const Store& store, const Expr* expr) {
   for (int i = 0; i < kMaxSteps && expr != nullptr; ++i) {
@@ -25,8 +39,10 @@ const Expr* origin(const Store& store, const Expr* expr) {
       binding = global == store.globals.end() ? nullptr : global->second;
     }
     const bool is_followed = binding != nullptr && sets_name(*binding) && binding->value != nullptr;
-    if (!is_followed) return expr;
-    expr = binding->value;
+    const bool may_be_passed = binding == nullptr && expr->kind == ExprKind::name;
+    const Expr* given = may_be_passed ? passed(*expr) : nullptr;
+    if (!is_followed && given == nullptr) return expr;
+    expr = is_followed ? binding->value : given;
   }
   return expr;
 }

@@ -69,13 +69,16 @@ class Follower {
     }
   }
 
-  // Whether the weights themselves are part of what is returned.
-  bool is_given_away(const Expr* returned) const {
-    if (returned->kind == ExprKind::name) return stage_of_name(*returned) == Stage::weights;
+  // Whether the weights themselves are returned, or are part of it, or the scores beside a result.
+  bool is_given_away(const Expr* returned, bool is_part = false) const {
+    if (returned->kind == ExprKind::name) {
+      const Stage stage = stage_of_name(*returned);
+      return stage == Stage::weights || (is_part && stage == Stage::scores);
+    }
     if (returned->kind == ExprKind::tuple || returned->kind == ExprKind::list ||
         returned->kind == ExprKind::dict || returned->kind == ExprKind::conditional) {
       return std::any_of(returned->children.begin(), returned->children.end(),
-                         [&](const Expr* child) { return is_given_away(child); });
+                         [&](const Expr* child) { return is_given_away(child, true); });
     }
     return false;
   }

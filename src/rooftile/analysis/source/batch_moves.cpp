@@ -96,6 +96,14 @@ bool is_set_by_default(const SourceFacts& facts, const Value& value) {
   return false;
 }
 
+bool collates_on_gpu(const SourceFacts& facts, const Call& loader) {
+  const Argument* given = loader.argument("collate_fn", 6);
+  const FunctionDef* function = given == nullptr ? nullptr : given->value->type->function;
+  return function != nullptr && std::ranges::any_of(function->calls, [&](const Call* call) {
+           return copies_to_device(facts, *call) && is_reached_by_default(facts, *call);
+         });
+}
+
 namespace {
 
 bool takes_over(const Program& program, const File& file) {

@@ -8,6 +8,23 @@
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
+// `mask[i] = label` for a mask that is made above and moved below.
+bool is_filled_between(std::string_view variable, const Statement& made, const Statement& used) {
+  for (const Statement* statement : made.file->statements) {
+    const bool is_between = statement->function == made.function &&
+                            statement->range.begin > made.range.begin &&
+                            statement->range.begin < used.range.begin;
+    const Expr* target = is_between ? statement->target : nullptr;
+    const bool is_item = target != nullptr && target->kind == ExprKind::subscript;
+    while (is_item && target->kind == ExprKind::subscript) target = target->children[0];
+    const bool fills = is_item && statement->kind == StatementKind::assignment &&
+                       target->kind == ExprKind::name && target->word == variable &&
+                       statement->value != nullptr;
+    if (fills && !statement->value->type->is(TypeKind::number)) return true;
+  }
+  return false;
+}
+
 namespace {
 
 constexpr int kMaxMakerSteps = 8;
@@ -29,6 +46,43 @@ bool is_numpy_maker(const Expr& expr) {
   const std::string_view name = expr.call->name;
   return name.starts_with("numpy.random.") ||
          is_last_word(name, "numpy.", {"zeros", "ones", "full", "eye", "arange", "linspace"});
+}
+
+bool is_made_by_numpy(const Expr* expr, int depth);
+
+// Of a name bound once here to such a value, and not filled with other values afterwards.
+bool is_name_made_by_numpy(const Expr& name, int depth) {
+  const Statement* binding = name.binding;
+  const bool is_bound = binding != nullptr && binding->kind == StatementKind::assignment &&
+                        binding->word == "=" && name.statement != nullptr &&
+                        binding->function == name.statement->function &&
+                        binding->target != nullptr && binding->target->kind == ExprKind::name;
+  return is_bound && is_made_by_numpy(binding->value, depth + 1) &&
+         !is_filled_between(name.word, *binding, *name.statement);
+}
+
+// np.zeros(n), np.ones(n) * np.random.binomial(…)[0], np.eye(n).astype(np.float32)
+bool is_made_by_numpy(const Expr* expr, int depth) {
+  if (expr == nullptr || depth > kMaxMakerSteps) return false;
+  switch (expr->kind) {
+    case ExprKind::call:
+      return is_numpy_maker(*expr) ||
+             (expr->call->method == "astype" && is_made_by_numpy(expr->call->receiver, depth + 1));
+    case ExprKind::name:
+      return is_name_made_by_numpy(*expr, depth);
+    case ExprKind::subscript:
+      return is_made_by_numpy(expr->children[0], depth + 1);
+    case ExprKind::binary: {
+      const auto fits = [&](const Expr* part) {
+        return part->type->is(TypeKind::number) || is_made_by_numpy(part, depth + 1);
+      };
+      return is_made_by_numpy(expr->children[0], depth + 1)
+                 ? fits(expr->children[1])
+                 : fits(expr->children[0]) && is_made_by_numpy(expr->children[1], depth + 1);
+    }
+    default:
+      return false;
+  }
 }
 
 // A number, x.size(), x.shape, *x.shape; of several arguments also one that is not known.
@@ -105,18 +159,7 @@ bool is_maker(const Call& call) {
                      call.name == "torch.as_tensor" ||
                      (!call.expr->children.empty() && is_legacy_class(*call.expr->children[0]));
   if (!wraps || call.arguments.empty()) return false;
-  const Expr* given = call.arguments.front().value;
-  const Expr* root = given;
-  while (root->call != nullptr && root->call->method == "astype" &&
-         root->call->receiver != nullptr) {
-    root = root->call->receiver;
-  }
-  const bool is_bound = root->kind == ExprKind::name && root->binding != nullptr &&
-                        root->binding->kind == StatementKind::assignment &&
-                        root->binding->function == call.function &&
-                        root->binding->value != nullptr && root->binding->target != nullptr &&
-                        root->binding->target->kind == ExprKind::name;
-  if (is_numpy_maker(is_bound ? *root->binding->value : *root)) return true;
+  if (is_made_by_numpy(call.arguments.front().value, 0)) return true;
   const bool is_class = !call.expr->children.empty() && is_legacy_class(*call.expr->children[0]) &&
                         !is_gpu_class(*call.expr->children[0]);
   return is_class && (has_only_sizes(call) || is_filled(call));
@@ -142,6 +185,8 @@ const Call* maker_among(std::span<const Expr* const> parts, int depth) {
   return found;
 }
 
+bool joins_made(const Call& call, int depth);
+
 // `h = rnn.init_hidden()`: an own function all of whose returns are made from nothing.
 // Only a call that makes it, and methods on that.
 bool is_just_made(const Expr* expr, int depth) {
@@ -151,8 +196,28 @@ bool is_just_made(const Expr* expr, int depth) {
     return std::all_of(expr->children.begin(), expr->children.end(),
                        [&](const Expr* part) { return is_just_made(part, depth + 1); });
   }
+  if (expr->kind == ExprKind::subscript) return is_just_made(expr->children[0], depth + 1);
   if (expr->call == nullptr) return false;
-  return is_maker(*expr->call) || is_just_made(expr->call->receiver, depth + 1);
+  if (is_maker(*expr->call) || joins_made(*expr->call, depth)) return true;
+  return is_just_made(expr->call->receiver, depth + 1);
+}
+
+// torch.stack(torch.meshgrid(torch.arange(h), torch.arange(w)))
+bool joins_made(const Call& call, int depth) {
+  if (!is_last_word(call.name, "torch.", {"stack", "cat", "concat", "meshgrid"})) return false;
+  bool has_part = false;
+  for (const Argument& argument : call.arguments) {
+    if (!argument.name.empty()) continue;
+    const Expr& part = *argument.value;
+    const bool is_list = part.kind == ExprKind::list || part.kind == ExprKind::tuple;
+    const bool is_made =
+        is_list ? std::ranges::all_of(part.children,
+                                      [&](const Expr* one) { return is_just_made(one, depth + 1); })
+                : argument.value->type->is(TypeKind::number) || is_just_made(&part, depth + 1);
+    if (!is_made) return false;
+    has_part = true;
+  }
+  return has_part;
 }
 
 bool returns_made(const FunctionDef& function, int depth) {

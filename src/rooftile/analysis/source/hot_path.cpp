@@ -1,6 +1,7 @@
 #include "rooftile/analysis/source/hot_path.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
@@ -88,6 +89,17 @@ bool is_about_emptiness(const Guard& guard) {
   return call != nullptr && (call->method == "numel" || call->method == "nelement");
 }
 
+// `for name in names: if name != "stereo":` leaves out one of those that the loop goes through.
+bool leaves_one_out(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->word == "!=" && expr->children.size() == 2 && !guard.negated;
+  if (!compares || expr->children[1]->kind != ExprKind::text) return false;
+  const Statement* binding = expr->children[0]->binding;
+  return expr->children[0]->kind == ExprKind::name && binding != nullptr &&
+         binding->kind == StatementKind::for_;
+}
+
 bool is_shut(const Guard& guard) {
   if (is_first_time(guard)) return true;
   if (is_about_emptiness(guard)) return false;
@@ -95,7 +107,8 @@ bool is_shut(const Guard& guard) {
     case GuardKind::exception:
       return true;
     case GuardKind::condition:
-      return !is_early_exit(guard) && !is_about_launch(guard) && !is_from_some_step_on(guard);
+      return !is_early_exit(guard) && !leaves_one_out(guard) && !is_about_launch(guard) &&
+             !is_from_some_step_on(guard);
     case GuardKind::once:
     case GuardKind::debug:
     case GuardKind::never:
@@ -112,12 +125,14 @@ bool is_module_method(const FunctionDef* function) {
          (function->class_def->is_module || function->class_def->is_autograd_function);
 }
 
-// Whether the text uses the name outside of the range: no comment, and no word of a longer text.
-bool uses_class(const File& file, std::string_view name, ByteRange own) {
+// Whether the text uses the name outside of the ranges: no comment, and no word of a longer text.
+bool uses_class(const File& file, std::string_view name, std::initializer_list<ByteRange> without) {
   const std::string_view text = file.text;
   for (std::size_t at = text.find(name); at != std::string_view::npos;
        at = text.find(name, at + 1)) {
-    if (at >= own.begin && at < own.end) continue;
+    const bool is_out = std::ranges::any_of(
+        without, [&](const ByteRange& range) { return at >= range.begin && at < range.end; });
+    if (is_out) continue;
     const std::size_t line = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
     const std::string_view before = text.substr(line, at - line);
     if (before.find('#') != std::string_view::npos) continue;
@@ -128,17 +143,37 @@ bool uses_class(const File& file, std::string_view name, ByteRange own) {
   return false;
 }
 
-bool is_made_elsewhere(const SourceFacts& facts, const ClassDef& def) {
-  const auto calls = facts.calls(def.full_name);
-  return std::ranges::any_of(calls, [&](const Call* call) { return call->file != def.file; });
+// A call of the class that some training run gets to, but for those in `except` files; also
+// `Net.from_pretrained(…)` of a class derived from the method's.
+bool is_made(const SourceFacts& facts, const ClassDef& def, const File* except) {
+  const auto runs = [&](const Call* call) {
+    if (call->file == except || call->statement == nullptr) return false;
+    const auto programs = training_programs_of(facts, *call->file);
+    return std::ranges::any_of(programs, [&](const Program* program) {
+      return runs_in(facts, *program, *call->statement);
+    });
+  };
+  if (std::ranges::any_of(facts.calls(def.full_name), runs)) return true;
+  return std::ranges::any_of(facts.method_calls("from_pretrained"), [&](const Call* call) {
+    return call->receiver != nullptr && call->receiver_type().class_def == &def && runs(call);
+  });
 }
 
-// A class that no given file makes or names, where others take what stands beside it: a leftover.
-bool is_left_over(const SourceFacts& facts, const ClassDef& def) {
-  if (!facts.calls(def.full_name).empty()) return false;
+// What stands under the main guard of a file serves to try it out.
+ByteRange main_guard(const File& file) {
+  for (const Statement* statement : file.body) {
+    if (statement->kind != StatementKind::if_ || statement->value == nullptr) continue;
+    if (uses_variable(statement->value, "__name__")) return statement->range;
+  }
+  return {};
+}
+
+// A class that no training run makes or names, where others take what stands beside it: a leftover.
+bool is_leftover_class(const SourceFacts& facts, const ClassDef& def) {
+  if (is_made(facts, def, nullptr)) return false;
   const bool has_used_neighbour =
       std::ranges::any_of(def.file->classes, [&](const ClassDef* other) {
-        return other != &def && other->is_module && is_made_elsewhere(facts, *other);
+        return other != &def && other->is_module && is_made(facts, *other, def.file);
       });
   const bool has_used_function =
       std::ranges::any_of(def.file->functions, [&](const FunctionDef* other) {
@@ -147,7 +182,7 @@ bool is_left_over(const SourceFacts& facts, const ClassDef& def) {
                                    [&](const Call* call) { return call->file != def.file; });
       });
   if ((!has_used_neighbour && !has_used_function) ||
-      uses_class(*def.file, def.name, def.statement->range))
+      uses_class(*def.file, def.name, {def.statement->range, main_guard(*def.file)}))
     return false;
   return std::ranges::none_of(facts.files, [&](const auto& file) {
     return std::ranges::find(file->imported, def.file) != file->imported.end() &&
@@ -171,7 +206,7 @@ bool is_unseen_forward(const SourceFacts& facts, const Context& context,
       is_forward(function) ||
       std::any_of(context.calls.begin(), context.calls.end(),
                   [](const Call* call) { return is_forward(call->function); });
-  return passes_forward && !is_left_over(facts, *outer->class_def);
+  return passes_forward && !is_leftover_class(facts, *outer->class_def);
 }
 
 enum class Where { step_loop, forward_too, evaluation, evaluation_too };
@@ -205,7 +240,58 @@ bool any_way(const SourceFacts& facts, const Node& node, const File& file,
 
 }  // namespace
 
-bool runs_on_each_pass(const SourceFacts& facts, const Context& context) {
+bool is_left_over(const SourceFacts& facts, const ClassDef& def) {
+  return is_leftover_class(facts, def);
+}
+
+namespace {
+
+// What the way down here gives for a parameter: the argument, or the default that is left. Null
+// where neither is seen.
+const Expr* given_on_the_way(const Context& context, const Expr& name) {
+  const FunctionDef* function = name.statement == nullptr ? nullptr : name.statement->function;
+  if (function == nullptr || name.kind != ExprKind::name || name.binding != nullptr) return nullptr;
+  const auto& parameters = function->parameters;
+  const auto found = std::ranges::find(parameters, name.word, &Parameter::name);
+  const auto call = std::ranges::find(context.calls, function, &Call::target);
+  if (found == parameters.end() || call == context.calls.end()) return nullptr;
+  const int place = static_cast<int>(found - parameters.begin());
+  const Argument* given =
+      (*call)->argument(name.word, place - (function->class_def != nullptr ? 1 : 0));
+  if (given == nullptr) return (*call)->unknown_arguments ? nullptr : found->default_value;
+  return given->unpacked ? nullptr : given->value;
+}
+
+// Whether a condition on a parameter holds by what is passed on the way: `if with_hidden:`,
+// `if z is None:`. Empty where that does not tell.
+std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard) {
+  const bool is_condition = guard.kind == GuardKind::condition || guard.kind == GuardKind::option;
+  if (!is_condition || guard.expr == nullptr) return std::nullopt;
+  const Expr& expr = *guard.expr;
+  if (expr.kind == ExprKind::name) {
+    const Expr* given = given_on_the_way(context, expr);
+    if (given == nullptr) return std::nullopt;
+    if (given->kind == ExprKind::none) return false;
+    return given->kind == ExprKind::boolean ? std::optional(given->word == "True") : std::nullopt;
+  }
+  const bool asks_none = expr.kind == ExprKind::comparison && expr.children.size() == 2 &&
+                         expr.word.starts_with("is") && expr.children[1]->kind == ExprKind::none;
+  const Expr* given = asks_none ? given_on_the_way(context, *expr.children[0]) : nullptr;
+  const bool is_none = given != nullptr && given->kind == ExprKind::none;
+  return is_none ? std::optional(expr.word == "is") : std::nullopt;
+}
+
+}  // namespace
+
+bool runs_on_each_pass(const SourceFacts& facts, const Context& whole) {
+  Context context = whole;
+  bool is_open = true;
+  std::erase_if(context.guards, [&](const Guard& guard) {
+    const auto holds = holds_on_the_way(whole, guard);
+    is_open = is_open && (!holds || *holds != guard.negated);
+    return holds.has_value();
+  });
+  if (!is_open) return false;
   const bool has_loop = context.step_loop != nullptr;
   const bool is_skipped = std::any_of(
       context.guards.begin(), context.guards.end(),

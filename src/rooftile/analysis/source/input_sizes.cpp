@@ -1,7 +1,9 @@
 #include "rooftile/analysis/source/input_sizes.h"
 
 #include <algorithm>
+#include <span>
 
+#include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/model_size.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
@@ -21,6 +23,8 @@ bool has_part(std::string_view text, Words parts) {
 bool is_size(const SourceFacts& facts, const Expr* expr) {
   if (expr == nullptr) return false;
   if (expr->kind == ExprKind::subscript) {
+    const Value written = facts.value(expr);
+    if (written.known()) return written.real >= kSmallestImage;
     return uses_name(expr, {"shape", "input_shape", "image_shape", "img_shape", "image_size",
                             "crop_size", "img_size", "size", "input_size"});
   }
@@ -120,15 +124,47 @@ bool has_one_size(std::string_view dataset) {
   return has_part(dataset, {".CIFAR10", ".CIFAR100", ".SVHN", ".STL10", ".PCAM"});
 }
 
-// Own code that cuts by an option: image[y:y + self.crop_size[0], …].
-const Expr* own_crop(const File& file) {
+// `x:x + 256`, or `x:end` with `end = x + 256`, or `0:256`.
+bool cuts_length(const SourceFacts& facts, const Expr& slice) {
+  if (slice.kind != ExprKind::slice || slice.children.size() != 2) return false;
+  const Expr* stop = resolved(slice.children[1]);
+  if (stop->kind != ExprKind::binary || stop->word != "+" || stop->statement == nullptr) {
+    return false;
+  }
+  const auto text = [](const Expr* expr) { return expr->statement->file->slice(expr->range); };
+  const bool is_from_start = text(stop->children[0]) == text(slice.children[0]);
+  return is_from_start && facts.value(stop->children[1]).real >= kSmallestImage;
+}
+
+// A data set's method, or a function that reads image files.
+bool reads_images(const FunctionDef* function) {
+  if (function == nullptr) return false;
+  if (function->class_def != nullptr) return function->class_def->is_dataset;
+  return std::ranges::any_of(function->calls, [](const Call* call) {
+    return is_one_of(call->method, {"imread", "imdecode"}) || call->name == "PIL.Image.open";
+  });
+}
+
+// image[y:y + 256, x:x + 256]
+bool cuts_piece(const SourceFacts& facts, const Expr& part) {
+  if (part.kind != ExprKind::subscript || part.children.size() < 2) return false;
+  std::span<const Expr* const> indices = std::span(part.children).subspan(1);
+  if (indices.size() == 1 && indices[0]->kind == ExprKind::tuple) indices = indices[0]->children;
+  const auto cuts =
+      std::ranges::count_if(indices, [&](const Expr* index) { return cuts_length(facts, *index); });
+  return cuts >= 2;
+}
+
+// Own code that cuts by an option, image[y:y + self.crop_size[0], …], or pieces of a known size.
+const Expr* own_crop(const SourceFacts& facts, const File& file) {
   const Expr* found = nullptr;
   for (const Statement* statement : file.statements) {
     for_own_expressions(*statement, [&](const Expr* expr) {
       visit(expr, [&](const Expr& part) {
         const bool cuts = part.kind == ExprKind::slice && part.children.size() == 2 &&
                           uses_name(&part, {"crop_size"});
-        if (cuts && found == nullptr) found = &part;
+        const bool is_crop = cuts || (cuts_piece(facts, part) && reads_images(statement->function));
+        if (is_crop && found == nullptr) found = &part;
         return found == nullptr;
       });
     });
@@ -222,6 +258,15 @@ bool is_random(const Expr* expr) {
   return found;
 }
 
+// A loader of the training's own functions that only other loops read: evaluation, synthesis.
+bool serves_no_training(const SourceFacts& facts, const Call& loader) {
+  const auto loops = loops_over(facts, loader);
+  return is_for_evaluation(facts, loader) ||
+         (!loops.empty() && std::ranges::none_of(loops, [](const Loop* loop) {
+           return loop->role == LoopRole::training_step;
+         }));
+}
+
 }  // namespace
 
 std::optional<SizeSign> fixed_input_size(const SourceFacts& facts, const Program& program) {
@@ -235,8 +280,9 @@ std::optional<SizeSign> fixed_input_size(const SourceFacts& facts, const Program
         return SizeSign{call, call_beginning(*call)};
       }
     }
-    if (const Expr* crop = own_crop(*file); crop != nullptr && !file->calls.empty()) {
-      return SizeSign{file->calls.front(), "crops of crop_size"};
+    if (const Expr* crop = own_crop(facts, *file); crop != nullptr && !file->calls.empty()) {
+      const bool is_named = crop->kind == ExprKind::slice;
+      return SizeSign{file->calls.front(), is_named ? "crops of crop_size" : "crops of one size"};
     }
   }
   return std::nullopt;
@@ -246,7 +292,7 @@ std::optional<SizeSign> varying_input_size(const SourceFacts& facts, const Progr
   for (const Call* loader : constructions_in(facts, program, TypeKind::loader)) {
     const FunctionDef* collate = collate_function(*loader);
     if (collate == nullptr || !pads_to_longest(*collate) || cuts_at_random(*collate)) continue;
-    if (!is_reached_by_default(facts, *loader)) continue;
+    if (!is_reached_by_default(facts, *loader) || serves_no_training(facts, *loader)) continue;
     return SizeSign{loader, std::string(collate->class_def != nullptr ? collate->class_def->name
                                                                       : collate->name) +
                                 " pads each batch to its longest"};

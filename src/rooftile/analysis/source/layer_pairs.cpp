@@ -88,9 +88,28 @@ class PairFinder {
     const Expr* condition = nullptr;
   };
 
+  // `self.conv1` of nn.Sequential(self.conv1, …): what makes it, where no method calls it by
+  // itself.
+  static const Call* own_layer(const Statement& statement, std::string_view attribute) {
+    const ClassDef* def = statement.function == nullptr ? nullptr : statement.function->class_def;
+    if (def == nullptr) return nullptr;
+    const auto found = std::ranges::find(def->layers, attribute, &Layer::attribute);
+    if (found == def->layers.end() || found->conditional || found->repeated) return nullptr;
+    for (const FunctionDef* method : def->methods) {
+      const bool is_called = std::ranges::any_of(method->calls, [&](const Call* call) {
+        return own_name(*call->expr->children.front()) == attribute;
+      });
+      if (is_called) return nullptr;
+    }
+    return found->made_by;
+  }
+
   // Written there, or a name bound to it and used nowhere else, or else only in the other branch of
   // an `if`: `layers += [conv, norm, relu] if batch_norm else [conv, relu]`, written out.
   Made maker(const Member& member) const {
+    if (const std::string_view own = own_name(*member.expr); !own.empty()) {
+      return {own_layer(*member.statement, own), nullptr};
+    }
     const Expr* made = resolved(member.expr);
     if (made->call == nullptr || made == member.expr) return {made->call, nullptr};
     const std::vector<const Statement*> uses = uses_of_name(*made, member.expr->word);

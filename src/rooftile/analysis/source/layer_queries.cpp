@@ -68,11 +68,15 @@ bool is_convolution(const Call& call) {
 }
 
 bool is_batch_norm(const Call& call) {
-  for (const std::string_view name : {"torch.nn.BatchNorm1d", "torch.nn.BatchNorm2d",
-                                      "torch.nn.BatchNorm3d", "torch.nn.SyncBatchNorm"}) {
-    if (call.name == name) return true;
-  }
-  return false;
+  const auto is_one = [](std::string_view name) {
+    return is_one_of(name, {"torch.nn.BatchNorm1d", "torch.nn.BatchNorm2d", "torch.nn.BatchNorm3d",
+                            "torch.nn.SyncBatchNorm"});
+  };
+  if (is_one(call.name)) return true;
+  // An own class that only sets other defaults.
+  const ClassDef* def = call.expr->type->class_def;
+  return def != nullptr && call.expr->type->made_by == &call && def->method("forward") == nullptr &&
+         std::ranges::any_of(def->bases, [&](const Expr* base) { return is_one(base->full_name); });
 }
 
 bool is_recurrent_layer(const Call& call) {

@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/returned_loaders.h"
 #include "rooftile/analysis/source/variable_memo.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
@@ -50,6 +51,7 @@ class LoaderSearch {
     if (value->call != nullptr) {
       if (value->call->name == "torch.nn.Module.__call__") return nullptr;
       if (value->call->method.ends_with("_like")) return nullptr;  // new values
+      if (const Call* made = returned_loader(*value->call)) return made;
       for (const Argument& argument : value->call->arguments) {
         if (const Call* found = find(argument.value, depth + 1)) return found;
       }
@@ -181,6 +183,10 @@ bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth = 0) 
   if (dataset == nullptr || depth > kMaxValues) return false;
   const Type& type = *dataset->type;
   if (type.is(TypeKind::tensor) || type.is(TypeKind::array)) return true;
+  const auto is_kept = [&](const Expr* one) { return is_in_memory(facts, one, depth + 1); };
+  if (std::ranges::any_of(returned_values(*dataset), is_kept)) return true;
+  const auto given = depth < 2 ? passed_values(*dataset) : std::vector<const Expr*>();
+  if (!given.empty() && std::ranges::all_of(given, is_kept)) return true;
   if (dataset->kind == ExprKind::list || dataset->kind == ExprKind::comprehension) return true;
   if (type.class_def != nullptr) {
     return only_indexes(*type.class_def) || is_iterable_dataset(*type.class_def);

@@ -37,6 +37,8 @@ bool moves_batches(const SourceFacts& facts, const Call& loader);
 // An option that `parser.set_defaults(name=True)` switches on, or whose default is whether there is
 // a GPU.
 bool is_set_by_default(const SourceFacts& facts, const Value& value);
+// The collate function copies its batches to the GPU: they are no host memory to pin.
+bool collates_on_gpu(const SourceFacts& facts, const Call& loader);
 // A framework takes the loader over and moves its batches on its own: accelerate, transformers.
 bool is_taken_over(const SourceFacts& facts, const File& file);
 

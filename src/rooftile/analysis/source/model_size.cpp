@@ -132,6 +132,18 @@ std::optional<SizedLayer> known_architecture(const Program& program) {
   return std::nullopt;
 }
 
+// `config_class, model_class, _ = MODEL_CLASSES[args.model_type]`, then
+// `model_class.from_pretrained` of a script that has its classes from a library of transformers.
+bool is_transformer_by_name(const Call& call) {
+  if (call.target != nullptr || !call.name.empty() || call.receiver == nullptr) return false;
+  const std::string_view name = last_name(call.receiver);
+  const bool is_class = name.find("model") != name.npos && name.find("class") != name.npos;
+  return is_class && std::ranges::any_of(
+                         std::to_array<std::string_view>(
+                             {"transformers", "pytorch_transformers", "pytorch_pretrained_bert"}),
+                         [&](auto package) { return call.file->imports_from(package); });
+}
+
 // torchvision's models by name: models.__dict__[args.arch], getattr(models, args.arch).
 bool is_chosen_by_name(const Expr& part) {
   const auto is_package = [](const Expr* expr) { return expr->full_name == "torchvision.models"; };
@@ -184,6 +196,11 @@ std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program&
   for (const Call* call : calls_in(facts, program, {"diffusers.*"})) {
     if (call->name.find("Model") != std::string_view::npos) {
       return SizedLayer{call, std::string(call->name)};
+    }
+  }
+  for (const Call* call : facts.method_calls("from_pretrained")) {
+    if (program.has(*call->file) && !is_test(*call->file) && is_transformer_by_name(*call)) {
+      return SizedLayer{call, "transformers.PreTrainedModel by name"};
     }
   }
   return model_chosen_by_name(program);

@@ -67,6 +67,7 @@ class Linker {
       for (const FunctionDef* def : file->functions) {
         if (def->class_def != nullptr) methods_[def->name].push_back(def);
       }
+      for (const Statement* statement : file->statements) note_object(*statement);
     }
     for (const auto& file : facts_.files) {
       for (const Call* call : file->calls) {
@@ -74,6 +75,7 @@ class Linker {
         if (call->method.empty()) continue;
         if (has_unknown_receiver(*call)) {
           link_by_name(const_cast<Call&>(*call));
+          link_chosen(const_cast<Call&>(*call));
         } else {
           link_overrides(const_cast<Call&>(*call));
         }
@@ -82,6 +84,53 @@ class Linker {
   }
 
  private:
+  // Where a variable stands: its function, or its file at the top.
+  static const void* place_of(const Statement& statement) {
+    return statement.function != nullptr ? static_cast<const void*>(statement.function)
+                                         : static_cast<const void*>(statement.file);
+  }
+
+  // `net = Large(n)`
+  void note_object(const Statement& statement) {
+    const bool sets = statement.kind == StatementKind::assignment && statement.target != nullptr &&
+                      statement.target->kind == ExprKind::name && statement.value != nullptr &&
+                      statement.value->call != nullptr;
+    if (!sets) return;
+    const Type& made = *statement.value->type;
+    if (made.class_def == nullptr || made.made_by != statement.value->call) return;
+    objects_[place_of(statement)][statement.target->word].push_back(made.class_def);
+  }
+
+  const FunctionDef* method_of(const ClassDef& def, std::string_view name, int depth) const {
+    if (const FunctionDef* own = def.method(name)) return own;
+    for (const Expr* base : def.bases) {
+      const auto known = facts_.store().classes_by_name.find(base->full_name);
+      const bool is_other = known != facts_.store().classes_by_name.end() && known->second != &def;
+      const FunctionDef* found =
+          is_other && depth < kMaxBaseSteps ? method_of(*known->second, name, depth + 1) : nullptr;
+      if (found != nullptr) return found;
+    }
+    return nullptr;
+  }
+
+  // `net.run()` after `if args.large: net = Large(n)` and `else: net = Small(n)`.
+  void link_chosen(Call& call) {
+    const bool is_named = call.target == nullptr && call.receiver->kind == ExprKind::name &&
+                          call.receiver->binding == nullptr && call.statement != nullptr;
+    if (!is_named) return;
+    const auto place = objects_.find(place_of(*call.statement));
+    if (place == objects_.end()) return;
+    const auto found = place->second.find(call.receiver->word);
+    if (found == place->second.end() || found->second.size() > kMaxNamesakes) return;
+    std::vector<const FunctionDef*> methods;
+    for (const ClassDef* def : found->second) {
+      const FunctionDef* method = method_of(*def, call.method, 0);
+      const bool is_new = method != nullptr && std::ranges::find(methods, method) == methods.end();
+      if (is_new) methods.push_back(method);
+    }
+    link(call, methods);
+  }
+
   void link_by_name(Call& call) {
     if (!is_distinctive(call.method)) return;
     const auto found = methods_.find(call.method);
@@ -171,6 +220,10 @@ class Linker {
 
   SourceFacts& facts_;
   std::unordered_map<std::string_view, std::vector<const FunctionDef*>> methods_;
+  // Own classes that are assigned to a variable, by where it stands and its name.
+  std::unordered_map<const void*,
+                     std::unordered_map<std::string_view, std::vector<const ClassDef*>>>
+      objects_;
   std::unordered_map<const File*, std::unordered_set<const File*>> reach_;
 };
 

@@ -137,6 +137,7 @@ class Inference {
   const Type* infer_call(Expr& expr);
   const Type* own_function_call(Call& call, const FunctionDef& def, bool bound);
   const Type* own_class_call(Call& call, const ClassDef& def);
+  const ClassDef* chosen_class(const Expr& callee, const Call& call);
   const Type* library_result(Call& call, const Known& known);
   const Type* library_instance(Call& call, const Known& known);
   const Type* configuration_of(const Call& call);

@@ -51,6 +51,7 @@ const Type* Inference::infer_call(Expr& expr) {
   if (type.is(TypeKind::class_) && type.class_def != nullptr) {
     return own_class_call(call, *type.class_def);
   }
+  if (const ClassDef* chosen = chosen_class(callee, call)) return own_class_call(call, *chosen);
   if (!callee.full_name.empty() && type.is(TypeKind::unknown)) {
     const Known& what = known(callee.full_name);
     call.name = what.name;

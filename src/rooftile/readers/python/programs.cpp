@@ -153,8 +153,10 @@ void find_programs(SourceFacts& facts) {
     facts.programs.push_back(std::move(program));
   }
   Program library;
+  // What no entry imports, with what it imports: who trains may be outside of the given files.
+  std::unordered_set<const File*> in_library;
   for (const auto& file : facts.files) {
-    if (!reached.contains(file.get())) library.files.push_back(file.get());
+    if (!reached.contains(file.get())) add_imported(*file, in_library, library.files);
   }
   if (!library.files.empty()) facts.programs.push_back(std::move(library));
   Shares shares;

@@ -122,7 +122,15 @@ class Follower {
   bool follow_variable(std::string_view variable, int depth) {
     const auto found =
         read_variable({call_.file, call_.function, call_.expr->range.begin}, variable, depth);
-    return found ? *found : follow_parameter(variable, depth);
+    if (found) return *found;
+    const FunctionDef* function = call_.function;
+    const bool is_given = function == nullptr ||
+                          std::ranges::find(function->parameters, variable, &Parameter::name) !=
+                              function->parameters.end();
+    if (is_given) return follow_parameter(variable, depth);
+    // Set at the top of the file, above or below the function.
+    const auto end = static_cast<std::uint32_t>(call_.file->text.size());
+    return read_variable({call_.file, nullptr, end}, variable, depth).value_or(false);
   }
 
   struct Before {

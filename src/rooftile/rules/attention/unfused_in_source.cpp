@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/attention_by_hand.h"
+#include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/rules/source_finding.h"
@@ -85,6 +86,7 @@ std::vector<Finding> unfused_attention_in_source(const source::SourceFacts& fact
       const auto attention = attention_by_hand(*function);
       if (!attention || attention->softmax == nullptr) continue;
       if (attention->weights_leave || attention->has_other_terms) continue;
+      if (is_left_over(facts, *def)) break;
       findings.push_back(finding_for(*def, *attention));
       break;
     }

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "rooftile/analysis/source/hot_path.h"
@@ -75,17 +77,84 @@ bool asks_for_gpu(const source::Expr* condition) {
   if (asked == nullptr) return false;
   if (asked->call != nullptr) return asked->call->method == "is_available";
   if (asked->kind == source::ExprKind::comparison && asked->children.size() == 2) {
-    return source::last_name(asked->children[0]) == "type" &&
+    const std::string_view name = source::last_name(asked->children[0]);
+    return (name == "type" || name == "device") && asked->word == "==" &&
            asked->children[1]->word.starts_with("cuda");
   }
   return asked->kind == source::ExprKind::logical && asked->word == "and" &&
          std::any_of(asked->children.begin(), asked->children.end(), asks_for_gpu);
 }
 
-// pin_memory=True, an option that is on, or whether there is a GPU.
+// A branch for runs without a GPU: the else of `if use_cuda`.
+bool is_for_cpu(const source::Statement& statement) {
+  for (const source::Statement* each = &statement; each->parent != nullptr; each = each->parent) {
+    const source::Statement& test = *each->parent;
+    if (test.kind != source::StatementKind::if_ || !asks_for_gpu(test.value)) continue;
+    if (test.body.data() != each->block.data()) return true;
+  }
+  return false;
+}
+
+bool is_pinning(const source::SourceFacts& facts, const source::Expr* value, int depth);
+
+// What is assigned to the name or attribute: each assignment that runs by default pins.
+bool is_set_to_pin(const source::SourceFacts& facts, const source::Expr& name, int depth) {
+  if (name.statement == nullptr) return false;
+  const source::File& file = *name.statement->file;
+  const std::string_view spelled = file.slice(name.range);
+  bool is_set = false;
+  for (const source::Statement* statement : file.statements) {
+    const bool sets =
+        statement->kind == source::StatementKind::assignment && statement->target != nullptr &&
+        statement->value != nullptr && source::last_name(statement->target) == name.word &&
+        file.slice(statement->target->range) == spelled &&
+        (statement->function == name.statement->function || statement->function == nullptr);
+    if (!sets || is_for_cpu(*statement)) continue;
+    if (!source::is_reached_by_default(facts, *statement)) continue;
+    if (!is_pinning(facts, statement->value, depth + 1)) return false;
+    is_set = true;
+  }
+  return is_set;
+}
+
+// What the callers pass for a parameter, if they pass something.
+std::optional<bool> is_passed_to_pin(const source::SourceFacts& facts, const source::Expr& name,
+                                     int depth) {
+  const source::FunctionDef* function = name.statement->function;
+  if (function == nullptr) return std::nullopt;
+  const auto& parameters = function->parameters;
+  const auto found = std::ranges::find(parameters, name.word, &source::Parameter::name);
+  if (found == parameters.end()) return std::nullopt;
+  std::optional<bool> all;
+  for (const source::Call* caller : function->callers) {
+    const bool has_self = function->class_def != nullptr && caller->target == function;
+    const int place = static_cast<int>(found - parameters.begin()) - (has_self ? 1 : 0);
+    const source::Argument* given = caller->argument(name.word, place);
+    if (given == nullptr || given->unpacked) continue;
+    all = is_pinning(facts, given->value, depth + 1) && all.value_or(true);
+  }
+  return all;
+}
+
+// True, an option that is on, whether there is a GPU, or a variable that is set to one of these.
+bool is_pinning(const source::SourceFacts& facts, const source::Expr* value, int depth) {
+  constexpr int kMaxSteps = 4;
+  if (value == nullptr || depth > kMaxSteps) return false;
+  if (asks_for_gpu(value)) return true;
+  const bool is_name = value->kind == source::ExprKind::name;
+  if (is_name && value->binding == nullptr && value->statement != nullptr) {
+    if (const auto passed = is_passed_to_pin(facts, *value, depth)) return *passed;
+  }
+  const source::Value pinned = facts.value(value);
+  if (pinned.is_true() || source::is_set_by_default(facts, pinned)) return true;
+  const bool is_variable = is_name || value->kind == source::ExprKind::attribute;
+  return !pinned.known() && is_variable && is_set_to_pin(facts, *value, depth);
+}
+
 bool is_pinned(const source::SourceFacts& facts, const source::Call& loader) {
   const source::Value pinned = facts.argument(loader, "pin_memory", 7);
-  return pinned.is_true() || source::is_set_by_default(facts, pinned) || asks_for_gpu(pinned.expr);
+  return pinned.is_true() || source::is_set_by_default(facts, pinned) ||
+         is_pinning(facts, pinned.expr, 0);
 }
 
 // What the receiver is made from was copied above: `x = x.cuda()`, then `x.float().to(device)`.
@@ -123,6 +192,49 @@ bool is_blocking(const source::SourceFacts& facts, const source::Call& copy) {
   return copy.method != "cuda" || copy.arguments.size() < 2;
 }
 
+// `for x, y in loader: x = x.cuda()`
+bool is_loop_variable(const source::Expr* value, const source::Statement& loop) {
+  return value != nullptr && value->kind == source::ExprKind::name && loop.target != nullptr &&
+         source::uses_variable(loop.target, value->word);
+}
+
+// Made for other than training: in the else of `if train`.
+bool is_for_others(const source::SourceFacts& facts, const source::Call& loader) {
+  if (source::is_for_evaluation(facts, loader)) return true;
+  for (const source::Statement* each = loader.statement; each != nullptr; each = each->parent) {
+    const source::Statement* test = each->parent;
+    if (test == nullptr || test->kind != source::StatementKind::if_ || test->value == nullptr) {
+      continue;
+    }
+    const bool is_else = test->body.data() != each->block.data();
+    if (is_else && contains(source::last_name(test->value), "train")) return true;
+  }
+  return false;
+}
+
+// The parameter `loader` of a function that no given file calls: a loader of the program, where all
+// that are made for training are pinned.
+const source::Call* unseen_loader(const source::SourceFacts& facts, const source::Call& copy) {
+  const source::FunctionDef* function = copy.function;
+  if (function == nullptr || !function->callers.empty()) return nullptr;
+  const bool has_parameter = std::ranges::any_of(
+      function->parameters,
+      [](const source::Parameter& parameter) { return contains(lower(parameter.name), "loader"); });
+  const source::Statement* loop = has_parameter && copy.statement != nullptr
+                                      ? source::training_loop_around(*copy.statement)
+                                      : nullptr;
+  const bool reads = loop != nullptr && loop->value != nullptr &&
+                     contains(lower(copy.file->slice(loop->value->range)), "loader");
+  if (!reads || !is_loop_variable(copy.receiver, *loop)) return nullptr;
+  const source::Call* found = nullptr;
+  for (const source::Call* loader : source::training_loaders(facts)) {
+    if (is_for_others(facts, *loader)) continue;
+    if (!is_pinned(facts, *loader)) return nullptr;
+    found = found == nullptr ? loader : found;
+  }
+  return found;
+}
+
 Finding finding_for(const source::Call& copy, const source::Call& loader) {
   Fix fix{"Copy with non_blocking=True: the loader pins its batches, so the host can go on",
           Exactness::bit_exact};
@@ -147,6 +259,7 @@ void check_script(const source::SourceFacts& facts, std::vector<Finding>& findin
       if (!is_blocking(facts, *copy) || copy->statement == nullptr) continue;
       if (!source::is_in_step_loop(facts, *copy)) continue;
       const source::Call* loader = source::loader_of(copy->receiver);
+      if (loader == nullptr) loader = unseen_loader(facts, *copy);
       if (loader == nullptr || !is_pinned(facts, *loader)) continue;
       Finding finding = finding_for(*copy, *loader);
       const auto [place, added] =

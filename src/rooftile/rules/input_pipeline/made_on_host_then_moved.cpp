@@ -132,6 +132,13 @@ const Call* maker_handed_over(const SourceFacts& facts, const Call& call) {
   return moves_parameter(facts, *function, function->parameters.front().name) ? maker : nullptr;
 }
 
+// `batch[i] = text` between: what is moved is data.
+bool is_data(const Call& maker, const Call& move) {
+  const Expr* target = maker.statement->target;
+  return target != nullptr && target->kind == ExprKind::name && maker.statement != move.statement &&
+         is_filled_between(target->word, *maker.statement, *move.statement);
+}
+
 // `if x.is_cuda: mask = mask.cuda()` with an x of the host.
 bool asks_for_host_tensor(const Call& call) {
   for (const Statement* each = call.statement; each != nullptr; each = each->parent) {
@@ -152,8 +159,8 @@ const Call* moved_maker(const SourceFacts& facts, const Call& call) {
   if (const Call* maker = moving_maker(call)) return maker;
   const bool copies = copies_to_device(facts, call) || follows_tensor(call);
   const Call* maker = copies ? host_maker(call.receiver) : maker_handed_over(facts, call);
-  const bool is_kept =
-      maker != nullptr && (!is_in_same_loop(*maker, call) || is_used_on_host(*maker, call));
+  const bool is_kept = maker != nullptr && (!is_in_same_loop(*maker, call) ||
+                                            is_used_on_host(*maker, call) || is_data(*maker, call));
   return is_kept || (maker != nullptr && asks_for_host_tensor(call)) ? nullptr : maker;
 }
 

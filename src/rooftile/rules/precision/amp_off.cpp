@@ -58,9 +58,25 @@ bool is_of_scaler(std::string_view line) {
   return contains_any(line, {"amp.GradScaler", "NativeScaler"});
 }
 
-// Whether a word stands anywhere but in an import: an import that nothing uses decides nothing.
-bool uses_word(const File& file, std::string_view word) {
-  if (file.text.find(word) == std::string::npos) return false;
+// An option `--fp16` is a sign, and the error that says what apex would be for is none.
+bool is_complaint(std::string_view line) { return trim(line).starts_with("raise "); }
+
+// NumPy on the host, and digits of printed numbers.
+bool is_of_host(std::string_view line) {
+  return contains_any(line, {"np.float16", "numpy.float16", "set_printoptions"});
+}
+
+// Precision and recall.
+bool is_of_metric(std::string_view line) {
+  return contains_any(lower(line), {"recall", "f1", "fbeta", "metric"});
+}
+
+using LineTest = bool (*)(std::string_view);
+
+// Whether a word stands in a line that no test takes out. Imports do not count: one that nothing
+// uses decides nothing.
+bool uses_word(const File& file, std::string_view word, std::initializer_list<LineTest> without) {
+  if (!mentions(file, {word})) return false;
   std::string used;
   std::size_t begin = 0;
   while (begin < file.text.size()) {
@@ -69,7 +85,9 @@ bool uses_word(const File& file, std::string_view word) {
     const std::string_view code = trim(line);
     const bool is_import = code.starts_with("import ") || code.starts_with("from ");
     const bool speaks = !is_import && line.find(word) != std::string_view::npos;
-    if (speaks && !is_of_sound(line) && !is_of_scaler(line)) used += line;
+    const bool is_out =
+        speaks && std::ranges::any_of(without, [&](LineTest test) { return test(line); });
+    if (speaks && !is_out) used += line;
     begin = end + 1;
   }
   return has_word(used, word);
@@ -77,24 +95,32 @@ bool uses_word(const File& file, std::string_view word) {
 
 // apex's own way to train in 16 bits, or an option for it; its other parts do not count.
 bool uses_amp(const Program& program) {
-  return std::any_of(program.files.begin(), program.files.end(), [](const File* file) {
-    return uses_word(*file, "amp") || uses_word(*file, "use_apex") || uses_word(*file, "--apex");
+  return std::ranges::any_of(program.files, [](const File* file) {
+    for (const std::string_view word : {"amp", "use_apex", "--apex"}) {
+      if (uses_word(*file, word, {is_of_sound, is_of_scaler})) return true;
+    }
+    return false;
+  });
+}
+
+// Words that mean something else in some lines.
+bool names_precision(const Program& program) {
+  return std::ranges::any_of(program.files, [](const File* file) {
+    return uses_word(*file, "fp16", {is_complaint}) || uses_word(*file, "float16", {is_of_host}) ||
+           uses_word(*file, "precision=", {is_of_host, is_of_metric});
   });
 }
 
 // Any sign that the author chose a precision, or offers it as an option.
 bool has_precision(const Program& program) {
-  if (uses_amp(program)) return true;
+  if (uses_amp(program) || names_precision(program)) return true;
   return mentions(program, {"autocast",
-                            "fp16",
                             "bf16",
                             "fp8",
                             "half()",
                             "bfloat16",
-                            "float16",
                             "mixed_precision",
                             "deepspeed",
-                            "precision=",
                             "Fabric",
                             "HfArgumentParser",
                             "allow_tf32",
@@ -187,6 +213,20 @@ bool is_adversarial(const SourceFacts& facts, const Program& program) {
          mentions(program, {"netD", "netG", "discriminator", "Discriminator", "generator_loss"});
 }
 
+// Where a library calls the training step: the model's call in it, or its first one.
+const Call* call_in_step(const Program& program) {
+  for (const File* file : program.files) {
+    for (const FunctionDef* function : file->functions) {
+      if (!function->is_training_step || function->calls.empty()) continue;
+      const auto forward = std::ranges::find_if(function->calls, [](const Call* call) {
+        return call->name == "torch.nn.Module.__call__" || call->method == "model";
+      });
+      return forward != function->calls.end() ? *forward : function->calls.front();
+    }
+  }
+  return nullptr;
+}
+
 Finding finding_for(const Program& program, const SizedLayer& layer, const RuleInput& input) {
   const bool has_bf16 = input.device().has_tensor_cores(Dtype::bf16);
   const Fix fix{has_bf16 ? "Compute outputs and loss under torch.autocast(\"cuda\", "
@@ -199,6 +239,7 @@ Finding finding_for(const Program& program, const SizedLayer& layer, const RuleI
       "fast",
       layer.text);
   const Call* forward = forward_call(program);
+  if (forward == nullptr && program.training_loops.empty()) forward = call_in_step(program);
   const bool has_loop = forward == nullptr && !program.training_loops.empty();
   Finding finding = forward != nullptr ? finding_at(*forward, message, fix)
                     : has_loop
