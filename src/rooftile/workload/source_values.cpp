@@ -214,8 +214,26 @@ class Evaluator {
   // config["workers"] of a dict that the given files write out.
   Value subscript(const Expr& expr, int depth) const {
     const Expr* item = written_item(store_, expr);
+    const Option* parsed = item == nullptr ? parsed_item(expr) : nullptr;
+    if (parsed != nullptr) return default_of(*parsed, &expr, depth);
     if (item == nullptr) return of_kind(ValueKind::unknown, &expr);
     return followed(item, depth + 1, Certainty::configurable);
+  }
+
+  // args["workers"] of `args = vars(parser.parse_args())`.
+  const Option* parsed_item(const Expr& expr) const {
+    const bool has_key = expr.children.size() == 2 && expr.children[1]->kind == ExprKind::text &&
+                         expr.children[0]->kind == ExprKind::name;
+    if (!has_key) return nullptr;
+    const Expr& table = *expr.children[0];
+    const auto global = store_.globals.find(table.full_name);
+    const Statement* set = table.binding != nullptr         ? table.binding
+                           : global != store_.globals.end() ? global->second
+                                                            : nullptr;
+    const Call* made = set == nullptr || set->value == nullptr ? nullptr : set->value->call;
+    if (made == nullptr || made->receiver != nullptr || made->method != "vars") return nullptr;
+    const Option* found = option(store_.options, expr.children[1]->word);
+    return found == nullptr || found->several ? nullptr : found;
   }
 
   Value attribute(const Expr& expr, int depth) const {

@@ -82,10 +82,15 @@ bool is_first_time(const Guard& guard) {
          assigns(*guard.statement, guard.statement->file->slice(expr->children[0]->range));
 }
 
-// `x.cuda() if x.numel() else None`: about the odd empty tensor.
+// `x.cuda() if x.numel() else None`, `if x.dim() > 0`: about the odd empty tensor.
 bool is_about_emptiness(const Guard& guard) {
-  const Call* call = guard.expr == nullptr ? nullptr : guard.expr->call;
-  return call != nullptr && (call->method == "numel" || call->method == "nelement");
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->children.size() == 2 && expr->children[1]->word == "0" &&
+                        is_one_of(expr->word, {">", "!="}) && !guard.negated;
+  const Call* call = expr == nullptr ? nullptr : compares ? expr->children[0]->call : expr->call;
+  if (call == nullptr) return false;
+  return is_one_of(call->method, {"numel", "nelement"}) || (compares && call->method == "dim");
 }
 
 bool is_shut(const Guard& guard) {
@@ -112,12 +117,24 @@ bool is_module_method(const FunctionDef* function) {
          (function->class_def->is_module || function->class_def->is_autograd_function);
 }
 
+// `__all__ = ["Net", …]` names without making anything.
+ByteRange exported_names(const File& file) {
+  for (const Statement* statement : file.body) {
+    const bool is_list = statement->kind == StatementKind::assignment &&
+                         statement->target != nullptr && statement->target->word == "__all__";
+    if (is_list) return statement->range;
+  }
+  return {};
+}
+
 // Whether the text uses the name outside of the range: no comment, and no word of a longer text.
 bool uses_class(const File& file, std::string_view name, ByteRange own) {
   const std::string_view text = file.text;
+  const ByteRange exported = exported_names(file);
   for (std::size_t at = text.find(name); at != std::string_view::npos;
        at = text.find(name, at + 1)) {
     if (at >= own.begin && at < own.end) continue;
+    if (at >= exported.begin && at < exported.end) continue;
     const std::size_t line = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
     const std::string_view before = text.substr(line, at - line);
     if (before.find('#') != std::string_view::npos) continue;
@@ -184,7 +201,8 @@ bool matches(const SourceFacts& facts, const Context& context, const FunctionDef
     case Where::step_loop:
       return trains;
     case Where::forward_too:
-      return trains || is_unseen_forward(facts, context, function);
+      return trains || (is_unseen_forward(facts, context, function) &&
+                        (function == nullptr || !generates(*function)));
     case Where::evaluation:
       return evaluates;
     case Where::evaluation_too:
@@ -193,13 +211,41 @@ bool matches(const SourceFacts& facts, const Context& context, const FunctionDef
   return false;
 }
 
+// What keeps the statement from running on each pass, where it is one condition alone.
+const Guard* only_condition(const Context& context) {
+  const Guard* only = nullptr;
+  for (const Guard& guard : context.guards) {
+    if (!guard.in_loop || !is_shut(guard)) continue;
+    if (only != nullptr || guard.kind != GuardKind::condition) return nullptr;
+    only = &guard;
+  }
+  return only;
+}
+
+// `if teacher: decode(x) else: decode(y)`: one way or the other leads there on each pass.
+bool runs_either_way(const SourceFacts& facts, const Context& context,
+                     const std::vector<Context>& ways) {
+  const Guard* guard = only_condition(context);
+  if (guard == nullptr || guard->statement == nullptr || context.step_loop == nullptr) return false;
+  return is_reached_when_launched(facts, context) &&
+         std::ranges::any_of(ways, [&](const Context& other) {
+           const Guard* opposite =
+               other.step_loop == context.step_loop && other.role == context.role
+                   ? only_condition(other)
+                   : nullptr;
+           return opposite != nullptr && opposite->expr == guard->expr &&
+                  opposite->negated != guard->negated;
+         });
+}
+
 template <class Node>
 bool any_way(const SourceFacts& facts, const Node& node, const File& file,
              const FunctionDef* function, Where where) {
   if (!trains_on_gpu(facts, file)) return false;
   const auto contexts = facts.contexts(node);
   return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-    return matches(facts, context, function, where) && runs_on_each_pass(facts, context);
+    return matches(facts, context, function, where) &&
+           (runs_on_each_pass(facts, context) || runs_either_way(facts, context, contexts));
   });
 }
 

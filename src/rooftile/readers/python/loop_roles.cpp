@@ -111,6 +111,7 @@ class RoleFinder {
     for (const Call* call : facts_.calls({"ignite.engine.Engine", "ignite.engine.engine.Engine"})) {
       mark_step_function(*call);
     }
+    mark_open_steps();
   }
 
  private:
@@ -158,6 +159,15 @@ class RoleFinder {
     const Events& events = known->second;
     step.is_training_step = events.backward != nullptr && events.step != nullptr;
     step.is_evaluation_step = events.backward == nullptr && events.forward;
+  }
+
+  // trainer.optimize(batch) of a module file: the script with the loop is not given.
+  void mark_open_steps() const {
+    for (const auto& [function, events] : functions_) {
+      const bool steps = events.backward != nullptr && events.step != nullptr;
+      const_cast<FunctionDef*>(function)->is_open_step =
+          steps && !events.has_training && function->callers.empty();
+    }
   }
 
   void visit(const File& file) {
@@ -284,16 +294,28 @@ class RoleFinder {
     }
   }
 
+  // predict_poses() that each training step calls: a part of its forward.
+  bool is_part_of_step(const Loop& loop) const {
+    if (!contains_any(loop.function->name, {"predict", "infer"})) return false;
+    return std::ranges::any_of(loop.function->callers, [&](const Call* caller) {
+      const std::vector<Context> contexts = facts_.contexts(*caller);
+      return std::ranges::any_of(contexts, [](const Context& context) {
+        return context.role == LoopRole::training_step && !context.gradients_off() &&
+               context.each_step();
+      });
+    });
+  }
+
   bool evaluates(const Loop& loop, const Events& inside, bool has_loader) const {
     if (has_loader) return true;
     if (loop.function != nullptr) {
-      if (is_evaluation_name(lower(loop.function->name))) return true;
+      if (is_evaluation_name(lower(loop.function->name))) return !is_part_of_step(loop);
       for (const Call* call : loop.function->calls) {
         if (call->method == "eval" && call->receiver_type().is(TypeKind::module)) return true;
       }
     }
     if (is_forward_of_module(loop.function)) return false;
-    if (inside.eval_mode) return true;
+    if (inside.eval_mode || reads_evaluation_data(loop)) return true;
     const std::vector<Context> contexts = facts_.contexts(*loop.statement);
     return std::ranges::all_of(contexts, &Context::gradients_off);
   }

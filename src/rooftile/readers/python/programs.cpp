@@ -154,7 +154,11 @@ void find_programs(SourceFacts& facts) {
   }
   Program library;
   for (const auto& file : facts.files) {
-    if (!reached.contains(file.get())) library.files.push_back(file.get());
+    if (reached.contains(file.get())) continue;
+    library.files.push_back(file.get());
+    for (const FunctionDef* function : file->functions) {
+      const_cast<FunctionDef*>(function)->is_training_step |= function->is_open_step;
+    }
   }
   if (!library.files.empty()) facts.programs.push_back(std::move(library));
   Shares shares;
