@@ -243,8 +243,12 @@ bool loads_module(const Call& call) {
                                   "load_source", "SourceFileLoader"});
   };
   if (call.target == nullptr) return loads(call);
-  return std::ranges::any_of(
-      call.target->calls, [&](const Call* one) { return one->target == nullptr && loads(*one); });
+  if (!contains_any(call.method, {"import", "load", "module"})) return false;
+  const ByteRange own = call.target->statement->range;
+  return std::ranges::any_of(call.target->file->calls, [&](const Call* one) {
+    const ByteRange at = one->expr->range;
+    return at.begin >= own.begin && at.end <= own.end && one->target == nullptr && loads(*one);
+  });
 }
 
 void follow_dynamic_imports(SourceFacts& facts) {
