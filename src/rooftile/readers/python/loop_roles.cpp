@@ -266,7 +266,11 @@ class RoleFinder {
 
   // `batches(val_data)`, an own generator that is told what to read.
   static bool reads_evaluation_data(const Loop& loop) {
-    const Call* call = loop.statement->value == nullptr ? nullptr : loop.statement->value->call;
+    const Expr* read = loop.statement->value;
+    if (read != nullptr && read->kind == ExprKind::name) {
+      return is_evaluation_name(lower(read->word));
+    }
+    const Call* call = read == nullptr ? nullptr : read->call;
     return call != nullptr && std::ranges::any_of(call->arguments, [](const Argument& argument) {
              return argument.value != nullptr && is_evaluation_name(lower(argument.value->word));
            });
