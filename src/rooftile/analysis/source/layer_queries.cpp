@@ -152,7 +152,8 @@ bool is_forward_call(const Call& call) {
 const Call* forward_call(const Program& program) {
   for (const Loop* loop : program.training_loops) {
     for (const IteratedCall& one : iteration_of(loop->statement->body).calls) {
-      if (is_forward_call(*one.call)) return one.call;
+      // A library's loop leads to the steps of other programs too.
+      if (is_forward_call(*one.call) && program.has(*one.call->file)) return one.call;
     }
   }
   return nullptr;
@@ -162,17 +163,21 @@ namespace {
 
 constexpr int kMostCallers = 6;
 
-bool imports(const File& from, const File& wanted, int hops) {
-  return std::any_of(from.imported.begin(), from.imported.end(), [&](const File* file) {
-    return file == &wanted || (hops > 1 && imports(*file, wanted, hops - 1));
-  });
+bool imports(const File& from, const File& wanted) {
+  return std::ranges::find(from.imported, &wanted) != from.imported.end();
 }
 
-bool is_called_from(const File& entry, const FunctionDef* function, int level) {
-  if (function == nullptr || level > kMostCallers) return false;
-  return std::any_of(function->callers.begin(), function->callers.end(), [&](const Call* call) {
-    return call->file == &entry || is_called_from(entry, call->function, level + 1);
-  });
+// Itself, or through one other file.
+bool gets_to(const File& entry, const File& wanted) {
+  return imports(entry, wanted) || std::ranges::any_of(entry.imported, [&](const File* file) {
+           return imports(*file, wanted);
+         });
+}
+
+bool is_called_from(const File& entry, const FunctionDef* function) {
+  return function != nullptr && any_call_above(*function, kMostCallers, [&](const Call& call) {
+           return call.file == &entry;
+         });
 }
 
 }  // namespace
@@ -182,8 +187,8 @@ bool runs_training(const Program& program) {
   const File& entry = *program.entry;
   return std::any_of(program.training_loops.begin(), program.training_loops.end(),
                      [&](const Loop* loop) {
-                       return loop->file == &entry || imports(entry, *loop->file, 2) ||
-                              is_called_from(entry, loop->function, 0);
+                       return loop->file == &entry || gets_to(entry, *loop->file) ||
+                              is_called_from(entry, loop->function);
                      });
 }
 

@@ -1,22 +1,11 @@
 #include "rooftile/analysis/source/program_queries.h"
 
 #include <algorithm>
-#include <cctype>
-#include <cstring>
 
-#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
 namespace {
-
-bool is_word_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
-
-bool is_in_comment(std::string_view text, std::size_t at) {
-  const std::size_t line = text.rfind('\n', at);
-  const std::size_t first = line == std::string_view::npos ? 0 : line + 1;
-  return text.substr(first, at - first).find('#') != std::string_view::npos;
-}
 
 // The module's name says how the files were given; a path may lie in anybody's folder "test".
 bool is_in_package(std::string_view module, std::string_view package) {
@@ -94,31 +83,13 @@ bool holds_tests(const File& file) {
 
 }  // namespace
 
-std::size_t find_in_text(std::string_view text, std::string_view word, std::size_t from) {
-  if (from > text.size()) return std::string_view::npos;
-  const void* found = memmem(text.data() + from, text.size() - from, word.data(), word.size());
-  if (found == nullptr) return std::string_view::npos;
-  return static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
-}
-
-bool has_word(std::string_view text, std::string_view word) {
-  for (std::size_t at = find_in_text(text, word); at != std::string_view::npos;
-       at = find_in_text(text, word, at + 1)) {
-    const std::size_t end = at + word.size();
-    const bool starts = at == 0 || !is_word_char(word.front()) || !is_word_char(text[at - 1]);
-    const bool ends = end == text.size() || !is_word_char(word.back()) || !is_word_char(text[end]);
-    if (starts && ends && !is_in_comment(text, at)) return true;
-  }
-  return false;
-}
-
 bool is_test(const File& file) {
   const std::string_view path = file.path;
   const std::size_t slash = path.rfind('/');
   const std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
   return name.starts_with("test_") || name == "conftest.py" ||
          is_in_package(file.module, "tests") || is_in_package(file.module, "test") ||
-         (name.ends_with("_test.py") && holds_tests(file));
+         is_in_package(file.module, "testing") || (name.ends_with("_test.py") && holds_tests(file));
 }
 
 std::vector<const Program*> training_programs(const SourceFacts& facts) {
@@ -196,19 +167,6 @@ std::vector<const Call*> calls_in(const SourceFacts& facts, const Program& progr
 std::vector<const Call*> constructions_in(const SourceFacts& facts, const Program& program,
                                           TypeKind kind) {
   return without_tests(facts.constructions_in(program, kind));
-}
-
-bool mentions(const File& file, Words words) {
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-    const auto known = file.mentioned.find(word);
-    if (known != file.mentioned.end()) return known->second;
-    return file.mentioned.emplace(word, has_word(file.text, word)).first->second;
-  });
-}
-
-bool mentions(const Program& program, Words words) {
-  return std::any_of(program.files.begin(), program.files.end(),
-                     [&](const File* file) { return mentions(*file, words); });
 }
 
 bool binds_torch(const File& file) {

@@ -16,8 +16,8 @@ constexpr int kMaxCallDepth = 3;
 
 using Words = std::initializer_list<std::string_view>;
 
-// Whether the file is a test by its name or folder: test_x.py, conftest.py, tests/…, and x_test.py
-// with tests in it.
+// Whether the file is a test by its name or folder: test_x.py, conftest.py, tests/…, testing/…, and
+// x_test.py with tests in it.
 bool is_test(const File& file);
 
 // The programs that train on a GPU and are no tests; the only ones rules speak about.

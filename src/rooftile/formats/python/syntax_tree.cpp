@@ -159,6 +159,7 @@ struct Grammar {
   const TSLanguage* language = tree_sitter_python();
   std::array<SyntaxKind, kMaxSymbols> kinds{};
   std::array<bool, kMaxSymbols> named{};
+  std::array<bool, kMaxSymbols> operators{};  // what may stand in a field of operators
   std::array<SyntaxField, kMaxFields> fields{};
 
   Grammar() {
@@ -170,6 +171,7 @@ struct Grammar {
       for (const auto& [known, kind] : kKinds) {
         if (named[i] && name == known) kinds[i] = kind;
       }
+      operators[i] = name.find_first_of("()[]{},:;.") == std::string_view::npos && name != "=";
     }
     const std::uint32_t count = ts_language_field_count(language);
     for (std::uint32_t i = 1; i <= count && i < kMaxFields; ++i) {
@@ -185,6 +187,7 @@ struct Grammar {
     return symbol < kMaxSymbols ? kinds[symbol] : SyntaxKind::error;
   }
   bool is_named(TSSymbol symbol) const { return symbol >= kMaxSymbols || named[symbol]; }
+  bool is_operator(TSSymbol symbol) const { return symbol >= kMaxSymbols || operators[symbol]; }
 };
 
 const Grammar& grammar() {
@@ -216,11 +219,6 @@ class Cursor {
   TSTreeCursor cursor_;
 };
 
-// Leaves of punctuation say nothing that their parents do not; operators do.
-bool is_kept(const SyntaxNode& node, bool named) {
-  return named || node.field == SyntaxField::operator_;
-}
-
 // Walks the tree without recursion: its depth is the input's business.
 std::vector<SyntaxNode> flatten(const TSTree* tree, std::size_t bytes) {
   const Grammar& names = grammar();
@@ -232,14 +230,17 @@ std::vector<SyntaxNode> flatten(const TSTree* tree, std::size_t bytes) {
   while (true) {
     const TSNode node = cursor.node();
     const TSSymbol symbol = ts_node_symbol(node);
-    SyntaxNode flat{names.kind(symbol), names.fields[cursor.field()], ts_node_start_byte(node),
-                    ts_node_end_byte(node), 0};
     const bool named = names.is_named(symbol);
-    if (!named) flat.kind = SyntaxKind::token;
-    const bool kept = is_kept(flat, named);
+    const SyntaxKind kind = named ? names.kind(symbol) : SyntaxKind::token;
+    // The cursor has to look at the parents for a field.
+    const bool may_have_field = named || names.is_operator(symbol);
+    const SyntaxField field = may_have_field ? names.fields[cursor.field()] : SyntaxField::none;
+    // Leaves of punctuation say nothing that their parents do not; operators do.
+    const bool kept = named || field == SyntaxField::operator_;
     open.push_back(kept ? static_cast<std::uint32_t>(nodes.size()) : kDropped);
-    if (kept) nodes.push_back(flat);
-    const bool is_entered = named && flat.kind != SyntaxKind::string_content;
+    if (kept) nodes.push_back({kind, field, ts_node_start_byte(node), ts_node_end_byte(node), 0});
+    const bool is_entered =
+        named && kind != SyntaxKind::string_content && ts_node_child_count(node) > 0;
     if (is_entered && cursor.to_first_child()) continue;
     while (true) {
       if (open.back() != kDropped) {

@@ -275,13 +275,14 @@ const Type* Inference::method_parameter(const FunctionDef& def, std::size_t inde
 
 // By its annotation; null where that does not tell.
 const Type* Inference::annotated_parameter(const Parameter& parameter) {
-  if (!parameter.type->is(TypeKind::unknown) || parameter.annotation == nullptr) return nullptr;
-  if (infer(parameter.annotation) == nullptr) return nullptr;
+  if (parameter.annotation == nullptr || infer(parameter.annotation) == nullptr) return nullptr;
   const std::string_view hint = parameter.annotation->full_name;
-  if (hint == "torch.Tensor") return tensor(Residence::unknown);
-  if (hint == "torch.nn.Module") return simple(TypeKind::module);
+  // What callers seem to pass is less sure than that.
   if (hint == "int" || hint == "float" || hint == "bool") return simple(TypeKind::number);
   if (hint == "str") return simple(TypeKind::text);
+  if (!parameter.type->is(TypeKind::unknown)) return nullptr;
+  if (hint == "torch.Tensor") return tensor(Residence::unknown);
+  if (hint == "torch.nn.Module") return simple(TypeKind::module);
   const auto own = store_.classes_by_name.find(hint);
   return own == store_.classes_by_name.end() ? nullptr : store_.intern(instance_of(*own->second));
 }

@@ -116,6 +116,7 @@ class Inference {
   bool goes_through_arguments(const Expr& comprehension) const;
   const Type* infer_yield(Expr& expr);
   static const Type* written_item(const Type& container, const Expr& index);
+  const Expr* chosen_module(const Type& container, const Expr& index) const;
   const Type* join_children(Expr& expr, std::size_t from = 0);
   const Type* own_member(const ClassDef* def, std::string_view word, const Statement** binding);
   const Type* tensor_attribute(const Type& object, std::string_view word);
@@ -130,6 +131,7 @@ class Inference {
   std::optional<Entry> definition(std::string_view full_name);
   Entry join(const std::optional<Entry>& a, const std::optional<Entry>& b);
   const Entry* class_attribute(const ClassDef* def, std::string_view name, int depth = 0);
+  const FunctionDef* static_method(const ClassDef* def, std::string_view name);
   const FunctionDef* find_property(const ClassDef& def, std::string_view name);
   const FunctionDef* find_method(const ClassDef* def, std::string_view name, int depth = 0);
 

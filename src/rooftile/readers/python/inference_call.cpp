@@ -44,8 +44,11 @@ const Type* Inference::infer_call(Expr& expr) {
         call.receiver != nullptr && call.receiver->type->is(TypeKind::class_) &&
         std::ranges::none_of(type.function->decorators,
                              [](const Expr* each) { return each->word == "classmethod"; });
-    const bool bound =
-        type.function->class_def != nullptr && call.receiver != nullptr && !is_of_class;
+    // apply(x) gives forward(context, x) its first argument.
+    const ClassDef* owner = type.function->class_def;
+    const bool is_applied =
+        owner != nullptr && owner->is_autograd_function && callee.word != type.function->name;
+    const bool bound = is_applied || (owner != nullptr && call.receiver != nullptr && !is_of_class);
     return own_function_call(call, *type.function, bound);
   }
   if (type.is(TypeKind::class_) && type.class_def != nullptr) {
@@ -99,7 +102,8 @@ const Type* Inference::own_function_call(Call& call, const FunctionDef& def, boo
   if (room && std::ranges::find(callers, &call) == callers.end()) callers.push_back(&call);
   const bool is_static = std::ranges::any_of(
       def.decorators, [](const Expr* each) { return each->word == "staticmethod"; });
-  const bool has_self = def.class_def != nullptr && !is_static;
+  const bool has_context = def.class_def != nullptr && def.class_def->is_autograd_function;
+  const bool has_self = def.class_def != nullptr && (!is_static || has_context);
   pass_arguments(call, def, bound && has_self);
   if (visits_[&def] == 0) enqueue(def);
   return def.returns;

@@ -296,6 +296,12 @@ const Type* Inference::attribute_type(const Type& object, std::string_view word,
   return guess(&unknown_type(), word);
 }
 
+// `Step.apply` of an autograd function runs its forward.
+const FunctionDef* Inference::static_method(const ClassDef* def, std::string_view name) {
+  const bool is_applied = name == "apply" && def != nullptr && def->is_autograd_function;
+  return find_method(def, is_applied ? "forward" : name);
+}
+
 const Type* Inference::infer_attribute(Expr& expr) {
   if (expr.children.empty()) return &unknown_type();
   const Expr& object = *expr.children[0];
@@ -313,7 +319,7 @@ const Type* Inference::infer_attribute(Expr& expr) {
     }
     // Config.from_json(path), Moves.to_device(batch), Base.reset(self)
     if (const FunctionDef* method =
-            owner->is(TypeKind::class_) ? find_method(owner->class_def, expr.word) : nullptr) {
+            owner->is(TypeKind::class_) ? static_method(owner->class_def, expr.word) : nullptr) {
       expr.full_name = method->full_name;
       Type type;
       type.kind = TypeKind::function;
@@ -342,6 +348,9 @@ const Type* Inference::infer_subscript(Expr& expr) {
       return object;
     case TypeKind::container:
       if (expr.children.size() == 2) {
+        if (const Expr* module = chosen_module(*object, *expr.children[1])) {
+          expr.full_name = module->full_name;
+        }
         if (const Type* item = written_item(*object, *expr.children[1])) return item;
       }
       return object->element == nullptr ? &unknown_type() : object->element;

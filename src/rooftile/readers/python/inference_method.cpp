@@ -80,7 +80,10 @@ void Inference::note_method(Call& call) {
 const Type* Inference::method_call(Call& call, const Type& receiver) {
   const std::string_view method = call.method;
   if (const FunctionDef* own = find_method(receiver.class_def, method)) {
-    return own_function_call(call, *own, true);
+    // `self.net(x)` of `@property def net(self)` calls what that returns.
+    const FunctionDef* getter = find_property(*receiver.class_def, method);
+    return getter != nullptr ? value_call(call, *getter->returns)
+                             : own_function_call(call, *own, true);
   }
   const bool loads = method == "from_pretrained" && receiver.is(TypeKind::class_) &&
                      receiver.class_def != nullptr && receiver.class_def->is_module;

@@ -40,8 +40,25 @@ const Type* Inference::infer_sequence(Expr& expr) {
     element = element == nullptr ? type : join(element, type);
   }
   Type made = *container_of(same ? element : nullptr);
-  if (std::ranges::any_of(expr.children, is_worth_following)) made.items = &expr;
+  const bool is_followed = std::ranges::any_of(expr.children, [&](const Expr* item) {
+    return is_worth_following(item) || modules_.contains(item->full_name);
+  });
+  if (is_followed) made.items = &expr;
   return store_.intern(made);
+}
+
+// `methods[name].get_trainer(…)` of `methods = {"onet": onet, "pix2mesh": pix2mesh}`, files that
+// offer the same: the one of a key that is written, else the first. Null for other lists.
+const Expr* Inference::chosen_module(const Type& container, const Expr& index) const {
+  if (container.items == nullptr || container.items->kind != ExprKind::dict) return nullptr;
+  const auto items = container.items->children;
+  const Expr* chosen = nullptr;
+  for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+    if (!modules_.contains(items[i + 1]->full_name)) return nullptr;
+    const bool is_key = index.kind == ExprKind::text && items[i]->word == index.word;
+    if (chosen == nullptr || is_key) chosen = items[i + 1];
+  }
+  return chosen;
 }
 
 // Of one that is written: pair[0], loaders["train"]; null where the index does not tell.
@@ -157,6 +174,9 @@ void Inference::bind_sequence(const Expr* target, const Type* type, const Expr* 
     // Also of a function that returns one thing in one branch, and several in another.
     const bool has_items = type->is(TypeKind::container) || type->is(TypeKind::unknown);
     if (!items.empty() && has_items) each = items[i];
+    // A forward may return sizes beside its tensors.
+    const bool is_size = !items.empty() && items[i] != nullptr && items[i]->is(TypeKind::number);
+    if (is_size && type->is(TypeKind::tensor)) each = items[i];
     bind(part, each == nullptr ? &unknown_type() : each, pairwise ? value->children[i] : nullptr,
          statement);
   }

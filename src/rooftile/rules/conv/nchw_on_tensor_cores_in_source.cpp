@@ -27,17 +27,29 @@ bool is_surely_reached(const SourceFacts& facts, const Call& call) {
   return is_reached_by_default(facts, call);
 }
 
+// Whether the program is seen to get there, or it cannot be told: a step that a library offers and
+// another program asks for is not called from this one's entry.
+bool is_asked_for(const Program& program, const Call& call) {
+  constexpr int kMostCallers = 6;
+  const FunctionDef* function = call.function;
+  while (function != nullptr && function->outer != nullptr) function = function->outer;
+  const bool is_plain = function != nullptr && function->class_def == nullptr;
+  if (!is_plain || call.file == program.entry || program.entry == nullptr) return true;
+  return any_call_above(*function, kMostCallers, [&](const Call& caller) {
+    const FunctionDef* from = caller.function;
+    return caller.file == program.entry || (from != nullptr && from->class_def != nullptr);
+  });
+}
+
 // Autocast, or apex's way to it, that is on with all options at their defaults, in the training.
 const Call* autocast_of_training(const SourceFacts& facts, const Program& program) {
   for (const Autocast& autocast : autocasts_in(facts, program)) {
     if (autocast.call == nullptr || !autocast.on_gpu || autocast.is_off || autocast.may_be_off) {
       continue;
     }
-    const FunctionDef* function = autocast.call->function;
-    const bool is_called = autocast.call->file == program.entry || program.entry == nullptr ||
-                           function == nullptr || function->class_def != nullptr ||
-                           function->outer != nullptr || !function->callers.empty();
-    if (is_called && is_reached_by_default(facts, *autocast.call)) return autocast.call;
+    const bool is_on =
+        is_asked_for(program, *autocast.call) && is_reached_by_default(facts, *autocast.call);
+    if (is_on) return autocast.call;
   }
   for (const Call* call : calls_in(facts, program, {"apex.amp.initialize"})) {
     const Value level = facts.argument(*call, "opt_level", 2);

@@ -1,0 +1,83 @@
+#include "rooftile/analysis/source/words.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "rooftile/analysis/source/program_queries.h"
+
+namespace rooftile::source {
+namespace {
+
+// Letters and digits of ASCII, by their bytes.
+constexpr std::array<bool, 256> kWordChars = [] {
+  std::array<bool, 256> chars{};
+  for (int c = '0'; c <= '9'; ++c) chars[static_cast<std::size_t>(c)] = true;
+  for (int c = 'A'; c <= 'Z'; ++c) chars[static_cast<std::size_t>(c)] = true;
+  for (int c = 'a'; c <= 'z'; ++c) chars[static_cast<std::size_t>(c)] = true;
+  return chars;
+}();
+
+bool is_word_char(char c) { return kWordChars[static_cast<unsigned char>(c)]; }
+
+bool is_in_comment(std::string_view text, std::size_t at) {
+  const std::size_t line = text.rfind('\n', at);
+  const std::size_t first = line == std::string_view::npos ? 0 : line + 1;
+  return text.substr(first, at - first).find('#') != std::string_view::npos;
+}
+
+// Calls test(run) for the runs of letters and digits, while it returns true.
+template <class Test>
+bool all_runs(std::string_view text, const Test& test) {
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = at;
+    while (end < text.size() && is_word_char(text[end])) ++end;
+    if (end > at && !test(text.substr(at, end - at))) return false;
+    at = end + 1;
+  }
+  return true;
+}
+
+// The runs of a file are gathered once; most words that rules ask for are in few files.
+bool may_have(const File& file, std::string_view word) {
+  if (file.runs.empty()) {
+    all_runs(file.text, [&](std::string_view run) { return file.runs.insert(run), true; });
+  }
+  return all_runs(word, [&](std::string_view run) { return file.runs.contains(run); });
+}
+
+}  // namespace
+
+std::size_t find_in_text(std::string_view text, std::string_view word, std::size_t from) {
+  if (from > text.size()) return std::string_view::npos;
+  const void* found = memmem(text.data() + from, text.size() - from, word.data(), word.size());
+  if (found == nullptr) return std::string_view::npos;
+  return static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+}
+
+bool has_word(std::string_view text, std::string_view word) {
+  for (std::size_t at = find_in_text(text, word); at != std::string_view::npos;
+       at = find_in_text(text, word, at + 1)) {
+    const std::size_t end = at + word.size();
+    const bool starts = at == 0 || !is_word_char(word.front()) || !is_word_char(text[at - 1]);
+    const bool ends = end == text.size() || !is_word_char(word.back()) || !is_word_char(text[end]);
+    if (starts && ends && !is_in_comment(text, at)) return true;
+  }
+  return false;
+}
+
+bool mentions(const File& file, Words words) {
+  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    const auto known = file.mentioned.find(word);
+    if (known != file.mentioned.end()) return known->second;
+    const bool has = may_have(file, word) && has_word(file.text, word);
+    return file.mentioned.emplace(word, has).first->second;
+  });
+}
+
+bool mentions(const Program& program, Words words) {
+  return std::any_of(program.files.begin(), program.files.end(),
+                     [&](const File* file) { return mentions(*file, words); });
+}
+
+}  // namespace rooftile::source
