@@ -214,26 +214,12 @@ class Evaluator {
   // config["workers"] of a dict that the given files write out.
   Value subscript(const Expr& expr, int depth) const {
     const Expr* item = written_item(store_, expr);
-    const Option* parsed = item == nullptr ? parsed_item(expr) : nullptr;
-    if (parsed != nullptr) return default_of(*parsed, &expr, depth);
-    if (item == nullptr) return of_kind(ValueKind::unknown, &expr);
+    if (item == nullptr) {
+      const Option* found = option(store_.options, parsed_key(store_, expr));
+      const bool is_one = found != nullptr && !found->several;
+      return is_one ? default_of(*found, &expr, depth) : of_kind(ValueKind::unknown, &expr);
+    }
     return followed(item, depth + 1, Certainty::configurable);
-  }
-
-  // args["workers"] of `args = vars(parser.parse_args())`.
-  const Option* parsed_item(const Expr& expr) const {
-    const bool has_key = expr.children.size() == 2 && expr.children[1]->kind == ExprKind::text &&
-                         expr.children[0]->kind == ExprKind::name;
-    if (!has_key) return nullptr;
-    const Expr& table = *expr.children[0];
-    const auto global = store_.globals.find(table.full_name);
-    const Statement* set = table.binding != nullptr         ? table.binding
-                           : global != store_.globals.end() ? global->second
-                                                            : nullptr;
-    const Call* made = set == nullptr || set->value == nullptr ? nullptr : set->value->call;
-    if (made == nullptr || made->receiver != nullptr || made->method != "vars") return nullptr;
-    const Option* found = option(store_.options, expr.children[1]->word);
-    return found == nullptr || found->several ? nullptr : found;
   }
 
   Value attribute(const Expr& expr, int depth) const {
@@ -284,13 +270,6 @@ class Evaluator {
     const Option* defined =
         own == store_.file_options.end() ? nullptr : option(own->second, expr.word);
     return defined == nullptr ? &found : defined;
-  }
-
-  // options.get("workers", 0) of what is no object of the given files.
-  static bool is_fallback(const Call& call) {
-    return call.method == "get" && call.receiver != nullptr && call.target == nullptr &&
-           call.arguments.size() == 2 && call.arguments[0].value->kind == ExprKind::text &&
-           call.arguments[1].name.empty() && call.receiver->type->class_def == nullptr;
   }
 
   Value call(const Expr& expr, int depth) const {

@@ -209,4 +209,13 @@ bool moves_batches(const SourceFacts& facts, const Call& loader) {
   });
 }
 
+bool collates_on_gpu(const SourceFacts& facts, const Call& loader) {
+  const Argument* collate = loader.argument("collate_fn", 6);
+  const FunctionDef* function =
+      collate == nullptr || collate->unpacked ? nullptr : collate->value->type->function;
+  return function != nullptr && std::ranges::any_of(function->calls, [&](const Call* inner) {
+           return copies_to_device(facts, *inner) && is_reached_by_default(facts, *inner);
+         });
+}
+
 }  // namespace rooftile::source

@@ -340,20 +340,6 @@ const Expr* dataset_of(const Call& loader) {
   return dataset == nullptr ? nullptr : resolved(dataset->value);
 }
 
-namespace {
-
-// collate_fn=to_cuda, a function of the project.
-bool collates_on_gpu(const SourceFacts& facts, const Call& loader) {
-  const Argument* collate = loader.argument("collate_fn", 6);
-  const FunctionDef* function =
-      collate == nullptr || collate->unpacked ? nullptr : collate->value->type->function;
-  return function != nullptr && std::ranges::any_of(function->calls, [&](const Call* inner) {
-           return copies_to_device(facts, *inner) && is_reached_by_default(facts, *inner);
-         });
-}
-
-}  // namespace
-
 bool has_gpu_samples(const SourceFacts& facts, const Call& loader) {
   if (collates_on_gpu(facts, loader)) return true;
   const Expr* dataset = dataset_of(loader);
