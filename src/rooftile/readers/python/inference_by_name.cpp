@@ -28,6 +28,23 @@ const Call* builtin_call(const Expr& expr, std::string_view name) {
   return is_it ? call : nullptr;
 }
 
+bool is_network(const Entry& entry) {
+  return entry.type != nullptr && entry.type->is(TypeKind::class_) &&
+         entry.type->class_def != nullptr && entry.type->class_def->is_module;
+}
+
+const Type* only_network(const std::vector<const Scope*>& scopes, const Call& call) {
+  const Type* only = nullptr;
+  for (const Scope* each : scopes) {
+    for (const auto& [word, entry] : each->names) {
+      if (!is_network(entry) || !takes(entry.type->class_def->method("__init__"), call)) continue;
+      if (only != nullptr && only->class_def != entry.type->class_def) return nullptr;
+      only = entry.type;
+    }
+  }
+  return only;
+}
+
 }  // namespace
 
 // Of `models` in getattr(models, name): the names of a given file; null for other objects.
@@ -60,17 +77,7 @@ const Type* Inference::named_in(const Scope* scope, const Expr& name, const Call
         file == modules_.end() ? module_scopes_.end() : module_scopes_.find(file->second);
     if (names != module_scopes_.end()) scopes.push_back(names->second);
   }
-  const Type* only = nullptr;
-  for (const Scope* each : scopes) {
-    for (const auto& [word, entry] : each->names) {
-      const bool is_network = entry.type != nullptr && entry.type->is(TypeKind::class_) &&
-                              entry.type->class_def != nullptr && entry.type->class_def->is_module;
-      if (!is_network || !takes(entry.type->class_def->method("__init__"), call)) continue;
-      if (only != nullptr && only->class_def != entry.type->class_def) return nullptr;
-      only = entry.type;
-    }
-  }
-  return only;
+  return only_network(scopes, call);
 }
 
 // Null where the text picks something else, or nothing is known of it.
