@@ -113,4 +113,24 @@ const Expr* written_attribute(const Store& store, const Expr& attribute) {
   return holder == nullptr || holder->call == nullptr ? nullptr : entry(*holder, attribute);
 }
 
+std::string_view parsed_key(const Store& store, const Expr& subscript) {
+  const bool has_key = subscript.children.size() == 2 &&
+                       subscript.children[1]->kind == ExprKind::text &&
+                       subscript.children[0]->kind == ExprKind::name;
+  if (!has_key) return {};
+  const Expr& table = *subscript.children[0];
+  const auto global = store.globals.find(table.full_name);
+  const Statement* set = table.binding;
+  if (set == nullptr && global != store.globals.end()) set = global->second;
+  const Call* made = set == nullptr || set->value == nullptr ? nullptr : set->value->call;
+  const bool is_vars = made != nullptr && made->receiver == nullptr && made->method == "vars";
+  return is_vars ? subscript.children[1]->word : std::string_view();
+}
+
+bool is_fallback(const Call& call) {
+  return call.method == "get" && call.receiver != nullptr && call.target == nullptr &&
+         call.arguments.size() == 2 && call.arguments[0].value->kind == ExprKind::text &&
+         call.arguments[1].name.empty() && call.receiver->type->class_def == nullptr;
+}
+
 }  // namespace rooftile::source

@@ -13,4 +13,9 @@ const Expr* written_get(const Store& store, const Call& call);
 // The same for config.key, where config is made by a call with key=….
 const Expr* written_attribute(const Store& store, const Expr& attribute);
 
+// The option behind args["workers"] of `args = vars(parser.parse_args())`; empty for others.
+std::string_view parsed_key(const Store& store, const Expr& subscript);
+// options.get("workers", 0) of what is no object of the given files.
+bool is_fallback(const Call& call);
+
 }  // namespace rooftile::source

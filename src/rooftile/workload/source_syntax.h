@@ -164,6 +164,8 @@ struct FunctionDef {
   bool is_async = false;
   // A library calls it on each step: Engine(update) of ignite.
   bool is_training_step = false, is_evaluation_step = false;
+  // Runs backward and an optimizer's step, in no loop, and no given file calls it.
+  bool is_open_step = false;
 };
 
 // One module attribute made in a class body or in __init__: self.conv1 = nn.Conv2d(3, 64, 7).

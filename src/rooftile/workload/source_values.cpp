@@ -214,7 +214,11 @@ class Evaluator {
   // config["workers"] of a dict that the given files write out.
   Value subscript(const Expr& expr, int depth) const {
     const Expr* item = written_item(store_, expr);
-    if (item == nullptr) return of_kind(ValueKind::unknown, &expr);
+    if (item == nullptr) {
+      const Option* found = option(store_.options, parsed_key(store_, expr));
+      const bool is_one = found != nullptr && !found->several;
+      return is_one ? default_of(*found, &expr, depth) : of_kind(ValueKind::unknown, &expr);
+    }
     return followed(item, depth + 1, Certainty::configurable);
   }
 
@@ -266,13 +270,6 @@ class Evaluator {
     const Option* defined =
         own == store_.file_options.end() ? nullptr : option(own->second, expr.word);
     return defined == nullptr ? &found : defined;
-  }
-
-  // options.get("workers", 0) of what is no object of the given files.
-  static bool is_fallback(const Call& call) {
-    return call.method == "get" && call.receiver != nullptr && call.target == nullptr &&
-           call.arguments.size() == 2 && call.arguments[0].value->kind == ExprKind::text &&
-           call.arguments[1].name.empty() && call.receiver->type->class_def == nullptr;
   }
 
   Value call(const Expr& expr, int depth) const {

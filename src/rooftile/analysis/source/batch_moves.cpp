@@ -96,14 +96,6 @@ bool is_set_by_default(const SourceFacts& facts, const Value& value) {
   return false;
 }
 
-bool collates_on_gpu(const SourceFacts& facts, const Call& loader) {
-  const Argument* given = loader.argument("collate_fn", 6);
-  const FunctionDef* function = given == nullptr ? nullptr : given->value->type->function;
-  return function != nullptr && std::ranges::any_of(function->calls, [&](const Call* call) {
-           return copies_to_device(facts, *call) && is_reached_by_default(facts, *call);
-         });
-}
-
 namespace {
 
 bool takes_over(const Program& program, const File& file) {
@@ -215,6 +207,15 @@ bool moves_batches(const SourceFacts& facts, const Call& loader) {
                  [&](const FunctionDef* function) { return is_moving_step(facts, *function); });
     });
   });
+}
+
+bool collates_on_gpu(const SourceFacts& facts, const Call& loader) {
+  const Argument* collate = loader.argument("collate_fn", 6);
+  const FunctionDef* function =
+      collate == nullptr || collate->unpacked ? nullptr : collate->value->type->function;
+  return function != nullptr && std::ranges::any_of(function->calls, [&](const Call* inner) {
+           return copies_to_device(facts, *inner) && is_reached_by_default(facts, *inner);
+         });
 }
 
 }  // namespace rooftile::source

@@ -104,23 +104,60 @@ bool comes_from_gpu(const Expr* expr) {
   return comes_from_gpu(expr, names_left);
 }
 
+// norm = clip_grad_norm_(…): it is where the gradients are.
+bool is_gradient_norm(const Expr* expr) {
+  const Expr* made = expr->type->is(TypeKind::tensor) ? resolved(expr) : nullptr;
+  return made != nullptr && made->call != nullptr &&
+         made->call->name == "torch.nn.utils.clip_grad_norm_";
+}
+
 bool may_wait(const Expr* expr) {
   return expr != nullptr && expr->type != nullptr &&
-         (is_gpu_value(expr) || is_part_of_module(expr) || comes_from_gpu(expr));
+         (is_gpu_value(expr) || is_gradient_norm(expr) || is_part_of_module(expr) ||
+          comes_from_gpu(expr));
 }
 
 // `total = 0.0` that `total += loss` makes a tensor: no number has item().
 bool becomes_tensor(const Expr& name) {
-  if (name.kind != ExprKind::name || !name.type->is(TypeKind::number)) return false;
+  const bool is_member = name.kind == ExprKind::attribute && last_name(name.children[0]) == "self";
+  if ((name.kind != ExprKind::name && !is_member) || !name.type->is(TypeKind::number)) return false;
   if (name.statement == nullptr) return false;
+  const FunctionDef* function = name.statement->function;
+  const auto is_beside = [&](const Statement& each) {
+    if (!is_member) return each.function == function;
+    return function != nullptr && each.function != nullptr &&
+           each.function->class_def == function->class_def;
+  };
   const auto& statements = name.statement->file->statements;
   return std::ranges::any_of(statements, [&](const Statement* each) {
     const bool adds = each->kind == StatementKind::assignment && each->word == "+=" &&
-                      each->function == name.statement->function && each->target != nullptr &&
-                      each->target->kind == ExprKind::name && each->target->word == name.word;
+                      is_beside(*each) && each->target != nullptr &&
+                      each->target->kind == name.kind && each->target->word == name.word;
     if (!adds || each->value == nullptr || comes_from_numpy(each->value)) return false;
     return each->value->type->is(TypeKind::unknown) || each->value->type->is(TypeKind::tensor);
   });
+}
+
+// `n = lengths.sum().item()`, and then `lengths = lengths.cuda()` or `to_cuda(lengths)` in the same
+// block: until there it is on the host.
+bool is_moved_later(const Expr* value) {
+  const Statement* read = value->statement;
+  if (read == nullptr) return false;
+  const auto moves = [&](const Statement* later, std::string_view name) {
+    if (later->kind != StatementKind::assignment || later->target == nullptr) return false;
+    const Call* call = later->value == nullptr ? nullptr : later->value->call;
+    const bool is_move = call != nullptr && contains_any(call->method, {"cuda", "to_device"});
+    return is_move && uses_variable(later->target, name) && uses_variable(later->value, name);
+  };
+  bool found = false;
+  visit(value, [&](const Expr& part) {
+    if (part.kind != ExprKind::name || !part.type->is(TypeKind::unknown)) return !found;
+    found = found || std::ranges::any_of(after(*read), [&](const Statement* later) {
+              return moves(later, part.word);
+            });
+    return !found;
+  });
+  return found;
 }
 
 bool reads_by_method(const Call& call) {
@@ -128,7 +165,8 @@ bool reads_by_method(const Call& call) {
   const Type& type = call.receiver_type();
   if (call.method == "item") {
     if (becomes_tensor(*call.receiver)) return true;
-    return !is_surely_host(type) && !comes_from_numpy(call.receiver);
+    if (is_surely_host(type) || comes_from_numpy(call.receiver)) return false;
+    return !type.is(TypeKind::unknown) || !is_moved_later(call.receiver);
   }
   if (call.method == "cpu") return !is_surely_host(type);
   return is_one_of(call.method, {"tolist", "numpy"}) && may_wait(call.receiver);

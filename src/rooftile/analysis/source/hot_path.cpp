@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "rooftile/analysis/source/leftovers.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 
@@ -83,10 +84,15 @@ bool is_first_time(const Guard& guard) {
          assigns(*guard.statement, guard.statement->file->slice(expr->children[0]->range));
 }
 
-// `x.cuda() if x.numel() else None`: about the odd empty tensor.
+// `x.cuda() if x.numel() else None`, `if x.dim() > 0`: about the odd empty tensor.
 bool is_about_emptiness(const Guard& guard) {
-  const Call* call = guard.expr == nullptr ? nullptr : guard.expr->call;
-  return call != nullptr && (call->method == "numel" || call->method == "nelement");
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->children.size() == 2 && expr->children[1]->word == "0" &&
+                        is_one_of(expr->word, {">", "!="}) && !guard.negated;
+  const Call* call = expr == nullptr ? nullptr : compares ? expr->children[0]->call : expr->call;
+  if (call == nullptr) return false;
+  return is_one_of(call->method, {"numel", "nelement"}) || (compares && call->method == "dim");
 }
 
 // `for name in names: if name != "stereo":` leaves out one of those that the loop goes through.
@@ -125,71 +131,6 @@ bool is_module_method(const FunctionDef* function) {
          (function->class_def->is_module || function->class_def->is_autograd_function);
 }
 
-// Whether the text uses the name outside of the ranges: no comment, and no word of a longer text.
-bool uses_class(const File& file, std::string_view name, std::initializer_list<ByteRange> without) {
-  const std::string_view text = file.text;
-  for (std::size_t at = text.find(name); at != std::string_view::npos;
-       at = text.find(name, at + 1)) {
-    const bool is_out = std::ranges::any_of(
-        without, [&](const ByteRange& range) { return at >= range.begin && at < range.end; });
-    if (is_out) continue;
-    const std::size_t line = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
-    const std::string_view before = text.substr(line, at - line);
-    if (before.find('#') != std::string_view::npos) continue;
-    const auto quotes = std::ranges::count_if(before, [](char c) { return c == '"' || c == '\''; });
-    const bool begins_text = !before.empty() && (before.back() == '"' || before.back() == '\'');
-    if (quotes % 2 == 0 || begins_text) return true;
-  }
-  return false;
-}
-
-// A call of the class that some training run gets to, but for those in `except` files; also
-// `Net.from_pretrained(…)` of a class derived from the method's.
-bool is_made(const SourceFacts& facts, const ClassDef& def, const File* except) {
-  const auto runs = [&](const Call* call) {
-    if (call->file == except || call->statement == nullptr) return false;
-    const auto programs = training_programs_of(facts, *call->file);
-    return std::ranges::any_of(programs, [&](const Program* program) {
-      return runs_in(facts, *program, *call->statement);
-    });
-  };
-  if (std::ranges::any_of(facts.calls(def.full_name), runs)) return true;
-  return std::ranges::any_of(facts.method_calls("from_pretrained"), [&](const Call* call) {
-    return call->receiver != nullptr && call->receiver_type().class_def == &def && runs(call);
-  });
-}
-
-// What stands under the main guard of a file serves to try it out.
-ByteRange main_guard(const File& file) {
-  for (const Statement* statement : file.body) {
-    if (statement->kind != StatementKind::if_ || statement->value == nullptr) continue;
-    if (uses_variable(statement->value, "__name__")) return statement->range;
-  }
-  return {};
-}
-
-// A class that no training run makes or names, where others take what stands beside it: a leftover.
-bool is_leftover_class(const SourceFacts& facts, const ClassDef& def) {
-  if (is_made(facts, def, nullptr)) return false;
-  const bool has_used_neighbour =
-      std::ranges::any_of(def.file->classes, [&](const ClassDef* other) {
-        return other != &def && other->is_module && is_made(facts, *other, def.file);
-      });
-  const bool has_used_function =
-      std::ranges::any_of(def.file->functions, [&](const FunctionDef* other) {
-        return other->class_def == nullptr &&
-               std::ranges::any_of(other->callers,
-                                   [&](const Call* call) { return call->file != def.file; });
-      });
-  if ((!has_used_neighbour && !has_used_function) ||
-      uses_class(*def.file, def.name, {def.statement->range, main_guard(*def.file)}))
-    return false;
-  return std::ranges::none_of(facts.files, [&](const auto& file) {
-    return std::ranges::find(file->imported, def.file) != file->imported.end() &&
-           uses_class(*file, def.name, {});
-  });
-}
-
 bool is_forward(const FunctionDef* function) {
   return is_module_method(function) && function->name == "forward";
 }
@@ -206,7 +147,7 @@ bool is_unseen_forward(const SourceFacts& facts, const Context& context,
       is_forward(function) ||
       std::any_of(context.calls.begin(), context.calls.end(),
                   [](const Call* call) { return is_forward(call->function); });
-  return passes_forward && !is_leftover_class(facts, *outer->class_def);
+  return passes_forward && !is_left_over(facts, *outer->class_def);
 }
 
 enum class Where { step_loop, forward_too, evaluation, evaluation_too };
@@ -219,7 +160,8 @@ bool matches(const SourceFacts& facts, const Context& context, const FunctionDef
     case Where::step_loop:
       return trains;
     case Where::forward_too:
-      return trains || is_unseen_forward(facts, context, function);
+      return trains || (is_unseen_forward(facts, context, function) &&
+                        (function == nullptr || !generates(*function)));
     case Where::evaluation:
       return evaluates;
     case Where::evaluation_too:
@@ -228,23 +170,43 @@ bool matches(const SourceFacts& facts, const Context& context, const FunctionDef
   return false;
 }
 
+// What keeps the statement from running on each pass, where it is one condition alone.
+const Guard* only_condition(const Context& context) {
+  const Guard* only = nullptr;
+  for (const Guard& guard : context.guards) {
+    if (!guard.in_loop || !is_shut(guard)) continue;
+    if (only != nullptr || guard.kind != GuardKind::condition) return nullptr;
+    only = &guard;
+  }
+  return only;
+}
+
+// `if teacher: decode(x) else: decode(y)`: one way or the other leads there on each pass.
+bool runs_either_way(const SourceFacts& facts, const Context& context,
+                     const std::vector<Context>& ways) {
+  const Guard* guard = only_condition(context);
+  if (guard == nullptr || guard->statement == nullptr || context.step_loop == nullptr) return false;
+  return is_reached_when_launched(facts, context) &&
+         std::ranges::any_of(ways, [&](const Context& other) {
+           const Guard* opposite =
+               other.step_loop == context.step_loop && other.role == context.role
+                   ? only_condition(other)
+                   : nullptr;
+           return opposite != nullptr && opposite->expr == guard->expr &&
+                  opposite->negated != guard->negated;
+         });
+}
+
 template <class Node>
 bool any_way(const SourceFacts& facts, const Node& node, const File& file,
              const FunctionDef* function, Where where) {
   if (!trains_on_gpu(facts, file)) return false;
   const auto contexts = facts.contexts(node);
   return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-    return matches(facts, context, function, where) && runs_on_each_pass(facts, context);
+    return matches(facts, context, function, where) &&
+           (runs_on_each_pass(facts, context) || runs_either_way(facts, context, contexts));
   });
 }
-
-}  // namespace
-
-bool is_left_over(const SourceFacts& facts, const ClassDef& def) {
-  return is_leftover_class(facts, def);
-}
-
-namespace {
 
 // What the way down here gives for a parameter: the argument, or the default that is left. Null
 // where neither is seen.

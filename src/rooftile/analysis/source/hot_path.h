@@ -39,7 +39,4 @@ const Statement* training_loop_around(const Statement& statement);
 // else null for code at the top of a file.
 const Statement* place_of_work(const Statement& statement);
 
-// A module class that no training run makes or names, where others take what stands beside it.
-bool is_left_over(const SourceFacts& facts, const ClassDef& def);
-
 }  // namespace rooftile::source

@@ -347,6 +347,7 @@ const Expr* dataset_of(const Call& loader) {
 }
 
 bool has_gpu_samples(const SourceFacts& facts, const Call& loader) {
+  if (collates_on_gpu(facts, loader)) return true;
   const Expr* dataset = dataset_of(loader);
   if (dataset == nullptr) return false;
   const Type& type = *dataset->type;

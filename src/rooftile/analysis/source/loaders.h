@@ -27,7 +27,9 @@ const Expr* dataset_of(const Call& loader);
 // Nothing to do for a worker: TensorDataset, lists and tensors, splits of these, own classes whose
 // __getitem__ only indexes, IterableDataset, batch_size=None, samples on the GPU.
 bool needs_no_workers(const SourceFacts& facts, const Call& loader);
-// The dataset's tensors live on a GPU already.
+// Its collate function, one of the project, copies to a GPU: no host memory is left to pin.
+bool collates_on_gpu(const SourceFacts& facts, const Call& loader);
+// The dataset's tensors live on a GPU already, or its collate function puts them there.
 bool has_gpu_samples(const SourceFacts& facts, const Call& loader);
 
 // A copy to the GPU: `.cuda()`, `.to(device)`; device known or by its name.
@@ -37,8 +39,6 @@ bool moves_batches(const SourceFacts& facts, const Call& loader);
 // An option that `parser.set_defaults(name=True)` switches on, or whose default is whether there is
 // a GPU.
 bool is_set_by_default(const SourceFacts& facts, const Value& value);
-// The collate function copies its batches to the GPU: they are no host memory to pin.
-bool collates_on_gpu(const SourceFacts& facts, const Call& loader);
 // A framework takes the loader over and moves its batches on its own: accelerate, transformers.
 bool is_taken_over(const SourceFacts& facts, const File& file);
 

@@ -261,9 +261,19 @@ bool is_dtype(const Value& value, Words names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+bool steps_optimizer(const ClassDef& def) {
+  return std::ranges::any_of(def.methods, [](const FunctionDef* method) {
+    return std::ranges::any_of(method->calls, [](const Call* call) {
+      return call->method == "step" && call->receiver != nullptr &&
+             call->receiver_type().is(TypeKind::optimizer);
+    });
+  });
+}
+
 bool is_user_evaluation(const SourceFacts& facts, const Loop& loop) {
   const ClassDef* def = loop.function == nullptr ? nullptr : loop.function->class_def;
-  if (loop.role != LoopRole::evaluation_step || (def != nullptr && def->is_module)) return false;
+  const bool is_layer = def != nullptr && def->is_module && !steps_optimizer(*def);
+  if (loop.role != LoopRole::evaluation_step || is_layer) return false;
   const Expr* iterable = loop.statement->value;
   const Call* range = iterable == nullptr ? nullptr : iterable->call;
   if (range == nullptr || range->method != "range" || range->arguments.empty()) return true;
@@ -275,16 +285,18 @@ bool is_user_evaluation(const SourceFacts& facts, const Loop& loop) {
 
 bool is_inside_module(const Call& call) {
   const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
-  return def != nullptr && def->is_module;
+  return def != nullptr && def->is_module &&
+         (call.function->name == "forward" || !steps_optimizer(*def));
+}
+
+bool generates(const FunctionDef& function) {
+  return contains_any(function.name, {"incremental", "generate", "infer", "beam", "greedy"});
 }
 
 bool runs_in_forward(const FunctionDef* function, int depth) {
   constexpr std::size_t kFewCallers = 8;  // callers of callers multiply
   if (function == nullptr || depth > kMaxCallDepth) return false;
-  // What a forward runs in place of the training path: incremental_forward, beam_search.
-  for (const std::string_view word : {"incremental", "generate", "infer", "beam", "greedy"}) {
-    if (function->name.find(word) != std::string_view::npos) return false;
-  }
+  if (generates(*function)) return false;
   const ClassDef* def = function->class_def;
   if (def != nullptr && (def->is_module || def->is_autograd_function)) {
     if (function->name == "forward") return true;

@@ -105,9 +105,13 @@ bool is_dtype(const Value& value, Words names);
 bool is_user_evaluation(const SourceFacts& facts, const Loop& loop);
 // Whether the call stands in a method of a module.
 bool is_inside_module(const Call& call);
+// A module with a method that steps an optimizer: a whole model with its training.
+bool steps_optimizer(const ClassDef& def);
 // Whether the function is the forward of a module or an autograd function, or a helper that only
 // such call.
 bool runs_in_forward(const FunctionDef* function, int depth = 0);
+// Makes output step by step in place of the training path: incremental_forward, beam_search.
+bool generates(const FunctionDef& function);
 
 // Code whose numbers must not change for speed: a module or the default dtype in float64,
 // second-order derivatives.

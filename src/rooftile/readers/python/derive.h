@@ -16,7 +16,13 @@ const Call* partial_behind(const Call& call);
 // Adds to File::imported what `importlib.import_module` and `__import__` may load: the one file
 // whose name is known with all options at their defaults, else all files of a package whose names
 // begin like the part that is written (`"models." + name`, f"{__name__}.{name}").
+// A path that spec_from_file_location and the like load counts as such a name.
 void follow_dynamic_imports(SourceFacts& facts);
+// Whether the call loads a module by a name or path, itself or in an own function.
+bool loads_module(const Call& call);
+// The files that have a network of a name that is taken of what such a call gives:
+// `nets = load(path)`, then `nets.UNet(…)`.
+std::vector<const File*> modules_by_use(const SourceFacts& facts, const Call& call);
 // Calls of methods whose receiver is not known, or may be of a derived class, lead to the methods
 // of that name in reach. Needs the imports of files.
 void link_dynamic_calls(SourceFacts& facts);

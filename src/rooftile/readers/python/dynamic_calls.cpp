@@ -165,6 +165,7 @@ class Linker {
   // self.compute_loss() of a base class runs what the class of the object has.
   void link_overrides(Call& call) {
     const FunctionDef* target = call.target;
+    if (target == nullptr) return link_derived(call);
     const bool is_method = target != nullptr && call.receiver != nullptr &&
                            target->class_def != nullptr && target->name == call.method &&
                            call.receiver->type->class_def != nullptr &&
@@ -182,6 +183,20 @@ class Linker {
     if (is_abstract(*target)) call.target = nullptr;
     link(call, overrides);
     if (call.target == nullptr) call.target = target;
+  }
+
+  // self.evaluate_pairs() of a base class that has no such method itself.
+  void link_derived(Call& call) {
+    const bool is_own = call.receiver != nullptr && call.receiver->kind == ExprKind::name &&
+                        call.receiver->word == "self" &&
+                        call.receiver->type->class_def != nullptr && call.name.empty();
+    const auto found = is_own ? methods_.find(call.method) : methods_.end();
+    if (found == methods_.end() || found->second.size() > kMaxNamesakes) return;
+    std::vector<const FunctionDef*> derived;
+    for (const FunctionDef* def : found->second) {
+      if (derives(*def->class_def, *call.receiver->type->class_def, 0)) derived.push_back(def);
+    }
+    link(call, derived);
   }
 
   // The first that does something is what the call stands for; all know that it leads to them.

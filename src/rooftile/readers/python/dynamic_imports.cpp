@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
@@ -88,8 +89,9 @@ class NameReader {
   const SourceFacts& facts_;
 };
 
-bool is_import(const Call& call) {
-  return (call.method == "import_module" || call.method == "__import__") && !call.arguments.empty();
+bool is_library_import(const Call& call) {
+  const bool is_named = call.method == "import_module" || call.method == "__import__";
+  return is_named && !call.arguments.empty() && call.target == nullptr;
 }
 
 // Whether `module` is the name, from its start or from some package on, or begins with it within
@@ -122,6 +124,16 @@ std::span<const Expr* const> names_to_choose(const SourceFacts& facts, const Exp
 
 void import_by_name(SourceFacts& facts, const Call& call, Beginning name);
 
+void add_import(const File& importer, const File& file) {
+  auto& imported = const_cast<File&>(importer).imported;
+  if (&file == &importer || file.is_notebook) return;
+  if (std::ranges::find(imported, &file) == imported.end()) imported.push_back(&file);
+}
+
+void import_by_use(SourceFacts& facts, const Call& call) {
+  for (const File* file : modules_by_use(facts, call)) add_import(*call.file, *file);
+}
+
 void import_by_name(SourceFacts& facts, const Call& call) {
   const Expr& written = *call.arguments.front().value;
   const auto choices = names_to_choose(facts, written);
@@ -139,22 +151,118 @@ void import_by_name(SourceFacts& facts, const Call& call, Beginning name) {
     const Beginning base = NameReader(facts).read(package == nullptr ? nullptr : package->value);
     name.text = (base.is_whole ? base.text : std::string(package_of(*call.file))) + name.text;
   }
-  if (name.text.empty()) return;
-  auto& imported = const_cast<File&>(*call.file).imported;
+  if (name.text.empty()) return import_by_use(facts, call);
+  bool found = false;
   for (const auto& file : facts.files) {
-    if (file.get() == call.file || file->is_notebook || !is_meant(file->module, name)) continue;
-    if (std::ranges::find(imported, file.get()) == imported.end()) imported.push_back(file.get());
+    if (!is_meant(file->module, name)) continue;
+    add_import(*call.file, *file);
+    found = true;
   }
+  // Where all given files stand in one package, their names begin below it.
+  const std::size_t dot = name.text.find('.');
+  if (found || dot == std::string::npos || dot + 1 == name.text.size()) return;
+  name.text.erase(0, dot + 1);
+  for (const auto& file : facts.files) {
+    const bool is_below = file->module.starts_with(name.text) && is_meant(file->module, name);
+    if (is_below) add_import(*call.file, *file);
+  }
+}
+
+// spec_from_file_location(name, path), imp.load_source(name, path).
+const Expr* loaded_path(const Call& call) {
+  if (!is_one_of(call.method, {"spec_from_file_location", "load_source", "SourceFileLoader"})) {
+    return nullptr;
+  }
+  const Argument* path = call.argument(call.method == "load_source" ? "pathname" : "location", 1);
+  if (path == nullptr) path = call.argument("path");
+  return path == nullptr || path->unpacked ? nullptr : path->value;
+}
+
+// "./models/unet.py" as "models.unet".
+Beginning module_of_path(Beginning path) {
+  std::string& text = path.text;
+  while (text.starts_with('.') || text.starts_with('/')) text.erase(0, 1);
+  if (path.is_whole && text.ends_with(".py")) text.resize(text.size() - 3);
+  std::ranges::replace(text, '/', '.');
+  return path;
+}
+
+void import_by_path(SourceFacts& facts, const Call& call, const Expr* path) {
+  import_by_name(facts, call, module_of_path(NameReader(facts).read(path)));
+}
+
+// Also by way of a helper of the project that gets the path.
+void follow_loaded_path(SourceFacts& facts, const Call& load, const Expr& path) {
+  const FunctionDef* helper = load.function;
+  const std::span<const Parameter> parameters = helper == nullptr || path.kind != ExprKind::name
+                                                    ? std::span<const Parameter>()
+                                                    : helper->parameters;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].name != path.word) continue;
+    const int position = static_cast<int>(i) - (helper->class_def != nullptr ? 1 : 0);
+    for (const Call* caller : helper->callers) {
+      const Argument* given = caller->argument(path.word, position);
+      if (given != nullptr && !given->unpacked) import_by_path(facts, *caller, given->value);
+    }
+    return;
+  }
+  import_by_path(facts, load, &path);
 }
 
 }  // namespace
 
+std::vector<const File*> modules_by_use(const SourceFacts& facts, const Call& call) {
+  const Expr* variable = call.statement == nullptr ? nullptr : call.statement->target;
+  const bool is_kept = variable != nullptr && variable->kind == ExprKind::name &&
+                       call.statement->kind == StatementKind::assignment &&
+                       call.statement->value == call.expr;
+  if (!is_kept) return {};
+  std::unordered_set<std::string_view> taken;
+  for (const Call* use : call.file->calls) {
+    const bool is_of_it = use->receiver != nullptr && use->receiver->kind == ExprKind::name &&
+                          use->receiver->word == variable->word;
+    if (is_of_it) taken.insert(use->method);
+  }
+  constexpr std::size_t kMaxFiles = 16;
+  std::vector<const File*> found;
+  for (const auto& file : facts.files) {
+    const bool has_network = std::ranges::any_of(file->classes, [&](const ClassDef* def) {
+      // Bases are not read yet where the import stands at the top of a file.
+      const bool is_network = def->is_module || def->method("forward") != nullptr;
+      return is_network && taken.contains(def->name) && def->statement->parent == nullptr;
+    });
+    if (has_network && file.get() != call.file) found.push_back(file.get());
+  }
+  if (found.size() > kMaxFiles) found.clear();
+  return found;
+}
+
+bool loads_module(const Call& call) {
+  const auto loads = [](const Call& one) {
+    return is_one_of(one.method, {"import_module", "__import__", "spec_from_file_location",
+                                  "load_source", "SourceFileLoader"});
+  };
+  if (call.target == nullptr) return loads(call);
+  if (!contains_any(call.method, {"import", "load", "module"})) return false;
+  const ByteRange own = call.target->statement->range;
+  return std::ranges::any_of(call.target->file->calls, [&](const Call* one) {
+    const ByteRange at = one->expr->range;
+    return at.begin >= own.begin && at.end <= own.end && one->target == nullptr && loads(*one);
+  });
+}
+
 void follow_dynamic_imports(SourceFacts& facts) {
   int followed = 0;
   for (const auto& file : facts.files) {
-    if (!contains_any(file->text, {"import_module", "__import__"})) continue;
+    if (!contains_any(file->text, {"import_module", "__import__", "spec_from_file_location",
+                                   "load_source", "SourceFileLoader"})) {
+      continue;
+    }
     for (const Call* call : file->calls) {
-      if (is_import(*call) && ++followed <= kMaxDynamicImports) import_by_name(facts, *call);
+      const Expr* path = loaded_path(*call);
+      if (path == nullptr && !is_library_import(*call)) continue;
+      if (++followed > kMaxDynamicImports) return;
+      path != nullptr ? follow_loaded_path(facts, *call, *path) : import_by_name(facts, *call);
     }
   }
 }

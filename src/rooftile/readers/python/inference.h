@@ -91,6 +91,7 @@ class Inference {
   std::vector<const Type*> unpacked_items(const Type& type, const Expr* value, std::size_t count);
   const Type* object_dictionary(const Call& call);
   void note_set_item(const Expr& target, const Type& type);
+  void note_set_tensor(const Expr& target, const Type& type);
   void note_moved_items(const Expr& target, const Type& type);
   void bind_attribute(const Expr* target, const Type* type, const Statement* statement);
   void bind_iteration(const Expr* target, const Expr* iterable, const Statement* statement);
@@ -112,6 +113,7 @@ class Inference {
   const Type* infer_text(Expr& expr);
   const Type* infer_sequence(Expr& expr);
   const Type* infer_comprehension(Expr& expr);
+  bool goes_through_arguments(const Expr& comprehension) const;
   const Type* infer_yield(Expr& expr);
   static const Type* written_item(const Type& container, const Expr& index);
   const Expr* chosen_module(const Type& container, const Expr& index) const;
@@ -137,7 +139,6 @@ class Inference {
   const Type* infer_call(Expr& expr);
   const Type* own_function_call(Call& call, const FunctionDef& def, bool bound);
   const Type* own_class_call(Call& call, const ClassDef& def);
-  const ClassDef* chosen_class(const Expr& callee, const Call& call);
   const Type* library_result(Call& call, const Known& known);
   const Type* library_instance(Call& call, const Known& known);
   const Type* configuration_of(const Call& call);
@@ -150,6 +151,10 @@ class Inference {
   void note_partial(const Expr* value, Entry& entry);
   void note_imported(const Expr* value, Entry& entry);
   std::size_t pass_bound(const Call& partial, const FunctionDef& def);
+  // Classes that a script picks by a text (inference_by_name.cpp).
+  const Type* picked_by_name(const Expr& callee, const Call& call);
+  const Type* named_in(const Scope* scope, const Expr& name, const Call& call);
+  const Scope* namespace_of(const Expr& object) const;
   const Type* next_item(const Type& from);
   const Type* next_of(Call& call);
   const Type* value_call(Call& call, const Type& callee);

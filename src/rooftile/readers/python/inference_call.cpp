@@ -34,7 +34,10 @@ const Type* Inference::infer_call(Expr& expr) {
   Call& call = writable(*expr.call);
   if (expr.children.empty()) return &unknown_type();
   const Expr& callee = *expr.children[0];
-  const Type& type = *callee.type;
+  const bool may_be_picked = callee.type->is(TypeKind::unknown) && callee.full_name.empty() &&
+                             (callee.kind == ExprKind::call || callee.kind == ExprKind::subscript);
+  const Type* picked = may_be_picked ? picked_by_name(callee, call) : nullptr;
+  const Type& type = picked != nullptr ? *picked : *callee.type;
   call.name = {};
   if (type.is(TypeKind::function) && type.function != nullptr) {
     const bool is_of_class =
@@ -51,7 +54,6 @@ const Type* Inference::infer_call(Expr& expr) {
   if (type.is(TypeKind::class_) && type.class_def != nullptr) {
     return own_class_call(call, *type.class_def);
   }
-  if (const ClassDef* chosen = chosen_class(callee, call)) return own_class_call(call, *chosen);
   if (!callee.full_name.empty() && type.is(TypeKind::unknown)) {
     const Known& what = known(callee.full_name);
     call.name = what.name;

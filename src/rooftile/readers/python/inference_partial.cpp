@@ -1,6 +1,7 @@
 // functools.partial and imports by text, of inference.h.
 #include <algorithm>
 
+#include "rooftile/readers/python/derive.h"
 #include "rooftile/readers/python/inference.h"
 
 namespace rooftile::source {
@@ -26,14 +27,21 @@ void Inference::note_partial(const Expr* value, Entry& entry) {
   entry.type = &unknown_type();
 }
 
-// `networks = importlib.import_module(args.model)` stands for the module, by the option's default.
+// `networks = importlib.import_module(args.model)` stands for the module, by the option's default,
+// or by what is taken of it.
 void Inference::note_imported(const Expr* value, Entry& entry) {
   const Call* call = value == nullptr ? nullptr : value->call;
-  if (call == nullptr || call->name != "importlib.import_module" || call->arguments.empty()) return;
+  if (call == nullptr || call->arguments.empty() || !loads_module(*call)) return;
   const Value name = facts_.value(call->arguments[0].value);
-  if (name.kind != ValueKind::text || name.text.empty()) return;
-  const File* file = find_module(name.text, *file_);
-  if (file != nullptr && file != file_) entry = {file->module, &unknown_type(), nullptr};
+  const bool is_named = call->name == "importlib.import_module" && name.kind == ValueKind::text;
+  if (is_named && !name.text.empty()) {
+    const File* file = find_module(name.text, *file_);
+    if (file != nullptr && file != file_) entry = {file->module, &unknown_type(), nullptr};
+    return;
+  }
+  const std::vector<const File*> files = modules_by_use(facts_, *call);
+  if (files.size() == 1) entry = {files.front()->module, &unknown_type(), nullptr};
+  if (files.size() > 1) entry.type = simple(TypeKind::host_object);
 }
 
 // Returns the index of the first parameter that a positional argument of the call itself gets.

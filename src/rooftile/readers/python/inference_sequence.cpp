@@ -78,6 +78,19 @@ const Type* Inference::written_item(const Type& container, const Expr& index) {
   return is_inside ? items[static_cast<std::size_t>(*place)]->type : nullptr;
 }
 
+// `[x.cuda() for x in args]` with `def to_cuda(*args)`.
+bool Inference::goes_through_arguments(const Expr& comprehension) const {
+  if (function_ == nullptr) return false;
+  return std::ranges::any_of(comprehension.children, [&](const Expr* clause) {
+    if (clause->kind != ExprKind::for_clause || clause->children.size() < 2) return false;
+    const Expr& iterable = *clause->children[1];
+    return iterable.kind == ExprKind::name &&
+           std::ranges::any_of(function_->parameters, [&](const Parameter& parameter) {
+             return parameter.starred && parameter.name == iterable.word;
+           });
+  });
+}
+
 const Type* Inference::infer_comprehension(Expr& expr) {
   const std::size_t mark = changes_.size();
   for (const Expr* child : expr.children) {
@@ -97,6 +110,9 @@ const Type* Inference::infer_comprehension(Expr& expr) {
     }
   }
   take_changes(mark);
+  if (element->is(TypeKind::unknown) && element->on_gpu() && goes_through_arguments(expr)) {
+    element = tensor(Residence::gpu);
+  }
   return container_of(element);
 }
 
@@ -298,8 +314,28 @@ const Type* Inference::object_dictionary(const Call& call) {
   return store_.intern(made);
 }
 
+// `losses = [0] * n`, then `losses[i] = loss`: a list of tensors.
+void Inference::note_set_tensor(const Expr& target, const Type& type) {
+  if (target.kind != ExprKind::subscript || !type.is(TypeKind::tensor)) return;
+  const Expr& list = *target.children[0];
+  const Entry* entry = list.kind == ExprKind::name ? lookup(list.word) : nullptr;
+  const Expr* made =
+      entry == nullptr || entry->binding == nullptr ? nullptr : entry->binding->value;
+  const bool is_repeated = made != nullptr && made->kind == ExprKind::binary && made->word == "*" &&
+                           made->children.size() == 2 &&
+                           made->children[0]->kind == ExprKind::list &&
+                           made->children[0]->children.size() == 1;
+  const bool is_filler =
+      is_repeated && is_one_of(made->children[0]->children[0]->word, {"0", "0.", "0.0", "None"});
+  if (!is_filler || entry->type == nullptr || !entry->type->is(TypeKind::container)) return;
+  const Type* held = entry->type->element;
+  const bool is_tensor = held != nullptr && held->is(TypeKind::tensor);
+  writable(*entry).type = container_of(is_tensor ? join(held, &type) : &type);
+}
+
 // `optimizers[name] = Adam(…)` of a dictionary that was empty.
 void Inference::note_set_item(const Expr& target, const Type& type) {
+  note_set_tensor(target, type);
   if (target.kind != ExprKind::subscript || !is_part_of_training(type)) return;
   const Entry* entry = bound_entry(target.children[0]);
   const Statement* binding = entry == nullptr ? nullptr : entry->binding;

@@ -111,6 +111,7 @@ class RoleFinder {
     for (const Call* call : facts_.calls({"ignite.engine.Engine", "ignite.engine.engine.Engine"})) {
       mark_step_function(*call);
     }
+    mark_open_steps();
   }
 
  private:
@@ -158,6 +159,15 @@ class RoleFinder {
     const Events& events = known->second;
     step.is_training_step = events.backward != nullptr && events.step != nullptr;
     step.is_evaluation_step = events.backward == nullptr && events.forward;
+  }
+
+  // trainer.optimize(batch) of a module file: the script with the loop is not given.
+  void mark_open_steps() const {
+    for (const auto& [function, events] : functions_) {
+      const bool steps = events.backward != nullptr && events.step != nullptr;
+      const_cast<FunctionDef*>(function)->is_open_step =
+          steps && !events.has_training && function->callers.empty();
+    }
   }
 
   void visit(const File& file) {
@@ -256,7 +266,11 @@ class RoleFinder {
 
   // `batches(val_data)`, an own generator that is told what to read.
   static bool reads_evaluation_data(const Loop& loop) {
-    const Call* call = loop.statement->value == nullptr ? nullptr : loop.statement->value->call;
+    const Expr* read = loop.statement->value;
+    if (read != nullptr && read->kind == ExprKind::name) {
+      return is_evaluation_name(lower(read->word));
+    }
+    const Call* call = read == nullptr ? nullptr : read->call;
     return call != nullptr && std::ranges::any_of(call->arguments, [](const Argument& argument) {
              return argument.value != nullptr && is_evaluation_name(lower(argument.value->word));
            });
@@ -284,16 +298,28 @@ class RoleFinder {
     }
   }
 
+  // predict_poses() that each training step calls: a part of its forward.
+  bool is_part_of_step(const Loop& loop) const {
+    if (!contains_any(loop.function->name, {"predict", "infer"})) return false;
+    return std::ranges::any_of(loop.function->callers, [&](const Call* caller) {
+      const std::vector<Context> contexts = facts_.contexts(*caller);
+      return std::ranges::any_of(contexts, [](const Context& context) {
+        return context.role == LoopRole::training_step && !context.gradients_off() &&
+               context.each_step();
+      });
+    });
+  }
+
   bool evaluates(const Loop& loop, const Events& inside, bool has_loader) const {
     if (has_loader) return true;
     if (loop.function != nullptr) {
-      if (is_evaluation_name(lower(loop.function->name))) return true;
+      if (is_evaluation_name(lower(loop.function->name))) return !is_part_of_step(loop);
       for (const Call* call : loop.function->calls) {
         if (call->method == "eval" && call->receiver_type().is(TypeKind::module)) return true;
       }
     }
     if (is_forward_of_module(loop.function)) return false;
-    if (inside.eval_mode) return true;
+    if (inside.eval_mode || reads_evaluation_data(loop)) return true;
     const std::vector<Context> contexts = facts_.contexts(*loop.statement);
     return std::ranges::all_of(contexts, &Context::gradients_off);
   }

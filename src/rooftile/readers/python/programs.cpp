@@ -156,7 +156,11 @@ void find_programs(SourceFacts& facts) {
   // What no entry imports, with what it imports: who trains may be outside of the given files.
   std::unordered_set<const File*> in_library;
   for (const auto& file : facts.files) {
-    if (!reached.contains(file.get())) add_imported(*file, in_library, library.files);
+    if (reached.contains(file.get())) continue;
+    add_imported(*file, in_library, library.files);
+    for (const FunctionDef* function : file->functions) {
+      const_cast<FunctionDef*>(function)->is_training_step |= function->is_open_step;
+    }
   }
   if (!library.files.empty()) facts.programs.push_back(std::move(library));
   Shares shares;

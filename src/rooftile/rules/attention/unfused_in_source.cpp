@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/attention_by_hand.h"
-#include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/layer_queries.h"
+#include "rooftile/analysis/source/leftovers.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/rules/source_finding.h"
 

@@ -37,7 +37,11 @@ time says what there is to gain.
 using namespace source;
 
 bool offers_ddp(const Program& program) {
-  return mentions(program, {"DistributedDataParallel", "DDP", "init_process_group"});
+  if (mentions(program, {"DistributedDataParallel", "DDP"})) return true;
+  // Processes alone exchange no gradients.
+  return mentions(program, {"init_process_group"}) &&
+         mentions(program, {"all_reduce", "average_gradients", "FSDP", "FullyShardedDataParallel",
+                            "deepspeed", "horovod", "hvd", "apex", "accelerate"});
 }
 
 bool trains_with_it(const SourceFacts& facts, const Call& call) {
@@ -73,10 +77,24 @@ bool is_in_evaluation(const Call& call) {
   if (call.function == nullptr || call.statement == nullptr) return false;
   const Expr* target = call.statement->target;
   const std::string_view name = call.function->name;
-  const bool is_named = is_one_of(name, {"eval", "evaluate", "test", "validate", "predict", "infer",
-                                         "inference", "sample", "generate"});
+  const bool is_named =
+      is_one_of(name, {"eval", "evaluate", "test", "validate", "predict", "infer", "inference",
+                       "sample", "generate"}) ||
+      (contains_any(name, {"evaluator", "inference", "evaluation"}) && !contains(name, "train"));
   // self.model stays wrapped for whoever comes next.
   return is_named && target != nullptr && target->kind == ExprKind::name;
+}
+
+// `if args.do_test: model = nn.DataParallel(model)`
+bool is_for_testing(const SourceFacts& facts, const Call& call) {
+  const auto contexts = facts.contexts(call);
+  return std::ranges::all_of(contexts, [](const Context& context) {
+    return std::ranges::any_of(context.guards, [](const Guard& guard) {
+      return !guard.negated && guard.expr != nullptr &&
+             is_one_of(last_name(guard.expr), {"do_test", "do_eval", "do_predict", "do_inference",
+                                               "test_only", "eval_only", "evaluate", "inference"});
+    });
+  });
 }
 
 bool switches_gradients_off(const Expr* manager) {
@@ -138,7 +156,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     const Expr* model = call->arguments.front().value;
     if (model->type->frozen || never_records(*model->type)) continue;
     if (is_in_unused_helper(facts, *call) || is_unwrapped_again(*call)) continue;
-    if (is_in_evaluation(*call)) continue;
+    if (is_in_evaluation(*call) || is_for_testing(facts, *call)) continue;
     if (only_evaluates(facts, *model->type)) continue;
     Finding finding = finding_at(
         *call,

@@ -59,7 +59,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* loader : training_loaders(facts)) {
     if (!is_unpinned(facts, *loader) || is_taken_over(facts, *loader->file)) continue;
-    if (collates_on_gpu(facts, *loader)) continue;
     if (has_gpu_samples(facts, *loader) || !moves_batches(facts, *loader)) continue;
     Fix fix{
         "Set pin_memory=True, and copy with non_blocking=True: the copy then runs beside the "

@@ -3,6 +3,7 @@
 #include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -65,9 +66,21 @@ bool may_be_tensor(const Expr* value) {
   return value->kind != ExprKind::call || value->call->receiver != nullptr;
 }
 
+// `weight.data.eq(1)`: no array has these.
+bool works_like_tensor(const Expr* value) {
+  bool found = false;
+  visit(value, [&](const Expr& part) {
+    found = found || (part.call != nullptr && part.call->receiver != nullptr &&
+                      is_one_of(part.call->method, {"eq", "ne", "ge", "gt", "le", "lt", "detach"}));
+    return !found;
+  });
+  return found && value->type->is(TypeKind::unknown);
+}
+
 // In what a forward calls, tensors that nobody put on the host are where the module is.
 bool is_tensor_in_helper(const Call& call, const Expr* value) {
   const Type& type = *value->type;
+  if (works_like_tensor(value)) return runs_in_forward(call.function);
   return type.is(TypeKind::tensor) && !type.guessed && type.residence != Residence::host &&
          runs_in_forward(call.function);
 }

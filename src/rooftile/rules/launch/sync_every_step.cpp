@@ -7,6 +7,7 @@
 #include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -87,6 +88,15 @@ bool feeds_host(const HostRead& read) {
   return false;
 }
 
+bool shares_variable(const Expr* condition, const Expr* read) {
+  bool shares = false;
+  visit(condition, [&](const Expr& part) {
+    shares = shares || (part.kind == ExprKind::name && uses_variable(read, part.word));
+    return !shares;
+  });
+  return shares;
+}
+
 // `if isinstance(v, torch.Tensor): v = v.item()` of a meter: what it gets is mostly a number.
 bool is_conversion(const HostRead& read) {
   const Expr* value = read.call != nullptr ? read.call->receiver : nullptr;
@@ -98,10 +108,8 @@ bool is_conversion(const HostRead& read) {
     if (outer->kind == StatementKind::function) return false;
     if (outer->kind != StatementKind::if_ || outer->value == nullptr) continue;
     const std::string_view condition = outer->file->slice(outer->value->range);
-    if (condition.find("isinstance") != std::string_view::npos ||
-        condition.find("is_tensor") != std::string_view::npos) {
-      return true;
-    }
+    const bool asks_for_kind = contains_any(condition, {"isinstance", "is_tensor"});
+    if (asks_for_kind && shares_variable(outer->value, read.expr)) return true;
   }
   return false;
 }

@@ -70,18 +70,37 @@ struct Interval {
   bool waits = false;
 };
 
+bool is_gpu_work(const Call& call) {
+  return call.name == "torch.nn.Module.__call__" || call.method == "backward";
+}
+
+// model(x), or train(batch) that calls it.
+bool runs_gpu_work(const Call& call) {
+  if (is_gpu_work(call)) return true;
+  constexpr int kMaxLevels = 2;
+  bool found = false;
+  if (call.target != nullptr) {
+    for_functions_below(*call.target, kMaxLevels, [&](const FunctionDef& one) {
+      found =
+          found || std::ranges::any_of(one.calls, [](const Call* c) { return is_gpu_work(*c); });
+      return !found;
+    });
+  }
+  return found;
+}
+
+// What has the later clock read inside, as `print(loss, time() - start)`, runs after it.
 Interval between(const File& file, std::uint32_t begin, std::uint32_t end) {
   Interval interval;
   for (const Call* call : file.calls) {
-    const std::uint32_t at = call->expr->range.begin;
-    if (at <= begin || at >= end || is_clock(*call)) continue;
-    const bool is_work = call->name == "torch.nn.Module.__call__" || call->method == "backward";
-    interval.has_gpu_work = interval.has_gpu_work || is_work;
+    const ByteRange at = call->expr->range;
+    if (at.begin <= begin || at.begin >= end || at.end > end || is_clock(*call)) continue;
+    interval.has_gpu_work = interval.has_gpu_work || runs_gpu_work(*call);
     interval.waits = interval.waits || waits_for_gpu(*call);
   }
   for (const HostRead& read : host_reads(file)) {
-    const std::uint32_t at = read.expr->range.begin;
-    if (at > begin && at < end) interval.waits = true;
+    const ByteRange at = read.expr->range;
+    if (at.begin > begin && at.end <= end) interval.waits = true;
   }
   return interval;
 }
@@ -144,7 +163,11 @@ const Statement* set_again(const Expr& part, const Statement& loop) {
               statement.range.begin > part.range.begin && is_on_each_pass(statement, loop);
     again = &statement;
   });
-  return is_only && is_on_each_pass(*part.statement, loop) ? again : nullptr;
+  const bool is_skipped = std::ranges::any_of(before(*part.statement), [](const Statement* each) {
+    return each->kind == StatementKind::if_ && !each->body.empty() &&
+           each->body.back()->kind == StatementKind::continue_;
+  });
+  return is_only && !is_skipped && is_on_each_pass(*part.statement, loop) ? again : nullptr;
 }
 
 // `step % n` where n is not known as 1.
@@ -172,7 +195,12 @@ bool is_untimed_pass(const SourceFacts& facts, const Expr& part, const Statement
                      const Statement& loop) {
   if (loop.loop->role != LoopRole::training_step || !trains_on_gpu(facts, *loop.file)) return false;
   const File& file = *loop.file;
+  const auto is_outside = [&](const Statement& statement) {
+    return statement.range.begin > part.statement->range.end &&
+           statement.range.end < again.range.begin;
+  };
   for (const HostRead& read : host_reads(file)) {
+    if (is_outside(*read.statement)) continue;
     if (is_within(*read.statement, loop) && !is_rare(facts, *read.statement, loop)) return false;
   }
   bool has_work = false;
@@ -180,7 +208,8 @@ bool is_untimed_pass(const SourceFacts& facts, const Expr& part, const Statement
     const bool is_rarely =
         std::any_of(one.branches.begin(), one.branches.end(),
                     [](const Branch& branch) { return contains(branch.condition, "%"); });
-    if (!is_rarely && waits_for_gpu(*one.call)) return false;
+    const bool is_untimed = one.anchor != nullptr && is_outside(*one.anchor);
+    if (!is_rarely && !is_untimed && waits_for_gpu(*one.call)) return false;
     const bool is_work =
         one.call->name == "torch.nn.Module.__call__" || one.call->method == "backward";
     const bool is_timed = one.anchor != nullptr && (one.anchor->range.begin < part.range.begin ||

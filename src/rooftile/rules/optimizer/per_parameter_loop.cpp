@@ -65,7 +65,13 @@ bool is_own_optimizer_step(const SourceFacts& facts, const Statement& loop) {
   const bool is_optimizer = std::any_of(def->bases.begin(), def->bases.end(), [](const Expr* base) {
     return base->full_name.starts_with("torch.optim.");
   });
-  return is_optimizer && !training_calls(facts, {def->full_name}).empty();
+  if (!is_optimizer || !trains_on_gpu(facts, *def->file)) return false;
+  // `make = Adam`, and then `make(weights)`.
+  const bool is_chosen = std::ranges::any_of(def->file->statements, [&](const Statement* each) {
+    return each->kind == StatementKind::assignment && each->value != nullptr &&
+           each->value->full_name == def->full_name;
+  });
+  return is_chosen || !training_calls(facts, {def->full_name}).empty();
 }
 
 // `if took_step:`, `if accelerator.sync_gradients:`: on each step of the optimizer.

@@ -126,6 +126,28 @@ Order wrong_order(const SourceFacts& facts, const Iteration& iteration) {
   return {};
 }
 
+// A function that ignite calls at the start of each epoch: @trainer.on(Events.EPOCH_STARTED).
+bool begins_epoch(const FunctionDef* function) {
+  return function != nullptr && std::ranges::any_of(function->decorators, [](const Expr* each) {
+           const Call* on = each->call;
+           return on != nullptr && on->method == "on" && !on->arguments.empty() &&
+                  last_name(on->arguments.front().value) == "EPOCH_STARTED";
+         });
+}
+
+Finding handler_finding(const Call& step) {
+  Finding finding = finding_at(
+      step,
+      fmt::format("{}.step() runs at the start of each epoch, before the optimizer has stepped: "
+                  "the first value of the schedule is never used",
+                  receiver_text(step)),
+      {"Call it from a handler of Events.EPOCH_COMPLETED", Exactness::changes_training});
+  finding.evidence = {
+      "PyTorch documentation, torch.optim, How to adjust learning rate: call the scheduler after "
+      "the optimizer, since 1.1"};
+  return finding;
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
@@ -148,6 +170,11 @@ std::vector<Finding> find(const SourceFacts& facts) {
         "PyTorch documentation, torch.optim, How to adjust learning rate: call the scheduler after "
         "the optimizer, since 1.1"};
     findings.push_back(std::move(finding));
+  }
+  for (const Call* call : facts.method_calls("step")) {
+    const bool is_first = begins_epoch(call->function) && is_torch_scheduler(facts, *call);
+    if (!is_first || !trains_on_gpu(facts, *call->file)) continue;
+    if (is_reached_by_default(facts, *call)) findings.push_back(handler_finding(*call));
   }
   return findings;
 }

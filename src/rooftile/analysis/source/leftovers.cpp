@@ -1,0 +1,87 @@
+#include "rooftile/analysis/source/leftovers.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "rooftile/analysis/source/program_queries.h"
+
+namespace rooftile::source {
+namespace {
+
+// `__all__ = ["Net", …]` names without making anything.
+ByteRange exported_names(const File& file) {
+  for (const Statement* statement : file.body) {
+    const bool is_list = statement->kind == StatementKind::assignment &&
+                         statement->target != nullptr && statement->target->word == "__all__";
+    if (is_list) return statement->range;
+  }
+  return {};
+}
+
+// Whether the text uses the name outside of the ranges: no comment, and no word of a longer text.
+bool uses_class(const File& file, std::string_view name, std::initializer_list<ByteRange> without) {
+  const std::string_view text = file.text;
+  const ByteRange exported = exported_names(file);
+  for (std::size_t at = text.find(name); at != std::string_view::npos;
+       at = text.find(name, at + 1)) {
+    const auto holds = [&](const ByteRange& range) { return at >= range.begin && at < range.end; };
+    if (holds(exported) || std::ranges::any_of(without, holds)) continue;
+    const std::size_t line = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
+    const std::string_view before = text.substr(line, at - line);
+    if (before.find('#') != std::string_view::npos) continue;
+    const auto quotes = std::ranges::count_if(before, [](char c) { return c == '"' || c == '\''; });
+    const bool begins_text = !before.empty() && (before.back() == '"' || before.back() == '\'');
+    if (quotes % 2 == 0 || begins_text) return true;
+  }
+  return false;
+}
+
+// A call of the class that some training run gets to, but for those in `except` files; also
+// `Net.from_pretrained(…)` of a class derived from the method's.
+bool is_made(const SourceFacts& facts, const ClassDef& def, const File* except) {
+  const auto runs = [&](const Call* call) {
+    if (call->file == except || call->statement == nullptr) return false;
+    const auto programs = training_programs_of(facts, *call->file);
+    return std::ranges::any_of(programs, [&](const Program* program) {
+      return runs_in(facts, *program, *call->statement);
+    });
+  };
+  if (std::ranges::any_of(facts.calls(def.full_name), runs)) return true;
+  return std::ranges::any_of(facts.method_calls("from_pretrained"), [&](const Call* call) {
+    return call->receiver != nullptr && call->receiver_type().class_def == &def && runs(call);
+  });
+}
+
+// What stands under the main guard of a file serves to try it out.
+ByteRange main_guard(const File& file) {
+  for (const Statement* statement : file.body) {
+    if (statement->kind != StatementKind::if_ || statement->value == nullptr) continue;
+    if (uses_variable(statement->value, "__name__")) return statement->range;
+  }
+  return {};
+}
+
+}  // namespace
+
+bool is_left_over(const SourceFacts& facts, const ClassDef& def) {
+  if (is_made(facts, def, nullptr)) return false;
+  const bool has_used_neighbour =
+      std::ranges::any_of(def.file->classes, [&](const ClassDef* other) {
+        return other != &def && other->is_module && is_made(facts, *other, def.file);
+      });
+  const bool has_used_function =
+      std::ranges::any_of(def.file->functions, [&](const FunctionDef* other) {
+        return other->class_def == nullptr &&
+               std::ranges::any_of(other->callers,
+                                   [&](const Call* call) { return call->file != def.file; });
+      });
+  if ((!has_used_neighbour && !has_used_function) ||
+      uses_class(*def.file, def.name, {def.statement->range, main_guard(*def.file)}))
+    return false;
+  return std::ranges::none_of(facts.files, [&](const auto& file) {
+    return std::ranges::find(file->imported, def.file) != file->imported.end() &&
+           uses_class(*file, def.name, {});
+  });
+}
+
+}  // namespace rooftile::source

@@ -1,0 +1,105 @@
+// globals()[name](…), getattr(models, name)(…): classes that a script picks by a text, of
+// inference.h.
+#include <algorithm>
+
+#include "rooftile/readers/python/inference.h"
+
+namespace rooftile::source {
+namespace {
+
+// A network that takes all the keywords of the call; without keywords nothing tells.
+bool takes(const FunctionDef* init, const Call& call) {
+  if (init == nullptr) return false;
+  std::size_t named = 0;
+  for (const Argument& argument : call.arguments) {
+    if (argument.unpacked || argument.name.empty()) continue;
+    ++named;
+    const auto& parameters = init->parameters;
+    const bool has_name =
+        std::ranges::find(parameters, argument.name, &Parameter::name) != parameters.end();
+    if (!has_name && (parameters.empty() || !parameters.back().double_starred)) return false;
+  }
+  return named > 1;
+}
+
+const Call* builtin_call(const Expr& expr, std::string_view name) {
+  const Call* call = expr.call;
+  const bool is_it = call != nullptr && call->receiver == nullptr && call->method == name;
+  return is_it ? call : nullptr;
+}
+
+bool is_network(const Entry& entry) {
+  return entry.type != nullptr && entry.type->is(TypeKind::class_) &&
+         entry.type->class_def != nullptr && entry.type->class_def->is_module;
+}
+
+const Type* only_network(const std::vector<const Scope*>& scopes, const Call& call) {
+  const Type* only = nullptr;
+  for (const Scope* each : scopes) {
+    for (const auto& [word, entry] : each->names) {
+      if (!is_network(entry) || !takes(entry.type->class_def->method("__init__"), call)) continue;
+      if (only != nullptr && only->class_def != entry.type->class_def) return nullptr;
+      only = entry.type;
+    }
+  }
+  return only;
+}
+
+}  // namespace
+
+// Of `models` in getattr(models, name): the names of a given file; null for other objects.
+const Scope* Inference::namespace_of(const Expr& object) const {
+  const auto file = modules_.find(object.full_name);
+  if (object.full_name.empty() || file == modules_.end()) return nullptr;
+  const auto scope = module_scopes_.find(file->second);
+  return scope == module_scopes_.end() ? nullptr : scope->second;
+}
+
+// The class of that name; of a name that is not known, the only network that takes the arguments.
+const Type* Inference::named_in(const Scope* scope, const Expr& name, const Call& call) {
+  const Value text = facts_.value(&name);
+  if (text.kind == ValueKind::text) {
+    const auto found = scope->names.find(text.text);
+    std::vector<const Scope*> seen;
+    std::optional<Entry> entry = found != scope->names.end()
+                                     ? std::optional<Entry>(found->second)
+                                     : lookup_wildcard(text.text, scope, seen);
+    if (!entry) return nullptr;
+    if (entry->type->is(TypeKind::unknown) && !entry->full_name.empty()) {
+      entry = definition(entry->full_name);
+    }
+    return entry ? entry->type : nullptr;
+  }
+  std::vector<const Scope*> scopes{scope};
+  for (const std::string_view package : scope->wildcards) {
+    const auto file = modules_.find(package);
+    const auto names =
+        file == modules_.end() ? module_scopes_.end() : module_scopes_.find(file->second);
+    if (names != module_scopes_.end()) scopes.push_back(names->second);
+  }
+  return only_network(scopes, call);
+}
+
+// Null where the text picks something else, or nothing is known of it.
+const Type* Inference::picked_by_name(const Expr& callee, const Call& call) {
+  const Type* picked = nullptr;
+  if (const Call* got = builtin_call(callee, "getattr"); got != nullptr) {
+    if (got->arguments.size() < 2 || got->arguments[0].unpacked) return nullptr;
+    const Scope* names = namespace_of(*got->arguments[0].value);
+    if (names != nullptr) picked = named_in(names, *got->arguments[1].value, call);
+  } else if (callee.kind == ExprKind::subscript && callee.children.size() == 2) {
+    const Expr& table = *callee.children[0];
+    const bool is_dict = table.kind == ExprKind::attribute && table.word == "__dict__";
+    const auto own = module_scopes_.find(file_);
+    const Scope* names = is_dict ? namespace_of(*table.children[0])
+                         : builtin_call(table, "globals") != nullptr && own != module_scopes_.end()
+                             ? own->second
+                             : nullptr;
+    if (names != nullptr) picked = named_in(names, *callee.children[1], call);
+  }
+  const bool is_own =
+      picked != nullptr && (picked->is(TypeKind::class_) || picked->is(TypeKind::function));
+  return is_own ? picked : nullptr;
+}
+
+}  // namespace rooftile::source
