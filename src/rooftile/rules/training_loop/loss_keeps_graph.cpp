@@ -5,6 +5,7 @@
 
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -38,6 +39,11 @@ Memory, not time: nothing is estimated.
 
 using namespace source;
 
+// Scores come from comparisons and indices, which have no graph, whatever they were made of.
+bool names_a_loss(std::string_view name) {
+  return contains_any(lower(name), {"loss", "cost", "elbo", "nll", "kld"});
+}
+
 // The names of losses on which the loop calls backward.
 std::vector<std::string_view> backward_names(const Iteration& iteration) {
   std::vector<std::string_view> names;
@@ -51,7 +57,10 @@ std::vector<std::string_view> backward_names(const Iteration& iteration) {
         const Expr* made = resolved(&part);
         if (made != &part && made->kind == ExprKind::binary) {
           visit(made, [&](const Expr& inner) {
-            if (inner.kind == ExprKind::name) names.push_back(inner.word);
+            // One factor of a product may be a number.
+            const bool is_factor = inner.parent != nullptr && inner.parent->word == "*";
+            const bool counts = !is_factor || names_a_loss(inner.word);
+            if (inner.kind == ExprKind::name && counts) names.push_back(inner.word);
             return inner.kind != ExprKind::call;
           });
         }
@@ -67,6 +76,13 @@ std::vector<std::string_view> backward_names(const Iteration& iteration) {
 bool is_detached(const Expr& part) {
   if (part.kind == ExprKind::attribute) return true;  // .data, or of something that is no tensor
   if (part.kind == ExprKind::subscript) return is_detached(*part.children.front());
+  if (part.kind == ExprKind::binary) {  // loss.data * count
+    const auto has_graph = [](const Expr* side) {
+      return !is_detached(*side) && side->type != nullptr && side->type->requires_grad;
+    };
+    return std::ranges::any_of(part.children, [](const Expr* side) { return is_detached(*side); }) &&
+           std::ranges::none_of(part.children, has_graph);
+  }
   if (part.call == nullptr) return false;
   for (const std::string_view name :
        {"item", "detach", "detach_", "float", "int", "numpy", "tolist", "no_grad", "cpu_item",
@@ -107,7 +123,7 @@ bool makes_text(const Expr& part) {
          part.children.front()->type->is(TypeKind::text);
 }
 
-// The attached loss in the value: a name whose tensor has a graph, or on which backward is called.
+// The attached loss in the value: on which backward is called, or a tensor with a graph by its name.
 const Expr* attached_name(const Expr* value, const std::vector<std::string_view>& losses) {
   const Expr* found = nullptr;
   visit(value, [&](const Expr& part) {
@@ -116,7 +132,8 @@ const Expr* attached_name(const Expr* value, const std::vector<std::string_view>
     if (part.kind == ExprKind::call || part.kind == ExprKind::subscript) return false;
     if (part.kind != ExprKind::name) return true;
     const bool is_loss = std::find(losses.begin(), losses.end(), part.word) != losses.end();
-    const bool has_graph = part.type != nullptr && part.type->requires_grad;
+    const bool has_graph =
+        part.type != nullptr && part.type->requires_grad && names_a_loss(part.word);
     const bool is_number = part.type != nullptr &&
                            (part.type->is(TypeKind::number) || part.type->is(TypeKind::container));
     const Expr* made = resolved(&part);
