@@ -23,6 +23,7 @@ struct Option {
   bool several = false;         // defined twice with different defaults
   bool is_set_later = false;    // by parser.set_defaults, which wins
   bool is_entry = false;        // `args.device = "cuda"` after the parsing: an option wins
+  bool is_number = false;       // type=int or float, also of a default that is a text
 };
 
 // What one file's facts are made of.
