@@ -124,10 +124,30 @@ class SizeSearch {
 
   Size of_name(const Expr& name, int hops) {
     const Statement* binding = name.binding;
-    if (binding == nullptr) return of_parameter(name, hops);
+    if (binding == nullptr) return larger(of_parameter(name, hops), of_branches(name, hops));
     const bool is_followed =
         binding->kind == StatementKind::for_ || binding->kind == StatementKind::assignment;
     return is_followed ? of(binding->value, hops + 1) : of_parameter(name, hops);
+  }
+
+  // `if sizes is None: sizes = [64, 128]`, in the function of a parameter of that name. What the
+  // passes of a loop set counts from its start.
+  Size of_branches(const Expr& name, int hops) {
+    const Statement* use = name.statement;
+    if (use == nullptr || use->function == nullptr) return std::nullopt;
+    std::uint32_t end = use->range.begin;
+    for (const Statement* at = use; at != nullptr && at->function_def == nullptr; at = at->parent) {
+      if (at->loop != nullptr) end = at->range.end + 1;
+    }
+    std::vector<const Statement*> set;
+    for_statements(use->function->body, [&](const Statement& statement) {
+      const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
+      const bool is_it = target != nullptr && target->kind == ExprKind::name &&
+                         target->word == name.word && statement.word == "=" &&
+                         statement.range.end < end;
+      if (is_it && set.size() < kMaxAssignments) set.push_back(&statement);
+    });
+    return largest_of(set, hops);
   }
 
   // self.width, set in a method of the class.
