@@ -227,6 +227,12 @@ bool optimizes_tensors(const Expr& optimizer) {
                              [](const Expr* part) { return part->kind == ExprKind::name; });
 }
 
+bool steps_network(const Call& call) {
+  const Expr* receiver = call.receiver;
+  return call.method == "step" && receiver != nullptr && receiver->type != nullptr &&
+         receiver->type->is(TypeKind::optimizer) && !optimizes_tensors(*receiver);
+}
+
 // A generator and a discriminator, or any two optimizers that step in one pass, but for those that
 // share its only backward, as of an encoder and a decoder.
 bool is_adversarial(const SourceFacts& facts, const Program& program) {
@@ -244,9 +250,7 @@ bool is_adversarial(const SourceFacts& facts, const Program& program) {
         given = optimizer;
       }
       const Expr* receiver = one.call->receiver;
-      const bool is_step = one.call->method == "step" && receiver != nullptr &&
-                           receiver->type != nullptr && receiver->type->is(TypeKind::optimizer);
-      if (!is_step || optimizes_tensors(*receiver)) continue;
+      if (!steps_network(*one.call)) continue;
       if (backwards == 1 && has_run_backward) continue;
       if (first != nullptr && !is_same_object(first, receiver)) return true;
       first = receiver;
