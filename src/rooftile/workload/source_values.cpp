@@ -201,13 +201,14 @@ class Evaluator {
   }
 
   Value default_of(const Option& option, const Expr* expr, int depth) const {
-    const bool is_flag = option.action == "store_true" || option.action == "store_false";
-    const bool is_quoted =
-        option.is_number && option.value != nullptr && option.value->kind == ExprKind::text;
-    Value value = is_quoted                 ? parse_literal(*option.value)
-                  : option.value != nullptr ? evaluate(option.value, depth + 1)
-                  : is_flag                 ? of_boolean(option.action == "store_false", expr)
-                                            : of_kind(ValueKind::none, expr);
+    const bool is_needed = option.action == "required";
+    Value value = of_kind(is_needed ? ValueKind::unknown : ValueKind::none, expr);
+    const bool is_off = option.action == "store_true";
+    if (is_off || option.action == "store_false") value = of_boolean(!is_off, expr);
+    if (option.value != nullptr) {
+      const bool is_quoted = option.is_number && option.value->kind == ExprKind::text;
+      value = is_quoted ? parse_literal(*option.value) : evaluate(option.value, depth + 1);
+    }
     if (value.known()) value.certainty = Certainty::configurable;
     return value;
   }

@@ -24,10 +24,17 @@ bool moves_data(const SourceFacts& facts, const Call& call) {
          (call.method == "copy_" && !call.receiver_type().is(TypeKind::module));
 }
 
+// `map(to_gpu, batch)`: the function that it runs.
+const FunctionDef* mapped_function(const Call& call) {
+  const bool is_map = call.name == "map" && !call.arguments.empty();
+  return is_map ? call.arguments.front().value->type->function : nullptr;
+}
+
 bool moves_by(const SourceFacts& facts, const Call& call) {
+  const FunctionDef* function = call.target != nullptr ? call.target : mapped_function(call);
   return moves_data(facts, call) ||
-         (call.target != nullptr &&
-          any_call_below(*call.target, kMaxCallDepth - 1,
+         (function != nullptr &&
+          any_call_below(*function, kMaxCallDepth - 1,
                          [&](const Call& inner) { return moves_data(facts, inner); }));
 }
 
@@ -127,40 +134,68 @@ const Expr* comprehension_over(const Call& loader) {
   return outer != nullptr && outer->kind == ExprKind::for_clause ? outer->parent : nullptr;
 }
 
-// `next(iter(DataLoader(data)))`
-bool is_read_once(const Call& loader) {
-  const Expr* iterator = loader.expr->parent;
-  if (iterator == nullptr || iterator->call == nullptr || iterator->call->name != "iter") {
-    return false;
-  }
-  const Expr* outer = iterator->parent;
-  return outer != nullptr && outer->call != nullptr && outer->call->name == "next";
+bool is_argument_of(const Expr* expr, std::string_view function) {
+  return expr->parent != nullptr && expr->parent->call != nullptr &&
+         expr->parent->call->name == function;
 }
 
-// `loader = DataLoader(data)` for nothing but len(loader).
-bool is_only_counted(const Call& loader) {
+// `next(iter(DataLoader(data)))`
+bool is_read_once(const Expr& loader) {
+  return is_argument_of(&loader, "iter") && is_argument_of(loader.parent, "next");
+}
+
+bool is_in_loop(const Statement* statement) {
+  for (; statement != nullptr; statement = statement->parent) {
+    if (statement->loop != nullptr) return true;
+    if (statement->kind == StatementKind::function) return false;
+  }
+  return false;
+}
+
+// `len(loader)`, or one batch to look at in the function that makes the loader.
+bool is_harmless(const Expr& use, const Statement& made) {
+  if (is_argument_of(&use, "len")) return true;
+  return is_read_once(use) && use.statement != nullptr &&
+         use.statement->function == made.function && !is_in_loop(use.statement);
+}
+
+// Whether other files may read what the statement sets.
+bool is_seen_elsewhere(const SourceFacts& facts, const Statement& made) {
+  if (made.function != nullptr || made.file->is_entry) return false;
+  return std::ranges::any_of(facts.files, [&](const auto& file) {
+    return file.get() != made.file &&
+           find_in_text(file->text, made.target->word) != std::string::npos;
+  });
+}
+
+// `loader = DataLoader(data)` for nothing, for len(loader) or for one batch.
+bool is_hardly_read(const SourceFacts& facts, const Call& loader) {
   const Statement* made = loader.statement;
-  const Expr* outer = loader.expr->parent;
-  if (outer != nullptr && outer->call != nullptr && outer->call->name == "len") return true;
+  if (is_argument_of(loader.expr, "len")) return true;
   const bool is_plain = made != nullptr && made->kind == StatementKind::assignment &&
                         made->value == loader.expr && made->target != nullptr &&
                         made->target->kind == ExprKind::name;
   if (!is_plain) return false;
-  bool counts = false;
   bool reads = false;
   for (const Statement* statement : loader.file->statements) {
+    if (reads) return false;
     for_own_expressions(*statement, [&](const Expr* expr) {
       visit(expr, [&](const Expr& part) {
         const bool is_it = part.kind == ExprKind::name && part.word == made->target->word;
-        if (!is_it || &part == made->target) return true;
-        const bool is_counted = part.parent != nullptr && part.parent->call != nullptr &&
-                                part.parent->call->name == "len";
-        (is_counted ? counts : reads) = true;
-        return true;
+        reads = reads || (is_it && &part != made->target && !is_harmless(part, *made));
+        return !reads;
       });
     });
   }
-  return counts && !reads;
+  return !reads && !is_seen_elsewhere(facts, *made);
+}
+
+// A loop under the main guard of a file that the programs only import.
+bool is_for_trial(const SourceFacts& facts, std::span<const Program* const> programs,
+                  const Loop& loop) {
+  return !programs.empty() && std::ranges::none_of(programs, [&](const Program* program) {
+    return runs_in(facts, *program, *loop.statement);
+  });
 }
 
 bool moves_inside(const SourceFacts& facts, const Expr& expr) {
@@ -175,7 +210,7 @@ bool moves_inside(const SourceFacts& facts, const Expr& expr) {
 }  // namespace
 
 bool moves_batches(const SourceFacts& facts, const Call& loader) {
-  if (is_read_once(loader)) return false;
+  if (is_read_once(*loader.expr) || is_hardly_read(facts, loader)) return false;
   if (const Expr* reader = comprehension_over(loader)) return moves_inside(facts, *reader);
   const auto programs = training_programs_of(facts, *loader.file);
   const bool has_hooks = std::any_of(programs.begin(), programs.end(), [](const Program* program) {
@@ -185,6 +220,7 @@ bool moves_batches(const SourceFacts& facts, const Call& loader) {
     });
   });
   auto loops = loops_over(facts, loader);
+  std::erase_if(loops, [&](const Loop* loop) { return is_for_trial(facts, programs, *loop); });
   const bool moves = std::any_of(loops.begin(), loops.end(),
                                  [&](const Loop* loop) { return moves_in(facts, *loop); });
   if (moves) return true;
@@ -195,7 +231,6 @@ bool moves_batches(const SourceFacts& facts, const Call& loader) {
   const bool is_hook = has_hooks && maker != nullptr && maker->class_def != nullptr &&
                        maker->name.ends_with("_dataloader");
   if (!loops.empty() && !is_hook) return false;
-  if (is_only_counted(loader)) return false;
   if (has_hooks) return true;
   return std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
     return std::any_of(program->files.begin(), program->files.end(), [&](const File* file) {

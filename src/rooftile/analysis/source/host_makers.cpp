@@ -8,6 +8,19 @@
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
+namespace {
+
+// In a `for` below the statement that makes the tensor: `for i, n in enumerate(lengths): mask[i,
+// n:] = 0`.
+bool is_in_loop_of_its_own(const Statement& fill, const Statement& made) {
+  for (const Statement* outer = fill.parent; outer != nullptr; outer = outer->parent) {
+    if (outer->kind == StatementKind::for_) return !is_within(made, *outer);
+  }
+  return false;
+}
+
+}  // namespace
+
 // `mask[i] = label` for a mask that is made above and moved below.
 bool is_filled_between(std::string_view variable, const Statement& made, const Statement& used) {
   for (const Statement* statement : made.file->statements) {
@@ -20,7 +33,9 @@ bool is_filled_between(std::string_view variable, const Statement& made, const S
     const bool fills = is_item && statement->kind == StatementKind::assignment &&
                        target->kind == ExprKind::name && target->word == variable &&
                        statement->value != nullptr;
-    if (fills && !statement->value->type->is(TypeKind::number)) return true;
+    if (!fills) continue;
+    const bool is_constant = statement->value->type->is(TypeKind::number);
+    if (!is_constant || is_in_loop_of_its_own(*statement, made)) return true;
   }
   return false;
 }
@@ -113,10 +128,14 @@ bool is_filled(const Call& call) {
          outer != nullptr && outer->kind == ExprKind::attribute && fills_in_place(outer->word);
 }
 
-// torch.empty(0): nothing to fill and nothing to copy.
+// torch.empty(0), torch.zeros(n, 0): nothing to fill and nothing to copy.
 bool holds_nothing(const Call& call) {
   return is_last_word(call.name, "torch.", {"empty", "zeros", "ones", "rand", "randn"}) &&
-         call.arguments.size() == 1 && call.arguments.front().value->word == "0";
+         std::ranges::any_of(call.arguments, [](const Argument& argument) {
+           const bool is_size = argument.name.empty() || argument.name == "size";
+           return is_size && argument.value->kind == ExprKind::integer &&
+                  argument.value->word == "0";
+         });
 }
 
 }  // namespace
@@ -197,7 +216,14 @@ bool is_just_made(const Expr* expr, int depth) {
                        [&](const Expr* part) { return is_just_made(part, depth + 1); });
   }
   if (expr->kind == ExprKind::subscript) return is_just_made(expr->children[0], depth + 1);
+  const bool is_pair = expr->kind == ExprKind::comparison || expr->kind == ExprKind::binary;
+  if (is_pair && expr->children.size() == 2 && is_number(*expr->children[1])) {
+    return is_just_made(expr->children[0], depth + 1);  // triu(ones(n, n)) == 0
+  }
   if (expr->call == nullptr) return false;
+  const bool cuts = is_last_word(expr->call->name, "torch.", {"tril", "triu"}) &&
+                    expr->call->receiver == nullptr && !expr->call->arguments.empty();
+  if (cuts) return is_just_made(expr->call->arguments.front().value, depth + 1);
   if (is_maker(*expr->call) || joins_made(*expr->call, depth)) return true;
   return is_just_made(expr->call->receiver, depth + 1);
 }
@@ -239,8 +265,9 @@ const Call* maker_in_library_call(const Call& call, int depth) {
   std::vector<const Expr*> parts;
   if (is_method) parts.push_back(call.receiver);
   const bool takes_sizes =
-      is_method && (is_one_of(call.method, {"expand", "view", "reshape", "repeat", "unsqueeze"}) ||
-                    fills_in_place(call.method));
+      is_method &&
+      (is_one_of(call.method, {"expand", "view", "reshape", "repeat", "unsqueeze", "type"}) ||
+       fills_in_place(call.method));
   for (const Argument& argument : call.arguments) {
     if (argument.name.empty() && !takes_sizes) parts.push_back(argument.value);
   }

@@ -135,13 +135,37 @@ bool is_forward(const FunctionDef* function) {
   return is_module_method(function) && function->name == "forward";
 }
 
+// `net = Net(); net(torch.randn(1, 3, 32, 32))` under the main guard of a module file that the
+// programs only import, or in its function for that: a trial, by which no caller is seen.
+bool is_trial(const SourceFacts& facts, const Call& call) {
+  if (call.target == nullptr || call.target->file != call.file) return false;
+  const FunctionDef* function = call.function;
+  if (function != nullptr) {
+    return function->class_def == nullptr && function->callers.empty() && !call.file->is_entry &&
+           is_one_of(function->name, {"test", "main", "demo", "debug"});
+  }
+  auto programs = training_programs_of(facts, *call.file);
+  std::erase_if(programs, [&](const Program* program) { return program->entry == call.file; });
+  if (programs.empty() || call.statement == nullptr) return false;
+  return std::ranges::none_of(
+      programs, [&](const Program* program) { return runs_in(facts, *program, *call.statement); });
+}
+
+// Where the way down to the function starts, trials left out.
+const FunctionDef* start_of(const SourceFacts& facts, const Context& context,
+                            const FunctionDef* function) {
+  if (context.calls.empty()) return function;
+  const Call& first = *context.calls.front();
+  return is_trial(facts, first) ? first.target : first.function;
+}
+
 // Through the forward of a module, from a method of a module that nothing seen calls. Without
 // gradients it is no training: post-processing, generation.
 bool is_unseen_forward(const SourceFacts& facts, const Context& context,
                        const FunctionDef* function) {
   const bool is_open = context.role == LoopRole::other && context.step_loop == nullptr;
   if (!is_open || context.gradients_off()) return false;
-  const FunctionDef* outer = context.calls.empty() ? function : context.calls.front()->function;
+  const FunctionDef* outer = start_of(facts, context, function);
   if (!is_module_method(outer)) return false;
   const bool passes_forward =
       is_forward(function) ||
@@ -297,6 +321,19 @@ bool is_hot(const SourceFacts& facts, const Call& call) {
 
 bool is_hot_or_evaluated(const SourceFacts& facts, const Call& call) {
   return any_way(facts, call, *call.file, call.function, Where::evaluation_too);
+}
+
+bool is_evaluated_on_gpu(const SourceFacts& facts, const Call& call) {
+  if (is_test(*call.file)) return false;
+  const auto programs = facts.programs_of(*call.file);
+  const bool has_entry = std::ranges::any_of(
+      programs, [](const Program* program) { return program->entry != nullptr; });
+  if (!has_entry) return false;
+  const auto contexts = facts.contexts(call);
+  return std::ranges::any_of(contexts, [&](const Context& context) {
+    return context.role == LoopRole::evaluation_step && context.step_loop != nullptr &&
+           context.step_loop->on_gpu && runs_on_each_pass(facts, context);
+  });
 }
 
 bool is_in_step_loop(const SourceFacts& facts, const Call& call) {

@@ -28,6 +28,9 @@ bool is_hot(const SourceFacts& facts, const Statement& statement);
 bool is_hot(const SourceFacts& facts, const Call& call);
 // The same, on each pass of an evaluation loop too.
 bool is_hot_or_evaluated(const SourceFacts& facts, const Call& call);
+// Whether it runs on each pass of an evaluation loop that calls a network on a GPU, in a script
+// that need not train.
+bool is_evaluated_on_gpu(const SourceFacts& facts, const Call& call);
 // Whether it stands in a training loop's own passes, through its functions; no forward of unseen
 // callers.
 bool is_in_step_loop(const SourceFacts& facts, const Call& call);

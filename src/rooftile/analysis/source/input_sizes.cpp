@@ -121,7 +121,8 @@ bool gives_drawn_images(const SourceFacts& facts, const Call& call) {
 }
 
 bool has_one_size(std::string_view dataset) {
-  return has_part(dataset, {".CIFAR10", ".CIFAR100", ".SVHN", ".STL10", ".PCAM"});
+  return has_part(dataset, {".CIFAR10", ".CIFAR100", ".SVHN", ".STL10", ".PCAM", ".MNIST",
+                            ".FashionMNIST", ".KMNIST", ".QMNIST"});
 }
 
 // `x:x + 256`, or `x:end` with `end = x + 256`, or `0:256`.

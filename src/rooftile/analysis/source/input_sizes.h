@@ -14,7 +14,7 @@ struct SizeSign {
 };
 
 // A crop or resize to a size that is written or an option's default, or a data set whose images
-// have one size (MNIST's are left out: too small to matter).
+// have one size.
 std::optional<SizeSign> fixed_input_size(const SourceFacts& facts, const Program& program);
 // A collate function that pads to the batch's longest, or a random size per batch.
 std::optional<SizeSign> varying_input_size(const SourceFacts& facts, const Program& program);

@@ -50,6 +50,17 @@ bool is_list(const Expr& expr) {
   return expr.kind == ExprKind::list || expr.kind == ExprKind::tuple || expr.kind == ExprKind::dict;
 }
 
+// `[a] + [b, c] * 4`: the lists one after the other, the repeated one once.
+void add_joined(const Expr& expr, const Statement* statement, std::vector<Member>& members) {
+  const bool is_joined = expr.kind == ExprKind::binary && expr.children.size() == 2 &&
+                         (expr.word == "+" || expr.word == "*");
+  if (is_joined) {
+    for (const Expr* part : expr.children) add_joined(*part, statement, members);
+  } else if (is_list(expr)) {
+    add_items(expr, statement, members);
+  }
+}
+
 std::vector<Member> arguments_of(const Call& call) {
   std::vector<Member> members;
   for (const Argument& argument : call.arguments) {
@@ -59,8 +70,11 @@ std::vector<Member> arguments_of(const Call& call) {
         !value->call->arguments.empty()) {
       value = value->call->arguments[0].value;
     }
-    is_list(*value) ? add_items(*value, call.statement, members)
-                    : members.push_back({value, call.statement});
+    if (is_list(*value) || (argument.unpacked && value->kind == ExprKind::binary)) {
+      add_joined(*value, call.statement, members);
+    } else {
+      members.push_back({value, call.statement});
+    }
   }
   return members;
 }
@@ -123,12 +137,21 @@ class PairFinder {
     return {made->call, ifs.front()->value};
   }
 
+  // `nn.init.uniform_(bn.weight)`
+  static bool initializes(const Statement& statement) {
+    const Call* call = statement.kind == StatementKind::expression && statement.value != nullptr
+                           ? statement.value->call
+                           : nullptr;
+    return call != nullptr && call->name.starts_with("torch.nn.init.");
+  }
+
   // The statements that read the name, once for each time, where the call is made.
   std::vector<const Statement*> uses_of_name(const Expr& made, std::string_view name) const {
     std::vector<const Statement*> uses;
     const auto block =
         made.statement->function != nullptr ? made.statement->function->body : file_.body;
     for_statements(block, [&](const Statement& statement) {
+      if (initializes(statement)) return;
       for_own_expressions(statement, [&](const Expr* own) {
         visit(own, [&](const Expr& part) {
           const bool reads =

@@ -52,6 +52,17 @@ std::optional<std::int64_t> fixed_argument(const SourceFacts& facts, const Call&
   return is_fixed ? std::optional(value.integer) : std::nullopt;
 }
 
+std::optional<std::int64_t> chosen_argument(const SourceFacts& facts, const Call& call,
+                                            std::string_view name, int position) {
+  const Value value = facts.argument(call, name, position);
+  if (value.kind != ValueKind::integer) return std::nullopt;
+  const std::string written =
+      value.expr == nullptr ? std::string() : lower(call.file->slice(value.expr->range));
+  const bool is_given = contains_any(
+      written, {"class", "label", "categor", "action", "output", "n_out", "out_dim", "vocab"});
+  return is_given && !value.fixed() ? std::nullopt : std::optional(value.integer);
+}
+
 std::optional<std::int64_t> known_argument(const SourceFacts& facts, const Call& call,
                                            std::string_view name, int position) {
   const Value value = facts.argument(call, name, position);

@@ -5,7 +5,6 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/returned_loaders.h"
-#include "rooftile/analysis/source/variable_memo.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/workload/source_store.h"
@@ -14,111 +13,6 @@ namespace rooftile::source {
 namespace {
 
 constexpr int kMaxValues = 8;
-
-// `t.cuda() for t in batch`: what the comprehension's variable runs over.
-const Expr* comprehension_source(const Expr& name) {
-  for (const Expr* outer = name.parent; outer != nullptr; outer = outer->parent) {
-    if (outer->kind != ExprKind::comprehension) continue;
-    for (const Expr* clause : outer->children) {
-      if (clause->kind != ExprKind::for_clause || clause->children.size() < 2) continue;
-      if (uses_variable(clause->children[0], name.word)) return clause->children[1];
-    }
-  }
-  return nullptr;
-}
-
-// `x = …`, `x, y = …`
-bool binds_variable(const Expr* target, std::string_view variable) {
-  if (target == nullptr) return false;
-  if (target->kind == ExprKind::tuple || target->kind == ExprKind::list) {
-    return std::any_of(target->children.begin(), target->children.end(),
-                       [&](const Expr* part) { return binds_variable(part, variable); });
-  }
-  return last_name(target) == variable;
-}
-
-// Follows a value to the loader that it comes from.
-class LoaderSearch {
- public:
-  const Call* find(const Expr* value, int depth = 0) {
-    if (value == nullptr || depth > kMaxValues) return nullptr;
-    if (value->type != nullptr && value->type->is(TypeKind::loader) &&
-        value->type->made_by != nullptr) {
-      return value->type->made_by;
-    }
-    if (value->type != nullptr && value->type->is(TypeKind::number)) return nullptr;  // a size
-    if (value->kind == ExprKind::name) return in_name(*value, depth);
-    if (value->call != nullptr) {
-      if (value->call->name == "torch.nn.Module.__call__") return nullptr;
-      if (value->call->method.ends_with("_like")) return nullptr;  // new values
-      if (const Call* made = returned_loader(*value->call)) return made;
-      for (const Argument& argument : value->call->arguments) {
-        if (const Call* found = find(argument.value, depth + 1)) return found;
-      }
-      return find(value->call->receiver, depth + 1);
-    }
-    for (const Expr* child : value->children) {
-      if (const Call* found = find(child, depth + 1)) return found;
-    }
-    return nullptr;
-  }
-
- private:
-  const Call* in_name(const Expr& name, int depth) {
-    if (const Expr* source = comprehension_source(name)) return find(source, depth + 1);
-    const Statement* binding = name.binding;
-    if (binding == nullptr) return in_unbound(name, depth);
-    const bool gives_value = binding->kind == StatementKind::for_ ||
-                             (binding->kind == StatementKind::assignment && binding->word == "=");
-    if (!gives_value) return nullptr;
-    // `x = x.cuda()`: the name inside has the binding before.
-    return memo_.at(binding, {}, depth, [&] { return find(binding->value, depth + 1); });
-  }
-
-  const Call* in_unbound(const Expr& name, int depth) {
-    if (name.statement == nullptr) return nullptr;
-    const FunctionDef* function = name.statement->function;
-    const void* scope = function == nullptr ? static_cast<const void*>(name.statement->file)
-                                            : static_cast<const void*>(function);
-    return memo_.at(scope, name.word, depth, [&] {
-      const Call* found = function == nullptr ? nullptr : passed(*function, name.word, depth);
-      return found != nullptr ? found : assigned(*name.statement, name.word, depth);
-    });
-  }
-
-  // What callers pass for a parameter.
-  const Call* passed(const FunctionDef& function, std::string_view name, int depth) {
-    for (std::size_t i = 0; i < function.parameters.size(); ++i) {
-      if (function.parameters[i].name != name) continue;
-      const bool is_static =
-          std::any_of(function.decorators.begin(), function.decorators.end(),
-                      [](const Expr* decorator) { return last_name(decorator) == "staticmethod"; });
-      const bool is_method = function.class_def != nullptr && !is_static;
-      for (const Call* caller : function.callers) {
-        const int position =
-            static_cast<int>(i) - (is_method && caller->receiver != nullptr ? 1 : 0);
-        const Argument* argument = caller->argument(name, position);
-        if (argument == nullptr) continue;
-        if (const Call* found = find(argument->value, depth + 1)) return found;
-      }
-    }
-    return nullptr;
-  }
-
-  // Of a name that several branches bind.
-  const Call* assigned(const Statement& use, std::string_view name, int depth) {
-    for (const Statement* statement : use.file->statements) {
-      const bool binds = statement->kind == StatementKind::assignment &&
-                         statement->function == use.function && statement != &use &&
-                         binds_variable(statement->target, name);
-      if (!binds) continue;
-      if (const Call* found = find(statement->value, depth + 1)) return found;
-    }
-    return nullptr;
-  }
-
-  VariableMemo memo_;
-};
 
 // Names around the construction: what it is assigned to, its function and its dataset.
 std::string words_about(const Call& loader) {
@@ -260,8 +154,6 @@ std::vector<const Call*> training_loaders(const SourceFacts& facts) {
   std::erase_if(loaders, [&](const Call* loader) { return serves_others(facts, *loader); });
   return loaders;
 }
-
-const Call* loader_of(const Expr* value) { return LoaderSearch().find(value); }
 
 namespace {
 

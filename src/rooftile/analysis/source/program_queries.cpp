@@ -32,12 +32,14 @@ std::optional<bool> default_truth(const SourceFacts& facts, const Expr* conditio
   return std::nullopt;
 }
 
-// `elif mode == "test":`: the other thing that the program is for, not a feature.
+// `elif mode == "test":`, `if args.task == "tagging":`: the other thing that the program is for,
+// not a feature.
 bool is_other_run(const SourceFacts& facts, const Guard& guard) {
   const Expr* expr = guard.expr;
-  const bool compares = expr != nullptr && !guard.negated && expr->word == "==" &&
+  const bool compares = expr != nullptr && expr->word == "==" &&
                         expr->kind == ExprKind::comparison && expr->children.size() == 2;
-  if (!compares) return false;
+  if (!compares || last_name(expr->children[0]) == "task") return compares;
+  if (guard.negated) return false;
   const Value wanted = facts.value(expr->children[1]);
   if (wanted.kind != ValueKind::text) return false;
   for (const std::string_view word : {"test", "eval", "val", "infer", "predict", "sample",

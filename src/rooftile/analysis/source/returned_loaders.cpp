@@ -77,6 +77,20 @@ std::optional<std::size_t> place_in_target(const Expr& name) {
   return std::nullopt;
 }
 
+// What an own function returns as its only value, lists of several things left out.
+std::vector<const Expr*> returned_wholes(const Call& call) {
+  if (call.target == nullptr || call.name == "torch.nn.Module.__call__") return {};
+  std::vector<const Expr*> values;
+  for_statements(call.target->body, [&](const Statement& statement) {
+    if (statement.kind != StatementKind::return_ || statement.value == nullptr) return;
+    const ExprKind kind = resolved(statement.value)->kind;
+    const bool is_several =
+        kind == ExprKind::tuple || kind == ExprKind::list || kind == ExprKind::comprehension;
+    if (!is_several && !is_ruled_out(call, statement)) values.push_back(statement.value);
+  });
+  return values;
+}
+
 }  // namespace
 
 const Call* returned_loader(const Call& call) {
@@ -114,6 +128,7 @@ std::vector<const Expr*> passed_values(const Expr& name) {
 }
 
 std::vector<const Expr*> returned_values(const Expr& name) {
+  if (name.call != nullptr) return returned_wholes(*name.call);
   const bool is_bound = name.kind == ExprKind::name && name.binding != nullptr;
   const Expr* made = is_bound ? name.binding->value : nullptr;
   if (made == nullptr || made->call == nullptr || made->call->target == nullptr) return {};

@@ -11,8 +11,8 @@ namespace rooftile::source {
 // `make_loader(data, train=True)` with `if train: return DataLoader(…)`. Null for others.
 const Call* returned_loader(const Call& call);
 
-// Of a name in `examples, data = load(…)`: what the own function sets to what it returns there.
-// Empty for other expressions.
+// Of a name in `examples, data = load(…)`: what the own function sets to what it returns there; of
+// the call `load(…)` itself what it returns. Empty for other expressions.
 std::vector<const Expr*> returned_values(const Expr& name);
 
 // Of a parameter: what the callers pass. Empty for other expressions.

@@ -3,6 +3,8 @@
 #include <optional>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
+#include "rooftile/base/text.h"
 
 namespace rooftile::source {
 namespace {
@@ -63,10 +65,28 @@ bool differentiates_twice(const SourceFacts& facts, const Program& program) {
   return !is_seen;
 }
 
+// DoubleTensor, but for what a collate function makes of Python's numbers.
+bool makes_doubles(const Program& program) {
+  constexpr std::string_view kWord = "DoubleTensor";
+  return std::ranges::any_of(program.files, [&](const File* file) {
+    if (!mentions(*file, {kWord})) return false;
+    for (std::size_t at = file->text.find(kWord); at != std::string::npos;
+         at = file->text.find(kWord, at + 1)) {
+      const bool is_collated =
+          std::ranges::any_of(file->functions, [&](const FunctionDef* function) {
+            const ByteRange range = function->statement->range;
+            return contains(function->name, "collate") && at >= range.begin && at < range.end;
+          });
+      if (!is_collated && find_in_text(file->text, kWord, at) == at) return true;
+    }
+    return false;
+  });
+}
+
 }  // namespace
 
 bool is_numerically_strict(const SourceFacts& facts, const Program& program) {
-  if (mentions(program, {"DoubleTensor", "gradgradcheck"})) return true;
+  if (mentions(program, {"gradgradcheck"}) || makes_doubles(program)) return true;
   if (differentiates_twice(facts, program)) return true;
   for (const Call* call : calls_in(facts, program, {"torch.set_default_dtype"})) {
     if (is_dtype(facts.argument(*call, "d", 0), {"float64", "double"})) return true;

@@ -287,6 +287,20 @@ const Type* Inference::annotated_parameter(const Parameter& parameter) {
   return own == store_.classes_by_name.end() ? nullptr : store_.intern(instance_of(*own->second));
 }
 
+namespace {
+
+// `config` of a network in a file with a class Config, where no caller tells: models that a script
+// imports by a name have their sizes like that.
+const ClassDef* own_settings(const FunctionDef& def, const Parameter& parameter) {
+  const bool is_open = parameter.type->is(TypeKind::unknown) && parameter.name == "config" &&
+                       def.class_def != nullptr && def.name == "__init__";
+  if (!is_open) return nullptr;
+  const auto found = std::ranges::find(def.file->classes, "Config", &ClassDef::name);
+  return found == def.file->classes.end() ? nullptr : *found;
+}
+
+}  // namespace
+
 const Type* Inference::conventional_parameter(const FunctionDef& def, std::size_t index) {
   const Parameter& parameter = def.parameters[index];
   if (def.class_def != nullptr) {
@@ -294,6 +308,9 @@ const Type* Inference::conventional_parameter(const FunctionDef& def, std::size_
   }
   if (parameter.starred || parameter.double_starred) return simple(TypeKind::container);
   if (const Type* type = annotated_parameter(parameter)) return type;
+  if (const ClassDef* config = own_settings(def, parameter)) {
+    return store_.intern(instance_of(*config));
+  }
   return guess(parameter.type, parameter.name);
 }
 

@@ -1,6 +1,8 @@
 // globals()[name](…), getattr(models, name)(…): classes that a script picks by a text, of
 // inference.h.
 #include <algorithm>
+#include <optional>
+#include <string>
 
 #include "rooftile/readers/python/inference.h"
 
@@ -45,6 +47,26 @@ const Type* only_network(const std::vector<const Scope*>& scopes, const Call& ca
   return only;
 }
 
+// "resnet", also "build_" + name and "build_%s" % name of a name that is known.
+std::optional<std::string> text_of(const SourceFacts& facts, const Expr& expr) {
+  const Value value = facts.value(&expr);
+  if (value.kind == ValueKind::text) return std::string(value.text);
+  const bool is_bound = expr.kind == ExprKind::name && expr.binding != nullptr &&
+                        expr.binding->kind == StatementKind::assignment &&
+                        expr.binding->value != nullptr;
+  const Expr& made = is_bound ? *expr.binding->value : expr;
+  if (made.kind != ExprKind::binary || made.children.size() != 2) return std::nullopt;
+  const Value left = facts.value(made.children[0]);
+  const Value right = facts.value(made.children[1]);
+  if (left.kind != ValueKind::text || right.kind != ValueKind::text) return std::nullopt;
+  std::string text(left.text);
+  if (made.word == "+") return text + std::string(right.text);
+  const std::size_t mark = text.find("%s");
+  const bool has_one = made.word == "%" && mark != std::string::npos;
+  if (!has_one || text.find('%', mark + 1) != std::string::npos) return std::nullopt;
+  return text.replace(mark, 2, right.text);
+}
+
 }  // namespace
 
 // Of `models` in getattr(models, name): the names of a given file; null for other objects.
@@ -57,13 +79,12 @@ const Scope* Inference::namespace_of(const Expr& object) const {
 
 // The class of that name; of a name that is not known, the only network that takes the arguments.
 const Type* Inference::named_in(const Scope* scope, const Expr& name, const Call& call) {
-  const Value text = facts_.value(&name);
-  if (text.kind == ValueKind::text) {
-    const auto found = scope->names.find(text.text);
+  if (const auto text = text_of(facts_, name)) {
+    const auto found = scope->names.find(*text);
     std::vector<const Scope*> seen;
     std::optional<Entry> entry = found != scope->names.end()
                                      ? std::optional<Entry>(found->second)
-                                     : lookup_wildcard(text.text, scope, seen);
+                                     : lookup_wildcard(intern(*text), scope, seen);
     if (!entry) return nullptr;
     if (entry->type->is(TypeKind::unknown) && !entry->full_name.empty()) {
       entry = definition(entry->full_name);

@@ -96,6 +96,15 @@ void Inference::record_named(std::string_view name, const Call& call, std::strin
 }
 
 // parser.add_argument("--batch-size", type=int, default=64)
+// add_argument("task"), add_argument("--data", required=True): no run does without.
+bool has_to_be_given(const Call& call) {
+  if (call.argument("default") != nullptr || call.argument("nargs") != nullptr) return false;
+  const Argument* required = call.argument("required");
+  if (required != nullptr) return required->value->word == "True";
+  return !call.arguments.empty() && call.arguments.front().value->kind == ExprKind::text &&
+         !call.arguments.front().value->word.starts_with("-");
+}
+
 void Inference::record_option(const Call& call) {
   std::string_view name;
   for (const Argument& argument : call.arguments) {
@@ -105,7 +114,9 @@ void Inference::record_option(const Call& call) {
   }
   if (const Argument* dest = call.argument("dest")) name = dest->value->word;
   const Argument* action = call.argument("action");
-  record_named(name, call, action == nullptr ? "" : action->value->word);
+  std::string_view how = action == nullptr ? std::string_view() : action->value->word;
+  if (how.empty() && has_to_be_given(call)) how = "required";
+  record_named(name, call, how);
 }
 
 // @click.option("-n", "--workers", "num_workers", default=0), "--cache/--no-cache"

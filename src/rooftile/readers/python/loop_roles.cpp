@@ -239,16 +239,26 @@ class RoleFinder {
     return outside;
   }
 
+  // `for _ in range(50): net(x)` measures the time.
+  static bool repeats(const Loop& loop) {
+    const Call* over = loop.statement->value == nullptr ? nullptr : loop.statement->value->call;
+    return over != nullptr && over->name == "range";
+  }
+
   // A generator of one element after the other, with an inner loop over the parts of each: both
-  // call networks, neither reads a loader.
+  // call networks, neither reads a loader. Or slices of each batch of a loader.
   bool is_outer_evaluation(const Loop& loop, const Events& inside) const {
-    const bool may_be = inside.forward && inside.has_evaluation && !inside.has_training &&
+    const bool may_be = inside.has_evaluation && !inside.has_training &&
                         inside.backward == nullptr && loop.file->loops.size() <= kMaxLoops;
-    if (!may_be) return false;
-    const bool reads_loader = std::ranges::any_of(loop.file->loops, [&](const Loop* inner) {
-      return is_within(*inner->statement, *loop.statement) &&
-             loader_in(inner->statement->value) != nullptr;
-    });
+    const bool is_over_loader = loader_in(loop.statement->value) != nullptr;
+    if (!may_be || (!inside.forward && !is_over_loader)) return false;
+    bool has_inner = false, reads_loader = false;
+    for (const Loop* inner : loop.file->loops) {
+      if (inner == &loop || !is_within(*inner->statement, *loop.statement)) continue;
+      has_inner = has_inner || (inner->role == LoopRole::evaluation_step && !repeats(*inner));
+      reads_loader = reads_loader || loader_in(inner->statement->value) != nullptr;
+    }
+    if (is_over_loader) return has_inner && !reads_loader;
     return !reads_loader && evaluates(loop, inside, false);
   }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
@@ -29,12 +30,26 @@ struct Written {
   std::int64_t in = 0, out = 0;
 };
 
+using Norms = std::set<std::pair<const void*, std::int64_t>>;  // home and width
+
+// BatchNorm is behind layers in the middle: what gives classes or images has none.
+Norms norms_of(const SourceFacts& facts, const File& file) {
+  Norms norms;
+  for (const Call* call : file.calls) {
+    if (!is_batch_norm(*call)) continue;
+    if (const auto width = fixed_argument(facts, *call, "num_features", 0)) {
+      norms.emplace(home_of(*call), *width);
+    }
+  }
+  return norms;
+}
+
 std::vector<Written> convolutions_of(const SourceFacts& facts, const File& file) {
   std::vector<Written> found;
   for (const Call* call : file.calls) {
     if (!is_convolution(*call)) continue;
-    const auto in = fixed_argument(facts, *call, "in_channels", 0);
-    const auto out = fixed_argument(facts, *call, "out_channels", 1);
+    const auto in = chosen_argument(facts, *call, "in_channels", 0);
+    const auto out = chosen_argument(facts, *call, "out_channels", 1);
     if (in && out) found.push_back({call, *in, *out});
   }
   return found;
@@ -58,9 +73,11 @@ bool is_inner_width(const std::vector<Written>& layers, const Written& layer, st
   });
 }
 
-bool is_unaligned(const std::vector<Written>& layers, const Written& layer) {
+bool is_unaligned(const std::vector<Written>& layers, const Norms& norms, const Written& layer) {
   if (std::min(layer.in, layer.out) < kFewChannels) return false;
-  const bool odd_out = layer.out % kStep != 0 && is_inner_width(layers, layer, layer.out);
+  const bool odd_out =
+      layer.out % kStep != 0 && (is_inner_width(layers, layer, layer.out) ||
+                                 norms.contains({home_of(*layer.call), layer.out}));
   const bool odd_in = layer.in % kStep != 0 && is_inner_width(layers, layer, layer.in);
   return odd_out || odd_in;
 }
@@ -107,13 +124,15 @@ std::vector<std::vector<Written>> homes_of(const std::vector<Written>& layers) {
 }
 
 void judge_widths(const SourceFacts& facts, const File& file, std::vector<Finding>& findings) {
+  const Norms norms = norms_of(facts, file);
   for (const auto& layers : homes_of(convolutions_of(facts, file))) {
     const bool is_tiny = std::all_of(layers.begin(), layers.end(), [](const Written& layer) {
       return std::max(layer.in, layer.out) < kTinyNet;
     });
     std::vector<Written> odd;
     for (const Written& layer : layers) {
-      if (!is_grouped(facts, *layer.call) && is_unaligned(layers, layer)) odd.push_back(layer);
+      if (!is_grouped(facts, *layer.call) && is_unaligned(layers, norms, layer))
+        odd.push_back(layer);
     }
     if (!is_tiny && !odd.empty()) findings.push_back(unaligned_finding(odd));
   }

@@ -21,6 +21,7 @@ bool is_odd(std::int64_t size) { return size >= kToy && size % kStep != 0; }
 
 bool names_vocabulary(std::string_view text) {
   const std::string name = lower(text);
+  if (contains_any(name, {"gram", "hash", "bucket"})) return false;  // slots of a table
   for (const std::string_view word : {"vocab", "token", "word", "dict", "bpe"}) {
     if (name.find(word) != std::string::npos) return true;
   }

@@ -56,8 +56,8 @@ Homes layers_of(const SourceFacts& facts, const File& file) {
   Homes homes;
   for (const Call* call : file.calls) {
     if (call->name != "torch.nn.Linear") continue;
-    const auto in = fixed_argument(facts, *call, "in_features", 0);
-    const auto out = fixed_argument(facts, *call, "out_features", 1);
+    const auto in = chosen_argument(facts, *call, "in_features", 0);
+    const auto out = chosen_argument(facts, *call, "out_features", 1);
     if (in && out) homes[home_of(*call)].push_back({call, *in, *out});
   }
   return homes;

@@ -1,7 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -126,10 +130,31 @@ bool is_made_beside(const Expr& dataset, const Call& loader) {
          dataset.binding->kind == StatementKind::assignment;
 }
 
-// `if epoch >= 50 and not unfrozen: …; unfrozen = True`
+// `epoch == last + 1`
+bool picks_one_pass(const Expr& condition, const Statement& loop) {
+  if (condition.kind == ExprKind::logical && condition.word == "and") {
+    return std::ranges::any_of(condition.children,
+                               [&](const Expr* part) { return picks_one_pass(*part, loop); });
+  }
+  const bool compares = condition.kind == ExprKind::comparison && condition.word == "==";
+  return compares && std::ranges::any_of(condition.children, [&](const Expr* part) {
+           return part->kind == ExprKind::name &&
+                  (contains(part->word, "epoch") || uses_variable(loop.target, part->word));
+         });
+}
+
+bool is_in_body(const Statement& inner, const Statement& test) {
+  return inner.block.data() == test.body.data();
+}
+
+// `if epoch >= 50 and not unfrozen: …; unfrozen = True`, `if epoch == 1: …`
 bool is_done_once(const Call& loader, const Statement& loop) {
+  const Statement* below = nullptr;
   for (const Statement* at = loader.statement; at != nullptr && at != &loop; at = at->parent) {
+    const Statement* branch = std::exchange(below, at);
     if (at->kind != StatementKind::if_ || at->value == nullptr) continue;
+    if (branch != nullptr && is_in_body(*branch, *at) && picks_one_pass(*at->value, loop))
+      return true;
     bool sets = false;
     for_statements(at->body, [&](const Statement& inner) {
       const bool is_flag = inner.kind == StatementKind::assignment && inner.target != nullptr &&

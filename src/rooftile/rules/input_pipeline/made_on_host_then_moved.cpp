@@ -105,6 +105,12 @@ bool follows_tensor(const Call& call) {
   return like.on_gpu() || (like.is(TypeKind::tensor) && like.residence != Residence::host);
 }
 
+// `x.type(torch.cuda.LongTensor)`
+bool converts_to_gpu(const Call& call) {
+  return call.receiver != nullptr && call.method == "type" && call.arguments.size() == 1 &&
+         is_gpu_class(*call.arguments.front().value);
+}
+
 // Whether the function copies the parameter to the GPU: `def to_var(x): x = x.cuda(); …`.
 bool moves_parameter(const SourceFacts& facts, const FunctionDef& function,
                      std::string_view parameter) {
@@ -157,7 +163,8 @@ bool asks_for_host_tensor(const Call& call) {
 // The tensor that the call copies from the host, where it is made from nothing in the same pass.
 const Call* moved_maker(const SourceFacts& facts, const Call& call) {
   if (const Call* maker = moving_maker(call)) return maker;
-  const bool copies = copies_to_device(facts, call) || follows_tensor(call);
+  const bool copies =
+      copies_to_device(facts, call) || follows_tensor(call) || converts_to_gpu(call);
   const Call* maker = copies ? host_maker(call.receiver) : maker_handed_over(facts, call);
   const bool is_kept = maker != nullptr && (!is_in_same_loop(*maker, call) ||
                                             is_used_on_host(*maker, call) || is_data(*maker, call));
@@ -198,10 +205,13 @@ std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
   for (const auto& file : facts.files) {
-    if (!trains_on_gpu(facts, *file)) continue;
+    const bool trains = trains_on_gpu(facts, *file);
     for (const Call* call : file->calls) {
       const Call* maker = moved_maker(facts, *call);
-      if (maker == nullptr || !is_hot_or_evaluated(facts, *call)) continue;
+      if (maker == nullptr) continue;
+      const bool runs =
+          trains ? is_hot_or_evaluated(facts, *call) : is_evaluated_on_gpu(facts, *call);
+      if (!runs) continue;
       if (seen.insert(maker).second) findings.push_back(finding_for(*maker, *call));
     }
   }

@@ -66,6 +66,25 @@ bool is_of_host(std::string_view line) {
   return contains_any(line, {"np.float16", "numpy.float16", "set_printoptions"});
 }
 
+// `if x.dtype == torch.float16:` asks what it is given.
+bool asks_for_dtype(std::string_view line) {
+  const std::string_view code = trim(line);
+  return (code.starts_with("if ") || code.starts_with("elif ")) &&
+         contains(code, "== torch.float16");
+}
+
+// `AverageMeter(precision=4)`: digits, where 16 and 32 would be bits.
+bool counts_digits(std::string_view line) {
+  constexpr std::string_view kWord = "precision=";
+  const std::size_t at = line.find(kWord);
+  if (at == std::string_view::npos) return false;
+  const std::string_view rest = line.substr(at + kWord.size());
+  const auto is_digit = [&](std::size_t i) {
+    return i < rest.size() && rest[i] >= '0' && rest[i] <= '9';
+  };
+  return is_digit(0) && !is_digit(1);
+}
+
 // Precision and recall.
 bool is_of_metric(std::string_view line) {
   return contains_any(lower(line), {"recall", "f1", "fbeta", "metric"});
@@ -106,8 +125,9 @@ bool uses_amp(const Program& program) {
 // Words that mean something else in some lines.
 bool names_precision(const Program& program) {
   return std::ranges::any_of(program.files, [](const File* file) {
-    return uses_word(*file, "fp16", {is_complaint}) || uses_word(*file, "float16", {is_of_host}) ||
-           uses_word(*file, "precision=", {is_of_host, is_of_metric});
+    return uses_word(*file, "fp16", {is_complaint}) ||
+           uses_word(*file, "float16", {is_of_host, asks_for_dtype}) ||
+           uses_word(*file, "precision=", {is_of_host, is_of_metric, counts_digits});
   });
 }
 
@@ -139,7 +159,8 @@ bool has_precision(const Program& program) {
                             "Amp"});
 }
 
-// Whether the file names MNIST outside of its documentation.
+// Whether the file names MNIST outside of its documentation; one that is only imported, also
+// outside of imports and heads of classes.
 bool loads_mnist(const File& file) {
   if (!mentions(file, {"MNIST", "mnist", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST"})) {
     return false;
@@ -148,8 +169,14 @@ bool loads_mnist(const File& file) {
   for (const Statement* statement : file.statements) {
     const bool is_text = statement->kind == StatementKind::expression &&
                          statement->value != nullptr && statement->value->kind == ExprKind::text;
-    if (!is_text) continue;
-    const auto [begin, end] = statement->range;
+    const bool is_import = !file.is_entry && (statement->kind == StatementKind::import_ ||
+                                              last_name(statement->target) == "__all__");
+    const bool is_class = !file.is_entry && statement->kind == StatementKind::class_ &&
+                          statement->class_def != nullptr && !statement->class_def->body.empty();
+    if (!is_text && !is_import && !is_class) continue;
+    const std::uint32_t begin = statement->range.begin;
+    const std::uint32_t end =
+        is_class ? statement->class_def->body.front()->range.begin : statement->range.end;
     std::fill(code.begin() + begin, code.begin() + end, ' ');
   }
   return contains_any(code, {"MNIST", "mnist"});
@@ -190,21 +217,41 @@ const Expr* optimizer_handed_over(const Call& call) {
   return nullptr;
 }
 
-// A generator and a discriminator, or any two optimizers that step in one pass.
+// optim.SGD([delta]): looks for one tensor, as an adversarial example, and trains no network.
+bool optimizes_tensors(const Expr& optimizer) {
+  const Call* made = optimizer.type->made_by;
+  const Argument* given = made == nullptr ? nullptr : made->argument("params", 0);
+  const Expr* list = given == nullptr ? nullptr : resolved(given->value);
+  return list != nullptr && list->kind == ExprKind::list && !list->children.empty() &&
+         std::ranges::all_of(list->children,
+                             [](const Expr* part) { return part->kind == ExprKind::name; });
+}
+
+bool steps_network(const Call& call) {
+  const Expr* receiver = call.receiver;
+  return call.method == "step" && receiver != nullptr && receiver->type != nullptr &&
+         receiver->type->is(TypeKind::optimizer) && !optimizes_tensors(*receiver);
+}
+
+// A generator and a discriminator, or any two optimizers that step in one pass, but for those that
+// share its only backward, as of an encoder and a decoder.
 bool is_adversarial(const SourceFacts& facts, const Program& program) {
   for (const Loop* loop : program.training_loops) {
     const Iteration iteration = iteration_of(loop->statement->body);
     const Expr* first = nullptr;
     const Expr* given = nullptr;
+    const auto backwards = std::ranges::count_if(
+        iteration.calls, [](const auto& one) { return one.call->method == "backward"; });
+    bool has_run_backward = false;
     for (const IteratedCall& one : iteration.calls) {
+      has_run_backward = has_run_backward || one.call->method == "backward";
       if (const Expr* optimizer = optimizer_handed_over(*one.call)) {
         if (given != nullptr && last_name(given) != last_name(optimizer)) return true;
         given = optimizer;
       }
       const Expr* receiver = one.call->receiver;
-      const bool is_step = one.call->method == "step" && receiver != nullptr &&
-                           receiver->type != nullptr && receiver->type->is(TypeKind::optimizer);
-      if (!is_step) continue;
+      if (!steps_network(*one.call)) continue;
+      if (backwards == 1 && has_run_backward) continue;
       if (first != nullptr && !is_same_object(first, receiver)) return true;
       first = receiver;
     }
