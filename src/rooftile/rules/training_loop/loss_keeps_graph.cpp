@@ -5,6 +5,7 @@
 
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -76,26 +77,51 @@ bool is_detached(const Expr& part) {
   return false;
 }
 
+// `weight * ramp_up(epoch)`: nothing in it is known or guessed to be a tensor, or comes from one.
+bool has_no_tensor(const Expr& value) {
+  if (value.kind != ExprKind::binary && value.kind != ExprKind::call) return false;
+  bool has_tensor = false;
+  visit(&value, [&](const Expr& part) {
+    const bool is_callee =
+        part.parent != nullptr && part.parent->call != nullptr && part.parent->children[0] == &part;
+    if (is_callee && part.kind == ExprKind::name) return false;
+    const bool is_plain = part.kind == ExprKind::integer || part.kind == ExprKind::real;
+    const bool is_option = part.kind == ExprKind::attribute &&
+                           is_one_of(last_name(part.children[0]), {"args", "opt", "cfg", "config"});
+    if (is_option || is_plain) return false;
+    const bool is_count = part.kind == ExprKind::name && is_one_of(part.word, {"epoch", "step"});
+    const bool is_inner =
+        (part.kind == ExprKind::binary || part.call != nullptr) && !part.type->is(TypeKind::tensor);
+    has_tensor = has_tensor || !(is_inner || is_count || part.type->is(TypeKind::number));
+    return !has_tensor;
+  });
+  return !has_tensor;
+}
+
 // Whether the variable is what an own function returns detached: `loss, n = step(batch)` with
 // `return loss.data[0], n`.
 bool is_returned_detached(const Expr& name) {
   const Statement* binding = name.binding;
   const Expr* value = binding == nullptr ? nullptr : binding->value;
-  if (value == nullptr || value->call == nullptr || value->call->target == nullptr) return false;
+  if (value == nullptr || value->call == nullptr) return false;
+  const FunctionDef* target = value->call->target;
+  const ClassDef* def = value->children.empty() ? nullptr : value->children[0]->type->class_def;
+  if (target == nullptr && def != nullptr) target = def->method("__call__");
+  if (target == nullptr) return false;
   std::size_t place = 0;
-  const Expr* target = binding->target;
-  const bool is_tuple = target != nullptr && target->kind == ExprKind::tuple;
-  while (is_tuple && place < target->children.size() &&
-         target->children[place]->word != name.word) {
+  const Expr* names = binding->target;
+  const bool is_tuple = names != nullptr && names->kind == ExprKind::tuple;
+  while (is_tuple && place < names->children.size() && names->children[place]->word != name.word) {
     ++place;
   }
   bool is_cut = false;
-  for_statements(value->call->target->body, [&](const Statement& statement) {
+  for_statements(target->body, [&](const Statement& statement) {
     if (statement.kind != StatementKind::return_ || statement.value == nullptr) return;
     const Expr* given = statement.value;
     const bool is_part =
         is_tuple && given->kind == ExprKind::tuple && place < given->children.size();
-    is_cut = is_cut || is_detached(is_part ? *given->children[place] : *given);
+    const Expr& part = is_part ? *given->children[place] : *given;
+    is_cut = is_cut || is_detached(part) || has_no_tensor(part);
   });
   return is_cut;
 }
