@@ -22,6 +22,7 @@ struct Option {
   std::string_view action;      // "store_true"
   bool several = false;         // defined twice with different defaults
   bool is_set_later = false;    // by parser.set_defaults, which wins
+  bool is_required = false;     // has to be given: no default, not even None
   bool is_entry = false;        // `args.device = "cuda"` after the parsing: an option wins
 };
 

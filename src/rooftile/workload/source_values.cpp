@@ -203,6 +203,7 @@ class Evaluator {
   }
 
   Value default_of(const Option& option, const Expr* expr, int depth) const {
+    if (option.is_required) return of_kind(ValueKind::unknown, expr);
     const bool is_flag = option.action == "store_true" || option.action == "store_false";
     Value value = option.value != nullptr ? evaluate(option.value, depth + 1)
                   : is_flag               ? of_boolean(option.action == "store_false", expr)

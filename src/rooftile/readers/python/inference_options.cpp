@@ -41,7 +41,8 @@ void add_option(std::string_view key, const Option& option,
 
 void set_default(const Argument& argument, Option& option) {
   const bool differs = option.is_set_later && option.value != argument.value;
-  option = {argument.value, {}, differs || (option.is_set_later && option.several), true};
+  const bool is_several = differs || (option.is_set_later && option.several);
+  option = {argument.value, {}, is_several, true};
 }
 
 // `conf = edict()`: what is set on it afterwards are its entries.
@@ -78,6 +79,18 @@ bool is_known_value(const Expr* value) {
   }
 }
 
+// add_argument("action"), add_argument("--data", required=True)
+bool has_to_be_given(const Call& call) {
+  const auto is_given = [&](std::string_view name) { return call.argument(name) != nullptr; };
+  if (is_given("default") || is_given("action")) return false;
+  const Argument* required = call.argument("required");
+  if (required != nullptr) return required->value->word == "True";
+  const Expr* first = call.arguments.empty() ? nullptr : call.arguments[0].value;
+  const bool is_positional = call.method == "add_argument" && first != nullptr &&
+                             first->kind == ExprKind::text && !first->word.starts_with("-");
+  return is_positional && !is_given("nargs");
+}
+
 }  // namespace
 
 // What is called batch-size is read as args.batch_size.
@@ -89,6 +102,7 @@ void Inference::record_named(std::string_view name, const Call& call, std::strin
   Option option;
   option.value = given == nullptr ? nullptr : given->value;
   option.action = action;
+  option.is_required = has_to_be_given(call);
   add_option(intern(key), option, store_.options);
   add_option(intern(key), option, store_.file_options[file_]);
 }

@@ -193,11 +193,39 @@ bool is_model_call(const Call& call) {
   return is_trainable && !is_frozen_in_place(model, *call.file);
 }
 
+// `model.predict(x)`, a method of an own module that runs its layers: the call in the loop's own
+// code that gets to `inner`. Null where another way leads there, or the loop runs under no_grad.
+const Call* recorded_method(const SourceFacts& facts, const Call& inner, const Loop& loop) {
+  for (const Context& context : facts.contexts(inner)) {
+    const bool is_recorded = context.step_loop == &loop && !context.gradients_off() &&
+                             !is_decorated(context) && is_reached_by_default(facts, context);
+    if (!is_recorded) continue;
+    const auto enters = std::ranges::find_if(
+        context.calls, [](const Call* call) { return call->target->class_def != nullptr; });
+    if (enters == context.calls.end() || (*enters)->receiver == nullptr) continue;
+    const Call& method = **enters;
+    const Type& model = method.receiver_type();
+    const bool is_own_method = model.is(TypeKind::module) && !model.frozen &&
+                               method.name != "torch.nn.Module.__call__" &&
+                               method.target->class_def->is_module && !is_inside_module(method);
+    if (is_own_method && !is_frozen_in_place(*method.receiver, *method.file)) return &method;
+  }
+  return nullptr;
+}
+
 const Call* recorded_forward(const SourceFacts& facts, const Iteration& iteration,
                              const Loop& loop) {
   for (const IteratedCall& one : iteration.calls) {
     const bool is_forward = is_model_call(*one.call) && !is_inside_module(*one.call);
     if (is_forward && records(facts, *one.call, loop)) return one.call;
+  }
+  const auto programs = facts.programs_of(*loop.file);
+  const bool asks_for_actions = std::ranges::any_of(
+      programs, [](const Program* program) { return is_reinforcement_learning(*program); });
+  if (asks_for_actions) return nullptr;
+  for (const IteratedCall& one : iteration.calls) {
+    if (!is_model_call(*one.call) || !is_inside_module(*one.call)) continue;
+    if (const Call* method = recorded_method(facts, *one.call, loop)) return method;
   }
   return nullptr;
 }
