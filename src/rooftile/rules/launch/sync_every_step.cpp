@@ -111,6 +111,18 @@ bool shares_variable(const Expr* condition, const Expr* read) {
   return shares;
 }
 
+// `meters.update(loss=loss, **losses)`: what `**values` takes are losses.
+bool takes_losses(const FunctionDef& function) {
+  const bool takes_named =
+      std::ranges::any_of(function.parameters, [](const Parameter& p) { return p.double_starred; });
+  return takes_named && std::ranges::any_of(function.callers, [](const Call* call) {
+           return std::ranges::any_of(call->arguments, [call](const Argument& argument) {
+             const std::string_view text = call->file->slice(argument.value->range);
+             return argument.unpacked && text.starts_with("**") && contains(text, "loss");
+           });
+         });
+}
+
 // `if isinstance(v, torch.Tensor): v = v.item()` of a meter: what it gets is mostly a number.
 bool is_conversion(const HostRead& read) {
   const Expr* value = read.call != nullptr ? read.call->receiver : nullptr;
@@ -118,6 +130,7 @@ bool is_conversion(const HostRead& read) {
   const FunctionDef* function = read.statement->function;
   const bool is_meter = function != nullptr && function->class_def != nullptr;
   if (is_known && !is_meter) return false;
+  if (function != nullptr && takes_losses(*function)) return false;
   for (const Statement* outer = read.statement->parent; outer != nullptr; outer = outer->parent) {
     if (outer->kind == StatementKind::function) return false;
     if (outer->kind != StatementKind::if_ || outer->value == nullptr) continue;
