@@ -24,6 +24,7 @@ struct Option {
   bool is_set_later = false;    // by parser.set_defaults, which wins
   bool is_required = false;     // has to be given: no default, not even None
   bool is_entry = false;        // `args.device = "cuda"` after the parsing: an option wins
+  bool is_number = false;       // type=int or float, also of a default that is a text
 };
 
 // What one file's facts are made of.

@@ -59,10 +59,8 @@ Value parse_literal(const Expr& expr) {
   for (const char c : expr.word) {
     if (c != '_') digits += c;
   }
-  if (expr.kind == ExprKind::integer) {
-    const auto number = parse_integer(digits);
-    return number ? of_integer(*number, &expr) : of_kind(ValueKind::unknown, &expr);
-  }
+  if (const auto whole = parse_integer(digits)) return of_integer(*whole, &expr);
+  if (expr.kind == ExprKind::integer) return of_kind(ValueKind::unknown, &expr);
   const auto number = parse_number(digits);
   return number ? of_number(*number, &expr) : of_kind(ValueKind::unknown, &expr);
 }
@@ -205,9 +203,12 @@ class Evaluator {
   Value default_of(const Option& option, const Expr* expr, int depth) const {
     if (option.is_required) return of_kind(ValueKind::unknown, expr);
     const bool is_flag = option.action == "store_true" || option.action == "store_false";
-    Value value = option.value != nullptr ? evaluate(option.value, depth + 1)
-                  : is_flag               ? of_boolean(option.action == "store_false", expr)
-                                          : of_kind(ValueKind::none, expr);
+    const bool is_quoted =
+        option.is_number && option.value != nullptr && option.value->kind == ExprKind::text;
+    Value value = is_quoted                 ? parse_literal(*option.value)
+                  : option.value != nullptr ? evaluate(option.value, depth + 1)
+                  : is_flag                 ? of_boolean(option.action == "store_false", expr)
+                                            : of_kind(ValueKind::none, expr);
     if (value.known()) value.certainty = Certainty::configurable;
     return value;
   }

@@ -78,7 +78,7 @@ bool is_on_with_gpu(const SourceFacts& facts, const Expr* expr) {
 }  // namespace
 
 bool is_set_by_default(const SourceFacts& facts, const Value& value) {
-  if (is_on_with_gpu(facts, value.expr)) return true;
+  if (is_on_with_gpu(facts, value.expr) || truth_on_gpu(value.expr) == true) return true;
   const std::string_view option = last_name(value.expr);
   const Statement* statement = value.expr == nullptr ? nullptr : value.expr->statement;
   if (option.empty() || statement == nullptr) return false;

@@ -279,7 +279,7 @@ bool runs_on_each_pass(const SourceFacts& facts, const Context& whole) {
 bool is_reached_when_launched(const SourceFacts& facts, Context context) {
   std::erase_if(context.guards, [](const Guard& guard) {
     const bool is_choice = guard.kind == GuardKind::condition || guard.kind == GuardKind::option;
-    return is_choice && is_about_launch(guard);
+    return is_choice && is_about_launch(guard) && !truth_on_gpu(guard.expr);
   });
   return is_reached_by_default(facts, context);
 }

@@ -69,6 +69,7 @@ bool is_chosen_run(const Guard& guard) {
 
 bool is_shut_by_default(const SourceFacts& facts, const Guard& guard) {
   if (guard.kind == GuardKind::never) return !guard.negated;
+  if (truth_on_gpu(guard.expr) == guard.negated) return true;
   if (guard.kind == GuardKind::debug && !guard.negated) {
     return default_truth(facts, guard.expr) != true;
   }
@@ -90,6 +91,25 @@ bool holds_tests(const File& file) {
 }
 
 }  // namespace
+
+std::optional<bool> truth_on_gpu(const Expr* condition, int depth) {
+  const Expr* asked = resolved(condition);
+  if (asked == nullptr || depth > 4) return std::nullopt;
+  if (asked->call != nullptr && asked->call->name == "torch.cuda.is_available") return true;
+  if (asked->kind == ExprKind::logical && asked->word == "not") {
+    const auto inner = truth_on_gpu(asked->children.front(), depth + 1);
+    return inner ? std::optional(!*inner) : std::nullopt;
+  }
+  const bool compares = asked->kind == ExprKind::comparison && asked->children.size() == 2 &&
+                        is_one_of(asked->word, {"==", "!="}) &&
+                        asked->children[1]->kind == ExprKind::text;
+  if (!compares || !is_one_of(last_name(asked->children[0]), {"device", "type"})) {
+    return std::nullopt;
+  }
+  const std::string_view device = asked->children[1]->word;
+  if (device.starts_with("cuda")) return asked->word == "==";
+  return device == "cpu" ? std::optional(asked->word == "!=") : std::nullopt;
+}
 
 bool is_test(const File& file) {
   const std::string_view path = file.path;

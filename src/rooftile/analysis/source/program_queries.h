@@ -29,7 +29,10 @@ bool trains_on_gpu(const SourceFacts& facts, const File& file);
 // The training programs that a file belongs to; empty for tests.
 std::vector<const Program*> training_programs_of(const SourceFacts& facts, const File& file);
 
-// Whether a run gets there with all options at their defaults: not in `if False`, in
+// What a test of the device says where there is a GPU: `torch.cuda.is_available()`,
+// `device.type == "cuda"`, `device != "cpu"`, a variable set to that. Empty for other conditions.
+std::optional<bool> truth_on_gpu(const Expr* condition, int depth = 0);
+// Whether a run on a GPU gets there with all options at their defaults: not in `if False`, in
 // `if args.debug` (off by default) or in the else of a switch that is on.
 bool is_reached_by_default(const SourceFacts& facts, const Context& context);
 bool is_reached_by_default(const SourceFacts& facts, const Call& call);

@@ -271,42 +271,6 @@ const Type* Inference::wrapped(Call& call, std::string_view name) {
   return store_.intern(made);
 }
 
-// model(x), criterion(y, target), and what is called without being known.
-const Type* Inference::value_call(Call& call, const Type& callee) {
-  // A module without forward that is called like a function.
-  const FunctionDef* called = find_method(callee.class_def, "__call__");
-  const bool is_plain = called != nullptr && callee.class_def->is_module &&
-                        find_method(callee.class_def, "forward") == nullptr;
-  if (is_plain) {
-    return own_function_call(call, *called, true);
-  }
-  if (callee.is(TypeKind::module) || callee.is(TypeKind::loss)) {
-    call.name = "torch.nn.Module.__call__";
-    return forward_result(call, callee);
-  }
-  return called == nullptr ? &unknown_type() : own_function_call(call, *called, true);
-}
-
-const Type* Inference::forward_result(Call& call, const Type& callee) {
-  if (const FunctionDef* forward = find_method(callee.class_def, "forward")) {
-    const std::string_view name = call.name;
-    own_function_call(call, *forward, true);
-    call.name = name;
-  }
-  Residence place = callee.residence == Residence::gpu ? Residence::gpu : Residence::unknown;
-  bool gradients = callee.is(TypeKind::module);
-  for (const Argument& argument : call.arguments) {
-    const Type& type = *argument.value->type;
-    if (!type.is(TypeKind::tensor)) continue;
-    if (type.on_gpu()) place = Residence::gpu;
-    gradients = gradients || type.requires_grad;
-  }
-  // A loss has no weights that would keep its inputs on the host.
-  const bool stays = callee.is(TypeKind::module) && callee.residence == Residence::host;
-  if (place == Residence::unknown && stays) place = Residence::host;
-  return tensor(place, gradients);
-}
-
 namespace {
 
 bool is_assigned(const Expr& name) {

@@ -103,6 +103,8 @@ void Inference::record_named(std::string_view name, const Call& call, std::strin
   option.value = given == nullptr ? nullptr : given->value;
   option.action = action;
   option.is_required = has_to_be_given(call);
+  const Argument* type = call.argument("type");
+  option.is_number = type != nullptr && is_one_of(type->value->word, {"int", "float"});
   add_option(intern(key), option, store_.options);
   add_option(intern(key), option, store_.file_options[file_]);
 }

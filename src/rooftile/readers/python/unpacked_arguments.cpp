@@ -37,6 +37,8 @@ class Follower {
   }
 
   std::vector<Argument> take() { return std::move(items_); }
+  // Whether two branches, of which one runs, set an item.
+  bool differs() const { return differs_; }
 
   const Expr* item(std::string_view name) const {
     const auto known = std::ranges::find(items_, name, &Argument::name);
@@ -44,6 +46,19 @@ class Follower {
   }
 
  private:
+  // `if not args.cpu: options["pin_memory"] = True`, and False in its else: either may be it.
+  static bool excludes(const Statement* first, const Statement* second) {
+    for (const Statement* at = second; at != nullptr; at = at->parent) {
+      const Statement* outer = at->parent;
+      if (outer == nullptr || outer->kind != StatementKind::if_ || first == nullptr) continue;
+      const bool is_else = at->block.data() == outer->otherwise.data();
+      const bool has_first = std::ranges::any_of(
+          outer->body, [&](const Statement* inner) { return is_within(*first, *inner); });
+      if (is_else && has_first) return true;
+    }
+    return false;
+  }
+
   void add(std::string_view name, const Expr* value) {
     const auto known = std::ranges::find(items_, name, &Argument::name);
     if (known != items_.end()) {
@@ -56,6 +71,13 @@ class Follower {
     argument.range = value->range;
     argument.followed = true;
     items_.push_back(argument);
+  }
+
+  // options["workers"] = 4
+  void set_item(std::string_view name, const Statement& statement) {
+    const Expr* before = item(name);
+    differs_ = differs_ || (before != nullptr && excludes(before->statement, &statement));
+    add(name, statement.value);
   }
 
   bool take_literal(const Expr& dict, int depth) {
@@ -155,9 +177,9 @@ class Follower {
           found = true;
         } else if (is_item_of(target, variable)) {
           const Expr& key = *target.children[1];
-          if (key.kind == ExprKind::text) add(key.word, statement->value);
+          if (key.kind == ExprKind::text) set_item(key.word, *statement);
         } else if (is_member_of(target, variable)) {
-          add(target.word, statement->value);
+          set_item(target.word, *statement);
         }
       } else if (const Call* update = update_of(*statement, variable)) {
         all = take_call(*update, depth + 1) && all;
@@ -244,6 +266,7 @@ class Follower {
   const Call& call_;
   std::vector<Argument> items_;
   std::size_t looked_at_ = 0;
+  bool differs_ = false;
   bool is_elsewhere_ = false;  // in a function that the call's arguments come from
 };
 
@@ -256,8 +279,8 @@ void follow(Call& call, Arena& arena) {
     if (!argument.unpacked) continue;
     const Expr& value = *argument.value;
     Follower follower(call);
-    const bool known =
-        value.word == "**" && !value.children.empty() && follower.follow(*value.children[0]);
+    const bool known = value.word == "**" && !value.children.empty() &&
+                       follower.follow(*value.children[0]) && !follower.differs();
     unknown = unknown || !known;
     for (Argument& item : follower.take()) all.push_back(item);
   }

@@ -39,6 +39,11 @@ Memory, not time: nothing is estimated.
 
 using namespace source;
 
+// Scores come from comparisons and indices, which have no graph, whatever they were made of.
+bool names_a_loss(std::string_view name) {
+  return contains_any(lower(name), {"loss", "cost", "elbo", "nll", "kld"});
+}
+
 // The names of losses on which the loop calls backward.
 std::vector<std::string_view> backward_names(const Iteration& iteration) {
   std::vector<std::string_view> names;
@@ -52,7 +57,10 @@ std::vector<std::string_view> backward_names(const Iteration& iteration) {
         const Expr* made = resolved(&part);
         if (made != &part && made->kind == ExprKind::binary) {
           visit(made, [&](const Expr& inner) {
-            if (inner.kind == ExprKind::name) names.push_back(inner.word);
+            // One factor of a product may be a number.
+            const bool is_factor = inner.parent != nullptr && inner.parent->word == "*";
+            const bool counts = !is_factor || names_a_loss(inner.word);
+            if (inner.kind == ExprKind::name && counts) names.push_back(inner.word);
             return inner.kind != ExprKind::call;
           });
         }
@@ -68,6 +76,13 @@ std::vector<std::string_view> backward_names(const Iteration& iteration) {
 bool is_detached(const Expr& part) {
   if (part.kind == ExprKind::attribute) return true;  // .data, or of something that is no tensor
   if (part.kind == ExprKind::subscript) return is_detached(*part.children.front());
+  if (part.kind == ExprKind::binary) {  // loss.data * count
+    const auto has_graph = [](const Expr* side) {
+      return !is_detached(*side) && side->type != nullptr && side->type->requires_grad;
+    };
+    return std::ranges::any_of(part.children, [](const Expr* side) { return is_detached(*side); }) &&
+           std::ranges::none_of(part.children, has_graph);
+  }
   if (part.call == nullptr) return false;
   for (const std::string_view name :
        {"item", "detach", "detach_", "float", "int", "numpy", "tolist", "no_grad", "cpu_item",
@@ -77,51 +92,26 @@ bool is_detached(const Expr& part) {
   return false;
 }
 
-// `weight * ramp_up(epoch)`: nothing in it is known or guessed to be a tensor, or comes from one.
-bool has_no_tensor(const Expr& value) {
-  if (value.kind != ExprKind::binary && value.kind != ExprKind::call) return false;
-  bool has_tensor = false;
-  visit(&value, [&](const Expr& part) {
-    const bool is_callee =
-        part.parent != nullptr && part.parent->call != nullptr && part.parent->children[0] == &part;
-    if (is_callee && part.kind == ExprKind::name) return false;
-    const bool is_plain = part.kind == ExprKind::integer || part.kind == ExprKind::real;
-    const bool is_option = part.kind == ExprKind::attribute &&
-                           is_one_of(last_name(part.children[0]), {"args", "opt", "cfg", "config"});
-    if (is_option || is_plain) return false;
-    const bool is_count = part.kind == ExprKind::name && is_one_of(part.word, {"epoch", "step"});
-    const bool is_inner =
-        (part.kind == ExprKind::binary || part.call != nullptr) && !part.type->is(TypeKind::tensor);
-    has_tensor = has_tensor || !(is_inner || is_count || part.type->is(TypeKind::number));
-    return !has_tensor;
-  });
-  return !has_tensor;
-}
-
 // Whether the variable is what an own function returns detached: `loss, n = step(batch)` with
 // `return loss.data[0], n`.
 bool is_returned_detached(const Expr& name) {
   const Statement* binding = name.binding;
   const Expr* value = binding == nullptr ? nullptr : binding->value;
-  if (value == nullptr || value->call == nullptr) return false;
-  const FunctionDef* target = value->call->target;
-  const ClassDef* def = value->children.empty() ? nullptr : value->children[0]->type->class_def;
-  if (target == nullptr && def != nullptr) target = def->method("__call__");
-  if (target == nullptr) return false;
+  if (value == nullptr || value->call == nullptr || value->call->target == nullptr) return false;
   std::size_t place = 0;
-  const Expr* names = binding->target;
-  const bool is_tuple = names != nullptr && names->kind == ExprKind::tuple;
-  while (is_tuple && place < names->children.size() && names->children[place]->word != name.word) {
+  const Expr* target = binding->target;
+  const bool is_tuple = target != nullptr && target->kind == ExprKind::tuple;
+  while (is_tuple && place < target->children.size() &&
+         target->children[place]->word != name.word) {
     ++place;
   }
   bool is_cut = false;
-  for_statements(target->body, [&](const Statement& statement) {
+  for_statements(value->call->target->body, [&](const Statement& statement) {
     if (statement.kind != StatementKind::return_ || statement.value == nullptr) return;
     const Expr* given = statement.value;
     const bool is_part =
         is_tuple && given->kind == ExprKind::tuple && place < given->children.size();
-    const Expr& part = is_part ? *given->children[place] : *given;
-    is_cut = is_cut || is_detached(part) || has_no_tensor(part);
+    is_cut = is_cut || is_detached(is_part ? *given->children[place] : *given);
   });
   return is_cut;
 }
@@ -133,7 +123,7 @@ bool makes_text(const Expr& part) {
          part.children.front()->type->is(TypeKind::text);
 }
 
-// The attached loss in the value: a name whose tensor has a graph, or on which backward is called.
+// The attached loss in the value: on which backward is called, or a tensor with a graph by its name.
 const Expr* attached_name(const Expr* value, const std::vector<std::string_view>& losses) {
   const Expr* found = nullptr;
   visit(value, [&](const Expr& part) {
@@ -142,7 +132,8 @@ const Expr* attached_name(const Expr* value, const std::vector<std::string_view>
     if (part.kind == ExprKind::call || part.kind == ExprKind::subscript) return false;
     if (part.kind != ExprKind::name) return true;
     const bool is_loss = std::find(losses.begin(), losses.end(), part.word) != losses.end();
-    const bool has_graph = part.type != nullptr && part.type->requires_grad;
+    const bool has_graph =
+        part.type != nullptr && part.type->requires_grad && names_a_loss(part.word);
     const bool is_number = part.type != nullptr &&
                            (part.type->is(TypeKind::number) || part.type->is(TypeKind::container));
     const Expr* made = resolved(&part);
