@@ -74,8 +74,8 @@ struct Accumulation {
   const Statement* test = nullptr;  // the if around the step, or the loop of micro-batches
 };
 
-// `if (logging and step % n == 0) or not logging:` is open with all options at their defaults. Where
-// the option is the count itself, whoever sets it gets the cost.
+// `if (logging and step % n == 0) or not logging:` is open with all options at their defaults.
+// Where the option is the count itself, whoever sets it gets the cost.
 bool is_open_by_default(const SourceFacts& facts, const Statement& test) {
   const Expr* condition = test.value;
   const bool is_choice = test.kind == StatementKind::if_ && condition != nullptr &&
