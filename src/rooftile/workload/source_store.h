@@ -19,9 +19,10 @@ struct TypeHash {
 // The default of a command-line option or configuration entry.
 struct Option {
   const Expr* value = nullptr;  // null when there is none
-  std::string_view action;      // "store_true"; "required" of one that each run gives
+  std::string_view action;      // "store_true"
   bool several = false;         // defined twice with different defaults
   bool is_set_later = false;    // by parser.set_defaults, which wins
+  bool is_required = false;     // has to be given: no default, not even None
   bool is_entry = false;        // `args.device = "cuda"` after the parsing: an option wins
   bool is_number = false;       // type=int or float, also of a default that is a text
 };

@@ -201,8 +201,7 @@ class Evaluator {
   }
 
   Value default_of(const Option& option, const Expr* expr, int depth) const {
-    const bool is_needed = option.action == "required";
-    Value value = of_kind(is_needed ? ValueKind::unknown : ValueKind::none, expr);
+    Value value = of_kind(option.is_required ? ValueKind::unknown : ValueKind::none, expr);
     const bool is_off = option.action == "store_true";
     if (is_off || option.action == "store_false") value = of_boolean(!is_off, expr);
     if (option.value != nullptr) {

@@ -356,7 +356,7 @@ bool reads_clock(const Statement& statement) {
   return std::any_of(calls.begin(), calls.end(), [](const Call* call) {
     const std::string method = lower(call->method);
     return is_clock(*call) || method.find("time") != std::string::npos || method == "tic" ||
-           method == "toc" || method == "record";
+           method == "toc" || method == "tick" || method == "record";
   });
 }
 

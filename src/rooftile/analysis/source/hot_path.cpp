@@ -174,10 +174,25 @@ bool is_unseen_forward(const SourceFacts& facts, const Context& context,
   return passes_forward && !is_left_over(facts, *outer->class_def);
 }
 
+// `else` of `if self.training:`, `if inference:`: not in a training step.
+bool is_for_inference(const Context& context) {
+  return std::ranges::any_of(context.guards, [](const Guard& guard) {
+    if (guard.expr == nullptr) return false;
+    const std::string_view name = last_name(guard.expr);
+    if (guard.kind == GuardKind::training) {
+      return guard.negated && name == "training" && !guard.expr->children.empty() &&
+             last_name(guard.expr->children[0]) == "self";
+    }
+    return !guard.negated && is_one_of(name, {"inference", "is_inference", "infer", "inferring"});
+  });
+}
+
 enum class Where { step_loop, forward_too, evaluation, evaluation_too };
 
 bool matches(const SourceFacts& facts, const Context& context, const FunctionDef* function,
              Where where) {
+  const bool is_training = where == Where::step_loop || where == Where::forward_too;
+  if (is_training && is_for_inference(context)) return false;
   const bool trains = context.role == LoopRole::training_step;
   const bool evaluates = context.role == LoopRole::evaluation_step;
   switch (where) {

@@ -59,7 +59,13 @@ WeightList weights_by_key(const Statement& loop) {
     const bool stores = statement.kind == StatementKind::assignment &&
                         statement.target != nullptr &&
                         statement.target->kind == ExprKind::subscript;
-    if (!stores || found.shown != nullptr) return;
+    // average[k].copy_(…)
+    const Call* call = statement.kind == StatementKind::expression && statement.value != nullptr
+                           ? statement.value->call
+                           : nullptr;
+    const bool changes = call != nullptr && call->receiver != nullptr &&
+                         call->receiver->kind == ExprKind::subscript && call->method.ends_with("_");
+    if ((!stores && !changes) || found.shown != nullptr) return;
     visit(statement.value, [&](const Expr& part) {
       const bool is_item = part.kind == ExprKind::subscript && part.children.size() == 2 &&
                            part.children[1]->kind == ExprKind::name &&
@@ -169,15 +175,38 @@ bool makes_weight(const Expr& part) {
   });
 }
 
-bool uses_names_of(const Expr& target, const Statement& statement) {
+// The variable, or one that was picked by it in the loop: `p = params[i]`.
+bool uses_or_picks(const Expr* own, std::string_view name, const Statement& loop) {
+  bool found = false;
+  visit(own, [&](const Expr& part) {
+    if (found || part.kind != ExprKind::name) return !found;
+    const Statement* set = part.binding;
+    const bool is_picked = set != nullptr && set->value != nullptr && set != &loop &&
+                           set->value->kind == ExprKind::subscript && is_within(*set, loop) &&
+                           uses_variable(set->value, name);
+    found = part.word == name || is_picked;
+    return !found;
+  });
+  return found;
+}
+
+bool uses_names_of(const Expr& target, const Statement& statement, const Statement& loop) {
   bool found = false;
   visit(&target, [&](const Expr& name) {
     for_own_expressions(statement, [&](const Expr* own) {
-      found = found || (name.kind == ExprKind::name && uses_variable(own, name.word));
+      found = found || (name.kind == ExprKind::name &&
+                        (uses_variable(own, name.word) || uses_or_picks(own, name.word, loop)));
     });
     return !found;
   });
   return found;
+}
+
+// `p.grad /= n`
+bool changes_in_place(const Statement& statement) {
+  return statement.kind == StatementKind::assignment && statement.target != nullptr &&
+         is_one_of(statement.word, {"/=", "*=", "+=", "-="}) &&
+         is_one_of(last_name(statement.target), {"grad", "data"});
 }
 
 // A sum or product counts where it is assigned to data of a tensor, or adds up a norm.
@@ -192,9 +221,10 @@ bool works_on_weight(const Expr& part, const Statement& statement) {
 
 void read_part(const Expr& part, const Statement& statement, const Statement& loop,
                LoopBody& body) {
-  if (works_on_weight(part, statement) && !is_for_one_tensor(statement, loop)) {
+  const bool works = works_on_weight(part, statement) || changes_in_place(statement);
+  if (works && !is_for_one_tensor(statement, loop)) {
     if (body.operation == nullptr) body.operation = &statement;
-    body.uses_target = body.uses_target || uses_names_of(*loop.target, statement);
+    body.uses_target = body.uses_target || uses_names_of(*loop.target, statement, loop);
   }
   if (part.call != nullptr && part.call->method == "zero_") body.zeroes_gradients = true;
   if (last_name(&part).starts_with("_foreach")) body.is_multi_tensor = true;

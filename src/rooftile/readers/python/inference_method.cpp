@@ -127,6 +127,11 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
       break;
   }
   if (method == "cuda" || method == "to") return moved(receiver, call);
+  // torch.load(path).eval(): nothing but a module has it.
+  const bool may_be = receiver.is(TypeKind::unknown) || receiver.is(TypeKind::host_object);
+  if (method == "eval" && call.arguments.empty() && may_be) {
+    return simple(TypeKind::module);
+  }
   const bool copies = method == "cpu" && receiver.is(TypeKind::unknown) && call.arguments.empty();
   return copies ? tensor(Residence::host) : &unknown_type();
 }

@@ -41,7 +41,8 @@ void add_option(std::string_view key, const Option& option,
 
 void set_default(const Argument& argument, Option& option) {
   const bool differs = option.is_set_later && option.value != argument.value;
-  option = {argument.value, {}, differs || (option.is_set_later && option.several), true};
+  const bool is_several = differs || (option.is_set_later && option.several);
+  option = {argument.value, {}, is_several, true};
 }
 
 // `conf = edict()`: what is set on it afterwards are its entries.
@@ -78,6 +79,18 @@ bool is_known_value(const Expr* value) {
   }
 }
 
+// add_argument("action"), add_argument("--data", required=True)
+bool has_to_be_given(const Call& call) {
+  const auto is_given = [&](std::string_view name) { return call.argument(name) != nullptr; };
+  if (is_given("default") || is_given("action")) return false;
+  const Argument* required = call.argument("required");
+  if (required != nullptr) return required->value->word == "True";
+  const Expr* first = call.arguments.empty() ? nullptr : call.arguments[0].value;
+  const bool is_positional = call.method == "add_argument" && first != nullptr &&
+                             first->kind == ExprKind::text && !first->word.starts_with("-");
+  return is_positional && !is_given("nargs");
+}
+
 }  // namespace
 
 // What is called batch-size is read as args.batch_size.
@@ -89,6 +102,7 @@ void Inference::record_named(std::string_view name, const Call& call, std::strin
   Option option;
   option.value = given == nullptr ? nullptr : given->value;
   option.action = action;
+  option.is_required = has_to_be_given(call);
   const Argument* type = call.argument("type");
   option.is_number = type != nullptr && is_one_of(type->value->word, {"int", "float"});
   add_option(intern(key), option, store_.options);
@@ -96,15 +110,6 @@ void Inference::record_named(std::string_view name, const Call& call, std::strin
 }
 
 // parser.add_argument("--batch-size", type=int, default=64)
-// add_argument("task"), add_argument("--data", required=True): no run does without.
-bool has_to_be_given(const Call& call) {
-  if (call.argument("default") != nullptr || call.argument("nargs") != nullptr) return false;
-  const Argument* required = call.argument("required");
-  if (required != nullptr) return required->value->word == "True";
-  return !call.arguments.empty() && call.arguments.front().value->kind == ExprKind::text &&
-         !call.arguments.front().value->word.starts_with("-");
-}
-
 void Inference::record_option(const Call& call) {
   std::string_view name;
   for (const Argument& argument : call.arguments) {
@@ -114,9 +119,7 @@ void Inference::record_option(const Call& call) {
   }
   if (const Argument* dest = call.argument("dest")) name = dest->value->word;
   const Argument* action = call.argument("action");
-  std::string_view how = action == nullptr ? std::string_view() : action->value->word;
-  if (how.empty() && has_to_be_given(call)) how = "required";
-  record_named(name, call, how);
+  record_named(name, call, action == nullptr ? "" : action->value->word);
 }
 
 // @click.option("-n", "--workers", "num_workers", default=0), "--cache/--no-cache"

@@ -72,6 +72,14 @@ bool is_forward(const Call& call) {
          call.expr->children[0]->type->is(TypeKind::module);
 }
 
+// model.eval(), model.train(False)
+bool switches_to_evaluation(const Call& call) {
+  if (call.receiver == nullptr || !call.receiver_type().is(TypeKind::module)) return false;
+  if (call.method == "eval") return call.arguments.empty();
+  return call.method == "train" && call.arguments.size() == 1 &&
+         call.arguments[0].value->word == "False";
+}
+
 bool is_evaluation_word(std::string_view word) {
   return word.starts_with("evaluat") || word.starts_with("validat") || word == "eval" ||
          word == "val" || word == "valid" || word == "test" || word.starts_with("predict") ||
@@ -139,8 +147,7 @@ class RoleFinder {
                              contains(call.arguments[0].value->word, "loss"));
     if (takes_loss) events.backward = &call;
     events.forward = is_forward(call);
-    events.eval_mode = call.method == "eval" && call.receiver != nullptr &&
-                       call.arguments.empty() && call.receiver_type().is(TypeKind::module);
+    events.eval_mode = switches_to_evaluation(call);
     // timm's scaler: loss_scaler(loss, optimizer, …) does both.
     if (call.receiver == nullptr && call.method == "loss_scaler" && call.arguments.size() > 1) {
       events.backward = events.step = &call;
@@ -325,7 +332,7 @@ class RoleFinder {
     if (loop.function != nullptr) {
       if (is_evaluation_name(lower(loop.function->name))) return !is_part_of_step(loop);
       for (const Call* call : loop.function->calls) {
-        if (call->method == "eval" && call->receiver_type().is(TypeKind::module)) return true;
+        if (switches_to_evaluation(*call)) return true;
       }
     }
     if (is_forward_of_module(loop.function)) return false;

@@ -146,6 +146,103 @@ bool only_evaluates(const SourceFacts& facts, const Type& type) {
   return is_called;
 }
 
+// What a variable that holds the wrapped model is used for.
+struct Uses {
+  bool runs = false;     // model(x), each time with gradients off
+  bool escapes = false;  // it runs with gradients on, an optimizer takes it, or it is lost sight of
+};
+
+void follow(const SourceFacts& facts, const File& file, ByteRange scope, std::string_view name,
+            int levels, Uses& uses);
+
+// `evaluate(model, loader)`: what the function does with it.
+void follow_argument(const SourceFacts& facts, const Call& call, const Expr& given, int levels,
+                     Uses& uses) {
+  const FunctionDef* target = call.target;
+  if (target == nullptr || target->class_def != nullptr) {
+    // Another branch wraps the model that it made.
+    uses.escapes = uses.escapes || !is_one_of(call.name, {"print", "len", "isinstance", "hasattr",
+                                                          "type", "torch.nn.DataParallel"});
+    return;
+  }
+  const auto argument = std::ranges::find(call.arguments, &given, &Argument::value);
+  const bool is_known = argument != call.arguments.end() && !argument->unpacked && levels > 0;
+  std::string_view name = is_known ? argument->name : "";
+  if (is_known && name.empty() && argument->position < target->parameters.size()) {
+    name = target->parameters[argument->position].name;
+  }
+  if (name.empty()) {
+    uses.escapes = true;
+    return;
+  }
+  follow(facts, *target->file, target->statement->range, name, levels - 1, uses);
+}
+
+// `SGD(model.parameters())`; a loop over the parameters freezes them or counts them.
+bool hands_on_weights(const Expr& attribute) {
+  if (attribute.word != "parameters" && attribute.word != "named_parameters") return false;
+  if (attribute.statement != nullptr && attribute.statement->kind == StatementKind::for_) {
+    return false;
+  }
+  for (const Expr* outer = attribute.parent; outer != nullptr; outer = outer->parent) {
+    if (outer->kind == ExprKind::comprehension) return false;
+  }
+  return true;
+}
+
+void note_use(const SourceFacts& facts, const Expr& name, int levels, Uses& uses) {
+  const Expr* outer = name.parent;
+  const Statement* statement = name.statement;
+  const Expr* target = statement == nullptr ? nullptr : statement->target;
+  const bool is_set = target != nullptr && target->kind == ExprKind::name &&
+                      target->word == name.word && statement->kind == StatementKind::assignment;
+  if (outer == nullptr) {
+    uses.escapes = uses.escapes || target != &name;
+  } else if (outer->kind == ExprKind::attribute) {
+    uses.escapes = uses.escapes || outer->word == "train" || hands_on_weights(*outer);
+  } else if (outer->call != nullptr && outer->children[0] == &name) {
+    uses.runs = true;
+    const auto contexts = facts.contexts(*outer->call);
+    uses.escapes = uses.escapes || !std::ranges::all_of(contexts, &Context::gradients_off);
+  } else if (outer->call != nullptr) {
+    follow_argument(facts, *outer->call, name, levels, uses);
+  } else {
+    // `model = model.cuda() if cuda else model`
+    uses.escapes = uses.escapes || (outer->kind != ExprKind::comparison && !is_set);
+  }
+}
+
+// The uses of a plain variable within a range of the file.
+void follow(const SourceFacts& facts, const File& file, ByteRange scope, std::string_view name,
+            int levels, Uses& uses) {
+  for (const Statement* statement : file.statements) {
+    const std::uint32_t at = statement->range.begin;
+    if (at < scope.begin || at >= scope.end || uses.escapes) continue;
+    for_own_expressions(*statement, [&](const Expr* expr) {
+      visit(expr, [&](const Expr& part) {
+        const bool is_use = part.kind == ExprKind::name && part.word == name;
+        if (is_use) note_use(facts, part, levels, uses);
+        return !is_use;
+      });
+    });
+  }
+}
+
+// `teacher = nn.DataParallel(teacher)` of a variable that only runs under no_grad from there on: a
+// teacher, a frozen backbone, a model for evaluation.
+bool runs_without_gradients(const SourceFacts& facts, const Call& call) {
+  const Statement* wrap = call.statement;
+  const bool is_plain = wrap != nullptr && wrap->kind == StatementKind::assignment &&
+                        wrap->target != nullptr && wrap->target->kind == ExprKind::name;
+  if (!is_plain) return false;
+  const std::uint32_t end = call.function != nullptr
+                                ? call.function->statement->range.end
+                                : static_cast<std::uint32_t>(call.file->text.size());
+  Uses uses;
+  follow(facts, *call.file, {wrap->range.end, end}, wrap->target->word, kMaxCallDepth, uses);
+  return uses.runs && !uses.escapes;
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* call :
@@ -157,7 +254,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (model->type->frozen || never_records(*model->type)) continue;
     if (is_in_unused_helper(facts, *call) || is_unwrapped_again(*call)) continue;
     if (is_in_evaluation(*call) || is_for_testing(facts, *call)) continue;
-    if (only_evaluates(facts, *model->type)) continue;
+    if (only_evaluates(facts, *model->type) || runs_without_gradients(facts, *call)) continue;
     Finding finding = finding_at(
         *call,
         fmt::format("{} is trained under DataParallel: one process copies the weights to all GPUs "

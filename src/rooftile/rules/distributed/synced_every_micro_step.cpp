@@ -5,6 +5,7 @@
 
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/workload/source_guards.h"
@@ -73,13 +74,27 @@ struct Accumulation {
   const Statement* test = nullptr;  // the if around the step, or the loop of micro-batches
 };
 
-Accumulation accumulation_in(const Iteration& iteration) {
+// `if (logging and step % n == 0) or not logging:` is open with all options at their defaults.
+// Where the option is the count itself, whoever sets it gets the cost.
+bool is_open_by_default(const SourceFacts& facts, const Statement& test) {
+  const Expr* condition = test.value;
+  const bool is_choice = test.kind == StatementKind::if_ && condition != nullptr &&
+                         condition->kind == ExprKind::logical && condition->word == "or";
+  return is_choice && std::ranges::any_of(condition->children, [&](const Expr* operand) {
+           const std::string text = lower(test.file->slice(operand->range));
+           return facts.value(operand).is_true() && !contains_any(text, {"accum", "%"});
+         });
+}
+
+Accumulation accumulation_in(const SourceFacts& facts, const Iteration& iteration) {
   const IteratedCall* backward = nullptr;
   for (const IteratedCall& one : iteration.calls) {
     if (is_backward(*one.call)) backward = &one;
     if (backward == nullptr || !is_step(*one.call) || one.call->target != nullptr) continue;
     for (const Branch& branch : extra_conditions(one, *backward)) {
-      if (is_accumulation_test(branch)) return {backward->call, branch.statement};
+      const bool is_test = is_accumulation_test(branch) &&
+                           (branch.otherwise || !is_open_by_default(facts, *branch.statement));
+      if (is_test) return {backward->call, branch.statement};
     }
     if (const Statement* loop = micro_batch_loop(*backward->call, *one.call)) {
       return {backward->call, loop};
@@ -124,7 +139,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
   for (const Iteration& iteration : training_iterations(facts)) {
-    const Accumulation found = accumulation_in(iteration);
+    const Accumulation found = accumulation_in(facts, iteration);
     if (found.backward == nullptr || !is_synced_always(facts, *found.backward->file)) continue;
     if (!seen.insert(found.backward).second) continue;
     Finding finding = finding_at(

@@ -52,6 +52,16 @@ bool is_near_clock(const Statement& statement) {
          block.size() == 1 && is_near_clock(*statement.parent);
 }
 
+// A helper that does nothing but wait, for callers that then read a clock.
+bool waits_for_clock(const Call& call) {
+  const FunctionDef* function = call.function;
+  if (function == nullptr || function->callers.empty()) return false;
+  return function->calls.size() == 1 &&
+         std::ranges::all_of(function->callers, [](const Call* caller) {
+           return caller->statement != nullptr && is_near_clock(*caller->statement);
+         });
+}
+
 bool follows_async_copy(const Statement& statement) {
   const auto earlier = before(statement);
   return std::any_of(earlier.begin(), earlier.end(), [](const Statement* one) {
@@ -73,6 +83,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (!call->arguments.empty() && call->name != "torch.cuda.synchronize") continue;
     if (call->statement == nullptr || is_timing_function(call->function)) continue;
     if (is_near_clock(*call->statement) || follows_async_copy(*call->statement)) continue;
+    if (waits_for_clock(*call)) continue;
     if (!is_in_step_loop(facts, *call)) continue;
     Fix fix{
         "Remove it: kernels keep their order on a stream, and reading a result waits on its own",

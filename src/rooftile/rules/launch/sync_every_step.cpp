@@ -65,27 +65,41 @@ bool copies_weights(const HostRead& read) {
   return lists_state;
 }
 
-// What the host has to know in each step by nature.
-bool feeds_host(const HostRead& read) {
-  if (copies_weights(read)) return true;
+// Actions for an environment, or priorities for the memory of it.
+bool is_for_environment(const Expr* expr, const Statement& statement) {
   bool found = false;
-  const auto look = [&](const Expr* expr) {
-    visit(expr, [&](const Expr& part) {
-      const std::string_view name = last_name(&part);
-      found = found || name.find("action") != std::string_view::npos;
+  const auto look = [&](const Expr* inner) {
+    visit(inner, [&](const Expr& part) {
+      found = found || contains(last_name(&part), "action");
       return !found;
     });
   };
-  look(read.expr);
-  look(read.statement->target);
+  look(expr);
+  look(statement.target);
   if (found) return true;
-  for (const Expr* outer = read.expr->parent; outer != nullptr; outer = outer->parent) {
+  for (const Expr* outer = expr->parent; outer != nullptr; outer = outer->parent) {
+    if (outer->call == nullptr) continue;
     const bool is_environment =
-        outer->call != nullptr && outer->call->method == "step" &&
-        last_name(outer->call->receiver).find("env") != std::string_view::npos;
-    if (is_environment) return true;
+        outer->call->method == "step" && contains(last_name(outer->call->receiver), "env");
+    if (is_environment || contains(outer->call->method, "update_priorit")) return true;
   }
   return false;
+}
+
+// `def to_np(t): return t.cpu().numpy()` that also the actions go through.
+bool serves_environment(const FunctionDef* function) {
+  const bool is_helper = function != nullptr && function->class_def == nullptr &&
+                         function->body.size() <= 2 && !function->parameters.empty();
+  return is_helper && std::ranges::any_of(function->callers, [](const Call* caller) {
+           return caller->statement != nullptr &&
+                  is_for_environment(caller->expr, *caller->statement);
+         });
+}
+
+// What the host has to know in each step by nature.
+bool feeds_host(const HostRead& read) {
+  return copies_weights(read) || is_for_environment(read.expr, *read.statement) ||
+         serves_environment(read.statement->function);
 }
 
 bool shares_variable(const Expr* condition, const Expr* read) {
@@ -97,6 +111,18 @@ bool shares_variable(const Expr* condition, const Expr* read) {
   return shares;
 }
 
+// `meters.update(loss=loss, **losses)`: what `**values` takes are losses.
+bool takes_losses(const FunctionDef& function) {
+  const bool takes_named =
+      std::ranges::any_of(function.parameters, [](const Parameter& p) { return p.double_starred; });
+  return takes_named && std::ranges::any_of(function.callers, [](const Call* call) {
+           return std::ranges::any_of(call->arguments, [call](const Argument& argument) {
+             const std::string_view text = call->file->slice(argument.value->range);
+             return argument.unpacked && text.starts_with("**") && contains(text, "loss");
+           });
+         });
+}
+
 // `if isinstance(v, torch.Tensor): v = v.item()` of a meter: what it gets is mostly a number.
 bool is_conversion(const HostRead& read) {
   const Expr* value = read.call != nullptr ? read.call->receiver : nullptr;
@@ -104,6 +130,7 @@ bool is_conversion(const HostRead& read) {
   const FunctionDef* function = read.statement->function;
   const bool is_meter = function != nullptr && function->class_def != nullptr;
   if (is_known && !is_meter) return false;
+  if (function != nullptr && takes_losses(*function)) return false;
   for (const Statement* outer = read.statement->parent; outer != nullptr; outer = outer->parent) {
     if (outer->kind == StatementKind::function) return false;
     if (outer->kind != StatementKind::if_ || outer->value == nullptr) continue;
@@ -114,8 +141,31 @@ bool is_conversion(const HostRead& read) {
   return false;
 }
 
+// A part of the project that is compiled (Cython, numba): an algorithm for the host.
+bool is_compiled(const Call& call) {
+  if (call.target != nullptr) {
+    return std::ranges::any_of(call.target->decorators, [](const Expr* decorator) {
+      const std::string_view name =
+          decorator->call != nullptr ? decorator->call->name : decorator->full_name;
+      return name.starts_with("numba.");
+    });
+  }
+  const std::string_view module = call.file->module;
+  const std::string_view package = module.substr(0, module.find('.'));
+  const std::string_view name = call.expr->children.front()->full_name;
+  return call.receiver == nullptr && !package.empty() && call.expr->type->class_def == nullptr &&
+         name.starts_with(package) && name.substr(package.size()).starts_with('.');
+}
+
 bool runs_on_host(const FunctionDef* function) {
   if (function == nullptr) return false;
+  const auto& calls = function->calls;
+  // What it gives comes back as a tensor.
+  const bool returns_to_gpu =
+      std::ranges::any_of(calls, [](const Call* call) { return call->method == "from_numpy"; });
+  const bool runs_compiled =
+      std::ranges::any_of(calls, [](const Call* call) { return is_compiled(*call); });
+  if (returns_to_gpu && runs_compiled) return true;
   const std::string_view text = function->file->slice(function->statement->range);
   for (const std::string_view word : {"linear_sum_assignment", "scipy.", "nms("}) {
     if (text.find(word) != std::string_view::npos) return true;

@@ -89,6 +89,12 @@ bool runs_gpu_work(const Call& call) {
   return found;
 }
 
+// What becomes of a prediction is mostly made on the host: boxes = self.post_process(batch, preds).
+bool may_read_result(const Call& call) {
+  if (call.target != nullptr || call.name.starts_with("torch.")) return false;
+  return contains_any(lower(call.method), {"post_process", "postprocess", "decode", "nms"});
+}
+
 // What has the later clock read inside, as `print(loss, time() - start)`, runs after it.
 Interval between(const File& file, std::uint32_t begin, std::uint32_t end) {
   Interval interval;
@@ -96,7 +102,7 @@ Interval between(const File& file, std::uint32_t begin, std::uint32_t end) {
     const ByteRange at = call->expr->range;
     if (at.begin <= begin || at.begin >= end || at.end > end || is_clock(*call)) continue;
     interval.has_gpu_work = interval.has_gpu_work || runs_gpu_work(*call);
-    interval.waits = interval.waits || waits_for_gpu(*call);
+    interval.waits = interval.waits || waits_for_gpu(*call) || may_read_result(*call);
   }
   for (const HostRead& read : host_reads(file)) {
     const ByteRange at = read.expr->range;

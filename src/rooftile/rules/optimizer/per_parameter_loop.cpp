@@ -89,9 +89,16 @@ bool holds_by_default(const SourceFacts& facts, const Guard& guard) {
   return value.known() && value.is_true() != guard.negated;
 }
 
+// `step % 2 == 0`: below ten steps is no guard.
+bool is_often(const Guard& guard) {
+  constexpr std::int64_t kRareInterval = 10;
+  return guard.kind == GuardKind::every_n && guard.interval.kind == ValueKind::integer &&
+         guard.interval.integer < kRareInterval;
+}
+
 bool is_each_step(const SourceFacts& facts, Context context) {
   std::erase_if(context.guards, [&](const Guard& guard) {
-    return asks_for_a_step(guard) || holds_by_default(facts, guard);
+    return asks_for_a_step(guard) || holds_by_default(facts, guard) || is_often(guard);
   });
   return context.each_step();
 }

@@ -6,6 +6,7 @@
 
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -154,10 +155,25 @@ bool may_hold_weights(const Statement& statement) {
          kind != TypeKind::tensor;
 }
 
+// nn.Softmax, nn.Upsample, nn.MaxPool2d, …: layers of the library that hold nothing.
+bool is_plain_function(std::string_view name) {
+  if (!name.starts_with("torch.nn.")) return false;
+  name.remove_prefix(name.rfind('.') + 1);
+  if (contains_any(name, {"Pool", "Dropout", "Pad", "Upsampl", "Shuffle", "Softm", "Sigmoid"})) {
+    return true;
+  }
+  return is_one_of(name, {"ReLU", "ReLU6", "LeakyReLU", "ELU", "SELU", "GELU", "SiLU", "Tanh",
+                          "Hardtanh", "Hardswish", "Softplus", "Flatten", "Unflatten", "Fold",
+                          "Unfold", "Identity", "CosineSimilarity", "PairwiseDistance"});
+}
+
 // An own module that keeps nothing but numbers and tensors: a spectrogram, a normalisation.
 bool has_no_weights(const Type& type) {
   const ClassDef* def = type.class_def;
-  const FunctionDef* init = def == nullptr ? nullptr : def->method("__init__");
+  if (def == nullptr) {
+    return is_plain_function(type.made_by != nullptr ? type.made_by->name : type.name);
+  }
+  const FunctionDef* init = def->method("__init__");
   if (init == nullptr || !def->layers.empty()) return false;
   const bool is_plain = std::all_of(def->bases.begin(), def->bases.end(), [](const Expr* base) {
     return base->full_name == "torch.nn.Module";
@@ -177,13 +193,60 @@ bool is_model_call(const Call& call) {
   return is_trainable && !is_frozen_in_place(model, *call.file);
 }
 
+// `model.predict(x)`, a method of an own module that runs its layers: the call in the loop's own
+// code that gets to `inner`. Null where another way leads there, or the loop runs under no_grad.
+const Call* recorded_method(const SourceFacts& facts, const Call& inner, const Loop& loop) {
+  for (const Context& context : facts.contexts(inner)) {
+    const bool is_recorded = context.step_loop == &loop && !context.gradients_off() &&
+                             !is_decorated(context) && is_reached_by_default(facts, context);
+    if (!is_recorded) continue;
+    const auto enters = std::ranges::find_if(
+        context.calls, [](const Call* call) { return call->target->class_def != nullptr; });
+    if (enters == context.calls.end() || (*enters)->receiver == nullptr) continue;
+    const Call& method = **enters;
+    const Type& model = method.receiver_type();
+    const bool is_own_method = model.is(TypeKind::module) && !model.frozen &&
+                               method.name != "torch.nn.Module.__call__" &&
+                               method.target->class_def->is_module && !is_inside_module(method);
+    if (is_own_method && !is_frozen_in_place(*method.receiver, *method.file)) return &method;
+  }
+  return nullptr;
+}
+
 const Call* recorded_forward(const SourceFacts& facts, const Iteration& iteration,
                              const Loop& loop) {
   for (const IteratedCall& one : iteration.calls) {
     const bool is_forward = is_model_call(*one.call) && !is_inside_module(*one.call);
     if (is_forward && records(facts, *one.call, loop)) return one.call;
   }
+  const auto programs = facts.programs_of(*loop.file);
+  const bool asks_for_actions = std::ranges::any_of(
+      programs, [](const Program* program) { return is_reinforcement_learning(*program); });
+  if (asks_for_actions) return nullptr;
+  for (const IteratedCall& one : iteration.calls) {
+    if (!is_model_call(*one.call) || !is_inside_module(*one.call)) continue;
+    if (const Call* method = recorded_method(facts, *one.call, loop)) return method;
+  }
   return nullptr;
+}
+
+// `for x in loader: model(x); break`: one pass.
+bool runs_once(const Loop& loop) {
+  const auto body = loop.statement->body;
+  return !body.empty() && body.back()->kind == StatementKind::break_;
+}
+
+// `net(torch.randn(1, 3, 224, 224))` as a statement: the model is only tried, its result dropped.
+bool only_tries(const Call& forward) {
+  const Statement* statement = forward.statement;
+  const bool is_dropped = statement != nullptr && statement->kind == StatementKind::expression &&
+                          statement->value == forward.expr;
+  return is_dropped && !forward.arguments.empty() &&
+         std::ranges::all_of(forward.arguments, [](const Argument& argument) {
+           const Call* made = resolved(argument.value)->call;
+           return made != nullptr &&
+                  is_one_of(made->name, {"torch.randn", "torch.rand", "torch.zeros", "torch.ones"});
+         });
 }
 
 // A decorator is surely right where the function does nothing but evaluate.
@@ -218,6 +281,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     const Iteration iteration = iteration_of(loop->statement->body);
     const Call* forward = recorded_forward(facts, iteration, *loop);
     if (forward == nullptr || uses_gradients(iteration)) continue;
+    if (runs_once(*loop) || only_tries(*forward)) continue;
     if (switches_gradients_off(facts, *loop) || !seen.emplace(forward, loop->function).second)
       continue;
     const std::string model = forward->expr->children.empty()
