@@ -43,6 +43,16 @@ bool is_filled_between(std::string_view variable, const Statement& made, const S
 namespace {
 
 constexpr int kMaxMakerSteps = 8;
+constexpr int kMaxMakerVisits = 400;  // values that are made of several others multiply
+
+// How far a search has come.
+struct Steps {
+  int* visits;
+  int depth = 0;
+
+  Steps next() const { return {visits, depth + 1}; }
+  bool ended() const { return depth > kMaxMakerSteps || ++*visits > kMaxMakerVisits; }
+};
 
 bool is_number(const Expr& expr) {
   return expr.type->is(TypeKind::number) || expr.kind == ExprKind::none ||
@@ -63,37 +73,37 @@ bool is_numpy_maker(const Expr& expr) {
          is_last_word(name, "numpy.", {"zeros", "ones", "full", "eye", "arange", "linspace"});
 }
 
-bool is_made_by_numpy(const Expr* expr, int depth);
+bool is_made_by_numpy(const Expr* expr, Steps steps);
 
 // Of a name bound once here to such a value, and not filled with other values afterwards.
-bool is_name_made_by_numpy(const Expr& name, int depth) {
+bool is_name_made_by_numpy(const Expr& name, Steps steps) {
   const Statement* binding = name.binding;
   const bool is_bound = binding != nullptr && binding->kind == StatementKind::assignment &&
                         binding->word == "=" && name.statement != nullptr &&
                         binding->function == name.statement->function &&
                         binding->target != nullptr && binding->target->kind == ExprKind::name;
-  return is_bound && is_made_by_numpy(binding->value, depth + 1) &&
+  return is_bound && is_made_by_numpy(binding->value, steps.next()) &&
          !is_filled_between(name.word, *binding, *name.statement);
 }
 
 // np.zeros(n), np.ones(n) * np.random.binomial(…)[0], np.eye(n).astype(np.float32)
-bool is_made_by_numpy(const Expr* expr, int depth) {
-  if (expr == nullptr || depth > kMaxMakerSteps) return false;
+bool is_made_by_numpy(const Expr* expr, Steps steps) {
+  if (expr == nullptr || steps.ended()) return false;
   switch (expr->kind) {
     case ExprKind::call:
-      return is_numpy_maker(*expr) ||
-             (expr->call->method == "astype" && is_made_by_numpy(expr->call->receiver, depth + 1));
+      return is_numpy_maker(*expr) || (expr->call->method == "astype" &&
+                                       is_made_by_numpy(expr->call->receiver, steps.next()));
     case ExprKind::name:
-      return is_name_made_by_numpy(*expr, depth);
+      return is_name_made_by_numpy(*expr, steps);
     case ExprKind::subscript:
-      return is_made_by_numpy(expr->children[0], depth + 1);
+      return is_made_by_numpy(expr->children[0], steps.next());
     case ExprKind::binary: {
       const auto fits = [&](const Expr* part) {
-        return part->type->is(TypeKind::number) || is_made_by_numpy(part, depth + 1);
+        return part->type->is(TypeKind::number) || is_made_by_numpy(part, steps.next());
       };
-      return is_made_by_numpy(expr->children[0], depth + 1)
+      return is_made_by_numpy(expr->children[0], steps.next())
                  ? fits(expr->children[1])
-                 : fits(expr->children[0]) && is_made_by_numpy(expr->children[1], depth + 1);
+                 : fits(expr->children[0]) && is_made_by_numpy(expr->children[1], steps.next());
     }
     default:
       return false;
@@ -178,7 +188,8 @@ bool is_maker(const Call& call) {
                      call.name == "torch.as_tensor" ||
                      (!call.expr->children.empty() && is_legacy_class(*call.expr->children[0]));
   if (!wraps || call.arguments.empty()) return false;
-  if (is_made_by_numpy(call.arguments.front().value, 0)) return true;
+  int visits = 0;
+  if (is_made_by_numpy(call.arguments.front().value, {&visits})) return true;
   const bool is_class = !call.expr->children.empty() && is_legacy_class(*call.expr->children[0]) &&
                         !is_gpu_class(*call.expr->children[0]);
   return is_class && (has_only_sizes(call) || is_filled(call));
@@ -186,14 +197,14 @@ bool is_maker(const Call& call) {
 
 namespace {
 
-const Call* find_maker(const Expr* expr, int depth);
+const Call* find_maker(const Expr* expr, Steps steps);
 
 // All parts are made on the host or numbers, and at least one is made.
-const Call* maker_among(std::span<const Expr* const> parts, int depth) {
+const Call* maker_among(std::span<const Expr* const> parts, Steps steps) {
   const Call* found = nullptr;
   for (const Expr* part : parts) {
     if (is_number(*part)) continue;
-    const Call* maker = find_maker(part, depth + 1);
+    const Call* maker = find_maker(part, steps.next());
     if (maker == nullptr && part->type->is(TypeKind::unknown) && part->call == nullptr &&
         part->kind != ExprKind::subscript) {
       continue;
@@ -204,32 +215,32 @@ const Call* maker_among(std::span<const Expr* const> parts, int depth) {
   return found;
 }
 
-bool joins_made(const Call& call, int depth);
+bool joins_made(const Call& call, Steps steps);
 
 // `h = rnn.init_hidden()`: an own function all of whose returns are made from nothing.
 // Only a call that makes it, and methods on that.
-bool is_just_made(const Expr* expr, int depth) {
+bool is_just_made(const Expr* expr, Steps steps) {
   expr = resolved(expr);
-  if (expr == nullptr || depth > kMaxMakerSteps) return false;
+  if (expr == nullptr || steps.ended()) return false;
   if (expr->kind == ExprKind::tuple) {
     return std::all_of(expr->children.begin(), expr->children.end(),
-                       [&](const Expr* part) { return is_just_made(part, depth + 1); });
+                       [&](const Expr* part) { return is_just_made(part, steps.next()); });
   }
-  if (expr->kind == ExprKind::subscript) return is_just_made(expr->children[0], depth + 1);
+  if (expr->kind == ExprKind::subscript) return is_just_made(expr->children[0], steps.next());
   const bool is_pair = expr->kind == ExprKind::comparison || expr->kind == ExprKind::binary;
   if (is_pair && expr->children.size() == 2 && is_number(*expr->children[1])) {
-    return is_just_made(expr->children[0], depth + 1);  // triu(ones(n, n)) == 0
+    return is_just_made(expr->children[0], steps.next());  // triu(ones(n, n)) == 0
   }
   if (expr->call == nullptr) return false;
   const bool cuts = is_last_word(expr->call->name, "torch.", {"tril", "triu"}) &&
                     expr->call->receiver == nullptr && !expr->call->arguments.empty();
-  if (cuts) return is_just_made(expr->call->arguments.front().value, depth + 1);
-  if (is_maker(*expr->call) || joins_made(*expr->call, depth)) return true;
-  return is_just_made(expr->call->receiver, depth + 1);
+  if (cuts) return is_just_made(expr->call->arguments.front().value, steps.next());
+  if (is_maker(*expr->call) || joins_made(*expr->call, steps)) return true;
+  return is_just_made(expr->call->receiver, steps.next());
 }
 
 // torch.stack(torch.meshgrid(torch.arange(h), torch.arange(w)))
-bool joins_made(const Call& call, int depth) {
+bool joins_made(const Call& call, Steps steps) {
   if (!is_last_word(call.name, "torch.", {"stack", "cat", "concat", "meshgrid"})) return false;
   bool has_part = false;
   for (const Argument& argument : call.arguments) {
@@ -237,31 +248,32 @@ bool joins_made(const Call& call, int depth) {
     const Expr& part = *argument.value;
     const bool is_list = part.kind == ExprKind::list || part.kind == ExprKind::tuple;
     const bool is_made =
-        is_list ? std::ranges::all_of(part.children,
-                                      [&](const Expr* one) { return is_just_made(one, depth + 1); })
-                : argument.value->type->is(TypeKind::number) || is_just_made(&part, depth + 1);
+        is_list
+            ? std::ranges::all_of(part.children,
+                                  [&](const Expr* one) { return is_just_made(one, steps.next()); })
+            : argument.value->type->is(TypeKind::number) || is_just_made(&part, steps.next());
     if (!is_made) return false;
     has_part = true;
   }
   return has_part;
 }
 
-bool returns_made(const FunctionDef& function, int depth) {
+bool returns_made(const FunctionDef& function, Steps steps) {
   bool has_return = false;
   bool all = true;
   for_statements(function.body, [&](const Statement& statement) {
     if (statement.kind != StatementKind::return_ || !all) return;
     has_return = true;
-    all = is_just_made(statement.value, depth + 1);
+    all = is_just_made(statement.value, steps.next());
   });
   return has_return && all;
 }
 
 // torch.cat([torch.zeros(n), x]), x.expand(n): what made a part of the result.
-const Call* maker_in_library_call(const Call& call, int depth) {
+const Call* maker_in_library_call(const Call& call, Steps steps) {
   const bool is_method = call.receiver != nullptr && call.name.starts_with("torch.Tensor.");
   if (is_method && is_one_of(call.method, {"cuda", "item"})) return nullptr;
-  if (is_method && call.method == "to") return find_maker(call.receiver, depth + 1);
+  if (is_method && call.method == "to") return find_maker(call.receiver, steps.next());
   std::vector<const Expr*> parts;
   if (is_method) parts.push_back(call.receiver);
   const bool takes_sizes =
@@ -271,22 +283,22 @@ const Call* maker_in_library_call(const Call& call, int depth) {
   for (const Argument& argument : call.arguments) {
     if (argument.name.empty() && !takes_sizes) parts.push_back(argument.value);
   }
-  return maker_among(parts, depth);
+  return maker_among(parts, steps);
 }
 
-const Call* maker_in_call(const Call& call, int depth) {
+const Call* maker_in_call(const Call& call, Steps steps) {
   if (is_maker(call)) return &call;
   if (call.argument("device") != nullptr) return nullptr;
   if (call.target != nullptr) {
     const bool is_plain =
         call.name != "torch.nn.Module.__call__" && call.target->name != "__init__";
-    return is_plain && returns_made(*call.target, depth + 1) ? &call : nullptr;
+    return is_plain && returns_made(*call.target, steps.next()) ? &call : nullptr;
   }
-  return call.name.starts_with("torch.") ? maker_in_library_call(call, depth) : nullptr;
+  return call.name.starts_with("torch.") ? maker_in_library_call(call, steps) : nullptr;
 }
 
 // Of a name that several branches bind: the first, where all above are made from nothing.
-const Call* maker_in_branches(const Expr& name, int depth) {
+const Call* maker_in_branches(const Expr& name, Steps steps) {
   const Statement* use = name.statement;
   if (use == nullptr || use->function == nullptr) return nullptr;
   const auto& parameters = use->function->parameters;
@@ -301,7 +313,7 @@ const Call* maker_in_branches(const Expr& name, int depth) {
                        statement->target->word == name.word;
     if (!binds) continue;
     const bool is_plain = statement->kind == StatementKind::assignment && statement->word == "=";
-    const Call* maker = is_plain ? find_maker(statement->value, depth + 1) : nullptr;
+    const Call* maker = is_plain ? find_maker(statement->value, steps.next()) : nullptr;
     if (maker == nullptr) return nullptr;
     if (found == nullptr) found = maker;
   }
@@ -309,30 +321,30 @@ const Call* maker_in_branches(const Expr& name, int depth) {
 }
 
 // The call at the root of a value that is made on the host from nothing; null for other values.
-const Call* find_maker(const Expr* expr, int depth) {
-  if (expr == nullptr || depth > kMaxMakerSteps) return nullptr;
+const Call* find_maker(const Expr* expr, Steps steps) {
+  if (expr == nullptr || steps.ended()) return nullptr;
   switch (expr->kind) {
     case ExprKind::call:
-      return maker_in_call(*expr->call, depth);
+      return maker_in_call(*expr->call, steps);
     case ExprKind::name: {
       const Statement* binding = expr->binding;
-      if (binding == nullptr) return maker_in_branches(*expr, depth);
+      if (binding == nullptr) return maker_in_branches(*expr, steps);
       const bool is_plain = binding->kind == StatementKind::assignment && binding->word == "=" &&
                             binding->target != nullptr && binding->target->kind == ExprKind::name &&
                             expr->statement != nullptr &&
                             binding->function == expr->statement->function;
-      return is_plain ? find_maker(binding->value, depth + 1) : nullptr;
+      return is_plain ? find_maker(binding->value, steps.next()) : nullptr;
     }
     case ExprKind::binary:
     case ExprKind::comparison:
     case ExprKind::unary:
     case ExprKind::list:
     case ExprKind::tuple:
-      return maker_among(expr->children, depth);
+      return maker_among(expr->children, steps);
     case ExprKind::comprehension:
-      return expr->children.empty() ? nullptr : find_maker(expr->children[0], depth + 1);
+      return expr->children.empty() ? nullptr : find_maker(expr->children[0], steps.next());
     case ExprKind::subscript:
-      return find_maker(expr->children[0], depth + 1);
+      return find_maker(expr->children[0], steps.next());
     default:
       return nullptr;
   }
@@ -340,6 +352,9 @@ const Call* find_maker(const Expr* expr, int depth) {
 
 }  // namespace
 
-const Call* host_maker(const Expr* expr) { return find_maker(expr, 0); }
+const Call* host_maker(const Expr* expr) {
+  int visits = 0;
+  return find_maker(expr, {&visits});
+}
 
 }  // namespace rooftile::source

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "rooftile/analysis/source/autocast.h"
+#include "rooftile/analysis/source/host_makers.h"
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/loss_scaling.h"
@@ -251,6 +252,23 @@ TEST(LossScaling, EventsComeInOrderWithTheirObjects) {
   EXPECT_EQ(backward_before(events, 4), &events[1]);
   EXPECT_EQ(scaled_backward_before(events, 3), nullptr);  // unscaled on the way
   EXPECT_TRUE(may_be_same_optimizer(events[2], events[4], true));
+}
+
+// Values that are made on the host, each of eight uses of the one before, in branches.
+TEST(HostMakers, AreSearchedAtMostSoFar) {
+  std::string body = "    a0 = torch.zeros(3)\n";
+  for (int i = 1; i < 12; ++i) {
+    const std::string before = "a" + std::to_string(i - 1);
+    const std::string name = "a" + std::to_string(i);
+    std::string parts = before;
+    for (int use = 1; use < 8; ++use) parts += ", " + before;
+    body += "    if step > 2:\n        " + name + " = torch.cat([" + parts + "])\n";
+    body += "    else:\n        " + name + " = torch.stack([" + parts + "])\n";
+  }
+  body += "    a11.cuda()\n    model(x).sum().backward()\n    optimizer.step()\n";
+  const SourceFacts facts = facts_of(training_loop(body));
+  for (const Call* call : facts.method_calls("cuda")) host_maker(call->receiver);
+  EXPECT_FALSE(facts.files.empty());
 }
 
 // Each value is made of eight uses of the one before: the search must not take all ways to it.

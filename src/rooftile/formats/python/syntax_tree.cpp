@@ -184,7 +184,8 @@ struct Grammar {
   }
 
   SyntaxKind kind(TSSymbol symbol) const {
-    return symbol < kMaxSymbols ? kinds[symbol] : SyntaxKind::error;
+    if (symbol >= kMaxSymbols) return SyntaxKind::error;
+    return named[symbol] ? kinds[symbol] : SyntaxKind::token;
   }
   bool is_named(TSSymbol symbol) const { return symbol >= kMaxSymbols || named[symbol]; }
   bool is_operator(TSSymbol symbol) const { return symbol >= kMaxSymbols || operators[symbol]; }
@@ -231,10 +232,10 @@ std::vector<SyntaxNode> flatten(const TSTree* tree, std::size_t bytes) {
     const TSNode node = cursor.node();
     const TSSymbol symbol = ts_node_symbol(node);
     const bool named = names.is_named(symbol);
-    const SyntaxKind kind = named ? names.kind(symbol) : SyntaxKind::token;
+    const SyntaxKind kind = names.kind(symbol);
     // The cursor has to look at the parents for a field.
     const bool may_have_field = named || names.is_operator(symbol);
-    const SyntaxField field = may_have_field ? names.fields[cursor.field()] : SyntaxField::none;
+    const SyntaxField field = names.fields[may_have_field ? cursor.field() : 0];
     // Leaves of punctuation say nothing that their parents do not; operators do.
     const bool kept = named || field == SyntaxField::operator_;
     open.push_back(kept ? static_cast<std::uint32_t>(nodes.size()) : kDropped);

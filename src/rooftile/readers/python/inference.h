@@ -159,6 +159,7 @@ class Inference {
   const Type* next_of(Call& call);
   const Type* value_call(Call& call, const Type& callee);
   const Type* method_call(Call& call, const Type& receiver);
+  const Type* unknown_method(const Call& call, const Type& receiver);
   void note_method(Call& call);
   const Type* container_method(Call& call, const Type& receiver);
   const Type* tensor_method(Call& call, const Type& receiver);

@@ -126,13 +126,17 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
     default:
       break;
   }
-  if (method == "cuda" || method == "to") return moved(receiver, call);
-  // torch.load(path).eval(): nothing but a module has it.
+  return unknown_method(call, receiver);
+}
+
+// Of an object that is not known.
+const Type* Inference::unknown_method(const Call& call, const Type& receiver) {
+  if (call.method == "cuda" || call.method == "to") return moved(receiver, call);
   const bool may_be = receiver.is(TypeKind::unknown) || receiver.is(TypeKind::host_object);
-  if (method == "eval" && call.arguments.empty() && may_be) {
-    return simple(TypeKind::module);
-  }
-  const bool copies = method == "cpu" && receiver.is(TypeKind::unknown) && call.arguments.empty();
+  if (!may_be || !call.arguments.empty()) return &unknown_type();
+  // torch.load(path).eval(): nothing but a module has it.
+  if (call.method == "eval") return simple(TypeKind::module);
+  const bool copies = call.method == "cpu" && receiver.is(TypeKind::unknown);
   return copies ? tensor(Residence::host) : &unknown_type();
 }
 
@@ -154,6 +158,7 @@ const Type* Inference::tensor_method(Call& call, const Type& receiver) {
   const std::string_view method = call.method;
   if (is_number_method(method)) return simple(TypeKind::number);
   if (method == "numpy") return simple(TypeKind::array);
+  if (method == "type" && call.arguments.empty()) return simple(TypeKind::text);
   if (method == "tolist") return container_of(simple(TypeKind::number));
   if (method == "cpu") return tensor(Residence::host);  // as far as reads go, without a graph
   if (method == "cuda" || method == "to") return moved(receiver, call);

@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -52,6 +53,18 @@ bool is_near_clock(const Statement& statement) {
          block.size() == 1 && is_near_clock(*statement.parent);
 }
 
+// `with Timer("step: %f"): …; torch.cuda.synchronize()`
+bool is_in_timed_block(const Statement& statement) {
+  for (const Statement* at = statement.parent; at != nullptr; at = at->parent) {
+    const bool is_timed = std::ranges::any_of(at->items, [](const WithItem& item) {
+      const Call* made = item.context == nullptr ? nullptr : item.context->call;
+      return made != nullptr && contains_any(lower(made->method), {"time", "clock", "stopwatch"});
+    });
+    if (is_timed) return true;
+  }
+  return false;
+}
+
 // A helper that does nothing but wait, for callers that then read a clock.
 bool waits_for_clock(const Call& call) {
   const FunctionDef* function = call.function;
@@ -83,7 +96,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (!call->arguments.empty() && call->name != "torch.cuda.synchronize") continue;
     if (call->statement == nullptr || is_timing_function(call->function)) continue;
     if (is_near_clock(*call->statement) || follows_async_copy(*call->statement)) continue;
-    if (waits_for_clock(*call)) continue;
+    if (waits_for_clock(*call) || is_in_timed_block(*call->statement)) continue;
     if (!is_in_step_loop(facts, *call)) continue;
     Fix fix{
         "Remove it: kernels keep their order on a stream, and reading a result waits on its own",

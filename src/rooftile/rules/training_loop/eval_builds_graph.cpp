@@ -236,6 +236,18 @@ bool runs_once(const Loop& loop) {
   return !body.empty() && body.back()->kind == StatementKind::break_;
 }
 
+// `model.train()` before a loop over batches that updates nothing but statistics: no evaluation.
+bool is_in_training_mode(const Loop& loop) {
+  if (loop.function == nullptr) return false;
+  const auto& calls = loop.function->calls;
+  const bool evaluates =
+      std::ranges::any_of(calls, [](const Call* call) { return call->method == "eval"; });
+  return !evaluates && std::ranges::any_of(calls, [](const Call* call) {
+    return call->method == "train" && call->receiver != nullptr && call->arguments.empty() &&
+           call->receiver_type().is(TypeKind::module);
+  });
+}
+
 // `net(torch.randn(1, 3, 224, 224))` as a statement: the model is only tried, its result dropped.
 bool only_tries(const Call& forward) {
   const Statement* statement = forward.statement;
@@ -281,7 +293,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     const Iteration iteration = iteration_of(loop->statement->body);
     const Call* forward = recorded_forward(facts, iteration, *loop);
     if (forward == nullptr || uses_gradients(iteration)) continue;
-    if (runs_once(*loop) || only_tries(*forward)) continue;
+    if (runs_once(*loop) || only_tries(*forward) || is_in_training_mode(*loop)) continue;
     if (switches_gradients_off(facts, *loop) || !seen.emplace(forward, loop->function).second)
       continue;
     const std::string model = forward->expr->children.empty()
