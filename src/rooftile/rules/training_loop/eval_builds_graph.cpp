@@ -213,19 +213,23 @@ const Call* recorded_method(const SourceFacts& facts, const Call& inner, const L
   return nullptr;
 }
 
+// agent.predict(state) gives an environment what it waits for.
+bool asks_for_actions(const SourceFacts& facts, const Loop& loop) {
+  return std::ranges::any_of(facts.programs_of(*loop.file), [](const Program* program) {
+    return is_reinforcement_learning(*program);
+  });
+}
+
 const Call* recorded_forward(const SourceFacts& facts, const Iteration& iteration,
                              const Loop& loop) {
   for (const IteratedCall& one : iteration.calls) {
     const bool is_forward = is_model_call(*one.call) && !is_inside_module(*one.call);
     if (is_forward && records(facts, *one.call, loop)) return one.call;
   }
-  const auto programs = facts.programs_of(*loop.file);
-  const bool asks_for_actions = std::ranges::any_of(
-      programs, [](const Program* program) { return is_reinforcement_learning(*program); });
-  if (asks_for_actions) return nullptr;
   for (const IteratedCall& one : iteration.calls) {
     if (!is_model_call(*one.call) || !is_inside_module(*one.call)) continue;
-    if (const Call* method = recorded_method(facts, *one.call, loop)) return method;
+    const Call* method = recorded_method(facts, *one.call, loop);
+    if (method != nullptr) return asks_for_actions(facts, loop) ? nullptr : method;
   }
   return nullptr;
 }
