@@ -80,7 +80,8 @@ bool is_detached(const Expr& part) {
     const auto has_graph = [](const Expr* side) {
       return !is_detached(*side) && side->type != nullptr && side->type->requires_grad;
     };
-    return std::ranges::any_of(part.children, [](const Expr* side) { return is_detached(*side); }) &&
+    return std::ranges::any_of(part.children,
+                               [](const Expr* side) { return is_detached(*side); }) &&
            std::ranges::none_of(part.children, has_graph);
   }
   if (part.call == nullptr) return false;
@@ -123,7 +124,8 @@ bool makes_text(const Expr& part) {
          part.children.front()->type->is(TypeKind::text);
 }
 
-// The attached loss in the value: on which backward is called, or a tensor with a graph by its name.
+// The attached loss in the value: on which backward is called, or a tensor with a graph by its
+// name.
 const Expr* attached_name(const Expr* value, const std::vector<std::string_view>& losses) {
   const Expr* found = nullptr;
   visit(value, [&](const Expr& part) {
