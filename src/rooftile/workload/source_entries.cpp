@@ -19,14 +19,8 @@ bool sets_name(const Statement& binding) {
 const Expr* passed(const Expr& name) {
   const FunctionDef* function = name.statement == nullptr ? nullptr : name.statement->function;
   if (function == nullptr || function->callers.size() != 1) return nullptr;
-  const auto& parameters = function->parameters;
-  const auto found = std::ranges::find(parameters, name.word, &Parameter::name);
-  if (found == parameters.end() || found->starred || found->double_starred) return nullptr;
-  const Call& caller = *function->callers.front();
-  const bool has_self = function->class_def != nullptr;
-  const int place = static_cast<int>(found - parameters.begin()) - (has_self ? 1 : 0);
-  const Argument* given = caller.argument(name.word, place);
-  return given == nullptr || given->unpacked ? nullptr : given->value;
+  const Argument* given = passed_argument(*function->callers.front(), *function, name.word);
+  return given == nullptr ? nullptr : given->value;
 }
 
 // What a name was set to, here or in the file it is imported from; itself for other expressions.

@@ -119,6 +119,35 @@ const Argument* Call::argument(std::string_view wanted, int position) const {
   return nullptr;
 }
 
+namespace {
+
+bool is_decorated(const FunctionDef& function, std::string_view word) {
+  return std::ranges::any_of(function.decorators,
+                             [&](const Expr* each) { return each->word == word; });
+}
+
+// Whether the first parameter is filled without an argument: self, cls, or the context of an
+// autograd function's apply().
+bool fills_first(const Call& call, const FunctionDef& function) {
+  if (function.class_def == nullptr) return false;
+  if (function.class_def->is_autograd_function) return call.method != function.name;
+  if (is_decorated(function, "staticmethod")) return false;
+  // Base.reset(self, x)
+  const bool is_of_class = call.receiver != nullptr && call.method == function.name &&
+                           call.receiver_type().is(TypeKind::class_);
+  return !is_of_class || is_decorated(function, "classmethod");
+}
+
+}  // namespace
+
+const Argument* passed_argument(const Call& call, const FunctionDef& function,
+                                std::string_view parameter) {
+  const auto found = std::ranges::find(function.parameters, parameter, &Parameter::name);
+  if (found == function.parameters.end() || found->starred || found->double_starred) return nullptr;
+  const auto place = static_cast<int>(found - function.parameters.begin());
+  return call.argument(parameter, place - (fills_first(call, function) ? 1 : 0));
+}
+
 const Type& Call::receiver_type() const {
   return receiver == nullptr ? unknown_type() : *receiver->type;
 }

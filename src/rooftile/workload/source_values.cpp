@@ -169,9 +169,7 @@ class Evaluator {
     std::optional<Value> common;
     for (const Call* caller : def.callers) {
       if (caller->unknown_arguments) return of_kind(ValueKind::unknown, nullptr);
-      const bool method = def.class_def != nullptr;
-      const Argument* given =
-          caller->argument(parameter.name, static_cast<int>(index) - (method ? 1 : 0));
+      const Argument* given = passed_argument(*caller, def, parameter.name);
       const Value value = given == nullptr ? usual(def, parameter, depth + 1)
                                            : followed(given->value, depth + 1, Certainty::constant);
       if (!value.known() || (common && !is_equal(*common, value))) {

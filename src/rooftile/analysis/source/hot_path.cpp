@@ -256,11 +256,9 @@ const Expr* given_on_the_way(const Context& context, const Expr& name) {
   const auto found = std::ranges::find(parameters, name.word, &Parameter::name);
   const auto call = std::ranges::find(context.calls, function, &Call::target);
   if (found == parameters.end() || call == context.calls.end()) return nullptr;
-  const int place = static_cast<int>(found - parameters.begin());
-  const Argument* given =
-      (*call)->argument(name.word, place - (function->class_def != nullptr ? 1 : 0));
-  if (given == nullptr) return (*call)->unknown_arguments ? nullptr : found->default_value;
-  return given->unpacked ? nullptr : given->value;
+  const Argument* given = passed_argument(**call, *function, name.word);
+  if (given != nullptr) return given->value;
+  return (*call)->unknown_arguments ? nullptr : found->default_value;
 }
 
 // Whether a condition on a parameter holds by what is passed on the way: `if with_hidden:`,

@@ -110,19 +110,10 @@ class LoaderSearch {
 
   // What callers pass for a parameter.
   const Call* passed(const FunctionDef& function, std::string_view name, int depth) {
-    for (std::size_t i = 0; i < function.parameters.size(); ++i) {
-      if (function.parameters[i].name != name) continue;
-      const bool is_static =
-          std::any_of(function.decorators.begin(), function.decorators.end(),
-                      [](const Expr* decorator) { return last_name(decorator) == "staticmethod"; });
-      const bool is_method = function.class_def != nullptr && !is_static;
-      for (const Call* caller : function.callers) {
-        const int position =
-            static_cast<int>(i) - (is_method && caller->receiver != nullptr ? 1 : 0);
-        const Argument* argument = caller->argument(name, position);
-        if (argument == nullptr) continue;
-        if (const Call* found = find(argument->value, depth + 1)) return found;
-      }
+    for (const Call* caller : function.callers) {
+      const Argument* argument = passed_argument(*caller, function, name);
+      if (argument == nullptr) continue;
+      if (const Call* found = find(argument->value, depth + 1)) return found;
     }
     return nullptr;
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rooftile/workload/source_facts.h"
+#include "rooftile/workload/source_walks.h"
 
 namespace rooftile::source {
 

@@ -13,11 +13,9 @@ const Expr* passed_value(const Call& call, std::string_view name) {
   const auto& parameters = call.target->parameters;
   const auto found = std::ranges::find(parameters, name, &Parameter::name);
   if (found == parameters.end()) return nullptr;
-  const bool has_self = call.target->class_def != nullptr && call.receiver != nullptr;
-  const int place = static_cast<int>(found - parameters.begin()) - (has_self ? 1 : 0);
-  const Argument* given = call.argument(name, place);
-  if (given == nullptr) return call.unknown_arguments ? nullptr : found->default_value;
-  return given->unpacked ? nullptr : resolved(given->value);
+  const Argument* given = passed_argument(call, *call.target, name);
+  if (given != nullptr) return resolved(given->value);
+  return call.unknown_arguments ? nullptr : found->default_value;
 }
 
 // Whether a condition on a parameter holds in the call; empty for other conditions.
@@ -114,15 +112,10 @@ std::vector<const Expr*> passed_values(const Expr& name) {
       is_open && name.statement != nullptr ? name.statement->function : nullptr;
   constexpr std::size_t kFewCallers = 8;
   if (function == nullptr || function->callers.size() > kFewCallers) return {};
-  const auto& parameters = function->parameters;
-  const auto found = std::ranges::find(parameters, name.word, &Parameter::name);
-  if (found == parameters.end()) return {};
   std::vector<const Expr*> values;
   for (const Call* caller : function->callers) {
-    const bool has_self = function->class_def != nullptr && caller->receiver != nullptr;
-    const int place = static_cast<int>(found - parameters.begin()) - (has_self ? 1 : 0);
-    const Argument* given = caller->argument(name.word, place);
-    if (given != nullptr && !given->unpacked) values.push_back(given->value);
+    const Argument* given = passed_argument(*caller, *function, name.word);
+    if (given != nullptr) values.push_back(given->value);
   }
   return values;
 }

@@ -23,13 +23,9 @@ Size larger(Size a, Size b) {
   return b ? std::max(*a, *b) : a;
 }
 
-// Positional arguments of a method do not count self.
-const Expr* argument_for(const Call& call, const FunctionDef& function, std::size_t parameter) {
-  const std::size_t skipped = function.class_def != nullptr ? 1 : 0;
-  if (parameter < skipped) return nullptr;
-  const Argument* found =
-      call.argument(function.parameters[parameter].name, static_cast<int>(parameter - skipped));
-  return found != nullptr && !found->unpacked ? found->value : nullptr;
+const Expr* given_for(const Call& call, const FunctionDef& function, std::size_t parameter) {
+  const Argument* given = passed_argument(call, function, function.parameters[parameter].name);
+  return given == nullptr ? nullptr : given->value;
 }
 
 bool is_number(const Value& value) {
@@ -187,7 +183,7 @@ class SizeSearch {
       bool is_left_out = false;
       for (const Call* caller : function->callers) {
         if (!is_in_program(*caller)) continue;
-        const Expr* given = argument_for(*caller, *function, i);
+        const Expr* given = given_for(*caller, *function, i);
         is_left_out = is_left_out || given == nullptr;
         largest = larger(largest, of(given, hops + 1));
       }
@@ -209,7 +205,7 @@ class SizeSearch {
         if (other->parameters[i].name != name) continue;
         for (const Call* caller : other->callers) {
           if (!is_in_program(*caller)) continue;
-          largest = larger(largest, of(argument_for(*caller, *other, i), hops + 1));
+          largest = larger(largest, of(given_for(*caller, *other, i), hops + 1));
         }
       }
     }

@@ -148,15 +148,9 @@ class Linker {
     if (function == nullptr || call.receiver != nullptr || call.expr->children.empty()) return;
     const Expr& callee = *call.expr->children.front();
     if (callee.kind != ExprKind::name || callee.binding != nullptr) return;
-    const auto parameter = std::ranges::find(function->parameters, callee.word, &Parameter::name);
-    if (parameter == function->parameters.end()) return;
-    const bool has_self = function->class_def != nullptr && !function->parameters.empty() &&
-                          function->parameters.front().name == "self";
-    const int position =
-        static_cast<int>(parameter - function->parameters.begin()) - (has_self ? 1 : 0);
     for (const Call* caller : function->callers) {
-      const Argument* given = caller->argument(callee.word, position);
-      if (given == nullptr || given->unpacked || given->value == nullptr) continue;
+      const Argument* given = passed_argument(*caller, *function, callee.word);
+      if (given == nullptr || given->value == nullptr) continue;
       const Type& type = *given->value->type;
       if (type.is(TypeKind::function) && type.function != nullptr) link(call, {type.function});
     }

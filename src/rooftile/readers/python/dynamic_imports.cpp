@@ -194,19 +194,14 @@ void import_by_path(SourceFacts& facts, const Call& call, const Expr* path) {
 // Also by way of a helper of the project that gets the path.
 void follow_loaded_path(SourceFacts& facts, const Call& load, const Expr& path) {
   const FunctionDef* helper = load.function;
-  const std::span<const Parameter> parameters = helper == nullptr || path.kind != ExprKind::name
-                                                    ? std::span<const Parameter>()
-                                                    : helper->parameters;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (parameters[i].name != path.word) continue;
-    const int position = static_cast<int>(i) - (helper->class_def != nullptr ? 1 : 0);
-    for (const Call* caller : helper->callers) {
-      const Argument* given = caller->argument(path.word, position);
-      if (given != nullptr && !given->unpacked) import_by_path(facts, *caller, given->value);
-    }
-    return;
+  const bool is_given = helper != nullptr && path.kind == ExprKind::name &&
+                        std::ranges::find(helper->parameters, path.word, &Parameter::name) !=
+                            helper->parameters.end();
+  if (!is_given) return import_by_path(facts, load, &path);
+  for (const Call* caller : helper->callers) {
+    const Argument* given = passed_argument(*caller, *helper, path.word);
+    if (given != nullptr) import_by_path(facts, *caller, given->value);
   }
-  import_by_path(facts, load, &path);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
+#include "rooftile/workload/source_walks.h"
 
 namespace rooftile::source {
 namespace {

@@ -197,7 +197,7 @@ class Follower {
     if (parameter == parameters.end() || depth >= kMaxDepth) return false;
     const Call& caller = *function->callers.front();
     if (!parameter->double_starred) {
-      return follow_passed(caller, variable, parameter - parameters.begin(), depth);
+      return follow_passed(caller, variable, depth);
     }
     Follower there(caller);
     bool all = true;
@@ -218,12 +218,9 @@ class Follower {
   }
 
   // A dictionary that the one caller passes, by name, or as an entry of a `**config` of its own.
-  bool follow_passed(const Call& caller, std::string_view variable, std::ptrdiff_t place,
-                     int depth) {
-    const bool is_method = call_.function->class_def != nullptr;
-    const int position = static_cast<int>(place) - (is_method ? 1 : 0);
+  bool follow_passed(const Call& caller, std::string_view variable, int depth) {
     Follower there(caller);
-    const Argument* given = caller.argument(variable, position);
+    const Argument* given = passed_argument(caller, *call_.function, variable);
     const Expr* passed = given == nullptr ? nullptr : given->value;
     for (const Argument& argument : caller.arguments) {
       if (passed != nullptr || !argument.unpacked || argument.value->word != "**") continue;

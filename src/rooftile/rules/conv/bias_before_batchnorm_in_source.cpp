@@ -34,29 +34,17 @@ bool is_same_width(const SourceFacts& facts, const Call& layer, const Call& norm
   return !out || !width || *out == *width;
 }
 
-bool is_static(const FunctionDef& function) {
-  return std::any_of(function.decorators.begin(), function.decorators.end(),
-                     [](const Expr* decorator) { return decorator->word == "staticmethod"; });
-}
-
 // Whether some caller seen passes a true value for a parameter that is a function's option, or
 // hands on one of its own that gets such a value.
 bool is_passed_by_a_caller(const SourceFacts& facts, const Expr& condition, int depth = 0) {
   const FunctionDef* function = condition.statement->function;
   if (function == nullptr || condition.kind != ExprKind::name || depth > kMaxCallDepth)
     return false;
-  const int skipped = function->class_def != nullptr && !is_static(*function) ? 1 : 0;
-  for (std::size_t i = 0; i < function->parameters.size(); ++i) {
-    if (function->parameters[i].name != condition.word) continue;
-    const int position = static_cast<int>(i) - skipped;
-    return std::any_of(function->callers.begin(), function->callers.end(), [&](const Call* call) {
-      const Argument* given = call->argument(condition.word, position);
-      if (given == nullptr || given->unpacked) return false;
-      return facts.value(given->value).is_true() ||
-             is_passed_by_a_caller(facts, *given->value, depth + 1);
-    });
-  }
-  return false;
+  return std::any_of(function->callers.begin(), function->callers.end(), [&](const Call* call) {
+    const Argument* given = passed_argument(*call, *function, condition.word);
+    return given != nullptr && (facts.value(given->value).is_true() ||
+                                is_passed_by_a_caller(facts, *given->value, depth + 1));
+  });
 }
 
 // Whether the norm is there with all options at their defaults, or as the callers set them.

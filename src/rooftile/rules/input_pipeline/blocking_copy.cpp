@@ -71,28 +71,12 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return cases;
 }
 
-// torch.cuda.is_available(), use_cuda, device.type == "cuda".
+// torch.cuda.is_available(), device.type == "cuda", also beside other conditions.
 bool asks_for_gpu(const source::Expr* condition) {
   const source::Expr* asked = source::resolved(condition);
-  if (asked == nullptr) return false;
-  if (asked->call != nullptr) return asked->call->method == "is_available";
-  if (asked->kind == source::ExprKind::comparison && asked->children.size() == 2) {
-    const std::string_view name = source::last_name(asked->children[0]);
-    return (name == "type" || name == "device") && asked->word == "==" &&
-           asked->children[1]->word.starts_with("cuda");
-  }
+  if (asked == nullptr || source::truth_on_gpu(asked)) return source::truth_on_gpu(asked) == true;
   return asked->kind == source::ExprKind::logical && asked->word == "and" &&
          std::any_of(asked->children.begin(), asked->children.end(), asks_for_gpu);
-}
-
-// A branch for runs without a GPU: the else of `if use_cuda`.
-bool is_for_cpu(const source::Statement& statement) {
-  for (const source::Statement* each = &statement; each->parent != nullptr; each = each->parent) {
-    const source::Statement& test = *each->parent;
-    if (test.kind != source::StatementKind::if_ || !asks_for_gpu(test.value)) continue;
-    if (test.body.data() != each->block.data()) return true;
-  }
-  return false;
 }
 
 bool is_pinning(const source::SourceFacts& facts, const source::Expr* value, int depth);
@@ -109,8 +93,7 @@ bool is_set_to_pin(const source::SourceFacts& facts, const source::Expr& name, i
         statement->value != nullptr && source::last_name(statement->target) == name.word &&
         file.slice(statement->target->range) == spelled &&
         (statement->function == name.statement->function || statement->function == nullptr);
-    if (!sets || is_for_cpu(*statement)) continue;
-    if (!source::is_reached_by_default(facts, *statement)) continue;
+    if (!sets || !source::is_reached_by_default(facts, *statement)) continue;
     if (!is_pinning(facts, statement->value, depth + 1)) return false;
     is_set = true;
   }
@@ -122,15 +105,10 @@ std::optional<bool> is_passed_to_pin(const source::SourceFacts& facts, const sou
                                      int depth) {
   const source::FunctionDef* function = name.statement->function;
   if (function == nullptr) return std::nullopt;
-  const auto& parameters = function->parameters;
-  const auto found = std::ranges::find(parameters, name.word, &source::Parameter::name);
-  if (found == parameters.end()) return std::nullopt;
   std::optional<bool> all;
   for (const source::Call* caller : function->callers) {
-    const bool has_self = function->class_def != nullptr && caller->target == function;
-    const int place = static_cast<int>(found - parameters.begin()) - (has_self ? 1 : 0);
-    const source::Argument* given = caller->argument(name.word, place);
-    if (given == nullptr || given->unpacked) continue;
+    const source::Argument* given = source::passed_argument(*caller, *function, name.word);
+    if (given == nullptr) continue;
     all = is_pinning(facts, given->value, depth + 1) && all.value_or(true);
   }
   return all;
