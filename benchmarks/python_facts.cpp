@@ -36,6 +36,7 @@ double median_of_runs(const std::function<void()>& action) {
   return seconds[kRuns / 2];
 }
 
+// Before anything else: parse_python() gives tree-sitter another allocator for good.
 void parse_bare(const std::vector<std::pair<std::string, std::string>>& files) {
   TSParser* parser = ts_parser_new();
   ts_parser_set_language(parser, tree_sitter_python());

@@ -31,14 +31,19 @@ tl::unexpected<Error> system_error(const std::string& path) {
 
 // Reads until the end or one byte past the limit.
 Result<std::string> read_up_to(int fd, const std::string& path, std::size_t limit) {
-  // Small files are many: a source tree has thousands of a few KiB.
   constexpr std::size_t kFirstBlock = std::size_t{1} << 14;
   constexpr std::size_t kLastBlock = std::size_t{1} << 20;
   std::string bytes;
+  // One byte more than a file has shows its end.
+  struct stat status {};
+  const bool has_size = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
+  bytes.reserve(has_size ? std::min(static_cast<std::size_t>(status.st_size), limit) + 1
+                         : kFirstBlock);
   while (bytes.size() <= limit) {
     const std::size_t old_size = bytes.size();
+    if (old_size == bytes.capacity()) bytes.reserve(old_size + std::min(old_size, kLastBlock));
     const std::size_t wanted =
-        std::min(std::clamp(old_size, kFirstBlock, kLastBlock), limit + 1 - old_size);
+        std::min({bytes.capacity() - old_size, kLastBlock, limit + 1 - old_size});
     bytes.resize(old_size + wanted);
     const ssize_t got = ::read(fd, bytes.data() + old_size, wanted);
     if (got < 0 && errno == EINTR) {

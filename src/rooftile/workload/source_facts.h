@@ -259,8 +259,8 @@ struct File {
   std::uint32_t too_deep = 0;  // expressions and blocks that are nested too deeply to follow
   // Answers of mentions() so far: rules ask for the same words, one rule after the other.
   mutable std::map<std::string, bool, std::less<>> mentioned;
-  // The runs of letters and digits in the text; filled by mentions().
-  mutable std::unordered_set<std::string_view> runs;
+  // A bit for each run of letters and digits in the text, by its hash; filled by mentions().
+  mutable std::vector<bool> runs;
 
   Place place(std::uint32_t byte) const;
   std::string_view slice(ByteRange range) const;

@@ -8,9 +8,13 @@ namespace rooftile::source {
 namespace {
 
 // The module's name says how the files were given; a path may lie in anybody's folder "test".
-bool is_in_package(std::string_view module, std::string_view package) {
-  const std::string inner = "." + std::string(package) + ".";
-  return module.starts_with(inner.substr(1)) || module.find(inner) != std::string_view::npos;
+// A part of the module's name that stands for a folder: "tests" in tests.models.net.
+bool is_below_tests(std::string_view module) {
+  for (std::size_t dot = module.find('.'); dot != std::string_view::npos; dot = module.find('.')) {
+    if (is_one_of(module.substr(0, dot), {"tests", "test", "testing"})) return true;
+    module.remove_prefix(dot + 1);
+  }
+  return false;
 }
 
 // Whether the condition is false with all options at their defaults; empty when it depends.
@@ -117,16 +121,22 @@ bool is_test(const File& file) {
   const std::string_view path = file.path;
   const std::size_t slash = path.rfind('/');
   const std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
-  return name.starts_with("test_") || name == "conftest.py" ||
-         is_in_package(file.module, "tests") || is_in_package(file.module, "test") ||
-         is_in_package(file.module, "testing") || (name.ends_with("_test.py") && holds_tests(file));
+  return name.starts_with("test_") || name == "conftest.py" || is_below_tests(file.module) ||
+         (name.ends_with("_test.py") && holds_tests(file));
 }
+
+namespace {
+
+bool is_training(const Program& program) {
+  return program.trains_on_gpu && (program.entry == nullptr || !is_test(*program.entry));
+}
+
+}  // namespace
 
 std::vector<const Program*> training_programs(const SourceFacts& facts) {
   std::vector<const Program*> programs;
   for (const Program& program : facts.programs) {
-    const bool is_tested = program.entry != nullptr && is_test(*program.entry);
-    if (program.trains_on_gpu && !is_tested) programs.push_back(&program);
+    if (is_training(program)) programs.push_back(&program);
   }
   return programs;
 }
@@ -142,12 +152,9 @@ bool runs_in(const SourceFacts& facts, const Program& program, const Statement& 
 }
 
 std::vector<const Program*> training_programs_of(const SourceFacts& facts, const File& file) {
-  std::vector<const Program*> programs;
-  if (is_test(file)) return programs;
-  for (const Program* program : facts.programs_of(file)) {
-    const bool is_tested = program->entry != nullptr && is_test(*program->entry);
-    if (program->trains_on_gpu && !is_tested) programs.push_back(program);
-  }
+  if (is_test(file)) return {};
+  std::vector<const Program*> programs = facts.programs_of(file);
+  std::erase_if(programs, [](const Program* program) { return !is_training(*program); });
   return programs;
 }
 

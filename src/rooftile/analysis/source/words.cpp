@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstdint>
 #include <cstring>
 
 #include "rooftile/analysis/source/program_queries.h"
@@ -26,24 +28,31 @@ bool is_in_comment(std::string_view text, std::size_t at) {
   return text.substr(first, at - first).find('#') != std::string_view::npos;
 }
 
-// Calls test(run) for the runs of letters and digits, while it returns true.
+// Calls test(hash) for the runs of letters and digits, while it returns true.
 template <class Test>
 bool all_runs(std::string_view text, const Test& test) {
-  for (std::size_t at = 0; at < text.size();) {
-    std::size_t end = at;
-    while (end < text.size() && is_word_char(text[end])) ++end;
-    if (end > at && !test(text.substr(at, end - at))) return false;
-    at = end + 1;
+  constexpr std::uint64_t kPrime = 0x100000001B3;  // of FNV-1a
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (!is_word_char(text[at])) continue;
+    std::uint64_t hash = 0;
+    for (; at < text.size() && is_word_char(text[at]); ++at) {
+      hash = (hash ^ static_cast<unsigned char>(text[at])) * kPrime;
+    }
+    if (!test(hash ^ (hash >> 32U))) return false;
   }
   return true;
 }
 
-// The runs of a file are gathered once; most words that rules ask for are in few files.
+// False: certainly not. Most words that rules ask for are in few files.
 bool may_have(const File& file, std::string_view word) {
   if (file.runs.empty()) {
-    all_runs(file.text, [&](std::string_view run) { return file.runs.insert(run), true; });
+    file.runs.resize(std::bit_ceil(file.text.size() + 64));
+    all_runs(file.text, [&](std::uint64_t hash) {
+      file.runs[hash & (file.runs.size() - 1)] = true;
+      return true;
+    });
   }
-  return all_runs(word, [&](std::string_view run) { return file.runs.contains(run); });
+  return all_runs(word, [&](std::uint64_t hash) { return file.runs[hash & (file.runs.size() - 1)]; });
 }
 
 }  // namespace

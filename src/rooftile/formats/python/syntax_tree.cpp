@@ -6,6 +6,9 @@
 #include <memory>
 #include <utility>
 
+#include "rooftile/formats/python/parse_memory.h"
+#include "rooftile/formats/python/tree_cursor.h"
+
 extern "C" const TSLanguage* tree_sitter_python(void);
 
 namespace rooftile::python {
@@ -199,57 +202,36 @@ const Grammar& grammar() {
 struct ParserDeleter {
   void operator()(TSParser* parser) const { ts_parser_delete(parser); }
 };
-struct TreeDeleter {
-  void operator()(TSTree* tree) const { ts_tree_delete(tree); }
-};
-
-class Cursor {
- public:
-  explicit Cursor(const TSTree* tree) : cursor_(ts_tree_cursor_new(ts_tree_root_node(tree))) {}
-  Cursor(const Cursor&) = delete;
-  Cursor& operator=(const Cursor&) = delete;
-  ~Cursor() { ts_tree_cursor_delete(&cursor_); }
-
-  TSNode node() const { return ts_tree_cursor_current_node(&cursor_); }
-  TSFieldId field() const { return ts_tree_cursor_current_field_id(&cursor_); }
-  bool to_first_child() { return ts_tree_cursor_goto_first_child(&cursor_); }
-  bool to_next_sibling() { return ts_tree_cursor_goto_next_sibling(&cursor_); }
-  bool to_parent() { return ts_tree_cursor_goto_parent(&cursor_); }
-
- private:
-  TSTreeCursor cursor_;
-};
 
 // Walks the tree without recursion: its depth is the input's business.
-std::vector<SyntaxNode> flatten(const TSTree* tree, std::size_t bytes) {
+std::vector<SyntaxNode> flatten(const TSTree& tree, std::size_t bytes) {
   const Grammar& names = grammar();
   std::vector<SyntaxNode> nodes;
   nodes.reserve(bytes / 4 + 16);
   std::vector<std::uint32_t> open;
   constexpr std::uint32_t kDropped = UINT32_MAX;
-  Cursor cursor(tree);
+  TreeCursor cursor(tree);
   while (true) {
-    const TSNode node = cursor.node();
-    const TSSymbol symbol = ts_node_symbol(node);
+    const TSSymbol symbol = cursor.symbol();
     const bool named = names.is_named(symbol);
     const SyntaxKind kind = names.kind(symbol);
-    // The cursor has to look at the parents for a field.
     const bool may_have_field = named || names.is_operator(symbol);
     const SyntaxField field = names.fields[may_have_field ? cursor.field() : 0];
     // Leaves of punctuation say nothing that their parents do not; operators do.
     const bool kept = named || field == SyntaxField::operator_;
     open.push_back(kept ? static_cast<std::uint32_t>(nodes.size()) : kDropped);
-    if (kept) nodes.push_back({kind, field, ts_node_start_byte(node), ts_node_end_byte(node), 0});
-    const bool is_entered =
-        named && kind != SyntaxKind::string_content && ts_node_child_count(node) > 0;
-    if (is_entered && cursor.to_first_child()) continue;
+    if (kept) nodes.push_back({kind, field, cursor.begin(), cursor.end(), 0});
+    if (named && kind != SyntaxKind::string_content && cursor.has_children()) {
+      cursor.to_first_child();
+      continue;
+    }
     while (true) {
       if (open.back() != kDropped) {
         nodes[open.back()].after = static_cast<std::uint32_t>(nodes.size());
       }
       open.pop_back();
       if (cursor.to_next_sibling()) break;
-      if (!cursor.to_parent()) return nodes;
+      if (!cursor.leave_children()) return nodes;
     }
   }
 }
@@ -260,16 +242,16 @@ Result<SyntaxTree> parse_python(std::string_view text) {
   if (text.size() > kMaxSourceBytes) {
     return fail("is larger than " + std::to_string(kMaxSourceBytes >> 20U) + " MiB");
   }
-  thread_local const std::unique_ptr<TSParser, ParserDeleter> parser(ts_parser_new());
-  ts_parser_reset(parser.get());
+  const ParseMemory memory;
+  const std::unique_ptr<TSParser, ParserDeleter> parser(ts_parser_new());
   ts_parser_set_language(parser.get(), grammar().language);
   ts_parser_set_timeout_micros(parser.get(), kMaxParseMicroseconds);
-  const std::unique_ptr<TSTree, TreeDeleter> tree(ts_parser_parse_string(
-      parser.get(), nullptr, text.data(), static_cast<std::uint32_t>(text.size())));
-  if (!tree) return fail("takes too long to parse");
+  const TSTree* tree = ts_parser_parse_string(parser.get(), nullptr, text.data(),
+                                              static_cast<std::uint32_t>(text.size()));
+  if (tree == nullptr) return fail("takes too long to parse");
   SyntaxTree result;
-  result.has_errors = ts_node_has_error(ts_tree_root_node(tree.get()));
-  result.nodes = flatten(tree.get(), text.size());
+  result.has_errors = ts_node_has_error(ts_tree_root_node(tree));
+  result.nodes = flatten(*tree, text.size());
   return result;
 }
 

@@ -249,10 +249,11 @@ bool loads_module(const Call& call) {
 void follow_dynamic_imports(SourceFacts& facts) {
   int followed = 0;
   for (const auto& file : facts.files) {
-    if (!contains_any(file->text, {"import_module", "__import__", "spec_from_file_location",
-                                   "load_source", "SourceFileLoader"})) {
-      continue;
-    }
+    const bool imports = std::ranges::any_of(file->calls, [](const Call* call) {
+      return contains_any(call->method, {"import_module", "__import__", "spec_from_file_location",
+                                         "load_source", "SourceFileLoader"});
+    });
+    if (!imports) continue;
     for (const Call* call : file->calls) {
       const Expr* path = loaded_path(*call);
       if (path == nullptr && !is_library_import(*call)) continue;

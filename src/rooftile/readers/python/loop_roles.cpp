@@ -1,6 +1,8 @@
 // Which loops are training steps, evaluation steps and epochs: from what they call, also through
 // functions of the given files.
 #include <algorithm>
+#include <iterator>
+#include <vector>
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
@@ -112,9 +114,11 @@ class RoleFinder {
   explicit RoleFinder(SourceFacts& facts) : facts_(facts) {}
 
   void run() {
+    std::vector<std::vector<const Call*>> telling;
+    for (const auto& file : facts_.files) telling.push_back(telling_calls(*file));
     for (int round = 0; round < kMaxRounds && changed_; ++round) {
       changed_ = false;
-      for (const auto& file : facts_.files) visit(*file);
+      for (std::size_t i = 0; i < telling.size(); ++i) visit(*facts_.files[i], telling[i]);
     }
     for (const Call* call : facts_.calls({"ignite.engine.Engine", "ignite.engine.engine.Engine"})) {
       mark_step_function(*call);
@@ -177,12 +181,22 @@ class RoleFinder {
     }
   }
 
-  void visit(const File& file) {
+  // What is learnt of functions changes the events of their calls only.
+  std::vector<const Call*> telling_calls(const File& file) const {
+    std::vector<const Call*> calls;
+    std::ranges::copy_if(file.calls, std::back_inserter(calls), [&](const Call* call) {
+      const bool may_tell = call->target != nullptr || events_of(*call) != Events{};
+      return may_tell && call->statement != nullptr;
+    });
+    return calls;
+  }
+
+  void visit(const File& file, const std::vector<const Call*>& telling) {
     std::unordered_map<const Statement*, Events> loops;
     std::unordered_map<const FunctionDef*, Events> functions;
-    for (const Call* call : file.calls) {
+    for (const Call* call : telling) {
       const Events events = events_of(*call);
-      if (events == Events{} || call->statement == nullptr) continue;
+      if (events == Events{}) continue;
       const Statement* from =
           call->statement->loop != nullptr ? call->statement->parent : call->statement;
       if (const Statement* loop = loop_around(from)) {

@@ -65,8 +65,11 @@ fs::path common_folder(std::span<const std::string> paths) {
 
 // Words after import and from at the start of lines: enough to see whether a file is related.
 void collect_imported_words(std::string_view text, std::unordered_set<std::string_view>& words) {
-  for (const std::string_view raw : split(text, '\n')) {
-    const std::string_view line = trim(raw);
+  for (std::size_t next = 0; next < text.size();) {
+    const std::size_t first = std::min(text.find_first_not_of(" \t", next), text.size());
+    const std::size_t line_end = std::min(text.find('\n', first), text.size());
+    const std::string_view line = text.substr(first, line_end - first);
+    next = line_end + 1;
     if (!line.starts_with("import ") && !line.starts_with("from ")) continue;
     std::size_t begin = 0;
     for (std::size_t i = 0; i <= line.size(); ++i) {

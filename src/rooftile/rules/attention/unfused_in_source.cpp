@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "rooftile/analysis/source/attention_by_hand.h"
 #include "rooftile/analysis/source/layer_queries.h"
@@ -55,6 +56,18 @@ bool is_judged(const FunctionDef& function) {
          function.name.find("qkv") != std::string_view::npos;
 }
 
+// Of the first method that writes out what a fused call could do.
+std::optional<WrittenAttention> attention_in(const ClassDef& def) {
+  for (const FunctionDef* function : def.methods) {
+    if (!is_judged(*function)) continue;
+    const auto attention = attention_by_hand(*function);
+    const bool is_fusible = attention && attention->softmax != nullptr &&
+                            !attention->weights_leave && !attention->has_other_terms;
+    if (is_fusible) return attention;
+  }
+  return std::nullopt;
+}
+
 Finding finding_for(const ClassDef& def, const WrittenAttention& attention) {
   const Statement& at = *attention.softmax->statement;
   Finding finding = finding_at(
@@ -79,17 +92,12 @@ std::vector<Finding> unfused_attention_in_source(const source::SourceFacts& fact
   using namespace unfused_in_source;
   std::vector<Finding> findings;
   for (const ClassDef* def : facts.modules()) {
-    if (!trains_on_gpu(facts, *def->file) || has_fused_way(*def) || is_over_image(facts, *def))
+    if (!trains_on_gpu(facts, *def->file)) continue;
+    const auto attention = attention_in(*def);
+    if (!attention || has_fused_way(*def) || is_over_image(facts, *def) ||
+        is_left_over(facts, *def))
       continue;
-    for (const FunctionDef* function : def->methods) {
-      if (!is_judged(*function)) continue;
-      const auto attention = attention_by_hand(*function);
-      if (!attention || attention->softmax == nullptr) continue;
-      if (attention->weights_leave || attention->has_other_terms) continue;
-      if (is_left_over(facts, *def)) break;
-      findings.push_back(finding_for(*def, *attention));
-      break;
-    }
+    findings.push_back(finding_for(*def, *attention));
   }
   return findings;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -50,8 +51,12 @@ bool is_exchange(const Call& call) {
                            is_one_of(call.method, {"reduce", "gather", "gather_for_metrics"}));
 }
 
-// The function's own work is an exchange; not a whole step.
-bool exchanges(const FunctionDef& function) {
+// Whether a function's own work is an exchange, not a whole step; asked for many calls of few.
+using Exchanging = std::unordered_map<const FunctionDef*, bool>;
+
+bool exchanges(const FunctionDef& function, Exchanging& known) {
+  const auto [at, is_new] = known.emplace(&function, false);
+  if (!is_new) return at->second;
   bool found = false;
   for_functions_below(function, kMaxCallDepth, [&](const FunctionDef& one) {
     const bool is_step = std::ranges::any_of(one.calls, [](const Call* call) {
@@ -62,7 +67,7 @@ bool exchanges(const FunctionDef& function) {
             }));
     return !is_step && !found;
   });
-  return found;
+  return at->second = found;
 }
 
 // {"loss": loss.item(), …}: a number of the host has no gradient left.
@@ -134,10 +139,10 @@ bool reaches_backward(const Call& exchange) {
   return false;
 }
 
-bool is_candidate(const SourceFacts& facts, const Call& call) {
+bool is_candidate(const SourceFacts& facts, const Call& call, Exchanging& known) {
   if (call.arguments.empty() || is_in_module(call)) return false;  // first what is quick to tell
   const bool exchanges_itself =
-      is_exchange(call) || (call.target != nullptr && exchanges(*call.target));
+      is_exchange(call) || (call.target != nullptr && exchanges(*call.target, known));
   if (!exchanges_itself) return false;
   const bool is_logged =
       std::any_of(call.arguments.begin(), call.arguments.end(),
@@ -147,11 +152,12 @@ bool is_candidate(const SourceFacts& facts, const Call& call) {
 
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
+  Exchanging known;
   for (const auto& file : facts.files) {
     std::unordered_set<const Statement*> seen;
     if (!trains_on_gpu(facts, *file)) continue;
     for (const Call* call : file->calls) {
-      if (!is_candidate(facts, *call)) continue;
+      if (!is_candidate(facts, *call, known)) continue;
       if (!seen.insert(place_of_work(*call->statement)).second) continue;
       Finding finding = finding_at(
           *call,
