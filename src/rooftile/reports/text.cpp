@@ -42,6 +42,11 @@ bool is_shown(const Finding& finding, const TextStyle& style) {
   return style.verbose || finding.level != Level::info;
 }
 
+// Scripts alone have none.
+bool has_operations(const Report& report) {
+  return !report.scripts || report.coverage.ops > 0 || !report.traces.empty();
+}
+
 std::string title(const Report& report, const TextStyle& style) {
   std::vector<std::string> inputs;
   for (const std::string& input : report.inputs) {
@@ -50,7 +55,8 @@ std::string title(const Report& report, const TextStyle& style) {
   const std::string network = painted(join(inputs, " + "), kBold, style);
   std::string line = network;
   if (!report.device.name.empty()) {
-    line += fmt::format(" on {}, {}", report.device.name, mode_name(report.mode));
+    line += fmt::format(" on {}", report.device.name);
+    if (has_operations(report)) line += fmt::format(", {}", mode_name(report.mode));
   }
   const std::string options = options_text(report);
   if (!options.empty()) line += ", " + options;
@@ -94,7 +100,7 @@ std::string header(const Report& report, const TextStyle& style) {
   std::string text = title(report, style);
   const std::string scripts = scripts_text(report);
   if (!scripts.empty()) text += wrapped(scripts + '.', style.width);
-  if (report.device.name.empty()) {
+  if (report.device.name.empty() || !has_operations(report)) {
     // Scripts alone take no time.
   } else if (report.traces.empty()) {
     text += time_line(report) + work_line(report);
@@ -141,10 +147,15 @@ std::string fix_line(const Fix& fix) {
   return fmt::format("{} ({}).", line, exactness);
 }
 
-std::string finding_text(const Finding& finding, const Report& report, const TextStyle& style) {
+// `before` is the finding printed before, or null.
+std::string finding_text(const Finding& finding, const Finding* before, const Report& report,
+                         const TextStyle& style) {
   std::string text = finding_headline(finding, report, style);
   text += wrapped(printable(finding.message), style.width, kIndent);
-  text += wrapped(printable(fix_line(finding.fix)), style.width, kIndent);
+  const std::string fix = fix_line(finding.fix);
+  const bool is_same = before != nullptr && before->rule == finding.rule && !fix.empty() &&
+                       fix_line(before->fix) == fix;
+  text += wrapped(is_same ? "Fix: as above." : printable(fix), style.width, kIndent);
   if (!style.verbose) return text;
   for (const std::string& fact : finding.evidence) {
     text += painted(wrapped("- " + printable(fact), style.width, kIndent), kDim, style);
@@ -154,10 +165,12 @@ std::string finding_text(const Finding& finding, const Report& report, const Tex
 
 std::string findings_text(const Report& report, const TextStyle& style) {
   std::string text;
+  const Finding* before = nullptr;
   for (const Finding& finding : report.findings) {
     if (!is_shown(finding, style)) continue;
     if (!text.empty()) text += '\n';
-    text += finding_text(finding, report, style);
+    text += finding_text(finding, before, report, style);
+    before = &finding;
   }
   return text.empty() ? std::string(nothing_found_text(report)) + '\n' : text;
 }

@@ -59,6 +59,25 @@ TEST(TextReport, UnknownTimeIsNotZero) {
                           HasSubstr("Times cover 0 of 1 operations"), Not(HasSubstr("0 s"))));
 }
 
+TEST(TextReport, ScriptsAloneHaveNoMode) {
+  Report report = sample_clean_report();
+  report.scripts.emplace();
+  report.coverage = {};
+  const std::string text = render_text(report);
+  EXPECT_THAT(text, HasSubstr(" on " + report.device.name));
+  EXPECT_THAT(text, AllOf(Not(HasSubstr("inference")), Not(HasSubstr("Expected time"))));
+}
+
+TEST(TextReport, ARepeatedFixIsNotRepeated) {
+  Report report = sample_report();
+  const std::string once = render_text(report);
+  report.findings.insert(report.findings.begin(), report.findings.front());
+  const std::string twice = render_text(report);
+  EXPECT_THAT(once, Not(HasSubstr("as above")));
+  EXPECT_EQ(twice.find("Fix: Pad"), twice.rfind("Fix: Pad"));
+  EXPECT_THAT(twice, HasSubstr("Fix: as above."));
+}
+
 TEST(TextReport, LastLineIsTheNextStep) {
   EXPECT_THAT(render_text(sample_report()),
               EndsWith("Next: rooftile explain gemm/unaligned-row-stride\n"));

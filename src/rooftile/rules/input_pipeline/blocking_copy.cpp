@@ -219,7 +219,7 @@ Finding finding_for(const source::Call& copy, const source::Call& loader) {
   add_edit(source::add_argument(copy, "non_blocking", "True"), fix);
   fix.safe = !fix.edits.empty();
   Finding finding = finding_at(
-      copy, fmt::format("the host waits while {} is copied to the GPU", receiver_text(copy)),
+      copy, fmt::format("the host waits while `{}` is copied to the GPU", receiver_text(copy)),
       std::move(fix));
   finding.own_level = Level::advice;
   finding.evidence = {

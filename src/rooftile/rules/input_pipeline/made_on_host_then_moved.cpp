@@ -181,7 +181,9 @@ Finding finding_for(const Call& maker, const Call& move) {
                         (move.method == "to" || move.method == "type_as");
   std::string device =
       is_named ? code_text(*move.file, move.arguments.front().value) : std::string("\"cuda\"");
-  if (is_named && follows_tensor(move)) device += ".device";
+  const bool names_tensor = is_named && (move.method == "type_as" ||
+                                         move.arguments.front().value->type->is(TypeKind::tensor));
+  if (names_tensor && !device.ends_with(".device")) device += ".device";
   Fix fix{is_torch ? fmt::format("Pass device={} to torch.{}, so that the GPU fills it", device,
                                  maker.method)
                    : "Make it on the GPU: torch.randn, torch.ones or torch.full with device=",

@@ -206,8 +206,8 @@ std::string others_text(const Group& group) {
     lines += fmt::format("{}{}", i == 1 ? "" : ", ",
                          read.statement->file->place(read.expr->range.begin).line);
   }
-  return fmt::format("; {} more reads: line{} {}{}", group.reads.size() - 1,
-                     group.reads.size() > 2 ? "s" : "", lines,
+  const std::string_view plural = group.reads.size() > 2 ? "s" : "";
+  return fmt::format("; {} more read{}: line{} {}{}", group.reads.size() - 1, plural, plural, lines,
                      group.reads.size() > 6 ? ", ..." : "");
 }
 
