@@ -121,23 +121,37 @@ class Evaluator {
     return value;
   }
 
-  Value bound(const Statement& binding, int depth) const {
-    if (binding.kind != StatementKind::assignment || binding.word != "=" ||
-        binding.value == nullptr || binding.target == nullptr ||
-        (binding.target->kind != ExprKind::name && binding.target->kind != ExprKind::attribute)) {
-      return of_kind(ValueKind::unknown, nullptr);
-    }
+  // What an assignment gives the name or attribute `wanted`, also as one of several: `a, b = 1, 2`.
+  static const Expr* value_for(const Statement& binding, const Expr& wanted) {
+    const Expr& target = *binding.target;
+    if (target.kind == ExprKind::name || target.kind == ExprKind::attribute) return binding.value;
+    const bool is_pairwise = target.kind == ExprKind::tuple &&
+                             binding.value->kind == ExprKind::tuple &&
+                             target.children.size() == binding.value->children.size();
+    if (!is_pairwise) return nullptr;
+    const auto found = std::ranges::find_if(target.children, [&](const Expr* each) {
+      return each->kind == wanted.kind && each->word == wanted.word;
+    });
+    const auto place = static_cast<std::size_t>(found - target.children.begin());
+    return found == target.children.end() ? nullptr : binding.value->children[place];
+  }
+
+  Value bound(const Statement& binding, const Expr& wanted, int depth) const {
+    const bool is_set = binding.kind == StatementKind::assignment && binding.word == "=" &&
+                        binding.value != nullptr && binding.target != nullptr;
+    const Expr* value = is_set ? value_for(binding, wanted) : nullptr;
+    if (value == nullptr) return of_kind(ValueKind::unknown, nullptr);
     const Statement* home = binding.parent;
     const bool is_config =
         home != nullptr && home->class_def != nullptr && home->class_def->is_config;
     const bool replaceable = is_config || (binding.function == nullptr && binding.file->runs_exec);
-    return followed(binding.value, depth,
+    return followed(value, depth,
                     replaceable ? Certainty::configurable : Certainty::constant);
   }
 
   Value full_name(const Expr& expr, int depth) const {
     const auto global = store_.globals.find(expr.full_name);
-    if (global != store_.globals.end()) return bound(*global->second, depth);
+    if (global != store_.globals.end()) return bound(*global->second, expr, depth);
     Value value = of_kind(ValueKind::name, &expr);
     value.text = expr.full_name;
     return value;
@@ -145,7 +159,7 @@ class Evaluator {
 
   Value name(const Expr& expr, int depth) const {
     if (expr.binding != nullptr && expr.binding->kind == StatementKind::assignment) {
-      return bound(*expr.binding, depth);
+      return bound(*expr.binding, expr, depth);
     }
     if (!expr.full_name.empty()) return full_name(expr, depth);
     if (expr.binding == nullptr && expr.statement != nullptr) return parameter(expr, depth);
@@ -226,7 +240,7 @@ class Evaluator {
       return followed(given, depth + 1, Certainty::configurable);
     }
     if (expr.binding != nullptr && expr.binding->kind == StatementKind::assignment) {
-      return bound(*expr.binding, depth);
+      return bound(*expr.binding, expr, depth);
     }
     if (!expr.full_name.empty()) return full_name(expr, depth);
     const Type& owner = expr.children.empty() ? unknown_type() : *expr.children[0]->type;

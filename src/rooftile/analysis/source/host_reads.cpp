@@ -180,8 +180,7 @@ bool has_gpu_argument(const Call& call) {
 bool reads_by_function(const Call& call) {
   const std::string_view name = call.name;
   if (is_one_of(name, {"float", "int", "bool", "str", "print", "math.isnan", "math.isfinite",
-                       "math.isinf", "numpy.isnan", "numpy.isfinite", "math.exp", "math.sqrt",
-                       "math.log"})) {
+                       "math.isinf", "math.exp", "math.sqrt", "math.log"})) {
     return has_gpu_argument(call);
   }
   const bool formats = call.method == "format" && call.receiver != nullptr &&
@@ -211,7 +210,14 @@ bool formats_value(const Expr& part) {
   return std::any_of(values->children.begin(), values->children.end(), shows_value);
 }
 
-// loss.data[0] of old programs.
+// norm.mean(): one number, whatever it is of.
+bool reduces_to_one(const Expr& expr) {
+  const Call* call = resolved(&expr)->call;
+  return call != nullptr && call->receiver != nullptr && call->arguments.empty() &&
+         is_one_of(call->method, {"mean", "sum", "max", "min", "norm", "std"});
+}
+
+// loss.data[0] of old programs, where a reduction has one value and no dimension.
 bool reads_first_element(const Expr& part) {
   if (part.kind != ExprKind::subscript || part.children.size() != 2) return false;
   const Expr* object = part.children[0];
@@ -221,6 +227,7 @@ bool reads_first_element(const Expr& part) {
   }
   if (index->kind != ExprKind::integer || index->word != "0") return false;
   const Expr* tensor = object->children[0];
+  if (reduces_to_one(*tensor)) return true;
   const std::string name = lower(last_name(tensor));
   return name.find("loss") != std::string::npos || name.starts_with("err") || name == "l";
 }
@@ -254,6 +261,32 @@ bool knows_without_gpu(const Call& call) {
          (call.method.starts_with("has_") || call.method.ends_with("_enabled"));
 }
 
+// `if kl:` of a variable that some branch of the function sets to None asks whether there is one.
+bool may_be_none(const Expr& expr) {
+  if (expr.kind != ExprKind::name || expr.binding != nullptr || expr.statement == nullptr) {
+    return false;
+  }
+  const FunctionDef* function = expr.statement->function;
+  if (function == nullptr) return false;
+  bool found = false;
+  for_statements(function->body, [&](const Statement& statement) {
+    if (statement.kind != StatementKind::assignment || statement.target == nullptr) return;
+    const Expr* value = statement.value;
+    if (value == nullptr || statement.word != "=") return;
+    const Expr& target = *statement.target;
+    if (target.kind == ExprKind::name) {
+      found = found || (target.word == expr.word && value->kind == ExprKind::none);
+    } else if (target.kind == ExprKind::tuple && value->kind == ExprKind::tuple) {
+      const std::size_t count = std::min(target.children.size(), value->children.size());
+      for (std::size_t i = 0; i < count; ++i) {
+        found = found || (target.children[i]->word == expr.word &&
+                          value->children[i]->kind == ExprKind::none);
+      }
+    }
+  });
+  return found;
+}
+
 // `if epoch > self.epoch and …: self.epoch = epoch`: what follows is asked once per epoch.
 bool is_met_once(const Statement& statement, const Expr& operand) {
   if (statement.kind != StatementKind::if_ || operand.kind != ExprKind::comparison) return false;
@@ -282,6 +315,7 @@ void add_conditions(const Statement& statement, const Expr* expr, std::vector<Ho
     return;
   }
   if (expr->call != nullptr && knows_without_gpu(*expr->call)) return;
+  if (may_be_none(*expr)) return;
   const bool compares = expr->kind == ExprKind::comparison && !expr->word.starts_with("is") &&
                         !expr->word.ends_with("in") && expr->type->is(TypeKind::tensor);
   const bool waits =

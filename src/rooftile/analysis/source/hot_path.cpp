@@ -77,7 +77,9 @@ bool is_first_time(const Guard& guard) {
   const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
                         expr->children.size() == 2 && guard.statement != nullptr;
   if (!compares) return false;
-  if (expr->word == "not in") return !guard.negated;
+  const bool is_key = expr->children[0]->kind != ExprKind::text &&
+                      expr->children[1]->kind != ExprKind::call;
+  if (expr->word == "not in") return is_key && !guard.negated;
   const bool asks_none = expr->word == "is" && expr->children[1]->kind == ExprKind::none;
   return asks_none && !guard.negated && guard.statement->kind == StatementKind::if_ &&
          expr->children[0]->kind == ExprKind::attribute &&
@@ -104,6 +106,36 @@ bool leaves_one_out(const Guard& guard) {
   const Statement* binding = expr->children[0]->binding;
   return expr->children[0]->kind == ExprKind::name && binding != nullptr &&
          binding->kind == StatementKind::for_;
+}
+
+// On which side of an `if` a statement stands; empty where it is not in it.
+std::optional<bool> is_in_else(const Statement& inner, const Statement& branch) {
+  const Statement* at = &inner;
+  while (at != nullptr && at->parent != &branch) at = at->parent;
+  if (at == nullptr) return std::nullopt;
+  return std::ranges::find(branch.otherwise, at) != branch.otherwise.end();
+}
+
+// Where the backward pass of the loop is under the condition as well: passes without it train
+// nothing.
+bool guards_backward(const SourceFacts& facts, const Context& context, const Guard& guard) {
+  const Call* backward = context.step_loop == nullptr ? nullptr : context.step_loop->backward;
+  const bool is_branch = guard.kind == GuardKind::condition && guard.statement != nullptr &&
+                         guard.statement->kind == StatementKind::if_;
+  if (backward == nullptr || backward->statement == nullptr || !is_branch) return false;
+  const auto is_there = [&](const Call& call) {
+    return call.statement != nullptr &&
+           is_in_else(*call.statement, *guard.statement) == guard.negated;
+  };
+  const bool may_be = is_there(*backward) ||
+                      (backward->function != nullptr &&
+                       any_call_above(*backward->function, kMaxCallDepth, is_there));
+  return may_be && std::ranges::all_of(facts.contexts(*backward), [&](const Context& way) {
+           return way.step_loop != context.step_loop ||
+                  std::ranges::any_of(way.guards, [&](const Guard& one) {
+                    return one.expr == guard.expr && one.negated == guard.negated;
+                  });
+         });
 }
 
 bool is_shut(const Guard& guard) {
@@ -159,12 +191,47 @@ const FunctionDef* start_of(const SourceFacts& facts, const Context& context,
   return is_trial(facts, first) ? first.target : first.function;
 }
 
+const FunctionDef* function_of(const Guard& guard) {
+  if (guard.statement != nullptr) return guard.statement->function;
+  const Statement* decorated = guard.expr == nullptr ? nullptr : guard.expr->statement;
+  return decorated == nullptr ? nullptr : decorated->function_def;
+}
+
+bool returns_outside(const FunctionDef& function, const Statement& block) {
+  bool returns = false;
+  for_statements(function.body, [&](const Statement& statement) {
+    returns = returns ||
+              (statement.kind == StatementKind::return_ && !is_within(statement, block));
+  });
+  return returns;
+}
+
+// Gradients are off where the forward on the way is called, or in all of it. A part of it without
+// gradients belongs to the training step: the momentum update of a second network.
+bool is_forward_without_gradients(Context context, const FunctionDef* function) {
+  if (!context.gradients_off()) return false;
+  const auto enters = std::ranges::find_if(
+      context.calls, [](const Call* call) { return is_forward(call->function); });
+  const FunctionDef* forward = enters == context.calls.end() ? function : (*enters)->function;
+  if (!is_forward(forward)) return true;
+  std::erase_if(context.guards, [&](const Guard& guard) {
+    const FunctionDef* place = function_of(guard);
+    if (place == forward) {
+      return guard.statement != nullptr && returns_outside(*forward, *guard.statement);
+    }
+    return (place == function && forward != function) ||
+           std::any_of(enters, context.calls.end(),
+                       [&](const Call* call) { return call->function == place; });
+  });
+  return context.gradients_off();
+}
+
 // Through the forward of a module, from a method of a module that nothing seen calls. Without
 // gradients it is no training: post-processing, generation.
 bool is_unseen_forward(const SourceFacts& facts, const Context& context,
                        const FunctionDef* function) {
   const bool is_open = context.role == LoopRole::other && context.step_loop == nullptr;
-  if (!is_open || context.gradients_off()) return false;
+  if (!is_open || is_forward_without_gradients(context, function)) return false;
   const FunctionDef* outer = start_of(facts, context, function);
   if (!is_module_method(outer)) return false;
   const bool passes_forward =
@@ -210,10 +277,10 @@ bool matches(const SourceFacts& facts, const Context& context, const FunctionDef
 }
 
 // What keeps the statement from running on each pass, where it is one condition alone.
-const Guard* only_condition(const Context& context) {
+const Guard* only_condition(const SourceFacts& facts, const Context& context) {
   const Guard* only = nullptr;
   for (const Guard& guard : context.guards) {
-    if (!guard.in_loop || !is_shut(guard)) continue;
+    if (!guard.in_loop || !is_shut(guard) || guards_backward(facts, context, guard)) continue;
     if (only != nullptr || guard.kind != GuardKind::condition) return nullptr;
     only = &guard;
   }
@@ -223,13 +290,13 @@ const Guard* only_condition(const Context& context) {
 // `if teacher: decode(x) else: decode(y)`: one way or the other leads there on each pass.
 bool runs_either_way(const SourceFacts& facts, const Context& context,
                      const std::vector<Context>& ways) {
-  const Guard* guard = only_condition(context);
+  const Guard* guard = only_condition(facts, context);
   if (guard == nullptr || guard->statement == nullptr || context.step_loop == nullptr) return false;
   return is_reached_when_launched(facts, context) &&
          std::ranges::any_of(ways, [&](const Context& other) {
            const Guard* opposite =
                other.step_loop == context.step_loop && other.role == context.role
-                   ? only_condition(other)
+                   ? only_condition(facts, other)
                    : nullptr;
            return opposite != nullptr && opposite->expr == guard->expr &&
                   opposite->negated != guard->negated;
@@ -294,7 +361,9 @@ bool runs_on_each_pass(const SourceFacts& facts, const Context& whole) {
   const bool has_loop = context.step_loop != nullptr;
   const bool is_skipped = std::any_of(
       context.guards.begin(), context.guards.end(),
-      [&](const Guard& guard) { return (guard.in_loop || !has_loop) && is_shut(guard); });
+      [&](const Guard& guard) {
+        return (guard.in_loop || !has_loop) && is_shut(guard) && !guards_backward(facts, context, guard);
+      });
   return !is_skipped && is_reached_when_launched(facts, context);
 }
 
@@ -326,6 +395,19 @@ std::vector<const Call*> launched_calls(const SourceFacts& facts,
 
 bool is_hot(const SourceFacts& facts, const Statement& statement) {
   return any_way(facts, statement, *statement.file, statement.function, Where::forward_too);
+}
+
+std::vector<HalfWay> half_ways(const SourceFacts& facts, const Statement& statement) {
+  std::vector<HalfWay> ways;
+  for (const Context& context : facts.contexts(statement)) {
+    const Guard* guard = only_condition(facts, context);
+    const bool is_half = guard != nullptr && guard->statement != nullptr &&
+                         guard->statement->kind == StatementKind::if_ &&
+                         matches(facts, context, statement.function, Where::step_loop) &&
+                         is_reached_when_launched(facts, context);
+    if (is_half) ways.push_back({guard->expr, guard->negated, context.step_loop});
+  }
+  return ways;
 }
 
 bool is_hot(const SourceFacts& facts, const Call& call) {

@@ -67,11 +67,15 @@ class Linker {
       for (const FunctionDef* def : file->functions) {
         if (def->class_def != nullptr) methods_[def->name].push_back(def);
       }
-      for (const Statement* statement : file->statements) note_object(*statement);
+      for (const Statement* statement : file->statements) {
+        note_object(*statement);
+        note_returned(*statement);
+      }
     }
     for (const auto& file : facts_.files) {
       for (const Call* call : file->calls) {
         link_passed(const_cast<Call&>(*call));
+        link_returned(const_cast<Call&>(*call));
         if (call->method.empty()) continue;
         if (has_unknown_receiver(*call)) {
           link_by_name(const_cast<Call&>(*call));
@@ -99,6 +103,23 @@ class Linker {
     const Type& made = *statement.value->type;
     if (made.class_def == nullptr || made.made_by != statement.value->call) return;
     objects_[place_of(statement)][statement.target->word].push_back(made.class_def);
+  }
+
+  // `return train_slowly` of a function that makes several.
+  void note_returned(const Statement& statement) {
+    const bool returns = statement.kind == StatementKind::return_ && statement.value != nullptr;
+    const FunctionDef* made = returns ? statement.value->type->function : nullptr;
+    if (made != nullptr && made->outer == statement.function) {
+      returned_[statement.function].push_back(made);
+    }
+  }
+
+  // `train(x)` of `train = make_train(config)`: any of the functions that are made there.
+  void link_returned(Call& call) {
+    if (call.target == nullptr || call.target->outer == nullptr) return;
+    if (call.function == call.target->outer || call.expr->children.empty()) return;
+    const auto made = returned_.find(call.target->outer);
+    if (made != returned_.end() && made->second.size() > 1) link(call, made->second);
   }
 
   const FunctionDef* method_of(const ClassDef& def, std::string_view name, int depth) const {
@@ -234,6 +255,8 @@ class Linker {
                      std::unordered_map<std::string_view, std::vector<const ClassDef*>>>
       objects_;
   std::unordered_map<const File*, std::unordered_set<const File*>> reach_;
+  // Functions inside of one that it returns.
+  std::unordered_map<const FunctionDef*, std::vector<const FunctionDef*>> returned_;
 };
 
 }  // namespace

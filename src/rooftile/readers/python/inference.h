@@ -196,6 +196,7 @@ class Inference {
   const Type* tensor(Residence residence, bool requires_grad = false);
   const Type* container_of(const Type* element);
   const Type* join(const Type* a, const Type* b);
+  const Type* combine(const Type* a, const Type* b);
   const Type* with_residence(const Type& type, Residence residence);
   const Type* guess(const Type* type, std::string_view name);
   std::string_view intern(std::string_view text) { return store_.intern(text); }

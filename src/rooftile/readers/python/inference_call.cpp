@@ -236,7 +236,7 @@ const Type* Inference::from_tensors(const Call& call) {
       type = type->element;
     }
     if (!type->is(TypeKind::tensor)) continue;
-    joined = joined == nullptr ? type : join(joined, type);
+    joined = joined == nullptr ? type : combine(joined, type);
   }
   // The norm of gradients has no graph of its own.
   if (joined != nullptr && call.method.starts_with("clip_grad_")) return tensor(joined->residence);

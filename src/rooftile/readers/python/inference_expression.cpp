@@ -14,7 +14,8 @@ bool is_cpu(std::string_view text) { return text == "cpu"; }
 
 bool is_tensor_attribute(std::string_view word) {
   return word == "T" || word == "mT" || word == "real" || word == "imag" || word == "loss" ||
-         word == "logits" || word == "last_hidden_state";
+         word == "logits" || word == "last_hidden_state" || word == "values" ||
+         word == "indices";
 }
 
 bool is_number_attribute(std::string_view word) {
@@ -379,7 +380,7 @@ const Type* Inference::infer_operation(Expr& expr) {
     const Type* type = infer(child);
     all_numbers = all_numbers && type->is(TypeKind::number);
     if (type->is(TypeKind::tensor)) {
-      joined = joined != nullptr && joined->is(TypeKind::tensor) ? join(joined, type) : type;
+      joined = joined != nullptr && joined->is(TypeKind::tensor) ? combine(joined, type) : type;
     } else if (joined == nullptr && type->is(TypeKind::array)) {
       joined = type;
     }

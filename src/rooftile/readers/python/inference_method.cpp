@@ -1,6 +1,7 @@
 // Methods on receivers of known type.
 #include <algorithm>
 
+#include "rooftile/base/text.h"
 #include "rooftile/readers/python/inference.h"
 
 namespace rooftile::source {
@@ -57,6 +58,15 @@ constexpr std::string_view kModuleMethods[] = {"__call__",
 
 bool is_module_method(std::string_view name) {
   return std::ranges::find(kModuleMethods, name) != std::end(kModuleMethods);
+}
+
+// What no other object has: `x.unsqueeze(0)`, `x.norm(dim=-1)`; NumPy says axis.
+bool is_tensors_alone(const Call& call) {
+  const Argument* dim = call.argument("dim");
+  const bool has_dimension = dim != nullptr && !dim->unpacked && dim->value->kind != ExprKind::text;
+  return has_dimension ||
+         is_one_of(call.method, {"unsqueeze", "contiguous", "detach", "masked_fill", "masked_select",
+                                 "index_select", "expand_as", "view_as", "log_softmax", "permute"});
 }
 
 bool makes_half(const Call& call, std::string_view dtype, std::string_view method) {
@@ -132,6 +142,7 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
 // Of an object that is not known.
 const Type* Inference::unknown_method(const Call& call, const Type& receiver) {
   if (call.method == "cuda" || call.method == "to") return moved(receiver, call);
+  if (receiver.is(TypeKind::unknown) && is_tensors_alone(call)) return tensor(Residence::unknown);
   const bool may_be = receiver.is(TypeKind::unknown) || receiver.is(TypeKind::host_object);
   if (!may_be || !call.arguments.empty()) return &unknown_type();
   // torch.load(path).eval(): nothing but a module has it.
@@ -227,6 +238,10 @@ void Inference::note_append(const Call& call, const Type& list) {
   if (list.items != nullptr) return;
   const Type* item = call.arguments[0].value->type;
   const bool is_mixed = list.element != nullptr && list.element->kind != item->kind;
+  // Layers in a list are mostly handed to a ModuleList, and move with it.
+  if (item->is(TypeKind::module) && item->residence == Residence::host) {
+    item = with_residence(*item, Residence::unknown);
+  }
   if (list.element != nullptr) item = is_mixed ? nullptr : join(list.element, item);
   writable(*entry).type = container_of(item);
 }

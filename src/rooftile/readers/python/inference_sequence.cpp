@@ -193,8 +193,26 @@ bool passes_items(std::string_view name) {
 }  // namespace
 
 // The target of a loop over `iterable`, looked at through enumerate, zip and the like.
+namespace {
+
+// `bar = tqdm(enumerate(loader))`, and then `for i, batch in bar`: what the name was set to.
+const Expr* made_sequence(const Expr* iterable) {
+  const bool is_set = iterable != nullptr && iterable->kind == ExprKind::name &&
+                      iterable->binding != nullptr &&
+                      iterable->binding->kind == StatementKind::assignment &&
+                      iterable->binding->target->kind == ExprKind::name;
+  const Expr* value = is_set ? iterable->binding->value : nullptr;
+  const Call* call = value == nullptr ? nullptr : value->call;
+  const bool hands_on = call != nullptr && (passes_items(call->name) || call->name == "enumerate" ||
+                                            call->name == "zip");
+  return hands_on ? value : iterable;
+}
+
+}  // namespace
+
 void Inference::bind_iteration(const Expr* target, const Expr* iterable,
                                const Statement* statement) {
+  iterable = made_sequence(iterable);
   const Call* call = iterable == nullptr ? nullptr : iterable->call;
   const Expr* given =
       call == nullptr || call->arguments.empty() ? nullptr : call->arguments[0].value;
