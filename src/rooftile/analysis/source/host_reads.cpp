@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/source/asked_truth.h"
+#include "rooftile/analysis/source/own_optimizers.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 
@@ -238,9 +240,10 @@ bool is_read(const Expr& part) {
 }
 
 // In the forward of a module, and in what it calls, all tensors are where the module is, unless
-// they are known as the host's.
+// they are known as the host's; in the step of an optimizer, where the weights are.
 bool is_tensor_in_forward(const Statement& statement, const Expr& expr) {
-  return expr.call != nullptr && is_unplaced_tensor(expr) && runs_in_forward(statement.function);
+  return expr.call != nullptr && is_unplaced_tensor(expr) &&
+         (runs_in_forward(statement.function) || is_optimizer_step(statement.function));
 }
 
 // `mask.sum()` of `if mask.sum() == 0`, also by the name that keeps it. What is no reduction may
@@ -252,56 +255,6 @@ bool is_reduced_in_forward(const Statement& statement, const Expr* operand) {
       is_one_of(made->call->method, {"sum", "max", "min", "mean", "any", "all", "norm",
                                      "count_nonzero", "amax", "amin", "prod"});
   return reduces && !operand->type->guessed && is_tensor_in_forward(statement, *made);
-}
-
-// x.is_floating_point(), model.has_embedding(), model.cache_enabled(): no tensor answers.
-bool knows_without_gpu(const Call& call) {
-  if (call.method.starts_with("is_")) return true;
-  return call.receiver != nullptr && call.arguments.empty() &&
-         (call.method.starts_with("has_") || call.method.ends_with("_enabled"));
-}
-
-// `if kl:` of a variable that some branch of the function sets to None asks whether there is one.
-bool may_be_none(const Expr& expr) {
-  if (expr.kind != ExprKind::name || expr.binding != nullptr || expr.statement == nullptr) {
-    return false;
-  }
-  const FunctionDef* function = expr.statement->function;
-  if (function == nullptr) return false;
-  bool found = false;
-  for_statements(function->body, [&](const Statement& statement) {
-    if (statement.kind != StatementKind::assignment || statement.target == nullptr) return;
-    const Expr* value = statement.value;
-    if (value == nullptr || statement.word != "=") return;
-    const Expr& target = *statement.target;
-    if (target.kind == ExprKind::name) {
-      found = found || (target.word == expr.word && value->kind == ExprKind::none);
-    } else if (target.kind == ExprKind::tuple && value->kind == ExprKind::tuple) {
-      const std::size_t count = std::min(target.children.size(), value->children.size());
-      for (std::size_t i = 0; i < count; ++i) {
-        found = found || (target.children[i]->word == expr.word &&
-                          value->children[i]->kind == ExprKind::none);
-      }
-    }
-  });
-  return found;
-}
-
-// `if epoch > self.epoch and …: self.epoch = epoch`: what follows is asked once per epoch.
-bool is_met_once(const Statement& statement, const Expr& operand) {
-  if (statement.kind != StatementKind::if_ || operand.kind != ExprKind::comparison) return false;
-  bool is_met = false;
-  for_statements(statement.body, [&](const Statement& inner) {
-    const bool sets = inner.kind == StatementKind::assignment && inner.target != nullptr &&
-                      inner.target->kind == ExprKind::attribute;
-    if (!sets) return;
-    const std::string_view target = inner.file->slice(inner.target->range);
-    is_met =
-        is_met || std::ranges::any_of(operand.children, [&](const Expr* side) {
-          return side->kind == ExprKind::attribute && statement.file->slice(side->range) == target;
-        });
-  });
-  return is_met;
 }
 
 // The operands of a condition whose truth Python asks for.

@@ -34,6 +34,7 @@ bool has_unknown_receiver(const Call& call) {
   const Type& type = *call.receiver->type;
   // One own module or another, by an option.
   if (type.is(TypeKind::module) && type.class_def == nullptr && type.name.empty()) return true;
+  if (type.guessed && type.class_def == nullptr) return true;  // an own optimizer by its name
   if (!call.name.empty()) return false;
   const bool is_object =
       type.is(TypeKind::host_object) && type.class_def == nullptr && type.name.empty();
@@ -76,6 +77,7 @@ class Linker {
       for (const Call* call : file->calls) {
         link_passed(const_cast<Call&>(*call));
         link_returned(const_cast<Call&>(*call));
+        link_scaled_step(*call);
         if (call->method.empty()) continue;
         if (has_unknown_receiver(*call)) {
           link_by_name(const_cast<Call&>(*call));
@@ -112,6 +114,17 @@ class Linker {
     if (made != nullptr && made->outer == statement.function) {
       returned_[statement.function].push_back(made);
     }
+  }
+
+  // scaler.step(optimizer) runs the step of an own optimizer.
+  static void link_scaled_step(const Call& call) {
+    const bool steps = call.method == "step" && call.receiver != nullptr &&
+                       call.receiver->type->is(TypeKind::scaler) && !call.arguments.empty();
+    const ClassDef* def = steps ? call.arguments[0].value->type->class_def : nullptr;
+    const FunctionDef* step = def == nullptr ? nullptr : def->method("step");
+    if (step == nullptr) return;
+    std::vector<const Call*>& callers = const_cast<FunctionDef*>(step)->callers;
+    if (std::ranges::find(callers, &call) == callers.end()) callers.push_back(&call);
   }
 
   // `train(x)` of `train = make_train(config)`: any of the functions that are made there.

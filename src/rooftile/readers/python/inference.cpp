@@ -235,6 +235,12 @@ void Inference::visit_stale_modules() {
 }
 
 void Inference::visit_module(File& file) {
+  if (!module_scopes_.contains(&file)) {
+    // `import models.unet` binds `models` alone, and loads both.
+    for (const std::string_view name : file.imports) {
+      if (contains(name, ".")) resolve_import(name, file);
+    }
+  }
   Scope& scope = scopes_.emplace_back();
   scope.file = &file;
   module_scopes_[&file] = &scope;

@@ -153,6 +153,7 @@ class Inference {
   std::size_t pass_bound(const Call& partial, const FunctionDef& def);
   // Classes that a script picks by a text (inference_by_name.cpp).
   const Type* picked_by_name(const Expr& callee, const Call& call);
+  std::string_view picked_of_library(const Expr& callee);
   const Type* named_in(const Scope* scope, const Expr& name, const Call& call);
   const Scope* namespace_of(const Expr& object) const;
   const Type* next_item(const Type& from);
@@ -161,6 +162,7 @@ class Inference {
   const Type* method_call(Call& call, const Type& receiver);
   const Type* unknown_method(const Call& call, const Type& receiver);
   void note_method(Call& call);
+  void note_module(Call& call);
   const Type* container_method(Call& call, const Type& receiver);
   const Type* tensor_method(Call& call, const Type& receiver);
   const Type* module_method(Call& call, const Type& receiver);

@@ -256,7 +256,11 @@ const Type* Inference::dictionary_member(const Call& made_by, std::string_view w
 const Type* Inference::own_member(const ClassDef* def, std::string_view word,
                                   const Statement** binding) {
   if (def == nullptr) return nullptr;
-  if (const Entry* entry = class_attribute(def, word)) {
+  const Entry* entry = class_attribute(def, word);
+  const FunctionDef* method = entry == nullptr ? nullptr : entry->type->function;
+  const bool is_property = method != nullptr && !method->decorators.empty() &&
+                           find_property(*def, word) == method;
+  if (entry != nullptr && !is_property) {
     *binding = entry->binding;
     return entry->type;
   }

@@ -85,6 +85,24 @@ void Inference::note_method(Call& call) {
   if (method == "set_defaults") record_defaults(call);
   if (method == "backward") note_backward(call);
   if (method == "register_buffer") note_buffer(call);
+  note_module(call);
+}
+
+// `optimizer = Adam(net.parameters())` of a `net` that an unknown function made, and that may have
+// been moved: only a module has weights to list.
+void Inference::note_module(Call& call) {
+  if (call.receiver == nullptr) return;
+  const Type& type = *call.receiver->type;
+  const bool may_be = type.is(TypeKind::unknown) || type.is(TypeKind::tensor);
+  const bool lists = is_one_of(call.method, {"parameters", "named_parameters", "named_modules"});
+  const bool switches = type.is(TypeKind::tensor) && is_one_of(call.method, {"eval", "train"});
+  const Entry* entry = may_be && (lists || switches) ? bound_entry(call.receiver) : nullptr;
+  if (entry == nullptr || entry->type != &type) return;
+  Type module;
+  module.kind = TypeKind::module;
+  module.residence = type.residence;
+  writable(*entry).type = store_.intern(module);
+  writable(*call.receiver).type = entry->type;
 }
 
 const Type* Inference::method_call(Call& call, const Type& receiver) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/source/own_optimizers.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/weight_loops.h"
 #include "rooftile/base/text.h"
@@ -56,24 +57,6 @@ bool is_small(const Call& list) {
   });
 }
 
-// The step of an own optimizer that a training program makes: scaler.step(optimizer) calls it where
-// no caller is seen.
-bool is_own_optimizer_step(const SourceFacts& facts, const Statement& loop) {
-  const FunctionDef* function = loop.function;
-  const ClassDef* def = function == nullptr ? nullptr : function->class_def;
-  if (def == nullptr || function->name != "step") return false;
-  const bool is_optimizer = std::any_of(def->bases.begin(), def->bases.end(), [](const Expr* base) {
-    return base->full_name.starts_with("torch.optim.");
-  });
-  if (!is_optimizer || !trains_on_gpu(facts, *def->file)) return false;
-  // `make = Adam`, and then `make(weights)`.
-  const bool is_chosen = std::ranges::any_of(def->file->statements, [&](const Statement* each) {
-    return each->kind == StatementKind::assignment && each->value != nullptr &&
-           each->value->full_name == def->full_name;
-  });
-  return is_chosen || !training_calls(facts, {def->full_name}).empty();
-}
-
 // `if took_step:`, `if accelerator.sync_gradients:`: on each step of the optimizer.
 bool asks_for_a_step(const Guard& guard) {
   if (guard.kind != GuardKind::condition || guard.negated) return false;
@@ -104,7 +87,7 @@ bool is_each_step(const SourceFacts& facts, Context context) {
 }
 
 bool runs_each_step(const SourceFacts& facts, const Statement& loop) {
-  if (is_own_optimizer_step(facts, loop)) return true;
+  if (is_training_optimizer_step(facts, loop.function)) return true;
   const auto contexts = facts.contexts(loop);
   return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
     return context.role == LoopRole::training_step && context.step_loop != nullptr &&
