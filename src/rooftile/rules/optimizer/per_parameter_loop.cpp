@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/own_optimizers.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/weight_loops.h"
@@ -49,6 +50,7 @@ bool is_small(const Call& list) {
   // One layer out of a list of them.
   const Expr* module = resolved(list.receiver);
   if (module != nullptr && module->kind == ExprKind::subscript) return true;
+  if (list.receiver_type().is(TypeKind::loss)) return true;  // the centers of a center loss
   const ClassDef* def = list.receiver_type().class_def;
   if (def == nullptr || def->layers.empty() || def->layers.size() >= kFewLayers) return false;
   return std::none_of(def->layers.begin(), def->layers.end(), [](const Layer& layer) {
@@ -87,7 +89,7 @@ bool is_each_step(const SourceFacts& facts, Context context) {
 }
 
 bool runs_each_step(const SourceFacts& facts, const Statement& loop) {
-  if (is_training_optimizer_step(facts, loop.function)) return true;
+  if (is_training_optimizer_step(facts, loop.function) || is_hot(facts, loop)) return true;
   const auto contexts = facts.contexts(loop);
   return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
     return context.role == LoopRole::training_step && context.step_loop != nullptr &&
