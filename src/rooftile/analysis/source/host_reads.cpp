@@ -79,6 +79,25 @@ bool trains_itself(const Expr& part) {
   return !is_of_module && function->decorators.empty();
 }
 
+bool comes_from_gpu(const Expr* expr, int& names_left);
+
+// Of a variable that several branches set: whether what one of them gives comes from a GPU.
+bool is_set_from_gpu(const Expr& name, int& names_left) {
+  const Statement* at = name.statement;
+  const FunctionDef* function = at == nullptr ? nullptr : at->function;
+  if (function == nullptr || name.binding != nullptr) return false;
+  bool found = false;
+  for_statements(function->body, [&](const Statement& set) {
+    const bool sets = set.kind == StatementKind::assignment && set.word == "=" &&
+                      set.target->kind == ExprKind::name && set.target->word == name.word &&
+                      set.range.end < at->range.begin && set.value != nullptr;
+    if (found || !sets || names_left <= 0) return;
+    --names_left;
+    found = comes_from_gpu(set.value, names_left);
+  });
+  return found;
+}
+
 // Computed from a tensor that a caller passes from a GPU, also by way of a few names.
 bool comes_from_gpu(const Expr* expr, int& names_left) {
   if (expr == nullptr || !is_unplaced_tensor(*expr)) return false;
@@ -95,6 +114,9 @@ bool comes_from_gpu(const Expr* expr, int& names_left) {
     if (!found && is_set && names_left > 0) {
       --names_left;
       found = comes_from_gpu(set->value, names_left);
+    }
+    if (!found && part.kind == ExprKind::name && is_unplaced_tensor(part)) {
+      found = is_set_from_gpu(part, names_left);
     }
     return !found;
   });

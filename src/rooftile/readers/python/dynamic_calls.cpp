@@ -78,6 +78,7 @@ class Linker {
         link_passed(const_cast<Call&>(*call));
         link_returned(const_cast<Call&>(*call));
         link_scaled_step(*call);
+        link_member(const_cast<Call&>(*call));
         if (call->method.empty()) continue;
         if (has_unknown_receiver(*call)) {
           link_by_name(const_cast<Call&>(*call));
@@ -96,8 +97,28 @@ class Linker {
                                          : static_cast<const void*>(statement.file);
   }
 
+  // `self.loss_function = self.crf.likelihood`
+  void note_member(const Statement& statement) {
+    const bool sets = statement.kind == StatementKind::assignment && statement.target != nullptr &&
+                      statement.target->kind == ExprKind::attribute && statement.value != nullptr &&
+                      !statement.target->children.empty();
+    const FunctionDef* set = sets ? statement.value->type->function : nullptr;
+    const ClassDef* owner = sets ? statement.target->children[0]->type->class_def : nullptr;
+    if (set != nullptr && owner != nullptr) members_[owner][statement.target->word].push_back(set);
+  }
+
+  // self.loss_function(x, y)
+  void link_member(Call& call) {
+    if (call.target != nullptr || call.receiver == nullptr) return;
+    const auto owner = members_.find(call.receiver->type->class_def);
+    if (owner == members_.end()) return;
+    const auto set = owner->second.find(call.method);
+    if (set != owner->second.end() && set->second.size() <= kMaxNamesakes) link(call, set->second);
+  }
+
   // `net = Large(n)`
   void note_object(const Statement& statement) {
+    note_member(statement);
     const bool sets = statement.kind == StatementKind::assignment && statement.target != nullptr &&
                       statement.target->kind == ExprKind::name && statement.value != nullptr &&
                       statement.value->call != nullptr;
@@ -268,6 +289,10 @@ class Linker {
                      std::unordered_map<std::string_view, std::vector<const ClassDef*>>>
       objects_;
   std::unordered_map<const File*, std::unordered_set<const File*>> reach_;
+  // Functions that a class keeps in an attribute.
+  std::unordered_map<const ClassDef*,
+                     std::unordered_map<std::string_view, std::vector<const FunctionDef*>>>
+      members_;
   // Functions inside of one that it returns.
   std::unordered_map<const FunctionDef*, std::vector<const FunctionDef*>> returned_;
 };

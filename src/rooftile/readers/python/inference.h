@@ -92,6 +92,7 @@ class Inference {
   const Type* object_dictionary(const Call& call);
   void note_set_item(const Expr& target, const Type& type);
   void note_set_tensor(const Expr& target, const Type& type);
+  bool is_made_in_place(const Entry& entry);
   void note_moved_items(const Expr& target, const Type& type);
   void bind_attribute(const Expr* target, const Type* type, const Statement* statement);
   void bind_iteration(const Expr* target, const Expr* iterable, const Statement* statement);
@@ -115,7 +116,7 @@ class Inference {
   const Type* infer_comprehension(Expr& expr);
   bool goes_through_arguments(const Expr& comprehension) const;
   const Type* infer_yield(Expr& expr);
-  static const Type* written_item(const Type& container, const Expr& index);
+  const Type* written_item(const Type& container, const Expr& index);
   const Expr* chosen_module(const Type& container, const Expr& index) const;
   const Type* join_children(Expr& expr, std::size_t from = 0);
   const Type* own_member(const ClassDef* def, std::string_view word, const Statement** binding);
@@ -168,6 +169,7 @@ class Inference {
   const Type* module_method(Call& call, const Type& receiver);
   const Type* accelerator_method(Call& call);
   const Type* forward_result(Call& call, const Type& callee);
+  void note_prediction(const Call& call);
   const Type* wrapped(Call& call, std::string_view name);
   const Type* from_tensors(const Call& call);
   const Type* new_tensor(const Call& call);

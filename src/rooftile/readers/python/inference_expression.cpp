@@ -1,6 +1,7 @@
 // Names, attributes and operations of inference.h.
 #include <algorithm>
 
+#include "rooftile/base/text.h"
 #include "rooftile/readers/python/inference.h"
 
 namespace rooftile::source {
@@ -13,13 +14,12 @@ bool is_cuda(std::string_view text) { return text.starts_with("cuda"); }
 bool is_cpu(std::string_view text) { return text == "cpu"; }
 
 bool is_tensor_attribute(std::string_view word) {
-  return word == "T" || word == "mT" || word == "real" || word == "imag" || word == "loss" ||
-         word == "logits" || word == "last_hidden_state" || word == "values" ||
-         word == "indices";
+  return is_one_of(word, {"T", "mT", "real", "imag", "loss", "logits", "last_hidden_state",
+                          "values", "indices"});
 }
 
 bool is_number_attribute(std::string_view word) {
-  return word == "ndim" || word == "requires_grad" || word == "is_cuda" || word == "nbytes";
+  return is_one_of(word, {"ndim", "requires_grad", "is_cuda", "nbytes"});
 }
 
 }  // namespace
@@ -257,14 +257,12 @@ const Type* Inference::own_member(const ClassDef* def, std::string_view word,
                                   const Statement** binding) {
   if (def == nullptr) return nullptr;
   const Entry* entry = class_attribute(def, word);
-  const FunctionDef* method = entry == nullptr ? nullptr : entry->type->function;
-  const bool is_property = method != nullptr && !method->decorators.empty() &&
-                           find_property(*def, word) == method;
-  if (entry != nullptr && !is_property) {
+  const bool may_be_property = entry == nullptr || entry->type->function != nullptr;
+  const FunctionDef* getter = may_be_property ? find_property(*def, word) : nullptr;
+  if (entry != nullptr && (getter == nullptr || entry->type->function != getter)) {
     *binding = entry->binding;
     return entry->type;
   }
-  const FunctionDef* getter = find_property(*def, word);
   const bool is_known = getter != nullptr && !getter->returns->is(TypeKind::unknown);
   return is_known ? getter->returns : nullptr;
 }

@@ -45,7 +45,20 @@ const Type* Inference::value_call(Call& call, const Type& callee) {
   return &unknown_type();
 }
 
+// `criterion(outputs, target)`: what a loss of the library gets first is a prediction.
+void Inference::note_prediction(const Call& call) {
+  const bool has_both = call.arguments.size() > 1 && call.arguments[0].name.empty();
+  const Expr* given = has_both ? call.arguments[0].value : nullptr;
+  const bool is_open =
+      given != nullptr && given->kind == ExprKind::name && given->type->is(TypeKind::unknown);
+  const Entry* entry = is_open ? bound_entry(given) : nullptr;
+  if (entry == nullptr || entry->type != given->type) return;
+  writable(*entry).type = tensor(Residence::unknown, true);
+  writable(*given).type = entry->type;
+}
+
 const Type* Inference::forward_result(Call& call, const Type& callee) {
+  if (callee.is(TypeKind::loss) && callee.class_def == nullptr) note_prediction(call);
   if (const FunctionDef* forward = find_method(callee.class_def, "forward")) {
     const std::string_view name = call.name;
     own_function_call(call, *forward, true);

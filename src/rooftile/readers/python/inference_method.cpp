@@ -249,6 +249,16 @@ const Type* Inference::moved_module(const Type* type, const Expr* value, std::st
   return with_residence(*guess(&unknown_type(), name), type->residence);
 }
 
+// `x = torch.empty(n, m).float()`: items that are set are copied to where it is.
+bool Inference::is_made_in_place(const Entry& entry) {
+  const Expr* value = entry.binding == nullptr ? nullptr : entry.binding->value;
+  const Call* made = value == nullptr ? nullptr : value->call;
+  while (made != nullptr && made->receiver != nullptr && made->receiver->call != nullptr) {
+    made = made->receiver->call;
+  }
+  return made != nullptr && known(made->name).call.gives == Gives::new_tensor;
+}
+
 // What a list holds, from what is appended to it.
 void Inference::note_append(const Call& call, const Type& list) {
   const Entry* entry = bound_entry(call.receiver);

@@ -66,9 +66,11 @@ const Type* Inference::written_item(const Type& container, const Expr& index) {
   if (container.items == nullptr) return nullptr;
   const auto items = container.items->children;
   if (container.items->kind == ExprKind::dict) {
+    // Of `models[args.arch]`, the one by default.
+    const Value key = facts_.value(&index);
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
-      const bool is_it = items[i]->kind == ExprKind::text && index.kind == ExprKind::text &&
-                         items[i]->word == index.word;
+      const bool is_it = items[i]->kind == ExprKind::text && key.kind == ValueKind::text &&
+                         items[i]->word == key.text;
       if (is_it) return items[i + 1]->type;
     }
     return nullptr;
@@ -296,6 +298,7 @@ void Inference::note_moved_items(const Expr& target, const Type& type) {
   if (!is_each || !type.is(TypeKind::tensor) || !type.on_gpu()) return;
   const Entry* entry = bound_entry(&batch);
   if (entry == nullptr || entry->type == nullptr || !entry->type->is(TypeKind::tensor)) return;
+  if (is_made_in_place(*entry)) return;
   if (batch.kind == ExprKind::name)
     writable(*entry).type = with_residence(*entry->type, Residence::gpu);
 }

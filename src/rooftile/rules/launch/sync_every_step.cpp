@@ -189,7 +189,7 @@ bool runs_on_host(const FunctionDef* function) {
       std::ranges::any_of(calls, [](const Call* call) { return is_compiled(*call); });
   if (returns_to_gpu && runs_compiled) return true;
   const std::string_view text = function->file->slice(function->statement->range);
-  for (const std::string_view word : {"linear_sum_assignment", "scipy.", "nms("}) {
+  for (const std::string_view word : {"linear_sum_assignment", "scipy.", "nms(", "heapify(", "heappush("}) {
     if (text.find(word) != std::string_view::npos) return true;
   }
   const std::string_view name = function->name;

@@ -91,7 +91,10 @@ bool runs_gpu_work(const Call& call) {
 }
 
 // What becomes of a prediction is mostly made on the host: boxes = self.post_process(batch, preds).
+// So are the losses that a model hands out for printing.
 bool may_read_result(const Call& call) {
+  const bool asks = call.method.starts_with("get_") && contains_any(call.method, {"loss", "error"});
+  if (asks && call.receiver != nullptr && call.arguments.empty()) return true;
   if (call.target != nullptr || call.name.starts_with("torch.")) return false;
   return contains_any(lower(call.method), {"post_process", "postprocess", "decode", "nms"});
 }
