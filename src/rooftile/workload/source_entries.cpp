@@ -141,8 +141,8 @@ std::string_view parsed_key(const Store& store, const Expr& subscript) {
   const auto global = store.globals.find(table.full_name);
   const Statement* set = table.binding;
   if (set == nullptr && global != store.globals.end()) set = global->second;
-  const bool is_parsed = (set != nullptr && is_vars(set->value)) ||
-                         holds_parsed_options(store, table);
+  const bool is_parsed =
+      (set != nullptr && is_vars(set->value)) || holds_parsed_options(store, table);
   return is_parsed ? subscript.children[1]->word : std::string_view();
 }
 
@@ -150,6 +150,20 @@ bool is_fallback(const Call& call) {
   return call.method == "get" && call.receiver != nullptr && call.target == nullptr &&
          call.arguments.size() == 2 && call.arguments[0].value->kind == ExprKind::text &&
          call.arguments[1].name.empty() && call.receiver->type->class_def == nullptr;
+}
+
+const Expr* assigned_value(const Statement& binding, const Expr& wanted) {
+  const Expr& target = *binding.target;
+  if (target.kind == ExprKind::name || target.kind == ExprKind::attribute) return binding.value;
+  const bool is_pairwise = target.kind == ExprKind::tuple &&
+                           binding.value->kind == ExprKind::tuple &&
+                           target.children.size() == binding.value->children.size();
+  if (!is_pairwise) return nullptr;
+  const auto found = std::ranges::find_if(target.children, [&](const Expr* each) {
+    return each->kind == wanted.kind && each->word == wanted.word;
+  });
+  const auto place = static_cast<std::size_t>(found - target.children.begin());
+  return found == target.children.end() ? nullptr : binding.value->children[place];
 }
 
 }  // namespace rooftile::source

@@ -121,32 +121,16 @@ class Evaluator {
     return value;
   }
 
-  // What an assignment gives the name or attribute `wanted`, also as one of several: `a, b = 1, 2`.
-  static const Expr* value_for(const Statement& binding, const Expr& wanted) {
-    const Expr& target = *binding.target;
-    if (target.kind == ExprKind::name || target.kind == ExprKind::attribute) return binding.value;
-    const bool is_pairwise = target.kind == ExprKind::tuple &&
-                             binding.value->kind == ExprKind::tuple &&
-                             target.children.size() == binding.value->children.size();
-    if (!is_pairwise) return nullptr;
-    const auto found = std::ranges::find_if(target.children, [&](const Expr* each) {
-      return each->kind == wanted.kind && each->word == wanted.word;
-    });
-    const auto place = static_cast<std::size_t>(found - target.children.begin());
-    return found == target.children.end() ? nullptr : binding.value->children[place];
-  }
-
   Value bound(const Statement& binding, const Expr& wanted, int depth) const {
     const bool is_set = binding.kind == StatementKind::assignment && binding.word == "=" &&
                         binding.value != nullptr && binding.target != nullptr;
-    const Expr* value = is_set ? value_for(binding, wanted) : nullptr;
+    const Expr* value = is_set ? assigned_value(binding, wanted) : nullptr;
     if (value == nullptr) return of_kind(ValueKind::unknown, nullptr);
     const Statement* home = binding.parent;
     const bool is_config =
         home != nullptr && home->class_def != nullptr && home->class_def->is_config;
     const bool replaceable = is_config || (binding.function == nullptr && binding.file->runs_exec);
-    return followed(value, depth,
-                    replaceable ? Certainty::configurable : Certainty::constant);
+    return followed(value, depth, replaceable ? Certainty::configurable : Certainty::constant);
   }
 
   Value full_name(const Expr& expr, int depth) const {

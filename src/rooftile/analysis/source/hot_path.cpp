@@ -54,8 +54,7 @@ const FunctionDef* function_of(const Guard& guard) {
 bool returns_outside(const FunctionDef& function, const Statement& block) {
   bool returns = false;
   for_statements(function.body, [&](const Statement& statement) {
-    returns = returns ||
-              (statement.kind == StatementKind::return_ && !is_within(statement, block));
+    returns = returns || (statement.kind == StatementKind::return_ && !is_within(statement, block));
   });
   return returns;
 }
@@ -127,8 +126,9 @@ bool matches(const SourceFacts& facts, const Context& context, const FunctionDef
     case Where::step_loop:
       return trains;
     case Where::forward_too:
-      return trains || (is_unseen_forward(facts, context, function) &&
-                        (function == nullptr || !generates(*function))) ||
+      return trains ||
+             (is_unseen_forward(facts, context, function) &&
+              (function == nullptr || !generates(*function))) ||
              is_unseen_optimizer_step(facts, context, function);
     case Where::evaluation:
       return evaluates;
@@ -221,10 +221,10 @@ bool runs_on_each_pass(const SourceFacts& facts, const Context& whole) {
   });
   if (!is_open) return false;
   const bool has_loop = context.step_loop != nullptr;
-  const bool is_skipped = std::any_of(
-      context.guards.begin(), context.guards.end(),
-      [&](const Guard& guard) {
-        return (guard.in_loop || !has_loop) && is_shut(guard) && !guards_backward(facts, context, guard);
+  const bool is_skipped =
+      std::any_of(context.guards.begin(), context.guards.end(), [&](const Guard& guard) {
+        return (guard.in_loop || !has_loop) && is_shut(guard) &&
+               !guards_backward(facts, context, guard);
       });
   return !is_skipped && is_reached_when_launched(facts, context);
 }

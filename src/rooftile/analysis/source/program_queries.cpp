@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/source/time_loop.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
@@ -318,25 +319,6 @@ bool steps_optimizer(const ClassDef& def) {
   });
 }
 
-namespace {
-
-// `for _ in range(20): y = model(x); x = append(x, y)`: each pass needs what the one before gave.
-bool generates(const Loop& loop) {
-  const auto calls = calls_inside(*loop.statement);
-  return std::ranges::any_of(loop.statement->body, [&](const Statement* statement) {
-    const Expr* target = statement->target;
-    const bool extends = statement->kind == StatementKind::assignment && target != nullptr &&
-                         target->kind == ExprKind::name &&
-                         uses_variable(statement->value, target->word);
-    return extends && std::ranges::any_of(calls, [&](const Call* call) {
-             return call->name == "torch.nn.Module.__call__" && !call->arguments.empty() &&
-                    uses_variable(call->arguments[0].value, target->word);
-           });
-  });
-}
-
-}  // namespace
-
 bool is_user_evaluation(const SourceFacts& facts, const Loop& loop) {
   const ClassDef* def = loop.function == nullptr ? nullptr : loop.function->class_def;
   const bool is_layer = def != nullptr && def->is_module && !steps_optimizer(*def);
@@ -347,7 +329,7 @@ bool is_user_evaluation(const SourceFacts& facts, const Loop& loop) {
   constexpr std::int64_t kTimedPasses = 1000;
   const std::size_t stop = range->arguments.size() == 1 ? 0 : 1;  // before it: the start
   const Value passes = facts.value(range->arguments[stop].value);
-  return passes.kind != ValueKind::integer || passes.integer > kTimedPasses || generates(loop);
+  return passes.kind != ValueKind::integer || passes.integer > kTimedPasses || feeds_itself(loop);
 }
 
 bool is_inside_module(const Call& call) {

@@ -70,8 +70,8 @@ bool is_first_time(const Guard& guard) {
   const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
                         expr->children.size() == 2 && guard.statement != nullptr;
   if (!compares) return false;
-  const bool is_key = expr->children[0]->kind != ExprKind::text &&
-                      expr->children[1]->kind != ExprKind::call;
+  const bool is_key =
+      expr->children[0]->kind != ExprKind::text && expr->children[1]->kind != ExprKind::call;
   if (expr->word == "not in") return is_key && !guard.negated;
   const bool asks_none = expr->word == "is" && expr->children[1]->kind == ExprKind::none;
   return asks_none && !guard.negated && guard.statement->kind == StatementKind::if_ &&
@@ -125,9 +125,9 @@ bool guards_backward(const SourceFacts& facts, const Context& context, const Gua
     return call.statement != nullptr &&
            is_in_else(*call.statement, *guard.statement) == guard.negated;
   };
-  const bool may_be = is_there(*backward) ||
-                      (backward->function != nullptr &&
-                       any_call_above(*backward->function, kMaxCallDepth, is_there));
+  const bool may_be =
+      is_there(*backward) || (backward->function != nullptr &&
+                              any_call_above(*backward->function, kMaxCallDepth, is_there));
   return may_be && std::ranges::all_of(facts.contexts(*backward), [&](const Context& way) {
            return way.step_loop != context.step_loop ||
                   std::ranges::any_of(way.guards, [&](const Guard& one) {

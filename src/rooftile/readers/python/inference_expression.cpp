@@ -299,12 +299,6 @@ const Type* Inference::attribute_type(const Type& object, std::string_view word,
   return guess(&unknown_type(), word);
 }
 
-// `Step.apply` of an autograd function runs its forward.
-const FunctionDef* Inference::static_method(const ClassDef* def, std::string_view name) {
-  const bool is_applied = name == "apply" && def != nullptr && def->is_autograd_function;
-  return find_method(def, is_applied ? "forward" : name);
-}
-
 const Type* Inference::infer_attribute(Expr& expr) {
   if (expr.children.empty()) return &unknown_type();
   const Expr& object = *expr.children[0];

@@ -29,8 +29,8 @@ bool keeps_no_weights(const Type& layer) {
 
 // model(x), criterion(y, target), and what is called without being known.
 const Type* Inference::value_call(Call& call, const Type& callee) {
-  // A module without forward, or a class that is a loss by its name, that is called like a function:
-  // LossCompute(criterion, optimizer) may train in it.
+  // A module without forward, or a class that is a loss by its name, that is called like a
+  // function: LossCompute(criterion, optimizer) may train in it.
   const FunctionDef* called = find_method(callee.class_def, "__call__");
   if (called != nullptr && find_method(callee.class_def, "forward") == nullptr) {
     const Type* given = own_function_call(call, *called, true);

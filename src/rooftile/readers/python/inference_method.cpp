@@ -65,8 +65,9 @@ bool is_tensors_alone(const Call& call) {
   const Argument* dim = call.argument("dim");
   const bool has_dimension = dim != nullptr && !dim->unpacked && dim->value->kind != ExprKind::text;
   return has_dimension ||
-         is_one_of(call.method, {"unsqueeze", "contiguous", "detach", "masked_fill", "masked_select",
-                                 "index_select", "expand_as", "view_as", "log_softmax", "permute"});
+         is_one_of(call.method,
+                   {"unsqueeze", "contiguous", "detach", "masked_fill", "masked_select",
+                    "index_select", "expand_as", "view_as", "log_softmax", "permute"});
 }
 
 bool makes_half(const Call& call, std::string_view dtype, std::string_view method) {

@@ -192,18 +192,14 @@ bool passes_items(std::string_view name) {
          name == "itertools.islice" || name == "tqdm" || name == "sorted";
 }
 
-}  // namespace
-
-// The target of a loop over `iterable`, looked at through enumerate, zip and the like.
-namespace {
-
 // `bar = tqdm(enumerate(loader))`, and then `for i, batch in bar`: what the name was set to.
 const Expr* made_sequence(const Expr* iterable) {
-  const bool is_set = iterable != nullptr && iterable->kind == ExprKind::name &&
-                      iterable->binding != nullptr &&
-                      iterable->binding->kind == StatementKind::assignment &&
-                      iterable->binding->target->kind == ExprKind::name;
-  const Expr* value = is_set ? iterable->binding->value : nullptr;
+  const Statement* set = iterable == nullptr ? nullptr : iterable->binding;
+  const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
+                      set->target->kind == ExprKind::name && iterable->statement != nullptr &&
+                      set->file == iterable->statement->file &&
+                      set->range.end <= iterable->range.begin;
+  const Expr* value = is_set ? set->value : nullptr;
   const Call* call = value == nullptr ? nullptr : value->call;
   const bool hands_on = call != nullptr && (passes_items(call->name) || call->name == "enumerate" ||
                                             call->name == "zip");
@@ -212,6 +208,7 @@ const Expr* made_sequence(const Expr* iterable) {
 
 }  // namespace
 
+// The target of a loop over `iterable`, looked at through enumerate, zip and the like.
 void Inference::bind_iteration(const Expr* target, const Expr* iterable,
                                const Statement* statement) {
   iterable = made_sequence(iterable);

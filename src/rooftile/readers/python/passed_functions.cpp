@@ -9,8 +9,8 @@ namespace {
 // What the call makes of a condition that is a parameter of the function it leads to: the argument,
 // or the default. Empty where that is not written as True or False.
 std::optional<bool> passed_truth(const Call& call, const Expr* condition) {
-  const bool is_turned = condition != nullptr && condition->kind == ExprKind::logical &&
-                         condition->word == "not";
+  const bool is_turned =
+      condition != nullptr && condition->kind == ExprKind::logical && condition->word == "not";
   if (is_turned) {
     const auto truth = passed_truth(call, condition->children.front());
     return truth ? std::optional(!*truth) : std::nullopt;

@@ -189,7 +189,8 @@ bool runs_on_host(const FunctionDef* function) {
       std::ranges::any_of(calls, [](const Call* call) { return is_compiled(*call); });
   if (returns_to_gpu && runs_compiled) return true;
   const std::string_view text = function->file->slice(function->statement->range);
-  for (const std::string_view word : {"linear_sum_assignment", "scipy.", "nms(", "heapify(", "heappush("}) {
+  for (const std::string_view word :
+       {"linear_sum_assignment", "scipy.", "nms(", "heapify(", "heappush("}) {
     if (text.find(word) != std::string_view::npos) return true;
   }
   const std::string_view name = function->name;
@@ -206,7 +207,8 @@ bool asks_for_option(const SourceFacts& facts, const Statement& statement) {
   const auto contexts = facts.contexts(statement);
   return std::ranges::all_of(contexts, [&](const Context& context) {
     return std::ranges::any_of(context.guards, [&](const Guard& guard) {
-      const bool is_open = guard.in_loop && guard.kind == GuardKind::option && guard.expr != nullptr;
+      const bool is_open =
+          guard.in_loop && guard.kind == GuardKind::option && guard.expr != nullptr;
       if (!is_open || facts.value(guard.expr).known()) return false;
       const Statement* at = guard.expr->statement;
       const std::string text = at == nullptr ? "" : lower(at->file->slice(guard.expr->range));

@@ -54,8 +54,8 @@ bool is_in_function(const Call& call, const Loop& loop) {
   return call.file == loop.file && call.function == loop.function;
 }
 
-// `for p in model.features.parameters():` leaves the rest of the model as it is, and so does what is
-// done to some of what a loop goes through: `if isinstance(m, nn.BatchNorm2d):`.
+// `for p in model.features.parameters():` leaves the rest of the model as it is, and so does what
+// is done to some of what a loop goes through: `if isinstance(m, nn.BatchNorm2d):`.
 bool goes_through_part(const Statement* outer) {
   bool has_condition = false;
   while (outer != nullptr && outer->loop == nullptr) {
