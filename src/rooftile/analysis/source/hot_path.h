@@ -32,10 +32,6 @@ struct HalfWay {
   const Expr* condition = nullptr;
   bool negated = false;
   const Loop* loop = nullptr;
-
-  bool is_opposite(const HalfWay& other) const {
-    return condition == other.condition && loop == other.loop && negated != other.negated;
-  }
 };
 std::vector<HalfWay> half_ways(const SourceFacts& facts, const Statement& statement);
 // Whether a pass of a training or evaluation loop leads there.

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "rooftile/analysis/source/host_reads.h"
@@ -223,13 +225,20 @@ struct Read {
   std::vector<HalfWay> ways;  // where one condition leads there
 };
 
+using WayKey = std::tuple<const Expr*, const Loop*, bool>;
+
+std::set<WayKey> ways_of(const std::vector<Read>& reads) {
+  std::set<WayKey> ways;
+  for (const Read& read : reads) {
+    for (const HalfWay& way : read.ways) ways.emplace(way.condition, way.loop, way.negated);
+  }
+  return ways;
+}
+
 // `if coin: sequence_loss(x) else: token_loss(x)`: both read, so each pass does.
-bool has_opposite(const Read& read, const std::vector<Read>& reads) {
+bool has_opposite(const Read& read, const std::set<WayKey>& ways) {
   return std::ranges::any_of(read.ways, [&](const HalfWay& way) {
-    return std::ranges::any_of(reads, [&](const Read& other) {
-      return std::ranges::any_of(other.ways,
-                                 [&](const HalfWay& one) { return one.is_opposite(way); });
-    });
+    return ways.contains({way.condition, way.loop, !way.negated});
   });
 }
 
@@ -250,8 +259,9 @@ void add_reads_of(const SourceFacts& facts, const File& file, std::vector<Read>&
 
 std::vector<Group> groups_of(const SourceFacts& facts, const std::vector<Read>& reads) {
   std::vector<Group> groups;
+  const std::set<WayKey> ways = ways_of(reads);
   for (const Read& each : reads) {
-    if (!each.is_hot && !has_opposite(each, reads)) continue;
+    if (!each.is_hot && !has_opposite(each, ways)) continue;
     const Statement* place = place_of_work(*each.read.statement);
     const auto same = std::ranges::find_if(groups, [&](const Group& group) {
       return group.place == place &&
