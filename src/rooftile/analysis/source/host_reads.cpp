@@ -201,11 +201,39 @@ bool has_gpu_argument(const Call& call) {
                      [](const Argument& argument) { return may_wait(argument.value); });
 }
 
+// In the forward of a module, and in what it calls, all tensors are where the module is, unless
+// they are known as the host's; in the step of an optimizer, where the weights are.
+bool is_tensor_in_forward(const Statement& statement, const Expr& expr) {
+  return expr.call != nullptr && is_unplaced_tensor(expr) &&
+         (runs_in_forward(statement.function) || is_optimizer_step(statement.function));
+}
+
+// `mask.sum()` of `if mask.sum() == 0`, also by the name that keeps it. What is no reduction may
+// be about the shape or the layout.
+bool is_reduced_in_forward(const Statement& statement, const Expr* operand) {
+  const Expr* made = resolved(operand);
+  const bool reduces =
+      made->call != nullptr &&
+      is_one_of(made->call->method, {"sum", "max", "min", "mean", "any", "all", "norm",
+                                     "count_nonzero", "amax", "amin", "prod"});
+  return reduces && !operand->type->guessed && is_tensor_in_forward(statement, *made);
+}
+
+// int((mask > 0).sum()) in a forward; lengths may be on the host on purpose.
+bool counts_in_forward(const Call& call) {
+  if (call.statement == nullptr || call.arguments.size() != 1) return false;
+  if (!is_one_of(call.name, {"float", "int", "bool"})) return false;
+  const Expr* counted = call.arguments[0].value;
+  const std::string text = lower(call.file->slice(counted->range));
+  return is_reduced_in_forward(*call.statement, counted) &&
+         !contains_any(text, {"len", "size", "num", "shape"});
+}
+
 bool reads_by_function(const Call& call) {
   const std::string_view name = call.name;
   if (is_one_of(name, {"float", "int", "bool", "str", "print", "math.isnan", "math.isfinite",
                        "math.isinf", "math.exp", "math.sqrt", "math.log"})) {
-    return has_gpu_argument(call);
+    return has_gpu_argument(call) || counts_in_forward(call);
   }
   const bool formats = call.method == "format" && call.receiver != nullptr &&
                        call.receiver_type().is(TypeKind::text);
@@ -259,24 +287,6 @@ bool reads_first_element(const Expr& part) {
 bool is_read(const Expr& part) {
   if (part.call != nullptr) return reads_by_method(*part.call) || reads_by_function(*part.call);
   return formats_value(part) || reads_first_element(part);
-}
-
-// In the forward of a module, and in what it calls, all tensors are where the module is, unless
-// they are known as the host's; in the step of an optimizer, where the weights are.
-bool is_tensor_in_forward(const Statement& statement, const Expr& expr) {
-  return expr.call != nullptr && is_unplaced_tensor(expr) &&
-         (runs_in_forward(statement.function) || is_optimizer_step(statement.function));
-}
-
-// `mask.sum()` of `if mask.sum() == 0`, also by the name that keeps it. What is no reduction may
-// be about the shape or the layout.
-bool is_reduced_in_forward(const Statement& statement, const Expr* operand) {
-  const Expr* made = resolved(operand);
-  const bool reduces =
-      made->call != nullptr &&
-      is_one_of(made->call->method, {"sum", "max", "min", "mean", "any", "all", "norm",
-                                     "count_nonzero", "amax", "amin", "prod"});
-  return reduces && !operand->type->guessed && is_tensor_in_forward(statement, *made);
 }
 
 // The operands of a condition whose truth Python asks for.

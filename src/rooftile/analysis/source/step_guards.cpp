@@ -90,9 +90,32 @@ bool is_about_emptiness(const Guard& guard) {
   return is_one_of(call->method, {"numel", "nelement"}) || (compares && call->method == "dim");
 }
 
+bool is_item_of_loop(const Expr& expr) {
+  const Statement* binding = expr.kind == ExprKind::name ? expr.binding : nullptr;
+  return binding != nullptr && binding->kind == StatementKind::for_ && binding->loop != nullptr &&
+         binding->loop->role == LoopRole::other;
+}
+
+// `for key, value in losses.items(): if "loss" in key:` takes some of those that the loop goes
+// through, on each pass of the loop around it.
+bool picks_items(const Expr& expr) {
+  if (expr.kind == ExprKind::logical && expr.word != "not") {
+    return std::ranges::all_of(expr.children, [](const Expr* part) { return picks_items(*part); });
+  }
+  if (expr.call != nullptr) {
+    return is_one_of(expr.call->method, {"startswith", "endswith"}) &&
+           expr.call->receiver != nullptr && is_item_of_loop(*expr.call->receiver);
+  }
+  const bool looks_inside = expr.kind == ExprKind::comparison && expr.children.size() == 2 &&
+                            is_one_of(expr.word, {"in", "not in"});
+  return looks_inside && expr.children[0]->kind == ExprKind::text &&
+         is_item_of_loop(*expr.children[1]);
+}
+
 // `for name in names: if name != "stereo":` leaves out one of those that the loop goes through.
 bool leaves_one_out(const Guard& guard) {
   const Expr* expr = guard.expr;
+  if (expr != nullptr && picks_items(*expr)) return true;
   const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
                         expr->word == "!=" && expr->children.size() == 2 && !guard.negated;
   if (!compares || expr->children[1]->kind != ExprKind::text) return false;

@@ -130,6 +130,9 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
   }
   if (method == "__init__") call.name = base_loader(call);
   note_method(call);
+  if (call.receiver->type->is(TypeKind::module) && !receiver.is(TypeKind::module)) {
+    return module_method(call, *call.receiver->type);
+  }
   switch (receiver.kind) {
     case TypeKind::tensor:
       return tensor_method(call, receiver);

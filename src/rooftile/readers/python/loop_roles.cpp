@@ -155,8 +155,12 @@ class RoleFinder {
     if (call.target != nullptr) {
       const auto known = functions_.find(call.target);
       const bool is_forward_call = is_forward(call);
-      // A forward counts as such, unless the module trains in it, as meta-learners do.
-      if (known != functions_.end() && (!is_forward_call || trains(known->second))) {
+      // A forward counts as such, unless the module trains in it, as meta-learners do, or runs
+      // backward for a step that comes later.
+      const bool counts =
+          known != functions_.end() &&
+          (!is_forward_call || known->second.backward != nullptr || known->second.has_training);
+      if (counts) {
         events = known->second;
         if (events.backward != nullptr && events.backward->function == call.target &&
             leaves_out(call, events.backward->statement)) {
