@@ -6,6 +6,7 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
+#include "rooftile/readers/python/evaluation_words.h"
 #include "rooftile/readers/python/passed_functions.h"
 
 namespace rooftile::source {
@@ -85,23 +86,6 @@ bool switches_to_evaluation(const Call& call) {
   if (call.method == "eval") return call.arguments.empty();
   return call.method == "train" && call.arguments.size() == 1 &&
          call.arguments[0].value->word == "False";
-}
-
-bool is_evaluation_word(std::string_view word) {
-  return word.starts_with("evaluat") || word.starts_with("validat") || word == "eval" ||
-         word == "val" || word == "valid" || word == "test" || word.starts_with("predict") ||
-         word.starts_with("infer");
-}
-
-// test_net, run_evaluation; `name` in lower case.
-bool is_evaluation_name(std::string_view name) {
-  std::size_t begin = 0;
-  while (begin < name.size()) {
-    const std::size_t end = std::min(name.find('_', begin), name.size());
-    if (is_evaluation_word(name.substr(begin, end - begin))) return true;
-    begin = end + 1;
-  }
-  return false;
 }
 
 // A loop in a module over its layers is part of a forward, whoever calls it.
