@@ -17,6 +17,7 @@ class Climber {
   explicit Climber(const SourceFacts& facts) : facts_(facts) {}
 
   void climb(const Statement& start, Context context) {
+    if (context.calls.empty()) start_ = start.function;
     const Statement* inner = &start;
     add_early_exits(start, context);
     for (const Statement* outer = start.parent; outer != nullptr; outer = outer->parent) {
@@ -113,7 +114,7 @@ class Climber {
       for (const Call* caller : function->callers) {
         if (found_.size() >= kMaxContexts) return;
         if (std::ranges::find(context.calls, caller) != context.calls.end()) continue;
-        if (caller->statement == nullptr) continue;
+        if (caller->statement == nullptr || hands_over_other(*function, *caller, context)) continue;
         Context above = context;
         above.calls.push_back(caller);
         followed = true;
@@ -121,6 +122,24 @@ class Climber {
       }
     }
     if (!followed) finish(std::move(context));
+  }
+
+  // `timed(load)` does not lead to `train`, which another call hands to `timed(run)`.
+  bool hands_over_other(const FunctionDef& function, const Call& caller,
+                        const Context& context) const {
+    if (context.calls.empty()) return false;
+    const Call& inner = *context.calls.back();
+    if (inner.function != &function || inner.receiver != nullptr || inner.expr->children.empty()) {
+      return false;
+    }
+    const Expr& callee = *inner.expr->children.front();
+    const bool may_be_parameter = callee.kind == ExprKind::name && callee.binding == nullptr;
+    const Argument* given =
+        may_be_parameter ? passed_argument(caller, function, callee.word) : nullptr;
+    const FunctionDef* handed = given == nullptr ? nullptr : given->value->type->function;
+    const std::size_t count = context.calls.size();
+    const FunctionDef* reached = count > 1 ? context.calls[count - 2]->function : start_;
+    return handed != nullptr && handed != reached;
   }
 
   static void mark_hook(std::string_view name, Context& context) {
@@ -148,6 +167,7 @@ class Climber {
   }
 
   const SourceFacts& facts_;
+  const FunctionDef* start_ = nullptr;  // where the way begins
   std::vector<Context> found_;
 };
 

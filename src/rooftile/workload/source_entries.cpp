@@ -107,6 +107,31 @@ const Expr* written_attribute(const Store& store, const Expr& attribute) {
   return holder == nullptr || holder->call == nullptr ? nullptr : entry(*holder, attribute);
 }
 
+namespace {
+
+bool is_vars(const Expr* expr) {
+  if (expr == nullptr) return false;
+  if (expr->kind == ExprKind::attribute) return expr->word == "__dict__";
+  return expr->call != nullptr && expr->call->receiver == nullptr && expr->call->method == "vars";
+}
+
+// `kwargs` of `def main(**kwargs)`, where a caller writes main(**vars(args)).
+bool holds_parsed_options(const Store& store, const Expr& table) {
+  const FunctionDef* function = table.statement == nullptr ? nullptr : table.statement->function;
+  if (function == nullptr || table.binding != nullptr || function->parameters.empty()) return false;
+  const Parameter& last = function->parameters.back();
+  if (!last.double_starred || last.name != table.word) return false;
+  return std::ranges::any_of(function->callers, [&](const Call* call) {
+    return std::ranges::any_of(call->arguments, [&](const Argument& argument) {
+      const bool is_spread = argument.unpacked && argument.value->kind == ExprKind::starred &&
+                             argument.value->word == "**" && !argument.value->children.empty();
+      return is_spread && is_vars(origin(store, argument.value->children[0]));
+    });
+  });
+}
+
+}  // namespace
+
 std::string_view parsed_key(const Store& store, const Expr& subscript) {
   const bool has_key = subscript.children.size() == 2 &&
                        subscript.children[1]->kind == ExprKind::text &&
@@ -116,15 +141,29 @@ std::string_view parsed_key(const Store& store, const Expr& subscript) {
   const auto global = store.globals.find(table.full_name);
   const Statement* set = table.binding;
   if (set == nullptr && global != store.globals.end()) set = global->second;
-  const Call* made = set == nullptr || set->value == nullptr ? nullptr : set->value->call;
-  const bool is_vars = made != nullptr && made->receiver == nullptr && made->method == "vars";
-  return is_vars ? subscript.children[1]->word : std::string_view();
+  const bool is_parsed =
+      (set != nullptr && is_vars(set->value)) || holds_parsed_options(store, table);
+  return is_parsed ? subscript.children[1]->word : std::string_view();
 }
 
 bool is_fallback(const Call& call) {
   return call.method == "get" && call.receiver != nullptr && call.target == nullptr &&
          call.arguments.size() == 2 && call.arguments[0].value->kind == ExprKind::text &&
          call.arguments[1].name.empty() && call.receiver->type->class_def == nullptr;
+}
+
+const Expr* assigned_value(const Statement& binding, const Expr& wanted) {
+  const Expr& target = *binding.target;
+  if (target.kind == ExprKind::name || target.kind == ExprKind::attribute) return binding.value;
+  const bool is_pairwise = target.kind == ExprKind::tuple &&
+                           binding.value->kind == ExprKind::tuple &&
+                           target.children.size() == binding.value->children.size();
+  if (!is_pairwise) return nullptr;
+  const auto found = std::ranges::find_if(target.children, [&](const Expr* each) {
+    return each->kind == wanted.kind && each->word == wanted.word;
+  });
+  const auto place = static_cast<std::size_t>(found - target.children.begin());
+  return found == target.children.end() ? nullptr : binding.value->children[place];
 }
 
 }  // namespace rooftile::source

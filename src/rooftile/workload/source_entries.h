@@ -18,4 +18,7 @@ std::string_view parsed_key(const Store& store, const Expr& subscript);
 // options.get("workers", 0) of what is no object of the given files.
 bool is_fallback(const Call& call);
 
+// What an assignment gives the name or attribute `wanted`, also as one of several: `a, b = 1, 2`.
+const Expr* assigned_value(const Statement& binding, const Expr& wanted);
+
 }  // namespace rooftile::source

@@ -86,10 +86,12 @@ bool is_steady(const SourceFacts& facts, const Expr& expr, const Statement* stat
     case ExprKind::call: {
       const std::string_view name = expr.call->name;
       if (name == "hasattr" || name == "isinstance" || name == "getattr" || name == "len" ||
-          name == "callable" || name == "torch.is_tensor" || name == "torch.is_grad_enabled" ||
-          name.ends_with("is_available") || name.ends_with("is_initialized")) {
+          name == "callable" || name == "type" || name == "torch.is_tensor" ||
+          name == "torch.is_grad_enabled" || name.ends_with("is_available") ||
+          name.ends_with("is_initialized")) {
         return true;
       }
+      if (name == "str") break;  // "numpy" in str(type(x))
       return false;
     }
     case ExprKind::comparison:

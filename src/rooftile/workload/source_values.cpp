@@ -121,23 +121,21 @@ class Evaluator {
     return value;
   }
 
-  Value bound(const Statement& binding, int depth) const {
-    if (binding.kind != StatementKind::assignment || binding.word != "=" ||
-        binding.value == nullptr || binding.target == nullptr ||
-        (binding.target->kind != ExprKind::name && binding.target->kind != ExprKind::attribute)) {
-      return of_kind(ValueKind::unknown, nullptr);
-    }
+  Value bound(const Statement& binding, const Expr& wanted, int depth) const {
+    const bool is_set = binding.kind == StatementKind::assignment && binding.word == "=" &&
+                        binding.value != nullptr && binding.target != nullptr;
+    const Expr* value = is_set ? assigned_value(binding, wanted) : nullptr;
+    if (value == nullptr) return of_kind(ValueKind::unknown, nullptr);
     const Statement* home = binding.parent;
     const bool is_config =
         home != nullptr && home->class_def != nullptr && home->class_def->is_config;
     const bool replaceable = is_config || (binding.function == nullptr && binding.file->runs_exec);
-    return followed(binding.value, depth,
-                    replaceable ? Certainty::configurable : Certainty::constant);
+    return followed(value, depth, replaceable ? Certainty::configurable : Certainty::constant);
   }
 
   Value full_name(const Expr& expr, int depth) const {
     const auto global = store_.globals.find(expr.full_name);
-    if (global != store_.globals.end()) return bound(*global->second, depth);
+    if (global != store_.globals.end()) return bound(*global->second, expr, depth);
     Value value = of_kind(ValueKind::name, &expr);
     value.text = expr.full_name;
     return value;
@@ -145,7 +143,7 @@ class Evaluator {
 
   Value name(const Expr& expr, int depth) const {
     if (expr.binding != nullptr && expr.binding->kind == StatementKind::assignment) {
-      return bound(*expr.binding, depth);
+      return bound(*expr.binding, expr, depth);
     }
     if (!expr.full_name.empty()) return full_name(expr, depth);
     if (expr.binding == nullptr && expr.statement != nullptr) return parameter(expr, depth);
@@ -226,7 +224,7 @@ class Evaluator {
       return followed(given, depth + 1, Certainty::configurable);
     }
     if (expr.binding != nullptr && expr.binding->kind == StatementKind::assignment) {
-      return bound(*expr.binding, depth);
+      return bound(*expr.binding, expr, depth);
     }
     if (!expr.full_name.empty()) return full_name(expr, depth);
     const Type& owner = expr.children.empty() ? unknown_type() : *expr.children[0]->type;

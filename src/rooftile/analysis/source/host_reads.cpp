@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/source/asked_truth.h"
+#include "rooftile/analysis/source/own_optimizers.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 
@@ -77,6 +79,25 @@ bool trains_itself(const Expr& part) {
   return !is_of_module && function->decorators.empty();
 }
 
+bool comes_from_gpu(const Expr* expr, int& names_left);
+
+// Of a variable that several branches set: whether what one of them gives comes from a GPU.
+bool is_set_from_gpu(const Expr& name, int& names_left) {
+  const Statement* at = name.statement;
+  const FunctionDef* function = at == nullptr ? nullptr : at->function;
+  if (function == nullptr || name.binding != nullptr) return false;
+  bool found = false;
+  for_statements(function->body, [&](const Statement& set) {
+    const bool sets = set.kind == StatementKind::assignment && set.word == "=" &&
+                      set.target->kind == ExprKind::name && set.target->word == name.word &&
+                      set.range.end < at->range.begin && set.value != nullptr;
+    if (found || !sets || names_left <= 0) return;
+    --names_left;
+    found = comes_from_gpu(set.value, names_left);
+  });
+  return found;
+}
+
 // Computed from a tensor that a caller passes from a GPU, also by way of a few names.
 bool comes_from_gpu(const Expr* expr, int& names_left) {
   if (expr == nullptr || !is_unplaced_tensor(*expr)) return false;
@@ -93,6 +114,9 @@ bool comes_from_gpu(const Expr* expr, int& names_left) {
     if (!found && is_set && names_left > 0) {
       --names_left;
       found = comes_from_gpu(set->value, names_left);
+    }
+    if (!found && part.kind == ExprKind::name && is_unplaced_tensor(part)) {
+      found = is_set_from_gpu(part, names_left);
     }
     return !found;
   });
@@ -177,12 +201,39 @@ bool has_gpu_argument(const Call& call) {
                      [](const Argument& argument) { return may_wait(argument.value); });
 }
 
+// In the forward of a module, and in what it calls, all tensors are where the module is, unless
+// they are known as the host's; in the step of an optimizer, where the weights are.
+bool is_tensor_in_forward(const Statement& statement, const Expr& expr) {
+  return expr.call != nullptr && is_unplaced_tensor(expr) &&
+         (runs_in_forward(statement.function) || is_optimizer_step(statement.function));
+}
+
+// `mask.sum()` of `if mask.sum() == 0`, also by the name that keeps it. What is no reduction may
+// be about the shape or the layout.
+bool is_reduced_in_forward(const Statement& statement, const Expr* operand) {
+  const Expr* made = resolved(operand);
+  const bool reduces =
+      made->call != nullptr &&
+      is_one_of(made->call->method, {"sum", "max", "min", "mean", "any", "all", "norm",
+                                     "count_nonzero", "amax", "amin", "prod"});
+  return reduces && !operand->type->guessed && is_tensor_in_forward(statement, *made);
+}
+
+// int((mask > 0).sum()) in a forward; lengths may be on the host on purpose.
+bool counts_in_forward(const Call& call) {
+  if (call.statement == nullptr || call.arguments.size() != 1) return false;
+  if (!is_one_of(call.name, {"float", "int", "bool"})) return false;
+  const Expr* counted = call.arguments[0].value;
+  const std::string text = lower(call.file->slice(counted->range));
+  return is_reduced_in_forward(*call.statement, counted) &&
+         !contains_any(text, {"len", "size", "num", "shape"});
+}
+
 bool reads_by_function(const Call& call) {
   const std::string_view name = call.name;
   if (is_one_of(name, {"float", "int", "bool", "str", "print", "math.isnan", "math.isfinite",
-                       "math.isinf", "numpy.isnan", "numpy.isfinite", "math.exp", "math.sqrt",
-                       "math.log"})) {
-    return has_gpu_argument(call);
+                       "math.isinf", "math.exp", "math.sqrt", "math.log"})) {
+    return has_gpu_argument(call) || counts_in_forward(call);
   }
   const bool formats = call.method == "format" && call.receiver != nullptr &&
                        call.receiver_type().is(TypeKind::text);
@@ -211,7 +262,14 @@ bool formats_value(const Expr& part) {
   return std::any_of(values->children.begin(), values->children.end(), shows_value);
 }
 
-// loss.data[0] of old programs.
+// norm.mean(): one number, whatever it is of.
+bool reduces_to_one(const Expr& expr) {
+  const Call* call = resolved(&expr)->call;
+  return call != nullptr && call->receiver != nullptr && call->arguments.empty() &&
+         is_one_of(call->method, {"mean", "sum", "max", "min", "norm", "std"});
+}
+
+// loss.data[0] of old programs, where a reduction has one value and no dimension.
 bool reads_first_element(const Expr& part) {
   if (part.kind != ExprKind::subscript || part.children.size() != 2) return false;
   const Expr* object = part.children[0];
@@ -221,6 +279,7 @@ bool reads_first_element(const Expr& part) {
   }
   if (index->kind != ExprKind::integer || index->word != "0") return false;
   const Expr* tensor = object->children[0];
+  if (reduces_to_one(*tensor)) return true;
   const std::string name = lower(last_name(tensor));
   return name.find("loss") != std::string::npos || name.starts_with("err") || name == "l";
 }
@@ -228,47 +287,6 @@ bool reads_first_element(const Expr& part) {
 bool is_read(const Expr& part) {
   if (part.call != nullptr) return reads_by_method(*part.call) || reads_by_function(*part.call);
   return formats_value(part) || reads_first_element(part);
-}
-
-// In the forward of a module, and in what it calls, all tensors are where the module is, unless
-// they are known as the host's.
-bool is_tensor_in_forward(const Statement& statement, const Expr& expr) {
-  return expr.call != nullptr && is_unplaced_tensor(expr) && runs_in_forward(statement.function);
-}
-
-// `mask.sum()` of `if mask.sum() == 0`, also by the name that keeps it. What is no reduction may
-// be about the shape or the layout.
-bool is_reduced_in_forward(const Statement& statement, const Expr* operand) {
-  const Expr* made = resolved(operand);
-  const bool reduces =
-      made->call != nullptr &&
-      is_one_of(made->call->method, {"sum", "max", "min", "mean", "any", "all", "norm",
-                                     "count_nonzero", "amax", "amin", "prod"});
-  return reduces && !operand->type->guessed && is_tensor_in_forward(statement, *made);
-}
-
-// x.is_floating_point(), model.has_embedding(), model.cache_enabled(): no tensor answers.
-bool knows_without_gpu(const Call& call) {
-  if (call.method.starts_with("is_")) return true;
-  return call.receiver != nullptr && call.arguments.empty() &&
-         (call.method.starts_with("has_") || call.method.ends_with("_enabled"));
-}
-
-// `if epoch > self.epoch and …: self.epoch = epoch`: what follows is asked once per epoch.
-bool is_met_once(const Statement& statement, const Expr& operand) {
-  if (statement.kind != StatementKind::if_ || operand.kind != ExprKind::comparison) return false;
-  bool is_met = false;
-  for_statements(statement.body, [&](const Statement& inner) {
-    const bool sets = inner.kind == StatementKind::assignment && inner.target != nullptr &&
-                      inner.target->kind == ExprKind::attribute;
-    if (!sets) return;
-    const std::string_view target = inner.file->slice(inner.target->range);
-    is_met =
-        is_met || std::ranges::any_of(operand.children, [&](const Expr* side) {
-          return side->kind == ExprKind::attribute && statement.file->slice(side->range) == target;
-        });
-  });
-  return is_met;
 }
 
 // The operands of a condition whose truth Python asks for.
@@ -282,6 +300,7 @@ void add_conditions(const Statement& statement, const Expr* expr, std::vector<Ho
     return;
   }
   if (expr->call != nullptr && knows_without_gpu(*expr->call)) return;
+  if (may_be_none(*expr)) return;
   const bool compares = expr->kind == ExprKind::comparison && !expr->word.starts_with("is") &&
                         !expr->word.ends_with("in") && expr->type->is(TypeKind::tensor);
   const bool waits =

@@ -4,127 +4,13 @@
 #include <optional>
 
 #include "rooftile/analysis/source/leftovers.h"
+#include "rooftile/analysis/source/own_optimizers.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/step_guards.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
 namespace {
-
-constexpr std::int64_t kRareInterval = 10;
-
-bool is_rare(const Value& interval) {
-  return interval.kind != ValueKind::integer || interval.integer >= kRareInterval;
-}
-
-// `if bad: continue` or `if not ok: continue` above: nearly all passes go on.
-bool is_early_exit(const Guard& guard) {
-  if (guard.statement == nullptr || !guard.statement->otherwise.empty()) return false;
-  const Expr* outer = guard.expr == nullptr ? nullptr : guard.expr->parent;
-  const bool is_turned =
-      outer != nullptr && outer->kind == ExprKind::logical && outer->word == "not";
-  return guard.negated || is_turned;
-}
-
-std::string_view guard_text(const Guard& guard) {
-  if (guard.expr == nullptr || guard.expr->statement == nullptr) return {};
-  return guard.expr->statement->file->slice(guard.expr->range);
-}
-
-// Whether there is a GPU, or several, is settled once: by how the program is started.
-bool is_about_launch(const Guard& guard) {
-  return contains_any(lower(guard_text(guard)), {"cuda", "gpu", "distributed", "world_size", "ddp",
-                                                 "rank", "'cpu'", "\"cpu\""});
-}
-
-// `if step > last: save(); sys.exit()`: what stands there runs once.
-bool ends_the_loop(const Guard& guard) {
-  const Statement* branch = guard.statement;
-  if (branch == nullptr || branch->kind != StatementKind::if_ || guard.negated) return false;
-  if (branch->body.empty()) return false;
-  const Statement& last = *branch->body.back();
-  if (last.kind == StatementKind::break_ || last.kind == StatementKind::return_ ||
-      last.kind == StatementKind::raise_)
-    return true;
-  const Call* call = last.value == nullptr ? nullptr : last.value->call;
-  return call != nullptr && is_one_of(call->method, {"exit", "_exit", "quit"});
-}
-
-// `if step > warmup`, `if len(memory) > batch_size`: true from some step on.
-bool is_from_some_step_on(const Guard& guard) {
-  if (ends_the_loop(guard)) return false;
-  const Expr* expr = guard.expr;
-  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
-                        expr->children.size() == 2 && expr->word.starts_with(">");
-  if (!compares) return false;
-  const Expr* left = expr->children[0];
-  if (left->call != nullptr) return left->call->name == "len";
-  return contains_any(last_name(left), {"step", "iter", "epoch"});
-}
-
-bool assigns(const Statement& branch, std::string_view target) {
-  bool found = false;
-  for_statements(branch.body, [&](const Statement& statement) {
-    const bool is_it = statement.kind == StatementKind::assignment && statement.target != nullptr &&
-                       statement.file->slice(statement.target->range) == target;
-    found = found || is_it;
-  });
-  return found;
-}
-
-// `if key not in cache`, `if self.graph is None: self.graph = …`: true the first time.
-bool is_first_time(const Guard& guard) {
-  const Expr* expr = guard.expr;
-  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
-                        expr->children.size() == 2 && guard.statement != nullptr;
-  if (!compares) return false;
-  if (expr->word == "not in") return !guard.negated;
-  const bool asks_none = expr->word == "is" && expr->children[1]->kind == ExprKind::none;
-  return asks_none && !guard.negated && guard.statement->kind == StatementKind::if_ &&
-         expr->children[0]->kind == ExprKind::attribute &&
-         assigns(*guard.statement, guard.statement->file->slice(expr->children[0]->range));
-}
-
-// `x.cuda() if x.numel() else None`, `if x.dim() > 0`: about the odd empty tensor.
-bool is_about_emptiness(const Guard& guard) {
-  const Expr* expr = guard.expr;
-  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
-                        expr->children.size() == 2 && expr->children[1]->word == "0" &&
-                        is_one_of(expr->word, {">", "!="}) && !guard.negated;
-  const Call* call = expr == nullptr ? nullptr : compares ? expr->children[0]->call : expr->call;
-  if (call == nullptr) return false;
-  return is_one_of(call->method, {"numel", "nelement"}) || (compares && call->method == "dim");
-}
-
-// `for name in names: if name != "stereo":` leaves out one of those that the loop goes through.
-bool leaves_one_out(const Guard& guard) {
-  const Expr* expr = guard.expr;
-  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
-                        expr->word == "!=" && expr->children.size() == 2 && !guard.negated;
-  if (!compares || expr->children[1]->kind != ExprKind::text) return false;
-  const Statement* binding = expr->children[0]->binding;
-  return expr->children[0]->kind == ExprKind::name && binding != nullptr &&
-         binding->kind == StatementKind::for_;
-}
-
-bool is_shut(const Guard& guard) {
-  if (is_first_time(guard)) return true;
-  if (is_about_emptiness(guard)) return false;
-  switch (guard.kind) {
-    case GuardKind::exception:
-      return true;
-    case GuardKind::condition:
-      return !is_early_exit(guard) && !leaves_one_out(guard) && !is_about_launch(guard) &&
-             !is_from_some_step_on(guard);
-    case GuardKind::once:
-    case GuardKind::debug:
-    case GuardKind::never:
-      return !guard.negated;
-    case GuardKind::every_n:
-      return !guard.negated && is_rare(guard.interval);
-    default:
-      return false;
-  }
-}
 
 bool is_module_method(const FunctionDef* function) {
   return function != nullptr && function->class_def != nullptr &&
@@ -159,12 +45,46 @@ const FunctionDef* start_of(const SourceFacts& facts, const Context& context,
   return is_trial(facts, first) ? first.target : first.function;
 }
 
+const FunctionDef* function_of(const Guard& guard) {
+  if (guard.statement != nullptr) return guard.statement->function;
+  const Statement* decorated = guard.expr == nullptr ? nullptr : guard.expr->statement;
+  return decorated == nullptr ? nullptr : decorated->function_def;
+}
+
+bool returns_outside(const FunctionDef& function, const Statement& block) {
+  bool returns = false;
+  for_statements(function.body, [&](const Statement& statement) {
+    returns = returns || (statement.kind == StatementKind::return_ && !is_within(statement, block));
+  });
+  return returns;
+}
+
+// Gradients are off where the forward on the way is called, or in all of it. A part of it without
+// gradients belongs to the training step: the momentum update of a second network.
+bool is_forward_without_gradients(Context context, const FunctionDef* function) {
+  if (!context.gradients_off()) return false;
+  const auto enters = std::ranges::find_if(
+      context.calls, [](const Call* call) { return is_forward(call->function); });
+  const FunctionDef* forward = enters == context.calls.end() ? function : (*enters)->function;
+  if (!is_forward(forward)) return true;
+  std::erase_if(context.guards, [&](const Guard& guard) {
+    const FunctionDef* place = function_of(guard);
+    if (place == forward) {
+      return guard.statement != nullptr && returns_outside(*forward, *guard.statement);
+    }
+    return (place == function && forward != function) ||
+           std::any_of(enters, context.calls.end(),
+                       [&](const Call* call) { return call->function == place; });
+  });
+  return context.gradients_off();
+}
+
 // Through the forward of a module, from a method of a module that nothing seen calls. Without
 // gradients it is no training: post-processing, generation.
 bool is_unseen_forward(const SourceFacts& facts, const Context& context,
                        const FunctionDef* function) {
   const bool is_open = context.role == LoopRole::other && context.step_loop == nullptr;
-  if (!is_open || context.gradients_off()) return false;
+  if (!is_open || is_forward_without_gradients(context, function)) return false;
   const FunctionDef* outer = start_of(facts, context, function);
   if (!is_module_method(outer)) return false;
   const bool passes_forward =
@@ -187,6 +107,13 @@ bool is_for_inference(const Context& context) {
   });
 }
 
+// The step of an own optimizer whose caller is not seen.
+bool is_unseen_optimizer_step(const SourceFacts& facts, const Context& context,
+                              const FunctionDef* function) {
+  const bool is_open = context.role == LoopRole::other && context.step_loop == nullptr;
+  return is_open && is_training_optimizer_step(facts, start_of(facts, context, function));
+}
+
 enum class Where { step_loop, forward_too, evaluation, evaluation_too };
 
 bool matches(const SourceFacts& facts, const Context& context, const FunctionDef* function,
@@ -199,8 +126,10 @@ bool matches(const SourceFacts& facts, const Context& context, const FunctionDef
     case Where::step_loop:
       return trains;
     case Where::forward_too:
-      return trains || (is_unseen_forward(facts, context, function) &&
-                        (function == nullptr || !generates(*function)));
+      return trains ||
+             (is_unseen_forward(facts, context, function) &&
+              (function == nullptr || !generates(*function))) ||
+             is_unseen_optimizer_step(facts, context, function);
     case Where::evaluation:
       return evaluates;
     case Where::evaluation_too:
@@ -210,10 +139,10 @@ bool matches(const SourceFacts& facts, const Context& context, const FunctionDef
 }
 
 // What keeps the statement from running on each pass, where it is one condition alone.
-const Guard* only_condition(const Context& context) {
+const Guard* only_condition(const SourceFacts& facts, const Context& context) {
   const Guard* only = nullptr;
   for (const Guard& guard : context.guards) {
-    if (!guard.in_loop || !is_shut(guard)) continue;
+    if (!guard.in_loop || !is_shut(guard) || guards_backward(facts, context, guard)) continue;
     if (only != nullptr || guard.kind != GuardKind::condition) return nullptr;
     only = &guard;
   }
@@ -223,13 +152,13 @@ const Guard* only_condition(const Context& context) {
 // `if teacher: decode(x) else: decode(y)`: one way or the other leads there on each pass.
 bool runs_either_way(const SourceFacts& facts, const Context& context,
                      const std::vector<Context>& ways) {
-  const Guard* guard = only_condition(context);
+  const Guard* guard = only_condition(facts, context);
   if (guard == nullptr || guard->statement == nullptr || context.step_loop == nullptr) return false;
   return is_reached_when_launched(facts, context) &&
          std::ranges::any_of(ways, [&](const Context& other) {
            const Guard* opposite =
                other.step_loop == context.step_loop && other.role == context.role
-                   ? only_condition(other)
+                   ? only_condition(facts, other)
                    : nullptr;
            return opposite != nullptr && opposite->expr == guard->expr &&
                   opposite->negated != guard->negated;
@@ -292,9 +221,11 @@ bool runs_on_each_pass(const SourceFacts& facts, const Context& whole) {
   });
   if (!is_open) return false;
   const bool has_loop = context.step_loop != nullptr;
-  const bool is_skipped = std::any_of(
-      context.guards.begin(), context.guards.end(),
-      [&](const Guard& guard) { return (guard.in_loop || !has_loop) && is_shut(guard); });
+  const bool is_skipped =
+      std::any_of(context.guards.begin(), context.guards.end(), [&](const Guard& guard) {
+        return (guard.in_loop || !has_loop) && is_shut(guard) &&
+               !guards_backward(facts, context, guard);
+      });
   return !is_skipped && is_reached_when_launched(facts, context);
 }
 
@@ -326,6 +257,19 @@ std::vector<const Call*> launched_calls(const SourceFacts& facts,
 
 bool is_hot(const SourceFacts& facts, const Statement& statement) {
   return any_way(facts, statement, *statement.file, statement.function, Where::forward_too);
+}
+
+std::vector<HalfWay> half_ways(const SourceFacts& facts, const Statement& statement) {
+  std::vector<HalfWay> ways;
+  for (const Context& context : facts.contexts(statement)) {
+    const Guard* guard = only_condition(facts, context);
+    const bool is_half = guard != nullptr && guard->statement != nullptr &&
+                         guard->statement->kind == StatementKind::if_ &&
+                         matches(facts, context, statement.function, Where::step_loop) &&
+                         is_reached_when_launched(facts, context);
+    if (is_half) ways.push_back({guard->expr, guard->negated, context.step_loop});
+  }
+  return ways;
 }
 
 bool is_hot(const SourceFacts& facts, const Call& call) {

@@ -26,7 +26,15 @@ std::vector<const Call*> launched_calls(const SourceFacts& facts,
 // train on a GPU.
 bool is_hot(const SourceFacts& facts, const Statement& statement);
 bool is_hot(const SourceFacts& facts, const Call& call);
-// The same, on each pass of an evaluation loop too.
+
+// A way to a statement on which one condition alone decides whether a pass of the loop gets there.
+struct HalfWay {
+  const Expr* condition = nullptr;
+  bool negated = false;
+  const Loop* loop = nullptr;
+};
+std::vector<HalfWay> half_ways(const SourceFacts& facts, const Statement& statement);
+// Whether a pass of a training or evaluation loop leads there.
 bool is_hot_or_evaluated(const SourceFacts& facts, const Call& call);
 // Whether it runs on each pass of an evaluation loop that calls a network on a GPU, in a script
 // that need not train.

@@ -162,16 +162,28 @@ bool is_forward_call(const Call& call) {
          target->class_def != nullptr && target->class_def->is_module;
 }
 
+// Of a test that a training loop runs now and then.
+bool is_in_evaluation(const Call& call) {
+  for (const Statement* at = call.statement; at != nullptr; at = at->parent) {
+    if (at->kind == StatementKind::function) return false;
+    if (at->loop != nullptr && at->loop->role == LoopRole::evaluation_step) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 const Call* forward_call(const Program& program) {
+  const Call* evaluated = nullptr;
   for (const Loop* loop : program.training_loops) {
     for (const IteratedCall& one : iteration_of(loop->statement->body).calls) {
       // A library's loop leads to the steps of other programs too.
-      if (is_forward_call(*one.call) && program.has(*one.call->file)) return one.call;
+      if (!is_forward_call(*one.call) || !program.has(*one.call->file)) continue;
+      if (!is_in_evaluation(*one.call)) return one.call;
+      if (evaluated == nullptr) evaluated = one.call;
     }
   }
-  return nullptr;
+  return evaluated;
 }
 
 namespace {

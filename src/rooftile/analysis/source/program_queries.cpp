@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/source/time_loop.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
@@ -73,6 +74,24 @@ bool is_chosen_run(const Guard& guard) {
                                      "validation", "finetune", "pretrain", "generate", "sample"});
 }
 
+// Whether the block calls a function with a loop over steps in it.
+bool runs_steps(std::span<const Statement* const> block) {
+  return std::ranges::any_of(block, [](const Statement* statement) {
+    const Call* call = statement->value == nullptr ? nullptr : statement->value->call;
+    const FunctionDef* run = call == nullptr ? nullptr : call->target;
+    return run != nullptr && std::ranges::any_of(run->file->loops, [&](const Loop* loop) {
+             return loop->function == run && loop->is_step();
+           });
+  });
+}
+
+// `if args.finetune: finetune(config) else: pretrain(config)`: each is a run of its own.
+bool chooses_run(const Guard& guard) {
+  const Statement* choice = guard.statement;
+  return !guard.in_loop && choice != nullptr && choice->kind == StatementKind::if_ &&
+         runs_steps(choice->body) && runs_steps(choice->otherwise);
+}
+
 bool is_shut_by_default(const SourceFacts& facts, const Guard& guard) {
   if (guard.kind == GuardKind::never) return !guard.negated;
   if (truth_on_gpu(guard.expr) == guard.negated) return true;
@@ -81,7 +100,8 @@ bool is_shut_by_default(const SourceFacts& facts, const Guard& guard) {
   }
   if (guard.kind != GuardKind::condition && guard.kind != GuardKind::option) return false;
   const std::optional<bool> truth = default_truth(facts, guard.expr);
-  return truth && *truth == guard.negated && !is_other_run(facts, guard) && !is_chosen_run(guard);
+  return truth && *truth == guard.negated && !is_other_run(facts, guard) && !is_chosen_run(guard) &&
+         !chooses_run(guard);
 }
 
 // char_cnn_test.py may be a script that trains and then tests: pytest finds a test by more than the
@@ -309,7 +329,7 @@ bool is_user_evaluation(const SourceFacts& facts, const Loop& loop) {
   constexpr std::int64_t kTimedPasses = 1000;
   const std::size_t stop = range->arguments.size() == 1 ? 0 : 1;  // before it: the start
   const Value passes = facts.value(range->arguments[stop].value);
-  return passes.kind != ValueKind::integer || passes.integer > kTimedPasses;
+  return passes.kind != ValueKind::integer || passes.integer > kTimedPasses || feeds_itself(loop);
 }
 
 bool is_inside_module(const Call& call) {

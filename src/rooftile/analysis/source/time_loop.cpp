@@ -114,4 +114,18 @@ std::vector<const Statement*> time_loops(const File& file) {
   return loops;
 }
 
+bool feeds_itself(const Loop& loop) {
+  const auto calls = calls_inside(*loop.statement);
+  return std::ranges::any_of(loop.statement->body, [&](const Statement* statement) {
+    const Expr* target = statement->target;
+    const bool extends = statement->kind == StatementKind::assignment && target != nullptr &&
+                         target->kind == ExprKind::name &&
+                         uses_variable(statement->value, target->word);
+    return extends && std::ranges::any_of(calls, [&](const Call* call) {
+             return call->name == "torch.nn.Module.__call__" && !call->arguments.empty() &&
+                    uses_variable(call->arguments[0].value, target->word);
+           });
+  });
+}
+
 }  // namespace rooftile::source

@@ -38,4 +38,7 @@ class TimeLoop {
 // The `for` loops of the file inside functions of modules that are no loops over batches.
 std::vector<const Statement*> time_loops(const File& file);
 
+// `for _ in range(20): y = model(x); x = append(x, y)`: each pass needs what the one before gave.
+bool feeds_itself(const Loop& loop);
+
 }  // namespace rooftile::source

@@ -34,6 +34,7 @@ bool has_unknown_receiver(const Call& call) {
   const Type& type = *call.receiver->type;
   // One own module or another, by an option.
   if (type.is(TypeKind::module) && type.class_def == nullptr && type.name.empty()) return true;
+  if (type.guessed && type.class_def == nullptr) return true;  // an own optimizer by its name
   if (!call.name.empty()) return false;
   const bool is_object =
       type.is(TypeKind::host_object) && type.class_def == nullptr && type.name.empty();
@@ -67,11 +68,17 @@ class Linker {
       for (const FunctionDef* def : file->functions) {
         if (def->class_def != nullptr) methods_[def->name].push_back(def);
       }
-      for (const Statement* statement : file->statements) note_object(*statement);
+      for (const Statement* statement : file->statements) {
+        note_object(*statement);
+        note_returned(*statement);
+      }
     }
     for (const auto& file : facts_.files) {
       for (const Call* call : file->calls) {
         link_passed(const_cast<Call&>(*call));
+        link_returned(const_cast<Call&>(*call));
+        link_scaled_step(*call);
+        link_member(const_cast<Call&>(*call));
         if (call->method.empty()) continue;
         if (has_unknown_receiver(*call)) {
           link_by_name(const_cast<Call&>(*call));
@@ -90,8 +97,28 @@ class Linker {
                                          : static_cast<const void*>(statement.file);
   }
 
+  // `self.loss_function = self.crf.likelihood`
+  void note_member(const Statement& statement) {
+    const bool sets = statement.kind == StatementKind::assignment && statement.target != nullptr &&
+                      statement.target->kind == ExprKind::attribute && statement.value != nullptr &&
+                      !statement.target->children.empty();
+    const FunctionDef* set = sets ? statement.value->type->function : nullptr;
+    const ClassDef* owner = sets ? statement.target->children[0]->type->class_def : nullptr;
+    if (set != nullptr && owner != nullptr) members_[owner][statement.target->word].push_back(set);
+  }
+
+  // self.loss_function(x, y)
+  void link_member(Call& call) {
+    if (call.target != nullptr || call.receiver == nullptr) return;
+    const auto owner = members_.find(call.receiver->type->class_def);
+    if (owner == members_.end()) return;
+    const auto set = owner->second.find(call.method);
+    if (set != owner->second.end() && set->second.size() <= kMaxNamesakes) link(call, set->second);
+  }
+
   // `net = Large(n)`
   void note_object(const Statement& statement) {
+    note_member(statement);
     const bool sets = statement.kind == StatementKind::assignment && statement.target != nullptr &&
                       statement.target->kind == ExprKind::name && statement.value != nullptr &&
                       statement.value->call != nullptr;
@@ -99,6 +126,34 @@ class Linker {
     const Type& made = *statement.value->type;
     if (made.class_def == nullptr || made.made_by != statement.value->call) return;
     objects_[place_of(statement)][statement.target->word].push_back(made.class_def);
+  }
+
+  // `return train_slowly` of a function that makes several.
+  void note_returned(const Statement& statement) {
+    const bool returns = statement.kind == StatementKind::return_ && statement.value != nullptr;
+    const FunctionDef* made = returns ? statement.value->type->function : nullptr;
+    if (made != nullptr && made->outer == statement.function) {
+      returned_[statement.function].push_back(made);
+    }
+  }
+
+  // scaler.step(optimizer) runs the step of an own optimizer.
+  static void link_scaled_step(const Call& call) {
+    const bool steps = call.method == "step" && call.receiver != nullptr &&
+                       call.receiver->type->is(TypeKind::scaler) && !call.arguments.empty();
+    const ClassDef* def = steps ? call.arguments[0].value->type->class_def : nullptr;
+    const FunctionDef* step = def == nullptr ? nullptr : def->method("step");
+    if (step == nullptr) return;
+    std::vector<const Call*>& callers = const_cast<FunctionDef*>(step)->callers;
+    if (std::ranges::find(callers, &call) == callers.end()) callers.push_back(&call);
+  }
+
+  // `train(x)` of `train = make_train(config)`: any of the functions that are made there.
+  void link_returned(Call& call) {
+    if (call.target == nullptr || call.target->outer == nullptr) return;
+    if (call.function == call.target->outer || call.expr->children.empty()) return;
+    const auto made = returned_.find(call.target->outer);
+    if (made != returned_.end() && made->second.size() > 1) link(call, made->second);
   }
 
   const FunctionDef* method_of(const ClassDef& def, std::string_view name, int depth) const {
@@ -234,6 +289,12 @@ class Linker {
                      std::unordered_map<std::string_view, std::vector<const ClassDef*>>>
       objects_;
   std::unordered_map<const File*, std::unordered_set<const File*>> reach_;
+  // Functions that a class keeps in an attribute.
+  std::unordered_map<const ClassDef*,
+                     std::unordered_map<std::string_view, std::vector<const FunctionDef*>>>
+      members_;
+  // Functions inside of one that it returns.
+  std::unordered_map<const FunctionDef*, std::vector<const FunctionDef*>> returned_;
 };
 
 }  // namespace

@@ -88,6 +88,13 @@ const Type* Inference::join(const Type* a, const Type* b) {
   return store_.intern(joined(*a, *b));
 }
 
+// Of an operation on two tensors: with one on a GPU, the result is there.
+const Type* Inference::combine(const Type* a, const Type* b) {
+  const bool on_gpu = a->on_gpu() || b->on_gpu();
+  const Type* both = join(a, b);
+  return on_gpu && both->is(TypeKind::tensor) ? with_residence(*both, Residence::gpu) : both;
+}
+
 const Type* Inference::guess(const Type* type, std::string_view name) {
   if (!type->is(TypeKind::unknown)) return type;
   Type guessed;
@@ -228,6 +235,12 @@ void Inference::visit_stale_modules() {
 }
 
 void Inference::visit_module(File& file) {
+  if (!module_scopes_.contains(&file)) {
+    // `import models.unet` binds `models` alone, and loads both.
+    for (const std::string_view name : file.imports) {
+      if (contains(name, ".")) resolve_import(name, file);
+    }
+  }
   Scope& scope = scopes_.emplace_back();
   scope.file = &file;
   module_scopes_[&file] = &scope;

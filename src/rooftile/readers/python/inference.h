@@ -92,6 +92,7 @@ class Inference {
   const Type* object_dictionary(const Call& call);
   void note_set_item(const Expr& target, const Type& type);
   void note_set_tensor(const Expr& target, const Type& type);
+  bool is_made_in_place(const Entry& entry);
   void note_moved_items(const Expr& target, const Type& type);
   void bind_attribute(const Expr* target, const Type* type, const Statement* statement);
   void bind_iteration(const Expr* target, const Expr* iterable, const Statement* statement);
@@ -115,7 +116,7 @@ class Inference {
   const Type* infer_comprehension(Expr& expr);
   bool goes_through_arguments(const Expr& comprehension) const;
   const Type* infer_yield(Expr& expr);
-  static const Type* written_item(const Type& container, const Expr& index);
+  const Type* written_item(const Type& container, const Expr& index);
   const Expr* chosen_module(const Type& container, const Expr& index) const;
   const Type* join_children(Expr& expr, std::size_t from = 0);
   const Type* own_member(const ClassDef* def, std::string_view word, const Statement** binding);
@@ -153,6 +154,7 @@ class Inference {
   std::size_t pass_bound(const Call& partial, const FunctionDef& def);
   // Classes that a script picks by a text (inference_by_name.cpp).
   const Type* picked_by_name(const Expr& callee, const Call& call);
+  std::string_view picked_of_library(const Expr& callee);
   const Type* named_in(const Scope* scope, const Expr& name, const Call& call);
   const Scope* namespace_of(const Expr& object) const;
   const Type* next_item(const Type& from);
@@ -161,11 +163,13 @@ class Inference {
   const Type* method_call(Call& call, const Type& receiver);
   const Type* unknown_method(const Call& call, const Type& receiver);
   void note_method(Call& call);
+  void note_module(Call& call);
   const Type* container_method(Call& call, const Type& receiver);
   const Type* tensor_method(Call& call, const Type& receiver);
   const Type* module_method(Call& call, const Type& receiver);
   const Type* accelerator_method(Call& call);
   const Type* forward_result(Call& call, const Type& callee);
+  void note_prediction(const Call& call);
   const Type* wrapped(Call& call, std::string_view name);
   const Type* from_tensors(const Call& call);
   const Type* new_tensor(const Call& call);
@@ -196,6 +200,7 @@ class Inference {
   const Type* tensor(Residence residence, bool requires_grad = false);
   const Type* container_of(const Type* element);
   const Type* join(const Type* a, const Type* b);
+  const Type* combine(const Type* a, const Type* b);
   const Type* with_residence(const Type& type, Residence residence);
   const Type* guess(const Type* type, std::string_view name);
   std::string_view intern(std::string_view text) { return store_.intern(text); }

@@ -101,6 +101,26 @@ const Type* Inference::named_in(const Scope* scope, const Expr& name, const Call
   return only_network(scopes, call);
 }
 
+// "torch.nn.GRU" of getattr(nn, "GRU") and nn.__dict__["GRU"]; empty for what is not PyTorch's.
+std::string_view Inference::picked_of_library(const Expr& callee) {
+  const Expr* object = nullptr;
+  const Expr* name = nullptr;
+  const Call* got = builtin_call(callee, "getattr");
+  if (got != nullptr && got->arguments.size() > 1 && !got->arguments[0].unpacked) {
+    object = got->arguments[0].value;
+    name = got->arguments[1].value;
+  } else if (callee.kind == ExprKind::subscript && callee.children.size() == 2) {
+    const Expr& table = *callee.children[0];
+    const bool is_dict = table.kind == ExprKind::attribute && table.word == "__dict__";
+    object = is_dict ? table.children[0] : nullptr;
+    name = callee.children[1];
+  }
+  if (object == nullptr || !object->full_name.starts_with("torch")) return {};
+  if (namespace_of(*object) != nullptr) return {};
+  const auto text = text_of(facts_, *name);
+  return text ? intern(std::string(object->full_name) + "." + *text) : std::string_view();
+}
+
 // Null where the text picks something else, or nothing is known of it.
 const Type* Inference::picked_by_name(const Expr& callee, const Call& call) {
   const Type* picked = nullptr;

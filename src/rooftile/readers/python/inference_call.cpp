@@ -37,6 +37,13 @@ const Type* Inference::infer_call(Expr& expr) {
   const bool may_be_picked = callee.type->is(TypeKind::unknown) && callee.full_name.empty() &&
                              (callee.kind == ExprKind::call || callee.kind == ExprKind::subscript);
   const Type* picked = may_be_picked ? picked_by_name(callee, call) : nullptr;
+  if (may_be_picked && picked == nullptr) {
+    if (const std::string_view name = picked_of_library(callee); !name.empty()) {
+      const Known& what = known(name);
+      call.name = what.name;
+      return library_result(call, what);
+    }
+  }
   const Type& type = picked != nullptr ? *picked : *callee.type;
   call.name = {};
   if (type.is(TypeKind::function) && type.function != nullptr) {
@@ -236,7 +243,7 @@ const Type* Inference::from_tensors(const Call& call) {
       type = type->element;
     }
     if (!type->is(TypeKind::tensor)) continue;
-    joined = joined == nullptr ? type : join(joined, type);
+    joined = joined == nullptr ? type : combine(joined, type);
   }
   // The norm of gradients has no graph of its own.
   if (joined != nullptr && call.method.starts_with("clip_grad_")) return tensor(joined->residence);
@@ -253,7 +260,9 @@ const Type* Inference::from_tensors(const Call& call) {
 const Type* Inference::wrapped(Call& call, std::string_view name) {
   if (call.arguments.empty()) return &unknown_type();
   Type made = *call.arguments[0].value->type;
-  if (made.is(TypeKind::unknown)) made.kind = TypeKind::module;
+  // Of a model that an unknown function made, and that may have been moved.
+  if (made.is(TypeKind::unknown) || made.is(TypeKind::tensor)) made.kind = TypeKind::module;
+  made.requires_grad = false;
   if (made.is(TypeKind::function)) return store_.intern(made);  // a compiled function
   made.guessed = false;
   if (name == "torch.compile") {

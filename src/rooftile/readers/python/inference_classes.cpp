@@ -117,4 +117,10 @@ std::string_view Inference::base_loader(const Call& call) {
   return {};
 }
 
+// `Step.apply` of an autograd function runs its forward.
+const FunctionDef* Inference::static_method(const ClassDef* def, std::string_view name) {
+  const bool is_applied = name == "apply" && def != nullptr && def->is_autograd_function;
+  return find_method(def, is_applied ? "forward" : name);
+}
+
 }  // namespace rooftile::source

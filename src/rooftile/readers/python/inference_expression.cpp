@@ -1,6 +1,7 @@
 // Names, attributes and operations of inference.h.
 #include <algorithm>
 
+#include "rooftile/base/text.h"
 #include "rooftile/readers/python/inference.h"
 
 namespace rooftile::source {
@@ -13,12 +14,12 @@ bool is_cuda(std::string_view text) { return text.starts_with("cuda"); }
 bool is_cpu(std::string_view text) { return text == "cpu"; }
 
 bool is_tensor_attribute(std::string_view word) {
-  return word == "T" || word == "mT" || word == "real" || word == "imag" || word == "loss" ||
-         word == "logits" || word == "last_hidden_state";
+  return is_one_of(word, {"T", "mT", "real", "imag", "loss", "logits", "last_hidden_state",
+                          "values", "indices"});
 }
 
 bool is_number_attribute(std::string_view word) {
-  return word == "ndim" || word == "requires_grad" || word == "is_cuda" || word == "nbytes";
+  return is_one_of(word, {"ndim", "requires_grad", "is_cuda", "nbytes"});
 }
 
 }  // namespace
@@ -255,11 +256,13 @@ const Type* Inference::dictionary_member(const Call& made_by, std::string_view w
 const Type* Inference::own_member(const ClassDef* def, std::string_view word,
                                   const Statement** binding) {
   if (def == nullptr) return nullptr;
-  if (const Entry* entry = class_attribute(def, word)) {
+  const Entry* entry = class_attribute(def, word);
+  const bool may_be_property = entry == nullptr || entry->type->function != nullptr;
+  const FunctionDef* getter = may_be_property ? find_property(*def, word) : nullptr;
+  if (entry != nullptr && (getter == nullptr || entry->type->function != getter)) {
     *binding = entry->binding;
     return entry->type;
   }
-  const FunctionDef* getter = find_property(*def, word);
   const bool is_known = getter != nullptr && !getter->returns->is(TypeKind::unknown);
   return is_known ? getter->returns : nullptr;
 }
@@ -294,12 +297,6 @@ const Type* Inference::attribute_type(const Type& object, std::string_view word,
     return simple(TypeKind::device, Residence::gpu);
   }
   return guess(&unknown_type(), word);
-}
-
-// `Step.apply` of an autograd function runs its forward.
-const FunctionDef* Inference::static_method(const ClassDef* def, std::string_view name) {
-  const bool is_applied = name == "apply" && def != nullptr && def->is_autograd_function;
-  return find_method(def, is_applied ? "forward" : name);
 }
 
 const Type* Inference::infer_attribute(Expr& expr) {
@@ -379,7 +376,7 @@ const Type* Inference::infer_operation(Expr& expr) {
     const Type* type = infer(child);
     all_numbers = all_numbers && type->is(TypeKind::number);
     if (type->is(TypeKind::tensor)) {
-      joined = joined != nullptr && joined->is(TypeKind::tensor) ? join(joined, type) : type;
+      joined = joined != nullptr && joined->is(TypeKind::tensor) ? combine(joined, type) : type;
     } else if (joined == nullptr && type->is(TypeKind::array)) {
       joined = type;
     }

@@ -1,6 +1,7 @@
 // Methods on receivers of known type.
 #include <algorithm>
 
+#include "rooftile/base/text.h"
 #include "rooftile/readers/python/inference.h"
 
 namespace rooftile::source {
@@ -59,6 +60,16 @@ bool is_module_method(std::string_view name) {
   return std::ranges::find(kModuleMethods, name) != std::end(kModuleMethods);
 }
 
+// What no other object has: `x.unsqueeze(0)`, `x.norm(dim=-1)`; NumPy says axis.
+bool is_tensors_alone(const Call& call) {
+  const Argument* dim = call.argument("dim");
+  const bool has_dimension = dim != nullptr && !dim->unpacked && dim->value->kind != ExprKind::text;
+  return has_dimension ||
+         is_one_of(call.method,
+                   {"unsqueeze", "contiguous", "detach", "masked_fill", "masked_select",
+                    "index_select", "expand_as", "view_as", "log_softmax", "permute"});
+}
+
 bool makes_half(const Call& call, std::string_view dtype, std::string_view method) {
   if (call.method == method) return true;
   return call.method == "to" && std::ranges::any_of(call.arguments, [&](const Argument& each) {
@@ -75,6 +86,24 @@ void Inference::note_method(Call& call) {
   if (method == "set_defaults") record_defaults(call);
   if (method == "backward") note_backward(call);
   if (method == "register_buffer") note_buffer(call);
+  note_module(call);
+}
+
+// `optimizer = Adam(net.parameters())` of a `net` that an unknown function made, and that may have
+// been moved: only a module has weights to list.
+void Inference::note_module(Call& call) {
+  if (call.receiver == nullptr) return;
+  const Type& type = *call.receiver->type;
+  const bool may_be = type.is(TypeKind::unknown) || type.is(TypeKind::tensor);
+  const bool lists = is_one_of(call.method, {"parameters", "named_parameters", "named_modules"});
+  const bool switches = type.is(TypeKind::tensor) && is_one_of(call.method, {"eval", "train"});
+  const Entry* entry = may_be && (lists || switches) ? bound_entry(call.receiver) : nullptr;
+  if (entry == nullptr || entry->type != &type) return;
+  Type module;
+  module.kind = TypeKind::module;
+  module.residence = type.residence;
+  writable(*entry).type = store_.intern(module);
+  writable(*call.receiver).type = entry->type;
 }
 
 const Type* Inference::method_call(Call& call, const Type& receiver) {
@@ -101,6 +130,9 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
   }
   if (method == "__init__") call.name = base_loader(call);
   note_method(call);
+  if (call.receiver->type->is(TypeKind::module) && !receiver.is(TypeKind::module)) {
+    return module_method(call, *call.receiver->type);
+  }
   switch (receiver.kind) {
     case TypeKind::tensor:
       return tensor_method(call, receiver);
@@ -132,6 +164,7 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
 // Of an object that is not known.
 const Type* Inference::unknown_method(const Call& call, const Type& receiver) {
   if (call.method == "cuda" || call.method == "to") return moved(receiver, call);
+  if (receiver.is(TypeKind::unknown) && is_tensors_alone(call)) return tensor(Residence::unknown);
   const bool may_be = receiver.is(TypeKind::unknown) || receiver.is(TypeKind::host_object);
   if (!may_be || !call.arguments.empty()) return &unknown_type();
   // torch.load(path).eval(): nothing but a module has it.
@@ -220,6 +253,16 @@ const Type* Inference::moved_module(const Type* type, const Expr* value, std::st
   return with_residence(*guess(&unknown_type(), name), type->residence);
 }
 
+// `x = torch.empty(n, m).float()`: items that are set are copied to where it is.
+bool Inference::is_made_in_place(const Entry& entry) {
+  const Expr* value = entry.binding == nullptr ? nullptr : entry.binding->value;
+  const Call* made = value == nullptr ? nullptr : value->call;
+  while (made != nullptr && made->receiver != nullptr && made->receiver->call != nullptr) {
+    made = made->receiver->call;
+  }
+  return made != nullptr && known(made->name).call.gives == Gives::new_tensor;
+}
+
 // What a list holds, from what is appended to it.
 void Inference::note_append(const Call& call, const Type& list) {
   const Entry* entry = bound_entry(call.receiver);
@@ -227,6 +270,10 @@ void Inference::note_append(const Call& call, const Type& list) {
   if (list.items != nullptr) return;
   const Type* item = call.arguments[0].value->type;
   const bool is_mixed = list.element != nullptr && list.element->kind != item->kind;
+  // Layers in a list are mostly handed to a ModuleList, and move with it.
+  if (item->is(TypeKind::module) && item->residence == Residence::host) {
+    item = with_residence(*item, Residence::unknown);
+  }
   if (list.element != nullptr) item = is_mixed ? nullptr : join(list.element, item);
   writable(*entry).type = container_of(item);
 }

@@ -66,9 +66,11 @@ const Type* Inference::written_item(const Type& container, const Expr& index) {
   if (container.items == nullptr) return nullptr;
   const auto items = container.items->children;
   if (container.items->kind == ExprKind::dict) {
+    // Of `models[args.arch]`, the one by default.
+    const Value key = facts_.value(&index);
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
-      const bool is_it = items[i]->kind == ExprKind::text && index.kind == ExprKind::text &&
-                         items[i]->word == index.word;
+      const bool is_it = items[i]->kind == ExprKind::text && key.kind == ValueKind::text &&
+                         items[i]->word == key.text;
       if (is_it) return items[i + 1]->type;
     }
     return nullptr;
@@ -190,11 +192,26 @@ bool passes_items(std::string_view name) {
          name == "itertools.islice" || name == "tqdm" || name == "sorted";
 }
 
+// `bar = tqdm(enumerate(loader))`, and then `for i, batch in bar`: what the name was set to.
+const Expr* made_sequence(const Expr* iterable) {
+  const Statement* set = iterable == nullptr ? nullptr : iterable->binding;
+  const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
+                      set->target->kind == ExprKind::name && iterable->statement != nullptr &&
+                      set->file == iterable->statement->file &&
+                      set->range.end <= iterable->range.begin;
+  const Expr* value = is_set ? set->value : nullptr;
+  const Call* call = value == nullptr ? nullptr : value->call;
+  const bool hands_on = call != nullptr && (passes_items(call->name) || call->name == "enumerate" ||
+                                            call->name == "zip");
+  return hands_on ? value : iterable;
+}
+
 }  // namespace
 
 // The target of a loop over `iterable`, looked at through enumerate, zip and the like.
 void Inference::bind_iteration(const Expr* target, const Expr* iterable,
                                const Statement* statement) {
+  iterable = made_sequence(iterable);
   const Call* call = iterable == nullptr ? nullptr : iterable->call;
   const Expr* given =
       call == nullptr || call->arguments.empty() ? nullptr : call->arguments[0].value;
@@ -278,6 +295,7 @@ void Inference::note_moved_items(const Expr& target, const Type& type) {
   if (!is_each || !type.is(TypeKind::tensor) || !type.on_gpu()) return;
   const Entry* entry = bound_entry(&batch);
   if (entry == nullptr || entry->type == nullptr || !entry->type->is(TypeKind::tensor)) return;
+  if (is_made_in_place(*entry)) return;
   if (batch.kind == ExprKind::name)
     writable(*entry).type = with_residence(*entry->type, Residence::gpu);
 }

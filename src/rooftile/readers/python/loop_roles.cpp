@@ -6,6 +6,8 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
+#include "rooftile/readers/python/evaluation_words.h"
+#include "rooftile/readers/python/passed_functions.h"
 
 namespace rooftile::source {
 namespace {
@@ -69,7 +71,11 @@ bool is_own_optimizer_step(const Call& call) {
          call.receiver_type().is(TypeKind::optimizer);
 }
 
+// model(x), also model.forward(x)
 bool is_forward(const Call& call) {
+  if (call.method == "forward" && call.receiver != nullptr) {
+    return call.receiver->type->is(TypeKind::module);
+  }
   return call.name == "torch.nn.Module.__call__" && !call.expr->children.empty() &&
          call.expr->children[0]->type->is(TypeKind::module);
 }
@@ -80,23 +86,6 @@ bool switches_to_evaluation(const Call& call) {
   if (call.method == "eval") return call.arguments.empty();
   return call.method == "train" && call.arguments.size() == 1 &&
          call.arguments[0].value->word == "False";
-}
-
-bool is_evaluation_word(std::string_view word) {
-  return word.starts_with("evaluat") || word.starts_with("validat") || word == "eval" ||
-         word == "val" || word == "valid" || word == "test" || word.starts_with("predict") ||
-         word.starts_with("infer");
-}
-
-// test_net, run_evaluation; `name` in lower case.
-bool is_evaluation_name(std::string_view name) {
-  std::size_t begin = 0;
-  while (begin < name.size()) {
-    const std::size_t end = std::min(name.find('_', begin), name.size());
-    if (is_evaluation_word(name.substr(begin, end - begin))) return true;
-    begin = end + 1;
-  }
-  return false;
 }
 
 // A loop in a module over its layers is part of a forward, whoever calls it.
@@ -111,7 +100,7 @@ const Expr* loader_in(const Expr* iterable) {
 
 class RoleFinder {
  public:
-  explicit RoleFinder(SourceFacts& facts) : facts_(facts) {}
+  explicit RoleFinder(SourceFacts& facts) : facts_(facts), passed_(facts) {}
 
   void run() {
     std::vector<std::vector<const Call*>> telling;
@@ -131,14 +120,37 @@ class RoleFinder {
     return events.has_training || (events.backward != nullptr && events.step != nullptr);
   }
 
+  Events known_events(const FunctionDef* function) const {
+    const auto known = functions_.find(function);
+    return known == functions_.end() ? Events{} : known->second;
+  }
+
   Events events_of(const Call& call) const {
+    Events passed;
+    for (const FunctionDef* function : passed_.run_by(call)) passed.add(known_events(function));
+    if (called_parameter(call) != nullptr && !(passed == Events{})) return passed;
+    Events events = own_events(call);
+    events.add(passed);
+    return events;
+  }
+
+  Events own_events(const Call& call) const {
     Events events;
     if (call.target != nullptr) {
       const auto known = functions_.find(call.target);
-      const bool is_forward_call = call.name == "torch.nn.Module.__call__";
-      // A forward counts as such, unless the module trains in it, as meta-learners do.
-      if (known != functions_.end() && (!is_forward_call || trains(known->second))) {
+      const bool is_forward_call = is_forward(call);
+      // A forward counts as such, unless the module trains in it, as meta-learners do, or runs
+      // backward for a step that comes later.
+      const bool counts =
+          known != functions_.end() &&
+          (!is_forward_call || known->second.backward != nullptr || known->second.has_training);
+      if (counts) {
         events = known->second;
+        if (events.backward != nullptr && events.backward->function == call.target &&
+            leaves_out(call, events.backward->statement)) {
+          events.backward = events.step = nullptr;
+          events.forward = true;
+        }
       }
       if (is_own_optimizer_step(call) && events.step == nullptr) events.step = &call;
       if (!is_forward_call || trains(events)) return events;
@@ -201,6 +213,8 @@ class RoleFinder {
           call->statement->loop != nullptr ? call->statement->parent : call->statement;
       if (const Statement* loop = loop_around(from)) {
         loops[loop].add(events);
+      } else if (called_parameter(*call) != nullptr) {
+        continue;  // the callers count it
       } else if (call->function != nullptr) {
         functions[call->function].add(events);
       }
@@ -341,6 +355,14 @@ class RoleFinder {
     });
   }
 
+  // `model.eval()` further up at the top of a script.
+  static bool is_switched_before(const Loop& loop) {
+    return std::ranges::any_of(loop.file->calls, [&](const Call* call) {
+      return call->function == nullptr && call->open_paren < loop.statement->range.begin &&
+             switches_to_evaluation(*call);
+    });
+  }
+
   bool evaluates(const Loop& loop, const Events& inside, bool has_loader) const {
     if (has_loader) return true;
     if (loop.function != nullptr) {
@@ -349,6 +371,7 @@ class RoleFinder {
         if (switches_to_evaluation(*call)) return true;
       }
     }
+    if (loop.function == nullptr && is_switched_before(loop)) return true;
     if (is_forward_of_module(loop.function)) return false;
     if (inside.eval_mode || reads_evaluation_data(loop)) return true;
     const std::vector<Context> contexts = facts_.contexts(*loop.statement);
@@ -357,6 +380,7 @@ class RoleFinder {
 
   SourceFacts& facts_;
   std::unordered_map<const FunctionDef*, Events> functions_;
+  PassedFunctions passed_;
   bool changed_ = true;
 };
 

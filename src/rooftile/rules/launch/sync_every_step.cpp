@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "rooftile/analysis/source/host_reads.h"
@@ -123,14 +125,36 @@ bool takes_losses(const FunctionDef& function) {
          });
 }
 
+// The name at the root of `x.detach().cpu()`; of a loop's variable, of what it goes through.
+const Expr* root_of(const Expr* expr, int depth = 0) {
+  while (expr != nullptr && expr->kind != ExprKind::name && !expr->children.empty()) {
+    expr = expr->children.front();
+  }
+  const Statement* set = expr == nullptr ? nullptr : expr->binding;
+  const bool is_item = set != nullptr && set->kind == StatementKind::for_ && depth < 2;
+  return is_item ? root_of(set->value, depth + 1) : expr;
+}
+
+// A caller that runs on each step hands over a tensor of the GPU.
+bool gets_tensor(const SourceFacts& facts, const FunctionDef& function, const Expr* read) {
+  const Expr* root = root_of(read);
+  if (root == nullptr || root->kind != ExprKind::name || root->binding != nullptr) return false;
+  return std::ranges::any_of(function.callers, [&](const Call* caller) {
+    const Argument* given = passed_argument(*caller, function, root->word);
+    return given != nullptr && !given->value->type->guessed && is_gpu_value(given->value) &&
+           is_hot(facts, *caller);
+  });
+}
+
 // `if isinstance(v, torch.Tensor): v = v.item()` of a meter: what it gets is mostly a number.
-bool is_conversion(const HostRead& read) {
+bool is_conversion(const SourceFacts& facts, const HostRead& read) {
   const Expr* value = read.call != nullptr ? read.call->receiver : nullptr;
   const bool is_known = value != nullptr && !value->type->guessed && is_gpu_value(value);
   const FunctionDef* function = read.statement->function;
   const bool is_meter = function != nullptr && function->class_def != nullptr;
   if (is_known && !is_meter) return false;
-  if (function != nullptr && takes_losses(*function)) return false;
+  if (function != nullptr && (takes_losses(*function) || gets_tensor(facts, *function, read.expr)))
+    return false;
   for (const Statement* outer = read.statement->parent; outer != nullptr; outer = outer->parent) {
     if (outer->kind == StatementKind::function) return false;
     if (outer->kind != StatementKind::if_ || outer->value == nullptr) continue;
@@ -167,7 +191,8 @@ bool runs_on_host(const FunctionDef* function) {
       std::ranges::any_of(calls, [](const Call* call) { return is_compiled(*call); });
   if (returns_to_gpu && runs_compiled) return true;
   const std::string_view text = function->file->slice(function->statement->range);
-  for (const std::string_view word : {"linear_sum_assignment", "scipy.", "nms("}) {
+  for (const std::string_view word :
+       {"linear_sum_assignment", "scipy.", "nms(", "heapify(", "heappush("}) {
     if (text.find(word) != std::string_view::npos) return true;
   }
   const std::string_view name = function->name;
@@ -179,21 +204,78 @@ bool is_hot_read(const SourceFacts& facts, const HostRead& read) {
   return read.call != nullptr ? is_hot(facts, *read.call) : is_hot(facts, *read.statement);
 }
 
+// Whether each way there is under an option that no default decides.
+bool asks_for_option(const SourceFacts& facts, const Statement& statement) {
+  const auto contexts = facts.contexts(statement);
+  return std::ranges::all_of(contexts, [&](const Context& context) {
+    return std::ranges::any_of(context.guards, [&](const Guard& guard) {
+      const bool is_open =
+          guard.in_loop && guard.kind == GuardKind::option && guard.expr != nullptr;
+      if (!is_open || facts.value(guard.expr).known()) return false;
+      const Statement* at = guard.expr->statement;
+      const std::string text = at == nullptr ? "" : lower(at->file->slice(guard.expr->range));
+      return !contains(text, "rank") && !contains(text, "main_process");
+    });
+  });
+}
+
+struct Read {
+  HostRead read;
+  bool is_hot = false;
+  std::vector<HalfWay> ways;  // where one condition leads there
+};
+
+using WayKey = std::tuple<const Expr*, const Loop*, bool>;
+
+std::set<WayKey> ways_of(const std::vector<Read>& reads) {
+  std::set<WayKey> ways;
+  for (const Read& read : reads) {
+    for (const HalfWay& way : read.ways) ways.emplace(way.condition, way.loop, way.negated);
+  }
+  return ways;
+}
+
+// `if coin: sequence_loss(x) else: token_loss(x)`: both read, so each pass does.
+bool has_opposite(const Read& read, const std::set<WayKey>& ways) {
+  return std::ranges::any_of(read.ways, [&](const HalfWay& way) {
+    return ways.contains({way.condition, way.loop, !way.negated});
+  });
+}
+
 struct Group {
   const Statement* place = nullptr;
   std::vector<HostRead> reads;
 };
 
-std::vector<Group> groups_in(const SourceFacts& facts, const File& file) {
-  std::vector<Group> groups;
+void add_reads_of(const SourceFacts& facts, const File& file, std::vector<Read>& reads) {
   for (const HostRead& read : host_reads(file)) {
-    if (feeds_host(read) || is_conversion(read) || runs_on_host(read.statement->function)) continue;
-    if (!is_hot_read(facts, read)) continue;
-    const Statement* place = place_of_work(*read.statement);
-    const auto same = std::find_if(groups.begin(), groups.end(),
-                                   [&](const Group& group) { return group.place == place; });
+    if (feeds_host(read) || is_conversion(facts, read)) continue;
+    if (runs_on_host(read.statement->function)) continue;
+    Read found{read, is_hot_read(facts, read), {}};
+    if (!found.is_hot) found.ways = half_ways(facts, *read.statement);
+    if (found.is_hot || !found.ways.empty()) reads.push_back(std::move(found));
+  }
+}
+
+std::vector<Group> groups_of(const SourceFacts& facts, const std::vector<Read>& reads) {
+  std::vector<Group> groups;
+  const std::set<WayKey> ways = ways_of(reads);
+  for (const Read& each : reads) {
+    if (!each.is_hot && !has_opposite(each, ways)) continue;
+    const Statement* place = place_of_work(*each.read.statement);
+    const auto same = std::ranges::find_if(groups, [&](const Group& group) {
+      return group.place == place &&
+             group.reads.front().statement->file == each.read.statement->file;
+    });
     Group& group = same != groups.end() ? *same : groups.emplace_back(Group{place, {}});
-    group.reads.push_back(read);
+    group.reads.push_back(each.read);
+  }
+  // What each run does comes first.
+  for (Group& group : groups) {
+    const auto sure = std::ranges::find_if(group.reads, [&](const HostRead& read) {
+      return !asks_for_option(facts, *read.statement);
+    });
+    if (sure != group.reads.end()) std::rotate(group.reads.begin(), sure, sure + 1);
   }
   return groups;
 }
@@ -212,22 +294,24 @@ std::string others_text(const Group& group) {
 }
 
 std::vector<Finding> find(const SourceFacts& facts) {
-  std::vector<Finding> findings;
+  std::vector<Read> reads;
   for (const auto& file : facts.files) {
-    if (!trains_on_gpu(facts, *file)) continue;
-    for (const Group& group : groups_in(facts, *file)) {
-      const HostRead& first = group.reads.front();
-      Finding finding = finding_at(
-          *file, first.expr->range.begin, "step",
-          fmt::format("`{}` makes the host wait for the GPU in every step{}",
-                      code_text(*file, first.expr), others_text(group)),
-          {"Keep the value on the GPU (add up x.detach()) and read it every 50 steps or so, since "
-           "each read empties the queue of launches",
-           Exactness::bit_exact});
-      finding.evidence = {
-          "PyTorch performance tuning guide, Avoid unnecessary CPU-GPU synchronization"};
-      findings.push_back(std::move(finding));
-    }
+    if (trains_on_gpu(facts, *file)) add_reads_of(facts, *file, reads);
+  }
+  std::vector<Finding> findings;
+  for (const Group& group : groups_of(facts, reads)) {
+    const HostRead& first = group.reads.front();
+    const File& file = *first.statement->file;
+    Finding finding = finding_at(
+        file, first.expr->range.begin, "step",
+        fmt::format("`{}` makes the host wait for the GPU in every step{}",
+                    code_text(file, first.expr), others_text(group)),
+        {"Keep the value on the GPU (add up x.detach()) and read it every 50 steps or so, since "
+         "each read empties the queue of launches",
+         Exactness::bit_exact});
+    finding.evidence = {
+        "PyTorch performance tuning guide, Avoid unnecessary CPU-GPU synchronization"};
+    findings.push_back(std::move(finding));
   }
   return findings;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/host_reads.h"
+#include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
@@ -90,7 +91,10 @@ bool runs_gpu_work(const Call& call) {
 }
 
 // What becomes of a prediction is mostly made on the host: boxes = self.post_process(batch, preds).
+// So are the losses that a model hands out for printing.
 bool may_read_result(const Call& call) {
+  const bool asks = call.method.starts_with("get_") && contains_any(call.method, {"loss", "error"});
+  if (asks && call.receiver != nullptr && call.arguments.empty()) return true;
   if (call.target != nullptr || call.name.starts_with("torch.")) return false;
   return contains_any(lower(call.method), {"post_process", "postprocess", "decode", "nms"});
 }
@@ -131,8 +135,9 @@ bool is_used(const Expr& part) {
 bool is_untimed_work(const SourceFacts& facts, const Expr& part, const Statement& start) {
   const Statement* loop = step_loop_around(start);
   if (loop == nullptr || !is_within(*part.statement, *loop)) return false;
-  if (start.range.begin >= part.range.begin || !trains_on_gpu(facts, *start.file)) return false;
   const Expr* now = resolved(part.children[0]);
+  if (start.range.begin >= part.range.begin) return false;
+  if (!trains_on_gpu(facts, *start.file) && !is_evaluated_on_gpu(facts, *now->call)) return false;
   const Interval interval =
       between(*start.file, start.range.begin, std::min(now->range.begin, part.range.begin));
   return interval.has_gpu_work && !interval.waits && is_used(part) &&

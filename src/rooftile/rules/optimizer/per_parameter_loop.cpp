@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/source/hot_path.h"
+#include "rooftile/analysis/source/own_optimizers.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/weight_loops.h"
 #include "rooftile/base/text.h"
@@ -48,30 +50,13 @@ bool is_small(const Call& list) {
   // One layer out of a list of them.
   const Expr* module = resolved(list.receiver);
   if (module != nullptr && module->kind == ExprKind::subscript) return true;
+  if (list.receiver_type().is(TypeKind::loss)) return true;  // the centers of a center loss
   const ClassDef* def = list.receiver_type().class_def;
   if (def == nullptr || def->layers.empty() || def->layers.size() >= kFewLayers) return false;
   return std::none_of(def->layers.begin(), def->layers.end(), [](const Layer& layer) {
     const bool is_plain = layer.made_by != nullptr && layer.made_by->name.starts_with("torch.nn.");
     return layer.repeated || !is_plain;
   });
-}
-
-// The step of an own optimizer that a training program makes: scaler.step(optimizer) calls it where
-// no caller is seen.
-bool is_own_optimizer_step(const SourceFacts& facts, const Statement& loop) {
-  const FunctionDef* function = loop.function;
-  const ClassDef* def = function == nullptr ? nullptr : function->class_def;
-  if (def == nullptr || function->name != "step") return false;
-  const bool is_optimizer = std::any_of(def->bases.begin(), def->bases.end(), [](const Expr* base) {
-    return base->full_name.starts_with("torch.optim.");
-  });
-  if (!is_optimizer || !trains_on_gpu(facts, *def->file)) return false;
-  // `make = Adam`, and then `make(weights)`.
-  const bool is_chosen = std::ranges::any_of(def->file->statements, [&](const Statement* each) {
-    return each->kind == StatementKind::assignment && each->value != nullptr &&
-           each->value->full_name == def->full_name;
-  });
-  return is_chosen || !training_calls(facts, {def->full_name}).empty();
 }
 
 // `if took_step:`, `if accelerator.sync_gradients:`: on each step of the optimizer.
@@ -104,7 +89,7 @@ bool is_each_step(const SourceFacts& facts, Context context) {
 }
 
 bool runs_each_step(const SourceFacts& facts, const Statement& loop) {
-  if (is_own_optimizer_step(facts, loop)) return true;
+  if (is_training_optimizer_step(facts, loop.function) || is_hot(facts, loop)) return true;
   const auto contexts = facts.contexts(loop);
   return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
     return context.role == LoopRole::training_step && context.step_loop != nullptr &&

@@ -90,11 +90,15 @@ bool is_same_model(const Call& evaluated, const Call& trained) {
   return is_same_object(a, b);
 }
 
+// One call that an option puts under autocast is there in evaluation too.
 bool lacks_autocast(const SourceFacts& facts, const Call& call) {
-  const auto contexts = facts.contexts(call);
-  return std::any_of(contexts.begin(), contexts.end(), [](const Context& context) {
-    return context.role == LoopRole::evaluation_step && !context.has(GuardKind::autocast);
-  });
+  bool lacks = false;
+  for (const Context& context : facts.contexts(call)) {
+    if (context.role != LoopRole::evaluation_step) continue;
+    if (context.has(GuardKind::autocast)) return false;
+    lacks = true;
+  }
+  return lacks;
 }
 
 const Call* plain_forward(const SourceFacts& facts, const Loop& loop, const Call& trained) {

@@ -40,6 +40,8 @@ bool is_one_step(const Expr& input) {
 bool only_feeds_itself(const TimeLoop& loop, const Call& cell, const Expr& state) {
   bool has_state = false, is_plain = true;
   visit(&state, [&](const Expr& part) {
+    // One step of the gradient at a time: no whole layer does that.
+    if (part.call != nullptr && part.call->method.starts_with("detach")) is_plain = false;
     const std::string_view name = last_name(&part);
     for (const Expr* value : name.empty() ? std::vector<const Expr*>{} : loop.assigned_to(name)) {
       has_state = true;

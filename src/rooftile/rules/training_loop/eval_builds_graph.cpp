@@ -54,9 +54,15 @@ bool is_in_function(const Call& call, const Loop& loop) {
   return call.file == loop.file && call.function == loop.function;
 }
 
-// `for p in model.features.parameters():` leaves the rest of the model as it is.
+// `for p in model.features.parameters():` leaves the rest of the model as it is, and so does what
+// is done to some of what a loop goes through: `if isinstance(m, nn.BatchNorm2d):`.
 bool goes_through_part(const Statement* outer) {
-  while (outer != nullptr && outer->loop == nullptr) outer = outer->parent;
+  bool has_condition = false;
+  while (outer != nullptr && outer->loop == nullptr) {
+    has_condition = has_condition || outer->kind == StatementKind::if_;
+    outer = outer->parent;
+  }
+  if (outer != nullptr && has_condition) return true;
   const Call* call = outer == nullptr || outer->value == nullptr ? nullptr : outer->value->call;
   const Expr* owner = call == nullptr ? nullptr : call->receiver;
   const bool is_attribute = owner != nullptr && owner->kind == ExprKind::attribute &&
@@ -184,10 +190,12 @@ bool has_no_weights(const Type& type) {
   return is_plain && !holds;
 }
 
-// A call of a model whose weights want gradients; a loss has none.
+// A call of a model whose weights want gradients, also model.forward(x); a loss has none.
 bool is_model_call(const Call& call) {
-  if (call.name != "torch.nn.Module.__call__" || call.expr->children.empty()) return false;
-  const Expr& model = *call.expr->children.front();
+  const bool is_forward = call.method == "forward" && call.receiver != nullptr;
+  if (call.expr->children.empty()) return false;
+  if (!is_forward && call.name != "torch.nn.Module.__call__") return false;
+  const Expr& model = is_forward ? *call.receiver : *call.expr->children.front();
   const bool is_trainable = model.type != nullptr && model.type->is(TypeKind::module) &&
                             !model.type->frozen && !has_no_weights(*model.type);
   return is_trainable && !is_frozen_in_place(model, *call.file);
@@ -254,6 +262,8 @@ bool is_in_training_mode(const Loop& loop) {
 
 // `net(torch.randn(1, 3, 224, 224))` as a statement: the model is only tried, its result dropped.
 bool only_tries(const Call& forward) {
+  const std::string_view place = forward.function == nullptr ? "" : forward.function->name;
+  if (contains_any(place, {"profil", "flops"})) return true;
   const Statement* statement = forward.statement;
   const bool is_dropped = statement != nullptr && statement->kind == StatementKind::expression &&
                           statement->value == forward.expr;

@@ -124,13 +124,20 @@ bool makes_text(const Expr& part) {
          part.children.front()->type->is(TypeKind::text);
 }
 
+// `loss == 0` of `0 if loss == 0 else loss.item()`.
+bool is_condition(const Expr& part) {
+  const Expr* choice = part.parent;
+  return choice != nullptr && choice->kind == ExprKind::conditional &&
+         choice->children.size() == 3 && choice->children[1] == &part;
+}
+
 // The attached loss in the value: on which backward is called, or a tensor with a graph by its
 // name.
 const Expr* attached_name(const Expr* value, const std::vector<std::string_view>& losses) {
   const Expr* found = nullptr;
   visit(value, [&](const Expr& part) {
     if (found != nullptr || is_detached(part)) return false;
-    if (makes_text(part)) return false;
+    if (makes_text(part) || is_condition(part)) return false;
     if (part.kind == ExprKind::call || part.kind == ExprKind::subscript) return false;
     if (part.kind != ExprKind::name) return true;
     const bool is_loss = std::find(losses.begin(), losses.end(), part.word) != losses.end();

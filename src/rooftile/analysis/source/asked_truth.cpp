@@ -1,0 +1,57 @@
+#include "rooftile/analysis/source/asked_truth.h"
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+
+bool knows_without_gpu(const Call& call) {
+  if (call.method.starts_with("is_")) return true;
+  return call.receiver != nullptr && call.arguments.empty() &&
+         (call.method.starts_with("has_") || call.method.ends_with("_enabled"));
+}
+
+bool is_met_once(const Statement& statement, const Expr& operand) {
+  if (statement.kind != StatementKind::if_ || operand.kind != ExprKind::comparison) return false;
+  bool is_met = false;
+  for_statements(statement.body, [&](const Statement& inner) {
+    const bool sets = inner.kind == StatementKind::assignment && inner.target != nullptr &&
+                      inner.target->kind == ExprKind::attribute;
+    if (!sets) return;
+    const std::string_view target = inner.file->slice(inner.target->range);
+    is_met =
+        is_met || std::ranges::any_of(operand.children, [&](const Expr* side) {
+          return side->kind == ExprKind::attribute && statement.file->slice(side->range) == target;
+        });
+  });
+  return is_met;
+}
+
+bool may_be_none(const Expr& expr) {
+  if (expr.kind != ExprKind::name || expr.binding != nullptr || expr.statement == nullptr) {
+    return false;
+  }
+  const FunctionDef* function = expr.statement->function;
+  if (function == nullptr) return false;
+  bool found = false;
+  for_statements(function->body, [&](const Statement& statement) {
+    if (statement.kind != StatementKind::assignment || statement.target == nullptr) return;
+    const Expr* value = statement.value;
+    if (value == nullptr || statement.word != "=") return;
+    const Expr& target = *statement.target;
+    if (target.kind == ExprKind::name) {
+      found = found || (target.word == expr.word && value->kind == ExprKind::none);
+    } else if (target.kind == ExprKind::tuple && value->kind == ExprKind::tuple) {
+      const std::size_t count = std::min(target.children.size(), value->children.size());
+      for (std::size_t i = 0; i < count; ++i) {
+        found = found || (target.children[i]->word == expr.word &&
+                          value->children[i]->kind == ExprKind::none);
+      }
+    }
+  });
+  return found;
+}
+
+}  // namespace rooftile::source

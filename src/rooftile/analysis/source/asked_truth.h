@@ -1,0 +1,15 @@
+// Conditions whose truth needs no value of the GPU, or not on each pass.
+#pragma once
+
+#include "rooftile/workload/source_facts.h"
+
+namespace rooftile::source {
+
+// x.is_floating_point(), model.has_embedding(), model.cache_enabled(): no tensor answers.
+bool knows_without_gpu(const Call& call);
+// `if epoch > self.epoch and …: self.epoch = epoch`: what follows is asked once per epoch.
+bool is_met_once(const Statement& statement, const Expr& operand);
+// `if kl:` of a variable that some branch of the function sets to None asks whether there is one.
+bool may_be_none(const Expr& expr);
+
+}  // namespace rooftile::source

@@ -1,0 +1,182 @@
+#include "rooftile/analysis/source/step_guards.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr std::int64_t kRareInterval = 10;
+
+bool is_rare(const Value& interval) {
+  return interval.kind != ValueKind::integer || interval.integer >= kRareInterval;
+}
+
+// `if bad: continue` or `if not ok: continue` above: nearly all passes go on.
+bool is_early_exit(const Guard& guard) {
+  if (guard.statement == nullptr || !guard.statement->otherwise.empty()) return false;
+  const Expr* outer = guard.expr == nullptr ? nullptr : guard.expr->parent;
+  const bool is_turned =
+      outer != nullptr && outer->kind == ExprKind::logical && outer->word == "not";
+  return guard.negated || is_turned;
+}
+
+std::string_view guard_text(const Guard& guard) {
+  if (guard.expr == nullptr || guard.expr->statement == nullptr) return {};
+  return guard.expr->statement->file->slice(guard.expr->range);
+}
+
+// `if step > last: save(); sys.exit()`: what stands there runs once.
+bool ends_the_loop(const Guard& guard) {
+  const Statement* branch = guard.statement;
+  if (branch == nullptr || branch->kind != StatementKind::if_ || guard.negated) return false;
+  if (branch->body.empty()) return false;
+  const Statement& last = *branch->body.back();
+  if (last.kind == StatementKind::break_ || last.kind == StatementKind::return_ ||
+      last.kind == StatementKind::raise_)
+    return true;
+  const Call* call = last.value == nullptr ? nullptr : last.value->call;
+  return call != nullptr && is_one_of(call->method, {"exit", "_exit", "quit"});
+}
+
+// `if step > warmup`, `if len(memory) > batch_size`: true from some step on.
+bool is_from_some_step_on(const Guard& guard) {
+  if (ends_the_loop(guard)) return false;
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->children.size() == 2 && expr->word.starts_with(">");
+  if (!compares) return false;
+  const Expr* left = expr->children[0];
+  if (left->call != nullptr) return left->call->name == "len";
+  return contains_any(last_name(left), {"step", "iter", "epoch"});
+}
+
+bool assigns(const Statement& branch, std::string_view target) {
+  bool found = false;
+  for_statements(branch.body, [&](const Statement& statement) {
+    const bool is_it = statement.kind == StatementKind::assignment && statement.target != nullptr &&
+                       statement.file->slice(statement.target->range) == target;
+    found = found || is_it;
+  });
+  return found;
+}
+
+// `if key not in cache`, `if self.graph is None: self.graph = …`: true the first time.
+bool is_first_time(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->children.size() == 2 && guard.statement != nullptr;
+  if (!compares) return false;
+  const bool is_key =
+      expr->children[0]->kind != ExprKind::text && expr->children[1]->kind != ExprKind::call;
+  if (expr->word == "not in") return is_key && !guard.negated;
+  const bool asks_none = expr->word == "is" && expr->children[1]->kind == ExprKind::none;
+  return asks_none && !guard.negated && guard.statement->kind == StatementKind::if_ &&
+         expr->children[0]->kind == ExprKind::attribute &&
+         assigns(*guard.statement, guard.statement->file->slice(expr->children[0]->range));
+}
+
+// `x.cuda() if x.numel() else None`, `if x.dim() > 0`: about the odd empty tensor.
+bool is_about_emptiness(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->children.size() == 2 && expr->children[1]->word == "0" &&
+                        is_one_of(expr->word, {">", "!="}) && !guard.negated;
+  const Call* call = expr == nullptr ? nullptr : compares ? expr->children[0]->call : expr->call;
+  if (call == nullptr) return false;
+  return is_one_of(call->method, {"numel", "nelement"}) || (compares && call->method == "dim");
+}
+
+bool is_item_of_loop(const Expr& expr) {
+  const Statement* binding = expr.kind == ExprKind::name ? expr.binding : nullptr;
+  return binding != nullptr && binding->kind == StatementKind::for_ && binding->loop != nullptr &&
+         binding->loop->role == LoopRole::other;
+}
+
+// `for key, value in losses.items(): if "loss" in key:` takes some of those that the loop goes
+// through, on each pass of the loop around it.
+bool picks_items(const Expr& expr) {
+  if (expr.kind == ExprKind::logical && expr.word != "not") {
+    return std::ranges::all_of(expr.children, [](const Expr* part) { return picks_items(*part); });
+  }
+  if (expr.call != nullptr) {
+    return is_one_of(expr.call->method, {"startswith", "endswith"}) &&
+           expr.call->receiver != nullptr && is_item_of_loop(*expr.call->receiver);
+  }
+  const bool looks_inside = expr.kind == ExprKind::comparison && expr.children.size() == 2 &&
+                            is_one_of(expr.word, {"in", "not in"});
+  return looks_inside && expr.children[0]->kind == ExprKind::text &&
+         is_item_of_loop(*expr.children[1]);
+}
+
+// `for name in names: if name != "stereo":` leaves out one of those that the loop goes through.
+bool leaves_one_out(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  if (expr != nullptr && picks_items(*expr)) return true;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->word == "!=" && expr->children.size() == 2 && !guard.negated;
+  if (!compares || expr->children[1]->kind != ExprKind::text) return false;
+  const Statement* binding = expr->children[0]->binding;
+  return expr->children[0]->kind == ExprKind::name && binding != nullptr &&
+         binding->kind == StatementKind::for_;
+}
+
+// On which side of an `if` a statement stands; empty where it is not in it.
+std::optional<bool> is_in_else(const Statement& inner, const Statement& branch) {
+  const Statement* at = &inner;
+  while (at != nullptr && at->parent != &branch) at = at->parent;
+  if (at == nullptr) return std::nullopt;
+  return std::ranges::find(branch.otherwise, at) != branch.otherwise.end();
+}
+
+}  // namespace
+
+bool is_about_launch(const Guard& guard) {
+  return contains_any(lower(guard_text(guard)), {"cuda", "gpu", "distributed", "world_size", "ddp",
+                                                 "rank", "'cpu'", "\"cpu\""});
+}
+
+bool guards_backward(const SourceFacts& facts, const Context& context, const Guard& guard) {
+  const Call* backward = context.step_loop == nullptr ? nullptr : context.step_loop->backward;
+  const bool is_branch = guard.kind == GuardKind::condition && guard.statement != nullptr &&
+                         guard.statement->kind == StatementKind::if_;
+  if (backward == nullptr || backward->statement == nullptr || !is_branch) return false;
+  const auto is_there = [&](const Call& call) {
+    return call.statement != nullptr &&
+           is_in_else(*call.statement, *guard.statement) == guard.negated;
+  };
+  const bool may_be =
+      is_there(*backward) || (backward->function != nullptr &&
+                              any_call_above(*backward->function, kMaxCallDepth, is_there));
+  return may_be && std::ranges::all_of(facts.contexts(*backward), [&](const Context& way) {
+           return way.step_loop != context.step_loop ||
+                  std::ranges::any_of(way.guards, [&](const Guard& one) {
+                    return one.expr == guard.expr && one.negated == guard.negated;
+                  });
+         });
+}
+
+bool is_shut(const Guard& guard) {
+  if (is_first_time(guard)) return true;
+  if (is_about_emptiness(guard)) return false;
+  switch (guard.kind) {
+    case GuardKind::exception:
+      return true;
+    case GuardKind::condition:
+      return !is_early_exit(guard) && !leaves_one_out(guard) && !is_about_launch(guard) &&
+             !is_from_some_step_on(guard);
+    case GuardKind::once:
+    case GuardKind::debug:
+    case GuardKind::never:
+      return !guard.negated;
+    case GuardKind::every_n:
+      return !guard.negated && is_rare(guard.interval);
+    default:
+      return false;
+  }
+}
+
+}  // namespace rooftile::source

@@ -1,0 +1,17 @@
+// Which guards keep a statement from running on each pass of a loop.
+#pragma once
+
+#include "rooftile/workload/source_facts.h"
+
+namespace rooftile::source {
+
+// Whether there is a GPU, or several, is settled once: by how the program is started.
+bool is_about_launch(const Guard& guard);
+// Whether it keeps passes out: `x % n == 0` with n unknown or at least ten, a condition on values,
+// an exception handler, debugging, what runs once.
+bool is_shut(const Guard& guard);
+// Where the backward pass of the loop is under the condition as well: passes without it train
+// nothing.
+bool guards_backward(const SourceFacts& facts, const Context& context, const Guard& guard);
+
+}  // namespace rooftile::source

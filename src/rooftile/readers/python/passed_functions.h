@@ -1,0 +1,35 @@
+// What a call decides of the function it leads to: which functions run there, and which branches.
+#pragma once
+
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "rooftile/workload/source_facts.h"
+
+namespace rooftile::source {
+
+// Of `run()` in a function that gets `run` as a parameter: who calls the function says what runs.
+// The callee; null for other calls.
+const Expr* called_parameter(const Call& call);
+
+// The functions that run because they are handed over: `timed(train_step)`.
+class PassedFunctions {
+ public:
+  explicit PassedFunctions(const SourceFacts& facts);
+
+  // By the call: those that it hands to its target, which calls them outside of its loops. Of a
+  // called parameter: those that the callers hand over.
+  std::vector<const FunctionDef*> run_by(const Call& call) const;
+
+ private:
+  // Those that a function calls outside of its loops.
+  std::unordered_map<const FunctionDef*, std::vector<std::string_view>> called_parameters_;
+};
+
+// Whether the call does not get to a statement of its target: `update(x, training=False)` of a
+// function with `if training:` around it, or `loss(x, only_values=True)` with `if only_values:
+// return x` above.
+bool leaves_out(const Call& call, const Statement* statement);
+
+}  // namespace rooftile::source
