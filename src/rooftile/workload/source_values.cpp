@@ -121,23 +121,44 @@ class Evaluator {
     return value;
   }
 
-  Value bound(const Statement& binding, int depth) const {
-    if (binding.kind != StatementKind::assignment || binding.word != "=" ||
-        binding.value == nullptr || binding.target == nullptr ||
-        (binding.target->kind != ExprKind::name && binding.target->kind != ExprKind::attribute)) {
-      return of_kind(ValueKind::unknown, nullptr);
+  // What `x = 3` and `x, y = 3, 4` give the name; null for other statements.
+  static const Expr* assigned(const Statement& binding, std::string_view name) {
+    const Expr* target = binding.target;
+    const Expr* value = binding.value;
+    const bool is_plain = binding.kind == StatementKind::assignment && binding.word == "=" &&
+                          target != nullptr && value != nullptr;
+    if (!is_plain) return nullptr;
+    if (target->kind == ExprKind::name || target->kind == ExprKind::attribute) return value;
+    const auto is_row = [](const Expr& expr) {
+      return expr.kind == ExprKind::tuple || expr.kind == ExprKind::list;
+    };
+    const bool is_parallel =
+        is_row(*target) && is_row(*value) && target->children.size() == value->children.size();
+    for (std::size_t i = 0; is_parallel && i < target->children.size(); ++i) {
+      const Expr& part = *target->children[i];
+      const bool is_named = part.kind == ExprKind::name || part.kind == ExprKind::attribute;
+      if (is_named && part.word == name) return value->children[i];
     }
+    return nullptr;
+  }
+
+  Value bound(const Statement& binding, std::string_view name, int depth) const {
+    const Expr* value = assigned(binding, name);
+    if (value == nullptr) return of_kind(ValueKind::unknown, nullptr);
     const Statement* home = binding.parent;
     const bool is_config =
         home != nullptr && home->class_def != nullptr && home->class_def->is_config;
     const bool replaceable = is_config || (binding.function == nullptr && binding.file->runs_exec);
-    return followed(binding.value, depth,
+    return followed(value, depth,
                     replaceable ? Certainty::configurable : Certainty::constant);
   }
 
   Value full_name(const Expr& expr, int depth) const {
     const auto global = store_.globals.find(expr.full_name);
-    if (global != store_.globals.end()) return bound(*global->second, depth);
+    if (global != store_.globals.end()) {
+      const std::string_view last = expr.full_name.substr(expr.full_name.rfind('.') + 1);
+      return bound(*global->second, last, depth);
+    }
     Value value = of_kind(ValueKind::name, &expr);
     value.text = expr.full_name;
     return value;
@@ -145,7 +166,7 @@ class Evaluator {
 
   Value name(const Expr& expr, int depth) const {
     if (expr.binding != nullptr && expr.binding->kind == StatementKind::assignment) {
-      return bound(*expr.binding, depth);
+      return bound(*expr.binding, expr.word, depth);
     }
     if (!expr.full_name.empty()) return full_name(expr, depth);
     if (expr.binding == nullptr && expr.statement != nullptr) return parameter(expr, depth);
@@ -226,7 +247,7 @@ class Evaluator {
       return followed(given, depth + 1, Certainty::configurable);
     }
     if (expr.binding != nullptr && expr.binding->kind == StatementKind::assignment) {
-      return bound(*expr.binding, depth);
+      return bound(*expr.binding, expr.word, depth);
     }
     if (!expr.full_name.empty()) return full_name(expr, depth);
     const Type& owner = expr.children.empty() ? unknown_type() : *expr.children[0]->type;

@@ -166,6 +166,7 @@ class Inference {
   const Type* module_method(Call& call, const Type& receiver);
   const Type* accelerator_method(Call& call);
   const Type* forward_result(Call& call, const Type& callee);
+  const Type* tensor_result(const Call& call, const Type& callee);
   const Type* wrapped(Call& call, std::string_view name);
   const Type* from_tensors(const Call& call);
   const Type* new_tensor(const Call& call);
