@@ -106,9 +106,35 @@ bool leaves_one_out(const Guard& guard) {
          binding->kind == StatementKind::for_;
 }
 
+// x.dim(), x.ndim, x.size(1), x.shape[-1]: what all batches have in common.
+bool is_fixed_dimension(const Expr& expr) {
+  if (expr.kind == ExprKind::attribute) return expr.word == "ndim";
+  const auto counts = [](const Expr* index) {
+    const Expr* digits = index->kind == ExprKind::unary ? index->children[0] : index;
+    return digits->kind == ExprKind::integer && index->word != "0";
+  };
+  if (expr.kind == ExprKind::subscript && expr.children.size() == 2) {
+    const Expr& shape = *expr.children[0];
+    const bool is_shape = (shape.kind == ExprKind::attribute && shape.word == "shape") ||
+                          (shape.call != nullptr && shape.call->method == "size");
+    return is_shape && counts(expr.children[1]);
+  }
+  if (expr.call == nullptr || expr.call->receiver == nullptr) return false;
+  const auto arguments = expr.call->arguments;
+  if (is_one_of(expr.call->method, {"dim", "ndimension"})) return arguments.empty();
+  return expr.call->method == "size" && arguments.size() == 1 && counts(arguments[0].value);
+}
+
+// `if x.size(1) == 1:`, `if x.dim() == 3:` hold for all batches or for none.
+bool is_about_shape(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  return expr != nullptr && expr->kind == ExprKind::comparison && expr->children.size() == 2 &&
+         is_fixed_dimension(*expr->children[0]) && expr->children[1]->kind == ExprKind::integer;
+}
+
 bool is_shut(const Guard& guard) {
   if (is_first_time(guard)) return true;
-  if (is_about_emptiness(guard)) return false;
+  if (is_about_emptiness(guard) || is_about_shape(guard)) return false;
   switch (guard.kind) {
     case GuardKind::exception:
       return true;
@@ -124,6 +150,12 @@ bool is_shut(const Guard& guard) {
     default:
       return false;
   }
+}
+
+// The same, with conditions on values open: what stands there costs in each pass that meets them.
+bool is_shut_for_good(const Guard& guard) {
+  const bool may_hold = guard.kind == GuardKind::condition && !is_first_time(guard);
+  return is_shut(guard) && (!may_hold || ends_the_loop(guard));
 }
 
 bool is_module_method(const FunctionDef* function) {
@@ -236,14 +268,17 @@ bool runs_either_way(const SourceFacts& facts, const Context& context,
          });
 }
 
+bool runs_with(const SourceFacts& facts, const Context& context, bool (*is_closed)(const Guard&));
+
 template <class Node>
 bool any_way(const SourceFacts& facts, const Node& node, const File& file,
              const FunctionDef* function, Where where) {
   if (!trains_on_gpu(facts, file)) return false;
   const auto contexts = facts.contexts(node);
   return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-    return matches(facts, context, function, where) &&
-           (runs_on_each_pass(facts, context) || runs_either_way(facts, context, contexts));
+    if (!matches(facts, context, function, where)) return false;
+    if (where == Where::evaluation_too) return runs_with(facts, context, is_shut_for_good);
+    return runs_on_each_pass(facts, context) || runs_either_way(facts, context, contexts);
   });
 }
 
@@ -280,9 +315,8 @@ std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard)
   return is_none ? std::optional(expr.word == "is") : std::nullopt;
 }
 
-}  // namespace
-
-bool runs_on_each_pass(const SourceFacts& facts, const Context& whole) {
+// Whether no guard closes the way, with all options at their defaults.
+bool runs_with(const SourceFacts& facts, const Context& whole, bool (*is_closed)(const Guard&)) {
   Context context = whole;
   bool is_open = true;
   std::erase_if(context.guards, [&](const Guard& guard) {
@@ -294,8 +328,14 @@ bool runs_on_each_pass(const SourceFacts& facts, const Context& whole) {
   const bool has_loop = context.step_loop != nullptr;
   const bool is_skipped = std::any_of(
       context.guards.begin(), context.guards.end(),
-      [&](const Guard& guard) { return (guard.in_loop || !has_loop) && is_shut(guard); });
+      [&](const Guard& guard) { return (guard.in_loop || !has_loop) && is_closed(guard); });
   return !is_skipped && is_reached_when_launched(facts, context);
+}
+
+}  // namespace
+
+bool runs_on_each_pass(const SourceFacts& facts, const Context& context) {
+  return runs_with(facts, context, is_shut);
 }
 
 bool is_reached_when_launched(const SourceFacts& facts, Context context) {

@@ -26,7 +26,7 @@ std::vector<const Call*> launched_calls(const SourceFacts& facts,
 // train on a GPU.
 bool is_hot(const SourceFacts& facts, const Statement& statement);
 bool is_hot(const SourceFacts& facts, const Call& call);
-// The same, on each pass of an evaluation loop too.
+// The same, on passes of an evaluation loop too, and also on those alone that meet a condition.
 bool is_hot_or_evaluated(const SourceFacts& facts, const Call& call);
 // Whether it runs on each pass of an evaluation loop that calls a network on a GPU, in a script
 // that need not train.
