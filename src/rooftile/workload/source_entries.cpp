@@ -72,11 +72,21 @@ bool is_set_again(const File& file, std::string_view key) {
   });
 }
 
+// Of args.dataset the default of that option, where it is one text; itself for other keys.
+const Expr& chosen_key(const Store& store, const Expr& key) {
+  if (key.kind != ExprKind::attribute) return key;
+  const auto option = store.options.find(key.word);
+  const bool is_text = option != store.options.end() && !option->second.several &&
+                       option->second.value != nullptr &&
+                       option->second.value->kind == ExprKind::text;
+  return is_text ? *option->second.value : key;
+}
+
 const Expr* item_of(const Store& store, const Expr& subscript, int depth) {
   if (subscript.children.size() != 2 || subscript.statement == nullptr || depth > kMaxSteps) {
     return nullptr;
   }
-  const Expr& key = *subscript.children[1];
+  const Expr& key = chosen_key(store, *subscript.children[1]);
   if (key.kind != ExprKind::text && key.kind != ExprKind::integer) return nullptr;
   const Expr* holder = origin(store, subscript.children[0]);
   if (holder != nullptr && holder->kind == ExprKind::subscript) {

@@ -106,6 +106,16 @@ bool leaves_one_out(const Guard& guard) {
          binding->kind == StatementKind::for_;
 }
 
+// `if time.time() < self.end:` holds until the time is up.
+bool is_about_time(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->children.size() == 2 && expr->word.starts_with("<") && !guard.negated;
+  const Call* clock = compares ? expr->children[0]->call : nullptr;
+  return clock != nullptr && is_one_of(clock->name, {"time.time", "time.perf_counter",
+                                                     "time.monotonic"});
+}
+
 // x.dim(), x.ndim, x.size(1), x.shape[-1]: what all batches have in common.
 bool is_fixed_dimension(const Expr& expr) {
   if (expr.kind == ExprKind::attribute) return expr.word == "ndim";
@@ -134,7 +144,7 @@ bool is_about_shape(const Guard& guard) {
 
 bool is_shut(const Guard& guard) {
   if (is_first_time(guard)) return true;
-  if (is_about_emptiness(guard) || is_about_shape(guard)) return false;
+  if (is_about_emptiness(guard) || is_about_shape(guard) || is_about_time(guard)) return false;
   switch (guard.kind) {
     case GuardKind::exception:
       return true;

@@ -12,6 +12,7 @@ namespace {
 
 // A name that more classes define says too little.
 constexpr std::size_t kMaxNamesakes = 16;
+constexpr std::size_t kMaxNetworks = 48;  // to choose from, with the same methods
 constexpr std::size_t kMaxLinkedCallers = 1000;
 constexpr int kMaxBaseSteps = 8;
 
@@ -137,7 +138,8 @@ class Linker {
                             !call.method.starts_with('_');
     if (!is_network && !is_distinctive(call.method)) return;
     const auto found = methods_.find(call.method);
-    if (found == methods_.end() || found->second.size() > kMaxNamesakes) return;
+    const std::size_t most = is_network ? kMaxNetworks : kMaxNamesakes;
+    if (found == methods_.end() || found->second.size() > most) return;
     std::vector<const FunctionDef*> reached;
     for (const FunctionDef* def : found->second) {
       const bool fits = is_distinctive(call.method) || def->class_def->is_module;

@@ -115,7 +115,7 @@ class Inference {
   const Type* infer_comprehension(Expr& expr);
   bool goes_through_arguments(const Expr& comprehension) const;
   const Type* infer_yield(Expr& expr);
-  static const Type* written_item(const Type& container, const Expr& index);
+  const Type* written_item(const Type& container, const Expr& index) const;
   const Expr* chosen_module(const Type& container, const Expr& index) const;
   const Type* join_children(Expr& expr, std::size_t from = 0);
   const Type* own_member(const ClassDef* def, std::string_view word, const Statement** binding);
