@@ -99,6 +99,26 @@ const Expr* item_of(const Store& store, const Expr& subscript, int depth) {
 
 }  // namespace
 
+const Expr* assigned_value(const Statement& binding, std::string_view name) {
+  const Expr* target = binding.target;
+  const Expr* value = binding.value;
+  const bool is_plain = binding.kind == StatementKind::assignment && binding.word == "=" &&
+                        target != nullptr && value != nullptr;
+  if (!is_plain) return nullptr;
+  if (target->kind == ExprKind::name || target->kind == ExprKind::attribute) return value;
+  const auto is_row = [](const Expr& expr) {
+    return expr.kind == ExprKind::tuple || expr.kind == ExprKind::list;
+  };
+  const bool is_parallel =
+      is_row(*target) && is_row(*value) && target->children.size() == value->children.size();
+  for (std::size_t i = 0; is_parallel && i < target->children.size(); ++i) {
+    const Expr& part = *target->children[i];
+    const bool is_named = part.kind == ExprKind::name || part.kind == ExprKind::attribute;
+    if (is_named && part.word == name) return value->children[i];
+  }
+  return nullptr;
+}
+
 const Expr* written_item(const Store& store, const Expr& subscript) {
   return item_of(store, subscript, 0);
 }

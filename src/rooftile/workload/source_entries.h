@@ -5,6 +5,9 @@
 
 namespace rooftile::source {
 
+// What `x = 3` and `x, y = 3, 4` give the name; null for other statements.
+const Expr* assigned_value(const Statement& binding, std::string_view name);
+
 // What stands for config["key"] in the dict behind it; null where no such dict is seen, or where
 // the file that reads it sets the key too.
 const Expr* written_item(const Store& store, const Expr& subscript);

@@ -121,36 +121,14 @@ class Evaluator {
     return value;
   }
 
-  // What `x = 3` and `x, y = 3, 4` give the name; null for other statements.
-  static const Expr* assigned(const Statement& binding, std::string_view name) {
-    const Expr* target = binding.target;
-    const Expr* value = binding.value;
-    const bool is_plain = binding.kind == StatementKind::assignment && binding.word == "=" &&
-                          target != nullptr && value != nullptr;
-    if (!is_plain) return nullptr;
-    if (target->kind == ExprKind::name || target->kind == ExprKind::attribute) return value;
-    const auto is_row = [](const Expr& expr) {
-      return expr.kind == ExprKind::tuple || expr.kind == ExprKind::list;
-    };
-    const bool is_parallel =
-        is_row(*target) && is_row(*value) && target->children.size() == value->children.size();
-    for (std::size_t i = 0; is_parallel && i < target->children.size(); ++i) {
-      const Expr& part = *target->children[i];
-      const bool is_named = part.kind == ExprKind::name || part.kind == ExprKind::attribute;
-      if (is_named && part.word == name) return value->children[i];
-    }
-    return nullptr;
-  }
-
   Value bound(const Statement& binding, std::string_view name, int depth) const {
-    const Expr* value = assigned(binding, name);
+    const Expr* value = assigned_value(binding, name);
     if (value == nullptr) return of_kind(ValueKind::unknown, nullptr);
     const Statement* home = binding.parent;
     const bool is_config =
         home != nullptr && home->class_def != nullptr && home->class_def->is_config;
     const bool replaceable = is_config || (binding.function == nullptr && binding.file->runs_exec);
-    return followed(value, depth,
-                    replaceable ? Certainty::configurable : Certainty::constant);
+    return followed(value, depth, replaceable ? Certainty::configurable : Certainty::constant);
   }
 
   Value full_name(const Expr& expr, int depth) const {

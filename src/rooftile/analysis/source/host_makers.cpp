@@ -313,7 +313,8 @@ const Call* maker_in_branches(const Expr& name, Steps steps) {
                        statement->target->kind == ExprKind::name &&
                        statement->target->word == name.word;
     if (!binds) continue;
-    const bool is_plain = statement->kind == StatementKind::assignment && statement->word == "=";
+    const bool is_plain = statement->kind == StatementKind::assignment && statement->word == "=" &&
+                          statement->value != nullptr;
     // `x = None` before `if wanted: x = torch.zeros(n)`.
     if (is_plain && statement->value->kind == ExprKind::none) continue;
     const Call* maker = is_plain ? find_maker(statement->value, steps.next()) : nullptr;

@@ -180,8 +180,7 @@ bool has_gpu_argument(const Call& call) {
 bool reads_by_function(const Call& call) {
   const std::string_view name = call.name;
   if (is_one_of(name, {"float", "int", "bool", "str", "print", "math.isnan", "math.isfinite",
-                       "math.isinf", "math.exp", "math.sqrt",
-                       "math.log"})) {
+                       "math.isinf", "math.exp", "math.sqrt", "math.log"})) {
     return has_gpu_argument(call);
   }
   const bool formats = call.method == "format" && call.receiver != nullptr &&
@@ -282,10 +281,11 @@ void add_conditions(const Statement& statement, const Expr* expr, std::vector<Ho
     return;
   }
   if (expr->call != nullptr && knows_without_gpu(*expr->call)) return;
-  const bool asks_none =
-      std::ranges::any_of(expr->children, [](const Expr* part) { return part->kind == ExprKind::none; });
-  const bool compares = expr->kind == ExprKind::comparison && !expr->word.starts_with("is") && !asks_none &&
-                        !expr->word.ends_with("in") && expr->type->is(TypeKind::tensor);
+  const bool asks_none = std::ranges::any_of(
+      expr->children, [](const Expr* part) { return part->kind == ExprKind::none; });
+  const bool compares = expr->kind == ExprKind::comparison && !expr->word.starts_with("is") &&
+                        !asks_none && !expr->word.ends_with("in") &&
+                        expr->type->is(TypeKind::tensor);
   const bool waits =
       may_wait(expr) || (compares && std::ranges::any_of(expr->children, [&](const Expr* side) {
                            return may_wait(side) || is_reduced_in_forward(statement, side);

@@ -178,7 +178,7 @@ bool is_called_from(const File& entry, const FunctionDef* function) {
 std::vector<const Loop*> loops_from_entry(const Program& program) {
   std::vector<const Loop*> loops = program.training_loops;
   if (program.entry == nullptr || loops.size() < 2) return loops;
-  std::ranges::stable_partition(loops, [&](const Loop* loop) {
+  std::stable_partition(loops.begin(), loops.end(), [&](const Loop* loop) {
     return loop->file == program.entry || is_called_from(*program.entry, loop->function);
   });
   return loops;

@@ -72,7 +72,8 @@ bool all_only_index(const SourceFacts& facts, const File& file) {
   return has_one;
 }
 
-// What the function puts into a list or dictionary: `sets[split] = dataset`, `sets.append(dataset)`.
+// What the function puts into a list or dictionary: `sets[split] = dataset`,
+// `sets.append(dataset)`.
 std::vector<const Expr*> items_put(const Expr& holder) {
   std::vector<const Expr*> items;
   const bool is_variable = holder.kind == ExprKind::name && holder.statement != nullptr;
@@ -146,8 +147,8 @@ bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth) {
   if (call->name == "torch.utils.data.ConcatDataset" && !call->arguments.empty()) {
     return are_in_memory(facts, call->arguments.front().value, depth + 1);
   }
-  const bool is_part = call->name == "torch.utils.data.Subset" ||
-                       call->name == "torch.utils.data.random_split";
+  const bool is_part =
+      call->name == "torch.utils.data.Subset" || call->name == "torch.utils.data.random_split";
   return is_part && !call->arguments.empty() &&
          is_in_memory(facts, call->arguments.front().value, depth + 1);
 }

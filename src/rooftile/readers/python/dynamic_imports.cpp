@@ -18,7 +18,7 @@ constexpr int kMaxDynamicImports = 200;
 struct Beginning {
   std::string text;
   bool is_whole = false;
-  std::string end;
+  std::string end = {};
 };
 
 std::string_view package_of(const File& file) {

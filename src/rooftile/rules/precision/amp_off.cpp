@@ -172,8 +172,8 @@ bool has_precision(const Program& program) {
                             "Amp"});
 }
 
-// Whether the file names MNIST outside of its documentation and the help of its options; one that is only imported, also
-// outside of imports and heads of classes.
+// Whether the file names MNIST outside of its documentation and the help of its options; one that
+// is only imported, also outside of imports and heads of classes.
 bool loads_mnist(const File& file) {
   if (!mentions(file, {"MNIST", "mnist", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST"})) {
     return false;

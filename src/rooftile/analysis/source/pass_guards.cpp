@@ -1,0 +1,168 @@
+// Guards that keep a statement from running on each pass, for pass_guards.h.
+#include "rooftile/analysis/source/pass_guards.h"
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr std::int64_t kRareInterval = 10;
+
+bool is_rare(const Value& interval) {
+  return interval.kind != ValueKind::integer || interval.integer >= kRareInterval;
+}
+
+// `if bad: continue` or `if not ok: continue` above: nearly all passes go on.
+bool is_early_exit(const Guard& guard) {
+  if (guard.statement == nullptr || !guard.statement->otherwise.empty()) return false;
+  const Expr* outer = guard.expr == nullptr ? nullptr : guard.expr->parent;
+  const bool is_turned =
+      outer != nullptr && outer->kind == ExprKind::logical && outer->word == "not";
+  return guard.negated || is_turned;
+}
+
+std::string_view guard_text(const Guard& guard) {
+  if (guard.expr == nullptr || guard.expr->statement == nullptr) return {};
+  return guard.expr->statement->file->slice(guard.expr->range);
+}
+
+// `if step > last: save(); sys.exit()`: what stands there runs once.
+bool ends_the_loop(const Guard& guard) {
+  const Statement* branch = guard.statement;
+  if (branch == nullptr || branch->kind != StatementKind::if_ || guard.negated) return false;
+  if (branch->body.empty()) return false;
+  const Statement& last = *branch->body.back();
+  if (last.kind == StatementKind::break_ || last.kind == StatementKind::return_ ||
+      last.kind == StatementKind::raise_)
+    return true;
+  const Call* call = last.value == nullptr ? nullptr : last.value->call;
+  return call != nullptr && is_one_of(call->method, {"exit", "_exit", "quit"});
+}
+
+// `if step > warmup`, `if len(memory) > batch_size`: true from some step on.
+bool is_from_some_step_on(const Guard& guard) {
+  if (ends_the_loop(guard)) return false;
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->children.size() == 2 && expr->word.starts_with(">");
+  if (!compares) return false;
+  const Expr* left = expr->children[0];
+  if (left->call != nullptr) return left->call->name == "len";
+  return contains_any(last_name(left), {"step", "iter", "epoch"});
+}
+
+bool assigns(const Statement& branch, std::string_view target) {
+  bool found = false;
+  for_statements(branch.body, [&](const Statement& statement) {
+    const bool is_it = statement.kind == StatementKind::assignment && statement.target != nullptr &&
+                       statement.file->slice(statement.target->range) == target;
+    found = found || is_it;
+  });
+  return found;
+}
+
+// `if key not in cache`, `if self.graph is None: self.graph = …`: true the first time.
+bool is_first_time(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->children.size() == 2 && guard.statement != nullptr;
+  if (!compares) return false;
+  if (expr->word == "not in") return !guard.negated;
+  const bool asks_none = expr->word == "is" && expr->children[1]->kind == ExprKind::none;
+  return asks_none && !guard.negated && guard.statement->kind == StatementKind::if_ &&
+         expr->children[0]->kind == ExprKind::attribute &&
+         assigns(*guard.statement, guard.statement->file->slice(expr->children[0]->range));
+}
+
+// `x.cuda() if x.numel() else None`, `if x.dim() > 0`: about the odd empty tensor.
+bool is_about_emptiness(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->children.size() == 2 && expr->children[1]->word == "0" &&
+                        is_one_of(expr->word, {">", "!="}) && !guard.negated;
+  const Call* call = expr == nullptr ? nullptr : compares ? expr->children[0]->call : expr->call;
+  if (call == nullptr) return false;
+  return is_one_of(call->method, {"numel", "nelement"}) || (compares && call->method == "dim");
+}
+
+// `for name in names: if name != "stereo":` leaves out one of those that the loop goes through.
+bool leaves_one_out(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->word == "!=" && expr->children.size() == 2 && !guard.negated;
+  if (!compares || expr->children[1]->kind != ExprKind::text) return false;
+  const Statement* binding = expr->children[0]->binding;
+  return expr->children[0]->kind == ExprKind::name && binding != nullptr &&
+         binding->kind == StatementKind::for_;
+}
+
+// `if time.time() < self.end:` holds until the time is up.
+bool is_about_time(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->children.size() == 2 && expr->word.starts_with("<") && !guard.negated;
+  const Call* clock = compares ? expr->children[0]->call : nullptr;
+  return clock != nullptr &&
+         is_one_of(clock->name, {"time.time", "time.perf_counter", "time.monotonic"});
+}
+
+// x.dim(), x.ndim, x.size(1), x.shape[-1]: what all batches have in common.
+bool is_fixed_dimension(const Expr& expr) {
+  if (expr.kind == ExprKind::attribute) return expr.word == "ndim";
+  const auto counts = [](const Expr* index) {
+    const Expr* digits = index->kind == ExprKind::unary ? index->children[0] : index;
+    return digits->kind == ExprKind::integer && index->word != "0";
+  };
+  if (expr.kind == ExprKind::subscript && expr.children.size() == 2) {
+    const Expr& shape = *expr.children[0];
+    const bool is_shape = (shape.kind == ExprKind::attribute && shape.word == "shape") ||
+                          (shape.call != nullptr && shape.call->method == "size");
+    return is_shape && counts(expr.children[1]);
+  }
+  if (expr.call == nullptr || expr.call->receiver == nullptr) return false;
+  const auto arguments = expr.call->arguments;
+  if (is_one_of(expr.call->method, {"dim", "ndimension"})) return arguments.empty();
+  return expr.call->method == "size" && arguments.size() == 1 && counts(arguments[0].value);
+}
+
+// `if x.size(1) == 1:`, `if x.dim() == 3:` hold for all batches or for none.
+bool is_about_shape(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  return expr != nullptr && expr->kind == ExprKind::comparison && expr->children.size() == 2 &&
+         is_fixed_dimension(*expr->children[0]) && expr->children[1]->kind == ExprKind::integer;
+}
+
+}  // namespace
+
+bool is_about_launch(const Guard& guard) {
+  return contains_any(lower(guard_text(guard)), {"cuda", "gpu", "distributed", "world_size", "ddp",
+                                                 "rank", "'cpu'", "\"cpu\""});
+}
+
+bool is_shut(const Guard& guard) {
+  if (is_first_time(guard)) return true;
+  if (is_about_emptiness(guard) || is_about_shape(guard) || is_about_time(guard)) return false;
+  switch (guard.kind) {
+    case GuardKind::exception:
+      return true;
+    case GuardKind::condition:
+      return !is_early_exit(guard) && !leaves_one_out(guard) && !is_about_launch(guard) &&
+             !is_from_some_step_on(guard);
+    case GuardKind::once:
+    case GuardKind::debug:
+    case GuardKind::never:
+      return !guard.negated;
+    case GuardKind::every_n:
+      return !guard.negated && is_rare(guard.interval);
+    default:
+      return false;
+  }
+}
+
+bool is_shut_for_good(const Guard& guard) {
+  const bool may_hold = guard.kind == GuardKind::condition && !is_first_time(guard);
+  return is_shut(guard) && (!may_hold || ends_the_loop(guard));
+}
+
+}  // namespace rooftile::source
