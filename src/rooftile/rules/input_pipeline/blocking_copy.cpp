@@ -11,6 +11,7 @@
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/rules/trace_finding.h"
+#include "rooftile/workload/source_store.h"
 
 namespace rooftile {
 namespace blocking_copy {
@@ -209,6 +210,21 @@ bool is_for_others(const source::SourceFacts& facts, const source::Call& loader)
   return false;
 }
 
+// Of `for x in enumerate(loader)` the call of a library that made what it reads; null where that is
+// not seen.
+const source::Call* library_loader(const source::SourceFacts& facts, const source::Expr* read) {
+  while (read->call != nullptr && !read->call->arguments.empty() &&
+         is_one_of(read->call->method, {"enumerate", "tqdm", "iter"})) {
+    read = read->call->arguments.front().value;
+  }
+  const auto& globals = facts.store().globals;
+  const auto global = globals.find(read->full_name);
+  const bool is_global = !read->full_name.empty() && global != globals.end();
+  const source::Expr* made = is_global ? global->second->value : source::resolved(read);
+  const source::Call* call = made == nullptr ? nullptr : made->call;
+  return call != nullptr && call->target == nullptr && !call->name.empty() ? call : nullptr;
+}
+
 // What a loop reads by the name of a loader, though it is not seen which: one of the program, where
 // all that are made for training are pinned.
 const source::Call* unseen_loader(const source::SourceFacts& facts, const source::Call& copy,
@@ -218,6 +234,9 @@ const source::Call* unseen_loader(const source::SourceFacts& facts, const source
   const bool reads = loop != nullptr && loop->value != nullptr && loop->loop->loader == nullptr &&
                      contains(lower(copy.file->slice(loop->value->range)), "loader");
   if (!reads || !is_loop_variable(root_of(value), *loop)) return nullptr;
+  if (const source::Call* made = library_loader(facts, loop->value)) {
+    return source::is_torch_loader(*made) ? made : nullptr;
+  }
   const source::Call* found = nullptr;
   for (const source::Call* loader : source::training_loaders(facts)) {
     const auto programs = source::training_programs_of(facts, *copy.file);
@@ -266,9 +285,17 @@ const source::Expr* handed_to_copy(const source::SourceFacts& facts, const sourc
   return nullptr;
 }
 
+// In a helper that gives back what it copies: its callers are told.
+bool is_inside_helper(const source::Call& copy) {
+  return copy.function != nullptr && !copy.function->callers.empty() && copy.receiver != nullptr &&
+         copy.receiver->kind == source::ExprKind::name &&
+         returns_copy(*copy.function, copy.receiver->word);
+}
+
 // What the call copies to the GPU while the host waits; null for other calls.
 const source::Expr* copied_value(const source::SourceFacts& facts, const source::Call& call) {
-  return is_blocking(facts, call) ? call.receiver : handed_to_copy(facts, call);
+  if (!is_blocking(facts, call)) return handed_to_copy(facts, call);
+  return is_inside_helper(call) ? nullptr : call.receiver;
 }
 
 Finding finding_for(const source::Call& copy, const source::Call& loader) {
