@@ -252,10 +252,8 @@ class RoleFinder {
     loop.role = LoopRole::other;
     Events outside;
     const bool steps = inside.backward != nullptr && inside.step != nullptr;
-    if (steps && runs_without_gradients(loop)) {
-      loop.role = LoopRole::evaluation_step;
-      outside.has_evaluation = true;
-    } else if (steps && !holds_loader_loop(loop)) {
+    const bool is_dry = steps && runs_without_gradients(loop);
+    if (steps && !is_dry && !holds_loader_loop(loop)) {
       loop.role = LoopRole::training_step;
       loop.backward = inside.backward;
       loop.optimizer_step = inside.step;
@@ -265,11 +263,11 @@ class RoleFinder {
       loop.role = LoopRole::evaluation_step;
       outside.has_evaluation = true;
       demote_inner(loop);
-    } else if (inside.has_training || inside.has_evaluation) {
+    } else if (!is_dry && (inside.has_training || inside.has_evaluation)) {
       loop.role = LoopRole::epoch;
       outside = inside;
-    } else if (inside.forward && inside.backward == nullptr &&
-               evaluates(loop, inside, loader != nullptr)) {
+    } else if (is_dry || (inside.forward && inside.backward == nullptr &&
+                          evaluates(loop, inside, loader != nullptr))) {
       loop.role = LoopRole::evaluation_step;
       outside.has_evaluation = true;
     } else {
