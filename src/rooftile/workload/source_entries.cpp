@@ -72,11 +72,21 @@ bool is_set_again(const File& file, std::string_view key) {
   });
 }
 
+// Of args.dataset the default of that option, where it is one text; itself for other keys.
+const Expr& chosen_key(const Store& store, const Expr& key) {
+  if (key.kind != ExprKind::attribute) return key;
+  const auto option = store.options.find(key.word);
+  const bool is_text = option != store.options.end() && !option->second.several &&
+                       option->second.value != nullptr &&
+                       option->second.value->kind == ExprKind::text;
+  return is_text ? *option->second.value : key;
+}
+
 const Expr* item_of(const Store& store, const Expr& subscript, int depth) {
   if (subscript.children.size() != 2 || subscript.statement == nullptr || depth > kMaxSteps) {
     return nullptr;
   }
-  const Expr& key = *subscript.children[1];
+  const Expr& key = chosen_key(store, *subscript.children[1]);
   if (key.kind != ExprKind::text && key.kind != ExprKind::integer) return nullptr;
   const Expr* holder = origin(store, subscript.children[0]);
   if (holder != nullptr && holder->kind == ExprKind::subscript) {
@@ -88,6 +98,26 @@ const Expr* item_of(const Store& store, const Expr& subscript, int depth) {
 }
 
 }  // namespace
+
+const Expr* assigned_value(const Statement& binding, std::string_view name) {
+  const Expr* target = binding.target;
+  const Expr* value = binding.value;
+  const bool is_plain = binding.kind == StatementKind::assignment && binding.word == "=" &&
+                        target != nullptr && value != nullptr;
+  if (!is_plain) return nullptr;
+  if (target->kind == ExprKind::name || target->kind == ExprKind::attribute) return value;
+  const auto is_row = [](const Expr& expr) {
+    return expr.kind == ExprKind::tuple || expr.kind == ExprKind::list;
+  };
+  const bool is_parallel =
+      is_row(*target) && is_row(*value) && target->children.size() == value->children.size();
+  for (std::size_t i = 0; is_parallel && i < target->children.size(); ++i) {
+    const Expr& part = *target->children[i];
+    const bool is_named = part.kind == ExprKind::name || part.kind == ExprKind::attribute;
+    if (is_named && part.word == name) return value->children[i];
+  }
+  return nullptr;
+}
 
 const Expr* written_item(const Store& store, const Expr& subscript) {
   return item_of(store, subscript, 0);
@@ -150,20 +180,6 @@ bool is_fallback(const Call& call) {
   return call.method == "get" && call.receiver != nullptr && call.target == nullptr &&
          call.arguments.size() == 2 && call.arguments[0].value->kind == ExprKind::text &&
          call.arguments[1].name.empty() && call.receiver->type->class_def == nullptr;
-}
-
-const Expr* assigned_value(const Statement& binding, const Expr& wanted) {
-  const Expr& target = *binding.target;
-  if (target.kind == ExprKind::name || target.kind == ExprKind::attribute) return binding.value;
-  const bool is_pairwise = target.kind == ExprKind::tuple &&
-                           binding.value->kind == ExprKind::tuple &&
-                           target.children.size() == binding.value->children.size();
-  if (!is_pairwise) return nullptr;
-  const auto found = std::ranges::find_if(target.children, [&](const Expr* each) {
-    return each->kind == wanted.kind && each->word == wanted.word;
-  });
-  const auto place = static_cast<std::size_t>(found - target.children.begin());
-  return found == target.children.end() ? nullptr : binding.value->children[place];
 }
 
 }  // namespace rooftile::source

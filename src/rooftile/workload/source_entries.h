@@ -5,6 +5,9 @@
 
 namespace rooftile::source {
 
+// What `x = 3` and `x, y = 3, 4` give the name; null for other statements.
+const Expr* assigned_value(const Statement& binding, std::string_view name);
+
 // What stands for config["key"] in the dict behind it; null where no such dict is seen, or where
 // the file that reads it sets the key too.
 const Expr* written_item(const Store& store, const Expr& subscript);
@@ -17,8 +20,5 @@ const Expr* written_attribute(const Store& store, const Expr& attribute);
 std::string_view parsed_key(const Store& store, const Expr& subscript);
 // options.get("workers", 0) of what is no object of the given files.
 bool is_fallback(const Call& call);
-
-// What an assignment gives the name or attribute `wanted`, also as one of several: `a, b = 1, 2`.
-const Expr* assigned_value(const Statement& binding, const Expr& wanted);
 
 }  // namespace rooftile::source

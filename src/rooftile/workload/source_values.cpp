@@ -121,10 +121,8 @@ class Evaluator {
     return value;
   }
 
-  Value bound(const Statement& binding, const Expr& wanted, int depth) const {
-    const bool is_set = binding.kind == StatementKind::assignment && binding.word == "=" &&
-                        binding.value != nullptr && binding.target != nullptr;
-    const Expr* value = is_set ? assigned_value(binding, wanted) : nullptr;
+  Value bound(const Statement& binding, std::string_view name, int depth) const {
+    const Expr* value = assigned_value(binding, name);
     if (value == nullptr) return of_kind(ValueKind::unknown, nullptr);
     const Statement* home = binding.parent;
     const bool is_config =
@@ -135,7 +133,10 @@ class Evaluator {
 
   Value full_name(const Expr& expr, int depth) const {
     const auto global = store_.globals.find(expr.full_name);
-    if (global != store_.globals.end()) return bound(*global->second, expr, depth);
+    if (global != store_.globals.end()) {
+      const std::string_view last = expr.full_name.substr(expr.full_name.rfind('.') + 1);
+      return bound(*global->second, last, depth);
+    }
     Value value = of_kind(ValueKind::name, &expr);
     value.text = expr.full_name;
     return value;
@@ -143,7 +144,7 @@ class Evaluator {
 
   Value name(const Expr& expr, int depth) const {
     if (expr.binding != nullptr && expr.binding->kind == StatementKind::assignment) {
-      return bound(*expr.binding, expr, depth);
+      return bound(*expr.binding, expr.word, depth);
     }
     if (!expr.full_name.empty()) return full_name(expr, depth);
     if (expr.binding == nullptr && expr.statement != nullptr) return parameter(expr, depth);
@@ -224,7 +225,7 @@ class Evaluator {
       return followed(given, depth + 1, Certainty::configurable);
     }
     if (expr.binding != nullptr && expr.binding->kind == StatementKind::assignment) {
-      return bound(*expr.binding, expr, depth);
+      return bound(*expr.binding, expr.word, depth);
     }
     if (!expr.full_name.empty()) return full_name(expr, depth);
     const Type& owner = expr.children.empty() ? unknown_type() : *expr.children[0]->type;

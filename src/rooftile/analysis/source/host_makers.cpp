@@ -278,7 +278,8 @@ const Call* maker_in_library_call(const Call& call, Steps steps) {
   if (is_method) parts.push_back(call.receiver);
   const bool takes_sizes =
       is_method &&
-      (is_one_of(call.method, {"expand", "view", "reshape", "repeat", "unsqueeze", "type"}) ||
+      (is_one_of(call.method, {"expand", "view", "reshape", "repeat", "unsqueeze", "type",
+                               "expand_as", "view_as", "reshape_as", "type_as"}) ||
        fills_in_place(call.method));
   for (const Argument& argument : call.arguments) {
     if (argument.name.empty() && !takes_sizes) parts.push_back(argument.value);
@@ -312,7 +313,10 @@ const Call* maker_in_branches(const Expr& name, Steps steps) {
                        statement->target->kind == ExprKind::name &&
                        statement->target->word == name.word;
     if (!binds) continue;
-    const bool is_plain = statement->kind == StatementKind::assignment && statement->word == "=";
+    const bool is_plain = statement->kind == StatementKind::assignment && statement->word == "=" &&
+                          statement->value != nullptr;
+    // `x = None` before `if wanted: x = torch.zeros(n)`.
+    if (is_plain && statement->value->kind == ExprKind::none) continue;
     const Call* maker = is_plain ? find_maker(statement->value, steps.next()) : nullptr;
     if (maker == nullptr) return nullptr;
     if (found == nullptr) found = maker;

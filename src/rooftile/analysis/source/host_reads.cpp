@@ -301,8 +301,11 @@ void add_conditions(const Statement& statement, const Expr* expr, std::vector<Ho
   }
   if (expr->call != nullptr && knows_without_gpu(*expr->call)) return;
   if (may_be_none(*expr)) return;
+  const bool asks_none = std::ranges::any_of(
+      expr->children, [](const Expr* part) { return part->kind == ExprKind::none; });
   const bool compares = expr->kind == ExprKind::comparison && !expr->word.starts_with("is") &&
-                        !expr->word.ends_with("in") && expr->type->is(TypeKind::tensor);
+                        !asks_none && !expr->word.ends_with("in") &&
+                        expr->type->is(TypeKind::tensor);
   const bool waits =
       may_wait(expr) || (compares && std::ranges::any_of(expr->children, [&](const Expr* side) {
                            return may_wait(side) || is_reduced_in_forward(statement, side);

@@ -165,14 +165,17 @@ bool runs_either_way(const SourceFacts& facts, const Context& context,
          });
 }
 
+bool runs_with(const SourceFacts& facts, const Context& context, bool (*is_closed)(const Guard&));
+
 template <class Node>
 bool any_way(const SourceFacts& facts, const Node& node, const File& file,
              const FunctionDef* function, Where where) {
   if (!trains_on_gpu(facts, file)) return false;
   const auto contexts = facts.contexts(node);
   return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-    return matches(facts, context, function, where) &&
-           (runs_on_each_pass(facts, context) || runs_either_way(facts, context, contexts));
+    if (!matches(facts, context, function, where)) return false;
+    if (where == Where::evaluation_too) return runs_with(facts, context, is_shut_for_good);
+    return runs_on_each_pass(facts, context) || runs_either_way(facts, context, contexts);
   });
 }
 
@@ -209,9 +212,8 @@ std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard)
   return is_none ? std::optional(expr.word == "is") : std::nullopt;
 }
 
-}  // namespace
-
-bool runs_on_each_pass(const SourceFacts& facts, const Context& whole) {
+// Whether no guard closes the way, with all options at their defaults.
+bool runs_with(const SourceFacts& facts, const Context& whole, bool (*is_closed)(const Guard&)) {
   Context context = whole;
   bool is_open = true;
   std::erase_if(context.guards, [&](const Guard& guard) {
@@ -223,10 +225,16 @@ bool runs_on_each_pass(const SourceFacts& facts, const Context& whole) {
   const bool has_loop = context.step_loop != nullptr;
   const bool is_skipped =
       std::any_of(context.guards.begin(), context.guards.end(), [&](const Guard& guard) {
-        return (guard.in_loop || !has_loop) && is_shut(guard) &&
+        return (guard.in_loop || !has_loop) && is_closed(guard) &&
                !guards_backward(facts, context, guard);
       });
   return !is_skipped && is_reached_when_launched(facts, context);
+}
+
+}  // namespace
+
+bool runs_on_each_pass(const SourceFacts& facts, const Context& context) {
+  return runs_with(facts, context, is_shut);
 }
 
 bool is_reached_when_launched(const SourceFacts& facts, Context context) {

@@ -34,7 +34,7 @@ struct HalfWay {
   const Loop* loop = nullptr;
 };
 std::vector<HalfWay> half_ways(const SourceFacts& facts, const Statement& statement);
-// Whether a pass of a training or evaluation loop leads there.
+// The same, on passes of an evaluation loop too, and also on those alone that meet a condition.
 bool is_hot_or_evaluated(const SourceFacts& facts, const Call& call);
 // Whether it runs on each pass of an evaluation loop that calls a network on a GPU, in a script
 // that need not train.

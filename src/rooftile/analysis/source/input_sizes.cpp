@@ -7,6 +7,7 @@
 #include "rooftile/analysis/source/model_size.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
+#include "rooftile/workload/source_walks.h"
 
 namespace rooftile::source {
 namespace {
@@ -156,6 +157,21 @@ bool cuts_piece(const SourceFacts& facts, const Expr& part) {
   return cuts >= 2;
 }
 
+// (x, y, x + 352, y + 352), also with self.crop_size[0]: the box of a piece of one size.
+bool is_box_of_one_size(const SourceFacts& facts, const Expr& part) {
+  if (part.kind != ExprKind::tuple || part.children.size() != 4) return false;
+  const File& file = *part.statement->file;
+  const auto adds_length = [&](const Expr* end, const Expr* start) {
+    if (end->kind != ExprKind::binary || end->word != "+") return false;
+    const Expr* length = end->children[1];
+    const bool is_own = file.slice(length->range).starts_with("self.");
+    return file.slice(end->children[0]->range) == file.slice(start->range) &&
+           (is_own || is_size(facts, length));
+  };
+  return adds_length(part.children[2], part.children[0]) &&
+         adds_length(part.children[3], part.children[1]);
+}
+
 // Own code that cuts by an option, image[y:y + self.crop_size[0], …], or pieces of a known size.
 const Expr* own_crop(const SourceFacts& facts, const File& file) {
   const Expr* found = nullptr;
@@ -164,7 +180,8 @@ const Expr* own_crop(const SourceFacts& facts, const File& file) {
       visit(expr, [&](const Expr& part) {
         const bool cuts = part.kind == ExprKind::slice && part.children.size() == 2 &&
                           uses_name(&part, {"crop_size"});
-        const bool is_crop = cuts || (cuts_piece(facts, part) && reads_images(statement->function));
+        const bool is_piece = cuts_piece(facts, part) || is_box_of_one_size(facts, part);
+        const bool is_crop = cuts || (is_piece && reads_images(statement->function));
         if (is_crop && found == nullptr) found = &part;
         return found == nullptr;
       });
@@ -173,111 +190,83 @@ const Expr* own_crop(const SourceFacts& facts, const File& file) {
   return found;
 }
 
-// Calls made in the function and, one level down, in own functions that it calls.
-std::vector<const Call*> calls_below(const FunctionDef& function) {
-  std::vector<const Call*> calls = function.calls;
-  for (const Call* call : function.calls) {
-    if (call->target == nullptr) continue;
-    calls.insert(calls.end(), call->target->calls.begin(), call->target->calls.end());
-  }
-  return calls;
+// A data set's function, one that reads image files, or one that such call.
+bool handles_samples(const FunctionDef* function) {
+  constexpr int kFewLevels = 2;
+  return function != nullptr &&
+         (reads_images(function) || any_call_above(*function, kFewLevels, [](const Call& call) {
+            return reads_images(call.function);
+          }));
 }
 
-// max([len(x) for x in batch]), or a length from sorting by length.
-bool takes_longest(const Call& call) {
-  const bool is_max = call.name == "max" || call.method == "max" || call.name == "torch.sort";
-  if (!is_max) return false;
-  bool has_sizes = false;
-  visit(call.expr, [&](const Expr& part) {
-    has_sizes = has_sizes || part.kind == ExprKind::comprehension ||
-                (part.call != nullptr && part.call->method == "len") || last_name(&part) == "shape";
-    return !has_sizes;
-  });
-  return has_sizes;
-}
-
-bool fills_up(const Call& call) {
-  for (const std::string_view method :
-       {"zeros", "zero_", "FloatTensor", "LongTensor", "pad", "full", "new_zeros", "new_full",
-        "IntTensor", "zeros_like"}) {
-    if (call.method == method) return true;
-  }
-  return false;
-}
-
-bool pads_to_longest(const FunctionDef& function) {
-  bool longest = false, fills = false;
-  for (const Call* call : calls_below(function)) {
-    if (call->method == "pad_sequence") return true;
-    longest = longest || takes_longest(*call);
-    fills = fills || fills_up(*call);
-  }
-  return longest && fills;
-}
-
-// Cuts pieces of one size at places drawn at random: what is shorter is left out or rare.
-bool cuts_at_random(const FunctionDef& function) {
-  bool cuts = false;
-  for_statements(function.body, [&](const Statement& statement) {
-    for_own_expressions(statement, [&](const Expr* expr) {
-      visit(expr, [&](const Expr& part) {
-        cuts = cuts || part.kind == ExprKind::slice;
-        return !cuts;
-      });
-    });
-  });
-  return cuts && std::ranges::any_of(calls_below(function), [](const Call* call) {
-           return call->method == "randint" || call->method == "randrange";
+// (224, 224), also with options: two numbers of pixels, the same for all samples.
+bool is_known_pair(const SourceFacts& facts, const Expr* expr) {
+  const Expr* pair = resolved(expr);
+  const bool is_row = pair->kind == ExprKind::tuple || pair->kind == ExprKind::list;
+  return is_row && pair->children.size() == 2 &&
+         std::ranges::all_of(pair->children, [&](const Expr* size) {
+           return size->kind != ExprKind::subscript && !draws_at_random(size) &&
+                  is_size(facts, size);
          });
 }
 
-// The function behind collate_fn=…: a function, or an object with __call__.
-const FunctionDef* collate_function(const Call& loader) {
-  const Argument* argument = loader.argument("collate_fn", 6);
-  if (argument == nullptr || argument->value == nullptr) return nullptr;
-  const Type& type = *argument->value->type;
-  if (type.function != nullptr) return type.function;
-  return type.class_def != nullptr ? type.class_def->method("__call__") : nullptr;
-}
-
-bool is_random(const Expr* expr) {
-  bool found = false;
-  visit(expr, [&](const Expr& part) {
-    if (part.call != nullptr) {
-      const std::string_view name = part.call->name;
-      found = found || name.starts_with("random.") || name.starts_with("numpy.random.");
-    }
-    if (part.kind == ExprKind::name && resolved(&part) != &part) {
-      visit(resolved(&part), [&](const Expr& bound) {
-        found = found || (bound.call != nullptr && (bound.call->name.starts_with("random.") ||
-                                                    bound.call->name.starts_with("numpy.random.")));
-        return !found;
-      });
-    }
-    return !found;
+// cv2.resize(image, (64, 64)), image.resize((64, 64)), and own functions for it.
+bool resizes_samples(const SourceFacts& facts, const Call& call) {
+  const std::string_view method = call.method;
+  const bool is_own = call.target != nullptr && has_part(method, {"resize", "crop"});
+  if (!is_own && !is_one_of(method, {"resize", "imresize"})) return false;
+  const bool is_of_tensor = call.receiver != nullptr && call.receiver->type->is(TypeKind::tensor);
+  if (is_of_tensor || !handles_samples(call.function)) return false;
+  return std::ranges::any_of(call.arguments, [&](const Argument& argument) {
+    return !argument.unpacked && is_known_pair(facts, argument.value);
   });
-  return found;
 }
 
-// A loader of the training's own functions that only other loops read: evaluation, synthesis.
-bool serves_no_training(const SourceFacts& facts, const Call& loader) {
-  const auto loops = loops_over(facts, loader);
-  return is_for_evaluation(facts, loader) ||
-         (!loops.empty() && std::ranges::none_of(loops, [](const Loop* loop) {
-           return loop->role == LoopRole::training_step;
-         }));
+// image.reshape(1, 128, 128) of a data set's sample.
+bool shapes_samples(const SourceFacts& facts, const Call& call) {
+  const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
+  const bool is_sample = call.method == "reshape" && call.receiver != nullptr && def != nullptr &&
+                         def->is_dataset && call.function->name == "__getitem__";
+  if (!is_sample) return false;
+  const auto sizes = std::ranges::count_if(call.arguments, [&](const Argument& argument) {
+    return !argument.unpacked && is_size(facts, argument.value);
+  });
+  return sizes >= 2;
+}
+
+// Batches of several samples that the loader stacks: all have one size.
+bool stacks_samples(const SourceFacts& facts, const Program& program) {
+  return std::ranges::any_of(
+      constructions_in(facts, program, TypeKind::loader), [&](const Call* loader) {
+        const Value batch = facts.argument(*loader, "batch_size", 1);
+        const bool is_plain = !batch.absent() && !batch.is(1) && !loader->unknown_arguments &&
+                              loader->argument("collate_fn", 6) == nullptr &&
+                              loader->argument("batch_sampler") == nullptr;
+        return is_plain && !is_for_evaluation(facts, *loader);
+      });
+}
+
+// Resize(64) leaves the aspect ratio alone; it sets the size of images that are stacked then.
+bool sets_one_side(const SourceFacts& facts, const Call& call) {
+  if (call.method != "Resize" && call.method != "Scale") return false;
+  const bool is_transform = call.name.find("transforms") != std::string_view::npos;
+  return is_transform && !call.arguments.empty() && !call.arguments[0].unpacked &&
+         !draws_at_random(call.arguments[0].value) && is_size(facts, call.arguments[0].value);
 }
 
 }  // namespace
 
 std::optional<SizeSign> fixed_input_size(const SourceFacts& facts, const Program& program) {
+  const Call* one_side = nullptr;
   for (const File* file : program.files) {
     for (const Call* call : file->calls) {
+      if (one_side == nullptr && sets_one_side(facts, *call)) one_side = call;
       if (has_one_size(call->name)) {
         return SizeSign{call, "the data set " + std::string(call->method)};
       }
       if (sets_size(facts, *call) || gives_one_size(facts, *call) ||
-          gives_drawn_images(facts, *call)) {
+          gives_drawn_images(facts, *call) || resizes_samples(facts, *call) ||
+          shapes_samples(facts, *call)) {
         return SizeSign{call, call_beginning(*call)};
       }
     }
@@ -286,38 +275,10 @@ std::optional<SizeSign> fixed_input_size(const SourceFacts& facts, const Program
       return SizeSign{file->calls.front(), is_named ? "crops of crop_size" : "crops of one size"};
     }
   }
-  return std::nullopt;
-}
-
-std::optional<SizeSign> varying_input_size(const SourceFacts& facts, const Program& program) {
-  for (const Call* loader : constructions_in(facts, program, TypeKind::loader)) {
-    const FunctionDef* collate = collate_function(*loader);
-    if (collate == nullptr || !pads_to_longest(*collate) || cuts_at_random(*collate)) continue;
-    if (!is_reached_by_default(facts, *loader) || serves_no_training(facts, *loader)) continue;
-    return SizeSign{loader, std::string(collate->class_def != nullptr ? collate->class_def->name
-                                                                      : collate->name) +
-                                " pads each batch to its longest"};
-  }
-  for (const Call* call : calls_in(
-           facts, program, {"torch.nn.functional.interpolate", "torch.nn.functional.upsample"})) {
-    const Argument* size = call->argument("size", 1);
-    const bool is_drawn = size != nullptr && is_random(size->value);
-    if (!is_drawn || !is_reached_by_default(facts, *call)) continue;
-    if (!facts.in_each_training_step(*call)) continue;
-    return SizeSign{call, "each batch is resized to a size drawn at random"};
+  if (one_side != nullptr && stacks_samples(facts, program)) {
+    return SizeSign{one_side, call_beginning(*one_side)};
   }
   return std::nullopt;
-}
-
-std::optional<SizeSign> padded_to_longest(const SourceFacts& facts, const Program& program) {
-  for (const Call* call :
-       calls_in(facts, program,
-                {"transformers.DataCollatorWithPadding", "transformers.DataCollatorForSeq2Seq"})) {
-    if (call->argument("pad_to_multiple_of") != nullptr) continue;
-    if (facts.argument(*call, "padding").is("max_length")) continue;
-    return SizeSign{call, std::string(call->method) + " pads each batch to its longest"};
-  }
-  return varying_input_size(facts, program);
 }
 
 }  // namespace rooftile::source

@@ -13,6 +13,9 @@ struct SizeSign {
   std::string text;  // "RandomCrop(32)", "the CIFAR10 data set"
 };
 
+// Whether random numbers are drawn in the expression, or in what its names are bound to.
+bool draws_at_random(const Expr* expr);
+
 // A crop or resize to a size that is written or an option's default, or a data set whose images
 // have one size.
 std::optional<SizeSign> fixed_input_size(const SourceFacts& facts, const Program& program);

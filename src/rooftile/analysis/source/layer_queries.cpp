@@ -173,9 +173,31 @@ bool is_in_evaluation(const Call& call) {
 
 }  // namespace
 
+namespace {
+
+constexpr int kMostCallers = 6;
+
+bool is_called_from(const File& entry, const FunctionDef* function) {
+  return function != nullptr && any_call_above(*function, kMostCallers, [&](const Call& call) {
+           return call.file == &entry;
+         });
+}
+
+// The training loops, first those that the entry leads to.
+std::vector<const Loop*> loops_from_entry(const Program& program) {
+  std::vector<const Loop*> loops = program.training_loops;
+  if (program.entry == nullptr || loops.size() < 2) return loops;
+  std::stable_partition(loops.begin(), loops.end(), [&](const Loop* loop) {
+    return loop->file == program.entry || is_called_from(*program.entry, loop->function);
+  });
+  return loops;
+}
+
+}  // namespace
+
 const Call* forward_call(const Program& program) {
   const Call* evaluated = nullptr;
-  for (const Loop* loop : program.training_loops) {
+  for (const Loop* loop : loops_from_entry(program)) {
     for (const IteratedCall& one : iteration_of(loop->statement->body).calls) {
       // A library's loop leads to the steps of other programs too.
       if (!is_forward_call(*one.call) || !program.has(*one.call->file)) continue;
@@ -188,8 +210,6 @@ const Call* forward_call(const Program& program) {
 
 namespace {
 
-constexpr int kMostCallers = 6;
-
 bool imports(const File& from, const File& wanted) {
   return std::ranges::find(from.imported, &wanted) != from.imported.end();
 }
@@ -198,12 +218,6 @@ bool imports(const File& from, const File& wanted) {
 bool gets_to(const File& entry, const File& wanted) {
   return imports(entry, wanted) || std::ranges::any_of(entry.imported, [&](const File* file) {
            return imports(*file, wanted);
-         });
-}
-
-bool is_called_from(const File& entry, const FunctionDef* function) {
-  return function != nullptr && any_call_above(*function, kMostCallers, [&](const Call& call) {
-           return call.file == &entry;
          });
 }
 

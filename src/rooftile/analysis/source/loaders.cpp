@@ -72,7 +72,55 @@ bool all_only_index(const SourceFacts& facts, const File& file) {
   return has_one;
 }
 
-bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth = 0) {
+// What the function puts into a list or dictionary: `sets[split] = dataset`,
+// `sets.append(dataset)`.
+std::vector<const Expr*> items_put(const Expr& holder) {
+  std::vector<const Expr*> items;
+  const bool is_variable = holder.kind == ExprKind::name && holder.statement != nullptr;
+  const FunctionDef* function = is_variable ? holder.statement->function : nullptr;
+  if (function == nullptr) return items;
+  for_statements(function->body, [&](const Statement& statement) {
+    const Expr* target = statement.target;
+    const bool sets = statement.kind == StatementKind::assignment && target != nullptr &&
+                      target->kind == ExprKind::subscript &&
+                      last_name(target->children[0]) == holder.word;
+    if (sets && statement.value != nullptr) items.push_back(statement.value);
+    const Call* call = statement.value == nullptr ? nullptr : statement.value->call;
+    const bool appends = call != nullptr && call->method == "append" &&
+                         last_name(call->receiver) == holder.word && call->arguments.size() == 1;
+    if (appends) items.push_back(call->arguments[0].value);
+  });
+  return items;
+}
+
+bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth = 0);
+
+// A list of data sets, not of samples.
+bool are_in_memory(const SourceFacts& facts, const Expr* sets, int depth) {
+  const Expr* list = resolved(sets);
+  if (list == nullptr) return false;
+  const auto is_kept = [&](const Expr* one) { return is_in_memory(facts, one, depth + 1); };
+  const std::vector<const Expr*> put = items_put(*sets);
+  if (!put.empty()) return std::ranges::all_of(put, is_kept);
+  if (list->kind == ExprKind::list || list->kind == ExprKind::tuple) {
+    return !list->children.empty() && std::ranges::all_of(list->children, is_kept);
+  }
+  if (list->kind != ExprKind::comprehension) return false;
+  const Expr* item = list->children.front();
+  if (item->kind != ExprKind::name) return is_kept(item);
+  // `[part for i, part in enumerate(parts) if i != fold]`
+  const auto clause = std::ranges::find(list->children, ExprKind::for_clause, &Expr::kind);
+  const Expr* parts = clause == list->children.end() ? nullptr : (*clause)->children.back();
+  const bool is_counted = parts != nullptr && parts->call != nullptr &&
+                          is_one_of(parts->call->name, {"enumerate", "zip"}) &&
+                          !parts->call->arguments.empty();
+  return is_kept(is_counted ? parts->call->arguments.front().value : parts);
+}
+
+bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth) {
+  const bool is_filled = dataset != nullptr && depth > 0 && depth <= kMaxValues &&
+                         dataset->kind == ExprKind::name && !items_put(*dataset).empty();
+  if (is_filled) return are_in_memory(facts, dataset, depth);
   dataset = resolved(dataset);
   if (dataset == nullptr || depth > kMaxValues) return false;
   const Type& type = *dataset->type;
@@ -96,9 +144,11 @@ bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth = 0) 
   if (call->name.empty() && call->target == nullptr && call->receiver == nullptr) {
     return all_only_index(facts, *call->file);
   }
-  const bool is_part = call->name == "torch.utils.data.Subset" ||
-                       call->name == "torch.utils.data.random_split" ||
-                       call->name == "torch.utils.data.ConcatDataset";
+  if (call->name == "torch.utils.data.ConcatDataset" && !call->arguments.empty()) {
+    return are_in_memory(facts, call->arguments.front().value, depth + 1);
+  }
+  const bool is_part =
+      call->name == "torch.utils.data.Subset" || call->name == "torch.utils.data.random_split";
   return is_part && !call->arguments.empty() &&
          is_in_memory(facts, call->arguments.front().value, depth + 1);
 }

@@ -112,10 +112,11 @@ bool loads_pretrained(const Program& program) {
   });
 }
 
-// `resnet(classes, 101)` and `vgg16(classes)` of a file that was not given: the name says the size.
+// `resnet101(classes)` and `vgg16(classes)`, of a file that was not given or whose sizes are not
+// seen: the name says the size.
 bool is_known_architecture(const Call& call) {
-  if (call.target != nullptr || call.receiver != nullptr || call.name.empty()) return false;
-  const std::string_view name = call.method;
+  if (call.name.empty() || call.name.starts_with("torch")) return false;
+  const std::string_view name = call.name.substr(call.name.rfind('.') + 1);
   constexpr auto kNames = std::to_array<std::string_view>(
       {"vgg11", "vgg13", "vgg16", "vgg19", "vgg16_bn", "vgg19_bn", "resnet18", "resnet34",
        "resnet50", "resnet101", "resnet152", "densenet121", "densenet169", "densenet201"});
@@ -126,7 +127,8 @@ std::optional<SizedLayer> known_architecture(const Program& program) {
   for (const File* file : program.files) {
     if (is_test(*file)) continue;
     for (const Call* call : file->calls) {
-      if (is_known_architecture(*call)) return SizedLayer{call, std::string(call->method)};
+      if (!is_known_architecture(*call)) continue;
+      return SizedLayer{call, std::string(call->name.substr(call->name.rfind('.') + 1))};
     }
   }
   return std::nullopt;
@@ -183,6 +185,26 @@ std::optional<SizedLayer> model_chosen_by_name(const Program& program) {
 
 namespace {
 
+// `self.weight = nn.Parameter(torch.empty(768, 3072))`: a linear layer of the project's own.
+std::optional<SizedLayer> own_linear(const SourceFacts& facts, const Program& program) {
+  for (const Call* call : calls_in(facts, program, {"torch.nn.Parameter"})) {
+    const ClassDef* def = call->function == nullptr ? nullptr : call->function->class_def;
+    const bool is_layer = def != nullptr && def->is_module && !call->arguments.empty();
+    const Expr* made = is_layer ? resolved(call->arguments[0].value) : nullptr;
+    const Call* tensor = made == nullptr ? nullptr : made->call;
+    if (tensor == nullptr || tensor->arguments.size() != 2) continue;
+    if (!is_one_of(tensor->name, {"torch.empty", "torch.zeros", "torch.randn", "torch.rand",
+                                  "torch.Tensor", "torch.FloatTensor"})) {
+      continue;
+    }
+    const auto rows = largest_size(facts, tensor->arguments[0].value, &program);
+    const auto columns = largest_size(facts, tensor->arguments[1].value, &program);
+    if (rows.value_or(0) < kWideLayer || columns.value_or(0) < kWideLayer) continue;
+    return SizedLayer{call, fmt::format("weights of {} by {} features", *rows, *columns)};
+  }
+  return std::nullopt;
+}
+
 std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program& program) {
   for (const Call* call :
        calls_in(facts, program,
@@ -219,7 +241,9 @@ std::optional<SizedLayer> tensor_core_sized_layer(const SourceFacts& facts,
       if (!half_known) half_known = found;
     }
   }
-  return half_known ? half_known : known_architecture(program);
+  if (half_known) return half_known;
+  if (auto linear = own_linear(facts, program)) return linear;
+  return known_architecture(program);
 }
 
 std::optional<SizedLayer> convolution_of_at_least(const SourceFacts& facts, const Program& program,

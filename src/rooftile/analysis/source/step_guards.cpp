@@ -124,6 +124,42 @@ bool leaves_one_out(const Guard& guard) {
          binding->kind == StatementKind::for_;
 }
 
+// `if time.time() < self.end:` holds until the time is up.
+bool is_about_time(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->children.size() == 2 && expr->word.starts_with("<") && !guard.negated;
+  const Call* clock = compares ? expr->children[0]->call : nullptr;
+  return clock != nullptr &&
+         is_one_of(clock->name, {"time.time", "time.perf_counter", "time.monotonic"});
+}
+
+// x.dim(), x.ndim, x.size(1), x.shape[-1]: what all batches have in common.
+bool is_fixed_dimension(const Expr& expr) {
+  if (expr.kind == ExprKind::attribute) return expr.word == "ndim";
+  const auto counts = [](const Expr* index) {
+    const Expr* digits = index->kind == ExprKind::unary ? index->children[0] : index;
+    return digits->kind == ExprKind::integer && index->word != "0";
+  };
+  if (expr.kind == ExprKind::subscript && expr.children.size() == 2) {
+    const Expr& shape = *expr.children[0];
+    const bool is_shape = (shape.kind == ExprKind::attribute && shape.word == "shape") ||
+                          (shape.call != nullptr && shape.call->method == "size");
+    return is_shape && counts(expr.children[1]);
+  }
+  if (expr.call == nullptr || expr.call->receiver == nullptr) return false;
+  const auto arguments = expr.call->arguments;
+  if (is_one_of(expr.call->method, {"dim", "ndimension"})) return arguments.empty();
+  return expr.call->method == "size" && arguments.size() == 1 && counts(arguments[0].value);
+}
+
+// `if x.size(1) == 1:`, `if x.dim() == 3:` hold for all batches or for none.
+bool is_about_shape(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  return expr != nullptr && expr->kind == ExprKind::comparison && expr->children.size() == 2 &&
+         is_fixed_dimension(*expr->children[0]) && expr->children[1]->kind == ExprKind::integer;
+}
+
 // On which side of an `if` a statement stands; empty where it is not in it.
 std::optional<bool> is_in_else(const Statement& inner, const Statement& branch) {
   const Statement* at = &inner;
@@ -161,7 +197,7 @@ bool guards_backward(const SourceFacts& facts, const Context& context, const Gua
 
 bool is_shut(const Guard& guard) {
   if (is_first_time(guard)) return true;
-  if (is_about_emptiness(guard)) return false;
+  if (is_about_emptiness(guard) || is_about_shape(guard) || is_about_time(guard)) return false;
   switch (guard.kind) {
     case GuardKind::exception:
       return true;
@@ -177,6 +213,11 @@ bool is_shut(const Guard& guard) {
     default:
       return false;
   }
+}
+
+bool is_shut_for_good(const Guard& guard) {
+  const bool may_hold = guard.kind == GuardKind::condition && !is_first_time(guard);
+  return is_shut(guard) && (!may_hold || ends_the_loop(guard));
 }
 
 }  // namespace rooftile::source

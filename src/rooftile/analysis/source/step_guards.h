@@ -10,6 +10,8 @@ bool is_about_launch(const Guard& guard);
 // Whether it keeps passes out: `x % n == 0` with n unknown or at least ten, a condition on values,
 // an exception handler, debugging, what runs once.
 bool is_shut(const Guard& guard);
+// The same, with conditions on values open: what stands there costs in each pass that meets them.
+bool is_shut_for_good(const Guard& guard);
 // Where the backward pass of the loop is under the condition as well: passes without it train
 // nothing.
 bool guards_backward(const SourceFacts& facts, const Context& context, const Guard& guard);

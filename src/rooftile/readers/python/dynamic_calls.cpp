@@ -12,6 +12,7 @@ namespace {
 
 // A name that more classes define says too little.
 constexpr std::size_t kMaxNamesakes = 16;
+constexpr std::size_t kMaxNetworks = 48;  // to choose from, with the same methods
 constexpr std::size_t kMaxLinkedCallers = 1000;
 constexpr int kMaxBaseSteps = 8;
 
@@ -187,12 +188,17 @@ class Linker {
   }
 
   void link_by_name(Call& call) {
-    if (!is_distinctive(call.method)) return;
+    // `model.predict(x)` of one network or another: a word of the project, whatever it is.
+    const bool is_network = call.receiver->type->is(TypeKind::module) && call.name.empty() &&
+                            !call.method.starts_with('_');
+    if (!is_network && !is_distinctive(call.method)) return;
     const auto found = methods_.find(call.method);
-    if (found == methods_.end() || found->second.size() > kMaxNamesakes) return;
+    const std::size_t most = is_network ? kMaxNetworks : kMaxNamesakes;
+    if (found == methods_.end() || found->second.size() > most) return;
     std::vector<const FunctionDef*> reached;
     for (const FunctionDef* def : found->second) {
-      if (reach(*call.file).contains(def->file)) reached.push_back(def);
+      const bool fits = is_distinctive(call.method) || def->class_def->is_module;
+      if (fits && reach(*call.file).contains(def->file)) reached.push_back(def);
     }
     link(call, reached);
   }

@@ -14,10 +14,11 @@ constexpr int kMaxParts = 8;
 // Scripts that load more by name are rare; each costs a look at all files.
 constexpr int kMaxDynamicImports = 200;
 
-// The beginning of a text, and whether it is all of it.
+// The beginning of a text, whether it is all of it, and else what is known of its end.
 struct Beginning {
   std::string text;
   bool is_whole = false;
+  std::string end = {};
 };
 
 std::string_view package_of(const File& file) {
@@ -56,13 +57,22 @@ class NameReader {
  private:
   Beginning joined(const Expr& expr, int depth) const {
     Beginning left = read(expr.children[0], depth + 1);
-    if (!left.is_whole) return left;
-    const Beginning right = read(expr.children[1], depth + 1);
-    return {left.text + right.text, right.is_whole};
+    Beginning right = read(expr.children[1], depth + 1);
+    if (!left.is_whole) {
+      left.end = right.is_whole ? left.end + right.text : right.end;
+      return left;
+    }
+    return {left.text + right.text, right.is_whole, right.end};
   }
 
+  // "models.{}.net" and "models.%s.net": what stands before the first hole and behind the last.
   static Beginning until(Beginning whole, char hole) {
-    whole.text.resize(std::min(whole.text.find(hole), whole.text.size()));
+    const std::size_t first = std::min(whole.text.find(hole), whole.text.size());
+    const std::size_t last = whole.text.rfind(hole == '{' ? '}' : '%');
+    if (last != std::string::npos && last >= first) {
+      whole.end = whole.text.substr(std::min(last + (hole == '{' ? 1 : 2), whole.text.size()));
+    }
+    whole.text.resize(first);
     whole.is_whole = false;
     return whole;
   }
@@ -80,7 +90,7 @@ class NameReader {
       text.remove_prefix(std::min(text.find('}', hole), text.size() - 1) + 1);
       const Beginning known = read(part, depth + 1);
       name.text += known.text;
-      if (!known.is_whole) return {name.text, false};
+      if (!known.is_whole) return {name.text, false, std::string(text.substr(text.rfind('}') + 1))};
     }
     name.text += text;
     return name;
@@ -94,16 +104,19 @@ bool is_library_import(const Call& call) {
   return is_named && !call.arguments.empty() && call.target == nullptr;
 }
 
-// Whether `module` is the name, from its start or from some package on, or begins with it within
-// the last package.
+// Whether `module` is the name, from its start or from some package on, or begins and ends with it,
+// with one package or module between.
 bool is_meant(std::string_view module, const Beginning& name) {
   const std::size_t dot = name.text.rfind('.');
   if (!name.is_whole && dot == std::string::npos) return false;  // no package to look into
   for (std::size_t at = module.find(name.text); at != std::string_view::npos;
        at = module.find(name.text, at + 1)) {
     const bool starts = at == 0 || module[at - 1] == '.';
-    const std::string_view rest = module.substr(at + name.text.size());
-    if (starts && (name.is_whole ? rest.empty() : rest.find('.') == rest.npos)) return true;
+    std::string_view rest = module.substr(at + name.text.size());
+    const bool ends = rest.ends_with(name.end) && rest.size() >= name.end.size();
+    if (ends) rest.remove_suffix(name.end.size());
+    const bool fits = name.is_whole ? rest.empty() : ends && rest.find('.') == rest.npos;
+    if (starts && fits) return true;
   }
   return false;
 }
@@ -160,12 +173,15 @@ void import_by_name(SourceFacts& facts, const Call& call, Beginning name) {
   }
   // Where all given files stand in one package, their names begin below it.
   const std::size_t dot = name.text.find('.');
-  if (found || dot == std::string::npos || dot + 1 == name.text.size()) return;
-  name.text.erase(0, dot + 1);
-  for (const auto& file : facts.files) {
-    const bool is_below = file->module.starts_with(name.text) && is_meant(file->module, name);
-    if (is_below) add_import(*call.file, *file);
+  if (!found && dot != std::string::npos && dot + 1 != name.text.size()) {
+    name.text.erase(0, dot + 1);
+    for (const auto& file : facts.files) {
+      const bool is_below = file->module.starts_with(name.text) && is_meant(file->module, name);
+      if (is_below) add_import(*call.file, *file);
+      found = found || is_below;
+    }
   }
+  if (!found) import_by_use(facts, call);  // the default names a file that is not given
 }
 
 // spec_from_file_location(name, path), imp.load_source(name, path).
@@ -182,8 +198,10 @@ const Expr* loaded_path(const Call& call) {
 Beginning module_of_path(Beginning path) {
   std::string& text = path.text;
   while (text.starts_with('.') || text.starts_with('/')) text.erase(0, 1);
-  if (path.is_whole && text.ends_with(".py")) text.resize(text.size() - 3);
+  std::string& end = path.is_whole ? text : path.end;
+  if (end.ends_with(".py")) end.resize(end.size() - 3);
   std::ranges::replace(text, '/', '.');
+  std::ranges::replace(path.end, '/', '.');
   return path;
 }
 

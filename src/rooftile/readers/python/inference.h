@@ -116,7 +116,7 @@ class Inference {
   const Type* infer_comprehension(Expr& expr);
   bool goes_through_arguments(const Expr& comprehension) const;
   const Type* infer_yield(Expr& expr);
-  const Type* written_item(const Type& container, const Expr& index);
+  const Type* written_item(const Type& container, const Expr& index) const;
   const Expr* chosen_module(const Type& container, const Expr& index) const;
   const Type* join_children(Expr& expr, std::size_t from = 0);
   const Type* own_member(const ClassDef* def, std::string_view word, const Statement** binding);
@@ -170,6 +170,7 @@ class Inference {
   const Type* accelerator_method(Call& call);
   const Type* forward_result(Call& call, const Type& callee);
   void note_prediction(const Call& call);
+  const Type* tensor_result(const Call& call, const Type& callee);
   const Type* wrapped(Call& call, std::string_view name);
   const Type* from_tensors(const Call& call);
   const Type* new_tensor(const Call& call);

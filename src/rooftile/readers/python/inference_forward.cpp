@@ -38,6 +38,15 @@ const Type* Inference::value_call(Call& call, const Type& callee) {
     return is_loss ? forward_result(call, callee) : given;
   }
   if (callee.guessed && takes_options(call)) return &unknown_type();
+  // A class named for a loss that is no module: `compute_loss(scores, y)` may run the whole step.
+  const bool is_plain_loss =
+      called != nullptr && callee.is(TypeKind::loss) && !callee.class_def->is_module;
+  if (is_plain_loss) {
+    const Type* given = own_function_call(call, *called, true);
+    const bool is_host = given->is(TypeKind::number) || given->is(TypeKind::text);
+    call.name = "torch.nn.Module.__call__";
+    return is_host ? given : tensor_result(call, callee);
+  }
   if (callee.is(TypeKind::module) || callee.is(TypeKind::loss)) {
     call.name = "torch.nn.Module.__call__";
     return forward_result(call, callee);
@@ -64,6 +73,11 @@ const Type* Inference::forward_result(Call& call, const Type& callee) {
     own_function_call(call, *forward, true);
     call.name = name;
   }
+  return tensor_result(call, callee);
+}
+
+// A tensor where the module or its inputs are.
+const Type* Inference::tensor_result(const Call& call, const Type& callee) {
   Residence place = callee.residence == Residence::gpu ? Residence::gpu : Residence::unknown;
   bool gradients = callee.is(TypeKind::module);
   for (const Argument& argument : call.arguments) {

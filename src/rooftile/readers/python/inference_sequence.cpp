@@ -62,11 +62,11 @@ const Expr* Inference::chosen_module(const Type& container, const Expr& index) c
 }
 
 // Of one that is written: pair[0], loaders["train"]; null where the index does not tell.
-const Type* Inference::written_item(const Type& container, const Expr& index) {
+const Type* Inference::written_item(const Type& container, const Expr& index) const {
   if (container.items == nullptr) return nullptr;
   const auto items = container.items->children;
   if (container.items->kind == ExprKind::dict) {
-    // Of `models[args.arch]`, the one by default.
+    // networks[args.model]: the default of the option.
     const Value key = facts_.value(&index);
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
       const bool is_it = items[i]->kind == ExprKind::text && key.kind == ValueKind::text &&

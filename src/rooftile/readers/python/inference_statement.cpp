@@ -248,6 +248,14 @@ void Inference::visit_import(const Statement& statement) {
     set_name(name.local,
              {resolve_import(name.full_name, *statement.file), &unknown_type(), &statement});
   }
+  // `import models.unet` binds models, and runs models/unet.py.
+  std::string_view text = statement.file->slice(statement.range);
+  if (!text.starts_with("import ")) return;
+  text.remove_prefix(std::string_view("import ").size());
+  for (const std::string_view part : split(text, ',')) {
+    const std::string_view name = trim(part);
+    if (contains(name, ".") && !contains(name, " ")) resolve_import(intern(name), *statement.file);
+  }
 }
 
 void Inference::visit_global(const Statement& statement) {

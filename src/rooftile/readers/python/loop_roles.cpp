@@ -15,6 +15,7 @@ namespace {
 constexpr int kMaxRounds = 6;
 // Files with more are generated; their loops are not compared with each other.
 constexpr std::size_t kMaxLoops = 2'000;
+constexpr std::size_t kMostPassed = 100;  // callers of a function that is passed to others
 
 // What happens in a loop or function, less what its inner step loops account for.
 struct Events {
@@ -152,6 +153,7 @@ class RoleFinder {
           events.forward = true;
         }
       }
+      add_passed(call, events);
       if (is_own_optimizer_step(call) && events.step == nullptr) events.step = &call;
       if (!is_forward_call || trains(events)) return events;
     }
@@ -169,6 +171,19 @@ class RoleFinder {
       events.backward = events.step = &call;
     }
     return events;
+  }
+
+  // `timed(train_step)`: the own function that is called runs the one that it is given.
+  void add_passed(const Call& call, Events& events) const {
+    for (const Argument& argument : call.arguments) {
+      const FunctionDef* given =
+          argument.unpacked || argument.value == nullptr ? nullptr : argument.value->type->function;
+      const auto known = given == nullptr ? functions_.end() : functions_.find(given);
+      if (known == functions_.end() || given->callers.size() > kMostPassed) continue;
+      const bool is_run = std::ranges::any_of(
+          given->callers, [&](const Call* caller) { return caller->function == call.target; });
+      if (is_run) events.add(known->second);
+    }
   }
 
   // Engine(update): ignite calls the function with each batch.
@@ -251,7 +266,8 @@ class RoleFinder {
     loop.role = LoopRole::other;
     Events outside;
     const bool steps = inside.backward != nullptr && inside.step != nullptr;
-    if (steps && !holds_loader_loop(loop)) {
+    const bool is_dry = steps && runs_without_gradients(loop);
+    if (steps && !is_dry && !holds_loader_loop(loop)) {
       loop.role = LoopRole::training_step;
       loop.backward = inside.backward;
       loop.optimizer_step = inside.step;
@@ -261,11 +277,11 @@ class RoleFinder {
       loop.role = LoopRole::evaluation_step;
       outside.has_evaluation = true;
       demote_inner(loop);
-    } else if (inside.has_training || inside.has_evaluation) {
+    } else if (!is_dry && (inside.has_training || inside.has_evaluation)) {
       loop.role = LoopRole::epoch;
       outside = inside;
-    } else if (inside.forward && inside.backward == nullptr &&
-               evaluates(loop, inside, loader != nullptr)) {
+    } else if (is_dry || (inside.forward && inside.backward == nullptr &&
+                          evaluates(loop, inside, loader != nullptr))) {
       loop.role = LoopRole::evaluation_step;
       outside.has_evaluation = true;
     } else {
@@ -278,6 +294,13 @@ class RoleFinder {
   static bool repeats(const Loop& loop) {
     const Call* over = loop.statement->value == nullptr ? nullptr : loop.statement->value->call;
     return over != nullptr && over->name == "range";
+  }
+
+  // An evaluation by the function that also trains, `compute_loss(scores, y, only_loss=True)`.
+  bool runs_without_gradients(const Loop& loop) const {
+    if (contains_any(loop.file->text, {"enable_grad", "set_grad_enabled"})) return false;
+    const std::vector<Context> contexts = facts_.contexts(*loop.statement);
+    return std::ranges::all_of(contexts, &Context::gradients_off);
   }
 
   // A generator of one element after the other, with an inner loop over the parts of each: both

@@ -35,11 +35,11 @@ bool runs_training_loop(const FunctionDef& function) {
   return found;
 }
 
-// `main()` as the last line, with no guard.
+// `main()` or `trainer.train(loader)` at the top of a file, with no guard.
 bool calls_training(const File& file) {
   return std::ranges::any_of(file.calls, [&](const Call* call) {
-    return call->function == nullptr && call->target != nullptr && call->target->file == &file &&
-           call->target->class_def == nullptr && runs_training_loop(*call->target);
+    return call->function == nullptr && call->target != nullptr &&
+           runs_training_loop(*call->target);
   });
 }
 

@@ -13,6 +13,7 @@ constexpr std::size_t kMaxItems = 256;
 // Bounds for generated files: statements looked at for one call, and calls of a file.
 constexpr std::size_t kMaxStatements = 200'000;
 constexpr std::size_t kMaxCalls = 2'000;
+constexpr std::size_t kMaxGivers = 8;  // callers that are asked for what they pass
 
 class Follower {
  public:
@@ -188,17 +189,42 @@ class Follower {
     return found ? std::optional(all) : std::nullopt;
   }
 
-  // `**kwargs` of the function itself: what its one caller passes beyond the named parameters.
+  // `**kwargs` of the function itself: what its callers pass beyond the named parameters, where
+  // all pass the same.
   bool follow_parameter(std::string_view variable, int depth) {
     const FunctionDef* function = call_.function;
-    if (function == nullptr || function->callers.size() != 1) return false;
+    if (function == nullptr || depth >= kMaxDepth) return false;
+    if (function->callers.empty() || function->callers.size() > kMaxGivers) return false;
     const auto& parameters = function->parameters;
     const auto parameter = std::ranges::find(parameters, variable, &Parameter::name);
-    if (parameter == parameters.end() || depth >= kMaxDepth) return false;
-    const Call& caller = *function->callers.front();
-    if (!parameter->double_starred) {
-      return follow_passed(caller, variable, depth);
+    if (parameter == parameters.end()) return false;
+    bool all = true;
+    std::vector<Argument> common;
+    for (const Call* caller : function->callers) {
+      Follower one(call_);
+      all = (parameter->double_starred ? one.follow_rest(*caller, depth)
+                                       : one.follow_passed(*caller, variable, depth)) &&
+            all;
+      if (caller == function->callers.front()) common = one.items_;
+      if (!are_equal(common, one.items_)) return false;
     }
+    for (const Argument& item : common) add(item.name, item.value);
+    return all;
+  }
+
+  static bool are_equal(std::span<const Argument> first, std::span<const Argument> second) {
+    const auto text = [](const Argument& item) {
+      const Statement* statement = item.value->statement;
+      return statement == nullptr ? std::string_view() : statement->file->slice(item.value->range);
+    };
+    return std::ranges::equal(first, second, [&](const Argument& a, const Argument& b) {
+      return a.name == b.name && (a.value == b.value || (!text(a).empty() && text(a) == text(b)));
+    });
+  }
+
+  // What one caller passes beyond the named parameters.
+  bool follow_rest(const Call& caller, int depth) {
+    const auto& parameters = call_.function->parameters;
     Follower there(caller);
     bool all = true;
     for (const Argument& argument : caller.arguments) {
@@ -217,7 +243,7 @@ class Follower {
     return all;
   }
 
-  // A dictionary that the one caller passes, by name, or as an entry of a `**config` of its own.
+  // A dictionary that the caller passes, by name, or as an entry of a `**config` of its own.
   bool follow_passed(const Call& caller, std::string_view variable, int depth) {
     Follower there(caller);
     const Argument* given = passed_argument(caller, *call_.function, variable);

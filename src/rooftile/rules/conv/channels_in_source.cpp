@@ -18,10 +18,11 @@ namespace channels_in_source {
 
 using namespace source;
 
-constexpr std::int64_t kStep = 8;           // 16 bytes of fp16 or bf16
-constexpr std::int64_t kFewChannels = 16;   // fewer on one side: a first or last layer
-constexpr std::int64_t kTinyNet = 32;       // no layer has as many channels
-constexpr std::int64_t kImageChannels = 3;  // at most
+constexpr std::int64_t kStep = 8;            // 16 bytes of fp16 or bf16
+constexpr std::int64_t kFewChannels = 16;    // fewer on one side: a first or last layer
+constexpr std::int64_t kManyChannels = 128;  // joined features, whatever the data has
+constexpr std::int64_t kTinyNet = 32;        // no layer has as many channels
+constexpr std::int64_t kImageChannels = 3;   // at most
 constexpr int kGroupsPosition = 6;
 
 // A convolution whose channels are written.
@@ -78,7 +79,8 @@ bool is_unaligned(const std::vector<Written>& layers, const Norms& norms, const 
   const bool odd_out =
       layer.out % kStep != 0 && (is_inner_width(layers, layer, layer.out) ||
                                  norms.contains({home_of(*layer.call), layer.out}));
-  const bool odd_in = layer.in % kStep != 0 && is_inner_width(layers, layer, layer.in);
+  const bool odd_in = layer.in % kStep != 0 &&
+                      (layer.in >= kManyChannels || is_inner_width(layers, layer, layer.in));
   return odd_out || odd_in;
 }
 

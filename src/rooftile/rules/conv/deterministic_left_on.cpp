@@ -46,7 +46,8 @@ bool is_open(const SourceFacts& facts, const Guard& guard) {
   const Value value = facts.value(guard.expr);
   if (guard.negated ? value.is_false() : value.is_true()) return true;
   return !guard.negated && guard.expr != nullptr &&
-         uses_name(guard.expr, {"is_available", "cuda", "use_cuda", "disable_cuda", "no_cuda"});
+         uses_name(guard.expr, {"is_available", "cuda", "use_cuda", "disable_cuda", "no_cuda",
+                                "use_gpu", "num_gpus", "num_gpu", "n_gpu", "ngpu", "device_count"});
 }
 
 // A helper that nothing of these files calls.

@@ -11,6 +11,7 @@
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/rules/trace_finding.h"
+#include "rooftile/workload/source_store.h"
 
 namespace rooftile {
 namespace blocking_copy {
@@ -123,6 +124,10 @@ bool is_pinning(const source::SourceFacts& facts, const source::Expr* value, int
   if (is_name && value->binding == nullptr && value->statement != nullptr) {
     if (const auto passed = is_passed_to_pin(facts, *value, depth)) return *passed;
   }
+  // `True if args.use_cuda else False`
+  const bool is_choice = value->kind == source::ExprKind::conditional &&
+                         value->children.size() == 3 && value->children[0]->word == "True";
+  if (is_choice) return is_pinning(facts, value->children[1], depth + 1);
   const source::Value pinned = facts.value(value);
   if (pinned.is_true() || source::is_set_by_default(facts, pinned)) return true;
   const bool is_variable = is_name || value->kind == source::ExprKind::attribute;
@@ -176,6 +181,21 @@ bool is_loop_variable(const source::Expr* value, const source::Statement& loop) 
          source::uses_variable(loop.target, value->word);
 }
 
+// The variable that the value is taken out of: `data` of data[0].float().
+const source::Expr* root_of(const source::Expr* value) {
+  constexpr int kMaxSteps = 8;
+  for (int i = 0; i < kMaxSteps && value != nullptr; ++i) {
+    if (value->kind == source::ExprKind::subscript || value->kind == source::ExprKind::attribute) {
+      value = value->children.front();
+    } else if (value->call != nullptr && value->call->target == nullptr) {
+      value = value->call->receiver;
+    } else {
+      return value;
+    }
+  }
+  return value;
+}
+
 // Made for other than training: in the else of `if train`.
 bool is_for_others(const source::SourceFacts& facts, const source::Call& loader) {
   if (source::is_for_evaluation(facts, loader)) return true;
@@ -190,36 +210,103 @@ bool is_for_others(const source::SourceFacts& facts, const source::Call& loader)
   return false;
 }
 
-// The parameter `loader` of a function that no given file calls: a loader of the program, where all
-// that are made for training are pinned.
-const source::Call* unseen_loader(const source::SourceFacts& facts, const source::Call& copy) {
-  const source::FunctionDef* function = copy.function;
-  if (function == nullptr || !function->callers.empty()) return nullptr;
-  const bool has_parameter = std::ranges::any_of(
-      function->parameters,
-      [](const source::Parameter& parameter) { return contains(lower(parameter.name), "loader"); });
-  const source::Statement* loop = has_parameter && copy.statement != nullptr
-                                      ? source::training_loop_around(*copy.statement)
-                                      : nullptr;
-  const bool reads = loop != nullptr && loop->value != nullptr &&
+// Of `for x in enumerate(loader)` the call of a library that made what it reads; null where that is
+// not seen.
+const source::Call* library_loader(const source::SourceFacts& facts, const source::Expr* read) {
+  while (read->call != nullptr && !read->call->arguments.empty() &&
+         is_one_of(read->call->method, {"enumerate", "tqdm", "iter"})) {
+    read = read->call->arguments.front().value;
+  }
+  const auto& globals = facts.store().globals;
+  const auto global = globals.find(read->full_name);
+  const bool is_global = !read->full_name.empty() && global != globals.end();
+  const source::Expr* made = is_global ? global->second->value : source::resolved(read);
+  const source::Call* call = made == nullptr ? nullptr : made->call;
+  return call != nullptr && call->target == nullptr && !call->name.empty() ? call : nullptr;
+}
+
+// What a loop reads by the name of a loader, though it is not seen which: one of the program, where
+// all that are made for training are pinned.
+const source::Call* unseen_loader(const source::SourceFacts& facts, const source::Call& copy,
+                                  const source::Expr* value) {
+  const source::Statement* loop =
+      copy.statement != nullptr ? source::training_loop_around(*copy.statement) : nullptr;
+  const bool reads = loop != nullptr && loop->value != nullptr && loop->loop->loader == nullptr &&
                      contains(lower(copy.file->slice(loop->value->range)), "loader");
-  if (!reads || !is_loop_variable(copy.receiver, *loop)) return nullptr;
+  if (!reads || !is_loop_variable(root_of(value), *loop)) return nullptr;
+  if (const source::Call* made = library_loader(facts, loop->value)) {
+    return source::is_torch_loader(*made) ? made : nullptr;
+  }
   const source::Call* found = nullptr;
   for (const source::Call* loader : source::training_loaders(facts)) {
-    if (is_for_others(facts, *loader)) continue;
+    const auto programs = source::training_programs_of(facts, *copy.file);
+    const bool is_other = std::ranges::none_of(
+        programs, [&](const source::Program* program) { return program->has(*loader->file); });
+    if (is_other || is_for_others(facts, *loader)) continue;
     if (!is_pinned(facts, *loader)) return nullptr;
     found = found == nullptr ? loader : found;
   }
   return found;
 }
 
+// `x`, `x.cuda()`, `Variable(x)`: what was copied, and nothing made of it.
+bool is_copied_alone(const source::Expr* value, std::string_view name) {
+  while (value != nullptr && value->call != nullptr) {
+    const source::Call& call = *value->call;
+    if (call.target != nullptr) return false;
+    const bool is_wrapped = call.method == "Variable" && !call.arguments.empty();
+    value = is_wrapped ? call.arguments.front().value : call.receiver;
+  }
+  return value != nullptr && value->kind == source::ExprKind::name && value->word == name;
+}
+
+// `def make_variable(x): x = x.cuda(); return Variable(x)`
+bool returns_copy(const source::FunctionDef& function, std::string_view name) {
+  bool returns = false;
+  source::for_statements(function.body, [&](const source::Statement& statement) {
+    returns = returns || (statement.kind == source::StatementKind::return_ &&
+                          is_copied_alone(statement.value, name));
+  });
+  return returns;
+}
+
+// `make_variable(data)`: the argument that an own function copies and gives back.
+const source::Expr* handed_to_copy(const source::SourceFacts& facts, const source::Call& call) {
+  const source::FunctionDef* function = call.target;
+  if (function == nullptr || call.name == "torch.nn.Module.__call__") return nullptr;
+  for (const source::Call* inner : function->calls) {
+    const source::Expr* copied = inner->receiver;
+    if (copied == nullptr || copied->kind != source::ExprKind::name) continue;
+    if (!is_blocking(facts, *inner) || !returns_copy(*function, copied->word)) continue;
+    if (!source::is_reached_by_default(facts, *inner)) continue;
+    const source::Argument* given = source::passed_argument(call, *function, copied->word);
+    if (given != nullptr && !is_there_already(facts, given->value)) return given->value;
+  }
+  return nullptr;
+}
+
+// In a helper that gives back what it copies: its callers are told.
+bool is_inside_helper(const source::Call& copy) {
+  return copy.function != nullptr && !copy.function->callers.empty() && copy.receiver != nullptr &&
+         copy.receiver->kind == source::ExprKind::name &&
+         returns_copy(*copy.function, copy.receiver->word);
+}
+
+// What the call copies to the GPU while the host waits; null for other calls.
+const source::Expr* copied_value(const source::SourceFacts& facts, const source::Call& call) {
+  if (!is_blocking(facts, call)) return handed_to_copy(facts, call);
+  return is_inside_helper(call) ? nullptr : call.receiver;
+}
+
 Finding finding_for(const source::Call& copy, const source::Call& loader) {
   Fix fix{"Copy with non_blocking=True: the loader pins its batches, so the host can go on",
           Exactness::bit_exact};
-  add_edit(source::add_argument(copy, "non_blocking", "True"), fix);
+  if (copy.target == nullptr) add_edit(source::add_argument(copy, "non_blocking", "True"), fix);
   fix.safe = !fix.edits.empty();
   Finding finding = finding_at(
-      copy, fmt::format("the host waits while `{}` is copied to the GPU", receiver_text(copy)),
+      copy,
+      fmt::format("the host waits while {} is copied to the GPU",
+                  copy.target == nullptr ? "`" + receiver_text(copy) + "`" : "the batch"),
       std::move(fix));
   finding.own_level = Level::advice;
   finding.evidence = {
@@ -234,10 +321,11 @@ void check_script(const source::SourceFacts& facts, std::vector<Finding>& findin
     if (!source::trains_on_gpu(facts, *file)) continue;
     std::unordered_map<const source::Statement*, std::size_t> places;
     for (const source::Call* copy : file->calls) {
-      if (!is_blocking(facts, *copy) || copy->statement == nullptr) continue;
+      const source::Expr* value = copied_value(facts, *copy);
+      if (value == nullptr || copy->statement == nullptr) continue;
       if (!source::is_in_step_loop(facts, *copy)) continue;
-      const source::Call* loader = source::loader_of(copy->receiver);
-      if (loader == nullptr) loader = unseen_loader(facts, *copy);
+      const source::Call* loader = source::loader_of(value);
+      if (loader == nullptr) loader = unseen_loader(facts, *copy, value);
       if (loader == nullptr || !is_pinned(facts, *loader)) continue;
       Finding finding = finding_for(*copy, *loader);
       const auto [place, added] =

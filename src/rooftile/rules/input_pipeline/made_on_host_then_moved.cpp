@@ -132,7 +132,7 @@ const Call* maker_handed_over(const SourceFacts& facts, const Call& call) {
   if (function->class_def != nullptr || function->parameters.empty()) return nullptr;
   if (call.arguments.empty() || call.arguments.front().unpacked) return nullptr;
   const Argument& first = call.arguments.front();
-  if (!first.name.empty() || first.value->call == nullptr) return nullptr;
+  if (!first.name.empty()) return nullptr;
   const Call* maker = host_maker(first.value);
   if (maker == nullptr) return nullptr;
   return moves_parameter(facts, *function, function->parameters.front().name) ? maker : nullptr;

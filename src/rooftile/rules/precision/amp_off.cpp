@@ -131,9 +131,23 @@ bool names_precision(const Program& program) {
   });
 }
 
+// fairseq trains by options of its own, --fp16 among them; its metrics alone do not.
+bool trains_by_fairseq(const Program& program) {
+  return std::ranges::any_of(program.files, [](const File* file) {
+    if (!mentions(*file, {"fairseq"})) return false;
+    if (file->module.starts_with("fairseq") || contains(file->module, ".fairseq")) return true;
+    return std::ranges::any_of(file->imports, [](std::string_view name) {
+      return name == "fairseq" || name.starts_with("fairseq_cli") ||
+             (name.starts_with("fairseq.") &&
+              contains_any(name, {".trainer", ".tasks", ".options", ".models", ".optim",
+                                  ".dataclass", ".checkpoint_utils", ".distributed"}));
+    });
+  });
+}
+
 // Any sign that the author chose a precision, or offers it as an option.
 bool has_precision(const Program& program) {
-  if (uses_amp(program) || names_precision(program)) return true;
+  if (uses_amp(program) || names_precision(program) || trains_by_fairseq(program)) return true;
   return mentions(program, {"autocast",
                             "bf16",
                             "fp8",
@@ -151,7 +165,6 @@ bool has_precision(const Program& program) {
                             "tf32",
                             "TF32",
                             "torch_dtype",
-                            "fairseq",
                             "mmcv",
                             "mmengine",
                             "FP16",
@@ -159,8 +172,8 @@ bool has_precision(const Program& program) {
                             "Amp"});
 }
 
-// Whether the file names MNIST outside of its documentation; one that is only imported, also
-// outside of imports and heads of classes.
+// Whether the file names MNIST outside of its documentation and the help of its options; one that
+// is only imported, also outside of imports and heads of classes.
 bool loads_mnist(const File& file) {
   if (!mentions(file, {"MNIST", "mnist", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST"})) {
     return false;
@@ -178,6 +191,13 @@ bool loads_mnist(const File& file) {
     const std::uint32_t end =
         is_class ? statement->class_def->body.front()->range.begin : statement->range.end;
     std::fill(code.begin() + begin, code.begin() + end, ' ');
+  }
+  for (const Call* call : file.calls) {
+    if (!is_one_of(call->method, {"ArgumentParser", "add_argument", "parser"})) continue;
+    for (const Argument& argument : call->arguments) {
+      if (!is_one_of(argument.name, {"description", "help", "epilog"})) continue;
+      std::fill(code.begin() + argument.range.begin, code.begin() + argument.range.end, ' ');
+    }
   }
   return contains_any(code, {"MNIST", "mnist"});
 }

@@ -1,0 +1,141 @@
+// Inputs whose size differs from batch to batch, for input_sizes.h.
+#include <algorithm>
+
+#include "rooftile/analysis/source/input_sizes.h"
+#include "rooftile/analysis/source/loaders.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+
+bool draws_at_random(const Expr* expr) {
+  bool found = false;
+  visit(expr, [&](const Expr& part) {
+    if (part.call != nullptr) {
+      const std::string_view name = part.call->name;
+      found = found || name.starts_with("random.") || name.starts_with("numpy.random.");
+    }
+    if (part.kind == ExprKind::name && resolved(&part) != &part) {
+      visit(resolved(&part), [&](const Expr& bound) {
+        found = found || (bound.call != nullptr && (bound.call->name.starts_with("random.") ||
+                                                    bound.call->name.starts_with("numpy.random.")));
+        return !found;
+      });
+    }
+    return !found;
+  });
+  return found;
+}
+
+namespace {
+
+// Calls made in the function and, one level down, in own functions that it calls.
+std::vector<const Call*> calls_below(const FunctionDef& function) {
+  std::vector<const Call*> calls = function.calls;
+  for (const Call* call : function.calls) {
+    if (call->target == nullptr) continue;
+    calls.insert(calls.end(), call->target->calls.begin(), call->target->calls.end());
+  }
+  return calls;
+}
+
+// max([len(x) for x in batch]), or a length from sorting by length.
+bool takes_longest(const Call& call) {
+  const bool is_max = call.name == "max" || call.method == "max" || call.name == "torch.sort";
+  if (!is_max) return false;
+  bool has_sizes = false;
+  visit(call.expr, [&](const Expr& part) {
+    has_sizes = has_sizes || part.kind == ExprKind::comprehension ||
+                (part.call != nullptr && part.call->method == "len") || last_name(&part) == "shape";
+    return !has_sizes;
+  });
+  return has_sizes;
+}
+
+bool fills_up(const Call& call) {
+  for (const std::string_view method :
+       {"zeros", "zero_", "FloatTensor", "LongTensor", "pad", "full", "new_zeros", "new_full",
+        "IntTensor", "zeros_like"}) {
+    if (call.method == method) return true;
+  }
+  return false;
+}
+
+bool pads_to_longest(const FunctionDef& function) {
+  bool longest = false, fills = false;
+  for (const Call* call : calls_below(function)) {
+    if (call->method == "pad_sequence") return true;
+    longest = longest || takes_longest(*call);
+    fills = fills || fills_up(*call);
+  }
+  return longest && fills;
+}
+
+// Cuts pieces of one size at places drawn at random: what is shorter is left out or rare.
+bool cuts_at_random(const FunctionDef& function) {
+  bool cuts = false;
+  for_statements(function.body, [&](const Statement& statement) {
+    for_own_expressions(statement, [&](const Expr* expr) {
+      visit(expr, [&](const Expr& part) {
+        cuts = cuts || part.kind == ExprKind::slice;
+        return !cuts;
+      });
+    });
+  });
+  return cuts && std::ranges::any_of(calls_below(function), [](const Call* call) {
+           return call->method == "randint" || call->method == "randrange";
+         });
+}
+
+// The function behind collate_fn=…: a function, or an object with __call__.
+const FunctionDef* collate_function(const Call& loader) {
+  const Argument* argument = loader.argument("collate_fn", 6);
+  if (argument == nullptr || argument->value == nullptr) return nullptr;
+  const Type& type = *argument->value->type;
+  if (type.function != nullptr) return type.function;
+  return type.class_def != nullptr ? type.class_def->method("__call__") : nullptr;
+}
+
+// A loader of the training's own functions that only other loops read: evaluation, synthesis.
+bool serves_no_training(const SourceFacts& facts, const Call& loader) {
+  const auto loops = loops_over(facts, loader);
+  return is_for_evaluation(facts, loader) ||
+         (!loops.empty() && std::ranges::none_of(loops, [](const Loop* loop) {
+           return loop->role == LoopRole::training_step;
+         }));
+}
+
+}  // namespace
+
+std::optional<SizeSign> varying_input_size(const SourceFacts& facts, const Program& program) {
+  for (const Call* loader : constructions_in(facts, program, TypeKind::loader)) {
+    const FunctionDef* collate = collate_function(*loader);
+    if (collate == nullptr || !pads_to_longest(*collate) || cuts_at_random(*collate)) continue;
+    if (!is_reached_by_default(facts, *loader) || serves_no_training(facts, *loader)) continue;
+    return SizeSign{loader, std::string(collate->class_def != nullptr ? collate->class_def->name
+                                                                      : collate->name) +
+                                " pads each batch to its longest"};
+  }
+  for (const Call* call : calls_in(
+           facts, program, {"torch.nn.functional.interpolate", "torch.nn.functional.upsample"})) {
+    const Argument* size = call->argument("size", 1);
+    const bool is_drawn = size != nullptr && draws_at_random(size->value);
+    if (!is_drawn || !is_reached_by_default(facts, *call)) continue;
+    if (!facts.in_each_training_step(*call)) continue;
+    return SizeSign{call, "each batch is resized to a size drawn at random"};
+  }
+  return std::nullopt;
+}
+
+std::optional<SizeSign> padded_to_longest(const SourceFacts& facts, const Program& program) {
+  for (const Call* call :
+       calls_in(facts, program,
+                {"transformers.DataCollatorWithPadding", "transformers.DataCollatorForSeq2Seq"})) {
+    if (call->argument("pad_to_multiple_of") != nullptr) continue;
+    if (facts.argument(*call, "padding").is("max_length")) continue;
+    return SizeSign{call, std::string(call->method) + " pads each batch to its longest"};
+  }
+  return varying_input_size(facts, program);
+}
+
+}  // namespace rooftile::source
