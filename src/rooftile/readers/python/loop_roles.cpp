@@ -7,6 +7,7 @@
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
 #include "rooftile/readers/python/evaluation_words.h"
+#include "rooftile/readers/python/loop_events.h"
 #include "rooftile/readers/python/passed_functions.h"
 
 namespace rooftile::source {
@@ -15,79 +16,6 @@ namespace {
 constexpr int kMaxRounds = 6;
 // Files with more are generated; their loops are not compared with each other.
 constexpr std::size_t kMaxLoops = 2'000;
-constexpr std::size_t kMostPassed = 100;  // callers of a function that is passed to others
-
-// What happens in a loop or function, less what its inner step loops account for.
-struct Events {
-  const Call* backward = nullptr;
-  const Call* step = nullptr;
-  bool forward = false;
-  bool eval_mode = false;     // model.eval()
-  bool has_training = false;  // holds a training loop
-  bool has_evaluation = false;
-
-  bool operator==(const Events&) const = default;
-
-  void add(const Events& more) {
-    if (backward == nullptr) backward = more.backward;
-    if (step == nullptr) step = more.step;
-    forward = forward || more.forward;
-    eval_mode = eval_mode || more.eval_mode;
-    has_training = has_training || more.has_training;
-    has_evaluation = has_evaluation || more.has_evaluation;
-  }
-};
-
-bool is_backward(const Call& call) {
-  return (call.method == "backward" && call.receiver != nullptr) ||
-         call.method == "manual_backward" || call.name == "torch.autograd.backward";
-}
-
-std::string_view receiver_word(const Call& call) {
-  const Expr* receiver = call.receiver;
-  if (receiver == nullptr) return {};
-  if (receiver->kind == ExprKind::subscript && !receiver->children.empty()) {
-    receiver = receiver->children[0];
-  }
-  return receiver->word;
-}
-
-bool is_optimizer_step(const Call& call) {
-  if (call.method == "optimizer_step") return true;
-  if (call.method != "step" || call.receiver == nullptr) return false;
-  const TypeKind kind = call.receiver_type().kind;
-  if (kind == TypeKind::optimizer || kind == TypeKind::scaler) return true;
-  if (kind != TypeKind::unknown && kind != TypeKind::module && kind != TypeKind::host_object) {
-    return false;
-  }
-  const std::string word = lower(receiver_word(call));
-  if (contains(word, "sched") || word == "env" || word == "envs") return false;
-  return contains(word, "opt") || contains(word, "scaler") || contains(word, "engine") ||
-         contains(word, "sgd") || contains(word, "adam") || contains(word, "solver");
-}
-
-// The step of a class that the files derive from torch.optim.Optimizer.
-bool is_own_optimizer_step(const Call& call) {
-  return call.method == "step" && call.receiver != nullptr &&
-         call.receiver_type().is(TypeKind::optimizer);
-}
-
-// model(x), also model.forward(x)
-bool is_forward(const Call& call) {
-  if (call.method == "forward" && call.receiver != nullptr) {
-    return call.receiver->type->is(TypeKind::module);
-  }
-  return call.name == "torch.nn.Module.__call__" && !call.expr->children.empty() &&
-         call.expr->children[0]->type->is(TypeKind::module);
-}
-
-// model.eval(), model.train(False)
-bool switches_to_evaluation(const Call& call) {
-  if (call.receiver == nullptr || !call.receiver_type().is(TypeKind::module)) return false;
-  if (call.method == "eval") return call.arguments.empty();
-  return call.method == "train" && call.arguments.size() == 1 &&
-         call.arguments[0].value->word == "False";
-}
 
 // A loop in a module over its layers is part of a forward, whoever calls it.
 bool is_forward_of_module(const FunctionDef* function) {
@@ -117,10 +45,6 @@ class RoleFinder {
   }
 
  private:
-  static bool trains(const Events& events) {
-    return events.has_training || (events.backward != nullptr && events.step != nullptr);
-  }
-
   Events known_events(const FunctionDef* function) const {
     const auto known = functions_.find(function);
     return known == functions_.end() ? Events{} : known->second;
@@ -129,7 +53,7 @@ class RoleFinder {
   Events events_of(const Call& call) const {
     Events passed;
     for (const FunctionDef* function : passed_.run_by(call)) passed.add(known_events(function));
-    if (called_parameter(call) != nullptr && !(passed == Events{})) return passed;
+    if (passed_.calls_parameter(call) && passed != Events{}) return passed;
     Events events = own_events(call);
     events.add(passed);
     return events;
@@ -138,52 +62,23 @@ class RoleFinder {
   Events own_events(const Call& call) const {
     Events events;
     if (call.target != nullptr) {
-      const auto known = functions_.find(call.target);
       const bool is_forward_call = is_forward(call);
+      const Events known = known_events(call.target);
       // A forward counts as such, unless the module trains in it, as meta-learners do, or runs
       // backward for a step that comes later.
-      const bool counts =
-          known != functions_.end() &&
-          (!is_forward_call || known->second.backward != nullptr || known->second.has_training);
-      if (counts) {
-        events = known->second;
+      if (!is_forward_call || known.backward != nullptr || known.has_training) {
+        events = known;
         if (events.backward != nullptr && events.backward->function == call.target &&
             leaves_out(call, events.backward->statement)) {
           events.backward = events.step = nullptr;
           events.forward = true;
         }
       }
-      add_passed(call, events);
       if (is_own_optimizer_step(call) && events.step == nullptr) events.step = &call;
-      if (!is_forward_call || trains(events)) return events;
+      if (!is_forward_call || events.trains()) return events;
     }
-    if (is_backward(call)) events.backward = &call;
-    if (is_optimizer_step(call)) events.step = &call;
-    // Own optimizers in 16 bits: optimizer.step(loss).
-    const bool takes_loss = events.step != nullptr && !call.arguments.empty() &&
-                            (call.arguments[0].value->type->is(TypeKind::tensor) ||
-                             contains(call.arguments[0].value->word, "loss"));
-    if (takes_loss) events.backward = &call;
-    events.forward = is_forward(call);
-    events.eval_mode = switches_to_evaluation(call);
-    // timm's scaler: loss_scaler(loss, optimizer, …) does both.
-    if (call.receiver == nullptr && call.method == "loss_scaler" && call.arguments.size() > 1) {
-      events.backward = events.step = &call;
-    }
+    add_written_events(call, events);
     return events;
-  }
-
-  // `timed(train_step)`: the own function that is called runs the one that it is given.
-  void add_passed(const Call& call, Events& events) const {
-    for (const Argument& argument : call.arguments) {
-      const FunctionDef* given =
-          argument.unpacked || argument.value == nullptr ? nullptr : argument.value->type->function;
-      const auto known = given == nullptr ? functions_.end() : functions_.find(given);
-      if (known == functions_.end() || given->callers.size() > kMostPassed) continue;
-      const bool is_run = std::ranges::any_of(
-          given->callers, [&](const Call* caller) { return caller->function == call.target; });
-      if (is_run) events.add(known->second);
-    }
   }
 
   // Engine(update): ignite calls the function with each batch.
@@ -212,7 +107,8 @@ class RoleFinder {
   std::vector<const Call*> telling_calls(const File& file) const {
     std::vector<const Call*> calls;
     std::ranges::copy_if(file.calls, std::back_inserter(calls), [&](const Call* call) {
-      const bool may_tell = call->target != nullptr || events_of(*call) != Events{};
+      const bool may_tell = call->target != nullptr || !passed_.run_by(*call).empty() ||
+                            own_events(*call) != Events{};
       return may_tell && call->statement != nullptr;
     });
     return calls;
@@ -228,7 +124,7 @@ class RoleFinder {
           call->statement->loop != nullptr ? call->statement->parent : call->statement;
       if (const Statement* loop = loop_around(from)) {
         loops[loop].add(events);
-      } else if (called_parameter(*call) != nullptr) {
+      } else if (passed_.calls_parameter(*call)) {
         continue;  // the callers count it
       } else if (call->function != nullptr) {
         functions[call->function].add(events);

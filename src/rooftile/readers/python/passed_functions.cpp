@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 namespace rooftile::source {
 namespace {
@@ -35,43 +37,7 @@ bool is_in_loop(const Statement* statement) {
   return false;
 }
 
-const FunctionDef* handed_over(const Call& call, const FunctionDef& function,
-                               std::string_view parameter) {
-  const Argument* given = passed_argument(call, function, parameter);
-  return given == nullptr || given->unpacked ? nullptr : given->value->type->function;
-}
-
-}  // namespace
-
-PassedFunctions::PassedFunctions(const SourceFacts& facts) {
-  for (const auto& file : facts.files) {
-    for (const Call* call : file->calls) {
-      const Expr* parameter = called_parameter(*call);
-      if (parameter == nullptr || is_in_loop(call->statement)) continue;
-      called_parameters_[call->function].push_back(parameter->word);
-    }
-  }
-}
-
-std::vector<const FunctionDef*> PassedFunctions::run_by(const Call& call) const {
-  std::vector<const FunctionDef*> functions;
-  const auto add = [&](const FunctionDef* function) {
-    if (function != nullptr) functions.push_back(function);
-  };
-  if (const Expr* parameter = called_parameter(call)) {
-    for (const Call* caller : call.function->callers) {
-      add(handed_over(*caller, *call.function, parameter->word));
-    }
-    return functions;
-  }
-  const auto called = called_parameters_.find(call.target);
-  if (called == called_parameters_.end()) return functions;
-  for (const std::string_view parameter : called->second) {
-    add(handed_over(call, *call.target, parameter));
-  }
-  return functions;
-}
-
+// The parameter that is called; null for other calls.
 const Expr* called_parameter(const Call& call) {
   if (call.function == nullptr || call.receiver != nullptr || call.expr->children.empty()) {
     return nullptr;
@@ -83,6 +49,38 @@ const Expr* called_parameter(const Call& call) {
   const bool is_parameter =
       is_free && std::ranges::find(parameters, callee.word, &Parameter::name) != parameters.end();
   return is_parameter ? &callee : nullptr;
+}
+
+}  // namespace
+
+PassedFunctions::PassedFunctions(const SourceFacts& facts) {
+  std::vector<std::pair<const Call*, std::string_view>> called;
+  for (const auto& file : facts.files) {
+    for (const Call* call : file->calls) {
+      const Expr* parameter = called_parameter(*call);
+      if (parameter == nullptr) continue;
+      called.emplace_back(call, parameter->word);
+      calls_of_parameters_.insert(call);
+    }
+  }
+  for (const auto& [call, parameter] : called) {
+    const bool repeats = is_in_loop(call->statement);
+    for (const Call* caller : call->function->callers) {
+      const Argument* given = passed_argument(*caller, *call->function, parameter);
+      const FunctionDef* function =
+          given == nullptr || given->unpacked ? nullptr : given->value->type->function;
+      if (function == nullptr) continue;
+      run_by_[call].push_back(function);
+      const bool runs_there =
+          !repeats && caller->target == call->function && !calls_parameter(*caller);
+      if (runs_there) run_by_[caller].push_back(function);
+    }
+  }
+}
+
+std::span<const FunctionDef* const> PassedFunctions::run_by(const Call& call) const {
+  const auto found = run_by_.find(&call);
+  return found == run_by_.end() ? std::span<const FunctionDef* const>() : found->second;
 }
 
 bool leaves_out(const Call& call, const Statement* statement) {

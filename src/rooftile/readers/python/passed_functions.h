@@ -1,17 +1,14 @@
 // What a call decides of the function it leads to: which functions run there, and which branches.
 #pragma once
 
-#include <string_view>
+#include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "rooftile/workload/source_facts.h"
 
 namespace rooftile::source {
-
-// Of `run()` in a function that gets `run` as a parameter: who calls the function says what runs.
-// The callee; null for other calls.
-const Expr* called_parameter(const Call& call);
 
 // The functions that run because they are handed over: `timed(train_step)`.
 class PassedFunctions {
@@ -20,11 +17,14 @@ class PassedFunctions {
 
   // By the call: those that it hands to its target, which calls them outside of its loops. Of a
   // called parameter: those that the callers hand over.
-  std::vector<const FunctionDef*> run_by(const Call& call) const;
+  std::span<const FunctionDef* const> run_by(const Call& call) const;
+
+  // `run()` in a function that gets `run` as a parameter: who calls the function says what runs.
+  bool calls_parameter(const Call& call) const { return calls_of_parameters_.contains(&call); }
 
  private:
-  // Those that a function calls outside of its loops.
-  std::unordered_map<const FunctionDef*, std::vector<std::string_view>> called_parameters_;
+  std::unordered_set<const Call*> calls_of_parameters_;
+  std::unordered_map<const Call*, std::vector<const FunctionDef*>> run_by_;
 };
 
 // Whether the call does not get to a statement of its target: `update(x, training=False)` of a
