@@ -66,9 +66,9 @@ fs::path common_folder(std::span<const std::string> paths) {
 // Words after import and from at the start of lines: enough to see whether a file is related.
 void collect_imported_words(std::string_view text, std::unordered_set<std::string_view>& words) {
   for (std::size_t next = 0; next < text.size();) {
-    const std::size_t first = std::min(text.find_first_not_of(" \t", next), text.size());
-    const std::size_t line_end = std::min(text.find('\n', first), text.size());
-    const std::string_view line = text.substr(first, line_end - first);
+    while (next < text.size() && (text[next] == ' ' || text[next] == '\t')) ++next;
+    const std::size_t line_end = std::min(text.find('\n', next), text.size());
+    const std::string_view line = text.substr(next, line_end - next);
     next = line_end + 1;
     if (!line.starts_with("import ") && !line.starts_with("from ")) continue;
     std::size_t begin = 0;
