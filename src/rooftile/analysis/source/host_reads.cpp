@@ -162,6 +162,18 @@ bool becomes_tensor(const Expr& name) {
   });
 }
 
+// `loss = losses["ner"]; loss.backward()`, whatever the dictionary was made with.
+bool runs_backward(const Expr& name) {
+  if (name.kind != ExprKind::name || !name.type->is(TypeKind::number)) return false;
+  if (name.statement == nullptr) return false;
+  const FunctionDef* function = name.statement->function;
+  const auto& calls = function != nullptr ? function->calls : name.statement->file->calls;
+  return std::ranges::any_of(calls, [&](const Call* call) {
+    return call->method == "backward" && call->function == function && call->receiver != nullptr &&
+           call->receiver->kind == ExprKind::name && call->receiver->word == name.word;
+  });
+}
+
 // `n = lengths.sum().item()`, and then `lengths = lengths.cuda()` or `to_cuda(lengths)` in the same
 // block: until there it is on the host.
 bool is_moved_later(const Expr* value) {
@@ -188,7 +200,7 @@ bool reads_by_method(const Call& call) {
   if (call.receiver == nullptr || !call.arguments.empty()) return false;
   const Type& type = call.receiver_type();
   if (call.method == "item") {
-    if (becomes_tensor(*call.receiver)) return true;
+    if (becomes_tensor(*call.receiver) || runs_backward(*call.receiver)) return true;
     if (is_surely_host(type) || comes_from_numpy(call.receiver)) return false;
     return !type.is(TypeKind::unknown) || !is_moved_later(call.receiver);
   }
@@ -289,6 +301,25 @@ bool is_read(const Expr& part) {
   return formats_value(part) || reads_first_element(part);
 }
 
+// `mask == "auto"`, `flow != None`: no tensor is equal to a text or to None.
+bool compares_with_other(const Expr& expr) {
+  return expr.kind == ExprKind::comparison &&
+         std::ranges::any_of(expr.children, [](const Expr* side) {
+           return side->kind == ExprKind::text || side->kind == ExprKind::none;
+         });
+}
+
+// `if self.criterion: loss = self.criterion(x)`: asks whether there is one.
+bool is_called_inside(const Statement& statement, const Expr& expr) {
+  const bool is_plain = expr.kind == ExprKind::name || expr.kind == ExprKind::attribute;
+  if (!is_plain || statement.kind != StatementKind::if_) return false;
+  const std::string_view text = statement.file->slice(expr.range);
+  return std::ranges::any_of(calls_inside(statement), [&](const Call* call) {
+    return !call->expr->children.empty() &&
+           statement.file->slice(call->expr->children.front()->range) == text;
+  });
+}
+
 // The operands of a condition whose truth Python asks for.
 void add_conditions(const Statement& statement, const Expr* expr, std::vector<HostRead>& reads) {
   if (expr == nullptr) return;
@@ -300,12 +331,11 @@ void add_conditions(const Statement& statement, const Expr* expr, std::vector<Ho
     return;
   }
   if (expr->call != nullptr && knows_without_gpu(*expr->call)) return;
-  if (may_be_none(*expr)) return;
-  const bool asks_none = std::ranges::any_of(
-      expr->children, [](const Expr* part) { return part->kind == ExprKind::none; });
+  if (may_be_none(*expr) || compares_with_other(*expr) || is_called_inside(statement, *expr)) {
+    return;
+  }
   const bool compares = expr->kind == ExprKind::comparison && !expr->word.starts_with("is") &&
-                        !asks_none && !expr->word.ends_with("in") &&
-                        expr->type->is(TypeKind::tensor);
+                        !expr->word.ends_with("in") && expr->type->is(TypeKind::tensor);
   const bool waits =
       may_wait(expr) || (compares && std::ranges::any_of(expr->children, [&](const Expr* side) {
                            return may_wait(side) || is_reduced_in_forward(statement, side);
@@ -340,8 +370,15 @@ void add_reads(const Statement& statement, std::vector<HostRead>& reads) {
   }
 }
 
+// meter.update(loss.data[0])
+bool shows_first_element(const Call& call) {
+  return std::ranges::any_of(call.arguments, [](const Argument& argument) {
+    return argument.value != nullptr && reads_first_element(*argument.value);
+  });
+}
+
 bool waits(const Call& call) {
-  return call.method == "synchronize" || reads_by_method(call) || reads_by_function(call) ||
+  return shows_first_element(call) || call.method == "synchronize" || reads_by_method(call) || reads_by_function(call) ||
          is_one_of(call.method, {"item", "tolist", "cpu"});
 }
 

@@ -13,6 +13,8 @@ namespace {
 // A name that more classes define says too little.
 constexpr std::size_t kMaxNamesakes = 16;
 constexpr std::size_t kMaxNetworks = 48;  // to choose from, with the same methods
+// Of one base class, whose objects are told apart by nothing but an option.
+constexpr std::size_t kMaxOverrides = 64;
 constexpr std::size_t kMaxLinkedCallers = 1000;
 constexpr int kMaxBaseSteps = 8;
 
@@ -227,13 +229,18 @@ class Linker {
                            call.receiver->type->made_by == nullptr;
     if (!is_method) return;
     const auto found = methods_.find(call.method);
-    if (found == methods_.end() || found->second.size() > kMaxNamesakes) return;
+    if (found == methods_.end() || found->second.size() > kMaxOverrides) return;
     std::vector<const FunctionDef*> overrides;
     for (const FunctionDef* def : found->second) {
-      if (def != target && derives(*def->class_def, *target->class_def, 0)) {
+      if (def != target && derives(*def->class_def, *call.receiver->type->class_def, 0)) {
         overrides.push_back(def);
       }
     }
+    // What trains stands for all, not the one that only looks at the data.
+    std::ranges::stable_partition(overrides, [](const FunctionDef* def) {
+      return std::ranges::any_of(
+          def->calls, [](const Call* each) { return contains(each->method, "backward"); });
+    });
     if (overrides.empty()) return;
     if (is_abstract(*target)) call.target = nullptr;
     link(call, overrides);
@@ -246,7 +253,7 @@ class Linker {
                         call.receiver->word == "self" &&
                         call.receiver->type->class_def != nullptr && call.name.empty();
     const auto found = is_own ? methods_.find(call.method) : methods_.end();
-    if (found == methods_.end() || found->second.size() > kMaxNamesakes) return;
+    if (found == methods_.end() || found->second.size() > kMaxOverrides) return;
     std::vector<const FunctionDef*> derived;
     for (const FunctionDef* def : found->second) {
       if (derives(*def->class_def, *call.receiver->type->class_def, 0)) derived.push_back(def);
