@@ -249,7 +249,8 @@ GuardKind guard_inside(std::span<const Statement* const> block, int depth) {
 
 // Of a decorator that the files define.
 GuardKind guard_of_own_decorator(const Expr& decorator) {
-  const Expr& made = decorator.call != nullptr ? *decorator.call->expr->children.front() : decorator;
+  const Expr& made =
+      decorator.call != nullptr ? *decorator.call->expr->children.front() : decorator;
   const bool is_own = made.type != nullptr && made.type->is(TypeKind::function) &&
                       made.type->function != nullptr && !made.type->function->parameters.empty();
   return is_own ? guard_inside(made.type->function->body, 0) : GuardKind::decorator;

@@ -301,25 +301,6 @@ bool is_read(const Expr& part) {
   return formats_value(part) || reads_first_element(part);
 }
 
-// `mask == "auto"`, `flow != None`: no tensor is equal to a text or to None.
-bool compares_with_other(const Expr& expr) {
-  return expr.kind == ExprKind::comparison &&
-         std::ranges::any_of(expr.children, [](const Expr* side) {
-           return side->kind == ExprKind::text || side->kind == ExprKind::none;
-         });
-}
-
-// `if self.criterion: loss = self.criterion(x)`: asks whether there is one.
-bool is_called_inside(const Statement& statement, const Expr& expr) {
-  const bool is_plain = expr.kind == ExprKind::name || expr.kind == ExprKind::attribute;
-  if (!is_plain || statement.kind != StatementKind::if_) return false;
-  const std::string_view text = statement.file->slice(expr.range);
-  return std::ranges::any_of(calls_inside(statement), [&](const Call* call) {
-    return !call->expr->children.empty() &&
-           statement.file->slice(call->expr->children.front()->range) == text;
-  });
-}
-
 // The operands of a condition whose truth Python asks for.
 void add_conditions(const Statement& statement, const Expr* expr, std::vector<HostRead>& reads) {
   if (expr == nullptr) return;
@@ -378,8 +359,8 @@ bool shows_first_element(const Call& call) {
 }
 
 bool waits(const Call& call) {
-  return shows_first_element(call) || call.method == "synchronize" || reads_by_method(call) || reads_by_function(call) ||
-         is_one_of(call.method, {"item", "tolist", "cpu"});
+  return shows_first_element(call) || call.method == "synchronize" || reads_by_method(call) ||
+         reads_by_function(call) || is_one_of(call.method, {"item", "tolist", "cpu"});
 }
 
 }  // namespace

@@ -232,7 +232,8 @@ std::optional<bool> is_the_same(const Expr& given, const Expr& asked) {
   if (!is_literal(asked)) return std::nullopt;
   const bool may_be_equal = is_written_number(given) || given.kind == ExprKind::boolean;
   if (given.kind != asked.kind) {
-    const bool is_open = may_be_equal && (is_written_number(asked) || asked.kind == ExprKind::boolean);
+    const bool is_open =
+        may_be_equal && (is_written_number(asked) || asked.kind == ExprKind::boolean);
     return is_open ? std::nullopt : std::optional(false);
   }
   return given.kind == ExprKind::none || given.word == asked.word;
@@ -241,8 +242,8 @@ std::optional<bool> is_the_same(const Expr& given, const Expr& asked) {
 // Whether a condition on a parameter holds by what is passed on the way: `if with_hidden:`,
 // `if z is None:`, `if mode == "mask":`. Empty where that does not tell.
 std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard) {
-  const bool is_condition = guard.kind == GuardKind::condition ||
-                            guard.kind == GuardKind::option || guard.kind == GuardKind::training;
+  const bool is_condition = guard.kind == GuardKind::condition || guard.kind == GuardKind::option ||
+                            guard.kind == GuardKind::training;
   if (!is_condition || guard.expr == nullptr) return std::nullopt;
   const Expr& expr = *guard.expr;
   if (expr.kind == ExprKind::name) {

@@ -64,13 +64,10 @@ bool is_chosen_run(const Guard& guard) {
     negated = !negated;
   }
   // `opt.Train == True`, `args.train_file is not None`
-  const bool compares =
-      chosen != nullptr && chosen->kind == ExprKind::comparison && chosen->children.size() == 2;
-  if (compares) {
+  if (chosen != nullptr && chosen->kind == ExprKind::comparison && chosen->children.size() == 2) {
     const Expr& right = *chosen->children[1];
-    const bool asks_given = right.kind == ExprKind::none && is_one_of(chosen->word, {"is not", "!="});
-    const bool asks_true = right.word == "True" && is_one_of(chosen->word, {"is", "=="});
-    if (!asks_given && !asks_true) return false;
+    const bool is_given = right.kind == ExprKind::none && is_one_of(chosen->word, {"is not", "!="});
+    if (!is_given && (right.word != "True" || !is_one_of(chosen->word, {"is", "=="}))) return false;
     chosen = chosen->children[0];
   }
   const std::string lowered = lower(last_name(chosen));

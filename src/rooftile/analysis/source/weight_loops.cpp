@@ -212,8 +212,7 @@ bool changes_in_place(const Statement& statement) {
 // `average[name] = new.clone()` with `new = a * weight.data + b * average[name]` above.
 bool stores_computed(const Expr& part, const Statement& statement) {
   if (&part != statement.value || statement.kind != StatementKind::assignment) return false;
-  const bool is_item =
-      statement.target != nullptr && statement.target->kind == ExprKind::subscript;
+  const bool is_item = statement.target != nullptr && statement.target->kind == ExprKind::subscript;
   const Expr* made = is_item ? computed(&part) : &part;
   return made != &part && made->kind == ExprKind::binary && is_tensor_operation(*made) &&
          uses_name(made, {"data", "grad"});

@@ -169,23 +169,6 @@ const File* Inference::find_in_root(std::string_view name) const {
   return is_it ? found->second : nullptr;
 }
 
-// `import models.registry` runs models/__init__.py as well.
-void Inference::import_packages(const File& file, File& from) {
-  std::string_view package = file.module;
-  for (std::size_t dot = package.rfind('.'); dot != std::string_view::npos;
-       dot = package.rfind('.')) {
-    package = package.substr(0, dot);
-    if (from.module.starts_with(package)) return;  // who imports that file has run it
-    const auto found = modules_.find(package);
-    const bool is_package =
-        found != modules_.end() && found->second->path.ends_with("__init__.py");
-    if (!is_package || found->second == &from) continue;
-    if (std::ranges::find(from.imported, found->second) == from.imported.end()) {
-      from.imported.push_back(found->second);
-    }
-  }
-}
-
 // A name in the given files under the name of its definition; others in their public spelling.
 std::string_view Inference::resolve_import(std::string_view full_name, const File& from) {
   std::string_view name = full_name;

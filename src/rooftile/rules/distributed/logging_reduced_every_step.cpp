@@ -85,15 +85,13 @@ bool holds_numbers(const Expr* expr) {
 }
 
 bool is_metric_word(std::string_view word) {
-  return contains_any(lower(word),
-                      {"loss", "acc", "metric", "prec", "err", "top1", "top5"});
+  return contains_any(lower(word), {"loss", "acc", "metric", "prec", "err", "top1", "top5"});
 }
 
 // {"loss": loss, "accuracy": …}
 bool has_metric_keys(const Expr* expr) {
   const Expr* made = resolved(expr);
-  return made->kind == ExprKind::dict &&
-         std::ranges::any_of(made->children, [](const Expr* part) {
+  return made->kind == ExprKind::dict && std::ranges::any_of(made->children, [](const Expr* part) {
            return part->kind == ExprKind::text && is_metric_word(part->word);
          });
 }
@@ -196,8 +194,8 @@ bool is_candidate(const SourceFacts& facts, const Call& call, Exchanging& known)
   const bool exchanges_itself =
       is_exchange(call) || (call.target != nullptr && exchanges(*call.target, known));
   if (!exchanges_itself) return false;
-  const bool is_kept = call.target != nullptr ? keeps_for_training(call.target)
-                                              : keeps_for_training(call.function);
+  const bool is_kept =
+      call.target != nullptr ? keeps_for_training(call.target) : keeps_for_training(call.function);
   if (is_kept) return false;
   const bool is_logged =
       becomes_number(call) ||

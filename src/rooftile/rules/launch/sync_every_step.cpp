@@ -117,8 +117,8 @@ bool shares_variable(const Expr* condition, const Expr* read) {
 bool is_tensor_of_step(const Expr* value) {
   const Type& type = *value->type;
   if (value->kind == ExprKind::name && value->binding == nullptr) return false;
-  return is_gpu_value(value) || (type.is(TypeKind::tensor) && !type.guessed &&
-                                 type.residence == Residence::unknown);
+  return is_gpu_value(value) ||
+         (type.is(TypeKind::tensor) && !type.guessed && type.residence == Residence::unknown);
 }
 
 // `meters.update(loss=loss, **losses)`: what `**values` takes are losses, or a tensor of the step.
@@ -215,11 +215,13 @@ bool is_other_library(const Call& call) {
     return argument.value->type->is(TypeKind::array);
   });
   if (dot == std::string_view::npos || dot == 0 || !takes_array) return false;
-  return !is_one_of(name.substr(0, dot),
-                    {"torch", "torchvision", "torchaudio", "numpy", "math", "random", "os", "sys",
-                     "time", "logging", "copy", "itertools", "collections", "functools", "cv2",
-                     "warnings", "json", "pickle", "wandb", "tqdm", "einops", "PIL", "matplotlib",
-                     "tensorboardX", "skimage", "apex", "transformers", "timm", "horovod"});
+  return !is_one_of(
+      name.substr(0, dot),
+      {"torch",       "torchvision", "torchaudio",   "numpy",    "math",       "random",
+       "os",          "sys",         "time",         "logging",  "copy",       "itertools",
+       "collections", "functools",   "cv2",          "warnings", "json",       "pickle",
+       "wandb",       "tqdm",        "einops",       "PIL",      "matplotlib", "tensorboardX",
+       "skimage",     "apex",        "transformers", "timm",     "horovod"});
 }
 
 // torch.from_numpy(x), torch.Tensor(x)

@@ -120,9 +120,8 @@ bool names_rank(const Expr* expr) {
 bool skips_passes(const SourceFacts& facts, const Expr* condition) {
   bool skips = false;
   visit(condition, [&](const Expr& part) {
-    const bool is_remainder =
-        part.kind == ExprKind::binary && part.word == "%" && part.children.size() == 2 &&
-        !names_rank(part.children[0]);
+    const bool is_remainder = part.kind == ExprKind::binary && part.word == "%" &&
+                              part.children.size() == 2 && !names_rank(part.children[0]);
     skips = skips || (is_remainder && !facts.value(part.children[1]).is(1));
     return !skips;
   });
@@ -178,7 +177,8 @@ bool is_used(const Expr& part) {
   return false;
 }
 
-// Both reads stand in one function, outside of its loops, and a training loop calls it on each pass.
+// Both reads stand in one function, outside of its loops, and a training loop calls it on each
+// pass.
 bool is_function_of_step(const SourceFacts& facts, const Statement& start, const Statement& end) {
   const auto is_in_loop = [](const Statement& statement) {
     for (const Statement* outer = &statement; outer != nullptr; outer = outer->parent) {
@@ -258,7 +258,9 @@ bool is_untimed_pass(const SourceFacts& facts, const Expr& part, const Statement
   };
   for (const HostRead& read : host_reads(file)) {
     if (is_outside(*read.statement)) continue;
-    if (is_within(*read.statement, loop) && !is_rare(facts, *read.statement, &loop, *part.statement)) return false;
+    if (is_within(*read.statement, loop) &&
+        !is_rare(facts, *read.statement, &loop, *part.statement))
+      return false;
   }
   bool has_work = false;
   for (const IteratedCall& one : iteration_of(loop.body).calls) {

@@ -85,8 +85,7 @@ bool is_often(const Guard& guard) {
 
 // `if finite: scaler.step(optimizer); average()`: whenever the optimizer steps.
 bool guards_the_step(const Guard& guard, const Loop& loop) {
-  const Statement* step =
-      loop.optimizer_step == nullptr ? nullptr : loop.optimizer_step->statement;
+  const Statement* step = loop.optimizer_step == nullptr ? nullptr : loop.optimizer_step->statement;
   if (guard.statement == nullptr || step == nullptr || guard.negated) return false;
   return guard.statement->kind == StatementKind::if_ && is_within(*step, *guard.statement);
 }

@@ -106,9 +106,8 @@ bool switches_gradients_off(const SourceFacts& facts, const Loop& loop) {
     const bool is_near = is_in_function(*call, loop) || call->function == nullptr;
     if (call->file == loop.file && is_near) return true;
   }
-  const bool is_volatile = std::any_of(
-      loop.file->calls.begin(), loop.file->calls.end(),
-      [&](const Call* call) {
+  const bool is_volatile =
+      std::any_of(loop.file->calls.begin(), loop.file->calls.end(), [&](const Call* call) {
         return is_in_function(*call, loop) && may_feed(*call, loop) && makes_volatile(*call);
       });
   return is_volatile || freezes_parameters(loop);
@@ -158,9 +157,8 @@ bool is_recorded(const SourceFacts& facts, const Context& context, const Loop& l
 
 bool records(const SourceFacts& facts, const Call& call, const Loop& loop) {
   const auto contexts = facts.contexts(call);
-  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-    return is_recorded(facts, context, loop);
-  });
+  return std::any_of(contexts.begin(), contexts.end(),
+                     [&](const Context& context) { return is_recorded(facts, context, loop); });
 }
 
 // `model.eval().requires_grad_(False)` as a statement of its own.

@@ -200,9 +200,8 @@ std::size_t summed_parameter(const FunctionDef& method) {
     const bool is_plain =
         statement->kind == StatementKind::assignment && is_own_attribute(statement->target);
     if (!is_plain && statement->kind != StatementKind::expression) return parameters.size();
-    const bool goes_on =
-        is_plain &&
-        (statement->word == "+=" || (statement->word == "=" && continues_itself(*statement)));
+    const bool goes_on = is_plain && (statement->word == "+=" ||
+                                      (statement->word == "=" && continues_itself(*statement)));
     const bool is_sum = goes_on && found == parameters.size();
     if (is_sum) found = added_parameter(parameters, statement->value);
   }
