@@ -351,15 +351,11 @@ void add_reads(const Statement& statement, std::vector<HostRead>& reads) {
   }
 }
 
-// meter.update(loss.data[0])
-bool shows_first_element(const Call& call) {
-  return std::ranges::any_of(call.arguments, [](const Argument& argument) {
-    return argument.value != nullptr && reads_first_element(*argument.value);
-  });
-}
-
 bool waits(const Call& call) {
-  return shows_first_element(call) || call.method == "synchronize" || reads_by_method(call) ||
+  const bool shows_loss = std::ranges::any_of(call.arguments, [](const Argument& argument) {
+    return argument.value != nullptr && reads_first_element(*argument.value);  // loss.data[0]
+  });
+  return shows_loss || call.method == "synchronize" || reads_by_method(call) ||
          reads_by_function(call) || is_one_of(call.method, {"item", "tolist", "cpu"});
 }
 
