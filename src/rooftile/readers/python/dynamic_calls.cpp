@@ -112,11 +112,13 @@ class Linker {
 
   // self.loss_function(x, y)
   void link_member(Call& call) {
-    if (call.target != nullptr || call.receiver == nullptr) return;
+    if (call.receiver == nullptr) return;
     const auto owner = members_.find(call.receiver->type->class_def);
     if (owner == members_.end()) return;
     const auto set = owner->second.find(call.method);
-    if (set != owner->second.end() && set->second.size() <= kMaxNamesakes) link(call, set->second);
+    if (set == owner->second.end() || set->second.size() > kMaxNamesakes) return;
+    // Set in several places: the type tells of one of them.
+    if (call.target == nullptr || set->second.size() > 1) link(call, set->second);
   }
 
   // `net = Large(n)`
