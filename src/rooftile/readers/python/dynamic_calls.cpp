@@ -239,10 +239,11 @@ class Linker {
       }
     }
     // What trains stands for all, not the one that only looks at the data.
-    std::ranges::stable_partition(overrides, [](const FunctionDef* def) {
+    const auto trains = [](const FunctionDef* def) {
       return std::ranges::any_of(
           def->calls, [](const Call* each) { return contains(each->method, "backward"); });
-    });
+    };
+    std::stable_partition(overrides.begin(), overrides.end(), trains);
     if (overrides.empty()) return;
     if (is_abstract(*target)) call.target = nullptr;
     link(call, overrides);
