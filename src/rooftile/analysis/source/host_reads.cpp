@@ -312,16 +312,15 @@ void add_conditions(const Statement& statement, const Expr* expr, std::vector<Ho
     return;
   }
   if (expr->call != nullptr && knows_without_gpu(*expr->call)) return;
-  if (may_be_none(*expr) || compares_with_other(*expr) || is_called_inside(statement, *expr)) {
-    return;
-  }
+  if (may_be_none(*expr) || compares_with_other(*expr)) return;
   const bool compares = expr->kind == ExprKind::comparison && !expr->word.starts_with("is") &&
                         !expr->word.ends_with("in") && expr->type->is(TypeKind::tensor);
   const bool waits =
       may_wait(expr) || (compares && std::ranges::any_of(expr->children, [&](const Expr* side) {
                            return may_wait(side) || is_reduced_in_forward(statement, side);
                          }));
-  if (waits || is_tensor_in_forward(statement, *expr)) {
+  const bool is_asked = waits || is_tensor_in_forward(statement, *expr);
+  if (is_asked && !is_called_inside(statement, *expr)) {
     reads.push_back({&statement, expr, expr->call});
   }
 }
