@@ -97,6 +97,7 @@ bool is_steady(const SourceFacts& facts, const Expr& expr, const Statement* stat
     case ExprKind::comparison:
       // `x is None` asks whether an option was given.
       if (expr.word == "is" || expr.word == "is not") return true;
+      if (expr.children.size() == 2 && expr.children[1]->kind == ExprKind::none) return true;
       break;
     default:
       break;
@@ -212,6 +213,49 @@ bool is_autocast(std::string_view name) {
          name == "torch.cpu.amp.autocast";
 }
 
+// The guard that a call or name of torch stands for.
+GuardKind gradient_guard(std::string_view name) {
+  if (name == "torch.no_grad") return GuardKind::no_grad;
+  if (name == "torch.inference_mode") return GuardKind::inference_mode;
+  return GuardKind::decorator;
+}
+
+// What runs the function that an own decorator is given: `with torch.no_grad(): func(x)` in the
+// function inside of it, or `return torch.no_grad()(func)`.
+GuardKind guard_inside(std::span<const Statement* const> block, int depth) {
+  constexpr int kMaxDepth = 6;
+  if (depth > kMaxDepth) return GuardKind::decorator;
+  for (const Statement* statement : block) {
+    for (const WithItem& item : statement->items) {
+      const Call* call = item.context == nullptr ? nullptr : item.context->call;
+      if (call == nullptr || gradient_guard(call->name) == GuardKind::decorator) continue;
+      return gradient_guard(call->name);
+    }
+    const Call* made = statement->kind == StatementKind::return_ && statement->value != nullptr
+                           ? statement->value->call
+                           : nullptr;
+    const Expr* callee = made == nullptr ? nullptr : made->expr->children.front();
+    if (callee != nullptr && callee->call != nullptr) {
+      const GuardKind kind = gradient_guard(callee->call->name);
+      if (kind != GuardKind::decorator) return kind;
+    }
+    const FunctionDef* nested = statement->function_def;
+    const GuardKind inner =
+        guard_inside(nested != nullptr ? nested->body : statement->body, depth + 1);
+    if (inner != GuardKind::decorator) return inner;
+  }
+  return GuardKind::decorator;
+}
+
+// Of a decorator that the files define.
+GuardKind guard_of_own_decorator(const Expr& decorator) {
+  const Expr& made =
+      decorator.call != nullptr ? *decorator.call->expr->children.front() : decorator;
+  const bool is_own = made.type != nullptr && made.type->is(TypeKind::function) &&
+                      made.type->function != nullptr && !made.type->function->parameters.empty();
+  return is_own ? guard_inside(made.type->function->body, 0) : GuardKind::decorator;
+}
+
 }  // namespace
 
 std::vector<Guard> guards_of_condition(const SourceFacts& facts, const Expr* condition,
@@ -238,6 +282,7 @@ Guard guard_of_manager(const Expr* manager, const Statement* statement) {
     const bool is_null = first->kind == ExprKind::call && first->call->method == "nullcontext";
     made = is_null ? made->children[2] : first;
   }
+  if (statement == nullptr) guard.kind = guard_of_own_decorator(*made);
   const std::string_view name = made->kind == ExprKind::call ? made->call->name : made->full_name;
   const std::string_view word = last_word(*made);
   if (name == "torch.no_grad") guard.kind = GuardKind::no_grad;

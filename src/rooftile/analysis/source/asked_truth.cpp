@@ -54,4 +54,21 @@ bool may_be_none(const Expr& expr) {
   return found;
 }
 
+bool compares_with_other(const Expr& expr) {
+  return expr.kind == ExprKind::comparison &&
+         std::ranges::any_of(expr.children, [](const Expr* side) {
+           return side->kind == ExprKind::text || side->kind == ExprKind::none;
+         });
+}
+
+bool is_called_inside(const Statement& statement, const Expr& expr) {
+  const bool is_plain = expr.kind == ExprKind::name || expr.kind == ExprKind::attribute;
+  if (!is_plain || statement.kind != StatementKind::if_) return false;
+  const std::string_view text = statement.file->slice(expr.range);
+  return std::ranges::any_of(calls_inside(statement), [&](const Call* call) {
+    return !call->expr->children.empty() &&
+           statement.file->slice(call->expr->children.front()->range) == text;
+  });
+}
+
 }  // namespace rooftile::source

@@ -11,5 +11,9 @@ bool knows_without_gpu(const Call& call);
 bool is_met_once(const Statement& statement, const Expr& operand);
 // `if kl:` of a variable that some branch of the function sets to None asks whether there is one.
 bool may_be_none(const Expr& expr);
+// `mask == "auto"`, `flow != None`: no tensor is equal to a text or to None.
+bool compares_with_other(const Expr& expr);
+// `if self.criterion: loss = self.criterion(x)` asks whether there is one.
+bool is_called_inside(const Statement& statement, const Expr& expr);
 
 }  // namespace rooftile::source

@@ -162,6 +162,18 @@ bool becomes_tensor(const Expr& name) {
   });
 }
 
+// `loss = losses["ner"]; loss.backward()`, whatever the dictionary was made with.
+bool runs_backward(const Expr& name) {
+  if (name.kind != ExprKind::name || !name.type->is(TypeKind::number)) return false;
+  if (name.statement == nullptr) return false;
+  const FunctionDef* function = name.statement->function;
+  const auto& calls = function != nullptr ? function->calls : name.statement->file->calls;
+  return std::ranges::any_of(calls, [&](const Call* call) {
+    return call->method == "backward" && call->function == function && call->receiver != nullptr &&
+           call->receiver->kind == ExprKind::name && call->receiver->word == name.word;
+  });
+}
+
 // `n = lengths.sum().item()`, and then `lengths = lengths.cuda()` or `to_cuda(lengths)` in the same
 // block: until there it is on the host.
 bool is_moved_later(const Expr* value) {
@@ -188,7 +200,7 @@ bool reads_by_method(const Call& call) {
   if (call.receiver == nullptr || !call.arguments.empty()) return false;
   const Type& type = call.receiver_type();
   if (call.method == "item") {
-    if (becomes_tensor(*call.receiver)) return true;
+    if (becomes_tensor(*call.receiver) || runs_backward(*call.receiver)) return true;
     if (is_surely_host(type) || comes_from_numpy(call.receiver)) return false;
     return !type.is(TypeKind::unknown) || !is_moved_later(call.receiver);
   }
@@ -300,17 +312,15 @@ void add_conditions(const Statement& statement, const Expr* expr, std::vector<Ho
     return;
   }
   if (expr->call != nullptr && knows_without_gpu(*expr->call)) return;
-  if (may_be_none(*expr)) return;
-  const bool asks_none = std::ranges::any_of(
-      expr->children, [](const Expr* part) { return part->kind == ExprKind::none; });
+  if (may_be_none(*expr) || compares_with_other(*expr)) return;
   const bool compares = expr->kind == ExprKind::comparison && !expr->word.starts_with("is") &&
-                        !asks_none && !expr->word.ends_with("in") &&
-                        expr->type->is(TypeKind::tensor);
+                        !expr->word.ends_with("in") && expr->type->is(TypeKind::tensor);
   const bool waits =
       may_wait(expr) || (compares && std::ranges::any_of(expr->children, [&](const Expr* side) {
                            return may_wait(side) || is_reduced_in_forward(statement, side);
                          }));
-  if (waits || is_tensor_in_forward(statement, *expr)) {
+  const bool is_asked = waits || is_tensor_in_forward(statement, *expr);
+  if (is_asked && !is_called_inside(statement, *expr)) {
     reads.push_back({&statement, expr, expr->call});
   }
 }
@@ -341,8 +351,11 @@ void add_reads(const Statement& statement, std::vector<HostRead>& reads) {
 }
 
 bool waits(const Call& call) {
-  return call.method == "synchronize" || reads_by_method(call) || reads_by_function(call) ||
-         is_one_of(call.method, {"item", "tolist", "cpu"});
+  const bool shows_loss = std::ranges::any_of(call.arguments, [](const Argument& argument) {
+    return argument.value != nullptr && reads_first_element(*argument.value);  // loss.data[0]
+  });
+  return shows_loss || call.method == "synchronize" || reads_by_method(call) ||
+         reads_by_function(call) || is_one_of(call.method, {"item", "tolist", "cpu"});
 }
 
 }  // namespace

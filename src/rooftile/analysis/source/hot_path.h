@@ -14,6 +14,10 @@ namespace rooftile::source {
 // way; a rank test is.
 bool runs_on_each_pass(const SourceFacts& facts, const Context& context);
 
+// Whether no condition on a parameter is false by what this way passes for it:
+// `model.run(batch, training=False)` does not get to what stands under `if training:`.
+bool is_open_on_the_way(const Context& context);
+
 // Whether a run gets there that is started on GPUs, on one or several, and has all other options at
 // their defaults.
 bool is_reached_when_launched(const SourceFacts& facts, Context context);

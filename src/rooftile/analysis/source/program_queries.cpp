@@ -63,8 +63,17 @@ bool is_chosen_run(const Guard& guard) {
     chosen = chosen->children.front();
     negated = !negated;
   }
-  std::string_view name = last_name(chosen);
+  // `opt.Train == True`, `args.train_file is not None`
+  if (chosen != nullptr && chosen->kind == ExprKind::comparison && chosen->children.size() == 2) {
+    const Expr& right = *chosen->children[1];
+    const bool is_given = right.kind == ExprKind::none && is_one_of(chosen->word, {"is not", "!="});
+    if (!is_given && (right.word != "True" || !is_one_of(chosen->word, {"is", "=="}))) return false;
+    chosen = chosen->children[0];
+  }
+  const std::string lowered = lower(last_name(chosen));
+  std::string_view name = lowered;
   if (name.empty() || negated) return false;
+  if (is_one_of(name, {"train_file", "train_data", "train_dir", "train_path"})) return true;
   const bool is_said = name.starts_with("do_") || name.starts_with("run_");
   if (is_said) name.remove_prefix(name.find('_') + 1);
   if (name.ends_with("_only")) name.remove_suffix(std::string_view("_only").size());

@@ -79,15 +79,60 @@ bool is_first_time(const Guard& guard) {
          assigns(*guard.statement, guard.statement->file->slice(expr->children[0]->range));
 }
 
-// `x.cuda() if x.numel() else None`, `if x.dim() > 0`: about the odd empty tensor.
+// `x.cuda() if x.numel() else None`, `if x.dim() > 0`, `if mask.sum() > 0`: about the odd empty
+// tensor.
 bool is_about_emptiness(const Guard& guard) {
   const Expr* expr = guard.expr;
   const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
                         expr->children.size() == 2 && expr->children[1]->word == "0" &&
                         is_one_of(expr->word, {">", "!="}) && !guard.negated;
-  const Call* call = expr == nullptr ? nullptr : compares ? expr->children[0]->call : expr->call;
+  if (compares) expr = resolved(expr->children[0]);
+  const Call* call = expr == nullptr ? nullptr : expr->call;
+  if (call != nullptr && call->method == "item" && call->receiver != nullptr) {
+    call = resolved(call->receiver)->call;
+  }
   if (call == nullptr) return false;
-  return is_one_of(call->method, {"numel", "nelement"}) || (compares && call->method == "dim");
+  return is_one_of(call->method, {"numel", "nelement"}) ||
+         (compares && is_one_of(call->method, {"dim", "sum", "count_nonzero"}));
+}
+
+// The text or texts that a name is compared with: `kind == "conv"`, `kind in ("conv", "pool")`.
+const Expr* compared_with_text(const Expr* expr) {
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->children.size() == 2 && is_one_of(expr->word, {"==", "in"}) &&
+                        expr->children[0]->kind == ExprKind::name;
+  if (!compares) return nullptr;
+  const Expr& right = *expr->children[1];
+  const bool is_list = expr->word == "in" &&
+                       (right.kind == ExprKind::list || right.kind == ExprKind::tuple) &&
+                       !right.children.empty();
+  const Expr& first = is_list ? *right.children[0] : right;
+  return first.kind == ExprKind::text ? expr->children[0] : nullptr;
+}
+
+// Whether the value uses a variable that the target sets.
+bool uses_name_of(const Expr& target, const Expr& value) {
+  bool found = false;
+  visit(&target, [&](const Expr& part) {
+    found = found || (part.kind == ExprKind::name && uses_variable(&value, part.word));
+    return !found;
+  });
+  return found;
+}
+
+// `for layer in layers: if layer["type"] == "yolo": … elif …` of a module goes through all of its
+// layers on each pass, whatever their kinds are.
+bool chooses_layer(const Guard& guard) {
+  const Expr* kind = compared_with_text(guard.expr);
+  const FunctionDef* function = kind == nullptr ? nullptr : kind->statement->function;
+  const ClassDef* def = function == nullptr ? nullptr : function->class_def;
+  const Statement* binding = kind == nullptr ? nullptr : kind->binding;
+  if (def == nullptr || !def->is_module || binding == nullptr) return false;
+  if (binding->kind == StatementKind::for_) return true;
+  const Statement* loop = binding->parent;
+  return binding->kind == StatementKind::assignment && binding->value != nullptr &&
+         loop != nullptr && loop->kind == StatementKind::for_ && loop->target != nullptr &&
+         uses_name_of(*loop->target, *binding->value);
 }
 
 bool is_item_of_loop(const Expr& expr) {
@@ -203,7 +248,7 @@ bool is_shut(const Guard& guard) {
       return true;
     case GuardKind::condition:
       return !is_early_exit(guard) && !leaves_one_out(guard) && !is_about_launch(guard) &&
-             !is_from_some_step_on(guard);
+             !is_from_some_step_on(guard) && !chooses_layer(guard);
     case GuardKind::once:
     case GuardKind::debug:
     case GuardKind::never:

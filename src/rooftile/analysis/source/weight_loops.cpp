@@ -209,8 +209,18 @@ bool changes_in_place(const Statement& statement) {
          is_one_of(last_name(statement.target), {"grad", "data"});
 }
 
+// `average[name] = new.clone()` with `new = a * weight.data + b * average[name]` above.
+bool stores_computed(const Expr& part, const Statement& statement) {
+  if (&part != statement.value || statement.kind != StatementKind::assignment) return false;
+  const bool is_item = statement.target != nullptr && statement.target->kind == ExprKind::subscript;
+  const Expr* made = is_item ? computed(&part) : &part;
+  return made != &part && made->kind == ExprKind::binary && is_tensor_operation(*made) &&
+         uses_name(made, {"data", "grad"});
+}
+
 // A sum or product counts where it is assigned to data of a tensor, or adds up a norm.
 bool works_on_weight(const Expr& part, const Statement& statement) {
+  if (stores_computed(part, statement)) return true;
   const bool stores = statement.kind == StatementKind::assignment &&
                       (uses_name(statement.target, {"data", "grad"}) ||
                        statement.target->kind == ExprKind::subscript);

@@ -13,6 +13,8 @@ namespace {
 // A name that more classes define says too little.
 constexpr std::size_t kMaxNamesakes = 16;
 constexpr std::size_t kMaxNetworks = 48;  // to choose from, with the same methods
+// Of one base class, whose objects are told apart by nothing but an option.
+constexpr std::size_t kMaxOverrides = 64;
 constexpr std::size_t kMaxLinkedCallers = 1000;
 constexpr int kMaxBaseSteps = 8;
 
@@ -110,11 +112,13 @@ class Linker {
 
   // self.loss_function(x, y)
   void link_member(Call& call) {
-    if (call.target != nullptr || call.receiver == nullptr) return;
+    if (call.receiver == nullptr) return;
     const auto owner = members_.find(call.receiver->type->class_def);
     if (owner == members_.end()) return;
     const auto set = owner->second.find(call.method);
-    if (set != owner->second.end() && set->second.size() <= kMaxNamesakes) link(call, set->second);
+    if (set == owner->second.end() || set->second.size() > kMaxNamesakes) return;
+    // Set in several places: the type tells of one of them.
+    if (call.target == nullptr || set->second.size() > 1) link(call, set->second);
   }
 
   // `net = Large(n)`
@@ -227,13 +231,19 @@ class Linker {
                            call.receiver->type->made_by == nullptr;
     if (!is_method) return;
     const auto found = methods_.find(call.method);
-    if (found == methods_.end() || found->second.size() > kMaxNamesakes) return;
+    if (found == methods_.end() || found->second.size() > kMaxOverrides) return;
     std::vector<const FunctionDef*> overrides;
     for (const FunctionDef* def : found->second) {
-      if (def != target && derives(*def->class_def, *target->class_def, 0)) {
+      if (def != target && derives(*def->class_def, *call.receiver->type->class_def, 0)) {
         overrides.push_back(def);
       }
     }
+    // What trains stands for all, not the one that only looks at the data.
+    const auto trains = [](const FunctionDef* def) {
+      return std::ranges::any_of(
+          def->calls, [](const Call* each) { return contains(each->method, "backward"); });
+    };
+    std::stable_partition(overrides.begin(), overrides.end(), trains);
     if (overrides.empty()) return;
     if (is_abstract(*target)) call.target = nullptr;
     link(call, overrides);
@@ -246,7 +256,7 @@ class Linker {
                         call.receiver->word == "self" &&
                         call.receiver->type->class_def != nullptr && call.name.empty();
     const auto found = is_own ? methods_.find(call.method) : methods_.end();
-    if (found == methods_.end() || found->second.size() > kMaxNamesakes) return;
+    if (found == methods_.end() || found->second.size() > kMaxOverrides) return;
     std::vector<const FunctionDef*> derived;
     for (const FunctionDef* def : found->second) {
       if (derives(*def->class_def, *call.receiver->type->class_def, 0)) derived.push_back(def);

@@ -71,6 +71,7 @@ class Inference {
   const File* find_by_suffix(std::string_view name, const File& from) const;
   const File* find_in_root(std::string_view name) const;
   std::string_view resolve_import(std::string_view full_name, const File& from);
+  void import_packages(const File& file, File& from);
 
   // Statements (inference_statement.cpp).
   void visit(std::span<const Statement* const> block);
@@ -174,6 +175,7 @@ class Inference {
   const Type* wrapped(Call& call, std::string_view name);
   const Type* from_tensors(const Call& call);
   const Type* new_tensor(const Call& call);
+  const Type* mapped(const Call& call);
   const Type* moved(const Type& what, const Call& call);
   const Type* moved_module(const Type* type, const Expr* value, std::string_view name);
   static bool asks_for_cuda(const Expr* condition);

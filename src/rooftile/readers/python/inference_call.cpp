@@ -221,8 +221,18 @@ const Type* Inference::library_result(Call& call, const Known& known) {
   if (known.name == "functools.partial") return partial_of(call);
   if (known.name == "click.option") record_click_option(call);
   if (reads_configuration(known.name)) return configuration_of(call);
+  if (known.name == "map" && call.arguments.size() == 2) return mapped(call);
   if (known.name == "next" && !call.arguments.empty()) return next_of(call);
   return &unknown_type();
+}
+
+// `map(lambda x: x.cuda(), batch)`
+const Type* Inference::mapped(const Call& call) {
+  const Expr& made = *call.arguments[0].value;
+  if (made.kind != ExprKind::lambda || made.children.empty()) return &unknown_type();
+  const Type& each = *made.children.back()->type;
+  if (each.is(TypeKind::unknown) && each.on_gpu()) return container_of(tensor(Residence::gpu));
+  return container_of(&each);
 }
 
 const Type* Inference::new_tensor(const Call& call) {

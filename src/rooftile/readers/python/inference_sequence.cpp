@@ -292,12 +292,12 @@ void Inference::note_moved_items(const Expr& target, const Type& type) {
   const Expr& key = *target.children[1];
   const Statement* loop = key.kind == ExprKind::name ? key.binding : nullptr;
   const bool is_each = loop != nullptr && loop->kind == StatementKind::for_;
-  if (!is_each || !type.is(TypeKind::tensor) || !type.on_gpu()) return;
+  if (!is_each || !type.is(TypeKind::tensor) || type.residence == Residence::host) return;
   const Entry* entry = bound_entry(&batch);
   if (entry == nullptr || entry->type == nullptr || !entry->type->is(TypeKind::tensor)) return;
   if (is_made_in_place(*entry)) return;
   if (batch.kind == ExprKind::name)
-    writable(*entry).type = with_residence(*entry->type, Residence::gpu);
+    writable(*entry).type = with_residence(*entry->type, type.residence);
 }
 
 namespace {

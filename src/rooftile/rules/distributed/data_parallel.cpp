@@ -240,7 +240,23 @@ bool runs_without_gradients(const SourceFacts& facts, const Call& call) {
                                 : static_cast<std::uint32_t>(call.file->text.size());
   Uses uses;
   follow(facts, *call.file, {wrap->range.end, end}, wrap->target->word, kMaxCallDepth, uses);
-  return uses.runs && !uses.escapes;
+  // A variable of a function that is neither called nor handed on only took the weights of a file.
+  return !uses.escapes && (uses.runs || call.function != nullptr);
+}
+
+// model_test, ema_model, net_copy: a second copy beside the one that is trained.
+bool is_copy(const Call& call, const Expr& model) {
+  const auto says = [](std::string_view name) {
+    std::size_t begin = 0;
+    while (begin < name.size()) {
+      const std::size_t end = std::min(name.find('_', begin), name.size());
+      if (is_one_of(name.substr(begin, end - begin), {"test", "eval", "ema", "copy"})) return true;
+      begin = end + 1;
+    }
+    return false;
+  };
+  const Expr* target = call.statement == nullptr ? nullptr : call.statement->target;
+  return says(last_name(&model)) || says(last_name(target));
 }
 
 std::vector<Finding> find(const SourceFacts& facts) {
@@ -251,6 +267,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     // The function splits one pass; outside of training it only samples.
     if (call->method == "data_parallel" && !is_hot(facts, *call)) continue;
     const Expr* model = call->arguments.front().value;
+    if (is_copy(*call, *model)) continue;
     if (model->type->frozen || never_records(*model->type)) continue;
     if (is_in_unused_helper(facts, *call) || is_unwrapped_again(*call)) continue;
     if (is_in_evaluation(*call) || is_for_testing(facts, *call)) continue;

@@ -52,6 +52,16 @@ bool is_for_evaluation(const Call& sampler) {
   return false;
 }
 
+// In the else of `if mode == "train":`.
+bool is_beside_training(const SourceFacts& facts, const Call& sampler) {
+  const auto contexts = facts.contexts(sampler);
+  return std::ranges::all_of(contexts, [](const Context& context) {
+    return std::ranges::any_of(context.guards, [](const Guard& guard) {
+      return guard.kind == GuardKind::training && guard.negated;
+    });
+  });
+}
+
 // Whether the loaders that get the sampler under its name are all for evaluation.
 bool serves_evaluation(const SourceFacts& facts, const Call& sampler) {
   const std::string_view name =
@@ -81,7 +91,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
   for (const Call* sampler : facts.calls({"torch.utils.data.distributed.DistributedSampler",
                                           "torch.utils.data.DistributedSampler"})) {
     if (facts.argument(*sampler, "shuffle", 3).is_false() || is_for_evaluation(*sampler)) continue;
-    if (serves_evaluation(facts, *sampler)) continue;
+    if (serves_evaluation(facts, *sampler) || is_beside_training(facts, *sampler)) continue;
     const auto programs = training_programs_of(facts, *sampler->file);
     const bool is_unset =
         !programs.empty() && std::all_of(programs.begin(), programs.end(), [&](const Program* one) {

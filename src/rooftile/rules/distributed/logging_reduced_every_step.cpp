@@ -84,17 +84,67 @@ bool holds_numbers(const Expr* expr) {
   return found && made->kind == ExprKind::dict;
 }
 
+bool is_metric_word(std::string_view word) {
+  return contains_any(lower(word), {"loss", "acc", "metric", "prec", "err", "top1", "top5"});
+}
+
+// {"loss": loss, "accuracy": …}
+bool has_metric_keys(const Expr* expr) {
+  const Expr* made = resolved(expr);
+  return made->kind == ExprKind::dict && std::ranges::any_of(made->children, [](const Expr* part) {
+           return part->kind == ExprKind::text && is_metric_word(part->word);
+         });
+}
+
+// float(all_reduce(x)), all_reduce(x).item(): no gradient can come back through a number.
+bool becomes_number(const Call& call) {
+  const Expr* outer = call.expr->parent;
+  if (outer == nullptr) return false;
+  if (outer->call != nullptr && outer->call->name == "float") return true;
+  return outer->kind == ExprKind::attribute && outer->word == "item";
+}
+
+// Says by its name or by its class that it keeps numbers for a log.
+bool is_for_log(const FunctionDef& function) {
+  const auto says = [](std::string_view name) {
+    return contains_any(lower(name), {"log", "reduce", "meter", "metric", "record", "gather",
+                                      "sync", "aver", "stat"});
+  };
+  return says(function.name) || (function.class_def != nullptr && says(function.class_def->name));
+}
+
+// A method that gives nothing back and is not for a log: it keeps what it gets for the training,
+// as a sampler that weighs by the loss.
+bool keeps_for_training(const FunctionDef* function) {
+  if (function == nullptr || function->class_def == nullptr || is_for_log(*function)) return false;
+  bool returns = false, steps = false;
+  for_statements(function->body, [&](const Statement& statement) {
+    returns = returns || (statement.kind == StatementKind::return_ && statement.value != nullptr);
+  });
+  for (const Call* call : function->calls) {
+    steps = steps || is_one_of(call->method, {"backward", "step"});
+  }
+  const bool is_step = steps || function->callers.empty();
+  return !returns && !is_step;
+}
+
+// args.loss_buffer_size
+bool is_setting(const Expr* expr) {
+  while (expr->kind == ExprKind::attribute && !expr->children.empty()) expr = expr->children[0];
+  return expr->kind == ExprKind::name &&
+         contains_any(expr->word, {"arg", "opt", "cfg", "conf", "hparams"}) &&
+         !contains(expr->word, "optim");
+}
+
 bool is_logged_value(const Expr* expr) {
+  if (expr->kind == ExprKind::attribute && is_setting(expr)) return false;
   const Type& type = *expr->type;
   if (type.is(TypeKind::loss) || type.is(TypeKind::module) || type.is(TypeKind::function)) {
     return false;
   }
-  bool found = holds_numbers(expr);
+  bool found = holds_numbers(expr) || has_metric_keys(expr);
   visit(expr, [&](const Expr& part) {
-    const std::string name = lower(last_name(&part));
-    for (const std::string_view word : {"loss", "acc", "metric", "prec", "err", "top1", "top5"}) {
-      found = found || name.find(word) != std::string::npos;
-    }
+    found = found || is_metric_word(last_name(&part));
     return !found;
   });
   return found;
@@ -144,7 +194,11 @@ bool is_candidate(const SourceFacts& facts, const Call& call, Exchanging& known)
   const bool exchanges_itself =
       is_exchange(call) || (call.target != nullptr && exchanges(*call.target, known));
   if (!exchanges_itself) return false;
+  const bool is_kept =
+      call.target != nullptr ? keeps_for_training(call.target) : keeps_for_training(call.function);
+  if (is_kept) return false;
   const bool is_logged =
+      becomes_number(call) ||
       std::any_of(call.arguments.begin(), call.arguments.end(),
                   [](const Argument& argument) { return is_logged_value(argument.value); });
   return is_logged && is_in_step_loop(facts, call) && !reaches_backward(call);

@@ -90,7 +90,10 @@ Accumulation accumulation_in(const SourceFacts& facts, const Iteration& iteratio
   const IteratedCall* backward = nullptr;
   for (const IteratedCall& one : iteration.calls) {
     if (is_backward(*one.call)) backward = &one;
-    if (backward == nullptr || !is_step(*one.call) || one.call->target != nullptr) continue;
+    if (backward == nullptr || !is_step(*one.call)) continue;
+    // The step of an own optimizer is one, a function around it is not.
+    const bool is_own = one.call->receiver_type().is(TypeKind::optimizer);
+    if (one.call->target != nullptr && !is_own) continue;
     for (const Branch& branch : extra_conditions(one, *backward)) {
       const bool is_test = is_accumulation_test(branch) &&
                            (branch.otherwise || !is_open_by_default(facts, *branch.statement));

@@ -90,9 +90,16 @@ bool is_timing_function(const FunctionDef* function) {
   return function != nullptr && function->name.find("time") != std::string_view::npos;
 }
 
+// optimizer.synchronize() of Horovod waits for the gradients of the other processes.
+bool is_for_gradients(const Call& call) {
+  return call.receiver != nullptr && (call.receiver_type().is(TypeKind::optimizer) ||
+                                      contains(lower(last_name(call.receiver)), "optim"));
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* call : facts.method_calls("synchronize")) {
+    if (is_for_gradients(*call)) continue;
     if (!call->arguments.empty() && call->name != "torch.cuda.synchronize") continue;
     if (call->statement == nullptr || is_timing_function(call->function)) continue;
     if (is_near_clock(*call->statement) || follows_async_copy(*call->statement)) continue;

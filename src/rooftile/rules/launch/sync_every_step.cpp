@@ -113,14 +113,23 @@ bool shares_variable(const Expr* condition, const Expr* read) {
   return shares;
 }
 
-// `meters.update(loss=loss, **losses)`: what `**values` takes are losses.
-bool takes_losses(const FunctionDef& function) {
+// A tensor, whichever branch ran before.
+bool is_tensor_of_step(const Expr* value) {
+  const Type& type = *value->type;
+  if (value->kind == ExprKind::name && value->binding == nullptr) return false;
+  return is_gpu_value(value) ||
+         (type.is(TypeKind::tensor) && !type.guessed && type.residence == Residence::unknown);
+}
+
+// `meters.update(loss=loss, **losses)`: what `**values` takes are losses, or a tensor of the step.
+bool takes_losses(const SourceFacts& facts, const FunctionDef& function) {
   const bool takes_named =
       std::ranges::any_of(function.parameters, [](const Parameter& p) { return p.double_starred; });
-  return takes_named && std::ranges::any_of(function.callers, [](const Call* call) {
-           return std::ranges::any_of(call->arguments, [call](const Argument& argument) {
+  return takes_named && std::ranges::any_of(function.callers, [&](const Call* call) {
+           return std::ranges::any_of(call->arguments, [&](const Argument& argument) {
              const std::string_view text = call->file->slice(argument.value->range);
-             return argument.unpacked && text.starts_with("**") && contains(text, "loss");
+             if (argument.unpacked) return text.starts_with("**") && contains(text, "loss");
+             return is_tensor_of_step(argument.value) && is_in_step_loop(facts, *call);
            });
          });
 }
@@ -146,6 +155,18 @@ bool gets_tensor(const SourceFacts& facts, const FunctionDef& function, const Ex
   });
 }
 
+// `tensor2float(outputs["loss"])` in each step, of a function that also takes numbers or lists.
+bool is_given_loss(const SourceFacts& facts, const FunctionDef& function) {
+  if (function.class_def != nullptr || function.parameters.size() != 1) return false;
+  return std::ranges::any_of(function.callers, [&](const Call* call) {
+    if (call->arguments.size() != 1 || call->function == &function) return false;
+    const Expr& given = *call->arguments.front().value;
+    const bool is_number = given.type->is(TypeKind::number) || given.type->is(TypeKind::array);
+    const bool is_loss = !is_number && contains(lower(call->file->slice(given.range)), "loss");
+    return (is_loss || is_gpu_value(&given)) && is_in_step_loop(facts, *call);
+  });
+}
+
 // `if isinstance(v, torch.Tensor): v = v.item()` of a meter: what it gets is mostly a number.
 bool is_conversion(const SourceFacts& facts, const HostRead& read) {
   const Expr* value = read.call != nullptr ? read.call->receiver : nullptr;
@@ -153,14 +174,18 @@ bool is_conversion(const SourceFacts& facts, const HostRead& read) {
   const FunctionDef* function = read.statement->function;
   const bool is_meter = function != nullptr && function->class_def != nullptr;
   if (is_known && !is_meter) return false;
-  if (function != nullptr && (takes_losses(*function) || gets_tensor(facts, *function, read.expr)))
+  if (function != nullptr &&
+      (takes_losses(facts, *function) || gets_tensor(facts, *function, read.expr))) {
     return false;
+  }
   for (const Statement* outer = read.statement->parent; outer != nullptr; outer = outer->parent) {
     if (outer->kind == StatementKind::function) return false;
     if (outer->kind != StatementKind::if_ || outer->value == nullptr) continue;
     const std::string_view condition = outer->file->slice(outer->value->range);
     const bool asks_for_kind = contains_any(condition, {"isinstance", "is_tensor"});
-    if (asks_for_kind && shares_variable(outer->value, read.expr)) return true;
+    if (asks_for_kind && shares_variable(outer->value, read.expr)) {
+      return function == nullptr || !is_given_loss(facts, *function);
+    }
   }
   return false;
 }
@@ -181,15 +206,43 @@ bool is_compiled(const Call& call) {
          name.starts_with(package) && name.substr(package.size()).starts_with('.');
 }
 
+// quadprog.solve_qp(P, q): another library works on the arrays.
+bool is_other_library(const Call& call) {
+  if (call.target != nullptr || call.arguments.empty() || call.expr->children.empty()) return false;
+  const std::string_view name = call.expr->children.front()->full_name;
+  const std::size_t dot = name.find('.');
+  const bool takes_array = std::ranges::any_of(call.arguments, [](const Argument& argument) {
+    return argument.value->type->is(TypeKind::array);
+  });
+  if (dot == std::string_view::npos || dot == 0 || !takes_array) return false;
+  return !is_one_of(
+      name.substr(0, dot),
+      {"torch",       "torchvision", "torchaudio",   "numpy",    "math",       "random",
+       "os",          "sys",         "time",         "logging",  "copy",       "itertools",
+       "collections", "functools",   "cv2",          "warnings", "json",       "pickle",
+       "wandb",       "tqdm",        "einops",       "PIL",      "matplotlib", "tensorboardX",
+       "skimage",     "apex",        "transformers", "timm",     "horovod"});
+}
+
+// torch.from_numpy(x), torch.Tensor(x)
+bool makes_tensor(const Call& call) {
+  return call.method == "from_numpy" ||
+         (!call.arguments.empty() &&
+          is_one_of(call.name, {"torch.Tensor", "torch.tensor", "torch.FloatTensor"}));
+}
+
 bool runs_on_host(const FunctionDef* function) {
   if (function == nullptr) return false;
   const auto& calls = function->calls;
   // What it gives comes back as a tensor.
   const bool returns_to_gpu =
-      std::ranges::any_of(calls, [](const Call* call) { return call->method == "from_numpy"; });
-  const bool runs_compiled =
-      std::ranges::any_of(calls, [](const Call* call) { return is_compiled(*call); });
-  if (returns_to_gpu && runs_compiled) return true;
+      std::ranges::any_of(calls, [](const Call* call) { return makes_tensor(*call); });
+  const bool trains =
+      std::ranges::any_of(calls, [](const Call* call) { return call->method == "backward"; });
+  const bool works_on_host = std::ranges::any_of(calls, [&](const Call* call) {
+    return is_compiled(*call) || (!trains && is_other_library(*call));
+  });
+  if (returns_to_gpu && works_on_host) return true;
   const std::string_view text = function->file->slice(function->statement->range);
   for (const std::string_view word :
        {"linear_sum_assignment", "scipy.", "nms(", "heapify(", "heappush("}) {
@@ -198,6 +251,21 @@ bool runs_on_host(const FunctionDef* function) {
   const std::string_view name = function->name;
   return name == "act" || name.starts_with("act_") || name.starts_with("action") ||
          name.ends_with("_action");
+}
+
+// `def validate_step(model, x): model.eval(); with torch.no_grad(): …`, which a loop over the whole
+// graph calls in each pass.
+bool is_in_evaluation(const SourceFacts& facts, const HostRead& read) {
+  const FunctionDef* function = read.statement->function;
+  if (function == nullptr) return false;
+  const auto calls = [&](std::string_view method) {
+    return std::ranges::any_of(function->calls, [&](const Call* call) {
+      return call->method == method && call->receiver != nullptr;
+    });
+  };
+  if (!calls("eval") || calls("backward") || calls("train")) return false;
+  const auto contexts = facts.contexts(*read.statement);
+  return std::ranges::all_of(contexts, &Context::gradients_off);
 }
 
 bool is_hot_read(const SourceFacts& facts, const HostRead& read) {
@@ -252,6 +320,7 @@ void add_reads_of(const SourceFacts& facts, const File& file, std::vector<Read>&
     if (feeds_host(read) || is_conversion(facts, read)) continue;
     if (runs_on_host(read.statement->function)) continue;
     Read found{read, is_hot_read(facts, read), {}};
+    if (found.is_hot && is_in_evaluation(facts, read)) continue;
     if (!found.is_hot) found.ways = half_ways(facts, *read.statement);
     if (found.is_hot || !found.ways.empty()) reads.push_back(std::move(found));
   }

@@ -71,8 +71,16 @@ struct Interval {
   bool waits = false;
 };
 
+// `self.model(x)`, also where nothing shows what the model is.
+bool is_named_model(const Call& call) {
+  const Expr* callee = call.expr->children.empty() ? nullptr : call.expr->children.front();
+  return call.target == nullptr && callee != nullptr && callee->type->is(TypeKind::unknown) &&
+         is_one_of(last_name(callee), {"model", "net", "network"});
+}
+
 bool is_gpu_work(const Call& call) {
-  return call.name == "torch.nn.Module.__call__" || call.method == "backward";
+  return call.name == "torch.nn.Module.__call__" || call.method == "backward" ||
+         call.name == "torch.optim.Optimizer.step" || is_named_model(call);
 }
 
 // model(x), or train(batch) that calls it.
@@ -99,18 +107,55 @@ bool may_read_result(const Call& call) {
   return contains_any(lower(call.method), {"post_process", "postprocess", "decode", "nms"});
 }
 
+bool names_rank(const Expr* expr) {
+  bool found = false;
+  visit(expr, [&](const Expr& part) {
+    found = found || contains(last_name(&part), "rank");
+    return !found;
+  });
+  return found;
+}
+
+// `step % n` where n is not known as 1; not `rank % gpus == 0`.
+bool skips_passes(const SourceFacts& facts, const Expr* condition) {
+  bool skips = false;
+  visit(condition, [&](const Expr& part) {
+    const bool is_remainder = part.kind == ExprKind::binary && part.word == "%" &&
+                              part.children.size() == 2 && !names_rank(part.children[0]);
+    skips = skips || (is_remainder && !facts.value(part.children[1]).is(1));
+    return !skips;
+  });
+  return skips;
+}
+
+// `if step % 100 == 0:` around it inside the loop, but not around the clock's read at the end.
+bool is_rare(const SourceFacts& facts, const Statement& statement, const Statement* loop,
+             const Statement& end) {
+  for (const Statement* at = &statement; at != nullptr && at != loop; at = at->parent) {
+    if (is_within(end, *at)) return false;
+    if (at->kind == StatementKind::if_ && skips_passes(facts, at->value)) return true;
+  }
+  return false;
+}
+
 // What has the later clock read inside, as `print(loss, time() - start)`, runs after it.
-Interval between(const File& file, std::uint32_t begin, std::uint32_t end) {
+Interval between(const SourceFacts& facts, const Statement& start, const Statement& last,
+                 std::uint32_t end) {
+  const File& file = *start.file;
+  const std::uint32_t begin = start.range.begin;
+  const Statement* loop = step_loop_around(start);
   Interval interval;
   for (const Call* call : file.calls) {
     const ByteRange at = call->expr->range;
     if (at.begin <= begin || at.begin >= end || at.end > end || is_clock(*call)) continue;
     interval.has_gpu_work = interval.has_gpu_work || runs_gpu_work(*call);
-    interval.waits = interval.waits || waits_for_gpu(*call) || may_read_result(*call);
+    const bool waits = waits_for_gpu(*call) || may_read_result(*call);
+    interval.waits = interval.waits || (waits && !is_rare(facts, *call->statement, loop, last));
   }
   for (const HostRead& read : host_reads(file)) {
     const ByteRange at = read.expr->range;
-    if (at.begin > begin && at.end <= end) interval.waits = true;
+    const bool is_inside = at.begin > begin && at.end <= end;
+    if (is_inside && !is_rare(facts, *read.statement, loop, last)) interval.waits = true;
   }
   return interval;
 }
@@ -132,14 +177,35 @@ bool is_used(const Expr& part) {
   return false;
 }
 
+// Both reads stand in one function, outside of its loops, and a training loop calls it on each
+// pass.
+bool is_function_of_step(const SourceFacts& facts, const Statement& start, const Statement& end) {
+  const auto is_in_loop = [](const Statement& statement) {
+    for (const Statement* outer = &statement; outer != nullptr; outer = outer->parent) {
+      if (outer->kind == StatementKind::function) return false;
+      if (outer->loop != nullptr) return true;
+    }
+    return false;
+  };
+  if (start.function == nullptr || end.function != start.function) return false;
+  if (is_in_loop(start) || is_in_loop(end)) return false;
+  const auto contexts = facts.contexts(start);
+  return std::ranges::any_of(contexts, [](const Context& context) {
+    return context.role == LoopRole::training_step && context.step_loop != nullptr &&
+           context.inner_loops == 0 && context.each_step();
+  });
+}
+
 bool is_untimed_work(const SourceFacts& facts, const Expr& part, const Statement& start) {
   const Statement* loop = step_loop_around(start);
-  if (loop == nullptr || !is_within(*part.statement, *loop)) return false;
+  const bool is_in_step = loop != nullptr ? is_within(*part.statement, *loop)
+                                          : is_function_of_step(facts, start, *part.statement);
+  if (!is_in_step) return false;
   const Expr* now = resolved(part.children[0]);
   if (start.range.begin >= part.range.begin) return false;
   if (!trains_on_gpu(facts, *start.file) && !is_evaluated_on_gpu(facts, *now->call)) return false;
   const Interval interval =
-      between(*start.file, start.range.begin, std::min(now->range.begin, part.range.begin));
+      between(facts, start, *part.statement, std::min(now->range.begin, part.range.begin));
   return interval.has_gpu_work && !interval.waits && is_used(part) &&
          is_reached_by_default(facts, *part.statement);
 }
@@ -181,26 +247,6 @@ const Statement* set_again(const Expr& part, const Statement& loop) {
   return is_only && !is_skipped && is_on_each_pass(*part.statement, loop) ? again : nullptr;
 }
 
-// `step % n` where n is not known as 1.
-bool skips_passes(const SourceFacts& facts, const Expr* condition) {
-  bool skips = false;
-  visit(condition, [&](const Expr& part) {
-    const bool is_remainder =
-        part.kind == ExprKind::binary && part.word == "%" && part.children.size() == 2;
-    skips = skips || (is_remainder && !facts.value(part.children[1]).is(1));
-    return !skips;
-  });
-  return skips;
-}
-
-// `if step % 100 == 0:` around it inside the loop.
-bool is_rare(const SourceFacts& facts, const Statement& statement, const Statement& loop) {
-  for (const Statement* at = &statement; at != nullptr && at != &loop; at = at->parent) {
-    if (at->kind == StatementKind::if_ && skips_passes(facts, at->value)) return true;
-  }
-  return false;
-}
-
 // The whole pass lies between the two reads, but for what stands from `part` to `again`.
 bool is_untimed_pass(const SourceFacts& facts, const Expr& part, const Statement& again,
                      const Statement& loop) {
@@ -212,7 +258,9 @@ bool is_untimed_pass(const SourceFacts& facts, const Expr& part, const Statement
   };
   for (const HostRead& read : host_reads(file)) {
     if (is_outside(*read.statement)) continue;
-    if (is_within(*read.statement, loop) && !is_rare(facts, *read.statement, loop)) return false;
+    if (is_within(*read.statement, loop) &&
+        !is_rare(facts, *read.statement, &loop, *part.statement))
+      return false;
   }
   bool has_work = false;
   for (const IteratedCall& one : iteration_of(loop.body).calls) {
@@ -225,7 +273,7 @@ bool is_untimed_pass(const SourceFacts& facts, const Expr& part, const Statement
         one.call->name == "torch.nn.Module.__call__" || one.call->method == "backward";
     const bool is_timed = one.anchor != nullptr && (one.anchor->range.begin < part.range.begin ||
                                                     one.anchor->range.begin > again.range.begin);
-    has_work = has_work || (is_work && is_timed);
+    has_work = has_work || (is_work && is_timed && !is_rarely);
   }
   return has_work && is_used(part) && is_reached_by_default(facts, *part.statement);
 }

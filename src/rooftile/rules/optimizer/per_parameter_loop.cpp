@@ -51,6 +51,8 @@ bool is_small(const Call& list) {
   const Expr* module = resolved(list.receiver);
   if (module != nullptr && module->kind == ExprKind::subscript) return true;
   if (list.receiver_type().is(TypeKind::loss)) return true;  // the centers of a center loss
+  // The centres of a loss are one tensor or two.
+  if (contains_any(lower(last_name(module)), {"criterion", "loss"})) return true;
   const ClassDef* def = list.receiver_type().class_def;
   if (def == nullptr || def->layers.empty() || def->layers.size() >= kFewLayers) return false;
   return std::none_of(def->layers.begin(), def->layers.end(), [](const Layer& layer) {
@@ -81,9 +83,17 @@ bool is_often(const Guard& guard) {
          guard.interval.integer < kRareInterval;
 }
 
+// `if finite: scaler.step(optimizer); average()`: whenever the optimizer steps.
+bool guards_the_step(const Guard& guard, const Loop& loop) {
+  const Statement* step = loop.optimizer_step == nullptr ? nullptr : loop.optimizer_step->statement;
+  if (guard.statement == nullptr || step == nullptr || guard.negated) return false;
+  return guard.statement->kind == StatementKind::if_ && is_within(*step, *guard.statement);
+}
+
 bool is_each_step(const SourceFacts& facts, Context context) {
   std::erase_if(context.guards, [&](const Guard& guard) {
-    return asks_for_a_step(guard) || holds_by_default(facts, guard) || is_often(guard);
+    return asks_for_a_step(guard) || holds_by_default(facts, guard) || is_often(guard) ||
+           guards_the_step(guard, *context.step_loop);
   });
   return context.each_step();
 }

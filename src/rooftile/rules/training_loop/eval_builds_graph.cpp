@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
@@ -84,6 +85,14 @@ bool freezes_parameters(const Loop& loop) {
   return freezes;
 }
 
+// Inputs are made volatile in the loop or before it; a script does more than this one loop.
+bool may_feed(const Call& call, const Loop& loop) {
+  const ByteRange at = loop.statement->range;
+  if (call.expr->range.begin >= at.end) return false;
+  return loop.function != nullptr || call.expr->range.begin >= at.begin ||
+         call.argument("volatile") != nullptr;
+}
+
 // Before PyTorch 0.4: Variable(x, volatile=True), or a function of the project that can do it.
 bool makes_volatile(const Call& call) {
   if (call.argument("volatile") != nullptr) return true;
@@ -97,9 +106,10 @@ bool switches_gradients_off(const SourceFacts& facts, const Loop& loop) {
     const bool is_near = is_in_function(*call, loop) || call->function == nullptr;
     if (call->file == loop.file && is_near) return true;
   }
-  const bool is_volatile = std::any_of(
-      loop.file->calls.begin(), loop.file->calls.end(),
-      [&](const Call* call) { return is_in_function(*call, loop) && makes_volatile(*call); });
+  const bool is_volatile =
+      std::any_of(loop.file->calls.begin(), loop.file->calls.end(), [&](const Call* call) {
+        return is_in_function(*call, loop) && may_feed(*call, loop) && makes_volatile(*call);
+      });
   return is_volatile || freezes_parameters(loop);
 }
 
@@ -129,12 +139,26 @@ bool is_decorated(const Context& context) {
   });
 }
 
+// `if model.training: … else: with no_grad(): …` in the loop: the model is in evaluation mode.
+bool asks_for_training(const Context& context) {
+  return std::ranges::any_of(context.guards, [](const Guard& guard) {
+    return guard.kind == GuardKind::training && !guard.negated && guard.in_loop &&
+           guard.expr != nullptr && guard.expr->kind == ExprKind::attribute &&
+           guard.expr->word == "training";
+  });
+}
+
+// Whether this way leads from the loop to a forward that keeps its graph.
+bool is_recorded(const SourceFacts& facts, const Context& context, const Loop& loop) {
+  return context.step_loop == &loop && !context.gradients_off() && !is_decorated(context) &&
+         !asks_for_training(context) && is_open_on_the_way(context) &&
+         is_reached_by_default(facts, context);
+}
+
 bool records(const SourceFacts& facts, const Call& call, const Loop& loop) {
   const auto contexts = facts.contexts(call);
-  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-    return context.step_loop == &loop && !context.gradients_off() && !is_decorated(context) &&
-           is_reached_by_default(facts, context);
-  });
+  return std::any_of(contexts.begin(), contexts.end(),
+                     [&](const Context& context) { return is_recorded(facts, context, loop); });
 }
 
 // `model.eval().requires_grad_(False)` as a statement of its own.
@@ -205,9 +229,7 @@ bool is_model_call(const Call& call) {
 // code that gets to `inner`. Null where another way leads there, or the loop runs under no_grad.
 const Call* recorded_method(const SourceFacts& facts, const Call& inner, const Loop& loop) {
   for (const Context& context : facts.contexts(inner)) {
-    const bool is_recorded = context.step_loop == &loop && !context.gradients_off() &&
-                             !is_decorated(context) && is_reached_by_default(facts, context);
-    if (!is_recorded) continue;
+    if (!is_recorded(facts, context, loop)) continue;
     const auto enters = std::ranges::find_if(
         context.calls, [](const Call* call) { return call->target->class_def != nullptr; });
     if (enters == context.calls.end() || (*enters)->receiver == nullptr) continue;

@@ -178,6 +178,16 @@ bool is_own_attribute(const Expr* target) {
          target->children[0]->word == "self";
 }
 
+// `self.v = (self.v * self.n + x) / (self.n + 1)`, a mean that goes on.
+bool continues_itself(const Statement& statement) {
+  bool found = false;
+  visit(statement.value, [&](const Expr& part) {
+    found = found || (is_own_attribute(&part) && part.word == statement.target->word);
+    return !found;
+  });
+  return found;
+}
+
 // `meter.update(loss, n)` of an own class: the parameter that `self.sum += val * n` adds up as it
 // came; the number of parameters where there is none.
 std::size_t summed_parameter(const FunctionDef& method) {
@@ -190,7 +200,9 @@ std::size_t summed_parameter(const FunctionDef& method) {
     const bool is_plain =
         statement->kind == StatementKind::assignment && is_own_attribute(statement->target);
     if (!is_plain && statement->kind != StatementKind::expression) return parameters.size();
-    const bool is_sum = is_plain && statement->word == "+=" && found == parameters.size();
+    const bool goes_on = is_plain && (statement->word == "+=" ||
+                                      (statement->word == "=" && continues_itself(*statement)));
+    const bool is_sum = goes_on && found == parameters.size();
     if (is_sum) found = added_parameter(parameters, statement->value);
   }
   return found;

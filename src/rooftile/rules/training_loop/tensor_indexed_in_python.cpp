@@ -103,7 +103,7 @@ const Expr* tensor_taken_apart(const Statement& loop, std::string_view counter) 
   return tensor;
 }
 
-bool is_hot(const SourceFacts& facts, const Statement& loop) {
+bool is_hot_loop(const SourceFacts& facts, const Statement& loop) {
   const auto contexts = facts.contexts(loop);
   return std::any_of(contexts.begin(), contexts.end(), [](const Context& context) {
     return context.role == LoopRole::training_step && context.each_step();
@@ -115,7 +115,7 @@ std::optional<Finding> judge(const SourceFacts& facts, const File& file, const S
   const std::string_view counter = last_name(loop.target);
   if (counter.empty() || !is_element_wise(loop)) return std::nullopt;
   const Expr* tensor = tensor_taken_apart(loop, counter);
-  if (tensor == nullptr || !is_hot(facts, loop)) return std::nullopt;
+  if (tensor == nullptr || !is_hot_loop(facts, loop)) return std::nullopt;
   const std::string name = code_text(file, tensor);
   Finding finding = finding_at(
       loop,
