@@ -1,7 +1,9 @@
 """Sources of a checkout: statements of a file, cells of a notebook, files of one project."""
 
 import ast
+import functools
 import json
+import os
 import pathlib
 import re
 
@@ -112,9 +114,29 @@ def module_files(folder, importer, name):
     bases = [here, *here.parents]
     if dots:
         bases = bases[dots - 1:dots]
-    for base in bases:
+    for base in bases + ([] if dots else added_folders(folder, here)):
         for path in (base.joinpath(*parts).with_suffix(".py") if parts else None,
                      base.joinpath(*parts, "__init__.py")):
             if path is not None and (folder / path).is_file():
                 yield str(path)
                 return
+
+
+@functools.lru_cache(maxsize=None)
+def added_folders(folder, here):
+    """Folders beside that scripts of `here` put on sys.path, by a literal: "lib", "../src"."""
+    texts = [path.read_text(encoding="utf-8", errors="replace")
+             for path in sorted((folder / here).glob("*.py"))]
+    added = []
+    for text in texts:
+        if "sys.path" not in text:
+            continue
+        for word in re.findall(r"""["']([\w./-]{2,60})["']""", text):
+            if not any(c.isalpha() for c in word):
+                continue
+            for base in (here, *here.parents):
+                path = pathlib.PurePosixPath(os.path.normpath(base / word.strip("/")))
+                inside = ".." not in path.parts and path not in added
+                if inside and (folder / path).is_dir():
+                    added.append(path)
+    return added

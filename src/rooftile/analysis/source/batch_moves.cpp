@@ -19,7 +19,38 @@ bool converts_to_gpu(const Call& call) {
   return made->full_name.starts_with("torch.cuda.");
 }
 
+// torch.LongTensor(ids), torch.tensor(texts), pad_sequence([…]): made of Python's lists in the
+// step, in memory that no loader has pinned.
+bool is_new_tensor(const Expr* value, int depth = 0) {
+  constexpr int kMaxHops = 8;
+  value = resolved(value);
+  if (value == nullptr || depth > kMaxHops) return false;
+  if (value->kind == ExprKind::comprehension && !value->children.empty()) {
+    return is_new_tensor(value->children.front(), depth + 1);
+  }
+  if (value->kind == ExprKind::list) {
+    return !value->children.empty() && std::ranges::all_of(value->children, [&](const Expr* part) {
+      return is_new_tensor(part, depth + 1);
+    });
+  }
+  const Call* call = value->call;
+  if (call == nullptr) return false;
+  if (is_one_of(call->name, {"torch.tensor", "torch.as_tensor", "torch.LongTensor",
+                             "torch.FloatTensor", "torch.IntTensor", "torch.ByteTensor"})) {
+    // `for data, labels in loader:` gives tensors, as a rule.
+    const Expr* given = call->arguments.empty() ? nullptr : call->arguments.front().value;
+    const Statement* binding = given == nullptr ? nullptr : given->binding;
+    return binding == nullptr || binding->kind != StatementKind::for_;
+  }
+  const bool joins = is_one_of(call->name, {"torch.nn.utils.rnn.pad_sequence", "torch.stack",
+                                            "torch.cat", "torch.autograd.Variable"});
+  if (joins)
+    return !call->arguments.empty() && is_new_tensor(call->arguments.front().value, depth + 1);
+  return is_new_tensor(call->receiver, depth + 1);
+}
+
 bool moves_data(const SourceFacts& facts, const Call& call) {
+  if (is_new_tensor(call.receiver)) return false;
   return copies_to_device(facts, call) || converts_to_gpu(call) ||
          (call.method == "copy_" && !call.receiver_type().is(TypeKind::module));
 }

@@ -52,6 +52,27 @@ int linear_layers(const ClassDef& def, int depth) {
   return count;
 }
 
+// `self.base = base`, then `self.base(x)`: a backbone that is passed in, whatever it is.
+bool calls_what_it_gets(const ClassDef& def) {
+  const FunctionDef* init = def.method("__init__");
+  const FunctionDef* forward = def.method("forward");
+  if (init == nullptr || forward == nullptr) return false;
+  return std::ranges::any_of(forward->calls, [&](const Call* call) {
+    const Expr* callee = call->expr->children.empty() ? nullptr : call->expr->children.front();
+    const bool is_own = call->target == nullptr && callee != nullptr &&
+                        callee->kind == ExprKind::attribute && !callee->children.empty() &&
+                        callee->children.front()->word == "self";
+    return is_own && std::ranges::any_of(init->body, [&](const Statement* statement) {
+             const Expr* value = statement->value;
+             return statement->kind == StatementKind::assignment &&
+                    last_name(statement->target) == callee->word && value != nullptr &&
+                    value->kind == ExprKind::name &&
+                    std::ranges::find(init->parameters, value->word, &Parameter::name) !=
+                        init->parameters.end();
+           });
+  });
+}
+
 // A backbone that is passed in belongs to the class.
 bool holds_other_modules(const Call& made_by) {
   return std::ranges::any_of(made_by.arguments, [](const Argument& argument) {
@@ -63,7 +84,8 @@ bool holds_other_modules(const Call& made_by) {
 bool is_head(const Type& type) {
   if (type.class_def != nullptr && type.class_def->is_module) {
     const bool is_alone = type.made_by != nullptr && !holds_other_modules(*type.made_by);
-    return is_alone && linear_layers(*type.class_def, 0) == 1;
+    return is_alone && !calls_what_it_gets(*type.class_def) &&
+           linear_layers(*type.class_def, 0) == 1;
   }
   return type.made_by != nullptr && type.made_by->name == "torch.nn.Linear";
 }

@@ -21,8 +21,10 @@ bool is_in_loop_of_its_own(const Statement& fill, const Statement& made) {
 
 }  // namespace
 
-// `mask[i] = label` for a mask that is made above and moved below.
-bool is_filled_between(std::string_view variable, const Statement& made, const Statement& used) {
+namespace {
+
+bool is_filled(std::string_view variable, const Statement& made, const Statement& used,
+               bool in_loops_only) {
   for (const Statement* statement : made.file->statements) {
     const bool is_between = statement->function == made.function &&
                             statement->range.begin > made.range.begin &&
@@ -34,15 +36,26 @@ bool is_filled_between(std::string_view variable, const Statement& made, const S
                        target->kind == ExprKind::name && target->word == variable &&
                        statement->value != nullptr;
     if (!fills) continue;
-    const bool is_constant = statement->value->type->is(TypeKind::number);
+    const bool is_constant = statement->value->type->is(TypeKind::number) || in_loops_only;
     if (!is_constant || is_in_loop_of_its_own(*statement, made)) return true;
   }
   return false;
 }
 
+bool is_filled_in_loop(std::string_view variable, const Statement& made, const Statement& used) {
+  return is_filled(variable, made, used, true);
+}
+
+}  // namespace
+
+// `mask[i] = label` for a mask that is made above and moved below.
+bool is_filled_between(std::string_view variable, const Statement& made, const Statement& used) {
+  return is_filled(variable, made, used, false);
+}
+
 namespace {
 
-constexpr int kMaxMakerSteps = 8;
+constexpr int kMaxMakerSteps = 12;
 constexpr int kMaxMakerVisits = 400;  // values that are made of several others multiply
 
 // How far a search has come.
@@ -118,6 +131,11 @@ bool is_size(const Expr& value, bool is_one_of_several) {
     root = root->children[0];
   }
   if (last_name(root) == "shape" || (root->call != nullptr && root->call->method == "size")) {
+    return true;
+  }
+  // x.size() + (n,)
+  if (root->kind == ExprKind::binary && root->word == "+" && is_size(*root->children[0], false) &&
+      root->children[1]->kind == ExprKind::tuple) {
     return true;
   }
   if (root->kind == ExprKind::tuple) {
@@ -220,6 +238,9 @@ bool joins_made(const Call& call, Steps steps);
 // `h = rnn.init_hidden()`: an own function all of whose returns are made from nothing.
 // Only a call that makes it, and methods on that.
 bool is_just_made(const Expr* expr, Steps steps) {
+  const bool is_bound = expr != nullptr && expr->kind == ExprKind::name &&
+                        expr->binding != nullptr && expr->statement != nullptr;
+  if (is_bound && is_filled_in_loop(expr->word, *expr->binding, *expr->statement)) return false;
   expr = resolved(expr);
   if (expr == nullptr || steps.ended()) return false;
   if (expr->kind == ExprKind::tuple) {
@@ -269,6 +290,12 @@ bool returns_made(const FunctionDef& function, Steps steps) {
   return has_return && all;
 }
 
+bool comes_from_gpu(const Expr& value) {
+  return find_inside(&value, [](const Expr& part) {
+           return part.type->on_gpu() || (part.call != nullptr && part.call->method == "cpu");
+         }) != nullptr;
+}
+
 // torch.cat([torch.zeros(n), x]), x.expand(n): what made a part of the result.
 const Call* maker_in_library_call(const Call& call, Steps steps) {
   const bool is_method = call.receiver != nullptr && call.name.starts_with("torch.Tensor.");
@@ -281,8 +308,12 @@ const Call* maker_in_library_call(const Call& call, Steps steps) {
       (is_one_of(call.method, {"expand", "view", "reshape", "repeat", "unsqueeze", "type",
                                "expand_as", "view_as", "reshape_as", "type_as"}) ||
        fills_in_place(call.method));
+  // zeros(n, classes).scatter_(1, labels.cpu(), 1): one-hot rows of labels that were on the GPU.
+  const bool sets_number = is_method && is_one_of(call.method, {"scatter_", "scatter"}) &&
+                           call.arguments.size() == 3 && is_number(*call.arguments[2].value) &&
+                           comes_from_gpu(*call.arguments[1].value);
   for (const Argument& argument : call.arguments) {
-    if (argument.name.empty() && !takes_sizes) parts.push_back(argument.value);
+    if (argument.name.empty() && !takes_sizes && !sets_number) parts.push_back(argument.value);
   }
   return maker_among(parts, steps);
 }
@@ -313,11 +344,11 @@ const Call* maker_in_branches(const Expr& name, Steps steps) {
                        statement->target->kind == ExprKind::name &&
                        statement->target->word == name.word;
     if (!binds) continue;
-    const bool is_plain = statement->kind == StatementKind::assignment && statement->word == "=" &&
-                          statement->value != nullptr;
+    const bool is_set = statement->kind == StatementKind::assignment && statement->value != nullptr;
     // `x = None` before `if wanted: x = torch.zeros(n)`.
-    if (is_plain && statement->value->kind == ExprKind::none) continue;
-    const Call* maker = is_plain ? find_maker(statement->value, steps.next()) : nullptr;
+    if (is_set && statement->value->kind == ExprKind::none) continue;
+    if (is_set && statement->word != "=" && is_number(*statement->value)) continue;
+    const Call* maker = is_set ? find_maker(statement->value, steps.next()) : nullptr;
     if (maker == nullptr) return nullptr;
     if (found == nullptr) found = maker;
   }
@@ -333,10 +364,12 @@ const Call* find_maker(const Expr* expr, Steps steps) {
     case ExprKind::name: {
       const Statement* binding = expr->binding;
       if (binding == nullptr) return maker_in_branches(*expr, steps);
-      const bool is_plain = binding->kind == StatementKind::assignment && binding->word == "=" &&
-                            binding->target != nullptr && binding->target->kind == ExprKind::name &&
-                            expr->statement != nullptr &&
-                            binding->function == expr->statement->function;
+      const bool is_mesh = binding->value != nullptr && binding->value->call != nullptr &&
+                           binding->value->call->name == "torch.meshgrid";
+      const bool is_plain =
+          binding->kind == StatementKind::assignment && binding->word == "=" &&
+          binding->target != nullptr && (binding->target->kind == ExprKind::name || is_mesh) &&
+          expr->statement != nullptr && binding->function == expr->statement->function;
       return is_plain ? find_maker(binding->value, steps.next()) : nullptr;
     }
     case ExprKind::binary:

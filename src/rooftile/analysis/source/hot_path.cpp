@@ -264,10 +264,24 @@ std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard)
   return *same == (expr.word == "==" || expr.word == "is");
 }
 
+// `if loose:` for a parameter that the caller gives as self.loose: the same in each pass.
+bool is_setting_on_the_way(const Context& context, const Guard& guard) {
+  if (guard.kind != GuardKind::condition || guard.expr == nullptr) return false;
+  const Expr* given = given_on_the_way(context, guard.expr);
+  if (given == nullptr || given->kind != ExprKind::attribute) return false;
+  const Expr* root = given;
+  while (root->kind == ExprKind::attribute && !root->children.empty()) root = root->children[0];
+  return !given->type->is(TypeKind::tensor) &&
+         is_one_of(root->word, {"self", "args", "opt", "opts", "config", "cfg", "hparams"});
+}
+
 // Whether no guard closes the way, with all options at their defaults.
 bool runs_with(const SourceFacts& facts, const Context& whole, bool (*is_closed)(const Guard&)) {
   if (!is_open_on_the_way(whole)) return false;
   Context context = whole;
+  for (Guard& guard : context.guards) {
+    if (is_setting_on_the_way(whole, guard)) guard.kind = GuardKind::option;
+  }
   std::erase_if(context.guards,
                 [&](const Guard& guard) { return holds_on_the_way(whole, guard).has_value(); });
   const bool has_loop = context.step_loop != nullptr;

@@ -85,7 +85,7 @@ class PairFinder {
 
   std::vector<LayerPair> run() {
     for (const Call* call : file_.calls) {
-      if (call->name != "torch.nn.Sequential") continue;
+      if (call->name != "torch.nn.Sequential" && !fills_sequential(*call)) continue;
       add_neighbours(arguments_of(*call));
       add_own_list(*call);
     }
@@ -101,6 +101,16 @@ class PairFinder {
     const Call* call = nullptr;
     const Expr* condition = nullptr;
   };
+
+  // `super().__init__(conv, norm)` in a class derived from nn.Sequential.
+  static bool fills_sequential(const Call& call) {
+    const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
+    return call.method == "__init__" && def != nullptr && call.receiver != nullptr &&
+           call.receiver->call != nullptr && call.receiver->call->name == "super" &&
+           std::ranges::any_of(def->bases, [](const Expr* base) {
+             return base->full_name == "torch.nn.Sequential";
+           });
+  }
 
   // `self.conv1` of nn.Sequential(self.conv1, …): what makes it, where no method calls it by
   // itself.
@@ -154,8 +164,10 @@ class PairFinder {
       if (initializes(statement)) return;
       for_own_expressions(statement, [&](const Expr* own) {
         visit(own, [&](const Expr& part) {
-          const bool reads =
-              part.kind == ExprKind::name && part.word == name && &part != statement.target;
+          // `conv = …` of another branch is another layer.
+          const bool is_other = part.binding != nullptr && part.binding != made.statement;
+          const bool reads = part.kind == ExprKind::name && part.word == name &&
+                             &part != statement.target && !is_other;
           if (reads) uses.push_back(&statement);
           return true;
         });

@@ -112,6 +112,32 @@ bool loads_pretrained(const Program& program) {
   });
 }
 
+// `class Retriever(BertModel)`, made by some from_pretrained(): a model of the library with
+// additions.
+const Call* derived_model(const Program& program) {
+  for (const File* file : program.files) {
+    if (is_test(*file)) continue;
+    for (const ClassDef* def : file->classes) {
+      const FunctionDef* init = def->method("__init__");
+      const bool is_one = std::ranges::any_of(def->bases, [](const Expr* base) {
+        return base->full_name.starts_with("transformers.") && base->full_name.ends_with("Model") &&
+               !base->full_name.ends_with("PreTrainedModel");
+      });
+      if (is_one && init != nullptr && !init->calls.empty()) return init->calls.front();
+    }
+  }
+  return nullptr;
+}
+
+// `load(model_class, name)` of the project with `model_class.from_pretrained(name)` in it counts.
+bool loads_some_pretrained(const Program& program) {
+  return std::ranges::any_of(program.files, [](const File* file) {
+    return std::ranges::any_of(file->calls, [](const Call* call) {
+      return call->method == "from_pretrained" && !call->name.starts_with("transformers.");
+    });
+  });
+}
+
 // `resnet101(classes)` and `vgg16(classes)`, of a file that was not given or whose sizes are not
 // seen: the name says the size.
 bool is_known_architecture(const Call& call) {
@@ -224,6 +250,9 @@ std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program&
     if (program.has(*call->file) && !is_test(*call->file) && is_transformer_by_name(*call)) {
       return SizedLayer{call, "transformers.PreTrainedModel by name"};
     }
+  }
+  if (const Call* made = derived_model(program); made && loads_some_pretrained(program)) {
+    return SizedLayer{made, "transformers.PreTrainedModel"};
   }
   return model_chosen_by_name(program);
 }

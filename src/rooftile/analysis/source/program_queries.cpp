@@ -18,101 +18,6 @@ bool is_below_tests(std::string_view module) {
   return false;
 }
 
-// Whether the condition is false with all options at their defaults; empty when it depends.
-std::optional<bool> default_truth(const SourceFacts& facts, const Expr* condition, int depth = 0) {
-  if (condition == nullptr || depth > 4) return std::nullopt;
-  if (condition->kind == ExprKind::logical && condition->word == "not") {
-    const auto inner = default_truth(facts, condition->children.front(), depth + 1);
-    return inner ? std::optional(!*inner) : std::nullopt;
-  }
-  if (condition->kind == ExprKind::logical && condition->word == "and") {
-    for (const Expr* operand : condition->children) {
-      if (default_truth(facts, operand, depth + 1) == false) return false;
-    }
-    return std::nullopt;
-  }
-  const Value value = facts.value(condition);
-  if (value.is_true()) return true;
-  if (value.is_false() || value.kind == ValueKind::none) return false;
-  return std::nullopt;
-}
-
-// `elif mode == "test":`, `if args.task == "tagging":`: the other thing that the program is for,
-// not a feature.
-bool is_other_run(const SourceFacts& facts, const Guard& guard) {
-  const Expr* expr = guard.expr;
-  const bool compares = expr != nullptr && expr->word == "==" &&
-                        expr->kind == ExprKind::comparison && expr->children.size() == 2;
-  if (!compares || last_name(expr->children[0]) == "task") return compares;
-  if (guard.negated) return false;
-  const Value wanted = facts.value(expr->children[1]);
-  if (wanted.kind != ValueKind::text) return false;
-  for (const std::string_view word : {"test", "eval", "val", "infer", "predict", "sample",
-                                      "evaluate", "validate", "inference", "generate"}) {
-    if (wanted.text == word) return true;
-  }
-  return false;
-}
-
-// `if args.do_train:`, `if args.train:`, `if not args.eval: … else:`: each run is started for one
-// or the other.
-bool is_chosen_run(const Guard& guard) {
-  const Expr* chosen = guard.expr;
-  bool negated = guard.negated;
-  if (chosen != nullptr && chosen->kind == ExprKind::logical && chosen->word == "not") {
-    chosen = chosen->children.front();
-    negated = !negated;
-  }
-  // `opt.Train == True`, `args.train_file is not None`
-  if (chosen != nullptr && chosen->kind == ExprKind::comparison && chosen->children.size() == 2) {
-    const Expr& right = *chosen->children[1];
-    const bool is_given = right.kind == ExprKind::none && is_one_of(chosen->word, {"is not", "!="});
-    if (!is_given && (right.word != "True" || !is_one_of(chosen->word, {"is", "=="}))) return false;
-    chosen = chosen->children[0];
-  }
-  const std::string lowered = lower(last_name(chosen));
-  std::string_view name = lowered;
-  if (name.empty() || negated) return false;
-  if (is_one_of(name, {"train_file", "train_data", "train_dir", "train_path"})) return true;
-  const bool is_said = name.starts_with("do_") || name.starts_with("run_");
-  if (is_said) name.remove_prefix(name.find('_') + 1);
-  if (name.ends_with("_only")) name.remove_suffix(std::string_view("_only").size());
-  if (is_one_of(name, {"train", "training", "eval", "evaluate", "test", "validate"})) return true;
-  return is_said && is_one_of(name, {"eval", "evaluate", "evaluation", "test", "testing", "predict",
-                                     "prediction", "infer", "inference", "valid", "validate",
-                                     "validation", "finetune", "pretrain", "generate", "sample"});
-}
-
-// Whether the block calls a function with a loop over steps in it.
-bool runs_steps(std::span<const Statement* const> block) {
-  return std::ranges::any_of(block, [](const Statement* statement) {
-    const Call* call = statement->value == nullptr ? nullptr : statement->value->call;
-    const FunctionDef* run = call == nullptr ? nullptr : call->target;
-    return run != nullptr && std::ranges::any_of(run->file->loops, [&](const Loop* loop) {
-             return loop->function == run && loop->is_step();
-           });
-  });
-}
-
-// `if args.finetune: finetune(config) else: pretrain(config)`: each is a run of its own.
-bool chooses_run(const Guard& guard) {
-  const Statement* choice = guard.statement;
-  return !guard.in_loop && choice != nullptr && choice->kind == StatementKind::if_ &&
-         runs_steps(choice->body) && runs_steps(choice->otherwise);
-}
-
-bool is_shut_by_default(const SourceFacts& facts, const Guard& guard) {
-  if (guard.kind == GuardKind::never) return !guard.negated;
-  if (truth_on_gpu(guard.expr) == guard.negated) return true;
-  if (guard.kind == GuardKind::debug && !guard.negated) {
-    return default_truth(facts, guard.expr) != true;
-  }
-  if (guard.kind != GuardKind::condition && guard.kind != GuardKind::option) return false;
-  const std::optional<bool> truth = default_truth(facts, guard.expr);
-  return truth && *truth == guard.negated && !is_other_run(facts, guard) && !is_chosen_run(guard) &&
-         !chooses_run(guard);
-}
-
 // char_cnn_test.py may be a script that trains and then tests: pytest finds a test by more than the
 // ending of its file's name.
 bool holds_tests(const File& file) {
@@ -189,23 +94,6 @@ std::vector<const Program*> training_programs_of(const SourceFacts& facts, const
 
 bool trains_on_gpu(const SourceFacts& facts, const File& file) {
   return !training_programs_of(facts, file).empty();
-}
-
-bool is_reached_by_default(const SourceFacts& facts, const Context& context) {
-  return std::none_of(context.guards.begin(), context.guards.end(),
-                      [&](const Guard& guard) { return is_shut_by_default(facts, guard); });
-}
-
-bool is_reached_by_default(const SourceFacts& facts, const Statement& statement) {
-  const std::vector<Context> contexts = facts.contexts(statement);
-  return std::any_of(contexts.begin(), contexts.end(),
-                     [&](const Context& context) { return is_reached_by_default(facts, context); });
-}
-
-bool is_reached_by_default(const SourceFacts& facts, const Call& call) {
-  const std::vector<Context> contexts = facts.contexts(call);
-  return std::any_of(contexts.begin(), contexts.end(),
-                     [&](const Context& context) { return is_reached_by_default(facts, context); });
 }
 
 std::vector<const Call*> training_calls(const SourceFacts& facts, Words full_names) {

@@ -65,19 +65,27 @@ bool differentiates_twice(const SourceFacts& facts, const Program& program) {
   return !is_seen;
 }
 
+// `x.to("cpu").type(torch.DoubleTensor)`: statistics on the host.
+bool is_on_host(std::string_view text, std::size_t at) {
+  const std::size_t line = text.rfind('\n', at) + 1;
+  return contains_any(text.substr(line, at - line), {"cpu"});
+}
+
 // DoubleTensor, but for what a collate function makes of Python's numbers.
 bool makes_doubles(const Program& program) {
   constexpr std::string_view kWord = "DoubleTensor";
   return std::ranges::any_of(program.files, [&](const File* file) {
     if (!mentions(*file, {kWord})) return false;
-    for (std::size_t at = file->text.find(kWord); at != std::string::npos;
-         at = file->text.find(kWord, at + 1)) {
+    const std::string text = code_of(*file);
+    for (std::size_t at = text.find(kWord); at != std::string::npos;
+         at = text.find(kWord, at + 1)) {
+      if (is_on_host(text, at)) continue;
       const bool is_collated =
           std::ranges::any_of(file->functions, [&](const FunctionDef* function) {
             const ByteRange range = function->statement->range;
             return contains(function->name, "collate") && at >= range.begin && at < range.end;
           });
-      if (!is_collated && find_in_text(file->text, kWord, at) == at) return true;
+      if (!is_collated) return true;
     }
     return false;
   });

@@ -52,7 +52,8 @@ bool may_have(const File& file, std::string_view word) {
       return true;
     });
   }
-  return all_runs(word, [&](std::uint64_t hash) { return file.runs[hash & (file.runs.size() - 1)]; });
+  return all_runs(word,
+                  [&](std::uint64_t hash) { return file.runs[hash & (file.runs.size() - 1)]; });
 }
 
 }  // namespace
@@ -87,6 +88,18 @@ bool mentions(const File& file, Words words) {
 bool mentions(const Program& program, Words words) {
   return std::any_of(program.files.begin(), program.files.end(),
                      [&](const File* file) { return mentions(*file, words); });
+}
+
+std::string code_of(const File& file) {
+  std::string code = file.text;
+  for (const Statement* statement : file.statements) {
+    const bool is_documentation = statement->kind == StatementKind::expression &&
+                                  statement->value != nullptr &&
+                                  statement->value->kind == ExprKind::text;
+    if (!is_documentation) continue;
+    std::fill(code.begin() + statement->range.begin, code.begin() + statement->range.end, ' ');
+  }
+  return code;
 }
 
 }  // namespace rooftile::source

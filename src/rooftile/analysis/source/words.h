@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace rooftile::source {
@@ -10,5 +11,8 @@ namespace rooftile::source {
 bool has_word(std::string_view text, std::string_view word);
 // As text.find(word, from), several times as fast in the text of a whole file.
 std::size_t find_in_text(std::string_view text, std::string_view word, std::size_t from = 0);
+
+// The text of the file with blanks for documentation, texts that stand alone.
+std::string code_of(const File& file);
 
 }  // namespace rooftile::source

@@ -74,6 +74,7 @@ class Linker {
       for (const Statement* statement : file->statements) {
         note_object(*statement);
         note_returned(*statement);
+        note_function(*statement);
       }
     }
     for (const auto& file : facts_.files) {
@@ -82,6 +83,7 @@ class Linker {
         link_returned(const_cast<Call&>(*call));
         link_scaled_step(*call);
         link_member(const_cast<Call&>(*call));
+        link_held(const_cast<Call&>(*call));
         if (call->method.empty()) continue;
         if (has_unknown_receiver(*call)) {
           link_by_name(const_cast<Call&>(*call));
@@ -119,6 +121,21 @@ class Linker {
     if (set == owner->second.end() || set->second.size() > kMaxNamesakes) return;
     // Set in several places: the type tells of one of them.
     if (call.target == nullptr || set->second.size() > 1) link(call, set->second);
+  }
+
+  // `loss = lambda a, b: own_loss(a, b)`: the function that it stands for.
+  void note_function(const Statement& statement) {
+    const bool sets = statement.kind == StatementKind::assignment && statement.target != nullptr &&
+                      statement.target->kind == ExprKind::name && statement.word == "=" &&
+                      statement.value != nullptr;
+    if (!sets) return;
+    const Expr& value = *statement.value;
+    const bool is_lambda = value.kind == ExprKind::lambda && !value.children.empty();
+    const Call* inner = is_lambda ? value.children.back()->call : nullptr;
+    const FunctionDef* function = inner != nullptr ? inner->target : nullptr;
+    if (!is_lambda && value.type->is(TypeKind::function)) function = value.type->function;
+    if (function == nullptr) return;
+    held_[place_of(statement)][statement.target->word].push_back(function);
   }
 
   // `net = Large(n)`
@@ -205,6 +222,24 @@ class Linker {
       if (fits && reach(*call.file).contains(def->file)) reached.push_back(def);
     }
     link(call, reached);
+  }
+
+  // `loss(a, b)` of a name that stands for functions.
+  void link_held(Call& call) {
+    if (call.target != nullptr || call.expr->children.empty() || call.statement == nullptr) return;
+    const Expr& callee = *call.expr->children.front();
+    if (callee.kind != ExprKind::name) return;
+    const bool is_parameter =
+        call.function != nullptr &&
+        std::ranges::find(call.function->parameters, callee.word, &Parameter::name) !=
+            call.function->parameters.end();
+    if (is_parameter) return;
+    for (const void* place : {place_of(*call.statement), static_cast<const void*>(call.file)}) {
+      const auto names = held_.find(place);
+      if (names == held_.end()) continue;
+      const auto found = names->second.find(callee.word);
+      if (found != names->second.end()) return link(call, found->second);
+    }
   }
 
   // `get_loss(batch)` of a parameter runs what the callers pass, also where they pass several.
@@ -304,6 +339,10 @@ class Linker {
   std::unordered_map<const void*,
                      std::unordered_map<std::string_view, std::vector<const ClassDef*>>>
       objects_;
+  // Functions that a variable stands for.
+  std::unordered_map<const void*,
+                     std::unordered_map<std::string_view, std::vector<const FunctionDef*>>>
+      held_;
   std::unordered_map<const File*, std::unordered_set<const File*>> reach_;
   // Functions that a class keeps in an attribute.
   std::unordered_map<const ClassDef*,

@@ -143,8 +143,34 @@ void add_import(const File& importer, const File& file) {
   if (std::ranges::find(imported, &file) == imported.end()) imported.push_back(&file);
 }
 
+// Whether the file defines a network or a data set.
+bool has_parts_of_training(const File& file) {
+  return std::ranges::any_of(file.classes, [](const ClassDef* def) {
+    return def->statement->parent == nullptr &&
+           (def->method("forward") != nullptr || def->method("__getitem__") != nullptr);
+  });
+}
+
+// import_class(settings.model): where nothing is known of the name, the files with networks and
+// data sets that nothing else imports.
+void import_unclaimed(SourceFacts& facts, const Call& call) {
+  std::unordered_set<const File*> claimed{call.file};
+  for (const auto& file : facts.files) claimed.insert(file->imported.begin(), file->imported.end());
+  constexpr std::size_t kMaxFiles = 24;
+  std::vector<const File*> found;
+  for (const auto& file : facts.files) {
+    const bool is_test = contains_any(file->module, {"test"});
+    if (claimed.contains(file.get()) || is_test || !has_parts_of_training(*file)) continue;
+    found.push_back(file.get());
+  }
+  if (found.size() > kMaxFiles) return;
+  for (const File* file : found) add_import(*call.file, *file);
+}
+
 void import_by_use(SourceFacts& facts, const Call& call) {
-  for (const File* file : modules_by_use(facts, call)) add_import(*call.file, *file);
+  const auto used = modules_by_use(facts, call);
+  for (const File* file : used) add_import(*call.file, *file);
+  if (used.empty() && call.method == "__import__") import_unclaimed(facts, call);
 }
 
 void import_by_name(SourceFacts& facts, const Call& call) {

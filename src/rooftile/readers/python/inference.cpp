@@ -178,7 +178,7 @@ std::string_view Inference::resolve_import(std::string_view full_name, const Fil
     if (file == nullptr || file == &from) continue;
     std::vector<const File*>& imported = writable(from).imported;
     if (std::ranges::find(imported, file) == imported.end()) imported.push_back(file);
-    import_packages(*file, writable(from));
+    add_packages_of(*file, from);
     return intern(file->module + std::string(name.substr(end)));
   }
   return known(name).name;

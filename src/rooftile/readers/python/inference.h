@@ -71,7 +71,7 @@ class Inference {
   const File* find_by_suffix(std::string_view name, const File& from) const;
   const File* find_in_root(std::string_view name) const;
   std::string_view resolve_import(std::string_view full_name, const File& from);
-  void import_packages(const File& file, File& from);
+  void add_packages_of(const File& file, const File& from);
 
   // Statements (inference_statement.cpp).
   void visit(std::span<const Statement* const> block);

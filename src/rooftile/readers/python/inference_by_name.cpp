@@ -143,4 +143,21 @@ const Type* Inference::picked_by_name(const Expr& callee, const Call& call) {
   return is_own ? picked : nullptr;
 }
 
+// `from models.registry import BUILDERS` runs models/__init__.py too, with all that it imports.
+void Inference::add_packages_of(const File& file, const File& from) {
+  const std::string_view module = file.module;
+  std::vector<const File*>& imported = writable(from).imported;
+  for (std::size_t dot = module.rfind('.'); dot != std::string_view::npos && dot > 0;
+       dot = module.rfind('.', dot - 1)) {
+    const std::string_view package = module.substr(0, dot);
+    // What a file of the package imports starts when the package has run.
+    if (from.module == package || from.module.starts_with(std::string(package) + ".")) return;
+    const auto found = modules_.find(package);
+    if (found == modules_.end() || found->second == &from) continue;
+    if (std::ranges::find(imported, found->second) == imported.end()) {
+      imported.push_back(found->second);
+    }
+  }
+}
+
 }  // namespace rooftile::source

@@ -92,9 +92,13 @@ std::string_view Inference::handed_on_loader(const ClassDef& def) {
   if (name.empty()) return {};
   const FunctionDef* init = def.method("__init__");
   if (init == nullptr) return name;
+  const auto& parameters = init->parameters;
+  const std::size_t count = parameters.size();
+  if (count < 3 || !parameters.back().double_starred) return {};
+  // `dataset` may have a name, at the place that it has in the library.
+  const bool is_named = is_one_of(parameters[1].name, {"dataset", "data"});
   const bool only_hands_on =
-      init->parameters.size() == 3 && init->parameters[1].starred &&
-      init->parameters[2].double_starred &&
+      parameters[is_named ? 2 : 1].starred &&
       !contains_any(init->file->slice(init->statement->range),
                     {"num_workers", "pin_memory", "batch_size", "kwargs[", "kwargs."});
   return only_hands_on ? name : std::string_view();

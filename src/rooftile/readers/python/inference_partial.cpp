@@ -63,20 +63,4 @@ std::size_t Inference::pass_bound(const Call& partial, const FunctionDef& def) {
   return next;
 }
 
-// `import models.registry` runs models/__init__.py as well.
-void Inference::import_packages(const File& file, File& from) {
-  std::string_view package = file.module;
-  for (std::size_t dot = package.rfind('.'); dot != std::string_view::npos;
-       dot = package.rfind('.')) {
-    package = package.substr(0, dot);
-    if (from.module.starts_with(package)) return;  // who imports that file has run it
-    const auto found = modules_.find(package);
-    const bool is_package = found != modules_.end() && found->second->path.ends_with("__init__.py");
-    if (!is_package || found->second == &from) continue;
-    if (std::ranges::find(from.imported, found->second) == from.imported.end()) {
-      from.imported.push_back(found->second);
-    }
-  }
-}
-
 }  // namespace rooftile::source

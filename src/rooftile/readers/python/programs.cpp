@@ -87,15 +87,29 @@ bool uses_gpu(const File& file) {
   });
 }
 
+bool is_package(const File& file) { return file.path.ends_with("__init__.py"); }
+
+// Whether the file may only have run because the importer takes a module out of it.
+bool is_passed_through(const File& package, const File& importer) {
+  const std::string below = package.module + ".";
+  return is_package(package) && std::ranges::any_of(importer.imported, [&](const File* one) {
+           return one->module.starts_with(below);
+         });
+}
+
+// Packages that `others` have, and that are only passed through, are left out.
 void add_imported(const File& file, std::unordered_set<const File*>& seen,
-                  std::vector<const File*>& files) {
+                  std::vector<const File*>& files,
+                  const std::unordered_set<const File*>& others = {}) {
   std::vector<const File*> pending{&file};
   while (!pending.empty()) {
     const File* next = pending.back();
     pending.pop_back();
     if (!seen.insert(next).second) continue;
     files.push_back(next);
-    pending.insert(pending.end(), next->imported.begin(), next->imported.end());
+    for (const File* one : next->imported) {
+      if (!others.contains(one) || !is_passed_through(*one, *next)) pending.push_back(one);
+    }
   }
 }
 
@@ -158,7 +172,7 @@ void find_programs(SourceFacts& facts) {
   std::unordered_set<const File*> in_library;
   for (const auto& file : facts.files) {
     if (reached.contains(file.get())) continue;
-    add_imported(*file, in_library, library.files);
+    add_imported(*file, in_library, library.files, reached);
     for (const FunctionDef* function : file->functions) {
       const_cast<FunctionDef*>(function)->is_training_step |= function->is_open_step;
     }

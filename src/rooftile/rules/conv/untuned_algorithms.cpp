@@ -78,6 +78,7 @@ bool decides_in(const SourceFacts& facts, const Program& program, const File& fi
     text.remove_prefix(std::min(end + 1, text.size()));
     const bool speaks = contains_any(line, {"cudnn.benchmark", "deterministic"});
     const std::string_view code = trim(line.substr(0, line.find('#')));
+    if (contains_any(code, {"to_deterministic"})) continue;  // of imgaug
     if (!speaks || !contains_any(code, {"cudnn.benchmark", "deterministic"})) continue;
     if (!is_only_for_seeds(facts, program, file, code)) return true;
   }

@@ -210,6 +210,13 @@ bool is_for_others(const source::SourceFacts& facts, const source::Call& loader)
   return false;
 }
 
+// `loader`, `tqdm(loader)`, also under a name of its own.
+bool is_called_loader(const source::Expr& iterable) {
+  const source::Expr& read = *source::resolved(&iterable);
+  return read.statement != nullptr &&
+         contains(lower(read.statement->file->slice(read.range)), "loader");
+}
+
 // Of `for x in enumerate(loader)` the call of a library that made what it reads; null where that is
 // not seen.
 const source::Call* library_loader(const source::SourceFacts& facts, const source::Expr* read) {
@@ -232,9 +239,9 @@ const source::Call* unseen_loader(const source::SourceFacts& facts, const source
   const source::Statement* loop =
       copy.statement != nullptr ? source::training_loop_around(*copy.statement) : nullptr;
   const bool reads = loop != nullptr && loop->value != nullptr && loop->loop->loader == nullptr &&
-                     contains(lower(copy.file->slice(loop->value->range)), "loader");
+                     is_called_loader(*loop->value);
   if (!reads || !is_loop_variable(root_of(value), *loop)) return nullptr;
-  if (const source::Call* made = library_loader(facts, loop->value)) {
+  if (const source::Call* made = library_loader(facts, source::resolved(loop->value))) {
     return source::is_torch_loader(*made) ? made : nullptr;
   }
   const source::Call* found = nullptr;

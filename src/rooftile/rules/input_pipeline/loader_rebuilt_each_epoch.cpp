@@ -166,6 +166,20 @@ bool is_done_once(const Call& loader, const Statement& loop) {
   return false;
 }
 
+// `trainset.data = images[task]` in the loop: other data in each pass.
+bool is_changed_inside(const Expr* dataset, const Statement& loop) {
+  const std::string_view variable = last_name(dataset);
+  bool is_changed = false;
+  for_statements(loop.body, [&](const Statement& statement) {
+    const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
+    const bool is_part = target != nullptr && (target->kind == ExprKind::attribute ||
+                                               target->kind == ExprKind::subscript);
+    is_changed = is_changed ||
+                 (is_part && !variable.empty() && last_name(target->children.front()) == variable);
+  });
+  return is_changed;
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* loader : training_loaders(facts)) {
@@ -175,6 +189,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (!has_workers(workers) || loop == nullptr || loader->arguments.empty()) continue;
     const Argument* dataset = loader->argument("dataset", 0);
     if (dataset == nullptr || !is_made_outside(at_loop(dataset->value, making), *loop)) continue;
+    if (is_changed_inside(at_loop(dataset->value, making), *loop)) continue;
     const bool is_new = making.caller != nullptr && is_made_beside(*dataset->value, *loader);
     if (is_new || is_done_once(*loader, *loop) || depends_on_epoch(*loader, making)) continue;
     Finding finding = finding_at(

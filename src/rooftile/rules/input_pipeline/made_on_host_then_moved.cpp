@@ -97,12 +97,22 @@ const Call* moving_maker(const Call& call) {
   return is_maker(call) && !has_only_sizes(call) ? &call : nullptr;
 }
 
-// `x.to(y)`, `x.type_as(y)` with a tensor that may be on the GPU.
+// `x.to(y)`, `x.type_as(y)`, `x.type(y.type())` with a tensor that may be on the GPU.
 bool follows_tensor(const Call& call) {
   if (call.receiver == nullptr || call.arguments.size() != 1) return false;
-  if (call.method != "to" && call.method != "type_as") return false;
-  const Type& like = *call.arguments.front().value->type;
-  return like.on_gpu() || (like.is(TypeKind::tensor) && like.residence != Residence::host);
+  const Expr* other = call.arguments.front().value;
+  if (call.method == "type") {
+    const Call* asked = other->call;
+    const bool asks = asked != nullptr && asked->method == "type" && asked->arguments.empty();
+    if (!asks || asked->receiver == nullptr) return false;
+    other = asked->receiver;
+  } else if (call.method != "to" && call.method != "type_as") {
+    return false;
+  }
+  const Type& like = *other->type;
+  const bool is_unknown = call.method != "to" && like.is(TypeKind::unknown);
+  return like.on_gpu() || (like.is(TypeKind::tensor) && like.residence != Residence::host) ||
+         (is_unknown && host_maker(other) == nullptr);
 }
 
 // `x.type(torch.cuda.LongTensor)`

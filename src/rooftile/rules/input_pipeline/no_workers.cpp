@@ -76,12 +76,25 @@ Finding finding_for(const Call& loader, const Workers& workers) {
   return finding;
 }
 
+// `num_workers = 0` of a class of settings that is made with `num_workers=4`.
+bool is_given_to_settings(const SourceFacts& facts, const Workers& workers) {
+  const Statement* set =
+      workers.default_value == nullptr ? nullptr : workers.default_value->statement;
+  const Statement* owner = set == nullptr ? nullptr : set->parent;
+  if (owner == nullptr || owner->class_def == nullptr || set->target == nullptr) return false;
+  const auto made = facts.calls(owner->class_def->full_name);
+  return std::ranges::any_of(made, [&](const Call* call) {
+    const Argument* given = call->argument(last_name(set->target));
+    return given != nullptr && !facts.value(given->value).is(0);
+  });
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* loader : training_loaders(facts)) {
     const Workers workers = workers_of(facts, *loader);
     if (!workers.is_missing || loader->unknown_arguments) continue;
-    if (needs_no_workers(facts, *loader)) continue;
+    if (needs_no_workers(facts, *loader) || is_given_to_settings(facts, workers)) continue;
     findings.push_back(finding_for(*loader, workers));
   }
   return findings;

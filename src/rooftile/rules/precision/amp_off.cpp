@@ -66,11 +66,11 @@ bool is_of_host(std::string_view line) {
   return contains_any(line, {"np.float16", "numpy.float16", "set_printoptions"});
 }
 
-// `if x.dtype == torch.float16:` asks what it is given.
+// `if x.dtype == torch.float16:`, `x.dtype in {torch.float16, torch.bfloat16}` and a table with the
+// key `torch.float16:` take what they are given.
 bool asks_for_dtype(std::string_view line) {
-  const std::string_view code = trim(line);
-  return (code.starts_with("if ") || code.starts_with("elif ")) &&
-         contains(code, "== torch.float16");
+  return contains_any(line, {".dtype ==", ".dtype in", ".dtype not in",
+                             ".dtype !=", "torch.float16:", "torch.bfloat16:"});
 }
 
 // `AverageMeter(precision=4)`: digits, where 16 and 32 would be bits.
@@ -85,9 +85,9 @@ bool counts_digits(std::string_view line) {
   return is_digit(0) && !is_digit(1);
 }
 
-// Precision and recall.
+// Precision and recall; `double_precision=False` of a solver.
 bool is_of_metric(std::string_view line) {
-  return contains_any(lower(line), {"recall", "f1", "fbeta", "metric"});
+  return contains_any(lower(line), {"recall", "f1", "fbeta", "metric", "double_precision"});
 }
 
 using LineTest = bool (*)(std::string_view);
@@ -96,11 +96,12 @@ using LineTest = bool (*)(std::string_view);
 // uses decides nothing.
 bool uses_word(const File& file, std::string_view word, std::initializer_list<LineTest> without) {
   if (!mentions(file, {word})) return false;
+  const std::string text = code_of(file);
   std::string used;
   std::size_t begin = 0;
-  while (begin < file.text.size()) {
-    const std::size_t end = std::min(file.text.find('\n', begin), file.text.size() - 1);
-    const std::string_view line = std::string_view(file.text).substr(begin, end + 1 - begin);
+  while (begin < text.size()) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size() - 1);
+    const std::string_view line = std::string_view(text).substr(begin, end + 1 - begin);
     const std::string_view code = trim(line);
     const bool is_import = code.starts_with("import ") || code.starts_with("from ");
     const bool speaks = !is_import && line.find(word) != std::string_view::npos;
@@ -127,6 +128,7 @@ bool names_precision(const Program& program) {
   return std::ranges::any_of(program.files, [](const File* file) {
     return uses_word(*file, "fp16", {is_complaint}) ||
            uses_word(*file, "float16", {is_of_host, asks_for_dtype}) ||
+           uses_word(*file, "bfloat16", {asks_for_dtype}) || uses_word(*file, "fairseq", {}) ||
            uses_word(*file, "precision=", {is_of_host, is_of_metric, counts_digits});
   });
 }
@@ -152,7 +154,6 @@ bool has_precision(const Program& program) {
                             "bf16",
                             "fp8",
                             "half()",
-                            "bfloat16",
                             "mixed_precision",
                             "deepspeed",
                             "Fabric",
@@ -172,25 +173,28 @@ bool has_precision(const Program& program) {
                             "Amp"});
 }
 
+// Where the head of a function or class ends; 0 for other statements.
+std::uint32_t end_of_head(const Statement& statement) {
+  const auto body = statement.class_def != nullptr      ? statement.class_def->body
+                    : statement.function_def != nullptr ? statement.function_def->body
+                                                        : std::span<const Statement* const>{};
+  return body.empty() ? 0 : body.front()->range.begin;
+}
+
 // Whether the file names MNIST outside of its documentation and the help of its options; one that
-// is only imported, also outside of imports and heads of classes.
+// is only imported, also outside of imports and heads of functions and classes.
 bool loads_mnist(const File& file) {
   if (!mentions(file, {"MNIST", "mnist", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST"})) {
     return false;
   }
-  std::string code = file.text;
+  std::string code = code_of(file);
   for (const Statement* statement : file.statements) {
-    const bool is_text = statement->kind == StatementKind::expression &&
-                         statement->value != nullptr && statement->value->kind == ExprKind::text;
-    const bool is_import = !file.is_entry && (statement->kind == StatementKind::import_ ||
-                                              last_name(statement->target) == "__all__");
-    const bool is_class = !file.is_entry && statement->kind == StatementKind::class_ &&
-                          statement->class_def != nullptr && !statement->class_def->body.empty();
-    if (!is_text && !is_import && !is_class) continue;
+    if (file.is_entry) break;
+    const bool is_import =
+        statement->kind == StatementKind::import_ || last_name(statement->target) == "__all__";
     const std::uint32_t begin = statement->range.begin;
-    const std::uint32_t end =
-        is_class ? statement->class_def->body.front()->range.begin : statement->range.end;
-    std::fill(code.begin() + begin, code.begin() + end, ' ');
+    const std::uint32_t end = is_import ? statement->range.end : end_of_head(*statement);
+    if (end > begin) std::fill(code.begin() + begin, code.begin() + end, ' ');
   }
   for (const Call* call : file.calls) {
     if (!is_one_of(call->method, {"ArgumentParser", "add_argument", "parser"})) continue;
@@ -202,14 +206,24 @@ bool loads_mnist(const File& file) {
   return contains_any(code, {"MNIST", "mnist"});
 }
 
+// The option `--dataset` in one of its spellings; `--data` may be a folder, unless it has a list to
+// choose from.
+bool names_dataset(const SourceFacts& facts, const Call& option) {
+  return std::ranges::any_of(option.arguments, [&](const Argument& argument) {
+    if (!argument.name.empty() || argument.unpacked) return false;
+    const Value flag = facts.value(argument.value);
+    if (flag.kind != ValueKind::text) return false;
+    return is_one_of(flag.text, {"--dataset", "--dataset_name", "--dataset-name", "--dset"}) ||
+           (flag.text == "--data" && option.argument("choices") != nullptr);
+  });
+}
+
 // An option that picks the data, whose default is something else or which has to be given.
 bool picks_other_data(const SourceFacts& facts, const Program& program) {
   if (program.entry == nullptr) return false;
   for (const Call* call : program.entry->calls) {
     if (call->method != "add_argument" || call->arguments.empty()) continue;
-    const Value flag = facts.value(call->arguments.front().value);
-    if (!is_one_of(flag.text, {"--dataset", "--dataset_name", "--dataset-name", "--dset"}))
-      continue;
+    if (!names_dataset(facts, *call)) continue;
     const Value chosen = facts.argument(*call, "default");
     if (chosen.absent()) return true;
     return chosen.kind == ValueKind::text && lower(chosen.text).find("mnist") == std::string::npos;
@@ -253,6 +267,37 @@ bool steps_network(const Call& call) {
          receiver->type->is(TypeKind::optimizer) && !optimizes_tensors(*receiver);
 }
 
+// One function may make both, `g = make_optimizer(netG)` and `d = make_optimizer(netD)`.
+bool is_same_optimizer(const Expr& a, const Expr& b) {
+  const Call* made = a.type->made_by;
+  const bool is_by_function = made != nullptr && made->function != nullptr &&
+                              a.statement != nullptr && made->function != a.statement->function;
+  const bool is_named_apart =
+      !last_name(&a).empty() && !last_name(&b).empty() && last_name(&a) != last_name(&b);
+  return is_same_object(&a, &b) && !(is_by_function && is_named_apart);
+}
+
+// Two that one class or one file makes, each under a name of its own: not one of several kinds that
+// a function returns, nor that of a tool in some other file.
+bool has_two_optimizers(const SourceFacts& facts, const Program& program) {
+  std::vector<std::pair<const void*, std::string_view>> made;
+  for (const Call* call : constructions_in(facts, program, TypeKind::optimizer)) {
+    const ClassDef* def = call->function == nullptr ? nullptr : call->function->class_def;
+    const void* place = def != nullptr ? static_cast<const void*>(def) : call->file;
+    const bool is_set = call->statement != nullptr && call->statement->target != nullptr;
+    const bool is_returned =
+        call->statement != nullptr && call->statement->kind == StatementKind::return_;
+    std::string_view name;
+    if (is_set) name = call->file->slice(call->statement->target->range);
+    if (is_returned && call->function != nullptr) name = call->function->name;
+    for (const auto& [other_place, other_name] : made) {
+      if (other_place == place && other_name != name) return true;
+    }
+    made.emplace_back(place, name);
+  }
+  return false;
+}
+
 // A generator and a discriminator, or any two optimizers that step in one pass, but for those that
 // share its only backward, as of an encoder and a decoder.
 bool is_adversarial(const SourceFacts& facts, const Program& program) {
@@ -272,12 +317,12 @@ bool is_adversarial(const SourceFacts& facts, const Program& program) {
       const Expr* receiver = one.call->receiver;
       if (!steps_network(*one.call)) continue;
       if (backwards == 1 && has_run_backward) continue;
-      if (first != nullptr && !is_same_object(first, receiver)) return true;
+      if (first != nullptr && !is_same_optimizer(*first, *receiver)) return true;
       first = receiver;
     }
   }
-  return constructions_in(facts, program, TypeKind::optimizer).size() > 1 &&
-         mentions(program, {"netD", "netG", "discriminator", "Discriminator", "generator_loss"});
+  return mentions(program, {"netD", "netG", "discriminator", "Discriminator", "generator_loss"}) &&
+         has_two_optimizers(facts, program);
 }
 
 // Where a library calls the training step: the model's call in it, or its first one.
