@@ -220,6 +220,14 @@ GuardKind gradient_guard(std::string_view name) {
   return GuardKind::decorator;
 }
 
+// `return torch.no_grad()(func)`
+GuardKind guard_of_wrapped(const Statement& statement) {
+  const Expr* value = statement.kind == StatementKind::return_ ? statement.value : nullptr;
+  const bool is_call = value != nullptr && value->call != nullptr && !value->children.empty();
+  const Call* wrapper = is_call ? value->children.front()->call : nullptr;
+  return wrapper == nullptr ? GuardKind::decorator : gradient_guard(wrapper->name);
+}
+
 // What runs the function that an own decorator is given: `with torch.no_grad(): func(x)` in the
 // function inside of it, or `return torch.no_grad()(func)`.
 GuardKind guard_inside(std::span<const Statement* const> block, int depth) {
@@ -231,14 +239,8 @@ GuardKind guard_inside(std::span<const Statement* const> block, int depth) {
       if (call == nullptr || gradient_guard(call->name) == GuardKind::decorator) continue;
       return gradient_guard(call->name);
     }
-    const Call* made = statement->kind == StatementKind::return_ && statement->value != nullptr
-                           ? statement->value->call
-                           : nullptr;
-    const Expr* callee = made == nullptr ? nullptr : made->expr->children.front();
-    if (callee != nullptr && callee->call != nullptr) {
-      const GuardKind kind = gradient_guard(callee->call->name);
-      if (kind != GuardKind::decorator) return kind;
-    }
+    const GuardKind wrapped = guard_of_wrapped(*statement);
+    if (wrapped != GuardKind::decorator) return wrapped;
     const FunctionDef* nested = statement->function_def;
     const GuardKind inner =
         guard_inside(nested != nullptr ? nested->body : statement->body, depth + 1);

@@ -4,8 +4,8 @@
 
 namespace rooftile::python {
 
-// What tree-sitter allocates in this thread while this object lives; without one it cannot work. One
-// at a time in a thread.
+// What tree-sitter allocates in this thread while this object lives; without one it cannot work.
+// One at a time in a thread.
 class ParseMemory {
  public:
   ParseMemory();

@@ -29,13 +29,18 @@ const Inference::Known& Inference::known(std::string_view full_name) {
   return known_.emplace(kept, Known{name, library_call(name)}).first->second;
 }
 
+// getattr(module, name)(x), table[name](x)
+static bool is_open_choice(const Expr& callee) {
+  return callee.type->is(TypeKind::unknown) && callee.full_name.empty() &&
+         (callee.kind == ExprKind::call || callee.kind == ExprKind::subscript);
+}
+
 const Type* Inference::infer_call(Expr& expr) {
   for (const Expr* child : expr.children) infer(child);
   Call& call = writable(*expr.call);
   if (expr.children.empty()) return &unknown_type();
   const Expr& callee = *expr.children[0];
-  const bool may_be_picked = callee.type->is(TypeKind::unknown) && callee.full_name.empty() &&
-                             (callee.kind == ExprKind::call || callee.kind == ExprKind::subscript);
+  const bool may_be_picked = is_open_choice(callee);
   const Type* picked = may_be_picked ? picked_by_name(callee, call) : nullptr;
   if (may_be_picked && picked == nullptr) {
     if (const std::string_view name = picked_of_library(callee); !name.empty()) {
