@@ -19,6 +19,12 @@ bool reads_configuration(std::string_view name) {
          name == "omegaconf.OmegaConf.structured";
 }
 
+// getattr(module, name)(x), table[name](x)
+bool is_open_choice(const Expr& callee) {
+  return callee.type->is(TypeKind::unknown) && callee.full_name.empty() &&
+         (callee.kind == ExprKind::call || callee.kind == ExprKind::subscript);
+}
+
 }  // namespace
 
 const Inference::Known& Inference::known(std::string_view full_name) {
@@ -27,12 +33,6 @@ const Inference::Known& Inference::known(std::string_view full_name) {
   const std::string_view kept = intern(full_name);
   const std::string_view name = intern(canonical_name(kept));
   return known_.emplace(kept, Known{name, library_call(name)}).first->second;
-}
-
-// getattr(module, name)(x), table[name](x)
-static bool is_open_choice(const Expr& callee) {
-  return callee.type->is(TypeKind::unknown) && callee.full_name.empty() &&
-         (callee.kind == ExprKind::call || callee.kind == ExprKind::subscript);
 }
 
 const Type* Inference::infer_call(Expr& expr) {

@@ -199,7 +199,8 @@ bool loads_mnist(const File& file) {
   for (const Call* call : file.calls) {
     if (!is_one_of(call->method, {"ArgumentParser", "add_argument", "parser"})) continue;
     for (const Argument& argument : call->arguments) {
-      if (!is_one_of(argument.name, {"description", "help", "epilog"})) continue;
+      const bool is_text = is_one_of(argument.name, {"description", "help", "epilog"});
+      if (!is_text || argument.followed) continue;
       std::fill(code.begin() + argument.range.begin, code.begin() + argument.range.end, ' ');
     }
   }
