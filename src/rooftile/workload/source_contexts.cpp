@@ -74,18 +74,10 @@ class Climber {
       if (earlier->kind != StatementKind::if_ || earlier->body.empty()) continue;
       const StatementKind exit = earlier->body.back()->kind;
       const bool skips = exit == StatementKind::continue_ ||
-                         (exit == StatementKind::return_ && !is_in_loop(*earlier));
+                         (exit == StatementKind::return_ && loop_around(earlier) == nullptr);
       if (!skips || !earlier->otherwise.empty()) continue;
       add(guards_of_condition(facts_, earlier->value, earlier, true), context);
     }
-  }
-
-  static bool is_in_loop(const Statement& statement) {
-    for (const Statement* outer = statement.parent; outer != nullptr; outer = outer->parent) {
-      if (outer->kind == StatementKind::function) return false;
-      if (outer->loop != nullptr) return true;
-    }
-    return false;
   }
 
   static void enter_loop(const Statement& loop, const Statement& inner, Context& context) {

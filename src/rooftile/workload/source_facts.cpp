@@ -284,6 +284,14 @@ bool is_within(const Statement& inner, const Statement& outer) {
   return false;
 }
 
+const Statement* loop_around(const Statement* statement) {
+  while (statement != nullptr && statement->loop == nullptr) {
+    if (statement->kind == StatementKind::function) return nullptr;
+    statement = statement->parent;
+  }
+  return statement;
+}
+
 const Expr* find_inside(const Expr* expr, bool (*test)(const Expr&)) {
   if (expr == nullptr) return nullptr;
   if (test(*expr)) return expr;

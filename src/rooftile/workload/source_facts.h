@@ -340,6 +340,8 @@ std::span<const Statement* const> after(const Statement& statement);
 std::span<const Statement* const> before(const Statement& statement);
 // Whether `inner` is `outer` or stands inside of it.
 bool is_within(const Statement& inner, const Statement& outer);
+// The innermost loop of its function around a statement, or the statement itself; null for none.
+const Statement* loop_around(const Statement* statement);
 // Whether the expression is, or has inside, what `test` looks for; the first such, in text order.
 const Expr* find_inside(const Expr* expr, bool (*test)(const Expr&));
 // The calls inside a statement and all below it, without nested functions, in text order.

@@ -175,19 +175,11 @@ bool is_read_once(const Expr& loader) {
   return is_argument_of(&loader, "iter") && is_argument_of(loader.parent, "next");
 }
 
-bool is_in_loop(const Statement* statement) {
-  for (; statement != nullptr; statement = statement->parent) {
-    if (statement->loop != nullptr) return true;
-    if (statement->kind == StatementKind::function) return false;
-  }
-  return false;
-}
-
 // `len(loader)`, or one batch to look at in the function that makes the loader.
 bool is_harmless(const Expr& use, const Statement& made) {
   if (is_argument_of(&use, "len")) return true;
   return is_read_once(use) && use.statement != nullptr &&
-         use.statement->function == made.function && !is_in_loop(use.statement);
+         use.statement->function == made.function && loop_around(use.statement) == nullptr;
 }
 
 // Whether other files may read what the statement sets.

@@ -171,10 +171,6 @@ bool is_in_evaluation(const Call& call) {
   return false;
 }
 
-}  // namespace
-
-namespace {
-
 constexpr int kMostCallers = 6;
 
 bool is_called_from(const File& entry, const FunctionDef* function) {

@@ -148,14 +148,6 @@ class RoleFinder {
     }
   }
 
-  static const Statement* loop_around(const Statement* statement) {
-    while (statement != nullptr && statement->loop == nullptr) {
-      if (statement->kind == StatementKind::function) return nullptr;
-      statement = statement->parent;
-    }
-    return statement;
-  }
-
   Events classify(Loop& loop, const Events& inside) {
     const Expr* loader = loader_in(loop.statement->value);
     loop.loader = loader == nullptr ? nullptr : loader->type->made_by;

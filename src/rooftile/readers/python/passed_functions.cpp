@@ -29,14 +29,6 @@ std::optional<bool> passed_truth(const Call& call, const Expr* condition) {
   return is_known ? std::optional(value->word == "True") : std::nullopt;
 }
 
-bool is_in_loop(const Statement* statement) {
-  for (; statement != nullptr; statement = statement->parent) {
-    if (statement->kind == StatementKind::function) return false;
-    if (statement->loop != nullptr) return true;
-  }
-  return false;
-}
-
 // The parameter that is called; null for other calls.
 const Expr* called_parameter(const Call& call) {
   if (call.function == nullptr || call.receiver != nullptr || call.expr->children.empty()) {
@@ -64,7 +56,7 @@ PassedFunctions::PassedFunctions(const SourceFacts& facts) {
     }
   }
   for (const auto& [call, parameter] : called) {
-    const bool repeats = is_in_loop(call->statement);
+    const bool repeats = loop_around(call->statement) != nullptr;
     for (const Call* caller : call->function->callers) {
       const Argument* given = passed_argument(*caller, *call->function, parameter);
       const FunctionDef* function =
