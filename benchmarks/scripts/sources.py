@@ -126,7 +126,7 @@ def module_files(folder, importer, name):
 def added_folders(folder, here):
     """Folders beside that scripts of `here` put on sys.path, by a literal: "lib", "../src"."""
     texts = [path.read_text(encoding="utf-8", errors="replace")
-             for path in sorted((folder / here).glob("*.py"))]
+             for path in sorted((folder / here).glob("*.py")) if path.is_file()]
     added = []
     for text in texts:
         if "sys.path" not in text:
