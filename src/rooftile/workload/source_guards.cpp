@@ -229,21 +229,24 @@ GuardKind guard_of_wrapped(const Statement& statement) {
 }
 
 // What runs the function that an own decorator is given: `with torch.no_grad(): func(x)` in the
-// function inside of it, or `return torch.no_grad()(func)`.
-GuardKind guard_inside(std::span<const Statement* const> block, int depth) {
+// function inside of it, or `return torch.no_grad()(func)`. A `with` counts that has the text.
+GuardKind guard_inside(std::span<const Statement* const> block, int depth,
+                       std::string_view text = {}) {
   constexpr int kMaxDepth = 6;
   if (depth > kMaxDepth) return GuardKind::decorator;
   for (const Statement* statement : block) {
     for (const WithItem& item : statement->items) {
       const Call* call = item.context == nullptr ? nullptr : item.context->call;
       if (call == nullptr || gradient_guard(call->name) == GuardKind::decorator) continue;
-      return gradient_guard(call->name);
+      if (contains(statement->file->slice(statement->range), text)) {
+        return gradient_guard(call->name);
+      }
     }
     const GuardKind wrapped = guard_of_wrapped(*statement);
     if (wrapped != GuardKind::decorator) return wrapped;
     const FunctionDef* nested = statement->function_def;
     const GuardKind inner =
-        guard_inside(nested != nullptr ? nested->body : statement->body, depth + 1);
+        guard_inside(nested != nullptr ? nested->body : statement->body, depth + 1, text);
     if (inner != GuardKind::decorator) return inner;
   }
   return GuardKind::decorator;
@@ -256,6 +259,26 @@ GuardKind guard_of_own_decorator(const Expr& decorator) {
   const bool is_own = made.type != nullptr && made.type->is(TypeKind::function) &&
                       made.type->function != nullptr && !made.type->function->parameters.empty();
   return is_own ? guard_inside(made.type->function->body, 0) : GuardKind::decorator;
+}
+
+// Of a context manager that the files define: `with torch.no_grad(): yield`, or a class that
+// switches them when it is made or entered.
+GuardKind guard_of_own_manager(const Expr& made) {
+  if (made.call == nullptr) return GuardKind::with_other;
+  const FunctionDef* target = made.call->target;
+  const ClassDef* def = made.type == nullptr ? nullptr : made.type->class_def;
+  if (target != nullptr && target->class_def != nullptr) def = target->class_def;
+  GuardKind kind = GuardKind::decorator;
+  if (target != nullptr && target->class_def == nullptr) {
+    kind = guard_inside(target->body, 0, "yield");
+  } else if (def != nullptr && def->method("__enter__") != nullptr) {
+    for (const FunctionDef* method : def->methods) {
+      for (const Call* call : method->calls) {
+        if (kind == GuardKind::decorator) kind = gradient_guard(call->name);
+      }
+    }
+  }
+  return kind == GuardKind::decorator ? GuardKind::with_other : kind;
 }
 
 }  // namespace
@@ -284,7 +307,7 @@ Guard guard_of_manager(const Expr* manager, const Statement* statement) {
     const bool is_null = first->kind == ExprKind::call && first->call->method == "nullcontext";
     made = is_null ? made->children[2] : first;
   }
-  if (statement == nullptr) guard.kind = guard_of_own_decorator(*made);
+  guard.kind = statement == nullptr ? guard_of_own_decorator(*made) : guard_of_own_manager(*made);
   const std::string_view name = made->kind == ExprKind::call ? made->call->name : made->full_name;
   const std::string_view word = last_word(*made);
   if (name == "torch.no_grad") guard.kind = GuardKind::no_grad;

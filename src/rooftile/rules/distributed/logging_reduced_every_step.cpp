@@ -168,6 +168,13 @@ bool uses_any(const Expr* expr, const std::vector<std::string_view>& names) {
                      [&](std::string_view name) { return uses_variable(expr, name); });
 }
 
+// `if torch.isnan(reduced).any(): continue`: what is exchanged decides on the update.
+bool decides_on_step(const Statement& statement, const std::vector<std::string_view>& names) {
+  return statement.kind == StatementKind::if_ && !statement.body.empty() &&
+         statement.body.back()->kind == StatementKind::continue_ &&
+         uses_any(statement.value, names);
+}
+
 // Whether what the call gives, or changes in place, reaches a backward below in the same function.
 bool reaches_backward(const Call& exchange) {
   if (exchange.statement == nullptr) return true;
@@ -177,6 +184,12 @@ bool reaches_backward(const Call& exchange) {
     add_names(exchange.statement->target, names);
   } else {
     add_names(exchange.arguments.front().value, names);
+  }
+  // `if distributed: reduced = reduce(loss)` goes on behind the if.
+  const Statement* last = exchange.statement;
+  while (last->parent != nullptr && last->parent->kind == StatementKind::if_) last = last->parent;
+  for (const Statement* next : after(*last)) {
+    if (decides_on_step(*next, names)) return true;
   }
   for (const Statement* next : after(*exchange.statement)) {
     for (const Call* call : calls_inside(*next)) {

@@ -40,21 +40,6 @@ time says what there is to gain.
 
 using namespace source;
 
-// A loop of micro-batches around the backward, with the optimizer's step behind it.
-const Statement* micro_batch_loop(const Call& backward, const Call& step) {
-  for (const Statement* outer = backward.statement; outer != nullptr; outer = outer->parent) {
-    if (outer->kind == StatementKind::function) return nullptr;
-    if (outer->loop == nullptr) continue;
-    if (step.statement != nullptr && is_within(*step.statement, *outer)) return nullptr;
-    const auto calls = calls_inside(*outer);
-    const bool has_forward = std::any_of(calls.begin(), calls.end(), [](const Call* call) {
-      return call->name == "torch.nn.Module.__call__" || call->target != nullptr;
-    });
-    return has_forward ? outer : nullptr;
-  }
-  return nullptr;
-}
-
 bool is_backward(const Call& call) {
   return (call.method == "backward" && call.receiver != nullptr) ||
          call.method == "manual_backward";
@@ -67,6 +52,23 @@ bool is_step(const Call& call) {
   return type.is(TypeKind::optimizer) || type.is(TypeKind::scaler) ||
          name.find("opt") != std::string_view::npos ||
          name.find("scaler") != std::string_view::npos;
+}
+
+// A loop of micro-batches around the backward, with the optimizer's step behind it.
+const Statement* micro_batch_loop(const Call& backward, const Call& step) {
+  for (const Statement* outer = backward.statement; outer != nullptr; outer = outer->parent) {
+    if (outer->kind == StatementKind::function) return nullptr;
+    if (outer->loop == nullptr) continue;
+    if (step.statement != nullptr && is_within(*step.statement, *outer)) return nullptr;
+    const auto calls = calls_inside(*outer);
+    // The step of a wrapper around the optimizer, which is in another function.
+    if (std::ranges::any_of(calls, [](const Call* call) { return is_step(*call); })) return nullptr;
+    const bool has_forward = std::any_of(calls.begin(), calls.end(), [](const Call* call) {
+      return call->name == "torch.nn.Module.__call__" || call->target != nullptr;
+    });
+    return has_forward ? outer : nullptr;
+  }
+  return nullptr;
 }
 
 struct Accumulation {
