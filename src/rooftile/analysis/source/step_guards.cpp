@@ -205,6 +205,21 @@ bool is_about_shape(const Guard& guard) {
          is_fixed_dimension(*expr->children[0]) && expr->children[1]->kind == ExprKind::integer;
 }
 
+// `if ema: ema.update(model)`: whether there is such an object is the same in each pass.
+bool asks_for_object(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  const bool is_plain = expr != nullptr && !guard.negated &&
+                        (expr->kind == ExprKind::name || expr->kind == ExprKind::attribute);
+  if (!is_plain || expr->type == nullptr) return false;
+  const Type& type = *expr->type;
+  if (type.class_def != nullptr && !type.is(TypeKind::class_)) {
+    return type.class_def->method("__bool__") == nullptr &&
+           type.class_def->method("__len__") == nullptr;
+  }
+  return type.is(TypeKind::module) || type.is(TypeKind::optimizer) ||
+         type.is(TypeKind::scheduler) || type.is(TypeKind::scaler);
+}
+
 // On which side of an `if` a statement stands; empty where it is not in it.
 std::optional<bool> is_in_else(const Statement& inner, const Statement& branch) {
   const Statement* at = &inner;
@@ -248,7 +263,7 @@ bool is_shut(const Guard& guard) {
       return true;
     case GuardKind::condition:
       return !is_early_exit(guard) && !leaves_one_out(guard) && !is_about_launch(guard) &&
-             !is_from_some_step_on(guard) && !chooses_layer(guard);
+             !is_from_some_step_on(guard) && !chooses_layer(guard) && !asks_for_object(guard);
     case GuardKind::once:
     case GuardKind::debug:
     case GuardKind::never:

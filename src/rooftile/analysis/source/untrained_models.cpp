@@ -10,6 +10,12 @@
 namespace rooftile::source {
 namespace {
 
+// class Tester: …
+bool is_evaluator(const ClassDef* def) {
+  return def != nullptr && !def->is_module && !contains(def->name, "Train") &&
+         contains_any(def->name, {"Tester", "Evaluator", "Predictor", "Inferenc", "Validator"});
+}
+
 // def eval(self): model = nn.DataParallel(self.model); …
 bool is_evaluator_copy(const Call& call) {
   if (call.function == nullptr || call.statement == nullptr) return false;
@@ -18,7 +24,8 @@ bool is_evaluator_copy(const Call& call) {
   const bool is_named =
       is_one_of(name, {"eval", "evaluate", "test", "validate", "predict", "infer", "inference",
                        "sample", "generate"}) ||
-      (contains_any(name, {"evaluator", "inference", "evaluation"}) && !contains(name, "train"));
+      (contains_any(name, {"evaluator", "inference", "evaluation"}) && !contains(name, "train")) ||
+      is_evaluator(call.function->class_def);
   // self.model stays wrapped for whoever comes next.
   return is_named && target != nullptr && target->kind == ExprKind::name;
 }
@@ -232,8 +239,17 @@ bool is_behind_training(const Call& call, const Trainers& trainers) {
   return is_behind;
 }
 
+bool returns_name(const FunctionDef& function, std::string_view name) {
+  bool returns = false;
+  for_statements(function.body, [&](const Statement& statement) {
+    returns = returns ||
+              (statement.kind == StatementKind::return_ && uses_variable(statement.value, name));
+  });
+  return returns;
+}
+
 // `metric = nn.DataParallel(metric); metric.eval()` in a function that does not train, of a name
-// that nothing switches back.
+// that nothing switches back: in its class, and anywhere where it is returned.
 bool is_switched_behind(const SourceFacts& facts, const Call& call, const Trainers& trainers) {
   const Statement* wrap = call.statement;
   if (wrap == nullptr || wrap->target == nullptr || call.function == nullptr) return false;
@@ -245,8 +261,16 @@ bool is_switched_behind(const SourceFacts& facts, const Call& call, const Traine
     return each->method == "eval" && each->open_paren > call.open_paren && is_of_it(each);
   });
   if (!evaluates || name.empty() || leads_to_training(call.function, trainers)) return false;
+  const ClassDef* owner = call.function->class_def;
+  const bool is_open = wrap->target->kind != ExprKind::name || returns_name(*call.function, name);
+  const auto may_train = [&](const Call* each) {
+    const ClassDef* place = each->function == nullptr ? nullptr : each->function->class_def;
+    const bool is_near =
+        each->function == call.function || (owner != nullptr && place == owner) || is_open;
+    return is_near && is_of_it(each);
+  };
   for (const std::string_view method : {"train", "parameters", "named_parameters"}) {
-    if (std::ranges::any_of(facts.method_calls(method), is_of_it)) return false;
+    if (std::ranges::any_of(facts.method_calls(method), may_train)) return false;
   }
   return true;
 }

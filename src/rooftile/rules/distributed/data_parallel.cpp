@@ -5,6 +5,7 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/untrained_models.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
@@ -37,8 +38,25 @@ time says what there is to gain.
 
 using namespace source;
 
+// Whether a line names the class to use it: an import or a test of a model's type offers nothing.
+bool uses_ddp(const File& file) {
+  if (!mentions(file, {"DistributedDataParallel", "DDP"})) return false;
+  const std::string_view text = file.text;
+  for (const std::string_view word : {"DistributedDataParallel", "DDP"}) {
+    for (std::size_t at = find_in_text(text, word); at != std::string_view::npos;
+         at = find_in_text(text, word, at + word.size())) {
+      const std::size_t begin = text.rfind('\n', at) + 1;
+      const std::string_view line = text.substr(begin, text.find('\n', at) - begin);
+      if (!contains_any(line, {"isinstance", "import ", "type(", "__class__"})) return true;
+    }
+  }
+  return false;
+}
+
 bool offers_ddp(const Program& program) {
-  if (mentions(program, {"DistributedDataParallel", "DDP"})) return true;
+  if (std::ranges::any_of(program.files, [](const File* file) { return uses_ddp(*file); })) {
+    return true;
+  }
   // Processes alone exchange no gradients.
   return mentions(program, {"init_process_group"}) &&
          mentions(program, {"all_reduce", "average_gradients", "FSDP", "FullyShardedDataParallel",

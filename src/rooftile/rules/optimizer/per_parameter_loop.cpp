@@ -120,10 +120,24 @@ bool guards_the_step(const Guard& guard, const Loop& loop) {
   return guard.statement->kind == StatementKind::if_ && is_within(*step, *guard.statement);
 }
 
+// `if should_update: clip(model.parameters()); optimizer.step()`
+bool is_with_a_step(const Guard& guard) {
+  const Statement* branch = guard.statement;
+  if (branch == nullptr || branch->kind != StatementKind::if_ || guard.negated) return false;
+  return std::ranges::any_of(branch->body, [](const Statement* each) {
+    return std::ranges::any_of(calls_inside(*each), [](const Call* call) {
+      return call->method == "step" && call->receiver != nullptr &&
+             (call->receiver_type().is(TypeKind::optimizer) ||
+              contains(lower(last_name(call->receiver)), "opt"));
+    });
+  });
+}
+
 bool is_each_step(const SourceFacts& facts, Context context) {
   std::erase_if(context.guards, [&](const Guard& guard) {
     return asks_for_a_step(guard) || holds_by_default(facts, guard) || is_often(guard) ||
-           guards_the_step(guard, *context.step_loop);
+           is_with_a_step(guard) ||
+           (context.step_loop != nullptr && guards_the_step(guard, *context.step_loop));
   });
   return context.each_step();
 }
@@ -132,8 +146,8 @@ bool runs_each_step(const SourceFacts& facts, const Statement& loop) {
   if (is_training_optimizer_step(facts, loop.function) || is_hot(facts, loop)) return true;
   const auto contexts = facts.contexts(loop);
   return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-    return context.role == LoopRole::training_step && context.step_loop != nullptr &&
-           is_each_step(facts, context) && is_reached_by_default(facts, context);
+    return context.role == LoopRole::training_step && is_each_step(facts, context) &&
+           is_reached_by_default(facts, context);
   });
 }
 
@@ -163,8 +177,8 @@ bool has_multi_tensor_way(const Statement& loop) {
                       {"_foreach_", "multi_tensor", ".foreach", "if foreach", "[\"foreach\"]"});
 }
 
-// `for k, v in params.items():`, `for w in weights:`, weights by that name alone: numbers may have
-// it too.
+// `for k, v in params.items():`, `for w in weights:`, weights by that name alone: numbers, or a few
+// tensors that are joined already, may have it too.
 bool may_be_numbers(const WeightList& list, const Statement& loop, const Statement& operation) {
   const Call* over = loop.value == nullptr ? nullptr : loop.value->call;
   const bool is_table = over != nullptr && over->method == "items";
@@ -172,15 +186,15 @@ bool may_be_numbers(const WeightList& list, const Statement& loop, const Stateme
       is_table || is_one_of(last_name(list.shown), {"weights", "grads", "gradients"});
   if (list.call != nullptr || !is_open) return false;
   bool is_tensor = false;
-  for_own_expressions(operation, [&](const Expr* expr) {
-    visit(expr, [&](const Expr& part) {
-      is_tensor = is_tensor || contains(last_name(&part), "grad") || last_name(&part) == "data" ||
-                  (part.call != nullptr && part.call->receiver != nullptr &&
-                   (part.call->method.ends_with("_") || part.call->method == "norm" ||
-                    part.call->name.starts_with("torch.")));
-      return !is_tensor;
-    });
-  });
+  const auto look = [&](const Expr& part) {
+    const bool is_call = part.call != nullptr && part.call->receiver != nullptr;
+    is_tensor = is_tensor || is_one_of(last_name(&part), {"grad", "data"}) ||
+                (is_call && (part.call->method.ends_with("_") || part.call->method == "norm")) ||
+                (is_table && (contains(last_name(&part), "grad") ||
+                              (is_call && part.call->name.starts_with("torch."))));
+    return !is_tensor;
+  };
+  for_own_expressions(operation, [&](const Expr* expr) { visit(expr, look); });
   return !is_tensor;
 }
 

@@ -85,6 +85,44 @@ bool is_wrapped(const Loop& loop) {
          std::ranges::any_of(def->bases, [](const Expr* base) { return is_of_framework(*base); });
 }
 
+bool names_evaluation(std::string_view name) {
+  return contains_any(lower(name), {"eval", "val", "test", "infer", "predict", "sampl", "generat",
+                                    "dev", "metric", "score", "decod", "translat", "extract",
+                                    "embed", "feature", "activation", "accura", "demo", "encod"});
+}
+
+bool switches_to_eval(const Call* call) {
+  return call->method == "eval" || (call->method == "train" && call->arguments.size() == 1 &&
+                                    call->arguments.front().value->word == "False");
+}
+
+// Something says that the loop evaluates: the name of its function, its data or file, or a model
+// that is switched to evaluation in its function or in one that calls it.
+bool is_marked(const Loop& loop) {
+  const Statement& statement = *loop.statement;
+  if (statement.value != nullptr && names_evaluation(loop.file->slice(statement.value->range))) {
+    return true;
+  }
+  const std::size_t slash = loop.file->path.rfind('/');
+  const std::string_view path = loop.file->path;
+  if (names_evaluation(slash == std::string::npos ? path : path.substr(slash))) return true;
+  if (loop.function == nullptr) return std::ranges::any_of(loop.file->calls, switches_to_eval);
+  bool is_marked = false;
+  const auto visit_function = [&](const FunctionDef& one) {
+    is_marked = is_marked || names_evaluation(one.name) ||
+                std::ranges::any_of(one.calls, switches_to_eval) ||
+                std::ranges::any_of(one.callers, [](const Call* caller) {
+                  return names_evaluation(caller->file->slice(caller->expr->range));
+                });
+    return !is_marked;
+  };
+  for_functions_around(*loop.function, kMaxCallDepth, visit_function,
+                       [](const FunctionDef& one, const auto& add) {
+                         for (const Call* call : one.callers) add(call->function);
+                       });
+  return is_marked;
+}
+
 // Behind a return or raise of its block, or of one around it.
 bool is_never_reached(const Statement& loop) {
   for (const Statement* at = &loop; at != nullptr; at = at->parent) {
@@ -227,10 +265,14 @@ const Call* recorded_forward(const SourceFacts& facts, const Iteration& iteratio
   return nullptr;
 }
 
-// `for x in loader: model(x); break`: one pass.
+// `for x in loader: model(x); break`: one pass. `for scale in scales:` is one image in several
+// sizes, for whoever calls.
 bool runs_once(const Loop& loop) {
   const auto body = loop.statement->body;
-  return !body.empty() && body.back()->kind == StatementKind::break_;
+  const std::string over = lower(last_name(loop.statement->value));
+  if (loop.function != nullptr && contains_any(over, {"scales", "flips"})) return true;
+  return !body.empty() && (body.back()->kind == StatementKind::break_ ||
+                           body.back()->kind == StatementKind::return_);
 }
 
 // `model.train()` before a loop over batches that updates nothing but statistics: no evaluation.
@@ -274,6 +316,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
   for (const Loop* loop : facts.loops(LoopRole::evaluation_step)) {
     if (!runs_on_gpu(facts, *loop) || !is_user_evaluation(facts, *loop)) continue;
     if (is_wrapped(*loop) || is_never_reached(*loop->statement)) continue;
+    if (!is_marked(*loop)) continue;
     const Iteration iteration = iteration_of(loop->statement->body);
     const Call* forward = recorded_forward(facts, iteration, *loop);
     if (forward == nullptr || uses_gradients(iteration)) continue;
