@@ -28,7 +28,7 @@ bool is_one_of_many(const SourceFacts& facts, const Call& made) {
   return std::ranges::all_of(facts.contexts(made), [&](const Context& context) {
     return std::ranges::any_of(context.guards, [&](const Guard& guard) {
       const Expr* expr = guard.expr;
-      const bool compares = expr != nullptr && !guard.negated &&
+      const bool compares = expr != nullptr && !guard.negated && guard.kind != GuardKind::main &&
                             expr->kind == ExprKind::comparison && expr->word == "==" &&
                             expr->children.size() == 2;
       return compares && expr->children[1]->kind == ExprKind::text && !facts.value(expr).known();

@@ -10,6 +10,14 @@
 namespace rooftile::source {
 namespace {
 
+// A file for evaluation by its name, with no training in it.
+bool is_evaluation_file(const File& file) {
+  const std::size_t slash = file.path.rfind('/');
+  const std::string name = lower(file.path.substr(slash == std::string::npos ? 0 : slash + 1));
+  return !mentions(file, {"backward"}) && !contains(name, "train") &&
+         contains_any(name, {"eval", "test", "predict", "infer", "demo"});
+}
+
 // class Tester: …
 bool is_evaluator(const ClassDef* def) {
   return def != nullptr && !def->is_module && !contains(def->name, "Train") &&
@@ -25,7 +33,7 @@ bool is_evaluator_copy(const Call& call) {
       is_one_of(name, {"eval", "evaluate", "test", "validate", "predict", "infer", "inference",
                        "sample", "generate"}) ||
       (contains_any(name, {"evaluator", "inference", "evaluation"}) && !contains(name, "train")) ||
-      is_evaluator(call.function->class_def);
+      is_evaluator(call.function->class_def) || is_evaluation_file(*call.file);
   // self.model stays wrapped for whoever comes next.
   return is_named && target != nullptr && target->kind == ExprKind::name;
 }
@@ -141,6 +149,7 @@ void note_model_use(const SourceFacts& facts, const Expr& name, int levels, Uses
   const Expr* target = statement == nullptr ? nullptr : statement->target;
   const bool is_set = target != nullptr && target->kind == ExprKind::name &&
                       target->word == name.word && statement->kind == StatementKind::assignment;
+  if (statement != nullptr && statement->kind == StatementKind::delete_) return;
   if (outer == nullptr) {
     uses.escapes = uses.escapes || target != &name;
   } else if (outer->kind == ExprKind::attribute) {
