@@ -55,7 +55,8 @@ const Call* autocast_forward(const SourceFacts& facts, const Program& program) {
       if (!is_forward(*one.call)) continue;
       for (const Context& context : facts.contexts(*one.call)) {
         const auto around = autocast_around(facts, context);
-        if (around && around->on_gpu && !around->is_off) return one.call;
+        const bool is_on = around && around->on_gpu && !around->is_off;
+        if (is_on && is_reached_by_default(facts, context)) return one.call;
       }
     }
   }
