@@ -38,8 +38,8 @@ Autocast read(const SourceFacts& facts, const Call& call) {
   autocast.dtype = dtype_of(facts.argument(call, "dtype", 1), autocast.on_gpu);
   if (call.unknown_arguments) autocast.dtype = AutocastDtype::unknown;
   autocast.is_off = enabled.is_false();
-  autocast.may_be_off = call.unknown_arguments || (!enabled.absent() && !enabled.fixed() &&
-                                                   !is_on_with_gpu(enabled));
+  autocast.may_be_off =
+      call.unknown_arguments || (!enabled.absent() && !enabled.fixed() && !is_on_with_gpu(enabled));
   return autocast;
 }
 
@@ -114,8 +114,8 @@ Scaler scaler_of(const SourceFacts& facts, const Call& construction) {
   Scaler scaler;
   scaler.call = &construction;
   scaler.is_off = enabled.is_false();
-  scaler.may_be_off = construction.unknown_arguments || (!enabled.absent() && !enabled.fixed() &&
-                                                         !is_on_with_gpu(enabled));
+  scaler.may_be_off = construction.unknown_arguments ||
+                      (!enabled.absent() && !enabled.fixed() && !is_on_with_gpu(enabled));
   return scaler;
 }
 

@@ -143,7 +143,8 @@ bool freezes_something(const Program& program) {
 std::vector<const Call*> optimizers_in_reach(const Program& program) {
   std::vector<const Call*> optimizers;
   for (const Loop* loop : training_loops_in_reach(program)) {
-    const Expr* stepped = loop->optimizer_step == nullptr ? nullptr : loop->optimizer_step->receiver;
+    const Expr* stepped =
+        loop->optimizer_step == nullptr ? nullptr : loop->optimizer_step->receiver;
     const Call* made = stepped == nullptr ? nullptr : stepped->type->made_by;
     if (made == nullptr || !stepped->type->is(TypeKind::optimizer)) return {};
     optimizers.push_back(made);
@@ -236,8 +237,8 @@ bool is_optimizer_of_tensors(const Call& optimizer) {
 bool trains_tensors_only(const Program& program) {
   const auto optimizers = optimizers_in_reach(program);
   return !optimizers.empty() && std::ranges::all_of(optimizers, [](const Call* optimizer) {
-           return is_optimizer_of_tensors(*optimizer);
-         });
+    return is_optimizer_of_tensors(*optimizer);
+  });
 }
 
 bool trains_head_only(const SourceFacts& facts, const Program& program, const Call& sized) {

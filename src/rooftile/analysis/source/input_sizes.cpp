@@ -102,7 +102,8 @@ bool sets_size(const SourceFacts& facts, const Call& call) {
   for (const Argument& argument : call.arguments) {
     if (argument.unpacked) continue;
     if (is_pair(facts, argument.value)) return true;
-    if (is_crop && (is_size(facts, argument.value) || is_size_setting(*argument.value))) return true;
+    if (is_crop && (is_size(facts, argument.value) || is_size_setting(*argument.value)))
+      return true;
   }
   return call.name.find("albumentations") != std::string_view::npos && call.arguments.size() >= 2 &&
          is_size(facts, call.arguments[0].value);

@@ -33,7 +33,10 @@ std::optional<SizedLayer> library_network(const SourceFacts& facts, const Progra
                          (!call->method.empty() && call->method.front() >= 'A' &&
                           call->method.front() <= 'Z' && !call->method.ends_with("Loss"));
     const std::string name = lower(call->name);
-    if (!is_made || contains_any(name, {"vit", "swin", "weights", "detection", "_utils"})) continue;
+    // Inception measures the images of a generator, and is seldom trained.
+    if (!is_made ||
+        contains_any(name, {"vit", "swin", "weights", "detection", "_utils", "inception"}))
+      continue;
     return SizedLayer{call, std::string(call->name)};
   }
   for (const Call* call : calls_in(facts, program, {"diffusers.*"})) {
@@ -58,8 +61,8 @@ std::optional<SizedLayer> own_convolution(const SourceFacts& facts, const Progra
     const bool is_kernel = tensor->arguments.size() >= 4 || tensor->arguments.back().unpacked;
     std::vector<std::int64_t> wide;
     for (const Argument& argument : tensor->arguments) {
-      const auto size = argument.unpacked ? std::nullopt
-                                          : largest_size(facts, argument.value, &program);
+      const auto size =
+          argument.unpacked ? std::nullopt : largest_size(facts, argument.value, &program);
       if (size.value_or(0) >= kManyChannels) wide.push_back(*size);
     }
     if (!is_kernel || wide.size() != 2) continue;
@@ -86,7 +89,7 @@ std::optional<std::int64_t> chosen_argument(const SourceFacts& facts, const Call
       value.expr == nullptr ? std::string() : lower(call.file->slice(value.expr->range));
   const bool is_given = contains_any(
       written, {"class", "label", "categor", "action", "output", "n_out", "out_dim", "vocab"});
-  return is_given && !value.fixed() ? std::nullopt : std::optional(value.integer);
+  return is_given ? std::nullopt : std::optional(value.integer);
 }
 
 std::optional<std::int64_t> known_argument(const SourceFacts& facts, const Call& call,
@@ -137,9 +140,9 @@ const void* home_of(const Call& call) {
 
 std::optional<SizedLayer> main_convolution(const SourceFacts& facts, const Program& program) {
   if (auto network = library_network(facts, program)) return network;
-  for (const Call* call :
-       calls_in(facts, program, {"torch.nn.Conv2d", "torch.nn.Conv3d", "torch.nn.ConvTranspose2d",
-                                 "torch.nn.ConvTranspose3d"})) {
+  for (const Call* call : calls_in(facts, program,
+                                   {"torch.nn.Conv2d", "torch.nn.Conv3d",
+                                    "torch.nn.ConvTranspose2d", "torch.nn.ConvTranspose3d"})) {
     const auto sizes = wide_sizes(facts, program, *call);
     if (!sizes) continue;
     return SizedLayer{call, std::string(call->method) + " of " + std::to_string(*sizes->first) +
@@ -309,7 +312,8 @@ std::vector<const Loop*> training_loops_in_reach(const Program& program) {
   const bool has_some =
       program.entry != nullptr &&
       std::ranges::any_of(loops, [&](const Loop* loop) { return is_in_reach(program, *loop); });
-  if (has_some) std::erase_if(loops, [&](const Loop* loop) { return !is_in_reach(program, *loop); });
+  if (has_some)
+    std::erase_if(loops, [&](const Loop* loop) { return !is_in_reach(program, *loop); });
   return loops;
 }
 

@@ -16,7 +16,7 @@ namespace rooftile::source {
 // change it.
 std::optional<std::int64_t> fixed_argument(const SourceFacts& facts, const Call& call,
                                            std::string_view name, int position);
-// A width that the author chose: written, or a default that is not named for classes or outputs.
+// A width that the author chose: written, or by a name that is not one for classes or outputs.
 std::optional<std::int64_t> chosen_argument(const SourceFacts& facts, const Call& call,
                                             std::string_view name, int position);
 // The same, the default of an option or parameter included.

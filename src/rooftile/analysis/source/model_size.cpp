@@ -88,8 +88,9 @@ bool is_library_model(const Call& call) {
   const std::string_view name = call.name;
   if (name.starts_with("torchvision.models.")) {
     const std::string_view last = call.method;
-    return !last.empty() && !contains_any(name, {".utils."}) && last != "get_model_weights" && last.find("Weights") == last.npos &&
-           last != "squeezenet1_1" && last != "create_feature_extractor";
+    return !last.empty() && !contains_any(name, {".utils."}) && last != "get_model_weights" &&
+           last.find("Weights") == last.npos && last != "squeezenet1_1" &&
+           last != "create_feature_extractor";
   }
   if (name == "timm.create_model" || name == "torch.hub.load") return true;
   if (name.starts_with("efficientnet_pytorch.")) {

@@ -66,8 +66,8 @@ bool names_dataset(const SourceFacts& facts, const Call& option) {
 bool picks_other_data(const SourceFacts& facts, const Program& program) {
   if (program.entry == nullptr) return false;
   std::vector<const Call*> options = facts.method_calls("add_argument");
-  std::ranges::stable_partition(options,
-                                [&](const Call* call) { return call->file == program.entry; });
+  std::stable_partition(options.begin(), options.end(),
+                        [&](const Call* call) { return call->file == program.entry; });
   for (const Call* call : options) {
     if (call->arguments.empty() || !program.has(*call->file)) continue;
     if (!names_dataset(facts, *call)) continue;

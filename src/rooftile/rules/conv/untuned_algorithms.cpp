@@ -77,10 +77,10 @@ bool is_only_for_seeds(const SourceFacts& facts, const Program& program, const F
 bool speaks_of_algorithms(std::string_view code) {
   if (contains_any(code, {"cudnn.benchmark"})) return true;
   if (!contains_any(code, {"deterministic"})) return false;
-  return contains_any(code, {"cudnn", "use_deterministic", "set_deterministic", "-deterministic",
-                             "torch_deterministic", "cuda_deterministic", "s.deterministic",
-                             "t.deterministic", "g.deterministic", "'deterministic",
-                             "\"deterministic", "seed", "benchmark"});
+  return contains_any(
+      code, {"cudnn", "use_deterministic", "set_deterministic", "-deterministic",
+             "torch_deterministic", "cuda_deterministic", "s.deterministic", "t.deterministic",
+             "g.deterministic", "'deterministic", "\"deterministic", "seed", "benchmark"});
 }
 
 bool decides_in(const SourceFacts& facts, const Program& program, const File& file) {
@@ -173,7 +173,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (std::find(told.begin(), told.end(), file) != told.end()) continue;
     if (!runs_training(*program) || leaves_training_to_another(facts, *program)) continue;
     if (decides_algorithms(facts, *program)) continue;
-    const bool may_be_transformer = has_attention(*program) && !trains_plain_convolution(facts, *program);
+    const bool may_be_transformer =
+        has_attention(*program) && !trains_plain_convolution(facts, *program);
     if (may_be_transformer || trains_tensors_only(*program)) continue;
     const auto layer = main_convolution(facts, *program);
     if (!layer) continue;
