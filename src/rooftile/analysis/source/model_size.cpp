@@ -67,20 +67,37 @@ std::optional<SizedLayer> sized(const SourceFacts& facts, const Program& program
   return half_known;
 }
 
+// BertModel, GPT2LMHeadModel, T5ForConditionalGeneration, AutoModelForCausalLM.
+bool is_transformer_class(std::string_view name) {
+  if (contains_any(name, {"Tokenizer", "Config", "Processor", "Output", "PreTrainedModel"})) {
+    return false;
+  }
+  const std::size_t purpose = name.find("For");
+  const bool has_purpose = purpose != std::string_view::npos && purpose > 0 &&
+                           purpose + 3 < name.size() && name[purpose + 3] >= 'A' &&
+                           name[purpose + 3] <= 'Z';
+  return has_purpose || contains_any(name, {"Model"});
+}
+
+bool is_of_transformers(std::string_view name) {
+  return name.starts_with("transformers.") || name.starts_with("pytorch_transformers.") ||
+         name.starts_with("pytorch_pretrained_bert.");
+}
+
 bool is_library_model(const Call& call) {
   const std::string_view name = call.name;
   if (name.starts_with("torchvision.models.")) {
     const std::string_view last = call.method;
-    return !last.empty() && last != "get_model_weights" && last.find("Weights") == last.npos &&
-           last != "squeezenet1_1" && last != "create_feature_extractor";
+    return !last.empty() && !contains_any(name, {".utils."}) && last != "get_model_weights" &&
+           last.find("Weights") == last.npos && last != "squeezenet1_1" &&
+           last != "create_feature_extractor";
   }
   if (name == "timm.create_model" || name == "torch.hub.load") return true;
   if (name.starts_with("efficientnet_pytorch.")) {
     return call.method == "from_pretrained" || call.method == "from_name";
   }
-  if (name.starts_with("transformers.") || name.starts_with("pytorch_transformers.") ||
-      name.starts_with("pytorch_pretrained_bert.")) {
-    return name.find("Model") != name.npos &&
+  if (is_of_transformers(name)) {
+    return is_transformer_class(name) &&
            (name.ends_with(".from_pretrained") || name.ends_with(".from_config"));
   }
   return name.starts_with("segmentation_models_pytorch.") && !name.ends_with("Loss") &&
@@ -120,8 +137,7 @@ const Call* derived_model(const Program& program) {
     for (const ClassDef* def : file->classes) {
       const FunctionDef* init = def->method("__init__");
       const bool is_one = std::ranges::any_of(def->bases, [](const Expr* base) {
-        return base->full_name.starts_with("transformers.") && base->full_name.ends_with("Model") &&
-               !base->full_name.ends_with("PreTrainedModel");
+        return is_of_transformers(base->full_name) && is_transformer_class(base->full_name);
       });
       if (is_one && init != nullptr && !init->calls.empty()) return init->calls.front();
     }

@@ -258,7 +258,8 @@ bool is_reinforcement_learning(const Program& program) {
   return std::any_of(program.files.begin(), program.files.end(), [](const File* file) {
     for (const std::string_view package :
          {"gym", "gymnasium", "dm_control", "pettingzoo", "procgen", "stable_baselines3",
-          "atari_py", "minigrid", "ray.rllib", "tianshou", "torchrl"}) {
+          "atari_py", "minigrid", "ray.rllib", "tianshou", "torchrl", "rlpyt", "ale_py", "vizdoom",
+          "mujoco_py", "dmc2gym", "metaworld"}) {
       if (file->imports_from(package)) return true;
     }
     return false;

@@ -69,6 +69,7 @@ class Inference {
   const Type* annotated_parameter(const Parameter& parameter);
   const File* find_module(std::string_view name, const File& from) const;
   const File* find_by_suffix(std::string_view name, const File& from) const;
+  bool lies_in_package(const File& file, std::string_view name) const;
   const File* find_in_root(std::string_view name) const;
   std::string_view resolve_import(std::string_view full_name, const File& from);
   void add_packages_of(const File& file, const File& from);
