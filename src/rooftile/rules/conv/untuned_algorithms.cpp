@@ -91,6 +91,8 @@ bool decides_algorithms(const SourceFacts& facts, const Program& program) {
                          "fastai", "mmcv", "mmengine"})) {
     return true;
   }
+  // MONAI's sets both flags of cuDNN.
+  if (!calls_in(facts, program, {"monai.utils.set_determinism"}).empty()) return true;
   const bool decides =
       std::any_of(program.files.begin(), program.files.end(),
                   [&](const File* one) { return decides_in(facts, program, *one); });
