@@ -178,8 +178,9 @@ bool is_read_once(const Expr& loader) {
 // `len(loader)`, or one batch to look at in the function that makes the loader.
 bool is_harmless(const Expr& use, const Statement& made) {
   if (is_argument_of(&use, "len")) return true;
-  return is_read_once(use) && use.statement != nullptr &&
-         use.statement->function == made.function && loop_around(use.statement) == nullptr;
+  return (is_read_once(use) || is_argument_of(&use, "monai.utils.first")) &&
+         use.statement != nullptr && use.statement->function == made.function &&
+         loop_around(use.statement) == nullptr;
 }
 
 // Whether other files may read what the statement sets.

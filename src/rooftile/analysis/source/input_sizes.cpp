@@ -5,6 +5,7 @@
 
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/model_size.h"
+#include "rooftile/analysis/source/monai.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/workload/source_walks.h"
@@ -94,6 +95,7 @@ bool sets_size(const SourceFacts& facts, const Call& call) {
   const bool is_crop = method.find("Crop") != std::string_view::npos;
   const bool is_resize = method == "Resize" || method == "Scale";
   if ((!is_crop && !is_resize) || call.arguments.empty()) return false;
+  if (call.name.starts_with("monai.")) return false;
   const bool is_transform = call.name.find("transforms") != std::string_view::npos ||
                             call.name.find("albumentations") != std::string_view::npos ||
                             call.target != nullptr || call.name.empty();
@@ -301,9 +303,9 @@ std::optional<SizeSign> fixed_input_size(const SourceFacts& facts, const Program
       if (has_one_size(call->name) || wraps_small_images(*call)) {
         return SizeSign{call, "the data set " + std::string(call->method)};
       }
-      if (sets_size(facts, *call) || gives_one_size(facts, *call) ||
-          gives_drawn_images(facts, *call) || resizes_samples(facts, *call) ||
-          shapes_samples(facts, *call)) {
+      if (sets_size(facts, *call) || sets_size_by_monai(facts, *call) ||
+          gives_one_size(facts, *call) || gives_drawn_images(facts, *call) ||
+          resizes_samples(facts, *call) || shapes_samples(facts, *call)) {
         return SizeSign{call, call_beginning(*call)};
       }
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/iteration.h"
+#include "rooftile/analysis/source/monai.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 
@@ -43,6 +44,7 @@ std::optional<SizedLayer> library_network(const SourceFacts& facts, const Progra
     if (call->name.find("UNet") == std::string_view::npos) continue;
     return SizedLayer{call, std::string(call->name)};
   }
+  if (auto network = monai_network(facts, program, kManyChannels, true)) return network;
   return model_chosen_by_name(program);
 }
 

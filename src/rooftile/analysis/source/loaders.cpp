@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/hot_path.h"
+#include "rooftile/analysis/source/monai.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/returned_loaders.h"
 #include "rooftile/analysis/source/words.h"
@@ -137,6 +138,7 @@ bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth) {
   if (call == nullptr)
     return dataset->kind == ExprKind::subscript &&
            is_in_memory(facts, dataset->children.front(), depth + 1);
+  if (is_kept_by_monai(facts, *call)) return true;
   if (call->name == "torch.utils.data.TensorDataset" || call->name == "zip" ||
       call->name == "list" || call->name == "range") {
     return true;
@@ -289,7 +291,7 @@ const Expr* dataset_of(const Call& loader) {
 }
 
 bool has_gpu_samples(const SourceFacts& facts, const Call& loader) {
-  if (collates_on_gpu(facts, loader)) return true;
+  if (collates_on_gpu(facts, loader) || moves_samples_by_monai(loader)) return true;
   const Expr* dataset = dataset_of(loader);
   if (dataset == nullptr) return false;
   const Type& type = *dataset->type;

@@ -6,6 +6,7 @@
 #include <array>
 #include <string_view>
 
+#include "rooftile/analysis/source/monai.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/size_search.h"
 #include "rooftile/base/text.h"
@@ -267,6 +268,7 @@ std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program&
       return SizedLayer{call, "transformers.PreTrainedModel by name"};
     }
   }
+  if (auto network = monai_network(facts, program, kWideConvolution, false)) return network;
   if (const Call* made = derived_model(program); made && loads_some_pretrained(program)) {
     return SizedLayer{made, "transformers.PreTrainedModel"};
   }

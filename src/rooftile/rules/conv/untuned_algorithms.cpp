@@ -126,6 +126,8 @@ bool decides_algorithms(const SourceFacts& facts, const Program& program) {
   const bool has_framework = mentions(
       program, {"cudnn_benchmark", "lightning", "pytorch_lightning", "fastai", "mmengine"});
   if (has_framework || trains_by_mmcv(program) || switches_cudnn_off(facts, program)) return true;
+  // MONAI's sets both flags of cuDNN.
+  if (!calls_in(facts, program, {"monai.utils.set_determinism"}).empty()) return true;
   const bool decides =
       std::any_of(program.files.begin(), program.files.end(),
                   [&](const File* one) { return decides_in(facts, program, *one); });
