@@ -53,11 +53,13 @@ const Expr* selected_tensor(const Call& call) {
   return is_method && call.receiver_type().kind != TypeKind::array ? call.receiver : nullptr;
 }
 
-// In the forward of a module, what is not known to be something else is a tensor.
+// In the forward of a module and its methods for that, what is not known to be something else is a
+// tensor.
 bool is_in_forward(const Call& call) {
   const FunctionDef* function = call.function;
-  return function != nullptr && function->class_def != nullptr && function->name == "forward" &&
-         (function->class_def->is_module || function->class_def->is_autograd_function);
+  const ClassDef* def = function == nullptr ? nullptr : function->class_def;
+  return def != nullptr && (def->is_module || def->is_autograd_function) &&
+         runs_in_forward(function);
 }
 
 // Unknown values that NumPy made or that a helper gave stay out.
