@@ -190,9 +190,34 @@ const Expr* interval_in(const SourceFacts& facts, const Expr& expr, const Statem
   return nullptr;
 }
 
+bool compares_remainder(const Expr& expr) {
+  return expr.kind == ExprKind::comparison && !expr.children.empty() &&
+         remainder_in(*expr.children[0]) != nullptr;
+}
+
+// `should_update = step % n == 0 or is_last`, and then `if should_update:`: what the name is for.
+const Expr* named_interval(const Expr& expr) {
+  const Statement* set = expr.kind == ExprKind::name ? expr.binding : nullptr;
+  const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
+                      set->word == "=" && set->value != nullptr &&
+                      set->target->kind == ExprKind::name && expr.statement != nullptr &&
+                      set->function == expr.statement->function;
+  if (!is_set) return nullptr;
+  const Expr& value = *set->value;
+  const bool has_remainder =
+      compares_remainder(value) || (value.kind == ExprKind::logical && value.word == "or" &&
+                                    std::ranges::any_of(value.children, [](const Expr* part) {
+                                      return compares_remainder(*part);
+                                    }));
+  return has_remainder ? &value : nullptr;
+}
+
 void add_conditions(const SourceFacts& facts, const Expr& expr, const Statement* statement,
                     bool negated, std::vector<Guard>& guards) {
   if (guards.size() >= kMaxOperands) return;
+  if (const Expr* value = named_interval(expr)) {
+    return add_conditions(facts, *value, statement, negated, guards);
+  }
   if (expr.kind == ExprKind::logical && expr.word == "not" && expr.children.size() == 1) {
     return add_conditions(facts, *expr.children[0], statement, !negated, guards);
   }

@@ -236,7 +236,8 @@ bool is_inside_module(const Call& call) {
 }
 
 bool generates(const FunctionDef& function) {
-  return contains_any(function.name, {"incremental", "generate", "infer", "beam", "greedy"});
+  return contains_any(
+      function.name, {"incremental", "generate", "infer", "beam", "greedy", "non_max_suppression"});
 }
 
 bool runs_in_forward(const FunctionDef* function, int depth) {
