@@ -157,6 +157,27 @@ std::string others_text(const Group& group) {
                      group.reads.size() > 6 ? ", ..." : "");
 }
 
+// What to do instead depends on what the host does with the value.
+std::string_view remedy_for(const HostRead& read) {
+  const Expr* top = read.expr;
+  for (; top->parent != nullptr; top = top->parent) {
+    const Expr& parent = *top->parent;
+    if (parent.kind == ExprKind::subscript && parent.children.front() != top) {
+      return "Index with the tensor itself, or let the host draw the number, since each read "
+             "empties the queue of launches";
+    }
+  }
+  const StatementKind kind = read.statement->kind;
+  const bool decides =
+      top == read.statement->value && (kind == StatementKind::if_ || kind == StatementKind::while_);
+  if (decides) {
+    return "Let the GPU decide (torch.where, a mask), or ask every 50 steps or so, since each "
+           "question empties the queue of launches";
+  }
+  return "Keep the value on the GPU (add up x.detach()) and read it every 50 steps or so, since "
+         "each read empties the queue of launches";
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Read> reads;
   for (const auto& file : facts.files) {
@@ -166,13 +187,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
   for (const Group& group : groups_of(facts, reads)) {
     const HostRead& first = group.reads.front();
     const File& file = *first.statement->file;
-    Finding finding = finding_at(
-        file, first.expr->range.begin, "step",
-        fmt::format("`{}` makes the host wait for the GPU in every step{}",
-                    code_text(file, first.expr), others_text(group)),
-        {"Keep the value on the GPU (add up x.detach()) and read it every 50 steps or so, since "
-         "each read empties the queue of launches",
-         Exactness::bit_exact});
+    Finding finding = finding_at(file, first.expr->range.begin, "step",
+                                 fmt::format("`{}` makes the host wait for the GPU in every step{}",
+                                             code_text(file, first.expr), others_text(group)),
+                                 {std::string(remedy_for(first)), Exactness::bit_exact});
     finding.evidence = {
         "PyTorch performance tuning guide, Avoid unnecessary CPU-GPU synchronization"};
     findings.push_back(std::move(finding));
