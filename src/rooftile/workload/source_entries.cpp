@@ -176,6 +176,21 @@ std::string_view parsed_key(const Store& store, const Expr& subscript) {
   return is_parsed ? subscript.children[1]->word : std::string_view();
 }
 
+bool is_of_variable(const Store& store, const Expr& attribute) {
+  if (store.globals.contains(attribute.full_name)) return false;
+  std::string_view owner = attribute.full_name;
+  const Expr* part = &attribute;
+  while (part->kind == ExprKind::attribute && !part->children.empty()) {
+    const std::size_t dot = owner.rfind('.');
+    if (dot == std::string_view::npos) return false;
+    owner = owner.substr(0, dot);
+    const auto global = store.globals.find(owner);
+    if (global != store.globals.end()) return global->second->kind == StatementKind::assignment;
+    part = part->children[0];
+  }
+  return false;
+}
+
 bool is_fallback(const Call& call) {
   return call.method == "get" && call.receiver != nullptr && call.target == nullptr &&
          call.arguments.size() == 2 && call.arguments[0].value->kind == ExprKind::text &&

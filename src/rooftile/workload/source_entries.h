@@ -18,6 +18,9 @@ const Expr* written_attribute(const Store& store, const Expr& attribute);
 
 // The option behind args["workers"] of `args = vars(parser.parse_args())`; empty for others.
 std::string_view parsed_key(const Store& store, const Expr& subscript);
+// Whether `cfg.workers` is an attribute of a variable that one of the files sets: no name of a
+// library, as `torch.float16` is.
+bool is_of_variable(const Store& store, const Expr& attribute);
 // options.get("workers", 0) of what is no object of the given files.
 bool is_fallback(const Call& call);
 
