@@ -187,9 +187,15 @@ bool is_of_global(const Store& store, const Expr& attribute) {
     return false;
   }
   const Expr* root = &attribute;
+  std::string_view owner = attribute.full_name;
   while (root->kind == ExprKind::attribute && !root->children.empty()) {
     root = root->children[0];
+    owner = owner.substr(0, std::min(owner.size(), owner.rfind('.')));
     if (store.globals.contains(root->full_name)) return true;
+    const auto global = store.globals.find(owner);
+    const bool is_set =
+        global != store.globals.end() && global->second->kind == StatementKind::assignment;
+    if (is_set) return true;
   }
   if (attribute.statement == nullptr || root->full_name.empty()) return false;
   // Out of a given file, also one that has it from another.

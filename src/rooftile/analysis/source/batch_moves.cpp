@@ -19,6 +19,18 @@ bool converts_to_gpu(const Call& call) {
   return made->full_name.starts_with("torch.cuda.");
 }
 
+// A parameter that some caller gives what it runs over: `for left, right in loader: train(left,
+// right)`.
+bool is_passed_from_loop(const Expr& name) {
+  const FunctionDef* function = name.statement == nullptr ? nullptr : name.statement->function;
+  if (name.kind != ExprKind::name || function == nullptr) return false;
+  return std::ranges::any_of(function->callers, [&](const Call* caller) {
+    const Argument* given = passed_argument(*caller, *function, name.word);
+    const Statement* binding = given == nullptr ? nullptr : given->value->binding;
+    return binding != nullptr && binding->kind == StatementKind::for_;
+  });
+}
+
 // torch.LongTensor(ids), torch.tensor(texts), pad_sequence([…]): made of Python's lists in the
 // step, in memory that no loader has pinned.
 bool is_new_tensor(const Expr* value, int depth = 0) {
@@ -37,10 +49,11 @@ bool is_new_tensor(const Expr* value, int depth = 0) {
   if (call == nullptr) return false;
   if (is_one_of(call->name, {"torch.tensor", "torch.as_tensor", "torch.LongTensor",
                              "torch.FloatTensor", "torch.IntTensor", "torch.ByteTensor"})) {
-    // `for data, labels in loader:` gives tensors, as a rule.
+    // `for data, labels in loader:` gives tensors, as a rule; so do the callers of a step function.
     const Expr* given = call->arguments.empty() ? nullptr : call->arguments.front().value;
     const Statement* binding = given == nullptr ? nullptr : given->binding;
-    return binding == nullptr || binding->kind != StatementKind::for_;
+    if (binding != nullptr && binding->kind == StatementKind::for_) return false;
+    return given == nullptr || !is_passed_from_loop(*given);
   }
   const bool joins = is_one_of(call->name, {"torch.nn.utils.rnn.pad_sequence", "torch.stack",
                                             "torch.cat", "torch.autograd.Variable"});

@@ -41,6 +41,7 @@ bool is_other_run(const SourceFacts& facts, const Guard& guard) {
   if (guard.negated) return false;
   const Value wanted = facts.value(expr->children[1]);
   if (wanted.kind != ValueKind::text) return false;
+  if (wanted.text.starts_with("train")) return true;  // run_mode == "train_query"
   for (const std::string_view word : {"test", "eval", "val", "infer", "predict", "sample",
                                       "evaluate", "validate", "inference", "generate"}) {
     if (wanted.text == word) return true;

@@ -348,6 +348,7 @@ void Inference::record_globals(const File& file) {
 }
 
 void Inference::run() {
+  find_default_places();
   collect_definitions();
   for (const auto& file : store_.configurations) visit_module(*file);
   // Twice: a file may use what a later one defines, and classes are known after the first pass.

@@ -264,8 +264,11 @@ const Type* Inference::mapped(const Call& call) {
 
 const Type* Inference::new_tensor(const Call& call) {
   const Argument* device = call.argument("device");
-  if (device == nullptr) return tensor(Residence::host);
-  return tensor(device_residence(device->value));
+  if (device != nullptr) return tensor(device_residence(device->value));
+  if (default_places_.empty()) return tensor(Residence::host);
+  // Of another file it is not known which programs it belongs to.
+  const auto own = default_places_.find(call.file);
+  return tensor(own == default_places_.end() ? Residence::unknown : own->second);
 }
 
 // A tensor where the tensors among the arguments are; of unknown place without any.
