@@ -91,8 +91,6 @@ bool decides_algorithms(const SourceFacts& facts, const Program& program) {
                          "fastai", "mmcv", "mmengine"})) {
     return true;
   }
-  // MONAI's sets both flags of cuDNN.
-  if (!calls_in(facts, program, {"monai.utils.set_determinism"}).empty()) return true;
   const bool decides =
       std::any_of(program.files.begin(), program.files.end(),
                   [&](const File* one) { return decides_in(facts, program, *one); });
@@ -143,6 +141,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (has_attention(*program)) continue;
     const auto layer = main_convolution(facts, *program);
     if (!layer) continue;
+    // It sets both flags of cuDNN.
+    if (!calls_in(facts, *program, {"monai.utils.set_determinism"}).empty()) continue;
     const auto size = fixed_input_size(facts, *program);
     if (!size || varying_input_size(facts, *program)) continue;
     told.push_back(file);
