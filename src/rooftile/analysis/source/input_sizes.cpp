@@ -186,7 +186,8 @@ bool cuts_length(const SourceFacts& facts, const Expr& slice) {
   }
   const auto text = [](const Expr* expr) { return expr->statement->file->slice(expr->range); };
   const bool is_from_start = text(stop->children[0]) == text(slice.children[0]);
-  return is_from_start && facts.value(stop->children[1]).real >= kSmallestImage;
+  return is_from_start && !draws_at_random(stop->children[1]) &&
+         largest_size(facts, stop->children[1]).value_or(0) >= kSmallestImage;
 }
 
 // image[y:y + 256, x:x + 256]
@@ -214,6 +215,8 @@ bool is_box_of_one_size(const SourceFacts& facts, const Expr& part) {
          adds_length(part.children[3], part.children[1]);
 }
 
+bool handles_samples(const FunctionDef* function);
+
 // Own code that cuts by an option, image[y:y + self.crop_size[0], …], or pieces of a known size.
 const Expr* own_crop(const SourceFacts& facts, const File& file) {
   const Expr* found = nullptr;
@@ -223,7 +226,7 @@ const Expr* own_crop(const SourceFacts& facts, const File& file) {
         const bool cuts = part.kind == ExprKind::slice && part.children.size() == 2 &&
                           uses_name(&part, {"crop_size"});
         const bool is_piece = cuts_piece(facts, part) || is_box_of_one_size(facts, part);
-        const bool is_crop = cuts || (is_piece && reads_images(statement->function));
+        const bool is_crop = cuts || (is_piece && handles_samples(statement->function));
         if (is_crop && found == nullptr) found = &part;
         return found == nullptr;
       });

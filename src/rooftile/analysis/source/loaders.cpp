@@ -271,8 +271,11 @@ bool needs_no_workers(const SourceFacts& facts, const Call& loader) {
   if (batch_size != nullptr && facts.argument(loader, "batch_size", 1).kind == ValueKind::none) {
     return true;
   }
+  // MONAI's ThreadDataLoader reads ahead in a thread.
+  const bool reads_ahead = loader.method == "ThreadDataLoader";
   const bool is_graph = loader.name.starts_with("torch_geometric.");
-  return is_graph || has_gpu_samples(facts, loader) || is_in_memory(facts, dataset_of(loader));
+  return is_graph || reads_ahead || has_gpu_samples(facts, loader) ||
+         is_in_memory(facts, dataset_of(loader));
 }
 
 bool copies_to_device(const SourceFacts& facts, const Call& call) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string_view>
 
 #include "rooftile/analysis/source/monai.h"
@@ -277,12 +278,40 @@ std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program&
 
 }  // namespace
 
+namespace {
+
+// Calls that make a layer of an own class, `class CausalConv2d(nn.Conv2d)`, whose __init__ takes
+// the two sizes first, as the library's does.
+std::vector<const Call*> derived_layers(const Program& program, const SizedType& type) {
+  std::vector<const Call*> made;
+  for (const File* file : program.files) {
+    for (const ClassDef* def : file->classes) {
+      const bool is_one = def->is_module && std::ranges::any_of(def->bases, [&](const Expr* base) {
+                            return base->full_name == type.name;
+                          });
+      const FunctionDef* init = is_one ? def->method("__init__") : nullptr;
+      const bool takes_sizes = init != nullptr && init->parameters.size() > 2 &&
+                               init->parameters[1].name == type.in &&
+                               init->parameters[2].name == type.out;
+      if (!takes_sizes || is_test(*file)) continue;
+      std::ranges::copy_if(init->callers, std::back_inserter(made), [&](const Call* call) {
+        return program.has(*call->file) && call->method != "__init__";
+      });
+    }
+  }
+  return made;
+}
+
+}  // namespace
+
 std::optional<SizedLayer> tensor_core_sized_layer(const SourceFacts& facts,
                                                   const Program& program) {
   if (auto model = library_model(facts, program)) return model;
   std::optional<SizedLayer> half_known;
   for (const SizedType& type : kTypes) {
-    for (const Call* call : calls_in(facts, program, {type.name})) {
+    std::vector<const Call*> layers = calls_in(facts, program, {type.name});
+    std::ranges::copy(derived_layers(program, type), std::back_inserter(layers));
+    for (const Call* call : layers) {
       const auto found = sized(facts, program, type, *call, type.enough);
       if (found && found->text.find(" of ") != std::string::npos) return found;
       if (!half_known) half_known = found;

@@ -61,7 +61,8 @@ std::optional<SizedLayer> monai_network(const SourceFacts& facts, const Program&
   for (const Call* call : calls_in(facts, program, {"monai.networks.nets.*"})) {
     const std::string_view name = call->name.substr(std::min(kNetworks.size(), call->name.size()));
     const bool is_network = call->expr->type->is(TypeKind::module) &&
-                            !contains_any(name, {"FullyConnected", "HighResNet"});
+                            !contains_any(name, {"FullyConnected", "HighResNet",
+                                                 "VariationalNetwork", "CoilSensitivity"});
     const bool attends = contains_any(name, {"ViT", "Swin", "UNETR", "Transformer"});
     if (!is_network || (convolutional && attends)) continue;
     const Argument* widths = widths_of(*call);

@@ -64,6 +64,7 @@ constexpr std::pair<std::string_view, std::string_view> kSame[] = {
     {"torch.dataloader.DataLoader", "torch.utils.data.DataLoader"},
     // MONAI's take the same arguments as those that they derive from.
     {"monai.data.DataLoader", "torch.utils.data.DataLoader"},
+    {"monai.data.ThreadDataLoader", "torch.utils.data.DataLoader"},
     {"monai.data.Dataset", "torch.utils.data.Dataset"},
     {"monai.data.DistributedSampler", "torch.utils.data.DistributedSampler"},
 };
@@ -72,7 +73,10 @@ constexpr std::pair<std::string_view, std::string_view> kSame[] = {
 // hold. Empty for names of other libraries. The networks of MONAI's generative part came from a
 // package of their own.
 std::string public_monai_name(std::string_view name) {
-  if (name.starts_with("generative.networks.nets.")) return "monai." + std::string(name.substr(11));
+  for (const std::string_view home :
+       {"generative.networks.nets.", "monai.apps.reconstruction.networks.nets."}) {
+    if (name.starts_with(home)) return "monai.networks.nets." + std::string(name_after_dot(name));
+  }
   for (const std::string_view package :
        {"monai.networks.nets.", "monai.networks.blocks.", "monai.transforms.", "monai.data.",
         "monai.apps.", "monai.losses.", "monai.optimizers.", "monai.utils."}) {

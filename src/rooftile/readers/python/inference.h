@@ -185,6 +185,7 @@ class Inference {
   void pass(const FunctionDef& def, std::size_t index, const Type* type);
   void record_named(std::string_view name, const Call& call, std::string_view action);
   void record_option(const Call& call);
+  void record_own_node_entry(const Expr& target, const Expr* value);
   void record_click_option(const Call& call);
   void record_defaults(const Call& call);
   void record_entry(const Expr& target, const Expr* value);

@@ -147,6 +147,25 @@ void Inference::record_click_option(const Call& call) {
   record_named(name.substr(0, name.find('/')), call, is_switch ? "store_true" : "");
 }
 
+// `config.device = "cuda"` of `config = ConfigNode()`, a class derived from that of yacs.
+void Inference::record_own_node_entry(const Expr& target, const Expr* value) {
+  const Expr* root = target.children.empty() ? nullptr : target.children[0];
+  const bool is_single = function_ == nullptr && root != nullptr && root->kind == ExprKind::name &&
+                         root->binding != nullptr && is_configuration(root->word);
+  const Expr* made = is_single ? root->binding->value : nullptr;
+  if (made == nullptr || made->call == nullptr || !made->call->arguments.empty()) return;
+  const ClassDef* def = made->type->class_def;
+  const bool is_node = def != nullptr && std::ranges::any_of(def->bases, [](const Expr* base) {
+                         return base->full_name.ends_with("CfgNode");
+                       });
+  if (!is_node) return;
+  Option option{value, {}};
+  option.is_entry = true;
+  const auto [place, added] = store_.options.try_emplace(target.word, option);
+  Option& kept = place->second;
+  if (!added && kept.is_entry && !is_same_literal(kept.value, value)) kept.several = true;
+}
+
 // parser.set_defaults(amp=True)
 void Inference::record_defaults(const Call& call) {
   for (const Argument& argument : call.arguments) {
@@ -196,6 +215,7 @@ void Inference::record_entry(const Expr& target, const Expr* value) {
       value != nullptr && (value->type->is(TypeKind::number) || value->kind == ExprKind::text ||
                            value->kind == ExprKind::none);
   if (!is_plain) return;
+  record_own_node_entry(target, value);
   const Expr* root = &target;
   while (root->kind == ExprKind::attribute && !root->children.empty()) root = root->children[0];
   if (root->kind == ExprKind::name && is_made_empty(*root)) {

@@ -220,8 +220,7 @@ LibraryCall monai_call(std::string_view name, std::string_view last) {
   if (is_of("monai.networks.blocks.")) return instance(TypeKind::module);
   if (is_of("monai.losses.")) return instance(TypeKind::loss);
   if (is_of("monai.data.") || is_of("monai.apps.")) {
-    if (last.ends_with("Dataset")) return instance(TypeKind::dataset);
-    return last == "ThreadDataLoader" ? instance(TypeKind::loader) : LibraryCall();
+    return last.ends_with("Dataset") ? instance(TypeKind::dataset) : LibraryCall();
   }
   if (name == "monai.optimizers.Novograd") return instance(TypeKind::optimizer);
   return is_of("monai.optimizers.") &&

@@ -126,8 +126,6 @@ bool decides_algorithms(const SourceFacts& facts, const Program& program) {
   const bool has_framework = mentions(
       program, {"cudnn_benchmark", "lightning", "pytorch_lightning", "fastai", "mmengine"});
   if (has_framework || trains_by_mmcv(program) || switches_cudnn_off(facts, program)) return true;
-  // MONAI's sets both flags of cuDNN.
-  if (!calls_in(facts, program, {"monai.utils.set_determinism"}).empty()) return true;
   const bool decides =
       std::any_of(program.files.begin(), program.files.end(),
                   [&](const File* one) { return decides_in(facts, program, *one); });
@@ -180,6 +178,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (may_be_transformer || trains_tensors_only(*program)) continue;
     const auto layer = main_convolution(facts, *program);
     if (!layer) continue;
+    // It sets both flags of cuDNN.
+    if (!calls_in(facts, *program, {"monai.utils.set_determinism"}).empty()) continue;
     const auto size = fixed_input_size(facts, *program);
     if (!size || varying_input_size(facts, *program)) continue;
     told.push_back(file);

@@ -236,7 +236,8 @@ Sum sum_of(const Statement& statement) {
   }
   const bool appends = statement.kind == StatementKind::expression && value != nullptr &&
                        value->call != nullptr && value->call->method == "append" &&
-                       value->call->arguments.size() == 1;
+                       value->call->arguments.size() == 1 &&
+                       !value->call->receiver_type().is(TypeKind::host_object);
   if (appends) return {value->call->receiver, value->call->arguments.front().value};
   const Call* call =
       statement.kind == StatementKind::expression && value != nullptr ? value->call : nullptr;
