@@ -311,8 +311,13 @@ bool is_copy(const Call& call, const Expr& model) {
     }
     return false;
   };
+  // `image_transform`, which only resizes what it gets.
+  const auto transforms = [](std::string_view name) {
+    const std::string text = lower(name);
+    return contains(text, "transform") && !contains(text, "transformer");
+  };
   const Expr* target = call.statement == nullptr ? nullptr : call.statement->target;
-  return says(last_name(&model)) || says(last_name(target));
+  return says(last_name(&model)) || says(last_name(target)) || transforms(last_name(&model));
 }
 
 }  // namespace
