@@ -117,6 +117,16 @@ bool is_reduced_in_forward(const Statement& statement, const Expr* operand) {
   return reduces && !operand->type->guessed && is_tensor_in_forward(statement, *made);
 }
 
+// `(boxes >= 0).all()` of parameters in a forward: no number of Python has it.
+bool is_test_in_forward(const Statement& statement, const Expr& expr) {
+  const Call* call = expr.call;
+  const bool reduces = call != nullptr && call->receiver != nullptr &&
+                       is_one_of(call->method, {"all", "any", "sum"}) &&
+                       call->receiver->kind == ExprKind::comparison &&
+                       call->receiver->type->is(TypeKind::number);
+  return reduces && !comes_from_numpy(call->receiver) && runs_in_forward(statement.function);
+}
+
 // int((mask > 0).sum()) in a forward; lengths may be on the host on purpose.
 bool counts_in_forward(const Call& call) {
   if (call.statement == nullptr || call.arguments.size() != 1) return false;
@@ -206,7 +216,8 @@ void add_conditions(const Statement& statement, const Expr* expr, std::vector<Ho
       may_wait(expr) || (compares && std::ranges::any_of(expr->children, [&](const Expr* side) {
                            return may_wait(side) || is_reduced_in_forward(statement, side);
                          }));
-  const bool is_asked = waits || is_tensor_in_forward(statement, *expr);
+  const bool is_asked =
+      waits || is_tensor_in_forward(statement, *expr) || is_test_in_forward(statement, *expr);
   if (is_asked && !is_called_inside(statement, *expr)) {
     reads.push_back({&statement, expr, expr->call});
   }
