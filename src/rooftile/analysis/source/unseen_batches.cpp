@@ -32,10 +32,22 @@ const Call* library_maker(const SourceFacts& facts, const Expr* read) {
   return call != nullptr && call->target == nullptr && !call->name.empty() ? call : nullptr;
 }
 
+// Derived from DataLoader, also by way of other own classes.
+bool derives_from_loader(const ClassDef& def, int depth = 0) {
+  constexpr int kMaxBases = 4;
+  return depth < kMaxBases && std::ranges::any_of(def.bases, [&](const Expr* base) {
+           const ClassDef* own = base->type->class_def;
+           return own != nullptr ? derives_from_loader(*own, depth + 1)
+                                 : base->full_name.ends_with(".DataLoader");
+         });
+}
+
 // Its construction is known: no need to guess.
 bool is_seen(const Expr& read) {
-  const Call* made = read.type->is(TypeKind::loader) ? read.type->made_by : nullptr;
-  return made != nullptr && is_torch_loader(*made);
+  const Type& type = *read.type;
+  const Call* made = read.call != nullptr ? read.call : type.made_by;
+  return (made != nullptr && is_torch_loader(*made)) ||
+         (type.class_def != nullptr && derives_from_loader(*type.class_def));
 }
 
 // `loader`, `tqdm(loader)`, also under a name of its own; none that another library made.
