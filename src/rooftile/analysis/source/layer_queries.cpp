@@ -36,7 +36,7 @@ std::optional<SizedLayer> library_network(const SourceFacts& facts, const Progra
     const std::string name = lower(call->name);
     // Inception measures the images of a generator, and is seldom trained.
     if (!is_made ||
-        contains_any(name, {"vit", "swin", "weights", "detection", "_utils", "inception"}))
+        contains_any(name, {"vit", "swin", "weights", "detection", "utils", "inception"}))
       continue;
     return SizedLayer{call, std::string(call->name)};
   }
@@ -332,8 +332,8 @@ bool leaves_training_to_another(const SourceFacts& facts, const Program& program
 }
 
 const File* training_file(const Program& program) {
-  if (!program.training_loops.empty()) return program.training_loops.front()->file;
-  return program.entry;
+  const auto loops = training_loops_in_reach(program);
+  return loops.empty() ? program.entry : loops.front()->file;
 }
 
 const Statement* last_import(const File& file) {
