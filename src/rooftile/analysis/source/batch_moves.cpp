@@ -149,15 +149,16 @@ bool is_set_by_default(const SourceFacts& facts, const Value& value) {
 
 namespace {
 
-bool takes_over(const Program& program, const File& file) {
-  return std::any_of(program.files.begin(), program.files.end(), [&](const File* one) {
-    // Files that no entry imports have nothing to do with each other.
-    if (program.entry == nullptr && one != &file) return false;
-    if (one->imports_from("accelerate") || one->imports_from("lightning.fabric")) return true;
-    return std::any_of(one->calls.begin(), one->calls.end(), [](const Call* call) {
-      return call->name == "transformers.Trainer" || call->name == "transformers.Seq2SeqTrainer";
-    });
-  });
+bool takes_over(const SourceFacts& facts, const Program& program, const File& file) {
+  // Files that no entry imports have nothing to do with each other.
+  const auto counts = [&](const File* one) { return program.entry != nullptr || one == &file; };
+  const auto trainers =
+      calls_in(facts, program, {"transformers.Trainer", "transformers.Seq2SeqTrainer"});
+  return std::ranges::any_of(trainers, counts, &Call::file) ||
+         std::ranges::any_of(program.files, [&](const File* one) {
+           return counts(one) &&
+                  (one->imports_from("accelerate") || one->imports_from("lightning.fabric"));
+         });
 }
 
 }  // namespace
@@ -167,7 +168,7 @@ bool is_taken_over(const SourceFacts& facts, const File& file) {
   const auto programs = training_programs_of(facts, file);
   return !programs.empty() &&
          std::all_of(programs.begin(), programs.end(),
-                     [&](const Program* program) { return takes_over(*program, file); });
+                     [&](const Program* program) { return takes_over(facts, *program, file); });
 }
 
 namespace {
