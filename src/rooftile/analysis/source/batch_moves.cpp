@@ -156,7 +156,7 @@ bool takes_over(const SourceFacts& facts, const Program& program, const File& fi
       calls_in(facts, program, {"transformers.Trainer", "transformers.Seq2SeqTrainer"});
   return std::ranges::any_of(trainers, counts, &Call::file) ||
          std::ranges::any_of(program.files, [&](const File* one) {
-           return counts(one) &&
+           return counts(one) && mentions(*one, {"accelerate", "fabric"}) &&
                   (one->imports_from("accelerate") || one->imports_from("lightning.fabric"));
          });
 }
