@@ -130,7 +130,7 @@ bool leads_to_only_training(const SourceFacts& facts, const Guard& guard) {
   if (guard.negated || guard.in_loop || guard.statement == nullptr) return false;
   const auto programs = facts.programs_of(*guard.statement->file);
   return std::ranges::any_of(programs, [&](const Program* program) {
-    if (program->entry == nullptr || !program->trains_on_gpu) return false;
+    if (program->entry != guard.statement->file || !program->trains_on_gpu) return false;
     auto& known = facts.store().training_conditions;
     const auto [entry, is_new] = known.try_emplace(program);
     if (is_new) entry->second = conditions_of_training(facts, *program);

@@ -193,4 +193,12 @@ void Inference::add_packages_of(const File& file, const File& from) {
   }
 }
 
+const Inference::Known& Inference::known(std::string_view full_name) {
+  const auto found = known_.find(full_name);
+  if (found != known_.end()) return found->second;
+  const std::string_view kept = intern(full_name);
+  const std::string_view name = intern(canonical_name(kept));
+  return known_.emplace(kept, Known{name, library_call(name)}).first->second;
+}
+
 }  // namespace rooftile::source

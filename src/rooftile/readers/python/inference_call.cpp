@@ -27,14 +27,6 @@ bool is_open_choice(const Expr& callee) {
 
 }  // namespace
 
-const Inference::Known& Inference::known(std::string_view full_name) {
-  const auto found = known_.find(full_name);
-  if (found != known_.end()) return found->second;
-  const std::string_view kept = intern(full_name);
-  const std::string_view name = intern(canonical_name(kept));
-  return known_.emplace(kept, Known{name, library_call(name)}).first->second;
-}
-
 const Type* Inference::infer_call(Expr& expr) {
   for (const Expr* child : expr.children) infer(child);
   Call& call = writable(*expr.call);
