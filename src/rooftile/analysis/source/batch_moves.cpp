@@ -272,10 +272,9 @@ bool moves_batches(const SourceFacts& facts, const Call& loader) {
   if (has_hooks) return true;
   return std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
     return std::any_of(program->files.begin(), program->files.end(), [&](const File* file) {
-      return std::any_of(file->loops.begin(), file->loops.end(),
-                         [&](const Loop* loop) {
-                           return (loop->is_step() || hands_on(*loop)) && moves_in(facts, *loop);
-                         }) ||
+      return std::any_of(
+                 file->loops.begin(), file->loops.end(),
+                 [&](const Loop* loop) { return loop->is_step() && moves_in(facts, *loop); }) ||
              std::any_of(
                  file->functions.begin(), file->functions.end(),
                  [&](const FunctionDef* function) { return is_moving_step(facts, *function); });

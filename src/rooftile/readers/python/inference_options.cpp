@@ -155,9 +155,11 @@ void Inference::record_own_node_entry(const Expr& target, const Expr* value) {
   const Expr* made = is_single ? root->binding->value : nullptr;
   if (made == nullptr || made->call == nullptr || !made->call->arguments.empty()) return;
   const ClassDef* def = made->type->class_def;
-  const bool is_node = def != nullptr && std::ranges::any_of(def->bases, [](const Expr* base) {
-                         return base->full_name.ends_with("CfgNode");
-                       });
+  const bool is_named = def == nullptr && made->call->method == "ConfigNode";
+  const bool is_node =
+      is_named || (def != nullptr && std::ranges::any_of(def->bases, [](const Expr* base) {
+                     return base->full_name.ends_with("CfgNode");
+                   }));
   if (!is_node) return;
   Option option{value, {}};
   option.is_entry = true;

@@ -83,6 +83,14 @@ bool gets_no_pinning(const Call& call, int depth = 0) {
 // A parameter for which each caller seen passes False.
 bool is_passed_false(const SourceFacts& facts, const Value& pinned) {
   if (!pinned.unknown() || pinned.expr == nullptr) return false;
+  const FunctionDef* function = pinned.expr->statement->function;
+  const bool is_open =
+      function != nullptr && std::ranges::any_of(function->callers, [](const Call* caller) {
+        return std::ranges::any_of(caller->arguments, [](const Argument& argument) {
+          return argument.unpacked || argument.followed;
+        });
+      });
+  if (is_open) return false;
   const auto passed = passed_values(*pinned.expr);
   return !passed.empty() && std::ranges::all_of(passed, [&](const Expr* each) {
     return facts.value(each).is_false();
