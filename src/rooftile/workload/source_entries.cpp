@@ -182,4 +182,33 @@ bool is_fallback(const Call& call) {
          call.arguments[1].name.empty() && call.receiver->type->class_def == nullptr;
 }
 
+bool is_of_global(const Store& store, const Expr& attribute) {
+  if (attribute.full_name.starts_with("torch.") || store.globals.contains(attribute.full_name)) {
+    return false;
+  }
+  const Expr* root = &attribute;
+  std::string_view owner = attribute.full_name;
+  while (root->kind == ExprKind::attribute && !root->children.empty()) {
+    root = root->children[0];
+    owner = owner.substr(0, std::min(owner.size(), owner.rfind('.')));
+    if (store.globals.contains(root->full_name)) return true;
+    const auto global = store.globals.find(owner);
+    const bool is_set =
+        global != store.globals.end() && global->second->kind == StatementKind::assignment;
+    if (is_set) return true;
+  }
+  if (attribute.statement == nullptr || root->full_name.empty()) return false;
+  // Out of a given file, also one that has it from another.
+  bool is_in_file = false;
+  for (const File* file : attribute.statement->file->imported) {
+    const std::string_view module = file->module;
+    const std::string_view whole = root->full_name;
+    if (whole == module) return false;
+    is_in_file = is_in_file || (whole.size() > module.size() && whole.starts_with(module) &&
+                                whole[module.size()] == '.');
+  }
+  return is_in_file && !store.functions_by_name.contains(root->full_name) &&
+         !store.classes_by_name.contains(root->full_name);
+}
+
 }  // namespace rooftile::source

@@ -16,6 +16,10 @@ const Expr* written_get(const Store& store, const Call& call);
 // The same for config.key, where config is made by a call with key=….
 const Expr* written_attribute(const Store& store, const Expr& attribute);
 
+// `config.CUDNN.BENCHMARK` of `from .default import _C as config`: part of a variable of the given
+// files, and no definition by that whole name.
+bool is_of_global(const Store& store, const Expr& attribute);
+
 // The option behind args["workers"] of `args = vars(parser.parse_args())`; empty for others.
 std::string_view parsed_key(const Store& store, const Expr& subscript);
 // options.get("workers", 0) of what is no object of the given files.

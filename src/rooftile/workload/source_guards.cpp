@@ -190,9 +190,34 @@ const Expr* interval_in(const SourceFacts& facts, const Expr& expr, const Statem
   return nullptr;
 }
 
+bool compares_remainder(const Expr& expr) {
+  return expr.kind == ExprKind::comparison && !expr.children.empty() &&
+         remainder_in(*expr.children[0]) != nullptr;
+}
+
+// `should_update = step % n == 0 or is_last`, and then `if should_update:`: what the name is for.
+const Expr* named_interval(const Expr& expr) {
+  const Statement* set = expr.kind == ExprKind::name ? expr.binding : nullptr;
+  const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
+                      set->word == "=" && set->value != nullptr &&
+                      set->target->kind == ExprKind::name && expr.statement != nullptr &&
+                      set->function == expr.statement->function;
+  if (!is_set) return nullptr;
+  const Expr& value = *set->value;
+  const bool has_remainder =
+      compares_remainder(value) || (value.kind == ExprKind::logical && value.word == "or" &&
+                                    std::ranges::any_of(value.children, [](const Expr* part) {
+                                      return compares_remainder(*part);
+                                    }));
+  return has_remainder ? &value : nullptr;
+}
+
 void add_conditions(const SourceFacts& facts, const Expr& expr, const Statement* statement,
                     bool negated, std::vector<Guard>& guards) {
   if (guards.size() >= kMaxOperands) return;
+  if (const Expr* value = named_interval(expr)) {
+    return add_conditions(facts, *value, statement, negated, guards);
+  }
   if (expr.kind == ExprKind::logical && expr.word == "not" && expr.children.size() == 1) {
     return add_conditions(facts, *expr.children[0], statement, !negated, guards);
   }
@@ -229,21 +254,24 @@ GuardKind guard_of_wrapped(const Statement& statement) {
 }
 
 // What runs the function that an own decorator is given: `with torch.no_grad(): func(x)` in the
-// function inside of it, or `return torch.no_grad()(func)`.
-GuardKind guard_inside(std::span<const Statement* const> block, int depth) {
+// function inside of it, or `return torch.no_grad()(func)`. A `with` counts that has the text.
+GuardKind guard_inside(std::span<const Statement* const> block, int depth,
+                       std::string_view text = {}) {
   constexpr int kMaxDepth = 6;
   if (depth > kMaxDepth) return GuardKind::decorator;
   for (const Statement* statement : block) {
     for (const WithItem& item : statement->items) {
       const Call* call = item.context == nullptr ? nullptr : item.context->call;
       if (call == nullptr || gradient_guard(call->name) == GuardKind::decorator) continue;
-      return gradient_guard(call->name);
+      if (contains(statement->file->slice(statement->range), text)) {
+        return gradient_guard(call->name);
+      }
     }
     const GuardKind wrapped = guard_of_wrapped(*statement);
     if (wrapped != GuardKind::decorator) return wrapped;
     const FunctionDef* nested = statement->function_def;
     const GuardKind inner =
-        guard_inside(nested != nullptr ? nested->body : statement->body, depth + 1);
+        guard_inside(nested != nullptr ? nested->body : statement->body, depth + 1, text);
     if (inner != GuardKind::decorator) return inner;
   }
   return GuardKind::decorator;
@@ -256,6 +284,26 @@ GuardKind guard_of_own_decorator(const Expr& decorator) {
   const bool is_own = made.type != nullptr && made.type->is(TypeKind::function) &&
                       made.type->function != nullptr && !made.type->function->parameters.empty();
   return is_own ? guard_inside(made.type->function->body, 0) : GuardKind::decorator;
+}
+
+// Of a context manager that the files define: `with torch.no_grad(): yield`, or a class that
+// switches them when it is made or entered.
+GuardKind guard_of_own_manager(const Expr& made) {
+  if (made.call == nullptr) return GuardKind::with_other;
+  const FunctionDef* target = made.call->target;
+  const ClassDef* def = made.type == nullptr ? nullptr : made.type->class_def;
+  if (target != nullptr && target->class_def != nullptr) def = target->class_def;
+  GuardKind kind = GuardKind::decorator;
+  if (target != nullptr && target->class_def == nullptr) {
+    kind = guard_inside(target->body, 0, "yield");
+  } else if (def != nullptr && def->method("__enter__") != nullptr) {
+    for (const FunctionDef* method : def->methods) {
+      for (const Call* call : method->calls) {
+        if (kind == GuardKind::decorator) kind = gradient_guard(call->name);
+      }
+    }
+  }
+  return kind == GuardKind::decorator ? GuardKind::with_other : kind;
 }
 
 }  // namespace
@@ -284,7 +332,7 @@ Guard guard_of_manager(const Expr* manager, const Statement* statement) {
     const bool is_null = first->kind == ExprKind::call && first->call->method == "nullcontext";
     made = is_null ? made->children[2] : first;
   }
-  if (statement == nullptr) guard.kind = guard_of_own_decorator(*made);
+  guard.kind = statement == nullptr ? guard_of_own_decorator(*made) : guard_of_own_manager(*made);
   const std::string_view name = made->kind == ExprKind::call ? made->call->name : made->full_name;
   const std::string_view word = last_word(*made);
   if (name == "torch.no_grad") guard.kind = GuardKind::no_grad;

@@ -57,6 +57,9 @@ struct Store {
   // The loops that read a loader, by the call that makes it or the own function that this call
   // runs; filled when it is asked for first.
   mutable std::optional<std::unordered_map<const void*, std::vector<const Loop*>>> loops_by_loader;
+  // The conditions on the way to training, of programs that no default run trains with; filled when
+  // they are asked for first.
+  mutable std::unordered_map<const Program*, std::unordered_set<const Expr*>> training_conditions;
 
   const Type* intern(const Type& type) { return &*types.insert(type).first; }
   std::string_view intern(std::string_view text) { return *names.emplace(text).first; }

@@ -227,7 +227,7 @@ class Evaluator {
     if (expr.binding != nullptr && expr.binding->kind == StatementKind::assignment) {
       return bound(*expr.binding, expr.word, depth);
     }
-    if (!expr.full_name.empty()) return full_name(expr, depth);
+    if (!expr.full_name.empty() && !is_of_global(store_, expr)) return full_name(expr, depth);
     const Type& owner = expr.children.empty() ? unknown_type() : *expr.children[0]->type;
     const Option* option = configured(expr);
     const bool plain =

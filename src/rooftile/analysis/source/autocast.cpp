@@ -19,6 +19,9 @@ AutocastDtype dtype_of(const Value& value, bool on_gpu) {
   return AutocastDtype::unknown;
 }
 
+// `enabled=device.type != "cpu"` depends on nothing where there is a GPU.
+bool is_on_with_gpu(const Value& enabled) { return truth_on_gpu(enabled.expr) == true; }
+
 // Where the arguments stand: torch.autocast takes the device first, the older ones do not.
 Autocast read(const SourceFacts& facts, const Call& call) {
   Autocast autocast;
@@ -35,7 +38,8 @@ Autocast read(const SourceFacts& facts, const Call& call) {
   autocast.dtype = dtype_of(facts.argument(call, "dtype", 1), autocast.on_gpu);
   if (call.unknown_arguments) autocast.dtype = AutocastDtype::unknown;
   autocast.is_off = enabled.is_false();
-  autocast.may_be_off = call.unknown_arguments || (!enabled.absent() && !enabled.fixed());
+  autocast.may_be_off =
+      call.unknown_arguments || (!enabled.absent() && !enabled.fixed() && !is_on_with_gpu(enabled));
   return autocast;
 }
 
@@ -110,7 +114,8 @@ Scaler scaler_of(const SourceFacts& facts, const Call& construction) {
   Scaler scaler;
   scaler.call = &construction;
   scaler.is_off = enabled.is_false();
-  scaler.may_be_off = construction.unknown_arguments || (!enabled.absent() && !enabled.fixed());
+  scaler.may_be_off = construction.unknown_arguments ||
+                      (!enabled.absent() && !enabled.fixed() && !is_on_with_gpu(enabled));
   return scaler;
 }
 

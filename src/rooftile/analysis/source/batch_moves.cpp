@@ -19,6 +19,18 @@ bool converts_to_gpu(const Call& call) {
   return made->full_name.starts_with("torch.cuda.");
 }
 
+// A parameter that some caller gives what it runs over: `for left, right in loader: train(left,
+// right)`.
+bool is_passed_from_loop(const Expr& name) {
+  const FunctionDef* function = name.statement == nullptr ? nullptr : name.statement->function;
+  if (name.kind != ExprKind::name || function == nullptr) return false;
+  return std::ranges::any_of(function->callers, [&](const Call* caller) {
+    const Argument* given = passed_argument(*caller, *function, name.word);
+    const Statement* binding = given == nullptr ? nullptr : given->value->binding;
+    return binding != nullptr && binding->kind == StatementKind::for_;
+  });
+}
+
 // torch.LongTensor(ids), torch.tensor(texts), pad_sequence([…]): made of Python's lists in the
 // step, in memory that no loader has pinned.
 bool is_new_tensor(const Expr* value, int depth = 0) {
@@ -37,10 +49,11 @@ bool is_new_tensor(const Expr* value, int depth = 0) {
   if (call == nullptr) return false;
   if (is_one_of(call->name, {"torch.tensor", "torch.as_tensor", "torch.LongTensor",
                              "torch.FloatTensor", "torch.IntTensor", "torch.ByteTensor"})) {
-    // `for data, labels in loader:` gives tensors, as a rule.
+    // `for data, labels in loader:` gives tensors, as a rule; so do the callers of a step function.
     const Expr* given = call->arguments.empty() ? nullptr : call->arguments.front().value;
     const Statement* binding = given == nullptr ? nullptr : given->binding;
-    return binding == nullptr || binding->kind != StatementKind::for_;
+    if (binding != nullptr && binding->kind == StatementKind::for_) return false;
+    return given == nullptr || !is_passed_from_loop(*given);
   }
   const bool joins = is_one_of(call->name, {"torch.nn.utils.rnn.pad_sequence", "torch.stack",
                                             "torch.cat", "torch.autograd.Variable"});
@@ -136,15 +149,16 @@ bool is_set_by_default(const SourceFacts& facts, const Value& value) {
 
 namespace {
 
-bool takes_over(const Program& program, const File& file) {
-  return std::any_of(program.files.begin(), program.files.end(), [&](const File* one) {
-    // Files that no entry imports have nothing to do with each other.
-    if (program.entry == nullptr && one != &file) return false;
-    if (one->imports_from("accelerate") || one->imports_from("lightning.fabric")) return true;
-    return std::any_of(one->calls.begin(), one->calls.end(), [](const Call* call) {
-      return call->name == "transformers.Trainer" || call->name == "transformers.Seq2SeqTrainer";
-    });
-  });
+bool takes_over(const SourceFacts& facts, const Program& program, const File& file) {
+  // Files that no entry imports have nothing to do with each other.
+  const auto counts = [&](const File* one) { return program.entry != nullptr || one == &file; };
+  const auto trainers =
+      calls_in(facts, program, {"transformers.Trainer", "transformers.Seq2SeqTrainer"});
+  return std::ranges::any_of(trainers, counts, &Call::file) ||
+         std::ranges::any_of(program.files, [&](const File* one) {
+           return counts(one) && mentions(*one, {"accelerate", "fabric"}) &&
+                  (one->imports_from("accelerate") || one->imports_from("lightning.fabric"));
+         });
 }
 
 }  // namespace
@@ -154,7 +168,7 @@ bool is_taken_over(const SourceFacts& facts, const File& file) {
   const auto programs = training_programs_of(facts, file);
   return !programs.empty() &&
          std::all_of(programs.begin(), programs.end(),
-                     [&](const Program* program) { return takes_over(*program, file); });
+                     [&](const Program* program) { return takes_over(facts, *program, file); });
 }
 
 namespace {
@@ -178,8 +192,9 @@ bool is_read_once(const Expr& loader) {
 // `len(loader)`, or one batch to look at in the function that makes the loader.
 bool is_harmless(const Expr& use, const Statement& made) {
   if (is_argument_of(&use, "len")) return true;
-  return is_read_once(use) && use.statement != nullptr &&
-         use.statement->function == made.function && loop_around(use.statement) == nullptr;
+  return (is_read_once(use) || is_argument_of(&use, "monai.utils.first")) &&
+         use.statement != nullptr && use.statement->function == made.function &&
+         loop_around(use.statement) == nullptr;
 }
 
 // Whether other files may read what the statement sets.

@@ -3,9 +3,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_set>
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
+#include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
 namespace {
@@ -39,6 +41,7 @@ bool is_other_run(const SourceFacts& facts, const Guard& guard) {
   if (guard.negated) return false;
   const Value wanted = facts.value(expr->children[1]);
   if (wanted.kind != ValueKind::text) return false;
+  if (wanted.text.starts_with("train")) return true;  // run_mode == "train_query"
   for (const std::string_view word : {"test", "eval", "val", "infer", "predict", "sample",
                                       "evaluate", "validate", "inference", "generate"}) {
     if (wanted.text == word) return true;
@@ -96,16 +99,52 @@ bool chooses_run(const Guard& guard) {
          runs_steps(choice->body) && runs_steps(choice->otherwise);
 }
 
+// A condition on options that does not hold by default, and that is no choice between runs.
+bool contradicts_default(const SourceFacts& facts, const Guard& guard) {
+  if (guard.kind != GuardKind::condition && guard.kind != GuardKind::option) return false;
+  const std::optional<bool> truth = default_truth(facts, guard.expr);
+  return truth && *truth == guard.negated && !is_other_run(facts, guard) && !is_chosen_run(guard) &&
+         !chooses_run(guard);
+}
+
+// The conditions outside of the training loops of a program, where each way to each of them has one
+// that is shut by default.
+std::unordered_set<const Expr*> conditions_of_training(const SourceFacts& facts,
+                                                       const Program& program) {
+  std::unordered_set<const Expr*> conditions;
+  for (const Loop* loop : program.training_loops) {
+    for (const Context& context : facts.contexts(*loop->statement)) {
+      bool is_shut = false;
+      for (const Guard& guard : context.guards) {
+        is_shut = is_shut || contradicts_default(facts, guard);
+        if (guard.expr != nullptr && !guard.negated) conditions.insert(guard.expr);
+      }
+      if (!is_shut) return {};
+    }
+  }
+  return conditions;
+}
+
+// `if config.train_data:` with nothing for a default: who runs the program gives one.
+bool leads_to_only_training(const SourceFacts& facts, const Guard& guard) {
+  if (guard.negated || guard.in_loop || guard.statement == nullptr) return false;
+  const auto programs = facts.programs_of(*guard.statement->file);
+  return std::ranges::any_of(programs, [&](const Program* program) {
+    if (program->entry != guard.statement->file || !program->trains_on_gpu) return false;
+    auto& known = facts.store().training_conditions;
+    const auto [entry, is_new] = known.try_emplace(program);
+    if (is_new) entry->second = conditions_of_training(facts, *program);
+    return entry->second.contains(guard.expr);
+  });
+}
+
 bool is_shut_by_default(const SourceFacts& facts, const Guard& guard) {
   if (guard.kind == GuardKind::never) return !guard.negated;
   if (truth_on_gpu(guard.expr) == guard.negated) return true;
   if (guard.kind == GuardKind::debug && !guard.negated) {
     return default_truth(facts, guard.expr) != true;
   }
-  if (guard.kind != GuardKind::condition && guard.kind != GuardKind::option) return false;
-  const std::optional<bool> truth = default_truth(facts, guard.expr);
-  return truth && *truth == guard.negated && !is_other_run(facts, guard) && !is_chosen_run(guard) &&
-         !chooses_run(guard);
+  return contradicts_default(facts, guard) && !leads_to_only_training(facts, guard);
 }
 
 // `if targets is not None:` in a function that no call on the way leads to: who trains passes them.

@@ -111,12 +111,19 @@ std::vector<const Expr*> optimized_modules(const Call& optimizer) {
   return modules;
 }
 
+// model(x), and `model.module.forward_through_n_layers(x, 5)`.
+bool runs_network(const Call& call) {
+  const bool is_method =
+      call.receiver != nullptr && contains_any(call.method, {"forward", "encode", "feature"});
+  return is_method || call.name == "torch.nn.Module.__call__";
+}
+
 // Whether the training loops run some module without gradients: it gives features.
 bool takes_features(const SourceFacts& facts, const Program& program) {
   return std::ranges::any_of(program.training_loops, [&](const Loop* loop) {
     const std::vector<const Call*> calls = calls_inside(*loop->statement);
     return std::ranges::any_of(calls, [&](const Call* call) {
-      if (call->name != "torch.nn.Module.__call__") return false;
+      if (!runs_network(*call)) return false;
       const auto contexts = facts.contexts(*call);
       return std::ranges::all_of(contexts, &Context::gradients_off);
     });
@@ -132,8 +139,22 @@ bool freezes_something(const Program& program) {
   });
 }
 
+// The optimizers that step in the loops that the program gets to; empty where one is not known.
+std::vector<const Call*> optimizers_in_reach(const Program& program) {
+  std::vector<const Call*> optimizers;
+  for (const Loop* loop : training_loops_in_reach(program)) {
+    const Expr* stepped =
+        loop->optimizer_step == nullptr ? nullptr : loop->optimizer_step->receiver;
+    const Call* made = stepped == nullptr ? nullptr : stepped->type->made_by;
+    if (made == nullptr || !stepped->type->is(TypeKind::optimizer)) return {};
+    optimizers.push_back(made);
+  }
+  return optimizers;
+}
+
 bool optimizes_head_only(const SourceFacts& facts, const Program& program) {
-  const auto optimizers = constructions_in(facts, program, TypeKind::optimizer);
+  auto optimizers = optimizers_in_reach(program);
+  if (optimizers.empty()) optimizers = constructions_in(facts, program, TypeKind::optimizer);
   bool is_by_name = false;
   for (const Call* optimizer : optimizers) {
     const auto modules = optimized_modules(*optimizer);
@@ -199,6 +220,26 @@ bool freezes_library_model(const SourceFacts& facts, const Program& program, con
 }
 
 }  // namespace
+
+bool is_optimizer_of_tensors(const Call& optimizer) {
+  const Argument* given = optimizer.argument("params", 0);
+  const Expr* list = given == nullptr ? nullptr : resolved(given->value);
+  // [latent] + noises
+  while (list != nullptr && list->kind == ExprKind::binary && list->word == "+") {
+    const Expr* right = list->children[1];
+    list = right->kind == ExprKind::list ? right : list->children[0];
+  }
+  return list != nullptr && list->kind == ExprKind::list && !list->children.empty() &&
+         std::ranges::all_of(list->children,
+                             [](const Expr* part) { return part->kind == ExprKind::name; });
+}
+
+bool trains_tensors_only(const Program& program) {
+  const auto optimizers = optimizers_in_reach(program);
+  return !optimizers.empty() && std::ranges::all_of(optimizers, [](const Call* optimizer) {
+    return is_optimizer_of_tensors(*optimizer);
+  });
+}
 
 bool trains_head_only(const SourceFacts& facts, const Program& program, const Call& sized) {
   const bool by_name = std::ranges::any_of(program.files, [](const File* file) {

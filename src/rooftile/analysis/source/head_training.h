@@ -10,4 +10,10 @@ namespace rooftile::source {
 // model's parameters are frozen and a head is put in place of its own.
 bool trains_head_only(const SourceFacts& facts, const Program& program, const Call& sized);
 
+// optim.SGD([delta]), optim.Adam([latent] + noises): looks for single tensors, as an adversarial
+// example, and trains no network.
+bool is_optimizer_of_tensors(const Call& optimizer);
+// Whether all training that the program gets to is of such tensors.
+bool trains_tensors_only(const Program& program);
+
 }  // namespace rooftile::source

@@ -200,7 +200,7 @@ bool is_maker(const Call& call) {
       is_last_word(call.name, "torch.",
                    {"zeros", "ones", "full", "empty", "rand", "randn", "randint", "randperm",
                     "arange", "eye", "linspace"})) {
-    return true;
+    return call.expr->type->residence == Residence::host;  // with no other default place
   }
   const bool wraps = call.name == "torch.from_numpy" || call.name == "torch.tensor" ||
                      call.name == "torch.as_tensor" ||

@@ -5,141 +5,11 @@
 #include "rooftile/analysis/source/asked_truth.h"
 #include "rooftile/analysis/source/own_optimizers.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/value_places.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
 namespace {
-
-bool is_surely_host(const Type& type) {
-  switch (type.kind) {
-    case TypeKind::tensor:
-      return type.residence == Residence::host && !type.requires_grad;
-    case TypeKind::unknown:
-      return false;
-    default:
-      return true;
-  }
-}
-
-// Values of a NumPy call have the same methods.
-bool comes_from_numpy(const Expr* expr) {
-  bool found = false;
-  visit(expr, [&](const Expr& part) {
-    found = found || part.full_name.starts_with("numpy.") ||
-            (part.kind == ExprKind::name && part.word == "np") ||
-            (part.call != nullptr && is_one_of(part.call->method, {"cpu", "numpy"}));
-    return !found;
-  });
-  return found;
-}
-
-bool is_unplaced_tensor(const Expr& expr) {
-  return expr.type->is(TypeKind::tensor) && expr.type->residence == Residence::unknown &&
-         !expr.type->guessed;
-}
-
-// self.x of a module: a parameter or buffer, which is where the module is.
-bool is_part_of_module(const Expr* expr) {
-  if (!is_unplaced_tensor(*expr)) return false;
-  while (!expr->children.empty() &&
-         (expr->kind == ExprKind::subscript || last_name(expr) == "data")) {
-    expr = expr->children[0];
-  }
-  if (expr->kind != ExprKind::attribute || expr->children.empty()) return false;
-  const Expr& object = *expr->children[0];
-  return object.kind == ExprKind::name && object.word == "self" &&
-         object.type->is(TypeKind::module);
-}
-
-// A parameter for which one caller passes a tensor on a GPU, and others may pass one elsewhere.
-bool is_passed_from_gpu(const Expr& expr) {
-  const FunctionDef* function = expr.statement == nullptr ? nullptr : expr.statement->function;
-  const bool is_parameter = expr.kind == ExprKind::name && expr.binding == nullptr;
-  if (!is_parameter || function == nullptr) return false;
-  const auto& parameters = function->parameters;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (parameters[i].name != expr.word) continue;
-    return std::any_of(function->callers.begin(), function->callers.end(), [&](const Call* call) {
-      // model(x) is a call of forward with the model in front.
-      const bool is_bound = function->class_def != nullptr &&
-                            (call->receiver != nullptr || function->name == "forward");
-      const Argument* given = call->argument(expr.word, static_cast<int>(i) - (is_bound ? 1 : 0));
-      return given != nullptr && !given->unpacked && is_gpu_value(given->value);
-    });
-  }
-  return false;
-}
-
-// In a function that may train: no method of a module, whose other ways lead to generation, and no
-// evaluation, which a decorator keeps from recording.
-bool trains_itself(const Expr& part) {
-  const FunctionDef* function = part.statement == nullptr ? nullptr : part.statement->function;
-  if (function == nullptr) return true;
-  const bool is_of_module = function->class_def != nullptr && function->class_def->is_module;
-  return !is_of_module && function->decorators.empty();
-}
-
-bool comes_from_gpu(const Expr* expr, int& names_left);
-
-// Of a variable that several branches set: whether what one of them gives comes from a GPU.
-bool is_set_from_gpu(const Expr& name, int& names_left) {
-  const Statement* at = name.statement;
-  const FunctionDef* function = at == nullptr ? nullptr : at->function;
-  if (function == nullptr || name.binding != nullptr) return false;
-  bool found = false;
-  for_statements(function->body, [&](const Statement& set) {
-    const bool sets = set.kind == StatementKind::assignment && set.word == "=" &&
-                      set.target->kind == ExprKind::name && set.target->word == name.word &&
-                      set.range.end < at->range.begin && set.value != nullptr;
-    if (found || !sets || names_left <= 0) return;
-    --names_left;
-    found = comes_from_gpu(set.value, names_left);
-  });
-  return found;
-}
-
-// Computed from a tensor that a caller passes from a GPU, also by way of a few names.
-bool comes_from_gpu(const Expr* expr, int& names_left) {
-  if (expr == nullptr || !is_unplaced_tensor(*expr)) return false;
-  bool found = false;
-  visit(expr, [&](const Expr& part) {
-    if (found || part.kind == ExprKind::lambda) return false;
-    if (&part != expr && is_surely_host(*part.type)) return false;
-    // (loss != loss).any(), pred.detach() > 0: no graph, but where the loss is.
-    found = (is_gpu_value(&part) && trains_itself(part)) ||
-            (is_unplaced_tensor(part) && is_passed_from_gpu(part));
-    const Statement* set = part.kind == ExprKind::name ? part.binding : nullptr;
-    const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
-                        set->word == "=" && set->function == part.statement->function;
-    if (!found && is_set && names_left > 0) {
-      --names_left;
-      found = comes_from_gpu(set->value, names_left);
-    }
-    if (!found && part.kind == ExprKind::name && is_unplaced_tensor(part)) {
-      found = is_set_from_gpu(part, names_left);
-    }
-    return !found;
-  });
-  return found;
-}
-
-bool comes_from_gpu(const Expr* expr) {
-  int names_left = 8;
-  return comes_from_gpu(expr, names_left);
-}
-
-// norm = clip_grad_norm_(…): it is where the gradients are.
-bool is_gradient_norm(const Expr* expr) {
-  const Expr* made = expr->type->is(TypeKind::tensor) ? resolved(expr) : nullptr;
-  return made != nullptr && made->call != nullptr &&
-         made->call->name == "torch.nn.utils.clip_grad_norm_";
-}
-
-bool may_wait(const Expr* expr) {
-  return expr != nullptr && expr->type != nullptr &&
-         (is_gpu_value(expr) || is_gradient_norm(expr) || is_part_of_module(expr) ||
-          comes_from_gpu(expr));
-}
 
 // `total = 0.0` that `total += loss` makes a tensor: no number has item().
 bool becomes_tensor(const Expr& name) {
@@ -196,7 +66,18 @@ bool is_moved_later(const Expr* value) {
   return found;
 }
 
+// x.to("cpu"), x.to(torch.device("cpu")), with no copy that the host goes on during.
+bool moves_to_host(const Call& call) {
+  if (call.method != "to" || call.receiver == nullptr || call.arguments.size() != 1) return false;
+  const Expr* device = resolved(call.arguments.front().value);
+  const bool is_made = device->call != nullptr && device->call->name == "torch.device" &&
+                       !device->call->arguments.empty();
+  if (is_made) device = device->call->arguments.front().value;
+  return device->kind == ExprKind::text && device->word == "cpu";
+}
+
 bool reads_by_method(const Call& call) {
+  if (moves_to_host(call)) return !is_surely_host(call.receiver_type());
   if (call.receiver == nullptr || !call.arguments.empty()) return false;
   const Type& type = call.receiver_type();
   if (call.method == "item") {
@@ -224,11 +105,26 @@ bool is_tensor_in_forward(const Statement& statement, const Expr& expr) {
 // be about the shape or the layout.
 bool is_reduced_in_forward(const Statement& statement, const Expr* operand) {
   const Expr* made = resolved(operand);
+  // squares.sum().sqrt().clamp(0, 10)
+  while (made->call != nullptr && made->call->receiver != nullptr &&
+         is_one_of(made->call->method, {"sqrt", "clamp", "clamp_", "abs", "float", "detach"})) {
+    made = resolved(made->call->receiver);
+  }
   const bool reduces =
       made->call != nullptr &&
       is_one_of(made->call->method, {"sum", "max", "min", "mean", "any", "all", "norm",
                                      "count_nonzero", "amax", "amin", "prod"});
   return reduces && !operand->type->guessed && is_tensor_in_forward(statement, *made);
+}
+
+// `(boxes >= 0).all()` of parameters in a forward: no number of Python has it.
+bool is_test_in_forward(const Statement& statement, const Expr& expr) {
+  const Call* call = expr.call;
+  const bool reduces = call != nullptr && call->receiver != nullptr &&
+                       is_one_of(call->method, {"all", "any", "sum"}) &&
+                       call->receiver->kind == ExprKind::comparison &&
+                       call->receiver->type->is(TypeKind::number);
+  return reduces && !comes_from_numpy(call->receiver) && runs_in_forward(statement.function);
 }
 
 // int((mask > 0).sum()) in a forward; lengths may be on the host on purpose.
@@ -307,7 +203,8 @@ void add_conditions(const Statement& statement, const Expr* expr, std::vector<Ho
   if (expr->kind == ExprKind::logical) {
     for (const Expr* child : expr->children) {
       add_conditions(statement, child, reads);
-      if (expr->word == "and" && is_met_once(statement, *child)) break;
+      const bool is_left = is_met_once(statement, *child) || contains(last_name(child), "infer");
+      if (expr->word == "and" && is_left) break;
     }
     return;
   }
@@ -319,7 +216,8 @@ void add_conditions(const Statement& statement, const Expr* expr, std::vector<Ho
       may_wait(expr) || (compares && std::ranges::any_of(expr->children, [&](const Expr* side) {
                            return may_wait(side) || is_reduced_in_forward(statement, side);
                          }));
-  const bool is_asked = waits || is_tensor_in_forward(statement, *expr);
+  const bool is_asked =
+      waits || is_tensor_in_forward(statement, *expr) || is_test_in_forward(statement, *expr);
   if (is_asked && !is_called_inside(statement, *expr)) {
     reads.push_back({&statement, expr, expr->call});
   }
@@ -354,8 +252,9 @@ bool waits(const Call& call) {
   const bool shows_loss = std::ranges::any_of(call.arguments, [](const Argument& argument) {
     return argument.value != nullptr && reads_first_element(*argument.value);  // loss.data[0]
   });
-  return shows_loss || call.method == "synchronize" || reads_by_method(call) ||
-         reads_by_function(call) || is_one_of(call.method, {"item", "tolist", "cpu"});
+  return shows_loss || call.method == "synchronize" || moves_to_host(call) ||
+         reads_by_method(call) || reads_by_function(call) ||
+         is_one_of(call.method, {"item", "tolist", "cpu"});
 }
 
 }  // namespace

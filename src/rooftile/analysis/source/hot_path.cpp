@@ -92,7 +92,10 @@ bool is_unseen_forward(const SourceFacts& facts, const Context& context,
       is_forward(function) ||
       std::any_of(context.calls.begin(), context.calls.end(),
                   [](const Call* call) { return is_forward(call->function); });
-  return passes_forward && !is_left_over(facts, *outer->class_def);
+  // A base class that calls one of its methods leads to those of all derived classes.
+  const bool is_derived = function != nullptr && function != outer && is_module_method(function) &&
+                          is_left_over(facts, *function->class_def);
+  return passes_forward && !is_derived && !is_left_over(facts, *outer->class_def);
 }
 
 // `else` of `if self.training:`, `if inference:`: not in a training step.

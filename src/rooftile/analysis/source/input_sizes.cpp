@@ -5,6 +5,7 @@
 
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/model_size.h"
+#include "rooftile/analysis/source/monai.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/workload/source_walks.h"
@@ -32,12 +33,35 @@ bool is_size(const SourceFacts& facts, const Expr* expr) {
   return largest_size(facts, expr).value_or(0) >= kSmallestImage;
 }
 
+// A data set's method, or a function that reads image files.
+bool reads_images(const FunctionDef* function) {
+  if (function == nullptr) return false;
+  if (function->class_def != nullptr) return function->class_def->is_dataset;
+  return std::ranges::any_of(function->calls, [](const Call* call) {
+    return is_one_of(call->method, {"imread", "imdecode"}) || call->name == "PIL.Image.open";
+  });
+}
+
+// A data set's function, one that reads image files, or one that such call.
+bool handles_samples(const FunctionDef* function) {
+  constexpr int kFewLevels = 2;
+  return function != nullptr &&
+         (reads_images(function) || any_call_above(*function, kFewLevels, [](const Call& call) {
+            return reads_images(call.function) && call.function->name != "__init__";
+          }));
+}
+
+// Not for each sample: the transforms of a run are put together.
+bool runs_once(const FunctionDef* function) {
+  if (function == nullptr || function->name == "__init__") return true;
+  return function->class_def == nullptr && !handles_samples(function);
+}
+
 // Two sizes are the same for all images, whatever they are, unless they are made for each sample.
 bool is_pair(const SourceFacts& facts, const Expr* expr) {
   const Expr* pair = resolved(expr);
   if (pair->kind == ExprKind::tuple || pair->kind == ExprKind::list) {
-    const FunctionDef* function = expr->statement->function;
-    const bool is_once = function == nullptr || function->name == "__init__";
+    const bool is_once = runs_once(expr->statement->function);
     return pair->children.size() == 2 &&
            (is_once || (is_size(facts, pair->children[0]) && is_size(facts, pair->children[1])));
   }
@@ -58,36 +82,63 @@ std::string call_beginning(const Call& call) {
   return text.size() <= kMost ? text : std::string(call.method) + "(...)";
 }
 
+// `crop_size`, `args.size`: a setting that is the same for all samples, whatever it is.
+bool is_size_setting(const Expr& expr) {
+  const std::string name = lower(last_name(&expr));
+  return contains_any(name, {"crop", "size"}) && !contains_any(name, {"batch"}) &&
+         runs_once(expr.statement->function) && !draws_at_random(&expr);
+}
+
 // Resize to one number keeps the aspect ratio, so that sizes still differ.
 bool sets_size(const SourceFacts& facts, const Call& call) {
   const std::string_view method = call.method;
   const bool is_crop = method.find("Crop") != std::string_view::npos;
   const bool is_resize = method == "Resize" || method == "Scale";
   if ((!is_crop && !is_resize) || call.arguments.empty()) return false;
+  if (call.name.starts_with("monai.")) return false;
   const bool is_transform = call.name.find("transforms") != std::string_view::npos ||
                             call.name.find("albumentations") != std::string_view::npos ||
                             call.target != nullptr || call.name.empty();
-  if (!is_transform || has_part(method, {"FiveCrop", "TenCrop", "ShortSide", "Multi"}))
+  if (!is_transform || has_part(method, {"FiveCrop", "TenCrop", "ShortSide", "Multi", "SizeCrop"}))
     return false;
   for (const Argument& argument : call.arguments) {
     if (argument.unpacked) continue;
     if (is_pair(facts, argument.value)) return true;
-    if (is_crop && is_size(facts, argument.value)) return true;
+    if (is_crop && (is_size(facts, argument.value) || is_size_setting(*argument.value)))
+      return true;
   }
   return call.name.find("albumentations") != std::string_view::npos && call.arguments.size() >= 2 &&
          is_size(facts, call.arguments[0].value);
 }
 
-// ListDataset(root, input_size=600): a data set that is told one size.
+// ListDataset(root, input_size=600), get_loaders(args, 224): data of one size, as they are told.
 bool gives_one_size(const SourceFacts& facts, const Call& call) {
-  const bool is_dataset = call.expr->type->is(TypeKind::dataset) && call.target != nullptr;
-  if (!is_dataset) return false;
-  for (const std::string_view name :
-       {"input_size", "image_size", "img_size", "imsize", "imageSize", "crop_size"}) {
-    const Argument* size = call.argument(name);
-    if (size != nullptr && is_size(facts, size->value)) return true;
+  const FunctionDef* target = call.target;
+  if (target == nullptr) return false;
+  const std::string name = lower(call.method);
+  const bool is_data = call.expr->type->is(TypeKind::dataset) ||
+                       contains_any(name, {"dataset", "loader", "transform", "datamodule"});
+  if (!is_data || mentions(*target->file, {"multiscale", "multi_scale", "rect"})) return false;
+  for (const std::string_view parameter :
+       {"input_size", "image_size", "img_size", "imsize", "imageSize", "crop_size", "resolution"}) {
+    const Argument* size = passed_argument(call, *target, parameter);
+    if (size != nullptr && !draws_at_random(size->value) && is_size(facts, size->value)) {
+      return true;
+    }
   }
   return false;
+}
+
+// get_cifar10_loaders(…), CIFAR100Pair(…), load_mnist(): own code around a data set of one size.
+bool wraps_small_images(const Call& call) {
+  if (call.target == nullptr) return false;
+  const std::string name = lower(call.method);
+  if (!contains_any(name, {"cifar", "mnist", "svhn", "stl10"})) return false;
+  const bool is_made = name.starts_with("load") || name.starts_with("get") ||
+                       name.starts_with("make") || name.starts_with("build");
+  return call.expr->type->is(TypeKind::dataset) ||
+         (is_made && contains_any(name, {"data", "loader", "load", "set"}) &&
+          !contains_any(name, {"model", "net"}));
 }
 
 // torch.randn(16, 3, 224, 224), np.random.rand(224, 224, 3), generate_random_images(192, 192).
@@ -135,16 +186,8 @@ bool cuts_length(const SourceFacts& facts, const Expr& slice) {
   }
   const auto text = [](const Expr* expr) { return expr->statement->file->slice(expr->range); };
   const bool is_from_start = text(stop->children[0]) == text(slice.children[0]);
-  return is_from_start && facts.value(stop->children[1]).real >= kSmallestImage;
-}
-
-// A data set's method, or a function that reads image files.
-bool reads_images(const FunctionDef* function) {
-  if (function == nullptr) return false;
-  if (function->class_def != nullptr) return function->class_def->is_dataset;
-  return std::ranges::any_of(function->calls, [](const Call* call) {
-    return is_one_of(call->method, {"imread", "imdecode"}) || call->name == "PIL.Image.open";
-  });
+  return is_from_start && !draws_at_random(stop->children[1]) &&
+         largest_size(facts, stop->children[1]).value_or(0) >= kSmallestImage;
 }
 
 // image[y:y + 256, x:x + 256]
@@ -172,6 +215,8 @@ bool is_box_of_one_size(const SourceFacts& facts, const Expr& part) {
          adds_length(part.children[3], part.children[1]);
 }
 
+bool handles_samples(const FunctionDef* function);
+
 // Own code that cuts by an option, image[y:y + self.crop_size[0], …], or pieces of a known size.
 const Expr* own_crop(const SourceFacts& facts, const File& file) {
   const Expr* found = nullptr;
@@ -181,7 +226,7 @@ const Expr* own_crop(const SourceFacts& facts, const File& file) {
         const bool cuts = part.kind == ExprKind::slice && part.children.size() == 2 &&
                           uses_name(&part, {"crop_size"});
         const bool is_piece = cuts_piece(facts, part) || is_box_of_one_size(facts, part);
-        const bool is_crop = cuts || (is_piece && reads_images(statement->function));
+        const bool is_crop = cuts || (is_piece && handles_samples(statement->function));
         if (is_crop && found == nullptr) found = &part;
         return found == nullptr;
       });
@@ -190,13 +235,10 @@ const Expr* own_crop(const SourceFacts& facts, const File& file) {
   return found;
 }
 
-// A data set's function, one that reads image files, or one that such call.
-bool handles_samples(const FunctionDef* function) {
-  constexpr int kFewLevels = 2;
-  return function != nullptr &&
-         (reads_images(function) || any_call_above(*function, kFewLevels, [](const Call& call) {
-            return reads_images(call.function);
-          }));
+// self.options.img_res, args.size
+bool is_of_settings(const Expr& expr) {
+  if (expr.kind != ExprKind::attribute || expr.children.empty()) return false;
+  return contains_any(last_name(expr.children[0]), {"opt", "args", "cfg", "config", "hparams"});
 }
 
 // (224, 224), also with options: two numbers of pixels, the same for all samples.
@@ -206,7 +248,7 @@ bool is_known_pair(const SourceFacts& facts, const Expr* expr) {
   return is_row && pair->children.size() == 2 &&
          std::ranges::all_of(pair->children, [&](const Expr* size) {
            return size->kind != ExprKind::subscript && !draws_at_random(size) &&
-                  is_size(facts, size);
+                  (is_size(facts, size) || is_of_settings(*size));
          });
 }
 
@@ -261,12 +303,12 @@ std::optional<SizeSign> fixed_input_size(const SourceFacts& facts, const Program
   for (const File* file : program.files) {
     for (const Call* call : file->calls) {
       if (one_side == nullptr && sets_one_side(facts, *call)) one_side = call;
-      if (has_one_size(call->name)) {
+      if (has_one_size(call->name) || wraps_small_images(*call)) {
         return SizeSign{call, "the data set " + std::string(call->method)};
       }
-      if (sets_size(facts, *call) || gives_one_size(facts, *call) ||
-          gives_drawn_images(facts, *call) || resizes_samples(facts, *call) ||
-          shapes_samples(facts, *call)) {
+      if (sets_size(facts, *call) || sets_size_by_monai(facts, *call) ||
+          gives_one_size(facts, *call) || gives_drawn_images(facts, *call) ||
+          resizes_samples(facts, *call) || shapes_samples(facts, *call)) {
         return SizeSign{call, call_beginning(*call)};
       }
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/iteration.h"
+#include "rooftile/analysis/source/monai.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 
@@ -33,14 +34,44 @@ std::optional<SizedLayer> library_network(const SourceFacts& facts, const Progra
                          (!call->method.empty() && call->method.front() >= 'A' &&
                           call->method.front() <= 'Z' && !call->method.ends_with("Loss"));
     const std::string name = lower(call->name);
-    if (!is_made || contains_any(name, {"vit", "swin", "weights", "detection", "_utils"})) continue;
+    // Inception measures the images of a generator, and is seldom trained.
+    if (!is_made ||
+        contains_any(name, {"vit", "swin", "weights", "detection", "utils", "inception"}))
+      continue;
     return SizedLayer{call, std::string(call->name)};
   }
   for (const Call* call : calls_in(facts, program, {"diffusers.*"})) {
     if (call->name.find("UNet") == std::string_view::npos) continue;
     return SizedLayer{call, std::string(call->name)};
   }
+  if (auto network = monai_network(facts, program, kManyChannels, true)) return network;
   return model_chosen_by_name(program);
+}
+
+// `self.weight = nn.Parameter(torch.randn(1, 512, 512, 3, 3))` in a file that convolves with such.
+std::optional<SizedLayer> own_convolution(const SourceFacts& facts, const Program& program) {
+  for (const Call* call : calls_in(facts, program, {"torch.nn.Parameter"})) {
+    const bool is_layer = call->function != nullptr && call->function->class_def != nullptr &&
+                          call->function->class_def->is_module && !call->arguments.empty();
+    if (!is_layer || !mentions(*call->file, {"conv2d", "conv3d", "conv_transpose2d"})) continue;
+    const Expr* made = resolved(call->arguments[0].value);
+    const Call* tensor = made->call;
+    const bool is_drawn = tensor != nullptr && tensor->arguments.size() >= 3 &&
+                          is_one_of(tensor->name, {"torch.randn", "torch.empty", "torch.Tensor",
+                                                   "torch.zeros", "torch.rand"});
+    if (!is_drawn) continue;
+    const bool is_kernel = tensor->arguments.size() >= 4 || tensor->arguments.back().unpacked;
+    std::vector<std::int64_t> wide;
+    for (const Argument& argument : tensor->arguments) {
+      const auto size =
+          argument.unpacked ? std::nullopt : largest_size(facts, argument.value, &program);
+      if (size.value_or(0) >= kManyChannels) wide.push_back(*size);
+    }
+    if (!is_kernel || wide.size() != 2) continue;
+    return SizedLayer{call, "own convolution of " + std::to_string(wide[1]) + " to " +
+                                std::to_string(wide[0]) + " channels"};
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -60,7 +91,7 @@ std::optional<std::int64_t> chosen_argument(const SourceFacts& facts, const Call
       value.expr == nullptr ? std::string() : lower(call.file->slice(value.expr->range));
   const bool is_given = contains_any(
       written, {"class", "label", "categor", "action", "output", "n_out", "out_dim", "vocab"});
-  return is_given && !value.fixed() ? std::nullopt : std::optional(value.integer);
+  return is_given ? std::nullopt : std::optional(value.integer);
 }
 
 std::optional<std::int64_t> known_argument(const SourceFacts& facts, const Call& call,
@@ -111,13 +142,15 @@ const void* home_of(const Call& call) {
 
 std::optional<SizedLayer> main_convolution(const SourceFacts& facts, const Program& program) {
   if (auto network = library_network(facts, program)) return network;
-  for (const Call* call : calls_in(facts, program, {"torch.nn.Conv2d", "torch.nn.Conv3d"})) {
+  for (const Call* call : calls_in(facts, program,
+                                   {"torch.nn.Conv2d", "torch.nn.Conv3d",
+                                    "torch.nn.ConvTranspose2d", "torch.nn.ConvTranspose3d"})) {
     const auto sizes = wide_sizes(facts, program, *call);
     if (!sizes) continue;
     return SizedLayer{call, std::string(call->method) + " of " + std::to_string(*sizes->first) +
                                 " to " + std::to_string(*sizes->second) + " channels"};
   }
-  return std::nullopt;
+  return own_convolution(facts, program);
 }
 
 namespace {
@@ -179,13 +212,16 @@ bool is_called_from(const File& entry, const FunctionDef* function) {
          });
 }
 
+bool is_in_reach(const Program& program, const Loop& loop) {
+  return loop.file == program.entry || is_called_from(*program.entry, loop.function);
+}
+
 // The training loops, first those that the entry leads to.
 std::vector<const Loop*> loops_from_entry(const Program& program) {
   std::vector<const Loop*> loops = program.training_loops;
   if (program.entry == nullptr || loops.size() < 2) return loops;
-  std::stable_partition(loops.begin(), loops.end(), [&](const Loop* loop) {
-    return loop->file == program.entry || is_called_from(*program.entry, loop->function);
-  });
+  std::stable_partition(loops.begin(), loops.end(),
+                        [&](const Loop* loop) { return is_in_reach(program, *loop); });
   return loops;
 }
 
@@ -202,6 +238,50 @@ const Call* forward_call(const Program& program) {
     }
   }
   return evaluated;
+}
+
+namespace {
+
+// The class, its bases and the modules that it makes, also those inside of them.
+std::vector<const ClassDef*> parts_of(const ClassDef& network) {
+  constexpr std::size_t kMostClasses = 64;
+  std::vector<const ClassDef*> parts{&network};
+  const auto add = [&](const ClassDef* def) {
+    const bool is_new = def != nullptr && std::ranges::find(parts, def) == parts.end();
+    if (is_new && parts.size() < kMostClasses) parts.push_back(def);
+  };
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    for (const Expr* base : parts[i]->bases) add(base->type->class_def);
+    for (const FunctionDef* method : parts[i]->methods) {
+      for (const Call* call : method->calls) {
+        if (call->expr->type->made_by == call) add(call->expr->type->class_def);
+      }
+    }
+  }
+  return parts;
+}
+
+}  // namespace
+
+bool trains_plain_convolution(const SourceFacts& facts, const Program& program) {
+  const Call* forward = forward_call(program);
+  const Expr* model = forward == nullptr || forward->expr->children.empty()
+                          ? nullptr
+                          : forward->expr->children.front();
+  if (model == nullptr || model->type->class_def == nullptr) return false;
+  const auto parts = parts_of(*model->type->class_def);
+  const auto calls = calls_in(facts, program, {"torch.nn.Conv2d", "torch.nn.Conv3d"});
+  return std::ranges::any_of(calls, [&](const Call* call) {
+    const ClassDef* home = call->function == nullptr ? nullptr : call->function->class_def;
+    if (std::ranges::find(parts, home) == parts.end()) return false;
+    const Argument* window = call->argument("kernel_size", 2);
+    const Argument* stride = call->argument("stride", 3);
+    const bool is_wide = window != nullptr && largest_size(facts, window->value).value_or(0) >= 3;
+    const bool steps = stride != nullptr && !facts.value(stride->value).is(1);
+    if (!is_wide || steps || call->argument("groups", 6) != nullptr) return false;
+    const auto sizes = wide_sizes(facts, program, *call);
+    return sizes && std::min(*sizes->first, *sizes->second) >= kManyChannels;
+  });
 }
 
 namespace {
@@ -229,9 +309,31 @@ bool runs_training(const Program& program) {
                      });
 }
 
+std::vector<const Loop*> training_loops_in_reach(const Program& program) {
+  std::vector<const Loop*> loops = program.training_loops;
+  const bool has_some =
+      program.entry != nullptr &&
+      std::ranges::any_of(loops, [&](const Loop* loop) { return is_in_reach(program, *loop); });
+  if (has_some)
+    std::erase_if(loops, [&](const Loop* loop) { return !is_in_reach(program, *loop); });
+  return loops;
+}
+
+bool leaves_training_to_another(const SourceFacts& facts, const Program& program) {
+  const auto calls_some = [](const Program& one, const std::vector<const Loop*>& loops) {
+    return one.entry != nullptr &&
+           std::ranges::any_of(loops, [&](const Loop* loop) { return is_in_reach(one, *loop); });
+  };
+  const auto& loops = program.training_loops;
+  if (program.entry == nullptr || loops.empty() || calls_some(program, loops)) return false;
+  return std::ranges::any_of(facts.programs_of(*loops.front()->file), [&](const Program* other) {
+    return other != &program && calls_some(*other, loops);
+  });
+}
+
 const File* training_file(const Program& program) {
-  if (!program.training_loops.empty()) return program.training_loops.front()->file;
-  return program.entry;
+  const auto loops = training_loops_in_reach(program);
+  return loops.empty() ? program.entry : loops.front()->file;
 }
 
 const Statement* last_import(const File& file) {

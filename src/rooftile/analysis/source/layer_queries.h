@@ -16,7 +16,7 @@ namespace rooftile::source {
 // change it.
 std::optional<std::int64_t> fixed_argument(const SourceFacts& facts, const Call& call,
                                            std::string_view name, int position);
-// A width that the author chose: written, or a default that is not named for classes or outputs.
+// A width that the author chose: written, or by a name that is not one for classes or outputs.
 std::optional<std::int64_t> chosen_argument(const SourceFacts& facts, const Call& call,
                                             std::string_view name, int position);
 // The same, the default of an option or parameter included.
@@ -45,9 +45,17 @@ bool has_attention(const Program& program);
 // The first call of a model in a training loop of the program, those inside of modules left out;
 // null where none is seen.
 const Call* forward_call(const Program& program);
+// Whether the network that a training loop calls is seen, with a convolution of 32 or more channels
+// on both sides, a window of 3 or more and stride 1 in it, as no patch embedding has.
+bool trains_plain_convolution(const SourceFacts& facts, const Program& program);
 // Whether the program's entry gets to one of its training loops: it stands there, is called from
 // there, or its file is imported there, also through one other. True where a library trains.
 bool runs_training(const Program& program);
+// The training loops that the entry gets to by calls, or that stand in it; all where none does.
+std::vector<const Loop*> training_loops_in_reach(const Program& program);
+// Whether the program only imports the training that another program calls: a tool beside the
+// training script.
+bool leaves_training_to_another(const SourceFacts& facts, const Program& program);
 // The file of the first training loop, else of the entry; null for a program without both.
 const File* training_file(const Program& program);
 // The last import of the block at the top of the file: new settings go behind it. Null without one.

@@ -67,7 +67,14 @@ class ListReader {
     const std::string_view own = own_attribute(call.receiver);
     const bool is_local = call.receiver->kind == ExprKind::name;
     if (own.empty() && !is_local) return;
-    (own.empty() ? local_[call.receiver->word] : own_[own]).add(call.arguments[0].value);
+    Elements& elements = own.empty() ? local_[call.receiver->word] : own_[own];
+    const Expr* added = call.arguments[0].value;
+    const auto inner = added->kind == ExprKind::name ? local_.find(added->word) : local_.end();
+    if (inner == local_.end() || inner->second.calls.empty()) return elements.add(added);
+    // A list of lists: what the inner ones hold.
+    const Elements parts = inner->second;
+    elements.is_mixed = elements.is_mixed || parts.is_mixed;
+    elements.calls.insert(elements.calls.end(), parts.calls.begin(), parts.calls.end());
   }
 
   // nn.ModuleList([…]), a list, a comprehension, or the name of a list.
@@ -92,6 +99,15 @@ class ListReader {
   Lists own_, local_;
 };
 
+// self.layers of self.layers, self.layers[:-1], self.layers[i] and self.layers[i][j].
+std::string_view own_list(const Expr* expr) {
+  for (int steps = 0; steps < kMaxSteps && expr->kind == ExprKind::subscript; ++steps) {
+    if (expr->children.empty()) return {};
+    expr = expr->children[0];
+  }
+  return own_attribute(expr);
+}
+
 // The list that a loop's target goes through: `for i, (conv, bn) in enumerate(zip(self.a,
 // self.b))`.
 std::string_view list_of_target(const Expr& target, const Expr& iterable, std::string_view name) {
@@ -102,18 +118,18 @@ std::string_view list_of_target(const Expr& target, const Expr& iterable, std::s
   }
   if (call != nullptr && call->method == "zip") {
     for (std::size_t i = 0; i < std::min(target.children.size(), call->arguments.size()); ++i) {
-      if (target.children[i]->word == name) return own_attribute(call->arguments[i].value);
+      if (target.children[i]->word == name) return own_list(call->arguments[i].value);
     }
   }
   const bool is_plain = target.kind == ExprKind::name && target.word == name;
-  return is_plain ? own_attribute(&iterable) : std::string_view();
+  return is_plain ? own_list(&iterable) : std::string_view();
 }
 
 // The attribute whose element it is; empty for what is no element of a list of the module.
 std::string_view list_of(const Expr* layer, int steps = 0) {
   if (layer == nullptr || steps > kMaxSteps) return {};
   if (layer->kind == ExprKind::subscript && !layer->children.empty()) {
-    return own_attribute(layer->children[0]);
+    return own_list(layer);
   }
   if (layer->kind != ExprKind::name || layer->binding == nullptr) return {};
   const Statement& binding = *layer->binding;

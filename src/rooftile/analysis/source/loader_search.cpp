@@ -51,6 +51,22 @@ bool binds_variable(const Expr* target, std::string_view variable) {
   return last_name(target) == variable;
 }
 
+// `features = extract(model, loader)`, which goes through the loader and gives back what it made of
+// all batches.
+bool collects_all(const Call& call) {
+  const bool gets_loader = std::ranges::any_of(call.arguments, [](const Argument& argument) {
+    return argument.value->type->is(TypeKind::loader);
+  });
+  if (call.target == nullptr || !gets_loader) return false;
+  bool loops = false;
+  bool yields = false;
+  for_statements(call.target->body, [&](const Statement& statement) {
+    loops = loops || statement.kind == StatementKind::for_;
+    yields = yields || (statement.value != nullptr && statement.value->kind == ExprKind::yield);
+  });
+  return loops && !yields;
+}
+
 // Follows a value to the loader that it comes from.
 class LoaderSearch {
  public:
@@ -67,6 +83,7 @@ class LoaderSearch {
       // New values, of the size that a batch has.
       if (value->call->method.ends_with("_like") || is_maker(*value->call)) return nullptr;
       if (const Call* made = returned_loader(*value->call)) return made;
+      if (collects_all(*value->call)) return nullptr;
       if (const Call* found = in_arguments(*value->call, depth)) return found;
       return find(value->call->receiver, depth + 1);
     }

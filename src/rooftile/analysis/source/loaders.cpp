@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/hot_path.h"
+#include "rooftile/analysis/source/monai.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/returned_loaders.h"
 #include "rooftile/analysis/source/words.h"
@@ -28,23 +29,37 @@ std::string words_about(const Call& loader) {
   return words;
 }
 
+// What takes no time for one sample: casts, views and a random place.
+bool is_cheap(const Call& call) {
+  if (call.target != nullptr) return false;
+  if (is_one_of(call.name, {"torch.tensor", "torch.as_tensor", "torch.from_numpy", "torch.randint",
+                            "len", "tuple", "int", "float", "dict", "numpy.random.randint",
+                            "random.randint", "random.randrange"})) {
+    return true;
+  }
+  return is_one_of(call.method,
+                   {"float", "long", "int", "bool", "LongTensor", "FloatTensor", "astype", "clone",
+                    "copy", "item", "size", "type", "unsqueeze", "squeeze"});
+}
+
+// h5py.File(path), lmdb.open(path): items are read from the disk.
+bool reads_files(const ClassDef& def) {
+  return std::ranges::any_of(def.methods, [](const FunctionDef* method) {
+    return std::ranges::any_of(method->calls, [](const Call* call) {
+      return call->name.starts_with("h5py.") || call->name.starts_with("lmdb.");
+    });
+  });
+}
+
 bool only_indexes(const ClassDef& def) {
   const FunctionDef* get = def.method("__getitem__");
-  if (get == nullptr) return false;
+  if (get == nullptr || reads_files(def)) return false;
   bool only = true;
   for_statements(get->body, [&](const Statement& statement) {
     for_own_expressions(statement, [&](const Expr* expr) {
       visit(expr, [&](const Expr& part) {
-        if (part.call == nullptr) return true;
-        const bool is_cast = part.call->name == "torch.tensor" ||
-                             part.call->name == "torch.as_tensor" ||
-                             part.call->name == "torch.from_numpy" || part.call->name == "len" ||
-                             part.call->name == "tuple" || part.call->name == "int" ||
-                             part.call->method == "float" || part.call->method == "long" ||
-                             part.call->method == "LongTensor" ||
-                             part.call->method == "FloatTensor" || part.call->method == "astype";
-        only = only && is_cast;
-        return true;
+        only = only && (part.call == nullptr || is_cheap(*part.call));
+        return only;
       });
     });
     only = only && statement.kind != StatementKind::for_ && statement.kind != StatementKind::with_;
@@ -137,6 +152,7 @@ bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth) {
   if (call == nullptr)
     return dataset->kind == ExprKind::subscript &&
            is_in_memory(facts, dataset->children.front(), depth + 1);
+  if (is_kept_by_monai(facts, *call)) return true;
   if (call->name == "torch.utils.data.TensorDataset" || call->name == "zip" ||
       call->name == "list" || call->name == "range") {
     return true;
@@ -205,67 +221,6 @@ std::vector<const Call*> training_loaders(const SourceFacts& facts) {
   return loaders;
 }
 
-namespace {
-
-// Of `batch = next(batches)`, and `batches.next()` of Python 2; null for other statements.
-const Call* loader_stepped(const Statement& statement) {
-  const Call* call = statement.value == nullptr ? nullptr : statement.value->call;
-  if (call == nullptr || (call->method != "next" && call->method != "__next__")) return nullptr;
-  const bool is_function = call->receiver == nullptr && !call->arguments.empty();
-  const Expr* from = is_function ? call->arguments.front().value : call->receiver;
-  return from == nullptr ? nullptr : loader_of(from);
-}
-
-// `for box in boxes`, `for i, box in enumerate(boxes)` over a tensor: parts of a batch.
-bool reads_tensor(const Expr* iterable) {
-  while (iterable != nullptr && iterable->call != nullptr && !iterable->call->arguments.empty() &&
-         is_one_of(iterable->call->name, {"enumerate", "zip"})) {
-    iterable = iterable->call->arguments.front().value;
-  }
-  return iterable != nullptr && iterable->type->is(TypeKind::tensor) && !iterable->type->guessed;
-}
-
-// The calls that make what a loop reads. Of a class derived from DataLoader also its __init__,
-// which has the call that rules ask about.
-std::vector<const void*> loaders_read(const Loop& loop) {
-  const Statement& statement = *loop.statement;
-  std::vector<const Call*> made{loop.loader};
-  const bool is_batch = statement.kind == StatementKind::for_ && reads_tensor(statement.value);
-  if (statement.kind == StatementKind::for_ && loop.loader == nullptr && !is_batch) {
-    made.push_back(loader_of(statement.value));
-  }
-  for (const Statement* each : statement.body) made.push_back(loader_stepped(*each));
-  std::vector<const void*> all;
-  for (const Call* call : made) {
-    if (call == nullptr) continue;
-    all.push_back(call);
-    if (call->target != nullptr) all.push_back(call->target);
-  }
-  std::ranges::sort(all);
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  return all;
-}
-
-}  // namespace
-
-std::vector<const Loop*> loops_over(const SourceFacts& facts, const Call& loader) {
-  auto& index = facts.store().loops_by_loader;
-  if (!index) {
-    index.emplace();
-    for (const auto& file : facts.files) {
-      for (const Loop* loop : file->loops) {
-        for (const void* read : loaders_read(*loop)) (*index)[read].push_back(loop);
-      }
-    }
-  }
-  for (const void* made_by :
-       {static_cast<const void*>(&loader), static_cast<const void*>(loader.function)}) {
-    const auto found = made_by == nullptr ? index->end() : index->find(made_by);
-    if (found != index->end()) return found->second;
-  }
-  return {};
-}
-
 bool is_for_training(const SourceFacts& facts, const Call& loader) {
   const auto loops = loops_over(facts, loader);
   const bool trains = std::any_of(loops.begin(), loops.end(), [](const Loop* loop) {
@@ -289,7 +244,7 @@ const Expr* dataset_of(const Call& loader) {
 }
 
 bool has_gpu_samples(const SourceFacts& facts, const Call& loader) {
-  if (collates_on_gpu(facts, loader)) return true;
+  if (collates_on_gpu(facts, loader) || moves_samples_by_monai(loader)) return true;
   const Expr* dataset = dataset_of(loader);
   if (dataset == nullptr) return false;
   const Type& type = *dataset->type;
@@ -316,8 +271,11 @@ bool needs_no_workers(const SourceFacts& facts, const Call& loader) {
   if (batch_size != nullptr && facts.argument(loader, "batch_size", 1).kind == ValueKind::none) {
     return true;
   }
+  // MONAI's ThreadDataLoader reads ahead in a thread.
+  const bool reads_ahead = loader.method == "ThreadDataLoader";
   const bool is_graph = loader.name.starts_with("torch_geometric.");
-  return is_graph || has_gpu_samples(facts, loader) || is_in_memory(facts, dataset_of(loader));
+  return is_graph || reads_ahead || has_gpu_samples(facts, loader) ||
+         is_in_memory(facts, dataset_of(loader));
 }
 
 bool copies_to_device(const SourceFacts& facts, const Call& call) {

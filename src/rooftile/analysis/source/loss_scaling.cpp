@@ -9,11 +9,25 @@
 namespace rooftile::source {
 namespace {
 
-// The scaler of `scaler.scale(loss)`, names followed; null otherwise.
+// The scaler of `scaler.scale(loss)`, names followed, also inside of `cast(Tensor,
+// scaler.scale(loss))`; null otherwise.
 const Expr* scaler_of_loss(const Expr* loss) {
-  const Expr* made = resolved(loss);
-  if (made == nullptr || made->call == nullptr || made->call->method != "scale") return nullptr;
-  return is_scaler(made->call->receiver) ? made->call->receiver : nullptr;
+  const Expr* scaler = nullptr;
+  visit(resolved(loss), [&](const Expr& part) {
+    const bool scales = part.call != nullptr && part.call->method == "scale";
+    if (scales && is_scaler(part.call->receiver)) scaler = part.call->receiver;
+    return scaler == nullptr;
+  });
+  return scaler;
+}
+
+// Of `scaler.scale(loss).backward()` and `features.backward(scaler.scale(gradient))`.
+const Expr* scaler_of_backward(const Call& backward) {
+  const Expr* scaler = scaler_of_loss(backward.receiver);
+  for (const Argument& argument : backward.arguments) {
+    if (scaler == nullptr) scaler = scaler_of_loss(argument.value);
+  }
+  return scaler;
 }
 
 bool is_backward_of_tensor(const Call& call) {
@@ -56,7 +70,7 @@ std::optional<ScalingEvent> event_of(const IteratedCall& at) {
   const Call& call = *at.call;
   const std::string_view method = call.method;
   if (method == "backward") {
-    if (const Expr* scaler = scaler_of_loss(call.receiver)) {
+    if (const Expr* scaler = scaler_of_backward(call)) {
       return ScalingEvent{ScalingKind::scaled_backward, &at, scaler, nullptr};
     }
     if (!is_backward_of_tensor(call)) return std::nullopt;

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string_view>
 
+#include "rooftile/analysis/source/monai.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/size_search.h"
 #include "rooftile/base/text.h"
@@ -67,20 +69,37 @@ std::optional<SizedLayer> sized(const SourceFacts& facts, const Program& program
   return half_known;
 }
 
+// BertModel, GPT2LMHeadModel, T5ForConditionalGeneration, AutoModelForCausalLM.
+bool is_transformer_class(std::string_view name) {
+  if (contains_any(name, {"Tokenizer", "Config", "Processor", "Output", "PreTrainedModel"})) {
+    return false;
+  }
+  const std::size_t purpose = name.find("For");
+  const bool has_purpose = purpose != std::string_view::npos && purpose > 0 &&
+                           purpose + 3 < name.size() && name[purpose + 3] >= 'A' &&
+                           name[purpose + 3] <= 'Z';
+  return has_purpose || contains_any(name, {"Model"});
+}
+
+bool is_of_transformers(std::string_view name) {
+  return name.starts_with("transformers.") || name.starts_with("pytorch_transformers.") ||
+         name.starts_with("pytorch_pretrained_bert.");
+}
+
 bool is_library_model(const Call& call) {
   const std::string_view name = call.name;
   if (name.starts_with("torchvision.models.")) {
     const std::string_view last = call.method;
-    return !last.empty() && last != "get_model_weights" && last.find("Weights") == last.npos &&
-           last != "squeezenet1_1" && last != "create_feature_extractor";
+    return !last.empty() && !contains_any(name, {".utils."}) && last != "get_model_weights" &&
+           last.find("Weights") == last.npos && last != "squeezenet1_1" &&
+           last != "create_feature_extractor";
   }
   if (name == "timm.create_model" || name == "torch.hub.load") return true;
   if (name.starts_with("efficientnet_pytorch.")) {
     return call.method == "from_pretrained" || call.method == "from_name";
   }
-  if (name.starts_with("transformers.") || name.starts_with("pytorch_transformers.") ||
-      name.starts_with("pytorch_pretrained_bert.")) {
-    return name.find("Model") != name.npos &&
+  if (is_of_transformers(name)) {
+    return is_transformer_class(name) &&
            (name.ends_with(".from_pretrained") || name.ends_with(".from_config"));
   }
   return name.starts_with("segmentation_models_pytorch.") && !name.ends_with("Loss") &&
@@ -120,8 +139,7 @@ const Call* derived_model(const Program& program) {
     for (const ClassDef* def : file->classes) {
       const FunctionDef* init = def->method("__init__");
       const bool is_one = std::ranges::any_of(def->bases, [](const Expr* base) {
-        return base->full_name.starts_with("transformers.") && base->full_name.ends_with("Model") &&
-               !base->full_name.ends_with("PreTrainedModel");
+        return is_of_transformers(base->full_name) && is_transformer_class(base->full_name);
       });
       if (is_one && init != nullptr && !init->calls.empty()) return init->calls.front();
     }
@@ -251,10 +269,37 @@ std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program&
       return SizedLayer{call, "transformers.PreTrainedModel by name"};
     }
   }
+  if (auto network = monai_network(facts, program, kWideConvolution, false)) return network;
   if (const Call* made = derived_model(program); made && loads_some_pretrained(program)) {
     return SizedLayer{made, "transformers.PreTrainedModel"};
   }
   return model_chosen_by_name(program);
+}
+
+}  // namespace
+
+namespace {
+
+// Calls that make a layer of an own class, `class CausalConv2d(nn.Conv2d)`, whose __init__ takes
+// the two sizes first, as the library's does.
+std::vector<const Call*> derived_layers(const Program& program, const SizedType& type) {
+  std::vector<const Call*> made;
+  for (const File* file : program.files) {
+    for (const ClassDef* def : file->classes) {
+      const bool is_one = def->is_module && std::ranges::any_of(def->bases, [&](const Expr* base) {
+                            return base->full_name == type.name;
+                          });
+      const FunctionDef* init = is_one ? def->method("__init__") : nullptr;
+      const bool takes_sizes = init != nullptr && init->parameters.size() > 2 &&
+                               init->parameters[1].name == type.in &&
+                               init->parameters[2].name == type.out;
+      if (!takes_sizes || is_test(*file)) continue;
+      std::ranges::copy_if(init->callers, std::back_inserter(made), [&](const Call* call) {
+        return program.has(*call->file) && call->method != "__init__";
+      });
+    }
+  }
+  return made;
 }
 
 }  // namespace
@@ -264,7 +309,9 @@ std::optional<SizedLayer> tensor_core_sized_layer(const SourceFacts& facts,
   if (auto model = library_model(facts, program)) return model;
   std::optional<SizedLayer> half_known;
   for (const SizedType& type : kTypes) {
-    for (const Call* call : calls_in(facts, program, {type.name})) {
+    std::vector<const Call*> layers = calls_in(facts, program, {type.name});
+    std::ranges::copy(derived_layers(program, type), std::back_inserter(layers));
+    for (const Call* call : layers) {
       const auto found = sized(facts, program, type, *call, type.enough);
       if (found && found->text.find(" of ") != std::string::npos) return found;
       if (!half_known) half_known = found;

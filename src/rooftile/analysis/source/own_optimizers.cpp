@@ -14,6 +14,30 @@ bool is_optimizer_step(const FunctionDef* function) {
          });
 }
 
+namespace {
+
+// `if name == "lars": … elif name == "lamb": …` in a function that makes one of several optimizers,
+// with a name that the files do not tell: which of them runs is not known.
+bool is_one_of_many(const SourceFacts& facts, const Call& made) {
+  constexpr std::ptrdiff_t kMany = 4;
+  if (made.function == nullptr) return false;
+  const auto& calls = made.function->calls;
+  const auto count = std::ranges::count_if(
+      calls, [](const Call* call) { return call->expr->type->is(TypeKind::optimizer); });
+  if (count < kMany) return false;
+  return std::ranges::all_of(facts.contexts(made), [&](const Context& context) {
+    return std::ranges::any_of(context.guards, [&](const Guard& guard) {
+      const Expr* expr = guard.expr;
+      const bool compares = expr != nullptr && !guard.negated && guard.kind != GuardKind::main &&
+                            expr->kind == ExprKind::comparison && expr->word == "==" &&
+                            expr->children.size() == 2;
+      return compares && expr->children[1]->kind == ExprKind::text && !facts.value(expr).known();
+    });
+  });
+}
+
+}  // namespace
+
 bool is_training_optimizer_step(const SourceFacts& facts, const FunctionDef* function) {
   if (!is_optimizer_step(function)) return false;
   const ClassDef& def = *function->class_def;
@@ -23,7 +47,9 @@ bool is_training_optimizer_step(const SourceFacts& facts, const FunctionDef* fun
     return each->kind == StatementKind::assignment && each->value != nullptr &&
            each->value->full_name == def.full_name;
   });
-  return is_chosen || !training_calls(facts, {def.full_name}).empty();
+  return is_chosen ||
+         std::ranges::any_of(training_calls(facts, {def.full_name}),
+                             [&](const Call* made) { return !is_one_of_many(facts, *made); });
 }
 
 }  // namespace rooftile::source

@@ -236,7 +236,8 @@ bool is_inside_module(const Call& call) {
 }
 
 bool generates(const FunctionDef& function) {
-  return contains_any(function.name, {"incremental", "generate", "infer", "beam", "greedy"});
+  return contains_any(
+      function.name, {"incremental", "generate", "infer", "beam", "greedy", "non_max_suppression"});
 }
 
 bool runs_in_forward(const FunctionDef* function, int depth) {
@@ -258,7 +259,8 @@ bool is_reinforcement_learning(const Program& program) {
   return std::any_of(program.files.begin(), program.files.end(), [](const File* file) {
     for (const std::string_view package :
          {"gym", "gymnasium", "dm_control", "pettingzoo", "procgen", "stable_baselines3",
-          "atari_py", "minigrid", "ray.rllib", "tianshou", "torchrl"}) {
+          "atari_py", "minigrid", "ray.rllib", "tianshou", "torchrl", "rlpyt", "ale_py", "vizdoom",
+          "mujoco_py", "dmc2gym", "metaworld"}) {
       if (file->imports_from(package)) return true;
     }
     return false;

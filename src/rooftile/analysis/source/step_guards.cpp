@@ -12,6 +12,8 @@ namespace {
 constexpr std::int64_t kRareInterval = 10;
 
 bool is_rare(const Value& interval) {
+  // `% accumulation_steps`: each step of the optimizer.
+  if (!interval.known() && contains(lower(last_name(interval.expr)), "accum")) return false;
   return interval.kind != ValueKind::integer || interval.integer >= kRareInterval;
 }
 
@@ -79,14 +81,24 @@ bool is_first_time(const Guard& guard) {
          assigns(*guard.statement, guard.statement->file->slice(expr->children[0]->range));
 }
 
-// `x.cuda() if x.numel() else None`, `if x.dim() > 0`, `if mask.sum() > 0`: about the odd empty
-// tensor.
+// len(x), x.size(0), x.shape[0], num_boxes, n_points: how many there are.
+bool counts_items(const Expr& expr) {
+  if (expr.call != nullptr) return is_one_of(expr.call->method, {"len", "size"});
+  if (expr.kind == ExprKind::subscript) return last_name(expr.children.front()) == "shape";
+  const std::string name = lower(last_name(&expr));
+  return name.starts_with("num_") || name.starts_with("n_") || name.starts_with("count");
+}
+
+// `x.cuda() if x.numel() else None`, `if x.dim() > 0`, `if num_boxes == 0: … else:`, `if mask.sum()
+// > 0`: about the odd empty tensor.
 bool is_about_emptiness(const Guard& guard) {
   const Expr* expr = guard.expr;
   const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
                         expr->children.size() == 2 && expr->children[1]->word == "0" &&
-                        is_one_of(expr->word, {">", "!="}) && !guard.negated;
+                        (guard.negated ? expr->word == "==" : is_one_of(expr->word, {">", "!="}));
+  if (guard.negated && !compares) return false;
   if (compares) expr = resolved(expr->children[0]);
+  if (compares && counts_items(*expr)) return true;
   const Call* call = expr == nullptr ? nullptr : expr->call;
   if (call != nullptr && call->method == "item" && call->receiver != nullptr) {
     call = resolved(call->receiver)->call;
@@ -205,6 +217,45 @@ bool is_about_shape(const Guard& guard) {
          is_fixed_dimension(*expr->children[0]) && expr->children[1]->kind == ExprKind::integer;
 }
 
+// `if ema: ema.update(model)`: whether there is such an object is the same in each pass.
+bool asks_for_object(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  const bool is_plain = expr != nullptr && !guard.negated &&
+                        (expr->kind == ExprKind::name || expr->kind == ExprKind::attribute);
+  if (!is_plain || expr->type == nullptr) return false;
+  const Type& type = *expr->type;
+  if (type.class_def != nullptr && !type.is(TypeKind::class_)) {
+    return type.class_def->method("__bool__") == nullptr &&
+           type.class_def->method("__len__") == nullptr;
+  }
+  return type.is(TypeKind::module) || type.is(TypeKind::optimizer) ||
+         type.is(TypeKind::scheduler) || type.is(TypeKind::scaler);
+}
+
+// `if "aux_outputs" in outputs:` is the same for all that one network gives.
+bool is_about_keys(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  return expr != nullptr && expr->kind == ExprKind::comparison && expr->word == "in" &&
+         !guard.negated && expr->children.size() == 2 &&
+         expr->children[0]->kind == ExprKind::text && expr->children[1]->kind == ExprKind::name &&
+         contains_any(expr->children[1]->word, {"out", "batch", "pred", "input", "extras"});
+}
+
+bool returns_at_once(const Guard& guard) {
+  const Statement* branch = guard.statement;
+  return branch != nullptr && branch->kind == StatementKind::if_ && branch->otherwise.empty() &&
+         !branch->body.empty() && branch->body.back()->kind == StatementKind::return_;
+}
+
+// `if step % n != 0: return` at the top of an update whose loop is not seen: the passes that go on
+// are those that train.
+bool skips_update(const Context& context, const Guard& guard) {
+  if (context.step_loop != nullptr || guard.kind != GuardKind::every_n) return false;
+  if (!returns_at_once(guard) || guard.statement->function == nullptr) return false;
+  return any_call_below(*guard.statement->function, kMaxCallDepth,
+                        [](const Call& call) { return call.method == "backward"; });
+}
+
 // On which side of an `if` a statement stands; empty where it is not in it.
 std::optional<bool> is_in_else(const Statement& inner, const Statement& branch) {
   const Statement* at = &inner;
@@ -221,6 +272,7 @@ bool is_about_launch(const Guard& guard) {
 }
 
 bool guards_backward(const SourceFacts& facts, const Context& context, const Guard& guard) {
+  if (skips_update(context, guard)) return true;
   const Call* backward = context.step_loop == nullptr ? nullptr : context.step_loop->backward;
   const bool is_branch = guard.kind == GuardKind::condition && guard.statement != nullptr &&
                          guard.statement->kind == StatementKind::if_;
@@ -243,12 +295,13 @@ bool guards_backward(const SourceFacts& facts, const Context& context, const Gua
 bool is_shut(const Guard& guard) {
   if (is_first_time(guard)) return true;
   if (is_about_emptiness(guard) || is_about_shape(guard) || is_about_time(guard)) return false;
+  if (is_about_keys(guard)) return false;
   switch (guard.kind) {
     case GuardKind::exception:
       return true;
     case GuardKind::condition:
       return !is_early_exit(guard) && !leaves_one_out(guard) && !is_about_launch(guard) &&
-             !is_from_some_step_on(guard) && !chooses_layer(guard);
+             !is_from_some_step_on(guard) && !chooses_layer(guard) && !asks_for_object(guard);
     case GuardKind::once:
     case GuardKind::debug:
     case GuardKind::never:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 
 namespace rooftile::source {
 namespace {
@@ -14,9 +15,10 @@ std::string_view changed_name(const Expr& target) {
   return last_name(at);
 }
 
+// it.index_copy_(…), too: methods of tensors that end in one underscore write in place.
 bool changes_receiver(const Call& call) {
-  return call.method == "append" || call.method == "insert" || call.method == "copy_" ||
-         call.method == "extend";
+  const bool is_in_place = call.method.ends_with("_") && !call.method.ends_with("__");
+  return is_in_place || is_one_of(call.method, {"append", "insert", "extend"});
 }
 
 void add_names(const Expr& target, std::vector<std::string_view>& names) {
@@ -101,6 +103,22 @@ std::vector<const Expr*> TimeLoop::assigned_to(std::string_view variable) const 
   return found == assigned_.end() ? std::vector<const Expr*>{} : found->second;
 }
 
+namespace {
+
+// `range(self.num_layers)` goes through layers, `range(2)` through few things.
+bool is_over_parts(const Statement& loop) {
+  constexpr int kFewSteps = 4;
+  const Call* range = loop.value == nullptr ? nullptr : loop.value->call;
+  if (range == nullptr || range->method != "range" || range->arguments.empty()) return false;
+  const Expr* stop = range->arguments[range->arguments.size() == 1 ? 0 : 1].value;
+  if (stop->kind == ExprKind::integer && stop->word.size() == 1) {
+    return stop->word[0] - '0' <= kFewSteps;
+  }
+  return contains_any(loop.file->slice(stop->range), {"layer", "block", "head", "stack", "level"});
+}
+
+}  // namespace
+
 std::vector<const Statement*> time_loops(const File& file) {
   std::vector<const Statement*> loops;
   for (const Loop* loop : file.loops) {
@@ -109,6 +127,7 @@ std::vector<const Statement*> time_loops(const File& file) {
         function != nullptr && function->class_def != nullptr && function->class_def->is_module;
     const bool is_over_batches = loop->role != LoopRole::other || loop->loader != nullptr;
     if (loop->statement->kind != StatementKind::for_ || !is_in_module || is_over_batches) continue;
+    if (generates(*function) || is_over_parts(*loop->statement)) continue;
     loops.push_back(loop->statement);
   }
   return loops;

@@ -22,8 +22,8 @@ bool is_named_list(const Expr& part) {
                        part.children[1]->kind == ExprKind::text &&
                        part.children[1]->word == "params";
   const std::string_view name = last_name(&part);
-  return is_item || name == "params" || name == "parameters" || name.ends_with("_params") ||
-         name.ends_with("_parameters");
+  return is_item || is_one_of(name, {"params", "parameters", "weights", "grads", "gradients"}) ||
+         name.ends_with("_params") || name.ends_with("_parameters");
 }
 
 }  // namespace
@@ -81,18 +81,16 @@ WeightList weights_by_key(const Statement& loop) {
 
 namespace {
 
-// Reductions and tests of a gradient or weight: (p.grad ** 2).sum(), torch.isnan(p.grad).
-bool reads_tensor(const Call& call) {
-  bool reduces = false;
-  for (const std::string_view method :
-       {"sum", "mean", "abs", "max", "pow", "square", "isnan", "isinf", "isfinite", "std", "var"}) {
-    reduces = reduces || call.method == method;
-  }
-  if (!reduces) return false;
-  const auto is_weight = [](const Expr* expr) { return uses_name(expr, {"grad", "data"}); };
-  return is_weight(call.receiver) ||
-         std::any_of(call.arguments.begin(), call.arguments.end(),
-                     [&](const Argument& argument) { return is_weight(argument.value); });
+// Reductions and tests of what is_weight(expr) says is a gradient or weight: (p.grad ** 2).sum(),
+// torch.isnan(p.grad).
+template <class IsWeight>
+bool reduces_tensor(const Call& call, const IsWeight& is_weight) {
+  const bool reduces = is_one_of(call.method, {"sum", "mean", "abs", "max", "pow", "square",
+                                               "isnan", "isinf", "isfinite", "std", "var"});
+  return reduces &&
+         (is_weight(call.receiver) ||
+          std::any_of(call.arguments.begin(), call.arguments.end(),
+                      [&](const Argument& argument) { return is_weight(argument.value); }));
 }
 
 }  // namespace
@@ -107,7 +105,9 @@ bool is_tensor_operation(const Expr& part) {
         "all_reduce", "normal_", "pow_", "sign_", "clip_", "nan_to_num"}) {
     if (part.call->method == method) return true;
   }
-  return reads_tensor(*part.call);
+  return reduces_tensor(*part.call, [](const Expr* expr) {
+    return uses_name(expr, {"grad", "data"});
+  });
 }
 
 namespace {
@@ -139,27 +139,41 @@ const Expr* computed(const Expr* value) {
 // `ema.update(name, weight.data)`: a function of the project that works on the weight it is given.
 bool works_on_argument(const Expr& part) {
   if (part.call == nullptr || part.call->target == nullptr) return false;
-  const bool is_given = std::any_of(
-      part.call->arguments.begin(), part.call->arguments.end(), [](const Argument& argument) {
-        const Type* type = argument.value == nullptr ? nullptr : argument.value->type;
-        return type != nullptr && type->is(TypeKind::tensor) &&
-               (type->requires_grad || uses_name(argument.value, {"data", "grad"}));
-      });
-  if (!is_given) return false;
+  const FunctionDef& function = *part.call->target;
+  const Parameter* weight = nullptr;
+  for (const Parameter& parameter : function.parameters) {
+    const Argument* given = passed_argument(*part.call, function, parameter.name);
+    const Type* type = given == nullptr || given->value == nullptr ? nullptr : given->value->type;
+    const bool is_weight = type != nullptr && type->is(TypeKind::tensor) &&
+                           (type->requires_grad || uses_name(given->value, {"data", "grad"}));
+    if (is_weight && weight == nullptr) weight = &parameter;
+  }
+  // `delta = shadow - x; shadow -= rate * delta`
+  const auto is_of_weight = [&](const Expr* value) {
+    bool found = false;
+    visit(value, [&](const Expr& inner) {
+      found =
+          found || (inner.kind == ExprKind::name &&
+                    (inner.word == weight->name || uses_variable(resolved(&inner), weight->name)));
+      return !found;
+    });
+    return found;
+  };
   // One call deep: the function itself, not what it calls.
-  return std::any_of(part.call->target->body.begin(), part.call->target->body.end(),
-                     [](const Statement* statement) {
-                       const bool stores = statement->kind == StatementKind::assignment &&
-                                           statement->target->kind == ExprKind::subscript;
-                       const bool works = statement->kind == StatementKind::expression;
-                       bool operates = false;
-                       visit(computed(statement->value), [&](const Expr& inner) {
-                         operates = operates || (is_tensor_operation(inner) &&
-                                                 (stores || inner.kind != ExprKind::binary));
-                         return !operates;
-                       });
-                       return operates && (stores || works);
-                     });
+  return weight != nullptr && std::ranges::any_of(function.body, [&](const Statement* statement) {
+           const bool stores = statement->kind == StatementKind::assignment &&
+                               statement->target->kind == ExprKind::subscript;
+           const bool works = statement->kind == StatementKind::expression;
+           const Expr* value = computed(statement->value);
+           if ((!stores && !works) || !is_of_weight(value)) return false;
+           bool operates = false;
+           visit(value, [&](const Expr& inner) {
+             operates = operates ||
+                        (is_tensor_operation(inner) && (stores || inner.kind != ExprKind::binary));
+             return !operates;
+           });
+           return operates;
+         });
 }
 
 // `average.data = self.update_average(average.data, weight.data)`: an own function that gives a sum
@@ -202,11 +216,30 @@ bool uses_names_of(const Expr& target, const Statement& statement, const Stateme
   return found;
 }
 
-// `p.grad /= n`
-bool changes_in_place(const Statement& statement) {
+// Whether the variable is a weight that the loop goes through, not its name or number:
+// `for name, weight in model.named_parameters():`.
+bool is_weight_of(const Expr& variable, const Statement& loop) {
+  const Expr* target = loop.target;
+  if (variable.kind != ExprKind::name || target == nullptr || loop.value == nullptr) return false;
+  const Call* over = loop.value->call;
+  if (target->kind == ExprKind::name) {
+    const bool is_key = over == nullptr || is_one_of(over->method, {"state_dict", "keys"});
+    return !is_key && target->word == variable.word;
+  }
+  const bool is_zip = over != nullptr && over->method == "zip";
+  bool found = false;
+  for (std::size_t i = is_zip ? 0 : 1; i < target->children.size(); ++i) {
+    found = found || uses_variable(target->children[i], variable.word);
+  }
+  return found;
+}
+
+// `p.grad /= n`, `weight *= decay`
+bool changes_in_place(const Statement& statement, const Statement& loop) {
   return statement.kind == StatementKind::assignment && statement.target != nullptr &&
          is_one_of(statement.word, {"/=", "*=", "+=", "-="}) &&
-         is_one_of(last_name(statement.target), {"grad", "data"});
+         (is_one_of(last_name(statement.target), {"grad", "data"}) ||
+          is_weight_of(*statement.target, loop));
 }
 
 // `average[name] = new.clone()` with `new = a * weight.data + b * average[name]` above.
@@ -218,9 +251,19 @@ bool stores_computed(const Expr& part, const Statement& statement) {
          uses_name(made, {"data", "grad"});
 }
 
+// `torch.isnan(weight).any()`, `loss += weight.abs().sum()`
+bool reduces_weight_of(const Expr& part, const Statement& loop) {
+  if (part.call == nullptr) return false;
+  return reduces_tensor(*part.call, [&](const Expr* expr) {
+    const Expr* inner = expr;
+    while (inner != nullptr && inner->call != nullptr) inner = inner->call->receiver;
+    return inner != nullptr && is_weight_of(*inner, loop);
+  });
+}
+
 // A sum or product counts where it is assigned to data of a tensor, or adds up a norm.
-bool works_on_weight(const Expr& part, const Statement& statement) {
-  if (stores_computed(part, statement)) return true;
+bool works_on_weight(const Expr& part, const Statement& statement, const Statement& loop) {
+  if (stores_computed(part, statement) || reduces_weight_of(part, loop)) return true;
   const bool stores = statement.kind == StatementKind::assignment &&
                       (uses_name(statement.target, {"data", "grad"}) ||
                        statement.target->kind == ExprKind::subscript);
@@ -231,12 +274,11 @@ bool works_on_weight(const Expr& part, const Statement& statement) {
 
 void read_part(const Expr& part, const Statement& statement, const Statement& loop,
                LoopBody& body) {
-  const bool works = works_on_weight(part, statement) || changes_in_place(statement);
+  const bool works = works_on_weight(part, statement, loop) || changes_in_place(statement, loop);
   if (works && !is_for_one_tensor(statement, loop)) {
     if (body.operation == nullptr) body.operation = &statement;
     body.uses_target = body.uses_target || uses_names_of(*loop.target, statement, loop);
   }
-  if (part.call != nullptr && part.call->method == "zero_") body.zeroes_gradients = true;
   if (last_name(&part).starts_with("_foreach")) body.is_multi_tensor = true;
 }
 

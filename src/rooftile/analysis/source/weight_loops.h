@@ -22,7 +22,6 @@ struct LoopBody {
   const Statement* operation = nullptr;
   bool uses_target = false;  // some operation is about what the loop goes through
   bool is_multi_tensor = false;
-  bool zeroes_gradients = false;
 };
 
 LoopBody read_body(const Statement& loop);

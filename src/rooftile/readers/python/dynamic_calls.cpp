@@ -84,6 +84,7 @@ class Linker {
         link_scaled_step(*call);
         link_member(const_cast<Call&>(*call));
         link_held(const_cast<Call&>(*call));
+        link_table(const_cast<Call&>(*call));
         if (call->method.empty()) continue;
         if (has_unknown_receiver(*call)) {
           link_by_name(const_cast<Call&>(*call));
@@ -240,6 +241,21 @@ class Linker {
       const auto found = names->second.find(callee.word);
       if (found != names->second.end()) return link(call, found->second);
     }
+  }
+
+  // `losses = {"boxes": self.loss_boxes, …}`, and then `losses[name](outputs)`: all of them.
+  static void link_table(Call& call) {
+    const Expr* callee = call.expr->children.empty() ? nullptr : call.expr->children.front();
+    const bool picks = callee != nullptr && callee->kind == ExprKind::subscript;
+    const Expr* items = picks ? callee->children.front()->type->items : nullptr;
+    if (items == nullptr || items->children.size() > 2 * kMaxNamesakes) return;
+    std::vector<const FunctionDef*> held;
+    for (const Expr* item : items->children) {
+      if (item->type->is(TypeKind::function) && item->type->function != nullptr) {
+        held.push_back(item->type->function);
+      }
+    }
+    if (held.size() > 1) link(call, held);
   }
 
   // `get_loss(batch)` of a parameter runs what the callers pass, also where they pass several.

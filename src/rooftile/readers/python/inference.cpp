@@ -135,26 +135,6 @@ const File* Inference::find_module(std::string_view name, const File& from) cons
   return found == nullptr ? find_in_root(name) : found;
 }
 
-// What a name means that starts in some folder on the path: the file nearest to the one that
-// imports it; null where two are equally near.
-const File* Inference::find_by_suffix(std::string_view name, const File& from) const {
-  constexpr std::size_t kMostFiles = 64;
-  const auto found = modules_by_suffix_.find(name);
-  if (found == modules_by_suffix_.end() || found->second.size() > kMostFiles) return nullptr;
-  const auto shared_with = [&](const File* file) {
-    const auto ends = std::ranges::mismatch(file->module, from.module);
-    return ends.in1 - file->module.begin();
-  };
-  const File* nearest = found->second.front();
-  bool is_clear = true;
-  for (const File* file : std::span(found->second).subspan(1)) {
-    const auto more = shared_with(file) - shared_with(nearest);
-    if (more >= 0) is_clear = more > 0;
-    if (more > 0) nearest = file;
-  }
-  return is_clear ? nearest : nullptr;
-}
-
 // `import engine.data` where all given files lie below engine/, a folder without __init__.py, so
 // that their modules are named from there on.
 const File* Inference::find_in_root(std::string_view name) const {
@@ -368,6 +348,7 @@ void Inference::record_globals(const File& file) {
 }
 
 void Inference::run() {
+  find_default_places();
   collect_definitions();
   for (const auto& file : store_.configurations) visit_module(*file);
   // Twice: a file may use what a later one defines, and classes are known after the first pass.

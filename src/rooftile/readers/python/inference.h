@@ -69,6 +69,7 @@ class Inference {
   const Type* annotated_parameter(const Parameter& parameter);
   const File* find_module(std::string_view name, const File& from) const;
   const File* find_by_suffix(std::string_view name, const File& from) const;
+  bool lies_in_package(const File& file, std::string_view name) const;
   const File* find_in_root(std::string_view name) const;
   std::string_view resolve_import(std::string_view full_name, const File& from);
   void add_packages_of(const File& file, const File& from);
@@ -102,6 +103,7 @@ class Inference {
   std::vector<Change> take_changes(std::size_t mark);
   void join_branches(const std::vector<Change>& first, const std::vector<Change>& second);
   void record_globals(const File& file);
+  void find_default_places();
   void forget_assigned(std::span<const Statement* const> block, int depth);
   void forget_target(const Expr* target);
 
@@ -183,9 +185,11 @@ class Inference {
   void pass(const FunctionDef& def, std::size_t index, const Type* type);
   void record_named(std::string_view name, const Call& call, std::string_view action);
   void record_option(const Call& call);
+  void record_own_node_entry(const Expr& target, const Expr* value);
   void record_click_option(const Call& call);
   void record_defaults(const Call& call);
   void record_entry(const Expr& target, const Expr* value);
+  void record_single_entry(const Expr& target, const Expr* value);
   void record_parsed_entry(const Expr& target, const Statement& statement);
   static void set_weight_dtype(const Call& call, Type& made);
   void note_backward(const Call& call);
@@ -222,6 +226,8 @@ class Inference {
   std::unordered_set<const FunctionDef*> queued_;
   // Variables with a call of backward() in a function, or at the top of a file.
   std::unordered_map<const void*, std::unordered_set<std::string_view>> backward_names_;
+  // Of files that set a default place for new tensors.
+  std::unordered_map<const File*, Residence> default_places_;
   std::unordered_set<const File*> stale_;  // whose top level calls what now returns something else
   std::vector<Change> changes_;
   Scope* scope_ = nullptr;

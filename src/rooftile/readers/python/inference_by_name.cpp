@@ -143,6 +143,39 @@ const Type* Inference::picked_by_name(const Expr& callee, const Call& call) {
   return is_own ? picked : nullptr;
 }
 
+// Folders on the path are seldom packages: `import models` is lib/models/__init__.py rather than
+// lib/config/models.py, which has an __init__.py beside it.
+bool Inference::lies_in_package(const File& file, std::string_view name) const {
+  const std::string_view module = file.module;
+  if (module.size() <= name.size() + 1) return false;
+  const auto above = modules_.find(module.substr(0, module.size() - name.size() - 1));
+  return above != modules_.end() && above->second->path.ends_with("__init__.py");
+}
+
+// What a name means that starts in some folder on the path: the file nearest to the one that
+// imports it; null where two are equally near.
+const File* Inference::find_by_suffix(std::string_view name, const File& from) const {
+  constexpr std::size_t kMostFiles = 64;
+  const auto found = modules_by_suffix_.find(name);
+  if (found == modules_by_suffix_.end() || found->second.size() > kMostFiles) return nullptr;
+  if (found->second.size() == 1) return found->second.front();
+  std::vector<const File*> files = found->second;
+  const auto is_below = [&](const File* file) { return lies_in_package(*file, name); };
+  if (!std::ranges::all_of(files, is_below)) std::erase_if(files, is_below);
+  const auto shared_with = [&](const File* file) {
+    const auto ends = std::ranges::mismatch(file->module, from.module);
+    return ends.in1 - file->module.begin();
+  };
+  const File* nearest = files.front();
+  bool is_clear = true;
+  for (const File* file : std::span(files).subspan(1)) {
+    const auto more = shared_with(file) - shared_with(nearest);
+    if (more >= 0) is_clear = more > 0;
+    if (more > 0) nearest = file;
+  }
+  return is_clear ? nearest : nullptr;
+}
+
 // `from models.registry import BUILDERS` runs models/__init__.py too, with all that it imports.
 void Inference::add_packages_of(const File& file, const File& from) {
   const std::string_view module = file.module;
@@ -158,6 +191,14 @@ void Inference::add_packages_of(const File& file, const File& from) {
       imported.push_back(found->second);
     }
   }
+}
+
+const Inference::Known& Inference::known(std::string_view full_name) {
+  const auto found = known_.find(full_name);
+  if (found != known_.end()) return found->second;
+  const std::string_view kept = intern(full_name);
+  const std::string_view name = intern(canonical_name(kept));
+  return known_.emplace(kept, Known{name, library_call(name)}).first->second;
 }
 
 }  // namespace rooftile::source

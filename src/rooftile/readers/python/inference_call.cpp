@@ -27,14 +27,6 @@ bool is_open_choice(const Expr& callee) {
 
 }  // namespace
 
-const Inference::Known& Inference::known(std::string_view full_name) {
-  const auto found = known_.find(full_name);
-  if (found != known_.end()) return found->second;
-  const std::string_view kept = intern(full_name);
-  const std::string_view name = intern(canonical_name(kept));
-  return known_.emplace(kept, Known{name, library_call(name)}).first->second;
-}
-
 const Type* Inference::infer_call(Expr& expr) {
   for (const Expr* child : expr.children) infer(child);
   Call& call = writable(*expr.call);
@@ -90,18 +82,40 @@ void Inference::pass(const FunctionDef& def, std::size_t index, const Type* type
   enqueue(def);
 }
 
+namespace {
+// `loss(torch.rand(4, 3), labels)` under the main guard or in a test: where its tensors are says
+// nothing of those that a training passes.
+bool tries_out(const Call& call) {
+  if (call.function != nullptr) {
+    const std::string_view name = call.function->name;
+    return name.starts_with("test") || name.starts_with("demo") || contains(name, "example");
+  }
+  for (const Statement* outer = call.statement; outer != nullptr; outer = outer->parent) {
+    if (outer->kind == StatementKind::for_ || outer->kind == StatementKind::while_) return false;
+    if (outer->kind != StatementKind::if_ || outer->value == nullptr) continue;
+    if (find_inside(outer->value, [](const Expr& part) { return part.word == "__name__"; })) {
+      return true;
+    }
+  }
+  return false;
+}
+}  // namespace
+
 void Inference::pass_arguments(const Call& call, const FunctionDef& def, bool skip_first) {
   const Call* partial = partial_behind(call);
   const std::size_t first = partial != nullptr ? pass_bound(*partial, def) : skip_first ? 1 : 0;
+  const bool is_trial = tries_out(call);
   for (const Argument& argument : call.arguments) {
     if (argument.unpacked || argument.value == nullptr) continue;
+    const Type* type = argument.value->type;
+    if (is_trial && *type == *tensor(Residence::host)) type = tensor(Residence::unknown);
     if (argument.name.empty()) {
-      pass(def, argument.position + first, argument.value->type);
+      pass(def, argument.position + first, type);
       continue;
     }
     const auto named = std::ranges::find(def.parameters, argument.name, &Parameter::name);
     if (named != def.parameters.end()) {
-      pass(def, static_cast<std::size_t>(named - def.parameters.begin()), argument.value->type);
+      pass(def, static_cast<std::size_t>(named - def.parameters.begin()), type);
     }
   }
 }
@@ -242,8 +256,11 @@ const Type* Inference::mapped(const Call& call) {
 
 const Type* Inference::new_tensor(const Call& call) {
   const Argument* device = call.argument("device");
-  if (device == nullptr) return tensor(Residence::host);
-  return tensor(device_residence(device->value));
+  if (device != nullptr) return tensor(device_residence(device->value));
+  if (default_places_.empty()) return tensor(Residence::host);
+  // Of another file it is not known which programs it belongs to.
+  const auto own = default_places_.find(call.file);
+  return tensor(own == default_places_.end() ? Residence::unknown : own->second);
 }
 
 // A tensor where the tensors among the arguments are; of unknown place without any.

@@ -63,8 +63,11 @@ void Inference::classify_classes() {
                        {"torch.nn.Module", "torch.nn.Sequential", "torch.jit.ScriptModule",
                         "torch.nn.ModuleList", "transformers.PreTrainedModel"},
                        0);
-      def.is_dataset =
-          derives_from(def, {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset"}, 0);
+      def.is_dataset = derives_from(
+          def,
+          {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset", "monai.data.Dataset",
+           "monai.data.CacheDataset", "monai.data.PersistentDataset"},
+          0);
       def.is_autograd_function = derives_from(def, {"torch.autograd.Function"}, 0);
       def.is_hf_trainer =
           derives_from(def, {"transformers.Trainer", "transformers.Seq2SeqTrainer"}, 0);

@@ -70,6 +70,14 @@ bool is_tensors_alone(const Call& call) {
                     "index_select", "expand_as", "view_as", "log_softmax", "permute"});
 }
 
+// `(labels == 1).float()`: neither a truth value of Python nor an array has it.
+bool casts_comparison(const Call& call) {
+  const Expr* compared = call.receiver;
+  return compared != nullptr && compared->kind == ExprKind::comparison && call.arguments.empty() &&
+         !compared->word.starts_with("is") && !compared->word.ends_with("in") &&
+         is_one_of(call.method, {"float", "long", "int", "byte", "half", "double", "bool"});
+}
+
 bool makes_half(const Call& call, std::string_view dtype, std::string_view method) {
   if (call.method == method) return true;
   return call.method == "to" && std::ranges::any_of(call.arguments, [&](const Argument& each) {
@@ -165,6 +173,7 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
 const Type* Inference::unknown_method(const Call& call, const Type& receiver) {
   if (call.method == "cuda" || call.method == "to") return moved(receiver, call);
   if (receiver.is(TypeKind::unknown) && is_tensors_alone(call)) return tensor(Residence::unknown);
+  if (receiver.is(TypeKind::number) && casts_comparison(call)) return tensor(Residence::unknown);
   const bool may_be = receiver.is(TypeKind::unknown) || receiver.is(TypeKind::host_object);
   if (!may_be || !call.arguments.empty()) return &unknown_type();
   // torch.load(path).eval(): nothing but a module has it.

@@ -55,6 +55,16 @@ bool is_made_empty(const Expr& name) {
                    {"edict", "EasyDict", "AttrDict", "ConfigDict", "Munch", "DotMap"});
 }
 
+// `_C = CN()`, `_C = CfgNode(new_allowed=True)`
+bool is_config_node(const Expr& name) {
+  const Statement* binding = name.binding;
+  const Call* call =
+      binding == nullptr || binding->value == nullptr ? nullptr : binding->value->call;
+  return call != nullptr && is_one_of(call->method, {"CN", "CfgNode"}) &&
+         std::ranges::all_of(call->arguments,
+                             [](const Argument& one) { return !one.name.empty(); });
+}
+
 // `args = parser.parse_args()`, or a parameter of the name that such objects have.
 bool is_parsed(const Expr& name) {
   if (name.binding == nullptr) return is_one_of(name.word, {"args", "opt", "opts"});
@@ -137,6 +147,27 @@ void Inference::record_click_option(const Call& call) {
   record_named(name.substr(0, name.find('/')), call, is_switch ? "store_true" : "");
 }
 
+// `config.device = "cuda"` of `config = ConfigNode()`, a class derived from that of yacs.
+void Inference::record_own_node_entry(const Expr& target, const Expr* value) {
+  const Expr* root = target.children.empty() ? nullptr : target.children[0];
+  const bool is_single = function_ == nullptr && root != nullptr && root->kind == ExprKind::name &&
+                         root->binding != nullptr && is_configuration(root->word);
+  const Expr* made = is_single ? root->binding->value : nullptr;
+  if (made == nullptr || made->call == nullptr || !made->call->arguments.empty()) return;
+  const ClassDef* def = made->type->class_def;
+  const bool is_named = def == nullptr && made->call->method == "ConfigNode";
+  const bool is_node =
+      is_named || (def != nullptr && std::ranges::any_of(def->bases, [](const Expr* base) {
+                     return base->full_name.ends_with("CfgNode");
+                   }));
+  if (!is_node) return;
+  Option option{value, {}};
+  option.is_entry = true;
+  const auto [place, added] = store_.options.try_emplace(target.word, option);
+  Option& kept = place->second;
+  if (!added && kept.is_entry && !is_same_literal(kept.value, value)) kept.several = true;
+}
+
 // parser.set_defaults(amp=True)
 void Inference::record_defaults(const Call& call) {
   for (const Argument& argument : call.arguments) {
@@ -170,6 +201,15 @@ void Inference::record_parsed_entry(const Expr& target, const Statement& stateme
   if (differs) shared->second.several = true;
 }
 
+// _C.PIN_MEMORY = False; an option of the same name wins.
+void Inference::record_single_entry(const Expr& target, const Expr* value) {
+  Option option{value, {}};
+  option.is_entry = true;
+  const auto [place, added] = store_.options.try_emplace(target.word, option);
+  Option& kept = place->second;
+  if (!added && kept.is_entry && !is_same_literal(kept.value, value)) kept.several = true;
+}
+
 // config.train.batch_size = 64 at the top of a file: an entry of a configuration, under the name
 // "train.batch_size".
 void Inference::record_entry(const Expr& target, const Expr* value) {
@@ -177,6 +217,7 @@ void Inference::record_entry(const Expr& target, const Expr* value) {
       value != nullptr && (value->type->is(TypeKind::number) || value->kind == ExprKind::text ||
                            value->kind == ExprKind::none);
   if (!is_plain) return;
+  record_own_node_entry(target, value);
   const Expr* root = &target;
   while (root->kind == ExprKind::attribute && !root->children.empty()) root = root->children[0];
   if (root->kind == ExprKind::name && is_made_empty(*root)) {
@@ -191,6 +232,7 @@ void Inference::record_entry(const Expr& target, const Expr* value) {
   const std::size_t dot = whole.find('.');
   // One word alone may be an option of the command line as well.
   const bool is_nested = dot != std::string_view::npos && whole.find('.', dot + 1) != whole.npos;
+  if (!is_nested && is_config_node(*root)) return record_single_entry(target, value);
   if (!is_nested && !file_->is_configuration) return;
   const auto [place, added] = store_.options.try_emplace(whole.substr(dot + 1), Option{value, {}});
   if (!added && place->second.value != value) place->second.several = true;

@@ -17,6 +17,20 @@ bool leaves(std::span<const Statement* const> block) {
          last == StatementKind::continue_ || last == StatementKind::break_;
 }
 
+// `for p in group["params"]:` in a class derived from an optimizer of the library.
+bool lists_weights(const Statement& loop) {
+  const Expr* listed = loop.value;
+  const ClassDef* def = loop.function == nullptr ? nullptr : loop.function->class_def;
+  const bool takes_item = def != nullptr && listed != nullptr &&
+                          listed->kind == ExprKind::subscript && listed->children.size() == 2 &&
+                          listed->children[1]->kind == ExprKind::text &&
+                          listed->children[1]->word == "params";
+  return takes_item && listed->type->is(TypeKind::unknown) &&
+         std::ranges::any_of(def->bases, [](const Expr* base) {
+           return base->full_name.starts_with("torch.optim.");
+         });
+}
+
 }  // namespace
 
 void Inference::visit(std::span<const Statement* const> block) {
@@ -179,6 +193,12 @@ void Inference::forget_assigned(std::span<const Statement* const> block, int dep
 
 void Inference::visit_loop(const Statement& statement) {
   if (statement.value != nullptr) infer(statement.value);
+  if (lists_weights(statement)) {
+    Type weights;
+    weights.kind = TypeKind::gradients;
+    weights.element = tensor(Residence::unknown);
+    writable(*statement.value).type = store_.intern(weights);
+  }
   const std::size_t mark = changes_.size();
   forget_assigned(statement.body, 0);
   if (statement.target != nullptr) bind_iteration(statement.target, statement.value, &statement);

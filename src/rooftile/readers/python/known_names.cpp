@@ -19,55 +19,6 @@ bool is_capitalised(std::string_view word) {
   return !word.empty() && word[0] >= 'A' && word[0] <= 'Z';
 }
 
-// Modules whose members are public one or more levels up.
-constexpr std::pair<std::string_view, std::string_view> kHomes[] = {
-    {"torch.torch.", "torch."},
-    {"torch.nn.modules.", "torch.nn."},
-    {"torch.utils.data.dataloader.", "torch.utils.data."},
-    {"torch.utils.data.dataset.", "torch.utils.data."},
-    {"torch.utils.data.sampler.", "torch.utils.data."},
-    {"torch.nn.parallel.distributed.", "torch.nn.parallel."},
-    {"torch.nn.parallel.data_parallel.", "torch.nn."},
-    {"torch.nn.parameter.", "torch.nn."},
-    {"torch.nn.utils.clip_grad.", "torch.nn.utils."},
-    {"torch.cuda.amp.autocast_mode.", "torch.cuda.amp."},
-    {"torch.cuda.amp.grad_scaler.", "torch.cuda.amp."},
-    {"torch.amp.autocast_mode.", "torch.amp."},
-    {"torch.amp.grad_scaler.", "torch.amp."},
-    {"torch.autograd.variable.", "torch.autograd."},
-    {"torch.autograd.function.", "torch.autograd."},
-    {"torch.autograd.anomaly_mode.", "torch.autograd."},
-    {"torch.autograd.grad_mode.", "torch."},
-    {"torch.optim.optimizer.", "torch.optim."},
-    {"torch.tensor.", "torch."},
-    {"pytorch_lightning.", "lightning.pytorch."},
-    {"lightning.pytorch.core.module.", "lightning.pytorch."},
-    {"lightning.pytorch.core.lightning.", "lightning.pytorch."},
-    {"lightning.pytorch.core.", "lightning.pytorch."},
-    {"lightning.pytorch.trainer.", "lightning.pytorch."},
-    {"lightning.LightningModule", "lightning.pytorch.LightningModule"},
-    {"lightning.Trainer", "lightning.pytorch.Trainer"},
-    {"transformers.trainer.", "transformers."},
-    {"transformers.training_args.", "transformers."},
-    {"torch.multiprocessing.spawn.spawn", "torch.multiprocessing.spawn"},
-};
-
-constexpr std::pair<std::string_view, std::string_view> kSame[] = {
-    {"torch.autocast", "torch.amp.autocast"},
-    {"torch.autocast_mode.autocast", "torch.amp.autocast"},
-    {"torch.nn.parallel.DataParallel", "torch.nn.DataParallel"},
-    {"torch.inference_mode.inference_mode", "torch.inference_mode"},
-    {"torch.autograd.no_grad", "torch.no_grad"},
-    {"torch.autograd.enable_grad", "torch.enable_grad"},
-    {"torch.autograd.set_grad_enabled", "torch.set_grad_enabled"},
-    {"tqdm.auto.tqdm", "tqdm.tqdm"},
-    {"tqdm.autonotebook.tqdm", "tqdm.tqdm"},
-    {"tqdm.notebook.tqdm", "tqdm.tqdm"},
-    {"tqdm.tqdm_notebook", "tqdm.tqdm"},
-    {"tqdm.trange", "tqdm.trange"},
-    {"torch.dataloader.DataLoader", "torch.utils.data.DataLoader"},
-};
-
 constexpr std::string_view kDtypes[] = {
     "bfloat16", "bool",  "complex64", "double", "float", "float16", "float32", "float64", "half",
     "int",      "int16", "int32",     "int64",  "int8",  "long",    "short",   "uint8"};
@@ -257,6 +208,27 @@ constexpr std::string_view kHostPackages[] = {"argparse", "datetime", "glob",   
                                               "os",       "pathlib",  "pickle", "re",   "shutil",
                                               "sys",      "time",     "wandb",  "yaml"};
 
+// Networks, losses and data sets of MONAI; its documentation, API reference.
+LibraryCall monai_call(std::string_view name, std::string_view last) {
+  const auto is_of = [&](std::string_view package) { return name.starts_with(package); };
+  if (is_of("monai.networks.nets.")) {
+    const bool is_made = is_capitalised(last) || contains_any(last, {"resnet", "densenet"});
+    return is_made ? instance(TypeKind::module) : LibraryCall();
+  }
+  if (!is_capitalised(last)) return {};
+  if (is_of("monai.metrics.Cumulative")) return gives(Gives::host_object);  // detaches
+  if (is_of("monai.networks.blocks.")) return instance(TypeKind::module);
+  if (is_of("monai.losses.")) return instance(TypeKind::loss);
+  if (is_of("monai.data.") || is_of("monai.apps.")) {
+    return last.ends_with("Dataset") ? instance(TypeKind::dataset) : LibraryCall();
+  }
+  if (name == "monai.optimizers.Novograd") return instance(TypeKind::optimizer);
+  return is_of("monai.optimizers.") &&
+                 is_one_of(last, {"WarmupCosineSchedule", "LinearLR", "ExponentialLR"})
+             ? instance(TypeKind::scheduler)
+             : LibraryCall();
+}
+
 LibraryCall other_call(std::string_view package, std::string_view name) {
   const std::string_view last = last_part(name);
   if (package == "numpy" || package == "pandas" || package == "cv2" || package == "PIL") {
@@ -265,6 +237,7 @@ LibraryCall other_call(std::string_view package, std::string_view name) {
   if (package == "math" || package == "random") return gives(Gives::number);
   if (package == "time" && last != "strftime") return gives(Gives::number);
   if (has(kHostPackages, package)) return gives(Gives::host_object);
+  if (package == "monai") return monai_call(name, last);
   if (name.starts_with("torchvision.models.")) return instance(TypeKind::module);
   if (name.starts_with("torchvision.datasets.")) return instance(TypeKind::dataset);
   if (package == "transformers" && last == "from_pretrained") {
@@ -280,27 +253,6 @@ LibraryCall other_call(std::string_view package, std::string_view name) {
 }
 
 }  // namespace
-
-std::string canonical_name(std::string_view full_name) {
-  for (const auto& [spelling, name] : kSame) {
-    if (full_name == spelling) return std::string(name);
-  }
-  for (const auto& [home, shown] : kHomes) {
-    if (!full_name.starts_with(home)) continue;
-    std::string_view rest = full_name.substr(home.size());
-    // torch.nn.modules.conv.Conv2d: what lies between is private.
-    if (home == "torch.nn.modules.") rest = last_part(rest);
-    const std::string moved = std::string(shown).append(rest);
-    return moved == full_name ? moved : canonical_name(moved);
-  }
-  // torch.optim.adam.Adam, torch.optim.adamw.AdamW
-  if (full_name.starts_with("torch.optim.") &&
-      !full_name.starts_with("torch.optim.lr_scheduler.") &&
-      std::ranges::count(full_name, '.') == 3 && is_capitalised(last_part(full_name))) {
-    return "torch.optim." + std::string(last_part(full_name));
-  }
-  return std::string(full_name);
-}
 
 LibraryCall library_call(std::string_view full_name) {
   for (const Exact& exact : kExact) {

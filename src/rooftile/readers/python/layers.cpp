@@ -176,13 +176,15 @@ class LayerFinder {
     // Arguments are computed before the call that takes them.
     std::ranges::stable_sort(calls, {}, &Call::close_paren);
     for (const Call* call : calls) {
+      const Expr* input = call->arguments.size() == 1 ? call->arguments[0].value : nullptr;
       const Layer* layer = layer_of(*call);
+      if (layer == nullptr) layer = applied_layer(*call, input);
       if (layer == nullptr && counts_only(*call)) continue;
       if (const FunctionDef* own = layer == nullptr ? own_method(*call) : nullptr) {
         if (!has_entered(*own)) read_forward(*own);
         continue;
       }
-      LayerUse use{layer, call, consumes_previous(*call)};
+      LayerUse use{layer, call, consumes_previous(input)};
       if (layer != nullptr && layer->made_by->name == "torch.nn.Sequential") {
         add_sequential(*layer, use);
       } else {
@@ -199,6 +201,32 @@ class LayerFinder {
     return own ? def_.layer(callee.word) : nullptr;
   }
 
+  // The layer that `call_bn(self.bn1, x)` runs, of `def call_bn(bn, x): return bn(x)`, and what it
+  // gets.
+  const Layer* applied_layer(const Call& call, const Expr*& input) const {
+    const FunctionDef* target = call.target;
+    const bool is_plain = target != nullptr && target->class_def == nullptr &&
+                          target->parameters.size() == 2 && target->body.size() == 1 &&
+                          call.arguments.size() == 2;
+    const Statement* only = is_plain ? target->body.front() : nullptr;
+    const Call* inner =
+        only == nullptr || only->kind != StatementKind::return_ || only->value == nullptr
+            ? nullptr
+            : only->value->call;
+    if (inner == nullptr || inner->arguments.size() != 1 || inner->receiver != nullptr) {
+      return nullptr;
+    }
+    const Argument* given = passed_argument(call, *target, inner->method);
+    const Argument* value = passed_argument(call, *target, inner->arguments[0].value->word);
+    if (given == nullptr || value == nullptr || given == value) return nullptr;
+    const Expr& made = *given->value;
+    const bool own = made.kind == ExprKind::attribute && !made.children.empty() &&
+                     made.children[0]->word == "self";
+    const Layer* layer = own ? def_.layer(made.word) : nullptr;
+    if (layer != nullptr) input = value->value;
+    return layer;
+  }
+
   void add_sequential(const Layer& sequential, const LayerUse& use) {
     const std::string prefix = std::string(sequential.attribute) + ".";
     bool first = true;
@@ -212,10 +240,9 @@ class LayerFinder {
   }
 
   // self.bn(self.conv(x)), or x = self.conv(x) and then self.bn(x).
-  bool consumes_previous(const Call& call) const {
-    if (def_.forward.empty() || call.arguments.size() != 1) return false;
+  bool consumes_previous(const Expr* input) const {
+    if (def_.forward.empty() || input == nullptr) return false;
     const Call* previous = def_.forward.back().call;
-    const Expr* input = call.arguments[0].value;
     if (input->call != nullptr) return input->call == previous;
     if (input->kind != ExprKind::name || input->binding == nullptr) return false;
     const Statement& binding = *input->binding;

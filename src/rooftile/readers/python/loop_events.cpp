@@ -1,5 +1,6 @@
 #include "rooftile/readers/python/loop_events.h"
 
+#include <algorithm>
 #include <string>
 
 #include "rooftile/base/text.h"
@@ -31,8 +32,21 @@ bool is_optimizer_step(const Call& call) {
   }
   const std::string word = lower(receiver_word(call));
   if (contains(word, "sched") || word == "env" || word == "envs") return false;
-  return contains(word, "opt") || contains(word, "scaler") || contains(word, "engine") ||
+  // optim.learner.step() of a class around an optimizer
+  const bool is_part = call.receiver->kind == ExprKind::attribute &&
+                       !call.receiver->children.empty() &&
+                       contains(lower(call.receiver->children[0]->word), "optim");
+  return is_part || contains(word, "opt") || contains(word, "scaler") || contains(word, "engine") ||
          contains(word, "sgd") || contains(word, "adam") || contains(word, "solver");
+}
+
+// sliding_window_inference(images, size, 4, model), inferer(images, network=model): a library runs
+// the module.
+bool infers_with(const Call& call) {
+  return call.target == nullptr && contains(lower(call.method), "infer") &&
+         std::ranges::any_of(call.arguments, [](const Argument& argument) {
+           return !argument.unpacked && argument.value->type->is(TypeKind::module);
+         });
 }
 
 }  // namespace
@@ -65,7 +79,7 @@ void add_written_events(const Call& call, Events& events) {
                           (call.arguments[0].value->type->is(TypeKind::tensor) ||
                            contains(call.arguments[0].value->word, "loss"));
   if (takes_loss) events.backward = &call;
-  events.forward = is_forward(call);
+  events.forward = is_forward(call) || infers_with(call);
   events.eval_mode = switches_to_evaluation(call);
   // timm's scaler: loss_scaler(loss, optimizer, …) does both.
   if (call.receiver == nullptr && call.method == "loss_scaler" && call.arguments.size() > 1) {

@@ -13,6 +13,7 @@ struct Events {
   bool eval_mode = false;     // model.eval()
   bool has_training = false;  // holds a training loop
   bool has_evaluation = false;
+  bool has_loader_evaluation = false;  // that reads a loader
 
   bool operator==(const Events&) const = default;
 
@@ -24,6 +25,7 @@ struct Events {
     eval_mode = eval_mode || more.eval_mode;
     has_training = has_training || more.has_training;
     has_evaluation = has_evaluation || more.has_evaluation;
+    has_loader_evaluation = has_loader_evaluation || more.has_loader_evaluation;
   }
 };
 

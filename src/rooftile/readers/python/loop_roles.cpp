@@ -164,6 +164,7 @@ class RoleFinder {
     } else if (is_outer_evaluation(loop, inside)) {
       loop.role = LoopRole::evaluation_step;
       outside.has_evaluation = true;
+      outside.has_loader_evaluation = loader != nullptr;
       demote_inner(loop);
     } else if (!is_dry && (inside.has_training || inside.has_evaluation)) {
       loop.role = LoopRole::epoch;
@@ -172,6 +173,7 @@ class RoleFinder {
                           evaluates(loop, inside, loader != nullptr))) {
       loop.role = LoopRole::evaluation_step;
       outside.has_evaluation = true;
+      outside.has_loader_evaluation = loader != nullptr;
     } else {
       outside = inside;
     }
@@ -205,7 +207,8 @@ class RoleFinder {
       reads_loader = reads_loader || loader_in(inner->statement->value) != nullptr;
     }
     if (is_over_loader) return has_inner && !reads_loader;
-    return !reads_loader && evaluates(loop, inside, false);
+    // `for weights in (last, best): test(weights)` runs whole evaluations.
+    return !reads_loader && !inside.has_loader_evaluation && evaluates(loop, inside, false);
   }
 
   // An outer loop that does a step of its own, around one that reads all of a loader.

@@ -1,5 +1,7 @@
 // Which files run, what belongs to each program, and whether it trains on a GPU.
 #include <algorithm>
+#include <cstdlib>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -153,6 +155,60 @@ void describe(Program& program, const Shares& shares) {
   }
 }
 
+// `for _ in range(5):` at the top of a file, over no loader.
+bool is_short_trial(const Loop& loop) {
+  constexpr int kFewPasses = 100;
+  const Call* over = loop.statement->value == nullptr ? nullptr : loop.statement->value->call;
+  const bool counts = loop.function == nullptr && loop.loader == nullptr && over != nullptr &&
+                      over->name == "range" && over->arguments.size() == 1;
+  const Expr* passes = counts ? over->arguments.front().value : nullptr;
+  return passes != nullptr && passes->kind == ExprKind::integer && passes->word.size() <= 3 &&
+         std::atoi(std::string(passes->word).c_str()) <= kFewPasses;
+}
+
+// A file of modules that tries them out under its main guard.
+bool tries_modules_out(const File& file) {
+  if (file.is_notebook || std::ranges::none_of(file.classes, &ClassDef::is_module)) return false;
+  bool has_trial = false;
+  for (const Loop* loop : file.loops) {
+    if (loop->role != LoopRole::training_step) continue;
+    if (!is_short_trial(*loop)) return false;
+    has_trial = true;
+  }
+  return has_trial;
+}
+
+bool trains_by_itself(const Program& program) {
+  return std::ranges::any_of(program.files, [](const File* file) {
+    return !tries_modules_out(*file) && std::ranges::any_of(file->loops, [](const Loop* loop) {
+      return loop->role == LoopRole::training_step;
+    });
+  });
+}
+
+// Trials of modules that another program trains are no programs.
+void leave_trials_out(std::vector<Program>& programs) {
+  const auto is_trial = [&](const Program& program) {
+    const File* entry = program.entry;
+    return tries_modules_out(*entry) && std::ranges::any_of(programs, [&](const Program& other) {
+             return &other != &program &&
+                    std::ranges::find(other.files, entry) != other.files.end() &&
+                    trains_by_itself(other);
+           });
+  };
+  std::vector<const File*> trials;
+  for (const Program& program : programs) {
+    if (is_trial(program)) trials.push_back(program.entry);
+  }
+  for (const File* file : trials) {
+    const_cast<File*>(file)->is_entry = false;
+    for (const Loop* loop : file->loops) {
+      if (loop->role == LoopRole::training_step) const_cast<Loop*>(loop)->role = LoopRole::other;
+    }
+    std::erase_if(programs, [&](const Program& program) { return program.entry == file; });
+  }
+}
+
 }  // namespace
 
 void find_programs(SourceFacts& facts) {
@@ -167,6 +223,7 @@ void find_programs(SourceFacts& facts) {
     reached.insert(seen.begin(), seen.end());
     facts.programs.push_back(std::move(program));
   }
+  leave_trials_out(facts.programs);
   Program library;
   // What no entry imports, with what it imports: who trains may be outside of the given files.
   std::unordered_set<const File*> in_library;

@@ -191,6 +191,20 @@ void read_candidates(std::vector<Candidate>& candidates, const PythonOptions& op
   });
 }
 
+// `from .defaults import _C as cfg` in the __init__.py of a package that was added: what it names
+// are files of the program too.
+void add_named_by_packages(std::vector<Candidate>& candidates,
+                           const std::vector<const Candidate*>& added) {
+  std::unordered_set<std::string_view> named;
+  for (const Candidate* one : added) {
+    if (one->path.ends_with("__init__.py")) collect_imported_words(one->bytes, named);
+  }
+  for (Candidate& candidate : candidates) {
+    if (candidate.relevant || candidate.bytes.empty() || is_notebook(candidate.path)) continue;
+    candidate.relevant = named.contains(module_leaf(candidate.module));
+  }
+}
+
 void add_related(std::vector<Candidate>& candidates) {
   std::unordered_set<std::string_view> imported;
   std::unordered_set<std::string_view> modules;
@@ -200,6 +214,7 @@ void add_related(std::vector<Candidate>& candidates) {
     modules.insert(module_leaf(candidate.module));
   }
   if (modules.empty()) return;
+  std::vector<const Candidate*> added;
   for (Candidate& candidate : candidates) {
     if (candidate.relevant || candidate.bytes.empty() || is_notebook(candidate.path)) continue;
     bool related = imported.contains(module_leaf(candidate.module));
@@ -210,7 +225,9 @@ void add_related(std::vector<Candidate>& candidates) {
           std::ranges::any_of(words, [&](std::string_view word) { return modules.contains(word); });
     }
     candidate.relevant = related;
+    if (related) added.push_back(&candidate);
   }
+  add_named_by_packages(candidates, added);
 }
 
 ParsedFile parse_file(Candidate&& candidate) {

@@ -9,6 +9,7 @@
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/leftovers.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -49,6 +50,12 @@ bool is_over_image(const SourceFacts& facts, const ClassDef& def) {
   return is_narrowed || std::ranges::any_of(programs, [](const Program* program) {
            return mentions(*program, {"discriminator", "Discriminator", "netD", "gan", "GAN"});
          });
+}
+
+// Attention over channels: its heads are as wide as the image has pixels.
+bool is_over_channels(const ClassDef& def) {
+  return def.name.starts_with("CAM") ||
+         contains_any(def.name, {"Channel", "Covariance", "XCA", "Transposed"});
 }
 
 bool is_judged(const FunctionDef& function) {
@@ -94,9 +101,8 @@ std::vector<Finding> unfused_attention_in_source(const source::SourceFacts& fact
   for (const ClassDef* def : facts.modules()) {
     if (!trains_on_gpu(facts, *def->file)) continue;
     const auto attention = attention_in(*def);
-    if (!attention || has_fused_way(*def) || is_over_image(facts, *def) ||
-        is_left_over(facts, *def))
-      continue;
+    if (!attention || has_fused_way(*def) || is_over_channels(*def)) continue;
+    if (is_over_image(facts, *def) || is_left_over(facts, *def)) continue;
     findings.push_back(finding_for(*def, *attention));
   }
   return findings;

@@ -56,7 +56,50 @@ std::vector<Written> convolutions_of(const SourceFacts& facts, const File& file)
   return found;
 }
 
+// The parameters of a block's __init__ that are the channels of a convolution in it.
+using BlockWidths = std::optional<std::pair<std::string_view, std::string_view>>;
+
+BlockWidths widths_of_block(const FunctionDef& init) {
+  const auto parameter = [&](const Argument* given) -> std::string_view {
+    const bool is_name = given != nullptr && !given->unpacked &&
+                         given->value->kind == ExprKind::name && given->value->binding == nullptr;
+    return is_name ? given->value->word : std::string_view();
+  };
+  for (const Call* call : init.calls) {
+    if (!is_convolution(*call) || call->argument("groups", kGroupsPosition) != nullptr) continue;
+    const std::string_view in = parameter(call->argument("in_channels", 0));
+    const std::string_view out = parameter(call->argument("out_channels", 1));
+    if (!in.empty() && !out.empty() && in != out) return std::pair(in, out);
+  }
+  return std::nullopt;
+}
+
+// ConvBlock(128, 196), an own block with a convolution of these channels.
+void add_blocks(const SourceFacts& facts, const File& file, std::vector<Written>& found) {
+  std::map<const FunctionDef*, BlockWidths> known;
+  for (const Call* call : file.calls) {
+    const FunctionDef* init = call->target;
+    const bool is_block = init != nullptr && init->name == "__init__" &&
+                          call->method != "__init__" && init->class_def != nullptr &&
+                          init->class_def->is_module;
+    if (!is_block) continue;
+    const auto [place, is_new] = known.try_emplace(init);
+    if (is_new) place->second = widths_of_block(*init);
+    if (!place->second) continue;
+    const auto written = [&](std::string_view name) -> std::optional<std::int64_t> {
+      const Argument* given = passed_argument(*call, *init, name);
+      const bool is_number = given != nullptr && given->value->kind == ExprKind::integer;
+      if (!is_number) return std::nullopt;
+      return facts.value(given->value).integer;
+    };
+    const auto in = written(place->second->first);
+    const auto out = written(place->second->second);
+    if (in && out && call->argument("groups") == nullptr) found.push_back({call, *in, *out});
+  }
+}
+
 bool is_grouped(const SourceFacts& facts, const Call& call) {
+  if (!is_convolution(call)) return false;
   const Value groups = facts.argument(call, "groups", kGroupsPosition);
   return !groups.absent() && !groups.is(1);
 }
@@ -127,7 +170,10 @@ std::vector<std::vector<Written>> homes_of(const std::vector<Written>& layers) {
 
 void judge_widths(const SourceFacts& facts, const File& file, std::vector<Finding>& findings) {
   const Norms norms = norms_of(facts, file);
-  for (const auto& layers : homes_of(convolutions_of(facts, file))) {
+  std::vector<Written> all = convolutions_of(facts, file);
+  add_blocks(facts, file, all);
+  std::ranges::stable_sort(all, {}, [](const Written& one) { return one.call->open_paren; });
+  for (const auto& layers : homes_of(all)) {
     const bool is_tiny = std::all_of(layers.begin(), layers.end(), [](const Written& layer) {
       return std::max(layer.in, layer.out) < kTinyNet;
     });

@@ -116,6 +116,7 @@ std::vector<Finding> programs_without_channels_last(const source::SourceFacts& f
   std::vector<Finding> findings;
   for (const Program* program : training_programs(facts)) {
     if (decides_layout(*program) || has_attention(*program) || !runs_training(*program)) continue;
+    if (leaves_training_to_another(facts, *program)) continue;
     const auto layer = main_convolution(facts, *program);
     if (!layer || has_grouped_convolution(facts, *program)) continue;
     const Call* autocast = autocast_of_training(facts, *program);

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/source/chosen_precision.h"
+#include "rooftile/analysis/source/head_training.h"
 #include "rooftile/analysis/source/input_sizes.h"
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
@@ -70,34 +73,65 @@ bool is_only_for_seeds(const SourceFacts& facts, const Program& program, const F
   return line.starts_with('\'') || line.starts_with('"');  // a text of several lines
 }
 
+// Not the sampling of a distribution, or a note on what comes out the same each time.
+bool speaks_of_algorithms(std::string_view code) {
+  if (contains_any(code, {"cudnn.benchmark"})) return true;
+  if (!contains_any(code, {"deterministic"})) return false;
+  return contains_any(
+      code, {"cudnn", "use_deterministic", "set_deterministic", "-deterministic",
+             "torch_deterministic", "cuda_deterministic", "s.deterministic", "t.deterministic",
+             "g.deterministic", "'deterministic", "\"deterministic", "seed", "benchmark"});
+}
+
 bool decides_in(const SourceFacts& facts, const Program& program, const File& file) {
-  std::string_view text = file.text;
+  if (!mentions(file, {"cudnn", "deterministic"}) &&
+      file.text.find("deterministic") == std::string::npos) {
+    return false;
+  }
+  const std::string whole = code_of(file);
+  std::string_view text = whole;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = trim(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
-    const bool speaks = contains_any(line, {"cudnn.benchmark", "deterministic"});
     const std::string_view code = trim(line.substr(0, line.find('#')));
-    if (contains_any(code, {"to_deterministic"})) continue;  // of imgaug
-    if (!speaks || !contains_any(code, {"cudnn.benchmark", "deterministic"})) continue;
+    if (!speaks_of_algorithms(code)) continue;
     if (!is_only_for_seeds(facts, program, file, code)) return true;
   }
   return false;
 }
 
+// `cudnn.enabled = False`, but for an option that is off by default.
+bool switches_cudnn_off(const SourceFacts& facts, const Program& program) {
+  const auto assignments = facts.assignments("torch.backends.cudnn.enabled");
+  return std::ranges::any_of(assignments, [&](const Statement* statement) {
+    return program.has(*statement->file) && !facts.value(statement->value).is_true() &&
+           is_reached_by_default(facts, *statement);
+  });
+}
+
+// Trainer(benchmark=True), seed_all(0, benchmark=False): a truth, not the name of a data set.
+bool passes_benchmark(const SourceFacts& facts, const File& file) {
+  if (file.text.find("benchmark=") == std::string::npos) return false;
+  return std::ranges::any_of(file.calls, [&](const Call* call) {
+    const Argument* given = call->argument("benchmark");
+    if (given == nullptr) return false;
+    const Value value = facts.value(given->value);
+    return value.is_true() || value.is_false();
+  });
+}
+
 // Whether the author decided already, either way, or a library does.
 bool decides_algorithms(const SourceFacts& facts, const Program& program) {
-  if (mentions(program, {"cudnn_benchmark", "cudnn.enabled", "lightning", "pytorch_lightning",
-                         "fastai", "mmcv", "mmengine"})) {
-    return true;
-  }
+  const bool has_framework = mentions(
+      program, {"cudnn_benchmark", "lightning", "pytorch_lightning", "fastai", "mmengine"});
+  if (has_framework || trains_by_mmcv(program) || switches_cudnn_off(facts, program)) return true;
   const bool decides =
       std::any_of(program.files.begin(), program.files.end(),
                   [&](const File* one) { return decides_in(facts, program, *one); });
   if (decides) return true;
-  return std::any_of(program.files.begin(), program.files.end(), [](const File* file) {
-    return file->text.find("benchmark=") != std::string::npos;
-  });
+  return std::any_of(program.files.begin(), program.files.end(),
+                     [&](const File* file) { return passes_benchmark(facts, *file); });
 }
 
 bool binds_torch_before(const File& file, const Statement& last) {
@@ -137,10 +171,15 @@ std::vector<Finding> find(const SourceFacts& facts) {
     const File* file = training_file(*program);
     if (file == nullptr || file->body.empty() || program->training_loops.empty()) continue;
     if (std::find(told.begin(), told.end(), file) != told.end()) continue;
-    if (!runs_training(*program) || decides_algorithms(facts, *program)) continue;
-    if (has_attention(*program)) continue;
+    if (!runs_training(*program) || leaves_training_to_another(facts, *program)) continue;
+    if (decides_algorithms(facts, *program)) continue;
+    const bool may_be_transformer =
+        has_attention(*program) && !trains_plain_convolution(facts, *program);
+    if (may_be_transformer || trains_tensors_only(*program)) continue;
     const auto layer = main_convolution(facts, *program);
     if (!layer) continue;
+    // It sets both flags of cuDNN.
+    if (!calls_in(facts, *program, {"monai.utils.set_determinism"}).empty()) continue;
     const auto size = fixed_input_size(facts, *program);
     if (!size || varying_input_size(facts, *program)) continue;
     told.push_back(file);

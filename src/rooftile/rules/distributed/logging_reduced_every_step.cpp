@@ -168,8 +168,28 @@ bool uses_any(const Expr* expr, const std::vector<std::string_view>& names) {
                      [&](std::string_view name) { return uses_variable(expr, name); });
 }
 
-// Whether what the call gives, or changes in place, reaches a backward below in the same function.
-bool reaches_backward(const Call& exchange) {
+// `if torch.isnan(reduced).any(): continue`: what is exchanged decides on the update.
+bool decides_on_step(const Statement& statement, const std::vector<std::string_view>& names) {
+  return statement.kind == StatementKind::if_ && !statement.body.empty() &&
+         statement.body.back()->kind == StatementKind::continue_ &&
+         uses_any(statement.value, names);
+}
+
+bool reaches_backward(const Call& exchange, int depth);
+
+// `return loss, correct`, where a caller runs backward on what it gets.
+bool is_given_to_backward(const Call& exchange, int depth) {
+  constexpr int kMaxGivers = 2;
+  if (exchange.function == nullptr || depth >= kMaxGivers) return false;
+  const auto& callers = exchange.function->callers;
+  return std::any_of(callers.begin(), callers.end(), [&](const Call* caller) {
+    return !caller->arguments.empty() && reaches_backward(*caller, depth + 1);
+  });
+}
+
+// Whether what the call gives, or changes in place, reaches a backward below in the same function,
+// or in one that gets it from there.
+bool reaches_backward(const Call& exchange, int depth) {
   if (exchange.statement == nullptr) return true;
   if (exchange.statement->kind == StatementKind::return_) return false;
   std::vector<std::string_view> names;
@@ -178,7 +198,15 @@ bool reaches_backward(const Call& exchange) {
   } else {
     add_names(exchange.arguments.front().value, names);
   }
+  // `if distributed: reduced = reduce(loss)` goes on behind the if.
+  const Statement* last = exchange.statement;
+  while (last->parent != nullptr && last->parent->kind == StatementKind::if_) last = last->parent;
+  for (const Statement* next : after(*last)) {
+    if (decides_on_step(*next, names)) return true;
+  }
   for (const Statement* next : after(*exchange.statement)) {
+    const bool returns = next->kind == StatementKind::return_ && uses_any(next->value, names);
+    if (returns && is_given_to_backward(exchange, depth)) return true;
     for (const Call* call : calls_inside(*next)) {
       const bool is_backward = call->method == "backward" || call->method == "scale";
       if (is_backward && uses_any(call->expr, names)) return true;
@@ -201,7 +229,7 @@ bool is_candidate(const SourceFacts& facts, const Call& call, Exchanging& known)
       becomes_number(call) ||
       std::any_of(call.arguments.begin(), call.arguments.end(),
                   [](const Argument& argument) { return is_logged_value(argument.value); });
-  return is_logged && is_in_step_loop(facts, call) && !reaches_backward(call);
+  return is_logged && is_in_step_loop(facts, call) && !reaches_backward(call, 0);
 }
 
 std::vector<Finding> find(const SourceFacts& facts) {

@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -38,6 +39,16 @@ time says what there is to gain.
 
 using namespace source;
 
+// Data sets of libraries with a length and items; webdataset and its like are streams that each
+// process reads as it is told.
+bool has_known_items(const Call& made_by) {
+  for (const std::string_view package : {"torchvision.datasets.", "torchaudio.datasets."}) {
+    if (made_by.name.starts_with(package)) return true;
+  }
+  return is_one_of(made_by.name, {"torch.utils.data.TensorDataset", "torch.utils.data.Subset",
+                                  "torch.utils.data.ConcatDataset", "datasets.load_dataset"});
+}
+
 bool is_split_by_rank(const Call& loader) {
   const auto has_word = [](std::string_view text) {
     for (const std::string_view word : {"rank", "shard", "world_size", "replica", "Iterable"}) {
@@ -53,14 +64,26 @@ bool is_split_by_rank(const Call& loader) {
   const ClassDef* def = dataset->type->class_def;
   const Call* made_by = dataset->type->made_by;
   if (made_by != nullptr && has_word(made_by->file->slice(made_by->expr->range))) return true;
-  if (def == nullptr) return made_by == nullptr && dataset->call == nullptr;
-  return has_word(def->file->slice(def->statement->range));
+  if (def == nullptr) return made_by == nullptr || !has_known_items(*made_by);
+  const bool iterates = def->method("__iter__") != nullptr && def->method("__getitem__") == nullptr;
+  return iterates || has_word(def->file->slice(def->statement->range));
+}
+
+// A sampler for several processes that some file makes; an import alone divides nothing.
+bool makes_distributed_sampler(const Program& program) {
+  return std::ranges::any_of(program.files, [](const File* file) {
+    if (!contains_any(file->text, {"Distributed"})) return false;
+    return std::ranges::any_of(file->calls, [](const Call* call) {
+      return contains(call->method, "Sampler") && contains(call->method, "Distributed");
+    });
+  });
 }
 
 bool trains_with_ddp(const SourceFacts& facts, const File& file) {
   for (const Program* program : training_programs_of(facts, file)) {
-    if (mentions(*program, {"DistributedSampler"})) return false;
-    if (has_training_framework(*program)) return false;
+    if (makes_distributed_sampler(*program) || has_training_framework(*program)) return false;
+    // It puts a sampler in: make_private().
+    if (mentions(*program, {"opacus"})) return false;
     const auto wraps = calls_in(facts, *program, {"torch.nn.parallel.DistributedDataParallel"});
     if (!wraps.empty()) return true;
   }

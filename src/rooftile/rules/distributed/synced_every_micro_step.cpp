@@ -40,21 +40,6 @@ time says what there is to gain.
 
 using namespace source;
 
-// A loop of micro-batches around the backward, with the optimizer's step behind it.
-const Statement* micro_batch_loop(const Call& backward, const Call& step) {
-  for (const Statement* outer = backward.statement; outer != nullptr; outer = outer->parent) {
-    if (outer->kind == StatementKind::function) return nullptr;
-    if (outer->loop == nullptr) continue;
-    if (step.statement != nullptr && is_within(*step.statement, *outer)) return nullptr;
-    const auto calls = calls_inside(*outer);
-    const bool has_forward = std::any_of(calls.begin(), calls.end(), [](const Call* call) {
-      return call->name == "torch.nn.Module.__call__" || call->target != nullptr;
-    });
-    return has_forward ? outer : nullptr;
-  }
-  return nullptr;
-}
-
 bool is_backward(const Call& call) {
   return (call.method == "backward" && call.receiver != nullptr) ||
          call.method == "manual_backward";
@@ -67,6 +52,40 @@ bool is_step(const Call& call) {
   return type.is(TypeKind::optimizer) || type.is(TypeKind::scaler) ||
          name.find("opt") != std::string_view::npos ||
          name.find("scaler") != std::string_view::npos;
+}
+
+// The loop around a call in its own function that goes over micro-batches: it runs the model and
+// steps nothing. `around`, the loop over steps, is none.
+const Statement* micro_batch_loop_around(const Call& call, const Call& step, const Loop* around) {
+  for (const Statement* outer = call.statement; outer != nullptr; outer = outer->parent) {
+    if (outer->kind == StatementKind::function) return nullptr;
+    if (outer->loop == nullptr) continue;
+    if (around != nullptr && is_within(*around->statement, *outer)) return nullptr;
+    if (step.statement != nullptr && is_within(*step.statement, *outer)) return nullptr;
+    const auto calls = calls_inside(*outer);
+    // The step of a wrapper around the optimizer, which is in another function.
+    if (std::ranges::any_of(calls, [](const Call* one) { return is_step(*one); })) return nullptr;
+    const bool has_forward = std::ranges::any_of(calls, [&](const Call* one) {
+      return one->name == "torch.nn.Module.__call__" || (one != &call && one->target != nullptr);
+    });
+    return has_forward ? outer : nullptr;
+  }
+  return nullptr;
+}
+
+// The same around the backward, or around the call of a wrapper that runs it.
+const Statement* micro_batch_loop(const Iteration& iteration, const Call& backward,
+                                  const Call& step) {
+  const Call* call = &backward;
+  for (int level = 0; level <= kMaxCallDepth && call != nullptr; ++level) {
+    if (const Statement* loop = micro_batch_loop_around(*call, step, iteration.loop)) return loop;
+    const FunctionDef* function = call->function;
+    if (function == nullptr || function == iteration.function) return nullptr;
+    const auto caller = std::ranges::find_if(
+        iteration.calls, [&](const IteratedCall& one) { return one.call->target == function; });
+    call = caller == iteration.calls.end() ? nullptr : caller->call;
+  }
+  return nullptr;
 }
 
 struct Accumulation {
@@ -99,7 +118,7 @@ Accumulation accumulation_in(const SourceFacts& facts, const Iteration& iteratio
                            (branch.otherwise || !is_open_by_default(facts, *branch.statement));
       if (is_test) return {backward->call, branch.statement};
     }
-    if (const Statement* loop = micro_batch_loop(*backward->call, *one.call)) {
+    if (const Statement* loop = micro_batch_loop(iteration, *backward->call, *one.call)) {
       return {backward->call, loop};
     }
   }

@@ -4,6 +4,8 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -74,14 +76,48 @@ bool has_unused_layers(const ClassDef& def) {
   });
 }
 
-// A parameter is frozen somewhere, or layers are dropped.
-bool freezes(const Program& program) {
+// `for p in teacher.parameters(): p.requires_grad = False`, where another variable is wrapped and
+// nothing that the function sets it to has the teacher inside.
+bool freezes_another(const Statement& freeze, const Expr& wrapped) {
+  const Statement* loop = loop_around(&freeze);
+  const Call* over = loop == nullptr || loop->value == nullptr ? nullptr : loop->value->call;
+  const bool is_plain = over != nullptr && over->method == "parameters" &&
+                        over->receiver != nullptr && over->receiver->kind == ExprKind::name &&
+                        wrapped.kind == ExprKind::name && freeze.file == wrapped.statement->file &&
+                        freeze.function == wrapped.statement->function;
+  if (!is_plain || over->receiver->word == wrapped.word) return false;
+  const auto& statements = freeze.file->statements;
+  return std::ranges::none_of(statements, [&](const Statement* each) {
+    return each->kind == StatementKind::assignment && last_name(each->target) == wrapped.word &&
+           uses_variable(each->value, over->receiver->word);
+  });
+}
+
+// A helper that nothing of the program calls or hands over.
+bool is_idle_helper(const Program& program, const FunctionDef* function) {
+  const bool may_be = function != nullptr && function->class_def == nullptr &&
+                      function->outer == nullptr && function->decorators.empty() &&
+                      function->callers.empty();
+  return may_be && std::ranges::none_of(program.files, [&](const File* file) {
+           const std::size_t first = find_in_text(file->text, function->name);
+           if (first == std::string::npos) return false;
+           return file != function->file ||
+                  find_in_text(file->text, function->name, first + 1) != std::string::npos;
+         });
+}
+
+// A parameter of what is wrapped is frozen somewhere, or layers are dropped or drawn.
+bool freezes(const Program& program, const Expr& wrapped) {
   for (const File* file : program.files) {
-    const bool sets = std::ranges::any_of(
-        file->statements, [](const Statement* each) { return freezes_parameter(*each); });
+    const bool sets = std::ranges::any_of(file->statements, [&](const Statement* each) {
+      return freezes_parameter(*each) && !is_idle_helper(program, each->function) &&
+             !freezes_another(*each, wrapped);
+    });
     if (sets) return true;
-    if (file->text.find("requires_grad_(False)") != std::string::npos) return true;
-    if (file->text.find("layerdrop") != std::string::npos) return true;
+    if (contains_any(file->text, {"requires_grad_(False)", "layerdrop", "set_sample_config",
+                                  "supernet", "Supernet"})) {
+      return true;
+    }
   }
   return false;
 }
@@ -96,8 +132,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
     const ClassDef* def = call->arguments.front().value->type->class_def;
     if (def != nullptr && (has_branches(*def) || has_unused_layers(*def))) continue;
     const auto programs = training_programs_of(facts, *call->file);
-    if (std::any_of(programs.begin(), programs.end(),
-                    [](const Program* program) { return freezes(*program); })) {
+    if (std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
+          return freezes(*program, *call->arguments.front().value);
+        })) {
       continue;
     }
     Fix fix{"Remove find_unused_parameters=True, since all parameters seem to be used",

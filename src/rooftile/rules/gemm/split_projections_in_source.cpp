@@ -96,12 +96,21 @@ bool is_unknown(const Expr& input) {
   return is_set;
 }
 
+// nn.Linear, or an own class derived from it.
+bool makes_linear(const Call& made) {
+  if (made.name == "torch.nn.Linear") return true;
+  const ClassDef* def = made.expr->type->class_def;
+  return def != nullptr && std::ranges::any_of(def->bases, [](const Expr* base) {
+           return base->full_name == "torch.nn.Linear";
+         });
+}
+
 bool is_plain_linear(const SourceFacts& facts, const LayerUse& use) {
   if (use.layer == nullptr || use.layer->conditional || use.layer->repeated) return false;
   // Members of a Sequential run one after the other.
   if (use.layer->attribute.find('.') != std::string_view::npos) return false;
   const Call* made = use.layer->made_by;
-  if (made == nullptr || made->name != "torch.nn.Linear") return false;
+  if (made == nullptr || !makes_linear(*made)) return false;
   const auto out = fixed_argument(facts, *made, "out_features", 1);
   const std::string name = lower(use.layer->attribute);
   return (!out || *out >= kAdapter) && name.find("lora") == std::string::npos;

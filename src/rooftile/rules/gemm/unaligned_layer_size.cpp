@@ -47,8 +47,20 @@ constexpr std::int64_t kStep = 8, kSmallest = 128;
 
 struct Written {
   const Call* call = nullptr;
-  std::int64_t in = 0, out = 0;
+  std::int64_t in = 0, out = 0;  // 0: not known
+  bool is_joined = false;        // the inputs are a sum of sizes that are known
 };
+
+// `belief_size + state_size`: features that the author joins, and more than a time or a flag.
+bool is_sum(const SourceFacts& facts, const Call& call) {
+  constexpr std::int64_t kFeatures = 16;
+  const Argument* in = call.argument("in_features", 0);
+  return in != nullptr && !in->unpacked && in->value->kind == ExprKind::binary &&
+         in->value->word == "+" && std::ranges::all_of(in->value->children, [&](const Expr* part) {
+           const Value size = facts.value(part);
+           return size.kind == ValueKind::integer && size.integer >= kFeatures;
+         });
+}
 
 using Homes = std::map<const void*, std::vector<Written>>;
 
@@ -58,7 +70,9 @@ Homes layers_of(const SourceFacts& facts, const File& file) {
     if (call->name != "torch.nn.Linear") continue;
     const auto in = chosen_argument(facts, *call, "in_features", 0);
     const auto out = chosen_argument(facts, *call, "out_features", 1);
-    if (in && out) homes[home_of(*call)].push_back({call, *in, *out});
+    if (!in && !out) continue;
+    homes[home_of(*call)].push_back(
+        {call, in.value_or(0), out.value_or(0), in && is_sum(facts, *call)});
   }
   return homes;
 }
@@ -72,7 +86,7 @@ std::set<std::int64_t> odd_sizes(const std::vector<Written>& layers) {
     if (is_odd(layer.out)) made.insert(layer.out);
   }
   for (const Written& layer : layers) {
-    if (made.contains(layer.in)) odd.insert(layer.in);
+    if (made.contains(layer.in) || (layer.is_joined && is_odd(layer.in))) odd.insert(layer.in);
   }
   return odd;
 }

@@ -7,11 +7,11 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/unseen_batches.h"
 #include "rooftile/analysis/trace/uploads.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/rules/trace_finding.h"
-#include "rooftile/workload/source_store.h"
 
 namespace rooftile {
 namespace blocking_copy {
@@ -82,26 +82,43 @@ bool asks_for_gpu(const source::Expr* condition) {
 
 bool is_pinning(const source::SourceFacts& facts, const source::Expr* value, int depth);
 
-// What is assigned to the name or attribute: each assignment that runs by default pins.
+// Whether it runs on each run on a GPU: under nothing but tests for one.
+bool is_surely_run(const source::SourceFacts& facts, const source::Statement& statement) {
+  return std::ranges::all_of(facts.contexts(statement), [](const source::Context& context) {
+    return std::ranges::all_of(context.guards, [](const source::Guard& guard) {
+      const bool is_test =
+          guard.kind == source::GuardKind::condition || guard.kind == source::GuardKind::option;
+      const auto truth = is_test ? source::truth_on_gpu(guard.expr) : std::nullopt;
+      return guard.kind == source::GuardKind::main || (truth && *truth != guard.negated);
+    });
+  });
+}
+
+// What is assigned to the name or attribute pins: the last assignment that surely runs, and each
+// after it that runs by default.
 bool is_set_to_pin(const source::SourceFacts& facts, const source::Expr& name, int depth) {
   if (name.statement == nullptr) return false;
   const source::File& file = *name.statement->file;
   const std::string_view spelled = file.slice(name.range);
+  const bool is_own = spelled.starts_with("self.");  // also one that a base class sets
   bool is_set = false;
+  bool pins = true;
   for (const source::Statement* statement : file.statements) {
     const bool sets =
         statement->kind == source::StatementKind::assignment && statement->target != nullptr &&
         statement->value != nullptr && source::last_name(statement->target) == name.word &&
         file.slice(statement->target->range) == spelled &&
-        (statement->function == name.statement->function || statement->function == nullptr);
+        (statement->function == name.statement->function || statement->function == nullptr ||
+         (is_own && statement->function->class_def != nullptr));
     if (!sets || !source::is_reached_by_default(facts, *statement)) continue;
-    if (!is_pinning(facts, statement->value, depth + 1)) return false;
+    const bool is_on = is_pinning(facts, statement->value, depth + 1);
+    pins = is_on && (pins || is_surely_run(facts, *statement));
     is_set = true;
   }
-  return is_set;
+  return is_set && pins;
 }
 
-// What the callers pass for a parameter, if they pass something.
+// What the callers pass for a parameter, or else its default.
 std::optional<bool> is_passed_to_pin(const source::SourceFacts& facts, const source::Expr& name,
                                      int depth) {
   const source::FunctionDef* function = name.statement->function;
@@ -112,7 +129,11 @@ std::optional<bool> is_passed_to_pin(const source::SourceFacts& facts, const sou
     if (given == nullptr) continue;
     all = is_pinning(facts, given->value, depth + 1) && all.value_or(true);
   }
-  return all;
+  if (all || function->callers.empty()) return all;
+  const auto& parameters = function->parameters;
+  const auto own = std::ranges::find(parameters, name.word, &source::Parameter::name);
+  if (own == parameters.end()) return all;
+  return is_pinning(facts, own->default_value, depth + 1);
 }
 
 // True, an option that is on, whether there is a GPU, or a variable that is set to one of these.
@@ -175,27 +196,6 @@ bool is_blocking(const source::SourceFacts& facts, const source::Call& copy) {
   return copy.method != "cuda" || copy.arguments.size() < 2;
 }
 
-// `for x, y in loader: x = x.cuda()`
-bool is_loop_variable(const source::Expr* value, const source::Statement& loop) {
-  return value != nullptr && value->kind == source::ExprKind::name && loop.target != nullptr &&
-         source::uses_variable(loop.target, value->word);
-}
-
-// The variable that the value is taken out of: `data` of data[0].float().
-const source::Expr* root_of(const source::Expr* value) {
-  constexpr int kMaxSteps = 8;
-  for (int i = 0; i < kMaxSteps && value != nullptr; ++i) {
-    if (value->kind == source::ExprKind::subscript || value->kind == source::ExprKind::attribute) {
-      value = value->children.front();
-    } else if (value->call != nullptr && value->call->target == nullptr) {
-      value = value->call->receiver;
-    } else {
-      return value;
-    }
-  }
-  return value;
-}
-
 // Made for other than training: in the else of `if train`.
 bool is_for_others(const source::SourceFacts& facts, const source::Call& loader) {
   if (source::is_for_evaluation(facts, loader)) return true;
@@ -210,43 +210,14 @@ bool is_for_others(const source::SourceFacts& facts, const source::Call& loader)
   return false;
 }
 
-// `loader`, `tqdm(loader)`, also under a name of its own.
-bool is_called_loader(const source::Expr& iterable) {
-  const source::Expr& read = *source::resolved(&iterable);
-  return read.statement != nullptr &&
-         contains(lower(read.statement->file->slice(read.range)), "loader");
-}
-
-// Of `for x in enumerate(loader)` the call of a library that made what it reads; null where that is
-// not seen.
-const source::Call* library_loader(const source::SourceFacts& facts, const source::Expr* read) {
-  while (read->call != nullptr && !read->call->arguments.empty() &&
-         is_one_of(read->call->method, {"enumerate", "tqdm", "iter"})) {
-    read = read->call->arguments.front().value;
-  }
-  const auto& globals = facts.store().globals;
-  const auto global = globals.find(read->full_name);
-  const bool is_global = !read->full_name.empty() && global != globals.end();
-  const source::Expr* made = is_global ? global->second->value : source::resolved(read);
-  const source::Call* call = made == nullptr ? nullptr : made->call;
-  return call != nullptr && call->target == nullptr && !call->name.empty() ? call : nullptr;
-}
-
-// What a loop reads by the name of a loader, though it is not seen which: one of the program, where
-// all that are made for training are pinned.
+// Of a batch whose loader is not seen: one of the program, where all that are made for training are
+// pinned.
 const source::Call* unseen_loader(const source::SourceFacts& facts, const source::Call& copy,
                                   const source::Expr* value) {
-  const source::Statement* loop =
-      copy.statement != nullptr ? source::training_loop_around(*copy.statement) : nullptr;
-  const bool reads = loop != nullptr && loop->value != nullptr && loop->loop->loader == nullptr &&
-                     is_called_loader(*loop->value);
-  if (!reads || !is_loop_variable(root_of(value), *loop)) return nullptr;
-  if (const source::Call* made = library_loader(facts, source::resolved(loop->value))) {
-    return source::is_torch_loader(*made) ? made : nullptr;
-  }
+  if (!source::is_unseen_batch(facts, value)) return nullptr;
   const source::Call* found = nullptr;
+  const auto programs = source::training_programs_of(facts, *copy.file);
   for (const source::Call* loader : source::training_loaders(facts)) {
-    const auto programs = source::training_programs_of(facts, *copy.file);
     const bool is_other = std::ranges::none_of(
         programs, [&](const source::Program* program) { return program->has(*loader->file); });
     if (is_other || is_for_others(facts, *loader)) continue;
@@ -325,14 +296,17 @@ Finding finding_for(const source::Call& copy, const source::Call& loader) {
 // One finding for each loop, with the edits of all its copies.
 void check_script(const source::SourceFacts& facts, std::vector<Finding>& findings) {
   for (const auto& file : facts.files) {
-    if (!source::trains_on_gpu(facts, *file)) continue;
+    if (!source::trains_on_gpu(facts, *file) || source::is_taken_over(facts, *file)) continue;
     std::unordered_map<const source::Statement*, std::size_t> places;
     for (const source::Call* copy : file->calls) {
       const source::Expr* value = copied_value(facts, *copy);
       if (value == nullptr || copy->statement == nullptr) continue;
       if (!source::is_in_step_loop(facts, *copy)) continue;
       const source::Call* loader = source::loader_of(value);
-      if (loader == nullptr) loader = unseen_loader(facts, *copy, value);
+      // An own class around the loader is not it.
+      const bool is_wrapper = loader != nullptr && !source::is_torch_loader(*loader) &&
+                              loader->argument("pin_memory") == nullptr;
+      if (loader == nullptr || is_wrapper) loader = unseen_loader(facts, *copy, value);
       if (loader == nullptr || !is_pinned(facts, *loader)) continue;
       Finding finding = finding_for(*copy, *loader);
       const auto [place, added] =

@@ -97,6 +97,26 @@ const Call* moving_maker(const Call& call) {
   return is_maker(call) && !has_only_sizes(call) ? &call : nullptr;
 }
 
+// A variable of whose shape, size or device its function asks.
+bool is_used_as_tensor(const Expr& name) {
+  const FunctionDef* function = name.statement == nullptr ? nullptr : name.statement->function;
+  if (name.kind != ExprKind::name || function == nullptr) return false;
+  bool is_used = false;
+  for_statements(function->body, [&](const Statement& statement) {
+    if (is_used) return;
+    for_own_expressions(statement, [&](const Expr* expr) {
+      visit(expr, [&](const Expr& part) {
+        const bool asks = part.kind == ExprKind::attribute && !part.children.empty() &&
+                          is_one_of(part.word, {"shape", "size", "device", "is_cuda", "dim"});
+        is_used = is_used || (asks && part.children[0]->kind == ExprKind::name &&
+                              part.children[0]->word == name.word);
+        return !is_used;
+      });
+    });
+  });
+  return is_used;
+}
+
 // `x.to(y)`, `x.type_as(y)`, `x.type(y.type())` with a tensor that may be on the GPU.
 bool follows_tensor(const Call& call) {
   if (call.receiver == nullptr || call.arguments.size() != 1) return false;
@@ -110,7 +130,8 @@ bool follows_tensor(const Call& call) {
     return false;
   }
   const Type& like = *other->type;
-  const bool is_unknown = call.method != "to" && like.is(TypeKind::unknown);
+  const bool may_be = call.method != "to" || is_used_as_tensor(*other);
+  const bool is_unknown = may_be && like.is(TypeKind::unknown);
   return like.on_gpu() || (like.is(TypeKind::tensor) && like.residence != Residence::host) ||
          (is_unknown && host_maker(other) == nullptr);
 }
@@ -155,6 +176,24 @@ bool is_data(const Call& maker, const Call& move) {
          is_filled_between(target->word, *maker.statement, *move.statement);
 }
 
+// `if self.mask is None: self.mask = torch.ones(n).cuda()`: made once and kept.
+bool is_kept_for_later(const Call& call) {
+  const Expr* target = call.statement == nullptr ? nullptr : call.statement->target;
+  if (target == nullptr || target->kind != ExprKind::attribute) return false;
+  for (const Statement* each = call.statement; each != nullptr; each = each->parent) {
+    const Statement* outer = each->parent;
+    if (outer == nullptr || outer->kind != StatementKind::if_) continue;
+    bool asks = false;
+    visit(outer->value, [&](const Expr& part) {
+      const bool is_text = part.kind == ExprKind::text;  // hasattr(self, "mask")
+      asks = asks || ((is_text || part.kind == ExprKind::attribute) && part.word == target->word);
+      return !asks;
+    });
+    if (asks) return true;
+  }
+  return false;
+}
+
 // `if x.is_cuda: mask = mask.cuda()` with an x of the host.
 bool asks_for_host_tensor(const Call& call) {
   for (const Statement* each = call.statement; each != nullptr; each = each->parent) {
@@ -178,7 +217,8 @@ const Call* moved_maker(const SourceFacts& facts, const Call& call) {
   const Call* maker = copies ? host_maker(call.receiver) : maker_handed_over(facts, call);
   const bool is_kept = maker != nullptr && (!is_in_same_loop(*maker, call) ||
                                             is_used_on_host(*maker, call) || is_data(*maker, call));
-  return is_kept || (maker != nullptr && asks_for_host_tensor(call)) ? nullptr : maker;
+  const bool is_once = maker != nullptr && (asks_for_host_tensor(call) || is_kept_for_later(call));
+  return is_kept || is_once ? nullptr : maker;
 }
 
 Finding finding_for(const Call& maker, const Call& move) {

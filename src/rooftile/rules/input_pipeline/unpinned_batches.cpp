@@ -4,6 +4,8 @@
 
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/returned_loaders.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -47,12 +49,62 @@ bool is_explained(const Call& loader) {
   return text.substr(at, end - at).find('#') != std::string_view::npos;
 }
 
+bool is_own_options(const Argument& argument, const FunctionDef& function) {
+  const Expr* starred = argument.value;
+  const Parameter& last = function.parameters.back();
+  return starred->kind == ExprKind::starred && starred->word == "**" &&
+         !starred->children.empty() && last.double_starred &&
+         starred->children[0]->word == last.name;
+}
+
+// `DataLoader(data, **options)` in a function that is called with options, none of them pin_memory.
+bool gets_no_pinning(const Call& call, int depth = 0) {
+  constexpr int kFewLevels = 3;
+  const FunctionDef* function = call.function;
+  const bool may_be = function != nullptr && !function->parameters.empty() &&
+                      !function->callers.empty() && depth < kFewLevels;
+  if (!may_be || contains(function->file->slice(function->statement->range), "pin_memory")) {
+    return false;
+  }
+  bool is_open = false;
+  for (const Argument& argument : call.arguments) {
+    if (argument.name == "pin_memory") return false;
+    if (!argument.unpacked) continue;
+    if (!is_own_options(argument, *function)) return false;
+    is_open = true;
+  }
+  return !is_open || std::ranges::all_of(function->callers, [&](const Call* caller) {
+    const bool has_more = std::ranges::any_of(caller->arguments, &Argument::unpacked);
+    if (has_more) return gets_no_pinning(*caller, depth + 1);
+    return caller->argument("pin_memory") == nullptr;
+  });
+}
+
+// A parameter for which each caller seen passes False.
+bool is_passed_false(const SourceFacts& facts, const Value& pinned) {
+  if (!pinned.unknown() || pinned.expr == nullptr) return false;
+  const FunctionDef* function = pinned.expr->statement->function;
+  const bool is_open =
+      function != nullptr && std::ranges::any_of(function->callers, [](const Call* caller) {
+        return std::ranges::any_of(caller->arguments, [](const Argument& argument) {
+          return argument.unpacked || argument.followed;
+        });
+      });
+  if (is_open) return false;
+  const auto passed = passed_values(*pinned.expr);
+  return !passed.empty() && std::ranges::all_of(passed, [&](const Expr* each) {
+    return facts.value(each).is_false();
+  });
+}
+
 bool is_unpinned(const SourceFacts& facts, const Call& loader) {
   const bool is_graph = loader.name.starts_with("torch_geometric.");
   const Value pinned = facts.argument(loader, "pin_memory", is_graph ? -1 : 7);
-  if (loader.argument("pin_memory_device") != nullptr || loader.unknown_arguments) return false;
+  if (loader.argument("pin_memory_device") != nullptr) return false;
+  if (loader.unknown_arguments) return gets_no_pinning(loader);
   if (is_set_by_default(facts, pinned)) return false;
-  return pinned.absent() || (pinned.is_false() && !is_explained(loader));
+  return pinned.absent() || is_passed_false(facts, pinned) ||
+         (pinned.is_false() && !is_explained(loader));
 }
 
 std::vector<Finding> find(const SourceFacts& facts) {

@@ -3,6 +3,7 @@
 #include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/value_places.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
@@ -40,6 +41,7 @@ time says what there is to gain.
 using namespace source;
 
 const Expr* selected_tensor(const Call& call) {
+  if (call.name.starts_with("numpy.")) return nullptr;
   const bool is_function = call.name == "torch.nonzero" || call.name == "torch.masked_select" ||
                            call.name == "torch.unique" || call.name == "torch.argwhere";
   const bool is_one_where = call.name == "torch.where" && call.arguments.size() == 1;
@@ -51,11 +53,13 @@ const Expr* selected_tensor(const Call& call) {
   return is_method && call.receiver_type().kind != TypeKind::array ? call.receiver : nullptr;
 }
 
-// In the forward of a module, what is not known to be something else is a tensor.
+// In the forward of a module and its methods for that, what is not known to be something else is a
+// tensor.
 bool is_in_forward(const Call& call) {
   const FunctionDef* function = call.function;
-  return function != nullptr && function->class_def != nullptr && function->name == "forward" &&
-         (function->class_def->is_module || function->class_def->is_autograd_function);
+  const ClassDef* def = function == nullptr ? nullptr : function->class_def;
+  return def != nullptr && (def->is_module || def->is_autograd_function) &&
+         runs_in_forward(function);
 }
 
 // Unknown values that NumPy made or that a helper gave stay out.
@@ -77,6 +81,27 @@ bool works_like_tensor(const Expr* value) {
   return found && value->type->is(TypeKind::unknown);
 }
 
+// torch.nonzero(x), x.masked_select(mask): of a tensor, whatever else is known of it.
+bool asks_for_tensor(const Call& call) {
+  const bool is_function =
+      call.name.starts_with("torch.") && !call.name.starts_with("torch.Tensor");
+  return is_function || call.method == "masked_select";
+}
+
+// In a forward or what it calls, with nothing in it that is known as the host's.
+bool is_tensor_by_use(const Call& call, const Expr* value) {
+  if (!asks_for_tensor(call) || !runs_in_forward(call.function)) return false;
+  const Type& type = *value->type;
+  if (!type.is(TypeKind::unknown) && value->kind != ExprKind::comparison) return false;
+  bool has_host = comes_from_numpy(value);
+  visit(value, [&](const Expr& part) {
+    has_host = has_host || part.type->is(TypeKind::array) ||
+               (part.type->is(TypeKind::tensor) && part.type->residence == Residence::host);
+    return !has_host;
+  });
+  return !has_host;
+}
+
 // In what a forward calls, tensors that nobody put on the host are where the module is.
 bool is_tensor_in_helper(const Call& call, const Expr* value) {
   const Type& type = *value->type;
@@ -94,7 +119,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
       if (tensor == nullptr) continue;
       const bool is_tensor = is_gpu_value(tensor) ||
                              (is_in_forward(*call) && may_be_tensor(tensor)) ||
-                             is_tensor_in_helper(*call, tensor);
+                             is_tensor_in_helper(*call, tensor) || is_tensor_by_use(*call, tensor);
       if (!is_tensor) continue;
       if (!is_hot(facts, *call)) continue;
       Finding finding = finding_at(

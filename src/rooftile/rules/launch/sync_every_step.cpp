@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "rooftile/analysis/source/host_consumers.h"
 #include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
@@ -47,212 +48,6 @@ time says what there is to gain.
 
 using namespace source;
 
-// `for key, weight in model.state_dict().items(): state[key] = weight.cpu()`: weights are saved.
-bool copies_weights(const HostRead& read) {
-  if (read.call == nullptr || read.call->method != "cpu") return false;
-  const Expr* iterable = nullptr;
-  for (const Expr* outer = read.expr->parent; outer != nullptr; outer = outer->parent) {
-    if (outer->kind == ExprKind::comprehension) iterable = outer;
-  }
-  for (const Statement* outer = read.statement; outer != nullptr; outer = outer->parent) {
-    if (outer->kind == StatementKind::function) break;
-    if (outer->kind == StatementKind::for_ && iterable == nullptr) iterable = outer->value;
-  }
-  bool lists_state = false;
-  visit(iterable, [&](const Expr& part) {
-    const Expr* made = resolved(&part);
-    lists_state = lists_state || (made->call != nullptr && made->call->method == "state_dict");
-    return !lists_state;
-  });
-  return lists_state;
-}
-
-// Actions for an environment, or priorities for the memory of it.
-bool is_for_environment(const Expr* expr, const Statement& statement) {
-  bool found = false;
-  const auto look = [&](const Expr* inner) {
-    visit(inner, [&](const Expr& part) {
-      found = found || contains(last_name(&part), "action");
-      return !found;
-    });
-  };
-  look(expr);
-  look(statement.target);
-  if (found) return true;
-  for (const Expr* outer = expr->parent; outer != nullptr; outer = outer->parent) {
-    if (outer->call == nullptr) continue;
-    const bool is_environment =
-        outer->call->method == "step" && contains(last_name(outer->call->receiver), "env");
-    if (is_environment || contains(outer->call->method, "update_priorit")) return true;
-  }
-  return false;
-}
-
-// `def to_np(t): return t.cpu().numpy()` that also the actions go through.
-bool serves_environment(const FunctionDef* function) {
-  const bool is_helper = function != nullptr && function->class_def == nullptr &&
-                         function->body.size() <= 2 && !function->parameters.empty();
-  return is_helper && std::ranges::any_of(function->callers, [](const Call* caller) {
-           return caller->statement != nullptr &&
-                  is_for_environment(caller->expr, *caller->statement);
-         });
-}
-
-// What the host has to know in each step by nature.
-bool feeds_host(const HostRead& read) {
-  return copies_weights(read) || is_for_environment(read.expr, *read.statement) ||
-         serves_environment(read.statement->function);
-}
-
-bool shares_variable(const Expr* condition, const Expr* read) {
-  bool shares = false;
-  visit(condition, [&](const Expr& part) {
-    shares = shares || (part.kind == ExprKind::name && uses_variable(read, part.word));
-    return !shares;
-  });
-  return shares;
-}
-
-// A tensor, whichever branch ran before.
-bool is_tensor_of_step(const Expr* value) {
-  const Type& type = *value->type;
-  if (value->kind == ExprKind::name && value->binding == nullptr) return false;
-  return is_gpu_value(value) ||
-         (type.is(TypeKind::tensor) && !type.guessed && type.residence == Residence::unknown);
-}
-
-// `meters.update(loss=loss, **losses)`: what `**values` takes are losses, or a tensor of the step.
-bool takes_losses(const SourceFacts& facts, const FunctionDef& function) {
-  const bool takes_named =
-      std::ranges::any_of(function.parameters, [](const Parameter& p) { return p.double_starred; });
-  return takes_named && std::ranges::any_of(function.callers, [&](const Call* call) {
-           return std::ranges::any_of(call->arguments, [&](const Argument& argument) {
-             const std::string_view text = call->file->slice(argument.value->range);
-             if (argument.unpacked) return text.starts_with("**") && contains(text, "loss");
-             return is_tensor_of_step(argument.value) && is_in_step_loop(facts, *call);
-           });
-         });
-}
-
-// The name at the root of `x.detach().cpu()`; of a loop's variable, of what it goes through.
-const Expr* root_of(const Expr* expr, int depth = 0) {
-  while (expr != nullptr && expr->kind != ExprKind::name && !expr->children.empty()) {
-    expr = expr->children.front();
-  }
-  const Statement* set = expr == nullptr ? nullptr : expr->binding;
-  const bool is_item = set != nullptr && set->kind == StatementKind::for_ && depth < 2;
-  return is_item ? root_of(set->value, depth + 1) : expr;
-}
-
-// A caller that runs on each step hands over a tensor of the GPU.
-bool gets_tensor(const SourceFacts& facts, const FunctionDef& function, const Expr* read) {
-  const Expr* root = root_of(read);
-  if (root == nullptr || root->kind != ExprKind::name || root->binding != nullptr) return false;
-  return std::ranges::any_of(function.callers, [&](const Call* caller) {
-    const Argument* given = passed_argument(*caller, function, root->word);
-    return given != nullptr && !given->value->type->guessed && is_gpu_value(given->value) &&
-           is_hot(facts, *caller);
-  });
-}
-
-// `tensor2float(outputs["loss"])` in each step, of a function that also takes numbers or lists.
-bool is_given_loss(const SourceFacts& facts, const FunctionDef& function) {
-  if (function.class_def != nullptr || function.parameters.size() != 1) return false;
-  return std::ranges::any_of(function.callers, [&](const Call* call) {
-    if (call->arguments.size() != 1 || call->function == &function) return false;
-    const Expr& given = *call->arguments.front().value;
-    const bool is_number = given.type->is(TypeKind::number) || given.type->is(TypeKind::array);
-    const bool is_loss = !is_number && contains(lower(call->file->slice(given.range)), "loss");
-    return (is_loss || is_gpu_value(&given)) && is_in_step_loop(facts, *call);
-  });
-}
-
-// `if isinstance(v, torch.Tensor): v = v.item()` of a meter: what it gets is mostly a number.
-bool is_conversion(const SourceFacts& facts, const HostRead& read) {
-  const Expr* value = read.call != nullptr ? read.call->receiver : nullptr;
-  const bool is_known = value != nullptr && !value->type->guessed && is_gpu_value(value);
-  const FunctionDef* function = read.statement->function;
-  const bool is_meter = function != nullptr && function->class_def != nullptr;
-  if (is_known && !is_meter) return false;
-  if (function != nullptr &&
-      (takes_losses(facts, *function) || gets_tensor(facts, *function, read.expr))) {
-    return false;
-  }
-  for (const Statement* outer = read.statement->parent; outer != nullptr; outer = outer->parent) {
-    if (outer->kind == StatementKind::function) return false;
-    if (outer->kind != StatementKind::if_ || outer->value == nullptr) continue;
-    const std::string_view condition = outer->file->slice(outer->value->range);
-    const bool asks_for_kind = contains_any(condition, {"isinstance", "is_tensor"});
-    if (asks_for_kind && shares_variable(outer->value, read.expr)) {
-      return function == nullptr || !is_given_loss(facts, *function);
-    }
-  }
-  return false;
-}
-
-// A part of the project that is compiled (Cython, numba): an algorithm for the host.
-bool is_compiled(const Call& call) {
-  if (call.target != nullptr) {
-    return std::ranges::any_of(call.target->decorators, [](const Expr* decorator) {
-      const std::string_view name =
-          decorator->call != nullptr ? decorator->call->name : decorator->full_name;
-      return name.starts_with("numba.");
-    });
-  }
-  const std::string_view module = call.file->module;
-  const std::string_view package = module.substr(0, module.find('.'));
-  const std::string_view name = call.expr->children.front()->full_name;
-  return call.receiver == nullptr && !package.empty() && call.expr->type->class_def == nullptr &&
-         name.starts_with(package) && name.substr(package.size()).starts_with('.');
-}
-
-// quadprog.solve_qp(P, q): another library works on the arrays.
-bool is_other_library(const Call& call) {
-  if (call.target != nullptr || call.arguments.empty() || call.expr->children.empty()) return false;
-  const std::string_view name = call.expr->children.front()->full_name;
-  const std::size_t dot = name.find('.');
-  const bool takes_array = std::ranges::any_of(call.arguments, [](const Argument& argument) {
-    return argument.value->type->is(TypeKind::array);
-  });
-  if (dot == std::string_view::npos || dot == 0 || !takes_array) return false;
-  return !is_one_of(
-      name.substr(0, dot),
-      {"torch",       "torchvision", "torchaudio",   "numpy",    "math",       "random",
-       "os",          "sys",         "time",         "logging",  "copy",       "itertools",
-       "collections", "functools",   "cv2",          "warnings", "json",       "pickle",
-       "wandb",       "tqdm",        "einops",       "PIL",      "matplotlib", "tensorboardX",
-       "skimage",     "apex",        "transformers", "timm",     "horovod"});
-}
-
-// torch.from_numpy(x), torch.Tensor(x)
-bool makes_tensor(const Call& call) {
-  return call.method == "from_numpy" ||
-         (!call.arguments.empty() &&
-          is_one_of(call.name, {"torch.Tensor", "torch.tensor", "torch.FloatTensor"}));
-}
-
-bool runs_on_host(const FunctionDef* function) {
-  if (function == nullptr) return false;
-  const auto& calls = function->calls;
-  // What it gives comes back as a tensor.
-  const bool returns_to_gpu =
-      std::ranges::any_of(calls, [](const Call* call) { return makes_tensor(*call); });
-  const bool trains =
-      std::ranges::any_of(calls, [](const Call* call) { return call->method == "backward"; });
-  const bool works_on_host = std::ranges::any_of(calls, [&](const Call* call) {
-    return is_compiled(*call) || (!trains && is_other_library(*call));
-  });
-  if (returns_to_gpu && works_on_host) return true;
-  const std::string_view text = function->file->slice(function->statement->range);
-  for (const std::string_view word :
-       {"linear_sum_assignment", "scipy.", "nms(", "heapify(", "heappush("}) {
-    if (text.find(word) != std::string_view::npos) return true;
-  }
-  const std::string_view name = function->name;
-  return name == "act" || name.starts_with("act_") || name.starts_with("action") ||
-         name.ends_with("_action");
-}
-
 // `def validate_step(model, x): model.eval(); with torch.no_grad(): …`, which a loop over the whole
 // graph calls in each pass.
 bool is_in_evaluation(const SourceFacts& facts, const HostRead& read) {
@@ -272,11 +67,12 @@ bool is_hot_read(const SourceFacts& facts, const HostRead& read) {
   return read.call != nullptr ? is_hot(facts, *read.call) : is_hot(facts, *read.statement);
 }
 
-// Whether each way there is under an option that no default decides.
+// Whether each way there is under an option that no default decides, or taken every few steps.
 bool asks_for_option(const SourceFacts& facts, const Statement& statement) {
   const auto contexts = facts.contexts(statement);
   return std::ranges::all_of(contexts, [&](const Context& context) {
     return std::ranges::any_of(context.guards, [&](const Guard& guard) {
+      if (guard.in_loop && guard.kind == GuardKind::every_n && !guard.negated) return true;
       const bool is_open =
           guard.in_loop && guard.kind == GuardKind::option && guard.expr != nullptr;
       if (!is_open || facts.value(guard.expr).known()) return false;
@@ -318,7 +114,6 @@ struct Group {
 void add_reads_of(const SourceFacts& facts, const File& file, std::vector<Read>& reads) {
   for (const HostRead& read : host_reads(file)) {
     if (feeds_host(read) || is_conversion(facts, read)) continue;
-    if (runs_on_host(read.statement->function)) continue;
     Read found{read, is_hot_read(facts, read), {}};
     if (found.is_hot && is_in_evaluation(facts, read)) continue;
     if (!found.is_hot) found.ways = half_ways(facts, *read.statement);
@@ -362,6 +157,27 @@ std::string others_text(const Group& group) {
                      group.reads.size() > 6 ? ", ..." : "");
 }
 
+// What to do instead depends on what the host does with the value.
+std::string_view remedy_for(const HostRead& read) {
+  const Expr* top = read.expr;
+  for (; top->parent != nullptr; top = top->parent) {
+    const Expr& parent = *top->parent;
+    if (parent.kind == ExprKind::subscript && parent.children.front() != top) {
+      return "Index with the tensor itself, or let the host draw the number, since each read "
+             "empties the queue of launches";
+    }
+  }
+  const StatementKind kind = read.statement->kind;
+  const bool decides =
+      top == read.statement->value && (kind == StatementKind::if_ || kind == StatementKind::while_);
+  if (decides) {
+    return "Let the GPU decide (torch.where, a mask), or ask every 50 steps or so, since each "
+           "question empties the queue of launches";
+  }
+  return "Keep the value on the GPU (add up x.detach()) and read it every 50 steps or so, since "
+         "each read empties the queue of launches";
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Read> reads;
   for (const auto& file : facts.files) {
@@ -371,13 +187,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
   for (const Group& group : groups_of(facts, reads)) {
     const HostRead& first = group.reads.front();
     const File& file = *first.statement->file;
-    Finding finding = finding_at(
-        file, first.expr->range.begin, "step",
-        fmt::format("`{}` makes the host wait for the GPU in every step{}",
-                    code_text(file, first.expr), others_text(group)),
-        {"Keep the value on the GPU (add up x.detach()) and read it every 50 steps or so, since "
-         "each read empties the queue of launches",
-         Exactness::bit_exact});
+    Finding finding = finding_at(file, first.expr->range.begin, "step",
+                                 fmt::format("`{}` makes the host wait for the GPU in every step{}",
+                                             code_text(file, first.expr), others_text(group)),
+                                 {std::string(remedy_for(first)), Exactness::bit_exact});
     finding.evidence = {
         "PyTorch performance tuning guide, Avoid unnecessary CPU-GPU synchronization"};
     findings.push_back(std::move(finding));

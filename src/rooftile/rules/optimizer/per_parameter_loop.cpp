@@ -46,19 +46,49 @@ using namespace source;
 
 constexpr std::size_t kFewLayers = 5;  // about ten tensors: weights and biases
 
+// A member that a layer of the class does not say all of: own modules, lists that functions make.
+bool may_hold_more(const ClassDef& def) {
+  const bool is_plain = std::ranges::all_of(
+      def.bases, [](const Expr* base) { return base->full_name == "torch.nn.Module"; });
+  const FunctionDef* init = def.method("__init__");
+  if (!is_plain || init == nullptr) return true;
+  bool holds = false;
+  for_statements(init->body, [&](const Statement& statement) {
+    const bool sets_member = statement.kind == StatementKind::assignment &&
+                             statement.target != nullptr &&
+                             statement.target->kind == ExprKind::attribute;
+    if (!sets_member || statement.value == nullptr) return;
+    const TypeKind kind = resolved(statement.value)->type->kind;
+    const bool is_layer = std::ranges::any_of(
+        def.layers, [&](const Layer& layer) { return layer.statement == &statement; });
+    const bool may_be = kind == TypeKind::module || kind == TypeKind::container ||
+                        (kind == TypeKind::unknown && resolved(statement.value)->call != nullptr);
+    holds = holds || (may_be && !is_layer);
+  });
+  return holds;
+}
+
+// One layer out of a list of them; `pair[0]` of a pair of models is a whole model.
+bool is_one_of_list(const Expr* module) {
+  if (module == nullptr || module->kind != ExprKind::subscript) return false;
+  const std::string list = lower(last_name(module->children.front()));
+  return !contains_any(list, {"model", "net", "pair", "agent", "critic", "encoder", "ema"});
+}
+
 bool is_small(const Call& list) {
-  // One layer out of a list of them.
   const Expr* module = resolved(list.receiver);
-  if (module != nullptr && module->kind == ExprKind::subscript) return true;
+  if (is_one_of_list(module)) return true;
   if (list.receiver_type().is(TypeKind::loss)) return true;  // the centers of a center loss
   // The centres of a loss are one tensor or two.
   if (contains_any(lower(last_name(module)), {"criterion", "loss"})) return true;
   const ClassDef* def = list.receiver_type().class_def;
   if (def == nullptr || def->layers.empty() || def->layers.size() >= kFewLayers) return false;
-  return std::none_of(def->layers.begin(), def->layers.end(), [](const Layer& layer) {
-    const bool is_plain = layer.made_by != nullptr && layer.made_by->name.starts_with("torch.nn.");
-    return layer.repeated || !is_plain;
-  });
+  return !may_hold_more(*def) &&
+         std::none_of(def->layers.begin(), def->layers.end(), [](const Layer& layer) {
+           const bool is_plain =
+               layer.made_by != nullptr && layer.made_by->name.starts_with("torch.nn.");
+           return layer.repeated || !is_plain;
+         });
 }
 
 // `if took_step:`, `if accelerator.sync_gradients:`: on each step of the optimizer.
@@ -90,10 +120,24 @@ bool guards_the_step(const Guard& guard, const Loop& loop) {
   return guard.statement->kind == StatementKind::if_ && is_within(*step, *guard.statement);
 }
 
+// `if should_update: clip(model.parameters()); optimizer.step()`
+bool is_with_a_step(const Guard& guard) {
+  const Statement* branch = guard.statement;
+  if (branch == nullptr || branch->kind != StatementKind::if_ || guard.negated) return false;
+  return std::ranges::any_of(branch->body, [](const Statement* each) {
+    return std::ranges::any_of(calls_inside(*each), [](const Call* call) {
+      return call->method == "step" && call->receiver != nullptr &&
+             (call->receiver_type().is(TypeKind::optimizer) ||
+              contains(lower(last_name(call->receiver)), "opt"));
+    });
+  });
+}
+
 bool is_each_step(const SourceFacts& facts, Context context) {
   std::erase_if(context.guards, [&](const Guard& guard) {
     return asks_for_a_step(guard) || holds_by_default(facts, guard) || is_often(guard) ||
-           guards_the_step(guard, *context.step_loop);
+           is_with_a_step(guard) ||
+           (context.step_loop != nullptr && guards_the_step(guard, *context.step_loop));
   });
   return context.each_step();
 }
@@ -102,8 +146,8 @@ bool runs_each_step(const SourceFacts& facts, const Statement& loop) {
   if (is_training_optimizer_step(facts, loop.function) || is_hot(facts, loop)) return true;
   const auto contexts = facts.contexts(loop);
   return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-    return context.role == LoopRole::training_step && context.step_loop != nullptr &&
-           is_each_step(facts, context) && is_reached_by_default(facts, context);
+    return context.role == LoopRole::training_step && is_each_step(facts, context) &&
+           is_reached_by_default(facts, context);
   });
 }
 
@@ -125,18 +169,46 @@ Finding describe(const File& file, const Statement& loop, const WeightList& list
   return finding;
 }
 
+// The function works on lists of tensors, and the loop on what is left or where that cannot be had.
+bool has_multi_tensor_way(const Statement& loop) {
+  if (loop.function == nullptr) return false;
+  const std::string_view text = loop.file->slice(loop.function->statement->range);
+  return contains_any(text,
+                      {"_foreach_", "multi_tensor", ".foreach", "if foreach", "[\"foreach\"]"});
+}
+
+// `for k, v in params.items():`, `for w in weights:`, weights by that name alone: numbers, or a few
+// tensors that are joined already, may have it too.
+bool may_be_numbers(const WeightList& list, const Statement& loop, const Statement& operation) {
+  const Call* over = loop.value == nullptr ? nullptr : loop.value->call;
+  const bool is_table = over != nullptr && over->method == "items";
+  const bool is_open =
+      is_table || is_one_of(last_name(list.shown), {"weights", "grads", "gradients"});
+  if (list.call != nullptr || !is_open) return false;
+  bool is_tensor = false;
+  const auto look = [&](const Expr& part) {
+    const bool is_call = part.call != nullptr && part.call->receiver != nullptr;
+    is_tensor = is_tensor || is_one_of(last_name(&part), {"grad", "data"}) ||
+                (is_call && (part.call->method.ends_with("_") || part.call->method == "norm")) ||
+                (is_table && (contains(last_name(&part), "grad") ||
+                              (is_call && part.call->name.starts_with("torch."))));
+    return !is_tensor;
+  };
+  for_own_expressions(operation, [&](const Expr* expr) { visit(expr, look); });
+  return !is_tensor;
+}
+
 std::optional<Finding> judge(const SourceFacts& facts, const File& file, const Statement& loop) {
   if (loop.kind != StatementKind::for_) return std::nullopt;
   WeightList list = lists_parameters(loop.value);
   if (list.shown == nullptr) list = weights_by_key(loop);
   if (list.shown == nullptr || (list.call != nullptr && is_small(*list.call))) return std::nullopt;
   const LoopBody body = read_body(loop);
-  if (body.operation == nullptr || body.is_multi_tensor || body.zeroes_gradients) {
-    return std::nullopt;
-  }
+  if (body.operation == nullptr || body.is_multi_tensor) return std::nullopt;
+  if (may_be_numbers(list, loop, *body.operation)) return std::nullopt;
   // Known as weights by a name alone: then the work has to be on what the loop goes through.
   if (list.call == nullptr && !body.uses_target) return std::nullopt;
-  if (!runs_each_step(facts, loop)) return std::nullopt;
+  if (has_multi_tensor_way(loop) || !runs_each_step(facts, loop)) return std::nullopt;
   return describe(file, loop, list, *body.operation);
 }
 
@@ -201,7 +273,7 @@ std::optional<Finding> judge_norms(const SourceFacts& facts, const File& file,
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
-    if (!mentions(*file, {"parameters", "params", "state_dict"})) continue;
+    if (!mentions(*file, {"parameters", "params", "state_dict", "weights", "grads"})) continue;
     if (!trains_on_gpu(facts, *file)) continue;
     for (const Statement* statement : file->statements) {
       auto finding = judge(facts, *file, *statement);

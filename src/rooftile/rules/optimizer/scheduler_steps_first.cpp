@@ -41,6 +41,8 @@ using namespace source;
 bool is_from_torch(const Type& type) {
   constexpr std::string_view kTorch = "torch.optim.lr_scheduler.";
   if (type.class_def != nullptr) {
+    // Its own step() may start where it likes.
+    if (type.class_def->method("step") != nullptr) return false;
     return std::any_of(type.class_def->bases.begin(), type.class_def->bases.end(),
                        [&](const Expr* base) { return base->full_name.starts_with(kTorch); });
   }

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <string>
 
+#include "rooftile/analysis/source/chosen_precision.h"
 #include "rooftile/analysis/source/head_training.h"
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/model_size.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/analysis/source/words.h"
+#include "rooftile/analysis/source/tutorials.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -50,194 +51,6 @@ says what there is to gain.
 
 using namespace source;
 
-// Amplitudes are no mixed precision: amp_to_db, db_to_amp.
-bool is_of_sound(std::string_view line) { return contains_any(line, {"amp_to_", "_to_amp"}); }
-
-// A scaler alone makes nothing 16 bits wide: who uses one with autocast says that too.
-bool is_of_scaler(std::string_view line) {
-  return contains_any(line, {"amp.GradScaler", "NativeScaler"});
-}
-
-// An option `--fp16` is a sign, and the error that says what apex would be for is none.
-bool is_complaint(std::string_view line) { return trim(line).starts_with("raise "); }
-
-// NumPy on the host, and digits of printed numbers.
-bool is_of_host(std::string_view line) {
-  return contains_any(line, {"np.float16", "numpy.float16", "set_printoptions"});
-}
-
-// `if x.dtype == torch.float16:`, `x.dtype in {torch.float16, torch.bfloat16}` and a table with the
-// key `torch.float16:` take what they are given.
-bool asks_for_dtype(std::string_view line) {
-  return contains_any(line, {".dtype ==", ".dtype in", ".dtype not in",
-                             ".dtype !=", "torch.float16:", "torch.bfloat16:"});
-}
-
-// `AverageMeter(precision=4)`: digits, where 16 and 32 would be bits.
-bool counts_digits(std::string_view line) {
-  constexpr std::string_view kWord = "precision=";
-  const std::size_t at = line.find(kWord);
-  if (at == std::string_view::npos) return false;
-  const std::string_view rest = line.substr(at + kWord.size());
-  const auto is_digit = [&](std::size_t i) {
-    return i < rest.size() && rest[i] >= '0' && rest[i] <= '9';
-  };
-  return is_digit(0) && !is_digit(1);
-}
-
-// Precision and recall; `double_precision=False` of a solver.
-bool is_of_metric(std::string_view line) {
-  return contains_any(lower(line), {"recall", "f1", "fbeta", "metric", "double_precision"});
-}
-
-using LineTest = bool (*)(std::string_view);
-
-// Whether a word stands in a line that no test takes out. Imports do not count: one that nothing
-// uses decides nothing.
-bool uses_word(const File& file, std::string_view word, std::initializer_list<LineTest> without) {
-  if (!mentions(file, {word})) return false;
-  const std::string text = code_of(file);
-  std::string used;
-  std::size_t begin = 0;
-  while (begin < text.size()) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size() - 1);
-    const std::string_view line = std::string_view(text).substr(begin, end + 1 - begin);
-    const std::string_view code = trim(line);
-    const bool is_import = code.starts_with("import ") || code.starts_with("from ");
-    const bool speaks = !is_import && line.find(word) != std::string_view::npos;
-    const bool is_out =
-        speaks && std::ranges::any_of(without, [&](LineTest test) { return test(line); });
-    if (speaks && !is_out) used += line;
-    begin = end + 1;
-  }
-  return has_word(used, word);
-}
-
-// apex's own way to train in 16 bits, or an option for it; its other parts do not count.
-bool uses_amp(const Program& program) {
-  return std::ranges::any_of(program.files, [](const File* file) {
-    for (const std::string_view word : {"amp", "use_apex", "--apex"}) {
-      if (uses_word(*file, word, {is_of_sound, is_of_scaler})) return true;
-    }
-    return false;
-  });
-}
-
-// Words that mean something else in some lines.
-bool names_precision(const Program& program) {
-  return std::ranges::any_of(program.files, [](const File* file) {
-    return uses_word(*file, "fp16", {is_complaint}) ||
-           uses_word(*file, "float16", {is_of_host, asks_for_dtype}) ||
-           uses_word(*file, "bfloat16", {asks_for_dtype}) || uses_word(*file, "fairseq", {}) ||
-           uses_word(*file, "precision=", {is_of_host, is_of_metric, counts_digits});
-  });
-}
-
-// fairseq trains by options of its own, --fp16 among them; its metrics alone do not.
-bool trains_by_fairseq(const Program& program) {
-  return std::ranges::any_of(program.files, [](const File* file) {
-    if (!mentions(*file, {"fairseq"})) return false;
-    if (file->module.starts_with("fairseq") || contains(file->module, ".fairseq")) return true;
-    return std::ranges::any_of(file->imports, [](std::string_view name) {
-      return name == "fairseq" || name.starts_with("fairseq_cli") ||
-             (name.starts_with("fairseq.") &&
-              contains_any(name, {".trainer", ".tasks", ".options", ".models", ".optim",
-                                  ".dataclass", ".checkpoint_utils", ".distributed"}));
-    });
-  });
-}
-
-// Any sign that the author chose a precision, or offers it as an option.
-bool has_precision(const Program& program) {
-  if (uses_amp(program) || names_precision(program) || trains_by_fairseq(program)) return true;
-  return mentions(program, {"autocast",
-                            "bf16",
-                            "fp8",
-                            "half()",
-                            "mixed_precision",
-                            "deepspeed",
-                            "Fabric",
-                            "HfArgumentParser",
-                            "allow_tf32",
-                            "set_float32_matmul_precision",
-                            "fp32_precision",
-                            "HalfTensor",
-                            "Accelerator",
-                            "tf32",
-                            "TF32",
-                            "torch_dtype",
-                            "mmcv",
-                            "mmengine",
-                            "FP16",
-                            "AMP",
-                            "Amp"});
-}
-
-// Where the head of a function or class ends; 0 for other statements.
-std::uint32_t end_of_head(const Statement& statement) {
-  const auto body = statement.class_def != nullptr      ? statement.class_def->body
-                    : statement.function_def != nullptr ? statement.function_def->body
-                                                        : std::span<const Statement* const>{};
-  return body.empty() ? 0 : body.front()->range.begin;
-}
-
-// Whether the file names MNIST outside of its documentation and the help of its options; one that
-// is only imported, also outside of imports and heads of functions and classes.
-bool loads_mnist(const File& file) {
-  if (!mentions(file, {"MNIST", "mnist", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST"})) {
-    return false;
-  }
-  std::string code = code_of(file);
-  for (const Statement* statement : file.statements) {
-    if (file.is_entry) break;
-    const bool is_import =
-        statement->kind == StatementKind::import_ || last_name(statement->target) == "__all__";
-    const std::uint32_t begin = statement->range.begin;
-    const std::uint32_t end = is_import ? statement->range.end : end_of_head(*statement);
-    if (end > begin) std::fill(code.begin() + begin, code.begin() + end, ' ');
-  }
-  for (const Call* call : file.calls) {
-    if (!is_one_of(call->method, {"ArgumentParser", "add_argument", "parser"})) continue;
-    for (const Argument& argument : call->arguments) {
-      const bool is_text = is_one_of(argument.name, {"description", "help", "epilog"});
-      if (!is_text || argument.followed) continue;
-      std::fill(code.begin() + argument.range.begin, code.begin() + argument.range.end, ' ');
-    }
-  }
-  return contains_any(code, {"MNIST", "mnist"});
-}
-
-// The option `--dataset` in one of its spellings; `--data` may be a folder, unless it has a list to
-// choose from.
-bool names_dataset(const SourceFacts& facts, const Call& option) {
-  return std::ranges::any_of(option.arguments, [&](const Argument& argument) {
-    if (!argument.name.empty() || argument.unpacked) return false;
-    const Value flag = facts.value(argument.value);
-    if (flag.kind != ValueKind::text) return false;
-    return is_one_of(flag.text, {"--dataset", "--dataset_name", "--dataset-name", "--dset"}) ||
-           (flag.text == "--data" && option.argument("choices") != nullptr);
-  });
-}
-
-// An option that picks the data, whose default is something else or which has to be given.
-bool picks_other_data(const SourceFacts& facts, const Program& program) {
-  if (program.entry == nullptr) return false;
-  for (const Call* call : program.entry->calls) {
-    if (call->method != "add_argument" || call->arguments.empty()) continue;
-    if (!names_dataset(facts, *call)) continue;
-    const Value chosen = facts.argument(*call, "default");
-    if (chosen.absent()) return true;
-    return chosen.kind == ValueKind::text && lower(chosen.text).find("mnist") == std::string::npos;
-  }
-  return false;
-}
-
-bool is_tutorial(const SourceFacts& facts, const Program& program) {
-  return std::any_of(program.files.begin(), program.files.end(),
-                     [](const File* file) { return loads_mnist(*file); }) &&
-         !picks_other_data(facts, program);
-}
-
 // The optimizer that the call hands to an own function that steps it; null for other calls.
 const Expr* optimizer_handed_over(const Call& call) {
   const bool steps = call.target != nullptr && std::ranges::any_of(call.target->calls, [](auto* c) {
@@ -252,14 +65,8 @@ const Expr* optimizer_handed_over(const Call& call) {
   return nullptr;
 }
 
-// optim.SGD([delta]): looks for one tensor, as an adversarial example, and trains no network.
 bool optimizes_tensors(const Expr& optimizer) {
-  const Call* made = optimizer.type->made_by;
-  const Argument* given = made == nullptr ? nullptr : made->argument("params", 0);
-  const Expr* list = given == nullptr ? nullptr : resolved(given->value);
-  return list != nullptr && list->kind == ExprKind::list && !list->children.empty() &&
-         std::ranges::all_of(list->children,
-                             [](const Expr* part) { return part->kind == ExprKind::name; });
+  return optimizer.type->made_by != nullptr && is_optimizer_of_tensors(*optimizer.type->made_by);
 }
 
 bool steps_network(const Call& call) {
@@ -373,10 +180,10 @@ std::vector<Finding> check(const RuleInput& input) {
   const SourceFacts& facts = *input.workload.source;
   std::vector<Finding> findings;
   for (const Program* program : training_programs(facts)) {
-    if (has_precision(*program) || is_tutorial(facts, *program) ||
+    if (chooses_precision(*program) || is_tutorial(facts, *program) ||
         is_numerically_strict(facts, *program))
       continue;
-    if (is_reinforcement_learning(*program)) continue;
+    if (is_reinforcement_learning(*program) || trains_tensors_only(*program)) continue;
     const auto layer = tensor_core_sized_layer(facts, *program);
     if (!layer || is_adversarial(facts, *program)) continue;
     if (trains_head_only(facts, *program, *layer->call)) continue;

@@ -2,6 +2,7 @@
 
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -42,9 +43,21 @@ bool is_bce(const Call& call) {
   return is_instance && callee->made_by->name == "torch.nn.BCELoss";
 }
 
+// The else of `if self.fp16:`, whichever way the caller came: autocast is on with the same switch.
+bool is_without_switch(const Guard& guard) {
+  const Expr* asked = guard.expr;
+  bool negated = guard.negated;
+  if (asked != nullptr && asked->kind == ExprKind::logical && asked->word == "not") {
+    asked = asked->children.front();
+    negated = !negated;
+  }
+  return negated && contains_any(lower(last_name(asked)), {"fp16", "amp", "half", "mixed"});
+}
+
 bool is_under_autocast(const SourceFacts& facts, const Call& call) {
   const auto contexts = facts.contexts(call);
   return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
+    if (std::ranges::any_of(context.guards, is_without_switch)) return false;
     const auto around = autocast_around(facts, context);
     return around && around->on_gpu && !around->is_off;
   });

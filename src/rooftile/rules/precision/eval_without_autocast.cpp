@@ -55,7 +55,8 @@ const Call* autocast_forward(const SourceFacts& facts, const Program& program) {
       if (!is_forward(*one.call)) continue;
       for (const Context& context : facts.contexts(*one.call)) {
         const auto around = autocast_around(facts, context);
-        if (around && around->on_gpu && !around->is_off) return one.call;
+        const bool is_on = around && around->on_gpu && !around->is_off;
+        if (is_on && is_reached_by_default(facts, context)) return one.call;
       }
     }
   }
@@ -80,6 +81,16 @@ bool casts_inside_forward(const SourceFacts& facts, const Program& program) {
   return false;
 }
 
+// Models that are only spelled the same may be others where the training's file does not lead to
+// the evaluation.
+bool is_in_reach_of(const Call& evaluated, const Call& trained) {
+  constexpr int kFewLevels = 4;
+  return evaluated.file == trained.file ||
+         (evaluated.function != nullptr &&
+          any_call_above(*evaluated.function, kFewLevels,
+                         [&](const Call& call) { return call.file == trained.file; }));
+}
+
 bool is_same_model(const Call& evaluated, const Call& trained) {
   const Expr* a = callee_of(evaluated);
   const Expr* b = callee_of(trained);
@@ -87,7 +98,11 @@ bool is_same_model(const Call& evaluated, const Call& trained) {
   const std::string_view name = last_name(a);
   if (name.find("ema") != std::string_view::npos) return false;
   if (a->type != nullptr && (a->type->half || a->type->bfloat16)) return false;
-  return is_same_object(a, b);
+  const auto is_seen = [](const Expr* one) {
+    return one->type != nullptr && one->type->made_by != nullptr;
+  };
+  const bool is_known = is_seen(a) && is_seen(b);
+  return is_same_object(a, b) && (is_known || is_in_reach_of(evaluated, trained));
 }
 
 // One call that an option puts under autocast is there in evaluation too.

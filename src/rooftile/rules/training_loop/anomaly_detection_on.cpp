@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -31,6 +34,24 @@ says what there is to gain.
 
 using namespace source;
 
+// `with detect_anomaly():` around code that neither runs backward nor stands in or around a loop
+// that trains: one pass to look at.
+bool surrounds_no_training(const Call& call) {
+  const Statement* around = call.statement;
+  if (around == nullptr || around->kind != StatementKind::with_) return false;
+  constexpr int kFewLevels = 3;
+  const auto runs_backward = [](const Call& inner) {
+    return inner.method == "backward" || inner.method == "manual_backward" ||
+           inner.name == "torch.autograd.grad";
+  };
+  return std::ranges::none_of(calls_inside(*around), [&](const Call* inner) {
+    if (runs_backward(*inner)) return true;
+    // What is not seen may train.
+    if (inner->target == nullptr) return is_one_of(inner->method, {"fit", "train", "step"});
+    return any_call_below(*inner->target, kFewLevels, runs_backward);
+  });
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* call :
@@ -39,6 +60,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
                               "torch.autograd.anomaly_mode.detect_anomaly"})) {
     const bool is_switch = call->method == "set_detect_anomaly";
     if (is_switch && !facts.argument(*call, "mode", 0).is_true()) continue;
+    if (!is_switch && surrounds_no_training(*call)) continue;
     Fix fix{"Remove it once the NaN is found, or put it behind a debug flag", Exactness::bit_exact};
     const bool is_alone = call->statement != nullptr && call->statement->value == call->expr;
     if (is_switch && is_alone) add_edit(remove_statement(*call->statement), fix);

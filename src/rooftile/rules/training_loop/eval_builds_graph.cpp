@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "rooftile/analysis/source/evaluated_models.h"
+#include "rooftile/analysis/source/gradient_switches.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
@@ -51,68 +53,6 @@ bool uses_gradients(const Iteration& iteration) {
   });
 }
 
-bool is_in_function(const Call& call, const Loop& loop) {
-  return call.file == loop.file && call.function == loop.function;
-}
-
-// `for p in model.features.parameters():` leaves the rest of the model as it is, and so does what
-// is done to some of what a loop goes through: `if isinstance(m, nn.BatchNorm2d):`.
-bool goes_through_part(const Statement* outer) {
-  bool has_condition = false;
-  while (outer != nullptr && outer->loop == nullptr) {
-    has_condition = has_condition || outer->kind == StatementKind::if_;
-    outer = outer->parent;
-  }
-  if (outer != nullptr && has_condition) return true;
-  const Call* call = outer == nullptr || outer->value == nullptr ? nullptr : outer->value->call;
-  const Expr* owner = call == nullptr ? nullptr : call->receiver;
-  const bool is_attribute = owner != nullptr && owner->kind == ExprKind::attribute &&
-                            !owner->children.empty() && owner->word != "module";
-  return is_attribute && owner->children[0]->word != "self" &&
-         (call->method == "parameters" || call->method == "named_parameters");
-}
-
-// `for p in model.parameters(): p.requires_grad = False` before the loop.
-bool freezes_parameters(const Loop& loop) {
-  const std::span<const Statement* const> body =
-      loop.function != nullptr ? loop.function->body : loop.file->body;
-  bool freezes = false;
-  for_statements(body, [&](const Statement& statement) {
-    freezes = freezes || (freezes_parameter(statement) &&
-                          statement.range.begin < loop.statement->range.begin &&
-                          !goes_through_part(&statement));
-  });
-  return freezes;
-}
-
-// Inputs are made volatile in the loop or before it; a script does more than this one loop.
-bool may_feed(const Call& call, const Loop& loop) {
-  const ByteRange at = loop.statement->range;
-  if (call.expr->range.begin >= at.end) return false;
-  return loop.function != nullptr || call.expr->range.begin >= at.begin ||
-         call.argument("volatile") != nullptr;
-}
-
-// Before PyTorch 0.4: Variable(x, volatile=True), or a function of the project that can do it.
-bool makes_volatile(const Call& call) {
-  if (call.argument("volatile") != nullptr) return true;
-  return call.target != nullptr &&
-         std::any_of(call.target->calls.begin(), call.target->calls.end(),
-                     [](const Call* inner) { return inner->argument("volatile") != nullptr; });
-}
-
-bool switches_gradients_off(const SourceFacts& facts, const Loop& loop) {
-  for (const Call* call : facts.method_calls("set_grad_enabled")) {
-    const bool is_near = is_in_function(*call, loop) || call->function == nullptr;
-    if (call->file == loop.file && is_near) return true;
-  }
-  const bool is_volatile =
-      std::any_of(loop.file->calls.begin(), loop.file->calls.end(), [&](const Call* call) {
-        return is_in_function(*call, loop) && may_feed(*call, loop) && makes_volatile(*call);
-      });
-  return is_volatile || freezes_parameters(loop);
-}
-
 // In a program that trains on a GPU, or in a script that evaluates there.
 bool runs_on_gpu(const SourceFacts& facts, const Loop& loop) {
   if (trains_on_gpu(facts, *loop.file)) return true;
@@ -122,21 +62,78 @@ bool runs_on_gpu(const SourceFacts& facts, const Loop& loop) {
                      [](const Program* program) { return program->entry != nullptr; });
 }
 
-// A framework calls the function without gradients.
-bool is_wrapped(const Loop& loop) {
-  const ClassDef* def = loop.function == nullptr ? nullptr : loop.function->class_def;
-  return def != nullptr && (def->is_lightning_module || def->is_hf_trainer);
+// Frameworks that run evaluation without gradients.
+bool is_of_framework(const Expr& base) {
+  const std::string_view name = base.full_name;
+  return is_one_of(name.substr(0, name.find('.')),
+                   {"pytorch_lightning", "lightning", "transformers", "fairseq", "detectron2",
+                    "mmcv", "mmengine", "mmdet", "fastai", "composer", "catalyst", "espnet2",
+                    "parlai", "ignite", "allennlp", "speechbrain"});
 }
 
-// An own decorator around torch's, by its name: @smart_inference_mode().
-bool is_decorated(const Context& context) {
-  return std::any_of(context.guards.begin(), context.guards.end(), [](const Guard& guard) {
-    if (guard.kind != GuardKind::decorator || guard.expr == nullptr) return false;
-    const std::string_view name =
-        guard.expr->call != nullptr ? guard.expr->call->method : last_name(guard.expr);
-    return name.find("no_grad") != std::string_view::npos ||
-           name.find("inference") != std::string_view::npos;
-  });
+// A framework calls the function without gradients: a hook, or a method that nothing seen calls.
+bool is_wrapped(const Loop& loop) {
+  const FunctionDef* function = loop.function;
+  const ClassDef* def = function == nullptr ? nullptr : function->class_def;
+  if (def == nullptr) return false;
+  if (def->is_lightning_module || def->is_hf_trainer) return true;
+  for (const std::string_view hook : {"on_validation", "on_test_", "on_predict", "validation_step",
+                                      "test_step", "predict_step"}) {
+    if (function->name.starts_with(hook)) return true;
+  }
+  return function->callers.empty() &&
+         std::ranges::any_of(def->bases, [](const Expr* base) { return is_of_framework(*base); });
+}
+
+bool names_evaluation(std::string_view name) {
+  return contains_any(lower(name), {"eval", "val", "test", "infer", "predict", "sampl", "generat",
+                                    "dev", "metric", "score", "decod", "translat", "extract",
+                                    "embed", "feature", "activation", "accura", "demo", "encod"});
+}
+
+bool switches_to_eval(const Call* call) {
+  return call->method == "eval" || (call->method == "train" && call->arguments.size() == 1 &&
+                                    call->arguments.front().value->word == "False");
+}
+
+// Something says that the loop evaluates: the name of its function, its data or file, or a model
+// that is switched to evaluation in its function or in one that calls it.
+bool is_marked(const Loop& loop) {
+  const Statement& statement = *loop.statement;
+  if (statement.value != nullptr && names_evaluation(loop.file->slice(statement.value->range))) {
+    return true;
+  }
+  const std::size_t slash = loop.file->path.rfind('/');
+  const std::string_view path = loop.file->path;
+  if (names_evaluation(slash == std::string::npos ? path : path.substr(slash))) return true;
+  if (loop.function == nullptr) return std::ranges::any_of(loop.file->calls, switches_to_eval);
+  bool is_marked = false;
+  const auto visit_function = [&](const FunctionDef& one) {
+    is_marked = is_marked || names_evaluation(one.name) ||
+                std::ranges::any_of(one.calls, switches_to_eval) ||
+                std::ranges::any_of(one.callers, [](const Call* caller) {
+                  return names_evaluation(caller->file->slice(caller->expr->range));
+                });
+    return !is_marked;
+  };
+  for_functions_around(*loop.function, kMaxCallDepth, visit_function,
+                       [](const FunctionDef& one, const auto& add) {
+                         for (const Call* call : one.callers) add(call->function);
+                       });
+  return is_marked;
+}
+
+// Behind a return or raise of its block, or of one around it.
+bool is_never_reached(const Statement& loop) {
+  for (const Statement* at = &loop; at != nullptr; at = at->parent) {
+    if (at->kind == StatementKind::function) return false;
+    for (const Statement* earlier : before(*at)) {
+      if (earlier->kind == StatementKind::return_ || earlier->kind == StatementKind::raise_) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 // `if model.training: … else: with no_grad(): …` in the loop: the model is in evaluation mode.
@@ -150,7 +147,7 @@ bool asks_for_training(const Context& context) {
 
 // Whether this way leads from the loop to a forward that keeps its graph.
 bool is_recorded(const SourceFacts& facts, const Context& context, const Loop& loop) {
-  return context.step_loop == &loop && !context.gradients_off() && !is_decorated(context) &&
+  return context.step_loop == &loop && !is_without_gradients(context) &&
          !asks_for_training(context) && is_open_on_the_way(context) &&
          is_reached_by_default(facts, context);
 }
@@ -161,57 +158,33 @@ bool records(const SourceFacts& facts, const Call& call, const Loop& loop) {
                      [&](const Context& context) { return is_recorded(facts, context, loop); });
 }
 
+// `freeze(model)`, `set_requires_grad(model, False)`
+bool freezes_argument(const Call& call, const Expr& model) {
+  const bool is_switch = call.method.starts_with("freeze") ||
+                         contains_any(call.method, {"requires_grad", "toggle_grad"});
+  if (!is_switch || call.arguments.empty() || call.arguments.front().value == nullptr) return false;
+  const bool stays_on = std::ranges::any_of(call.arguments, [](const Argument& argument) {
+    return argument.value != nullptr && argument.value->word == "True";
+  });
+  const std::string_view given = last_name(call.arguments.front().value);
+  return !stays_on && !given.empty() && given == last_name(&model);
+}
+
 // `model.eval().requires_grad_(False)` as a statement of its own.
 bool is_frozen_in_place(const Expr& model, const File& file) {
+  if (!mentions(file, {"requires_grad", "requires_grad_", "freeze", "toggle_grad"})) return false;
+  const auto is_toggled = [&](const Call* call) {
+    const bool is_on = call->arguments.size() == 2 && call->arguments[1].value != nullptr &&
+                       call->arguments[1].value->word == "True";
+    return is_on && contains_any(call->method, {"requires_grad", "toggle_grad"});
+  };
+  if (std::ranges::any_of(file.calls, is_toggled)) return false;
   return std::any_of(file.calls.begin(), file.calls.end(), [&](const Call* call) {
     const bool switches_off = call->method == "requires_grad_" && !call->arguments.empty() &&
                               call->arguments.front().value->word == "False";
-    return switches_off && is_same_object(call->receiver, &model);
+    if (switches_off && is_same_object(call->receiver, &model)) return true;
+    return freezes_argument(*call, model);
   });
-}
-
-bool may_hold_weights(const Statement& statement) {
-  const Expr* value = statement.value;
-  if (value != nullptr && value->call != nullptr) {
-    for (const std::string_view method : {"Parameter", "register_parameter", "add_module"}) {
-      if (value->call->method == method) return true;
-    }
-  }
-  const bool sets_member = statement.kind == StatementKind::assignment &&
-                           statement.target->kind == ExprKind::attribute && value != nullptr;
-  if (!sets_member) return false;
-  const TypeKind kind = value->type->kind;
-  return kind != TypeKind::number && kind != TypeKind::text && kind != TypeKind::array &&
-         kind != TypeKind::tensor;
-}
-
-// nn.Softmax, nn.Upsample, nn.MaxPool2d, …: layers of the library that hold nothing.
-bool is_plain_function(std::string_view name) {
-  if (!name.starts_with("torch.nn.")) return false;
-  name.remove_prefix(name.rfind('.') + 1);
-  if (contains_any(name, {"Pool", "Dropout", "Pad", "Upsampl", "Shuffle", "Softm", "Sigmoid"})) {
-    return true;
-  }
-  return is_one_of(name, {"ReLU", "ReLU6", "LeakyReLU", "ELU", "SELU", "GELU", "SiLU", "Tanh",
-                          "Hardtanh", "Hardswish", "Softplus", "Flatten", "Unflatten", "Fold",
-                          "Unfold", "Identity", "CosineSimilarity", "PairwiseDistance"});
-}
-
-// An own module that keeps nothing but numbers and tensors: a spectrogram, a normalisation.
-bool has_no_weights(const Type& type) {
-  const ClassDef* def = type.class_def;
-  if (def == nullptr) {
-    return is_plain_function(type.made_by != nullptr ? type.made_by->name : type.name);
-  }
-  const FunctionDef* init = def->method("__init__");
-  if (init == nullptr || !def->layers.empty()) return false;
-  const bool is_plain = std::all_of(def->bases.begin(), def->bases.end(), [](const Expr* base) {
-    return base->full_name == "torch.nn.Module";
-  });
-  bool holds = false;
-  for_statements(init->body,
-                 [&](const Statement& statement) { holds = holds || may_hold_weights(statement); });
-  return is_plain && !holds;
 }
 
 // A call of a model whose weights want gradients, also model.forward(x); a loss has none.
@@ -221,7 +194,8 @@ bool is_model_call(const Call& call) {
   if (!is_forward && call.name != "torch.nn.Module.__call__") return false;
   const Expr& model = is_forward ? *call.receiver : *call.expr->children.front();
   const bool is_trainable = model.type != nullptr && model.type->is(TypeKind::module) &&
-                            !model.type->frozen && !has_no_weights(*model.type);
+                            !model.type->frozen && !has_no_weights(*model.type) &&
+                            !freezes_itself(*model.type);
   return is_trainable && !is_frozen_in_place(model, *call.file);
 }
 
@@ -250,11 +224,38 @@ bool asks_for_actions(const SourceFacts& facts, const Loop& loop) {
   });
 }
 
+// `net(torch.randn(1, 3, 224, 224))` as a statement: the model is only tried, its result dropped.
+bool only_tries(const Call& forward) {
+  const std::string_view place = forward.function == nullptr ? "" : forward.function->name;
+  if (contains_any(place, {"profil", "flops"})) return true;
+  const Statement* statement = forward.statement;
+  const bool is_dropped = statement != nullptr && statement->kind == StatementKind::expression &&
+                          statement->value == forward.expr;
+  return is_dropped && !forward.arguments.empty() &&
+         std::ranges::all_of(forward.arguments, [](const Argument& argument) {
+           const Call* made = resolved(argument.value)->call;
+           // torch.zeros(1, 3, 64, 64).to(device).type_as(weight)
+           while (made != nullptr && made->receiver != nullptr && made->receiver->call != nullptr) {
+             made = made->receiver->call;
+           }
+           return made != nullptr &&
+                  is_one_of(made->name, {"torch.randn", "torch.rand", "torch.zeros", "torch.ones"});
+         });
+}
+
+// What is called: the type of `model` in model(x), model.forward(x) and model.predict(x).
+const Type& model_type(const Call& forward) {
+  if (forward.name == "torch.nn.Module.__call__" && !forward.expr->children.empty()) {
+    return *forward.expr->children.front()->type;
+  }
+  return forward.receiver_type();
+}
+
 const Call* recorded_forward(const SourceFacts& facts, const Iteration& iteration,
                              const Loop& loop) {
   for (const IteratedCall& one : iteration.calls) {
     const bool is_forward = is_model_call(*one.call) && !is_inside_module(*one.call);
-    if (is_forward && records(facts, *one.call, loop)) return one.call;
+    if (is_forward && !only_tries(*one.call) && records(facts, *one.call, loop)) return one.call;
   }
   for (const IteratedCall& one : iteration.calls) {
     if (!is_model_call(*one.call) || !is_inside_module(*one.call)) continue;
@@ -264,10 +265,14 @@ const Call* recorded_forward(const SourceFacts& facts, const Iteration& iteratio
   return nullptr;
 }
 
-// `for x in loader: model(x); break`: one pass.
+// `for x in loader: model(x); break`: one pass. `for scale in scales:` is one image in several
+// sizes, for whoever calls.
 bool runs_once(const Loop& loop) {
   const auto body = loop.statement->body;
-  return !body.empty() && body.back()->kind == StatementKind::break_;
+  const std::string over = lower(last_name(loop.statement->value));
+  if (loop.function != nullptr && contains_any(over, {"scales", "flips"})) return true;
+  return !body.empty() && (body.back()->kind == StatementKind::break_ ||
+                           body.back()->kind == StatementKind::return_);
 }
 
 // `model.train()` before a loop over batches that updates nothing but statistics: no evaluation.
@@ -280,21 +285,6 @@ bool is_in_training_mode(const Loop& loop) {
     return call->method == "train" && call->receiver != nullptr && call->arguments.empty() &&
            call->receiver_type().is(TypeKind::module);
   });
-}
-
-// `net(torch.randn(1, 3, 224, 224))` as a statement: the model is only tried, its result dropped.
-bool only_tries(const Call& forward) {
-  const std::string_view place = forward.function == nullptr ? "" : forward.function->name;
-  if (contains_any(place, {"profil", "flops"})) return true;
-  const Statement* statement = forward.statement;
-  const bool is_dropped = statement != nullptr && statement->kind == StatementKind::expression &&
-                          statement->value == forward.expr;
-  return is_dropped && !forward.arguments.empty() &&
-         std::ranges::all_of(forward.arguments, [](const Argument& argument) {
-           const Call* made = resolved(argument.value)->call;
-           return made != nullptr &&
-                  is_one_of(made->name, {"torch.randn", "torch.rand", "torch.zeros", "torch.ones"});
-         });
 }
 
 // A decorator is surely right where the function does nothing but evaluate.
@@ -325,11 +315,13 @@ std::vector<Finding> find(const SourceFacts& facts) {
   std::set<std::pair<const Call*, const FunctionDef*>> seen;  // loops in loops are one place
   for (const Loop* loop : facts.loops(LoopRole::evaluation_step)) {
     if (!runs_on_gpu(facts, *loop) || !is_user_evaluation(facts, *loop)) continue;
-    if (is_wrapped(*loop)) continue;
+    if (is_wrapped(*loop) || is_never_reached(*loop->statement)) continue;
+    if (!is_marked(*loop)) continue;
     const Iteration iteration = iteration_of(loop->statement->body);
     const Call* forward = recorded_forward(facts, iteration, *loop);
     if (forward == nullptr || uses_gradients(iteration)) continue;
-    if (runs_once(*loop) || only_tries(*forward) || is_in_training_mode(*loop)) continue;
+    if (runs_once(*loop) || is_in_training_mode(*loop)) continue;
+    if (takes_gradients_inside(facts, model_type(*forward), *loop->file)) continue;
     if (switches_gradients_off(facts, *loop) || !seen.emplace(forward, loop->function).second)
       continue;
     const std::string model = forward->expr->children.empty()

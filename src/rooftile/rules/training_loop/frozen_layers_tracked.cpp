@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -174,13 +175,34 @@ NetworkUse use_of(const Program& program, const Expr& network) {
         const bool is_used = call->method == method && is_about_part(call->receiver, network);
         use.is_handed_on = use.is_handed_on || is_used;
       }
-      const bool is_print = call->name == "print";
+      // A function of the project is looked at itself: what it does with its parameter.
+      const bool is_followed = call->target != nullptr && call->target->class_def == nullptr;
+      if (call->name == "print" || is_followed) continue;
       for (const Argument& argument : call->arguments) {
-        if (!is_print && is_about(argument.value, network)) use.is_handed_on = true;
+        if (is_about(argument.value, network)) use.is_handed_on = true;
       }
     }
   }
   return use;
+}
+
+// `features = vgg(x).detach()`, or of the variable later: the graph ends there.
+bool is_cut_off(const Call& call) {
+  const Expr* outer = call.expr->parent;
+  const auto cuts = [](const Expr* expr) {
+    return expr != nullptr && expr->kind == ExprKind::attribute &&
+           is_one_of(expr->word, {"detach", "data", "detach_", "item"});
+  };
+  if (cuts(outer)) return true;
+  const Statement* set = call.statement;
+  const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
+                      set->value == call.expr && set->target != nullptr &&
+                      set->target->kind == ExprKind::name;
+  if (!is_set || call.function == nullptr) return false;
+  return std::ranges::any_of(call.function->calls, [&](const Call* each) {
+    return each->receiver != nullptr && each->method == "detach" &&
+           each->receiver->word == set->target->word;
+  });
 }
 
 // Calls of an iteration that record a graph through a network which nobody trains.
@@ -191,6 +213,7 @@ const Call* untrained_forward(const SourceFacts& facts, const Program& program,
     if (call.name != "torch.nn.Module.__call__" || is_inside_module(call)) continue;
     const Expr& network = *call.expr->children.front();
     if (network.type == nullptr || !is_feature_network(*network.type)) continue;
+    if (is_cut_off(call)) continue;
     const auto contexts = facts.contexts(call);
     const bool is_trained_through = std::ranges::any_of(contexts, [&](const Context& context) {
       return context.role == LoopRole::training_step && is_reached_by_default(facts, context);

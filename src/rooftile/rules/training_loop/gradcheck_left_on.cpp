@@ -32,6 +32,16 @@ says what there is to gain.
 
 using namespace source;
 
+// Under the main guard of a file that does not train: it tests the operators of the file.
+bool is_self_test(const SourceFacts& facts, const Call& call) {
+  const bool trains = std::ranges::any_of(call.file->loops, [](const Loop* loop) {
+    return loop->role == LoopRole::training_step || loop->role == LoopRole::epoch;
+  });
+  return !trains && std::ranges::all_of(facts.contexts(call), [](const Context& context) {
+    return context.has(GuardKind::main);
+  });
+}
+
 std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.source == nullptr) return {};
   const SourceFacts& facts = *input.workload.source;
@@ -44,7 +54,7 @@ std::vector<Finding> check(const RuleInput& input) {
     const bool has_loop = std::any_of(programs.begin(), programs.end(), [](const Program* program) {
       return !program->training_loops.empty();
     });
-    if (!has_loop) continue;
+    if (!has_loop || is_self_test(facts, *call)) continue;
     Finding finding = finding_at(
         *call,
         fmt::format("{} runs in the training program: two evaluations for every input element, in "

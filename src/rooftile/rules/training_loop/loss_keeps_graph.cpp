@@ -131,12 +131,18 @@ bool is_condition(const Expr& part) {
          choice->children.size() == 3 && choice->children[1] == &part;
 }
 
+// `loss.item() if has_old else loss`: without the one, the other is a number as well.
+bool chooses_detached(const Expr& part) {
+  return part.kind == ExprKind::conditional && part.children.size() == 3 &&
+         (is_detached(*part.children[0]) || is_detached(*part.children[2]));
+}
+
 // The attached loss in the value: on which backward is called, or a tensor with a graph by its
 // name.
 const Expr* attached_name(const Expr* value, const std::vector<std::string_view>& losses) {
   const Expr* found = nullptr;
   visit(value, [&](const Expr& part) {
-    if (found != nullptr || is_detached(part)) return false;
+    if (found != nullptr || is_detached(part) || chooses_detached(part)) return false;
     if (makes_text(part) || is_condition(part)) return false;
     if (part.kind == ExprKind::call || part.kind == ExprKind::subscript) return false;
     if (part.kind != ExprKind::name) return true;
@@ -230,7 +236,8 @@ Sum sum_of(const Statement& statement) {
   }
   const bool appends = statement.kind == StatementKind::expression && value != nullptr &&
                        value->call != nullptr && value->call->method == "append" &&
-                       value->call->arguments.size() == 1;
+                       value->call->arguments.size() == 1 &&
+                       !value->call->receiver_type().is(TypeKind::host_object);
   if (appends) return {value->call->receiver, value->call->arguments.front().value};
   const Call* call =
       statement.kind == StatementKind::expression && value != nullptr ? value->call : nullptr;

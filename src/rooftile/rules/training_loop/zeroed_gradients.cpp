@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -74,7 +75,10 @@ void check_arguments(const SourceFacts& facts, std::vector<Finding>& findings) {
   for (const Call* call : facts.method_calls("zero_grad")) {
     const Argument* argument = call->argument("set_to_none", 0);
     if (argument == nullptr || argument->unpacked || call->statement == nullptr) continue;
-    if (!facts.argument(*call, "set_to_none", 0).is_false()) continue;
+    const Value asked = facts.argument(*call, "set_to_none", 0);
+    // An own zero_grad(models) has another first parameter.
+    const bool is_own = call->target != nullptr && argument->name.empty();
+    if (asked.kind != ValueKind::boolean || asked.boolean || is_own) continue;
     if (!trains_on_gpu(facts, *call->file) || reads_gradients(*call->file)) continue;
     if (!is_in_training(facts, *call->statement)) continue;
     Fix fix{"Write set_to_none=True: backward then writes the first gradient in place of adding it",
@@ -100,13 +104,27 @@ bool lists_weights(const Expr* iterable) {
   return found;
 }
 
+// `if p.grad is not None`, `if p.requires_grad`; a test of values picks the odd gradient.
+bool asks_for_gradient(const Expr* condition) {
+  bool reads = false, asks = false;
+  visit(condition, [&](const Expr& part) {
+    reads = reads || (part.call != nullptr && part.call->name != "hasattr");
+    asks = asks || part.kind == ExprKind::none ||
+           is_one_of(last_name(&part), {"grad", "requires_grad", "hasattr"});
+    return true;
+  });
+  return asks && !reads;
+}
+
 // `for p in model.parameters(): p.grad.zero_()`, with or without an if around it.
 void check_loops(const SourceFacts& facts, const File& file, std::vector<Finding>& findings) {
   for (const Call* call : file.calls) {
     const bool zeroes = call->method == "zero_" && uses_name(call->receiver, {"grad"});
     if (!zeroes || call->statement == nullptr) continue;
     const Statement* loop = call->statement->parent;
-    while (loop != nullptr && loop->kind == StatementKind::if_) loop = loop->parent;
+    while (loop != nullptr && loop->kind == StatementKind::if_ && asks_for_gradient(loop->value)) {
+      loop = loop->parent;
+    }
     const bool is_loop = loop != nullptr && loop->kind == StatementKind::for_;
     if (!is_loop || !lists_weights(loop->value)) continue;
     if (!is_in_training(facts, *call->statement) || reads_gradients(file)) continue;

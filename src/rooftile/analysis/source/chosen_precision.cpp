@@ -1,0 +1,134 @@
+#include "rooftile/analysis/source/chosen_precision.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+namespace {
+
+// Amplitudes are no mixed precision: amp_to_db, db_to_amp.
+bool is_of_sound(std::string_view line) { return contains_any(line, {"amp_to_", "_to_amp"}); }
+
+// A scaler alone makes nothing 16 bits wide: who uses one with autocast says that too.
+bool is_of_scaler(std::string_view line) {
+  return contains_any(line, {"amp.GradScaler", "NativeScaler"});
+}
+
+// An option `--fp16` is a sign, and the error that says what apex would be for is none.
+bool is_complaint(std::string_view line) { return trim(line).starts_with("raise "); }
+
+// NumPy on the host, and digits of printed numbers.
+bool is_of_host(std::string_view line) {
+  return contains_any(line, {"np.float16", "numpy.float16", "set_printoptions"});
+}
+
+// `if x.dtype == torch.float16:`, `x.dtype in {torch.float16, torch.bfloat16}` and a table with the
+// key `torch.float16:` take what they are given.
+bool asks_for_dtype(std::string_view line) {
+  return contains_any(line, {".dtype ==", ".dtype in", ".dtype not in",
+                             ".dtype !=", "torch.float16:", "torch.bfloat16:"});
+}
+
+// `AverageMeter(precision=4)`: digits, where 16 and 32 would be bits.
+bool counts_digits(std::string_view line) {
+  constexpr std::string_view kWord = "precision=";
+  const std::size_t at = line.find(kWord);
+  if (at == std::string_view::npos) return false;
+  const std::string_view rest = line.substr(at + kWord.size());
+  const auto is_digit = [&](std::size_t i) {
+    return i < rest.size() && rest[i] >= '0' && rest[i] <= '9';
+  };
+  return is_digit(0) && !is_digit(1);
+}
+
+// Precision and recall; `double_precision=False` of a solver.
+bool is_of_metric(std::string_view line) {
+  return contains_any(lower(line), {"recall", "f1", "fbeta", "metric", "double_precision"});
+}
+
+using LineTest = bool (*)(std::string_view);
+
+// Whether a word stands in a line that no test takes out. Imports do not count: one that nothing
+// uses decides nothing.
+bool uses_word(const File& file, std::string_view word, std::initializer_list<LineTest> without) {
+  if (!mentions(file, {word})) return false;
+  const std::string text = code_of(file);
+  std::string used;
+  std::size_t begin = 0;
+  while (begin < text.size()) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size() - 1);
+    const std::string_view line = std::string_view(text).substr(begin, end + 1 - begin);
+    const std::string_view code = trim(line);
+    const bool is_import = code.starts_with("import ") || code.starts_with("from ");
+    const bool speaks = !is_import && line.find(word) != std::string_view::npos;
+    const bool is_out =
+        speaks && std::ranges::any_of(without, [&](LineTest test) { return test(line); });
+    if (speaks && !is_out) used += line;
+    begin = end + 1;
+  }
+  return has_word(used, word);
+}
+
+// apex's own way to train in 16 bits, or an option for it; its other parts do not count.
+bool uses_amp(const Program& program) {
+  return std::ranges::any_of(program.files, [](const File* file) {
+    for (const std::string_view word : {"amp", "use_apex", "--apex"}) {
+      if (uses_word(*file, word, {is_of_sound, is_of_scaler})) return true;
+    }
+    return false;
+  });
+}
+
+// Words that mean something else in some lines, or are only imported or explained.
+bool names_precision(const Program& program) {
+  return std::ranges::any_of(program.files, [](const File* file) {
+    for (const std::string_view word : {"autocast", "mixed_precision", "FP16", "AMP", "Amp"}) {
+      if (uses_word(*file, word, {is_complaint})) return true;
+    }
+    return uses_word(*file, "fp16", {is_complaint}) ||
+           uses_word(*file, "float16", {is_of_host, asks_for_dtype}) ||
+           uses_word(*file, "bfloat16", {asks_for_dtype}) || uses_word(*file, "fairseq", {}) ||
+           uses_word(*file, "precision=", {is_of_host, is_of_metric, counts_digits});
+  });
+}
+
+// fairseq trains by options of its own, --fp16 among them; its metrics alone do not.
+bool trains_by_fairseq(const Program& program) {
+  return std::ranges::any_of(program.files, [](const File* file) {
+    if (!mentions(*file, {"fairseq"})) return false;
+    if (file->module.starts_with("fairseq") || contains(file->module, ".fairseq")) return true;
+    return std::ranges::any_of(file->imports, [](std::string_view name) {
+      return name == "fairseq" || name.starts_with("fairseq_cli") ||
+             (name.starts_with("fairseq.") &&
+              contains_any(name, {".trainer", ".tasks", ".options", ".models", ".optim",
+                                  ".dataclass", ".checkpoint_utils", ".distributed"}));
+    });
+  });
+}
+
+}  // namespace
+
+bool trains_by_mmcv(const Program& program) {
+  return std::ranges::any_of(program.files, [](const File* file) {
+    if (!mentions(*file, {"mmcv", "mmengine"})) return false;
+    const bool has_runner = std::ranges::any_of(file->imports, [](std::string_view name) {
+      return name.starts_with("mmengine") || name.starts_with("mmcv.runner") ||
+             name.starts_with("mmcv.parallel") || name.starts_with("mmcv.engine");
+    });
+    return has_runner || mentions(*file, {"mmcv.runner", "mmcv.parallel", "build_runner"});
+  });
+}
+bool chooses_precision(const Program& program) {
+  if (uses_amp(program) || names_precision(program) || trains_by_fairseq(program)) return true;
+  if (trains_by_mmcv(program)) return true;
+  return mentions(program, {"bf16", "fp8", "half()", "deepspeed", "Fabric", "HfArgumentParser",
+                            "allow_tf32", "set_float32_matmul_precision", "fp32_precision",
+                            "HalfTensor", "Accelerator", "tf32", "TF32", "torch_dtype"});
+}
+
+}  // namespace rooftile::source

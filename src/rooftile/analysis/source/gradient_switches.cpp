@@ -1,0 +1,141 @@
+#include "rooftile/analysis/source/gradient_switches.h"
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+namespace {
+
+bool is_in_function_of(const Call& call, const Loop& loop) {
+  return call.file == loop.file && call.function == loop.function;
+}
+
+// `for p in model.features.parameters():` leaves the rest of the model as it is, and so does what
+// is done to some of what a loop goes through: `if isinstance(m, nn.BatchNorm2d):`.
+bool goes_through_part(const Statement* outer) {
+  bool has_condition = false;
+  while (outer != nullptr && outer->loop == nullptr) {
+    has_condition = has_condition || outer->kind == StatementKind::if_;
+    outer = outer->parent;
+  }
+  if (outer != nullptr && has_condition) return true;
+  const Call* call = outer == nullptr || outer->value == nullptr ? nullptr : outer->value->call;
+  const Expr* owner = call == nullptr ? nullptr : call->receiver;
+  const bool is_attribute = owner != nullptr && owner->kind == ExprKind::attribute &&
+                            !owner->children.empty() && owner->word != "module";
+  return is_attribute && owner->children[0]->word != "self" &&
+         (call->method == "parameters" || call->method == "named_parameters");
+}
+
+// `for p in model.parameters(): p.requires_grad = False` before the loop.
+bool freezes_parameters(const Loop& loop) {
+  const std::span<const Statement* const> body =
+      loop.function != nullptr ? loop.function->body : loop.file->body;
+  bool freezes = false;
+  for_statements(body, [&](const Statement& statement) {
+    freezes = freezes || (freezes_parameter(statement) &&
+                          statement.range.begin < loop.statement->range.begin &&
+                          !goes_through_part(&statement));
+  });
+  return freezes;
+}
+
+// Inputs are made volatile in the loop or before it; a script does more than this one loop.
+bool may_feed(const Call& call, const Loop& loop) {
+  const ByteRange at = loop.statement->range;
+  if (call.expr->range.begin >= at.end) return false;
+  return loop.function != nullptr || call.expr->range.begin >= at.begin ||
+         call.argument("volatile") != nullptr;
+}
+
+// Before PyTorch 0.4: Variable(x, volatile=True), or a function of the project that can do it.
+bool makes_volatile(const Call& call) {
+  if (call.argument("volatile") != nullptr) return true;
+  return call.target != nullptr &&
+         std::any_of(call.target->calls.begin(), call.target->calls.end(),
+                     [](const Call* inner) { return inner->argument("volatile") != nullptr; });
+}
+
+bool is_switch(const Call* call) {
+  return call != nullptr && is_one_of(call->method, {"no_grad", "inference_mode"});
+}
+
+// `torch.set_grad_enabled(False)` as a statement: for all that comes after, wherever it is.
+bool is_switched_for_good(const Call& call) {
+  const bool is_statement = call.statement != nullptr &&
+                            call.statement->kind == StatementKind::expression &&
+                            call.statement->value == call.expr;
+  return is_statement && !call.arguments.empty() && call.arguments.front().value->word == "False";
+}
+
+// `stack.enter_context(torch.no_grad())`, `torch.no_grad().__enter__()`
+bool enters_switch(const Call& call) {
+  if (call.method == "__enter__") {
+    return call.receiver != nullptr && is_switch(resolved(call.receiver)->call);
+  }
+  return call.method == "enter_context" && !call.arguments.empty() &&
+         is_switch(resolved(call.arguments.front().value)->call);
+}
+
+// `torch.no_grad()(evaluate)`
+bool applies_switch(const Call& call) {
+  const bool is_applied = call.receiver == nullptr && !call.expr->children.empty();
+  return is_applied && is_switch(call.expr->children.front()->call);
+}
+
+bool is_switched_in(const File& file, const Loop& loop) {
+  return std::ranges::any_of(file.calls, [&](const Call* call) {
+    if (enters_switch(*call)) return &file != loop.file || call->function != nullptr;
+    return applies_switch(*call);
+  });
+}
+
+// A function of the loop's file or of its direct callers' that uses a switch in another way than
+// as a context manager of its own.
+bool is_switched_by_hand(const Loop& loop) {
+  constexpr std::size_t kFewCallers = 8;
+  if (!contains_any(loop.file->text, {"no_grad", "inference_mode"}) && loop.function == nullptr) {
+    return false;
+  }
+  if (is_switched_in(*loop.file, loop)) return true;
+  if (loop.function == nullptr) return false;
+  std::size_t looked_at = 0;
+  return std::ranges::any_of(loop.function->callers, [&](const Call* caller) {
+    return caller->file != loop.file && ++looked_at <= kFewCallers &&
+           is_switched_in(*caller->file, loop);
+  });
+}
+
+}  // namespace
+
+bool is_without_gradients(const Context& context) {
+  if (context.gradients_off()) return true;
+  return std::any_of(context.guards.begin(), context.guards.end(), [](const Guard& guard) {
+    if (guard.kind != GuardKind::decorator || guard.expr == nullptr) return false;
+    const std::string_view name =
+        guard.expr->call != nullptr ? guard.expr->call->method : last_name(guard.expr);
+    return contains_any(name, {"no_grad", "nograd", "inference"});
+  });
+}
+
+bool switches_gradients_off(const SourceFacts& facts, const Loop& loop) {
+  for (const Call* call : facts.method_calls("set_grad_enabled")) {
+    const bool is_near = is_in_function_of(*call, loop) || call->function == nullptr;
+    if (call->file == loop.file && is_near) return true;
+    if (!is_switched_for_good(*call)) continue;
+    const auto programs = facts.programs_of(*loop.file);
+    const bool is_in_program = std::ranges::any_of(
+        programs, [&](const Program* program) { return program->has(*call->file); });
+    if (is_in_program) return true;
+  }
+  if (std::ranges::any_of(facts.contexts(*loop.statement), is_without_gradients)) return true;
+  const bool is_volatile =
+      std::any_of(loop.file->calls.begin(), loop.file->calls.end(), [&](const Call* call) {
+        return is_in_function_of(*call, loop) && may_feed(*call, loop) && makes_volatile(*call);
+      });
+  return is_volatile || freezes_parameters(loop) || is_switched_by_hand(loop);
+}
+
+}  // namespace rooftile::source

@@ -1,0 +1,344 @@
+#include "rooftile/analysis/source/untrained_models.h"
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/evaluated_models.h"
+#include "rooftile/analysis/source/hot_path.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+namespace {
+
+// A file for evaluation by its name, with no training in it.
+bool is_evaluation_file(const File& file) {
+  const std::size_t slash = file.path.rfind('/');
+  const std::string name = lower(file.path.substr(slash == std::string::npos ? 0 : slash + 1));
+  return !mentions(file, {"backward"}) && !contains(name, "train") &&
+         contains_any(name, {"eval", "test", "predict", "infer", "demo"});
+}
+
+// class Tester: …
+bool is_evaluator(const ClassDef* def) {
+  return def != nullptr && !def->is_module && !contains(def->name, "Train") &&
+         contains_any(def->name, {"Tester", "Evaluator", "Predictor", "Inferenc", "Validator"});
+}
+
+// def eval(self): model = nn.DataParallel(self.model); …
+bool is_evaluator_copy(const Call& call) {
+  if (call.function == nullptr || call.statement == nullptr) return false;
+  const Expr* target = call.statement->target;
+  const std::string_view name = call.function->name;
+  const bool is_named =
+      is_one_of(name, {"eval", "evaluate", "test", "validate", "predict", "infer", "inference",
+                       "sample", "generate"}) ||
+      (contains_any(name, {"evaluator", "inference", "evaluation"}) && !contains(name, "train")) ||
+      is_evaluator(call.function->class_def) || is_evaluation_file(*call.file);
+  // self.model stays wrapped for whoever comes next.
+  return is_named && target != nullptr && target->kind == ExprKind::name;
+}
+
+// `if args.do_test: model = nn.DataParallel(model)`
+bool is_for_testing(const SourceFacts& facts, const Call& call) {
+  const auto contexts = facts.contexts(call);
+  return std::ranges::all_of(contexts, [](const Context& context) {
+    return std::ranges::any_of(context.guards, [](const Guard& guard) {
+      return !guard.negated && guard.expr != nullptr &&
+             is_one_of(last_name(guard.expr), {"do_test", "do_eval", "do_predict", "do_inference",
+                                               "test_only", "eval_only", "evaluate", "inference"});
+    });
+  });
+}
+
+bool is_gradient_switch(const Expr* manager) {
+  const Call* call = manager == nullptr ? nullptr : manager->call;
+  return call != nullptr && (call->method == "no_grad" || call->method == "inference_mode");
+}
+
+// A network whose forward runs under no_grad from end to end: nobody trains it.
+bool never_records(const Type& type) {
+  const FunctionDef* forward =
+      type.class_def == nullptr ? nullptr : type.class_def->method("forward");
+  if (forward == nullptr || forward->body.empty()) return false;
+  if (std::ranges::any_of(forward->decorators, is_gradient_switch)) return true;
+  return std::ranges::all_of(forward->body, [](const Statement* statement) {
+    const bool is_text = statement->kind == StatementKind::expression;
+    return is_text || (statement->kind == StatementKind::with_ && !statement->items.empty() &&
+                       is_gradient_switch(statement->items.front().context));
+  });
+}
+
+// `model = DataParallel(model)`, weights loaded, `model = model.module`: what runs is not wrapped.
+bool is_unwrapped_again(const Call& call) {
+  const Statement* wrap = call.statement;
+  if (wrap == nullptr || wrap->target == nullptr || wrap->target->kind != ExprKind::name) {
+    return false;
+  }
+  return std::ranges::any_of(after(*wrap), [&](const Statement* each) {
+    const bool rebinds = each->kind == StatementKind::assignment && each->word == "=" &&
+                         each->target != nullptr && each->target->kind == ExprKind::name &&
+                         each->target->word == wrap->target->word && each->value != nullptr;
+    const Expr* value = rebinds ? each->value : nullptr;
+    while (value != nullptr && value->call != nullptr) value = value->call->receiver;
+    return value != nullptr && value->kind == ExprKind::attribute && value->word == "module" &&
+           last_name(value->children[0]) == wrap->target->word;
+  });
+}
+
+// A class of the project whose calls, of which there are some, all run with gradients off.
+bool only_evaluates(const SourceFacts& facts, const Type& type) {
+  if (type.class_def == nullptr) return false;
+  bool is_called = false;
+  for (const Call* call : facts.calls("torch.nn.Module.__call__")) {
+    if (call->expr->children.empty() || call->statement == nullptr) continue;
+    if (call->expr->children[0]->type->class_def != type.class_def) continue;
+    const auto contexts = facts.contexts(*call);
+    is_called = true;
+    if (!std::ranges::all_of(contexts, &Context::gradients_off)) return false;
+  }
+  return is_called;
+}
+
+// What a variable that holds the wrapped model is used for.
+struct Uses {
+  bool runs = false;     // model(x), each time with gradients off
+  bool escapes = false;  // it runs with gradients on, an optimizer takes it, or it is lost sight of
+};
+
+void follow_variable(const SourceFacts& facts, const File& file, ByteRange scope,
+                     std::string_view name, int levels, Uses& uses);
+
+// `evaluate(model, loader)`: what the function does with it.
+void follow_model_argument(const SourceFacts& facts, const Call& call, const Expr& given,
+                           int levels, Uses& uses) {
+  const FunctionDef* target = call.target;
+  if (target == nullptr || target->class_def != nullptr) {
+    // Another branch wraps the model that it made.
+    uses.escapes = uses.escapes || !is_one_of(call.name, {"print", "len", "isinstance", "hasattr",
+                                                          "type", "torch.nn.DataParallel"});
+    return;
+  }
+  const auto argument = std::ranges::find(call.arguments, &given, &Argument::value);
+  const bool is_known = argument != call.arguments.end() && !argument->unpacked && levels > 0;
+  std::string_view name = is_known ? argument->name : "";
+  if (is_known && name.empty() && argument->position < target->parameters.size()) {
+    name = target->parameters[argument->position].name;
+  }
+  if (name.empty()) {
+    uses.escapes = true;
+    return;
+  }
+  follow_variable(facts, *target->file, target->statement->range, name, levels - 1, uses);
+}
+
+// `SGD(model.parameters())`; a loop over the parameters freezes them or counts them.
+bool hands_on_weights(const Expr& attribute) {
+  if (attribute.word != "parameters" && attribute.word != "named_parameters") return false;
+  if (attribute.statement != nullptr && attribute.statement->kind == StatementKind::for_) {
+    return false;
+  }
+  for (const Expr* outer = attribute.parent; outer != nullptr; outer = outer->parent) {
+    if (outer->kind == ExprKind::comprehension) return false;
+  }
+  return true;
+}
+
+void note_model_use(const SourceFacts& facts, const Expr& name, int levels, Uses& uses) {
+  const Expr* outer = name.parent;
+  const Statement* statement = name.statement;
+  const Expr* target = statement == nullptr ? nullptr : statement->target;
+  const bool is_set = target != nullptr && target->kind == ExprKind::name &&
+                      target->word == name.word && statement->kind == StatementKind::assignment;
+  if (statement != nullptr && statement->kind == StatementKind::delete_) return;
+  if (outer == nullptr) {
+    uses.escapes = uses.escapes || target != &name;
+  } else if (outer->kind == ExprKind::attribute) {
+    uses.escapes = uses.escapes || outer->word == "train" || hands_on_weights(*outer);
+  } else if (outer->call != nullptr && outer->children[0] == &name) {
+    uses.runs = true;
+    const auto contexts = facts.contexts(*outer->call);
+    uses.escapes = uses.escapes || !std::ranges::all_of(contexts, &Context::gradients_off);
+  } else if (outer->call != nullptr) {
+    follow_model_argument(facts, *outer->call, name, levels, uses);
+  } else {
+    // `model = model.cuda() if cuda else model`
+    uses.escapes = uses.escapes || (outer->kind != ExprKind::comparison && !is_set);
+  }
+}
+
+// The uses of a plain variable within a range of the file.
+void follow_variable(const SourceFacts& facts, const File& file, ByteRange scope,
+                     std::string_view name, int levels, Uses& uses) {
+  for (const Statement* statement : file.statements) {
+    const std::uint32_t at = statement->range.begin;
+    if (at < scope.begin || at >= scope.end || uses.escapes) continue;
+    for_own_expressions(*statement, [&](const Expr* expr) {
+      visit(expr, [&](const Expr& part) {
+        const bool is_use = part.kind == ExprKind::name && part.word == name;
+        if (is_use) note_model_use(facts, part, levels, uses);
+        return !is_use;
+      });
+    });
+  }
+}
+
+// `teacher = nn.DataParallel(teacher)` of a variable that only runs under no_grad from there on: a
+// teacher, a frozen backbone, a model for evaluation.
+bool runs_without_gradients(const SourceFacts& facts, const Call& call) {
+  const Statement* wrap = call.statement;
+  const bool is_plain = wrap != nullptr && wrap->kind == StatementKind::assignment &&
+                        wrap->target != nullptr && wrap->target->kind == ExprKind::name;
+  if (!is_plain) return false;
+  const std::uint32_t end = call.function != nullptr
+                                ? call.function->statement->range.end
+                                : static_cast<std::uint32_t>(call.file->text.size());
+  Uses uses;
+  follow_variable(facts, *call.file, {wrap->range.end, end}, wrap->target->word, kMaxCallDepth,
+                  uses);
+  // A variable of a function that is neither called nor handed on only took the weights of a file.
+  return !uses.escapes && (uses.runs || call.function != nullptr);
+}
+
+// nn.DataParallel(model).to(device).eval()
+bool is_switched_in_place(const Call& call) {
+  bool evaluates = false;
+  const Expr* outer = call.expr->parent;
+  while (outer != nullptr && (outer->kind == ExprKind::attribute || outer->call != nullptr)) {
+    if (outer->kind == ExprKind::attribute && outer->word == "train") return false;
+    evaluates = evaluates || (outer->kind == ExprKind::attribute && outer->word == "eval");
+    outer = outer->parent;
+  }
+  return evaluates;
+}
+
+bool leads_to_training(const FunctionDef* function, const Trainers& trainers) {
+  if (function == nullptr) return false;
+  bool found = false;
+  for_functions_below(*function, kMaxCallDepth, [&](const FunctionDef& one) {
+    found = found || trainers.contains(&one);
+    return !found;
+  });
+  return found;
+}
+
+bool trains_in(const Statement& statement, const Trainers& trainers) {
+  const auto calls = calls_inside(statement);
+  const bool has_backward =
+      std::ranges::any_of(calls, [](const Call* call) { return call->method == "backward"; });
+  return has_backward || std::ranges::any_of(calls, [&](const Call* call) {
+           return leads_to_training(call->target, trainers);
+         });
+}
+
+// `model = nn.DataParallel(best)` behind the loops that train, in front of the test.
+bool is_behind_training(const Call& call, const Trainers& trainers) {
+  const Statement* wrap = call.statement;
+  const bool is_plain = wrap != nullptr && wrap->target != nullptr &&
+                        wrap->kind == StatementKind::assignment &&
+                        wrap->target->kind == ExprKind::name;
+  if (!is_plain) return false;
+  bool is_behind = false;
+  for (const Statement* at = wrap; at != nullptr; at = at->parent) {
+    if (at->kind == StatementKind::function) break;
+    if (at->loop != nullptr) return false;  // it goes round
+    const auto trains = [&](const Statement* each) { return trains_in(*each, trainers); };
+    if (std::ranges::any_of(after(*at), trains)) return false;
+    is_behind = is_behind || std::ranges::any_of(before(*at), trains);
+  }
+  return is_behind;
+}
+
+bool returns_name(const FunctionDef& function, std::string_view name) {
+  bool returns = false;
+  for_statements(function.body, [&](const Statement& statement) {
+    returns = returns ||
+              (statement.kind == StatementKind::return_ && uses_variable(statement.value, name));
+  });
+  return returns;
+}
+
+// `metric = nn.DataParallel(metric); metric.eval()` in a function that does not train, of a name
+// that nothing switches back: in its class, and anywhere where it is returned.
+bool is_switched_behind(const SourceFacts& facts, const Call& call, const Trainers& trainers) {
+  const Statement* wrap = call.statement;
+  if (wrap == nullptr || wrap->target == nullptr || call.function == nullptr) return false;
+  const std::string_view name = last_name(wrap->target);
+  const auto is_of_it = [&](const Call* each) {
+    return each->receiver != nullptr && last_name(each->receiver) == name;
+  };
+  const bool evaluates = std::ranges::any_of(call.function->calls, [&](const Call* each) {
+    return each->method == "eval" && each->open_paren > call.open_paren && is_of_it(each);
+  });
+  if (!evaluates || name.empty() || leads_to_training(call.function, trainers)) return false;
+  const ClassDef* owner = call.function->class_def;
+  const bool is_open = wrap->target->kind != ExprKind::name || returns_name(*call.function, name);
+  const auto may_train = [&](const Call* each) {
+    const ClassDef* place = each->function == nullptr ? nullptr : each->function->class_def;
+    const bool is_near =
+        each->function == call.function || (owner != nullptr && place == owner) || is_open;
+    return is_near && is_of_it(each);
+  };
+  for (const std::string_view method : {"train", "parameters", "named_parameters"}) {
+    if (std::ranges::any_of(facts.method_calls(method), may_train)) return false;
+  }
+  return true;
+}
+
+// def initialize(self, …, is_train=False): a network whose makers do not ask to train it.
+bool is_made_for_evaluation(const Call& call) {
+  const FunctionDef* function = call.function;
+  if (function == nullptr) return false;
+  const auto says = [](const Parameter& parameter) {
+    return is_one_of(parameter.name, {"is_train", "isTrain", "is_training", "train_mode"}) &&
+           parameter.default_value != nullptr && parameter.default_value->word == "False";
+  };
+  const auto found = std::ranges::find_if(function->parameters, says);
+  if (found == function->parameters.end()) return false;
+  return std::ranges::none_of(function->callers, [&](const Call* caller) {
+    const Argument* given = passed_argument(*caller, *function, found->name);
+    return caller->unknown_arguments || (given != nullptr && given->value->word != "False");
+  });
+}
+
+// model_test, ema_model, net_copy: a second copy beside the one that is trained.
+bool is_copy(const Call& call, const Expr& model) {
+  const auto says = [](std::string_view name) {
+    std::size_t begin = 0;
+    while (begin < name.size()) {
+      const std::size_t end = std::min(name.find('_', begin), name.size());
+      if (is_one_of(name.substr(begin, end - begin), {"test", "eval", "ema", "copy"})) return true;
+      begin = end + 1;
+    }
+    return false;
+  };
+  // `image_transform`, which only resizes what it gets.
+  const auto transforms = [](std::string_view name) {
+    const std::string text = lower(name);
+    return contains(text, "transform") && !contains(text, "transformer");
+  };
+  const Expr* target = call.statement == nullptr ? nullptr : call.statement->target;
+  return says(last_name(&model)) || says(last_name(target)) || transforms(last_name(&model));
+}
+
+}  // namespace
+
+Trainers training_functions(const SourceFacts& facts) {
+  Trainers trainers;
+  for (const Loop* loop : facts.loops(LoopRole::training_step)) {
+    if (loop->function != nullptr) trainers.insert(loop->function);
+  }
+  return trainers;
+}
+
+bool is_untrained(const SourceFacts& facts, const Call& wrap, const Trainers& trainers) {
+  const Expr& model = *wrap.arguments.front().value;
+  const Type& type = *model.type;
+  if (type.frozen || has_no_weights(type) || never_records(type)) return true;
+  if (is_copy(wrap, model) || is_unwrapped_again(wrap) || is_evaluator_copy(wrap)) return true;
+  if (is_for_testing(facts, wrap) || is_switched_in_place(wrap)) return true;
+  if (is_made_for_evaluation(wrap) || is_switched_behind(facts, wrap, trainers)) return true;
+  return is_behind_training(wrap, trainers) || only_evaluates(facts, type) ||
+         runs_without_gradients(facts, wrap);
+}
+
+}  // namespace rooftile::source
