@@ -107,11 +107,29 @@ bool is_unpinned(const SourceFacts& facts, const Call& loader) {
          (pinned.is_false() && !is_explained(loader));
 }
 
+// `self.loader = DataLoader(…)`, and `accelerator.prepare(model, self.loader)`: accelerate pins what
+// the loader that it is handed pins. Steps that also copy by hand say where the batches go.
+bool is_prepared(const Call& loader) {
+  const Statement* made = loader.statement;
+  const bool is_set = made != nullptr && made->kind == StatementKind::assignment &&
+                      made->value == loader.expr && made->target != nullptr;
+  if (!is_set || !mentions(*loader.file, {"prepare"})) return false;
+  const std::string_view name = loader.file->slice(made->target->range);
+  return std::ranges::any_of(loader.file->calls, [&](const Call* call) {
+    return call->method == "prepare" && call->receiver != nullptr &&
+           call->receiver_type().is(TypeKind::accelerator) &&
+           std::ranges::any_of(call->arguments, [&](const Argument& argument) {
+             return call->file->slice(argument.value->range) == name;
+           });
+  });
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* loader : training_loaders(facts)) {
-    if (!is_unpinned(facts, *loader) || is_taken_over(facts, *loader->file)) continue;
-    if (has_gpu_samples(facts, *loader) || !moves_batches(facts, *loader)) continue;
+    if (!is_unpinned(facts, *loader) || has_gpu_samples(facts, *loader)) continue;
+    if (is_taken_over(facts, *loader->file) && !is_prepared(*loader)) continue;
+    if (!moves_batches(facts, *loader)) continue;
     Fix fix{
         "Set pin_memory=True, and copy with non_blocking=True: the copy then runs beside the "
         "kernels",
