@@ -282,6 +282,13 @@ bool asks_for_none(const Expr* expr) {
 
 }  // namespace
 
+bool chooses_backward(const Context& context, const Guard& guard) {
+  const Call* backward = context.step_loop == nullptr ? nullptr : context.step_loop->backward;
+  return backward != nullptr && backward->statement != nullptr && guard.statement != nullptr &&
+         guard.statement->kind == StatementKind::if_ && asks_for_none(guard.expr) &&
+         has_other_backward(*backward, *guard.statement);
+}
+
 bool is_about_launch(const Guard& guard) {
   return contains_any(lower(guard_text(guard)), {"cuda", "gpu", "distributed", "world_size", "ddp",
                                                  "rank", "'cpu'", "\"cpu\""});
@@ -293,7 +300,7 @@ bool guards_backward(const SourceFacts& facts, const Context& context, const Gua
   const bool is_branch = guard.kind == GuardKind::condition && guard.statement != nullptr &&
                          guard.statement->kind == StatementKind::if_;
   if (backward == nullptr || backward->statement == nullptr || !is_branch) return false;
-  if (asks_for_none(guard.expr) && has_other_backward(*backward, *guard.statement)) return true;
+  if (chooses_backward(context, guard)) return true;
   const auto is_there = [&](const Call& call) {
     return call.statement != nullptr &&
            is_in_else(*call.statement, *guard.statement) == guard.negated;

@@ -7,7 +7,6 @@
 
 #include "rooftile/analysis/source/host_makers.h"
 #include "rooftile/analysis/source/hot_path.h"
-#include "rooftile/analysis/source/leftovers.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
@@ -254,12 +253,6 @@ Finding finding_for(const Call& maker, const Call& move) {
   return finding;
 }
 
-// In a layer that no training run makes.
-bool is_of_left_over(const SourceFacts& facts, const Call& call) {
-  const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
-  return def != nullptr && def->is_module && is_left_over(facts, *def);
-}
-
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
@@ -270,7 +263,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
       if (maker == nullptr) continue;
       const bool runs =
           trains ? is_hot_or_evaluated(facts, *call) : is_evaluated_on_gpu(facts, *call);
-      if (!runs || is_of_left_over(facts, *call)) continue;
+      if (!runs) continue;
       if (seen.insert(maker).second) findings.push_back(finding_for(*maker, *call));
     }
   }
