@@ -55,9 +55,10 @@ bool may_hold_more(const ClassDef& def) {
   if (!is_plain || init == nullptr) return true;
   bool holds = false;
   for_statements(init->body, [&](const Statement& statement) {
-    const bool sets_member = statement.kind == StatementKind::assignment &&
-                             statement.target != nullptr &&
-                             statement.target->kind == ExprKind::attribute;
+    // `self.layer.weight.data = …` is no member of its own.
+    const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
+    const bool sets_member = target != nullptr && target->kind == ExprKind::attribute &&
+                             target->children.front()->kind == ExprKind::name;
     if (!sets_member || statement.value == nullptr) return;
     const TypeKind kind = resolved(statement.value)->type->kind;
     const bool is_layer = std::ranges::any_of(
