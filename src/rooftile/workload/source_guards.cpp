@@ -193,7 +193,11 @@ const Expr* interval_in(const SourceFacts& facts, const Expr& expr, const Statem
     if (is_interval(facts, *child, statement)) return child;
     if (child->kind != ExprKind::logical || child->word != "and") continue;
     for (const Expr* part : child->children) {
-      if (is_interval(facts, *part, statement)) return part;
+      // `(distributed and rank % gpus == 0) or …` is about the process.
+      const Expr* remainder = part->children.empty() ? nullptr : part->children.front();
+      const bool is_rank = remainder != nullptr && !remainder->children.empty() &&
+                           last_word(*remainder->children.front()).ends_with("rank");
+      if (!is_rank && is_interval(facts, *part, statement)) return part;
     }
   }
   return nullptr;

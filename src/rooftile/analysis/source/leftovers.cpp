@@ -29,8 +29,8 @@ bool uses_class(const File& file, std::string_view name, std::initializer_list<B
     if (holds(exported) || std::ranges::any_of(without, holds)) continue;
     // A part of a longer name: cheb_conv of cheb_conv_with_attention.
     const auto is_letter = [&](std::size_t i) {
-      return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) != 0 ||
-                                 text[i] == '_');
+      return i < text.size() &&
+             (std::isalnum(static_cast<unsigned char>(text[i])) != 0 || text[i] == '_');
     };
     if (is_letter(at + name.size()) || (at > 0 && is_letter(at - 1))) continue;
     const std::size_t line = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;

@@ -58,9 +58,8 @@ bool is_over_image(const SourceFacts& facts, const ClassDef& def) {
     return layer.made_by != nullptr && is_convolution(*layer.made_by);
   };
   if (std::ranges::none_of(def.layers, is_made)) return false;
-  const bool is_narrowed = std::ranges::any_of(def.layers, [&](const Layer& layer) {
-    return is_made(layer) && !keeps_channels(layer);
-  });
+  const bool is_narrowed = std::ranges::any_of(
+      def.layers, [&](const Layer& layer) { return is_made(layer) && !keeps_channels(layer); });
   const auto programs = training_programs_of(facts, *def.file);
   return is_narrowed || std::ranges::any_of(programs, [](const Program* program) {
            return mentions(*program, {"discriminator", "Discriminator", "netD", "gan", "GAN"});

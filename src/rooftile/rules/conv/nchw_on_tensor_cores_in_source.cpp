@@ -66,8 +66,8 @@ const Call* autocast_of_training(const SourceFacts& facts, const Program& progra
     if (autocast.call == nullptr || !autocast.on_gpu || autocast.is_off || autocast.may_be_off) {
       continue;
     }
-    const bool is_on =
-        is_asked_for(facts, program, *autocast.call) && is_reached_by_default(facts, *autocast.call);
+    const bool is_on = is_asked_for(facts, program, *autocast.call) &&
+                       is_reached_by_default(facts, *autocast.call);
     if (is_on) return autocast.call;
   }
   for (const Call* call : calls_in(facts, program, {"apex.amp.initialize"})) {
