@@ -180,12 +180,25 @@ Guard classify(const SourceFacts& facts, const Expr& expr, const Statement* stat
   return guard;
 }
 
-// `step % n == 0 or step == last`: each n steps, and then some.
+bool is_interval(const SourceFacts& facts, const Expr& expr, const Statement* statement) {
+  const Guard guard = classify(facts, expr, statement, false);
+  return guard.kind == GuardKind::every_n && !guard.negated;
+}
+
+// `step % n == 0 or step == last`, `(n > 0 and step % n == 0) or step == 1`: each n steps, and then
+// some.
 const Expr* interval_in(const SourceFacts& facts, const Expr& expr, const Statement* statement) {
   if (expr.kind != ExprKind::logical || expr.word != "or") return nullptr;
   for (const Expr* child : expr.children) {
-    const Guard guard = classify(facts, *child, statement, false);
-    if (guard.kind == GuardKind::every_n && !guard.negated) return child;
+    if (is_interval(facts, *child, statement)) return child;
+    if (child->kind != ExprKind::logical || child->word != "and") continue;
+    for (const Expr* part : child->children) {
+      // `(distributed and rank % gpus == 0) or …` is about the process.
+      const Expr* remainder = part->children.empty() ? nullptr : part->children.front();
+      const bool is_rank = remainder != nullptr && !remainder->children.empty() &&
+                           last_word(*remainder->children.front()).ends_with("rank");
+      if (!is_rank && is_interval(facts, *part, statement)) return part;
+    }
   }
   return nullptr;
 }

@@ -126,6 +126,8 @@ bool trains_by_mmcv(const Program& program) {
 bool chooses_precision(const Program& program) {
   if (uses_amp(program) || names_precision(program) || trains_by_fairseq(program)) return true;
   if (trains_by_mmcv(program)) return true;
+  // All of Lightning's options of the Trainer, `--precision` among them.
+  if (mentions(program, {"Trainer.add_argparse_args", "LightningCLI"})) return true;
   return mentions(program, {"bf16", "fp8", "half()", "deepspeed", "Fabric", "HfArgumentParser",
                             "allow_tf32", "set_float32_matmul_precision", "fp32_precision",
                             "HalfTensor", "Accelerator", "tf32", "TF32", "torch_dtype"});

@@ -260,6 +260,9 @@ std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard)
   const Expr* given = compares ? given_on_the_way(context, expr.children[0]) : nullptr;
   if (given == nullptr) return std::nullopt;
   const bool asks_none = expr.children[1]->kind == ExprKind::none;
+  // `scaler = None; if args.amp: scaler = GradScaler()`: there are steps for either.
+  const bool is_open = given->kind != ExprKind::none && chooses_backward(context, guard);
+  if (asks_none && is_open) return std::nullopt;
   if (asks_none && may_be_none(*given)) return expr.word == "is" || expr.word == "==";
   if (!is_literal(*given)) return std::nullopt;
   const std::optional<bool> same = is_the_same(*given, *expr.children[1]);

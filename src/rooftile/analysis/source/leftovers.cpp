@@ -1,6 +1,7 @@
 #include "rooftile/analysis/source/leftovers.h"
 
 #include <algorithm>
+#include <cctype>
 #include <initializer_list>
 
 #include "rooftile/analysis/source/program_queries.h"
@@ -26,6 +27,12 @@ bool uses_class(const File& file, std::string_view name, std::initializer_list<B
        at = text.find(name, at + 1)) {
     const auto holds = [&](const ByteRange& range) { return at >= range.begin && at < range.end; };
     if (holds(exported) || std::ranges::any_of(without, holds)) continue;
+    // A longer name that begins with it: cheb_conv_with_attention for cheb_conv.
+    const std::size_t end = at + name.size();
+    const bool goes_on =
+        end < text.size() &&
+        (text[end] == '_' || std::isalnum(static_cast<unsigned char>(text[end])) != 0);
+    if (goes_on) continue;
     const std::size_t line = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
     const std::string_view before = text.substr(line, at - line);
     if (before.find('#') != std::string_view::npos) continue;

@@ -132,6 +132,25 @@ bool are_in_memory(const SourceFacts& facts, const Expr* sets, int depth) {
   return is_kept(is_counted ? parts->call->arguments.front().value : parts);
 }
 
+// Of the call that makes a data set, or a list of what goes into one.
+bool is_made_in_memory(const SourceFacts& facts, const Call& call, int depth) {
+  if (is_kept_by_monai(facts, call)) return true;
+  if (call.name == "torch.utils.data.TensorDataset" || call.name == "zip" || call.name == "list" ||
+      call.name == "range") {
+    return true;
+  }
+  if (call.name.empty() && call.target == nullptr && call.receiver == nullptr) {
+    return all_only_index(facts, *call.file);
+  }
+  if (call.name == "torch.utils.data.ConcatDataset" && !call.arguments.empty()) {
+    return are_in_memory(facts, call.arguments.front().value, depth + 1);
+  }
+  const bool is_part =
+      call.name == "torch.utils.data.Subset" || call.name == "torch.utils.data.random_split";
+  return is_part && !call.arguments.empty() &&
+         is_in_memory(facts, call.arguments.front().value, depth + 1);
+}
+
 bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth) {
   const bool is_filled = dataset != nullptr && depth > 0 && depth <= kMaxValues &&
                          dataset->kind == ExprKind::name && !items_put(*dataset).empty();
@@ -152,21 +171,7 @@ bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth) {
   if (call == nullptr)
     return dataset->kind == ExprKind::subscript &&
            is_in_memory(facts, dataset->children.front(), depth + 1);
-  if (is_kept_by_monai(facts, *call)) return true;
-  if (call->name == "torch.utils.data.TensorDataset" || call->name == "zip" ||
-      call->name == "list" || call->name == "range") {
-    return true;
-  }
-  if (call->name.empty() && call->target == nullptr && call->receiver == nullptr) {
-    return all_only_index(facts, *call->file);
-  }
-  if (call->name == "torch.utils.data.ConcatDataset" && !call->arguments.empty()) {
-    return are_in_memory(facts, call->arguments.front().value, depth + 1);
-  }
-  const bool is_part =
-      call->name == "torch.utils.data.Subset" || call->name == "torch.utils.data.random_split";
-  return is_part && !call->arguments.empty() &&
-         is_in_memory(facts, call->arguments.front().value, depth + 1);
+  return is_made_in_memory(facts, *call, depth);
 }
 
 bool names_a_device(const Expr& expr) {

@@ -264,7 +264,30 @@ std::optional<bool> is_in_else(const Statement& inner, const Statement& branch) 
   return std::ranges::find(branch.otherwise, at) != branch.otherwise.end();
 }
 
+// `if scaler is None: loss.backward() … else: scaler.scale(loss).backward() …`: each of them trains
+// in its own way, and which one is taken is the same on each pass.
+bool has_other_backward(const Call& backward, const Statement& branch) {
+  const std::optional<bool> side = is_in_else(*backward.statement, branch);
+  if (!side || branch.function == nullptr) return false;
+  return std::ranges::any_of(branch.function->calls, [&](const Call* call) {
+    return call->method == "backward" && call->statement != nullptr &&
+           is_in_else(*call->statement, branch) == !*side;
+  });
+}
+
+bool asks_for_none(const Expr* expr) {
+  return expr != nullptr && expr->kind == ExprKind::comparison && expr->children.size() == 2 &&
+         expr->word.starts_with("is") && expr->children[1]->kind == ExprKind::none;
+}
+
 }  // namespace
+
+bool chooses_backward(const Context& context, const Guard& guard) {
+  const Call* backward = context.step_loop == nullptr ? nullptr : context.step_loop->backward;
+  return backward != nullptr && backward->statement != nullptr && guard.statement != nullptr &&
+         guard.statement->kind == StatementKind::if_ && asks_for_none(guard.expr) &&
+         has_other_backward(*backward, *guard.statement);
+}
 
 bool is_about_launch(const Guard& guard) {
   return contains_any(lower(guard_text(guard)), {"cuda", "gpu", "distributed", "world_size", "ddp",
@@ -277,6 +300,7 @@ bool guards_backward(const SourceFacts& facts, const Context& context, const Gua
   const bool is_branch = guard.kind == GuardKind::condition && guard.statement != nullptr &&
                          guard.statement->kind == StatementKind::if_;
   if (backward == nullptr || backward->statement == nullptr || !is_branch) return false;
+  if (chooses_backward(context, guard)) return true;
   const auto is_there = [&](const Call& call) {
     return call.statement != nullptr &&
            is_in_else(*call.statement, *guard.statement) == guard.negated;

@@ -15,5 +15,7 @@ bool is_shut_for_good(const Guard& guard);
 // Where the backward pass of the loop is under the condition as well: passes without it train
 // nothing.
 bool guards_backward(const SourceFacts& facts, const Context& context, const Guard& guard);
+// `if scaler is None: loss.backward() … else: scaler.scale(loss).backward()`: a step for either.
+bool chooses_backward(const Context& context, const Guard& guard);
 
 }  // namespace rooftile::source

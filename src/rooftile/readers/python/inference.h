@@ -195,6 +195,7 @@ class Inference {
   void note_backward(const Call& call);
   const Type* of_backward(const Type* type, std::string_view name);
   void note_append(const Call& call, const Type& list);
+  bool makes_accelerator(const ClassDef& def) const;
   void note_buffer(const Call& call);
   const Entry* bound_entry(const Expr* object);
   Residence named_residence(const Expr& name, int depth);

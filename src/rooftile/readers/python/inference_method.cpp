@@ -297,6 +297,16 @@ const Entry* Inference::bound_entry(const Expr* object) {
                       : nullptr;
 }
 
+// A trainer that makes an Accelerator prepares its models with it, and itself stays on the host.
+bool Inference::makes_accelerator(const ClassDef& def) const {
+  const auto attributes = attributes_.find(&def);
+  return attributes != attributes_.end() &&
+         std::ranges::any_of(attributes->second, [](const auto& attribute) {
+           const Type* type = attribute.second.type;
+           return type != nullptr && type->is(TypeKind::accelerator) && type->made_by != nullptr;
+         });
+}
+
 // self.register_buffer("mean", torch.zeros(3)): a tensor that moves with the module.
 void Inference::note_buffer(const Call& call) {
   const ClassDef* def = call.receiver->type->class_def;
@@ -304,7 +314,8 @@ void Inference::note_buffer(const Call& call) {
   const Expr& name = *call.arguments[0].value;
   const bool is_tensor = call.arguments[1].value->type->is(TypeKind::tensor);
   if (name.kind != ExprKind::text || !is_tensor) return;
-  attributes_[def].try_emplace(name.word, Entry{{}, tensor(Residence::unknown), nullptr});
+  const Residence place = makes_accelerator(*def) ? Residence::host : Residence::unknown;
+  attributes_[def].try_emplace(name.word, Entry{{}, tensor(place), nullptr});
 }
 
 const Type* Inference::accelerator_method(Call& call) {

@@ -28,12 +28,27 @@ bool has_fused_way(const ClassDef& def) {
   return false;
 }
 
-// Whether a convolution has as many output channels as inputs, as it is written.
-bool keeps_channels(const Call& convolution) {
-  const Argument* in = convolution.argument("in_channels", 0);
-  const Argument* out = convolution.argument("out_channels", 1);
-  return in != nullptr && out != nullptr &&
-         code_text(*convolution.file, in->value) == code_text(*convolution.file, out->value);
+// Whether a convolution has as many output channels as inputs, or some times as many, as it is
+// written: Conv2d(channels, channels * 3, 1) makes queries, keys and values. Of `conv(n, n * 3, 1)`
+// by an own function that call counts.
+bool keeps_channels(const Layer& layer) {
+  const Expr* value = layer.statement == nullptr ? nullptr : layer.statement->value;
+  const bool is_by_function =
+      value != nullptr && value->call != nullptr && value->call->target != nullptr &&
+      value->call->target == layer.made_by->function && value->call->arguments.size() > 1;
+  const Call& made = is_by_function ? *value->call : *layer.made_by;
+  const Argument* in = is_by_function ? &made.arguments[0] : made.argument("in_channels", 0);
+  const Argument* out = is_by_function ? &made.arguments[1] : made.argument("out_channels", 1);
+  if (in == nullptr || out == nullptr) return false;
+  const std::string width = code_text(*made.file, in->value);
+  if (code_text(*made.file, out->value) == width) return true;
+  const auto& factors = out->value->children;
+  const bool is_product =
+      out->value->kind == ExprKind::binary && out->value->word == "*" && factors.size() == 2;
+  if (!is_product) return false;
+  const bool is_first = factors[0]->kind == ExprKind::integer;
+  return factors[is_first ? 0 : 1]->kind == ExprKind::integer &&
+         code_text(*made.file, factors[is_first ? 1 : 0]) == width;
 }
 
 // Queries and keys from convolutions that narrow them, or beside a discriminator: attention of one
@@ -43,9 +58,8 @@ bool is_over_image(const SourceFacts& facts, const ClassDef& def) {
     return layer.made_by != nullptr && is_convolution(*layer.made_by);
   };
   if (std::ranges::none_of(def.layers, is_made)) return false;
-  const bool is_narrowed = std::ranges::any_of(def.layers, [&](const Layer& layer) {
-    return is_made(layer) && !keeps_channels(*layer.made_by);
-  });
+  const bool is_narrowed = std::ranges::any_of(
+      def.layers, [&](const Layer& layer) { return is_made(layer) && !keeps_channels(layer); });
   const auto programs = training_programs_of(facts, *def.file);
   return is_narrowed || std::ranges::any_of(programs, [](const Program* program) {
            return mentions(*program, {"discriminator", "Discriminator", "netD", "gan", "GAN"});

@@ -7,6 +7,7 @@
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -27,12 +28,30 @@ bool is_surely_reached(const SourceFacts& facts, const Call& call) {
   return is_reached_by_default(facts, call);
 }
 
+// `def run_evaluation(): tracker = Tracker()`: what all that make the class in this program do, by
+// the name of their function or file.
+bool is_made_to_evaluate(const SourceFacts& facts, const Program& program, const ClassDef& def) {
+  bool is_made = false;
+  for (const Call* maker : facts.calls(def.full_name)) {
+    if (!program.has(*maker->file)) continue;
+    const std::string_view module = maker->file->module;
+    const std::string name =
+        lower(maker->function != nullptr ? maker->function->name : std::string_view()) + " " +
+        lower(module.substr(module.rfind('.') + 1));
+    if (!contains_any(name, {"eval", "valid", "test", "infer", "demo"})) return false;
+    is_made = true;
+  }
+  return is_made;
+}
+
 // Whether the program is seen to get there, or it cannot be told: a step that a library offers and
 // another program asks for is not called from this one's entry.
-bool is_asked_for(const Program& program, const Call& call) {
+bool is_asked_for(const SourceFacts& facts, const Program& program, const Call& call) {
   constexpr int kMostCallers = 6;
   const FunctionDef* function = call.function;
   while (function != nullptr && function->outer != nullptr) function = function->outer;
+  const ClassDef* def = function == nullptr ? nullptr : function->class_def;
+  if (def != nullptr && is_made_to_evaluate(facts, program, *def)) return false;
   const bool is_plain = function != nullptr && function->class_def == nullptr;
   if (!is_plain || call.file == program.entry || program.entry == nullptr) return true;
   return any_call_above(*function, kMostCallers, [&](const Call& caller) {
@@ -47,8 +66,8 @@ const Call* autocast_of_training(const SourceFacts& facts, const Program& progra
     if (autocast.call == nullptr || !autocast.on_gpu || autocast.is_off || autocast.may_be_off) {
       continue;
     }
-    const bool is_on =
-        is_asked_for(program, *autocast.call) && is_reached_by_default(facts, *autocast.call);
+    const bool is_on = is_asked_for(facts, program, *autocast.call) &&
+                       is_reached_by_default(facts, *autocast.call);
     if (is_on) return autocast.call;
   }
   for (const Call* call : calls_in(facts, program, {"apex.amp.initialize"})) {

@@ -105,7 +105,9 @@ bool is_open_by_default(const SourceFacts& facts, const Statement& test) {
          });
 }
 
-Accumulation accumulation_in(const SourceFacts& facts, const Iteration& iteration) {
+// Each backward of the pass with the step that follows it: a generator's, and a discriminator's.
+std::vector<Accumulation> accumulations_in(const SourceFacts& facts, const Iteration& iteration) {
+  std::vector<Accumulation> found;
   const IteratedCall* backward = nullptr;
   for (const IteratedCall& one : iteration.calls) {
     if (is_backward(*one.call)) backward = &one;
@@ -116,13 +118,13 @@ Accumulation accumulation_in(const SourceFacts& facts, const Iteration& iteratio
     for (const Branch& branch : extra_conditions(one, *backward)) {
       const bool is_test = is_accumulation_test(branch) &&
                            (branch.otherwise || !is_open_by_default(facts, *branch.statement));
-      if (is_test) return {backward->call, branch.statement};
+      if (is_test) found.push_back({backward->call, branch.statement});
     }
     if (const Statement* loop = micro_batch_loop(iteration, *backward->call, *one.call)) {
-      return {backward->call, loop};
+      found.push_back({backward->call, loop});
     }
   }
-  return {};
+  return found;
 }
 
 bool is_distributed(const SourceFacts& facts, const Program& program) {
@@ -157,28 +159,32 @@ bool is_off_by_default(const SourceFacts& facts, const Statement& test) {
                      [](const Guard& guard) { return guard.interval.is(1); });
 }
 
+Finding finding_for(const SourceFacts& facts, const Accumulation& found) {
+  Finding finding = finding_at(
+      *found.backward,
+      "each micro-batch exchanges all gradients between the GPUs, only the last before the "
+      "step has to",
+      {"Run all micro-batches but the last under `with model.no_sync():`, or "
+       "accelerator.accumulate(model)",
+       Exactness::exact_arithmetic});
+  if (is_off_by_default(facts, *found.test)) finding.own_level = Level::advice;
+  finding.evidence = {
+      fmt::format("{} at {}",
+                  found.test->kind == StatementKind::if_ ? "the optimizer steps only under the test"
+                                                         : "loop of micro-batches",
+                  place_text(*found.test, *found.backward->file)),
+      "PyTorch documentation, DistributedDataParallel.no_sync"};
+  return finding;
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
   for (const Iteration& iteration : training_iterations(facts)) {
-    const Accumulation found = accumulation_in(facts, iteration);
-    if (found.backward == nullptr || !is_synced_always(facts, *found.backward->file)) continue;
-    if (!seen.insert(found.backward).second) continue;
-    Finding finding = finding_at(
-        *found.backward,
-        "each micro-batch exchanges all gradients between the GPUs, only the last before the "
-        "step has to",
-        {"Run all micro-batches but the last under `with model.no_sync():`, or "
-         "accelerator.accumulate(model)",
-         Exactness::exact_arithmetic});
-    if (is_off_by_default(facts, *found.test)) finding.own_level = Level::advice;
-    finding.evidence = {fmt::format("{} at {}",
-                                    found.test->kind == StatementKind::if_
-                                        ? "the optimizer steps only under the test"
-                                        : "loop of micro-batches",
-                                    place_text(*found.test, *found.backward->file)),
-                        "PyTorch documentation, DistributedDataParallel.no_sync"};
-    findings.push_back(std::move(finding));
+    for (const Accumulation& found : accumulations_in(facts, iteration)) {
+      if (!is_synced_always(facts, *found.backward->file)) continue;
+      if (seen.insert(found.backward).second) findings.push_back(finding_for(facts, found));
+    }
   }
   return findings;
 }

@@ -296,7 +296,7 @@ Finding finding_for(const source::Call& copy, const source::Call& loader) {
 // One finding for each loop, with the edits of all its copies.
 void check_script(const source::SourceFacts& facts, std::vector<Finding>& findings) {
   for (const auto& file : facts.files) {
-    if (!source::trains_on_gpu(facts, *file) || source::is_taken_over(facts, *file)) continue;
+    if (!source::trains_on_gpu(facts, *file)) continue;
     std::unordered_map<const source::Statement*, std::size_t> places;
     for (const source::Call* copy : file->calls) {
       const source::Expr* value = copied_value(facts, *copy);
@@ -308,6 +308,7 @@ void check_script(const source::SourceFacts& facts, std::vector<Finding>& findin
                               loader->argument("pin_memory") == nullptr;
       if (loader == nullptr || is_wrapper) loader = unseen_loader(facts, *copy, value);
       if (loader == nullptr || !is_pinned(facts, *loader)) continue;
+      if (source::is_taken_over(facts, *file)) break;
       Finding finding = finding_for(*copy, *loader);
       const auto [place, added] =
           places.try_emplace(source::place_of_work(*copy->statement), findings.size());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/returned_loaders.h"
@@ -107,11 +108,25 @@ bool is_unpinned(const SourceFacts& facts, const Call& loader) {
          (pinned.is_false() && !is_explained(loader));
 }
 
+// Steps of a program of accelerate that copy batches by hand, as of a loader that `prepare` does
+// not get.
+bool copies_by_hand(const SourceFacts& facts, const File& file) {
+  const auto prepares = [](const Call* call) {
+    return call->method == "prepare" && call->receiver != nullptr &&
+           call->receiver_type().is(TypeKind::accelerator);
+  };
+  if (!mentions(file, {"prepare"}) || std::ranges::none_of(file.calls, prepares)) return false;
+  return std::ranges::any_of(file.calls, [&](const Call* call) {
+    return copies_to_device(facts, *call) && is_in_step_loop(facts, *call);
+  });
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* loader : training_loaders(facts)) {
-    if (!is_unpinned(facts, *loader) || is_taken_over(facts, *loader->file)) continue;
-    if (has_gpu_samples(facts, *loader) || !moves_batches(facts, *loader)) continue;
+    if (!is_unpinned(facts, *loader) || has_gpu_samples(facts, *loader)) continue;
+    if (is_taken_over(facts, *loader->file) && !copies_by_hand(facts, *loader->file)) continue;
+    if (!moves_batches(facts, *loader)) continue;
     Fix fix{
         "Set pin_memory=True, and copy with non_blocking=True: the copy then runs beside the "
         "kernels",

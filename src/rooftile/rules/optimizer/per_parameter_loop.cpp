@@ -5,6 +5,7 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/own_optimizers.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/returned_loaders.h"
 #include "rooftile/analysis/source/weight_loops.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
@@ -54,9 +55,10 @@ bool may_hold_more(const ClassDef& def) {
   if (!is_plain || init == nullptr) return true;
   bool holds = false;
   for_statements(init->body, [&](const Statement& statement) {
-    const bool sets_member = statement.kind == StatementKind::assignment &&
-                             statement.target != nullptr &&
-                             statement.target->kind == ExprKind::attribute;
+    // `self.layer.weight.data = …` is no member of its own.
+    const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
+    const bool sets_member = target != nullptr && target->kind == ExprKind::attribute &&
+                             target->children.front()->kind == ExprKind::name;
     if (!sets_member || statement.value == nullptr) return;
     const TypeKind kind = resolved(statement.value)->type->kind;
     const bool is_layer = std::ranges::any_of(
@@ -75,13 +77,26 @@ bool is_one_of_list(const Expr* module) {
   return !contains_any(list, {"model", "net", "pair", "agent", "critic", "encoder", "ema"});
 }
 
+// The class of a module, also of one that all callers pass; null where it is not known.
+const ClassDef* class_of(const Expr& module, int depth = 0) {
+  constexpr int kFewCalls = 3;
+  if (module.type->class_def != nullptr || depth > kFewCalls) return module.type->class_def;
+  const ClassDef* found = nullptr;
+  for (const Expr* passed : passed_values(module)) {
+    const ClassDef* def = class_of(*passed, depth + 1);
+    if (def == nullptr || (found != nullptr && found != def)) return nullptr;
+    found = def;
+  }
+  return found;
+}
+
 bool is_small(const Call& list) {
   const Expr* module = resolved(list.receiver);
   if (is_one_of_list(module)) return true;
   if (list.receiver_type().is(TypeKind::loss)) return true;  // the centers of a center loss
   // The centres of a loss are one tensor or two.
   if (contains_any(lower(last_name(module)), {"criterion", "loss"})) return true;
-  const ClassDef* def = list.receiver_type().class_def;
+  const ClassDef* def = module == nullptr ? nullptr : class_of(*module);
   if (def == nullptr || def->layers.empty() || def->layers.size() >= kFewLayers) return false;
   return !may_hold_more(*def) &&
          std::none_of(def->layers.begin(), def->layers.end(), [](const Layer& layer) {

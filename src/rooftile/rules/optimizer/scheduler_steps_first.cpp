@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -86,6 +87,26 @@ bool is_optimizer_step(const Call& call) {
   return is_named || type.is(TypeKind::optimizer);
 }
 
+// `if scheduler.get_last_lr()[0] < highest:` asks where the schedule is.
+bool asks_for_rate(const Expr& asked, std::string_view scheduler) {
+  if (asked.kind != ExprKind::comparison || asked.children.empty()) return false;
+  const Expr* rate = asked.children.front();
+  if (rate->kind == ExprKind::subscript) rate = rate->children.front();
+  return rate->call != nullptr && rate->call->receiver != nullptr &&
+         is_one_of(rate->call->method, {"get_lr", "get_last_lr"}) &&
+         rate->call->file->slice(rate->call->receiver->range) == scheduler;
+}
+
+// The else of `if step < warmup:`, and `if step >= warmup:`: on each pass from some step on.
+bool is_after_warm_up(const Branch& branch) {
+  const Expr* test = branch.statement->value;
+  const bool compares = branch.statement->kind == StatementKind::if_ && test != nullptr &&
+                        test->kind == ExprKind::comparison && test->children.size() == 2 &&
+                        test->word.starts_with(branch.otherwise ? "<" : ">");
+  return compares && contains_any(lower(last_name(test->children[0])), {"step", "iter"}) &&
+         contains(lower(branch.statement->file->slice(test->children[1]->range)), "warm");
+}
+
 // `if scheduler is not None:`, `if is_stepwise(self.scheduler):`: the kind of scheduler decides,
 // for all passes alike.
 bool asks_for_scheduler(const Branch& branch, const Call& step) {
@@ -93,6 +114,7 @@ bool asks_for_scheduler(const Branch& branch, const Call& step) {
   if (branch.statement->kind != StatementKind::if_ || asked == nullptr) return false;
   const std::string_view scheduler = step.file->slice(step.receiver->range);
   if (branch.condition == scheduler) return true;
+  if (!branch.otherwise && asks_for_rate(*asked, scheduler)) return true;
   return !branch.otherwise && asked->call != nullptr && asked->call->arguments.size() == 1 &&
          asked->statement->file->slice(asked->call->arguments.front().value->range) == scheduler;
 }
@@ -119,7 +141,8 @@ Order wrong_order(const SourceFacts& facts, const Iteration& iteration) {
       const bool follows =
           scheduler != nullptr &&
           std::ranges::all_of(extra_conditions(*scheduler, one), [&](const Branch& branch) {
-            return is_first_pass(branch) || asks_for_scheduler(branch, *scheduler->call);
+            return is_first_pass(branch) || asks_for_scheduler(branch, *scheduler->call) ||
+                   is_after_warm_up(branch);
           });
       return follows ? Order{scheduler->call, one.call} : Order{};
     }

@@ -249,13 +249,22 @@ Sum sum_of(const Statement& statement) {
   return given == nullptr ? Sum{} : Sum{call->receiver, given->value};
 }
 
+// `total = …`, `total, count = …`; an item of it is not all of it.
+bool sets_name(const Expr* target, std::string_view total) {
+  if (target == nullptr || target->kind == ExprKind::subscript) return false;
+  if (target->kind == ExprKind::tuple || target->kind == ExprKind::list) {
+    return std::ranges::any_of(target->children,
+                               [&](const Expr* part) { return sets_name(part, total); });
+  }
+  return root_name(target) == total;
+}
+
 // Whether each pass starts the total anew.
 bool is_reset(const Loop& loop, std::string_view total) {
   bool reset = false;
   for_statements(loop.statement->body, [&](const Statement& statement) {
     const bool is_set = statement.kind == StatementKind::assignment && statement.word == "=" &&
-                        statement.target != nullptr && root_name(statement.target) == total &&
-                        statement.target->kind != ExprKind::subscript;
+                        sets_name(statement.target, total);
     const bool is_guarded =
         statement.parent != nullptr && statement.parent->kind == StatementKind::if_;
     reset = reset || (is_set && !is_guarded && !uses_variable(statement.value, total));
