@@ -293,21 +293,27 @@ Finding finding_for(const source::Call& copy, const source::Call& loader) {
   return finding;
 }
 
+// The pinned loader whose batches the copy in a step loop moves; null where there is none.
+const source::Call* pinned_loader_of(const source::SourceFacts& facts, const source::Call& copy) {
+  const source::Expr* value = copied_value(facts, copy);
+  if (value == nullptr || copy.statement == nullptr) return nullptr;
+  if (!source::is_in_step_loop(facts, copy)) return nullptr;
+  const source::Call* loader = source::loader_of(value);
+  // An own class around the loader is not it.
+  const bool is_wrapper = loader != nullptr && !source::is_torch_loader(*loader) &&
+                          loader->argument("pin_memory") == nullptr;
+  if (loader == nullptr || is_wrapper) loader = unseen_loader(facts, copy, value);
+  return loader != nullptr && is_pinned(facts, *loader) ? loader : nullptr;
+}
+
 // One finding for each loop, with the edits of all its copies.
 void check_script(const source::SourceFacts& facts, std::vector<Finding>& findings) {
   for (const auto& file : facts.files) {
     if (!source::trains_on_gpu(facts, *file)) continue;
     std::unordered_map<const source::Statement*, std::size_t> places;
     for (const source::Call* copy : file->calls) {
-      const source::Expr* value = copied_value(facts, *copy);
-      if (value == nullptr || copy->statement == nullptr) continue;
-      if (!source::is_in_step_loop(facts, *copy)) continue;
-      const source::Call* loader = source::loader_of(value);
-      // An own class around the loader is not it.
-      const bool is_wrapper = loader != nullptr && !source::is_torch_loader(*loader) &&
-                              loader->argument("pin_memory") == nullptr;
-      if (loader == nullptr || is_wrapper) loader = unseen_loader(facts, *copy, value);
-      if (loader == nullptr || !is_pinned(facts, *loader)) continue;
+      const source::Call* loader = pinned_loader_of(facts, *copy);
+      if (loader == nullptr) continue;
       if (source::is_taken_over(facts, *file)) break;
       Finding finding = finding_for(*copy, *loader);
       const auto [place, added] =
