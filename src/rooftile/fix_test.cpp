@@ -142,6 +142,29 @@ TEST(Fix, EndsWhenARuleNeverDoes) {
   EXPECT_TRUE(result.files.empty());
 }
 
+// What to do in place of a read depends on what the host does with the value.
+TEST(Fix, AdviceOnAReadFollowsItsUse) {
+  const auto advice_on = [](const std::string& read) {
+    const std::string script =
+        "import torch\n"
+        "from torch import nn\n"
+        "model = nn.Linear(512, 512).cuda()\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for x, y in loader:\n"
+        "    loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n"
+        "    optimizer.zero_grad()\n" +
+        read;
+    const Report report = checked(script, only("launch/sync-every-step"));
+    EXPECT_EQ(report.findings.size(), 1U) << read;
+    return report.findings.empty() ? std::string() : report.findings.front().fix.text;
+  };
+  EXPECT_TRUE(advice_on("    total += loss.item()\n").starts_with("Keep the value"));
+  EXPECT_TRUE(advice_on("    weight = weights[loss.item()]\n").starts_with("Index with"));
+  EXPECT_TRUE(advice_on("    if torch.isnan(loss):\n        break\n").starts_with("Let the GPU"));
+}
+
 // The new GradScaler needs PyTorch 2.3, so its edit is not safe.
 TEST(Fix, UnsafeOnesOnlyWhenAskedFor) {
   const FixResult without = fixed(kScript);
