@@ -123,6 +123,7 @@ bool trains_by_mmcv(const Program& program) {
     return has_runner || mentions(*file, {"mmcv.runner", "mmcv.parallel", "build_runner"});
   });
 }
+
 bool chooses_precision(const Program& program) {
   if (uses_amp(program) || names_precision(program) || trains_by_fairseq(program)) return true;
   if (trains_by_mmcv(program)) return true;

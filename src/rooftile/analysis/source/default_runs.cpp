@@ -53,11 +53,6 @@ bool is_other_run(const SourceFacts& facts, const Guard& guard) {
 // or the other.
 bool is_chosen_run(const Guard& guard) {
   const Expr* chosen = guard.expr;
-  bool negated = guard.negated;
-  if (chosen != nullptr && chosen->kind == ExprKind::logical && chosen->word == "not") {
-    chosen = chosen->children.front();
-    negated = !negated;
-  }
   // `opt.Train == True`, `args.train_file is not None`
   if (chosen != nullptr && chosen->kind == ExprKind::comparison && chosen->children.size() == 2) {
     const Expr& right = *chosen->children[1];
@@ -67,7 +62,7 @@ bool is_chosen_run(const Guard& guard) {
   }
   const std::string lowered = lower(last_name(chosen));
   std::string_view name = lowered;
-  if (name.empty() || negated) return false;
+  if (name.empty() || guard.negated) return false;
   if (is_one_of(name, {"train_file", "train_data", "train_dir", "train_path"})) return true;
   const bool is_said = name.starts_with("do_") || name.starts_with("run_");
   if (is_said) name.remove_prefix(name.find('_') + 1);

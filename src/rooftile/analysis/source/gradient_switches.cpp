@@ -58,10 +58,6 @@ bool makes_volatile(const Call& call) {
                      [](const Call* inner) { return inner->argument("volatile") != nullptr; });
 }
 
-bool is_switch(const Call* call) {
-  return call != nullptr && is_one_of(call->method, {"no_grad", "inference_mode"});
-}
-
 // `torch.set_grad_enabled(False)` as a statement: for all that comes after, wherever it is.
 bool is_switched_for_good(const Call& call) {
   const bool is_statement = call.statement != nullptr &&
@@ -73,16 +69,16 @@ bool is_switched_for_good(const Call& call) {
 // `stack.enter_context(torch.no_grad())`, `torch.no_grad().__enter__()`
 bool enters_switch(const Call& call) {
   if (call.method == "__enter__") {
-    return call.receiver != nullptr && is_switch(resolved(call.receiver)->call);
+    return call.receiver != nullptr && is_gradient_switch(resolved(call.receiver));
   }
   return call.method == "enter_context" && !call.arguments.empty() &&
-         is_switch(resolved(call.arguments.front().value)->call);
+         is_gradient_switch(resolved(call.arguments.front().value));
 }
 
 // `torch.no_grad()(evaluate)`
 bool applies_switch(const Call& call) {
   const bool is_applied = call.receiver == nullptr && !call.expr->children.empty();
-  return is_applied && is_switch(call.expr->children.front()->call);
+  return is_applied && is_gradient_switch(call.expr->children.front());
 }
 
 bool is_switched_in(const File& file, const Loop& loop) {
@@ -109,6 +105,11 @@ bool is_switched_by_hand(const Loop& loop) {
 }
 
 }  // namespace
+
+bool is_gradient_switch(const Expr* manager) {
+  const Call* call = manager == nullptr ? nullptr : manager->call;
+  return call != nullptr && is_one_of(call->method, {"no_grad", "inference_mode"});
+}
 
 bool is_without_gradients(const Context& context) {
   if (context.gradients_off()) return true;

@@ -1,9 +1,12 @@
-// Whether a loop that evaluates runs with gradients switched off, in any of the ways to do it.
+// What switches gradients off, and whether a loop that evaluates runs with it, in any of the ways.
 #pragma once
 
 #include "rooftile/workload/source_facts.h"
 
 namespace rooftile::source {
+
+// `torch.no_grad()`, `torch.inference_mode()`; false for null.
+bool is_gradient_switch(const Expr* manager);
 
 // Whether this way leads through no_grad or inference_mode, own decorators by their name included.
 bool is_without_gradients(const Context& context);

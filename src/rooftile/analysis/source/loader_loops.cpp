@@ -14,9 +14,7 @@ namespace {
 // Of `batch = next(batches)`, and `batches.next()` of Python 2; null for other statements.
 const Call* loader_stepped(const Statement& statement) {
   const Call* call = statement.value == nullptr ? nullptr : statement.value->call;
-  if (call == nullptr || (call->method != "next" && call->method != "__next__")) return nullptr;
-  const bool is_function = call->receiver == nullptr && !call->arguments.empty();
-  const Expr* from = is_function ? call->arguments.front().value : call->receiver;
+  const Expr* from = call == nullptr ? nullptr : stepped_iterator(*call);
   return from == nullptr ? nullptr : loader_of(from);
 }
 

@@ -14,18 +14,6 @@ namespace {
 
 constexpr int kMaxLoaderHops = 8;  // from value to value
 
-// `t.cuda() for t in batch`: what the comprehension's variable runs over.
-const Expr* comprehension_source(const Expr& name) {
-  for (const Expr* outer = name.parent; outer != nullptr; outer = outer->parent) {
-    if (outer->kind != ExprKind::comprehension) continue;
-    for (const Expr* clause : outer->children) {
-      if (clause->kind != ExprKind::for_clause || clause->children.size() < 2) continue;
-      if (uses_variable(clause->children[0], name.word)) return clause->children[1];
-    }
-  }
-  return nullptr;
-}
-
 // `copy_all(batch, lambda x: x.to(device))`: the call that gets the lambda, where the name is a
 // parameter of that; null elsewhere.
 const Call* call_with_lambda(const Expr& name) {
@@ -151,6 +139,23 @@ class LoaderSearch {
 };
 
 }  // namespace
+
+const Expr* comprehension_source(const Expr& name) {
+  for (const Expr* outer = name.parent; outer != nullptr; outer = outer->parent) {
+    if (outer->kind != ExprKind::comprehension) continue;
+    for (const Expr* clause : outer->children) {
+      if (clause->kind != ExprKind::for_clause || clause->children.size() < 2) continue;
+      if (uses_variable(clause->children[0], name.word)) return clause->children[1];
+    }
+  }
+  return nullptr;
+}
+
+const Expr* stepped_iterator(const Call& call) {
+  if (call.method != "next" && call.method != "__next__") return nullptr;
+  const bool is_function = call.receiver == nullptr && !call.arguments.empty();
+  return is_function ? call.arguments.front().value : call.receiver;
+}
 
 const Call* loader_of(const Expr* value) { return LoaderSearch().find(value); }
 

@@ -68,25 +68,6 @@ bool is_called_iterator(const SourceFacts& facts, const Expr* iterator) {
          contains_any(name, {"iter", "provider", "prefetch", "fetcher"});
 }
 
-// `next(x)`, `x.next()`, `x.__next__()`: x.
-const Expr* stepped_iterator(const Call& call) {
-  if (call.method != "next" && call.method != "__next__") return nullptr;
-  const bool is_function = call.receiver == nullptr && !call.arguments.empty();
-  return is_function ? call.arguments.front().value : call.receiver;
-}
-
-// `t.cuda() for t in batch`: what the comprehension's variable runs over.
-const Expr* run_over(const Expr& name) {
-  for (const Expr* outer = name.parent; outer != nullptr; outer = outer->parent) {
-    if (outer->kind != ExprKind::comprehension) continue;
-    for (const Expr* clause : outer->children) {
-      if (clause->kind != ExprKind::for_clause || clause->children.size() < 2) continue;
-      if (uses_variable(clause->children[0], name.word)) return clause->children[1];
-    }
-  }
-  return nullptr;
-}
-
 class BatchSearch {
  public:
   explicit BatchSearch(const SourceFacts& facts) : facts_(facts) {}
@@ -119,7 +100,7 @@ class BatchSearch {
   }
 
   bool is_batch_name(const Expr& name, int depth) {
-    if (const Expr* source = run_over(name)) return is_run_over(source, depth);
+    if (const Expr* source = comprehension_source(name)) return is_run_over(source, depth);
     const Statement* binding = name.binding;
     if (binding != nullptr && binding->kind == StatementKind::for_) {
       return is_run_over(binding->value, depth);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/evaluated_models.h"
+#include "rooftile/analysis/source/gradient_switches.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
@@ -48,11 +49,6 @@ bool is_for_testing(const SourceFacts& facts, const Call& call) {
                                                "test_only", "eval_only", "evaluate", "inference"});
     });
   });
-}
-
-bool is_gradient_switch(const Expr* manager) {
-  const Call* call = manager == nullptr ? nullptr : manager->call;
-  return call != nullptr && (call->method == "no_grad" || call->method == "inference_mode");
 }
 
 // A network whose forward runs under no_grad from end to end: nobody trains it.

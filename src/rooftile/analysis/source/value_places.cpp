@@ -55,18 +55,10 @@ bool is_passed_from_gpu(const Expr& expr) {
   const FunctionDef* function = expr.statement == nullptr ? nullptr : expr.statement->function;
   const bool is_parameter = expr.kind == ExprKind::name && expr.binding == nullptr;
   if (!is_parameter || function == nullptr) return false;
-  const auto& parameters = function->parameters;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (parameters[i].name != expr.word) continue;
-    return std::any_of(function->callers.begin(), function->callers.end(), [&](const Call* call) {
-      // model(x) is a call of forward with the model in front.
-      const bool is_bound = function->class_def != nullptr &&
-                            (call->receiver != nullptr || function->name == "forward");
-      const Argument* given = call->argument(expr.word, static_cast<int>(i) - (is_bound ? 1 : 0));
-      return given != nullptr && !given->unpacked && is_gpu_value(given->value);
-    });
-  }
-  return false;
+  return std::ranges::any_of(function->callers, [&](const Call* call) {
+    const Argument* given = passed_argument(*call, *function, expr.word);
+    return given != nullptr && !given->unpacked && is_gpu_value(given->value);
+  });
 }
 
 // In a function that may train: no method of a module, whose other ways lead to generation, and no

@@ -45,13 +45,8 @@ bool is_bce(const Call& call) {
 
 // The else of `if self.fp16:`, whichever way the caller came: autocast is on with the same switch.
 bool is_without_switch(const Guard& guard) {
-  const Expr* asked = guard.expr;
-  bool negated = guard.negated;
-  if (asked != nullptr && asked->kind == ExprKind::logical && asked->word == "not") {
-    asked = asked->children.front();
-    negated = !negated;
-  }
-  return negated && contains_any(lower(last_name(asked)), {"fp16", "amp", "half", "mixed"});
+  return guard.negated &&
+         contains_any(lower(last_name(guard.expr)), {"fp16", "amp", "half", "mixed"});
 }
 
 bool is_under_autocast(const SourceFacts& facts, const Call& call) {
