@@ -6,10 +6,9 @@
 #include <memory>
 #include <utility>
 
+#include "rooftile/formats/python/full_parse_table.h"
 #include "rooftile/formats/python/parse_memory.h"
 #include "rooftile/formats/python/tree_cursor.h"
-
-extern "C" const TSLanguage* tree_sitter_python(void);
 
 namespace rooftile::python {
 namespace {
@@ -159,7 +158,7 @@ constexpr std::pair<std::string_view, SyntaxField> kFields[] = {
 
 // What the numbers of the grammar mean, looked up once.
 struct Grammar {
-  const TSLanguage* language = tree_sitter_python();
+  const TSLanguage* language = python_language();
   std::array<SyntaxKind, kMaxSymbols> kinds{};
   std::array<bool, kMaxSymbols> named{};
   std::array<bool, kMaxSymbols> operators{};  // what may stand in a field of operators

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rooftile/formats/python/full_parse_table.h"
 #include "rooftile/formats/python/parse_memory.h"
 
 extern "C" const TSLanguage* tree_sitter_python(void);
@@ -61,7 +62,16 @@ std::vector<Seen> seen_by_own_cursor(const TSTree* tree) {
   }
 }
 
-// A core with other structures would show here.
+const TSTree* parse(const TSLanguage* language, std::string_view text) {
+  TSParser* parser = ts_parser_new();
+  ts_parser_set_language(parser, language);
+  const TSTree* tree =
+      ts_parser_parse_string(parser, nullptr, text.data(), static_cast<std::uint32_t>(text.size()));
+  ts_parser_delete(parser);
+  return tree;
+}
+
+// A core with other structures, or a table unpacked wrongly, would show here.
 TEST(TreeCursor, SeesWhatTheCursorOfTheCoreSees) {
   for (const std::string_view text : {
            "",
@@ -83,13 +93,28 @@ TEST(TreeCursor, SeesWhatTheCursorOfTheCoreSees) {
        }) {
     SCOPED_TRACE(std::string(text));
     const ParseMemory memory;
-    TSParser* parser = ts_parser_new();
-    ts_parser_set_language(parser, tree_sitter_python());
-    const TSTree* tree = ts_parser_parse_string(parser, nullptr, text.data(),
-                                                static_cast<std::uint32_t>(text.size()));
-    EXPECT_EQ(seen_by_own_cursor(tree), seen_by_core(tree));
-    ts_parser_delete(parser);
+    EXPECT_EQ(seen_by_own_cursor(parse(python_language(), text)),
+              seen_by_core(parse(tree_sitter_python(), text)));
   }
+}
+
+TEST(FullParseTable, LeadsFromEachStateWhereTheGeneratedOneLeads) {
+  const TSLanguage* generated = tree_sitter_python();
+  const std::uint32_t states = ts_language_state_count(generated);
+  const std::uint32_t symbols = ts_language_symbol_count(generated);
+  ASSERT_EQ(ts_language_state_count(python_language()), states);
+  std::size_t steps = 0;
+  for (std::uint32_t state = 0; state < states; ++state) {
+    for (std::uint32_t symbol = 0; symbol < symbols; ++symbol) {
+      const TSStateId next = ts_language_next_state(generated, static_cast<TSStateId>(state),
+                                                    static_cast<TSSymbol>(symbol));
+      ASSERT_EQ(ts_language_next_state(python_language(), static_cast<TSStateId>(state),
+                                       static_cast<TSSymbol>(symbol)),
+                next);
+      if (next != 0) ++steps;
+    }
+  }
+  EXPECT_GT(steps, states);
 }
 
 }  // namespace
