@@ -121,6 +121,7 @@ const File* Inference::find_module(std::string_view name, const File& from) cons
     const auto own = modules_.find(name);
     return own == modules_.end() ? nullptr : own->second;
   }
+  if (!modules_by_suffix_.contains(name)) return find_in_root(name);
   // The nearest package first: a/b/train.py means a/b/model.py by `import model`.
   std::string prefix = from.module;
   while (!prefix.empty()) {
