@@ -280,6 +280,13 @@ bool asks_for_none(const Expr* expr) {
          expr->word.starts_with("is") && expr->children[1]->kind == ExprKind::none;
 }
 
+// `if p.requires_grad:`, `if p.grad is not None:` picks among the weights, on each pass the same.
+bool picks_weights(const Guard& guard) {
+  const Expr* expr = asks_for_none(guard.expr) ? guard.expr->children[0] : guard.expr;
+  return expr != nullptr && expr->kind == ExprKind::attribute &&
+         is_one_of(expr->word, {"requires_grad", "grad"});
+}
+
 }  // namespace
 
 bool chooses_backward(const Context& context, const Guard& guard) {
@@ -319,7 +326,7 @@ bool guards_backward(const SourceFacts& facts, const Context& context, const Gua
 bool is_shut(const Guard& guard) {
   if (is_first_time(guard)) return true;
   if (is_about_emptiness(guard) || is_about_shape(guard) || is_about_time(guard)) return false;
-  if (is_about_keys(guard)) return false;
+  if (is_about_keys(guard) || picks_weights(guard)) return false;
   switch (guard.kind) {
     case GuardKind::exception:
       return true;

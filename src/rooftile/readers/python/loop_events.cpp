@@ -22,6 +22,20 @@ std::string_view receiver_word(const Call& call) {
   return receiver->word;
 }
 
+std::string_view receiver_text(const Call& call) {
+  const ByteRange range = call.receiver->range;
+  return std::string_view(call.file->text).substr(range.begin, range.end - range.begin);
+}
+
+// engine.backward(loss), then engine.step(): DeepSpeed's and its like's, whatever it is called.
+bool steps_what_runs_backward(const Call& step) {
+  return step.arguments.empty() && std::ranges::any_of(step.file->calls, [&](const Call* call) {
+           return call->function == step.function && call->method == "backward" &&
+                  call->arguments.size() == 1 && call->receiver != nullptr &&
+                  receiver_text(*call) == receiver_text(step);
+         });
+}
+
 bool is_optimizer_step(const Call& call) {
   if (call.method == "optimizer_step") return true;
   if (call.method != "step" || call.receiver == nullptr) return false;
@@ -37,7 +51,8 @@ bool is_optimizer_step(const Call& call) {
                        !call.receiver->children.empty() &&
                        contains(lower(call.receiver->children[0]->word), "optim");
   return is_part || contains(word, "opt") || contains(word, "scaler") || contains(word, "engine") ||
-         contains(word, "sgd") || contains(word, "adam") || contains(word, "solver");
+         contains(word, "sgd") || contains(word, "adam") || contains(word, "solver") ||
+         steps_what_runs_backward(call);
 }
 
 // sliding_window_inference(images, size, 4, model), inferer(images, network=model): a library runs

@@ -209,6 +209,48 @@ void leave_trials_out(std::vector<Program>& programs) {
   }
 }
 
+constexpr int kMaxBases = 8;
+
+// Whether it derives from a class of a library other than PyTorch, directly or through own classes.
+bool has_unseen_base(const SourceFacts& facts, const ClassDef& def, int depth = 0) {
+  if (def.is_module || def.is_dataset || def.is_autograd_function || depth > kMaxBases)
+    return false;
+  const auto& classes = facts.store().classes_by_name;
+  return std::ranges::any_of(def.bases, [&](const Expr* base) {
+    const auto own = classes.find(base->full_name);
+    if (own != classes.end()) return has_unseen_base(facts, *own->second, depth + 1);
+    const std::string_view root = base->full_name.substr(0, base->full_name.find('.'));
+    return contains(base->full_name, ".") && !is_one_of(root, {"torch", "abc", "typing", "enum"});
+  });
+}
+
+// Whether a call makes one of it, or of a class that derives from it.
+bool is_made(const SourceFacts& facts, const ClassDef& def, int depth = 0) {
+  if (depth > kMaxBases) return false;
+  return std::ranges::any_of(facts.files, [&](const auto& file) {
+    return std::ranges::any_of(file->calls,
+                               [&](const Call* call) { return call->name == def.full_name; }) ||
+           std::ranges::any_of(file->classes, [&](const ClassDef* derived) {
+             return std::ranges::any_of(
+                        derived->bases,
+                        [&](const Expr* base) { return base->full_name == def.full_name; }) &&
+                    is_made(facts, *derived, depth + 1);
+           });
+  });
+}
+
+// run_step() of a trainer that derives from a library's: the loop around it is in the library.
+void mark_steps_of_libraries(const SourceFacts& facts) {
+  for (const auto& file : facts.files) {
+    for (const FunctionDef* function : file->functions) {
+      if (!function->is_open_step || function->class_def == nullptr) continue;
+      const ClassDef& def = *function->class_def;
+      if (!has_unseen_base(facts, def) || !is_made(facts, def)) continue;
+      const_cast<FunctionDef*>(function)->is_training_step = true;
+    }
+  }
+}
+
 }  // namespace
 
 void find_programs(SourceFacts& facts) {
@@ -234,6 +276,7 @@ void find_programs(SourceFacts& facts) {
       const_cast<FunctionDef*>(function)->is_training_step |= function->is_open_step;
     }
   }
+  mark_steps_of_libraries(facts);
   if (!library.files.empty()) facts.programs.push_back(std::move(library));
   Shares shares;
   for (const auto& file : facts.files) shares.emplace(file.get(), share_of(*file));
