@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 
+LIBRARIES = {"torch", "torchvision", "numpy", "transformers", "detectron2", "mmcv"}
 MOST_FILES = 400  # of one project
 
 
@@ -114,9 +115,13 @@ def module_files(folder, importer, name):
     bases = [here, *here.parents]
     if dots:
         bases = bases[dots - 1:dots]
-    for base in bases + ([] if dots else added_folders(folder, here)):
-        for path in (base.joinpath(*parts).with_suffix(".py") if parts else None,
-                     base.joinpath(*parts, "__init__.py")):
+    places = [(base, parts) for base in bases + ([] if dots else added_folders(folder, here))]
+    if not dots and parts and parts[0] not in LIBRARIES:  # a path of the tree that this was part of
+        top = pathlib.PurePosixPath(".")
+        places += [(top, parts[first:]) for first in range(1, len(parts) - 1)]
+    for base, inner in places:
+        for path in (base.joinpath(*inner).with_suffix(".py") if inner else None,
+                     base.joinpath(*inner, "__init__.py")):
             if path is not None and (folder / path).is_file():
                 yield str(path)
                 return

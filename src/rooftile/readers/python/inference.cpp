@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "rooftile/base/text.h"
+#include "rooftile/readers/python/known_names.h"
 
 namespace rooftile::source {
 namespace {
@@ -103,19 +104,6 @@ const Type* Inference::guess(const Type* type, std::string_view name) {
   return guessed.kind == TypeKind::unknown ? type : store_.intern(guessed);
 }
 
-// Later files win nothing: the first with a suffix keeps it, files are sorted.
-namespace {
-
-// `import torch` is the library, also where the given files have a package my.torch or a
-// utils/random.py.
-bool is_library_root(std::string_view name) {
-  const std::string_view root = name.substr(0, name.find('.'));
-  return is_one_of(root, {"torch", "torchvision", "numpy", "math", "random", "time", "os", "sys",
-                          "copy", "gc", "logging", "functools", "itertools", "collections"});
-}
-
-}  // namespace
-
 const File* Inference::find_module(std::string_view name, const File& from) const {
   if (is_library_root(name)) {
     const auto own = modules_.find(name);
@@ -141,6 +129,7 @@ const File* Inference::find_module(std::string_view name, const File& from) cons
 const File* Inference::find_in_root(std::string_view name) const {
   const std::size_t dot = name.find('.');
   if (dot == std::string_view::npos) return nullptr;
+  if (const File* found = find_behind_foreign_prefix(name)) return found;
   const auto found = modules_.find(name.substr(dot + 1));
   if (found == modules_.end()) return nullptr;
   std::string path(name);
@@ -351,6 +340,7 @@ void Inference::record_globals(const File& file) {
 void Inference::run() {
   find_default_places();
   collect_definitions();
+  find_foreign_prefixes();
   for (const auto& file : store_.configurations) visit_module(*file);
   // Twice: a file may use what a later one defines, and classes are known after the first pass.
   for (int round = 0; round < 2; ++round) {

@@ -71,6 +71,8 @@ class Inference {
   const File* find_by_suffix(std::string_view name, const File& from) const;
   bool lies_in_package(const File& file, std::string_view name) const;
   const File* find_in_root(std::string_view name) const;
+  void find_foreign_prefixes();  // foreign_prefixes.cpp
+  const File* find_behind_foreign_prefix(std::string_view name) const;
   std::string_view resolve_import(std::string_view full_name, const File& from);
   void add_packages_of(const File& file, const File& from);
 
@@ -220,6 +222,7 @@ class Inference {
   std::unordered_map<const File*, Scope*> module_scopes_;
   std::unordered_map<std::string_view, const File*> modules_;  // by their whole names
   std::unordered_map<std::string_view, std::vector<const File*>> modules_by_suffix_;
+  std::unordered_set<std::string_view> foreign_prefixes_;  // of names, not to be found in modules_
   std::unordered_map<const ClassDef*, std::unordered_map<std::string_view, Entry>> attributes_;
   std::unordered_map<std::string_view, Known> known_;
   std::deque<const FunctionDef*> queue_;

@@ -291,6 +291,12 @@ bool exports(std::string_view package, std::string_view name) {
   return false;
 }
 
+bool is_library_root(std::string_view name) {
+  const std::string_view root = name.substr(0, name.find('.'));
+  return is_one_of(root, {"torch", "torchvision", "numpy", "math", "random", "time", "os", "sys",
+                          "copy", "gc", "logging", "functools", "itertools", "collections"});
+}
+
 TypeKind kind_by_convention(std::string_view variable) {
   const std::string word = lower(variable);
   const std::string_view name = word;

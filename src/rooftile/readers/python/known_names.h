@@ -34,6 +34,10 @@ struct LibraryCall {
   TypeKind kind = TypeKind::unknown;
 };
 
+// `import torch` is the library, also where the given files have a package my.torch or a
+// utils/random.py.
+bool is_library_root(std::string_view name);
+
 // `full_name` in its public spelling.
 LibraryCall library_call(std::string_view full_name);
 // The full name of a builtin function of Python that matters to us ("print"), or empty.
