@@ -81,7 +81,7 @@ class Linker {
       for (const Call* call : file->calls) {
         link_passed(const_cast<Call&>(*call));
         link_returned(const_cast<Call&>(*call));
-        link_scaled_step(*call);
+        link_step(*call);
         link_member(const_cast<Call&>(*call));
         link_held(const_cast<Call&>(*call));
         link_table(const_cast<Call&>(*call));
@@ -160,12 +160,12 @@ class Linker {
     }
   }
 
-  // scaler.step(optimizer) runs the step of an own optimizer.
-  static void link_scaled_step(const Call& call) {
-    const bool steps = call.method == "step" && call.receiver != nullptr &&
-                       call.receiver->type->is(TypeKind::scaler) && !call.arguments.empty();
-    const ClassDef* def = steps ? call.arguments[0].value->type->class_def : nullptr;
-    const FunctionDef* step = def == nullptr ? nullptr : def->method("step");
+  // scaler.step(optimizer) runs the step of an own optimizer, optimizer.step(closure) the closure.
+  static void link_step(const Call& call) {
+    if (call.method != "step" || call.receiver == nullptr || call.arguments.empty()) return;
+    const Type& given = *call.arguments[0].value->type;
+    const bool scales = call.receiver->type->is(TypeKind::scaler) && given.class_def != nullptr;
+    const FunctionDef* step = scales ? given.class_def->method("step") : given.function;
     if (step == nullptr) return;
     std::vector<const Call*>& callers = const_cast<FunctionDef*>(step)->callers;
     if (std::ranges::find(callers, &call) == callers.end()) callers.push_back(&call);

@@ -16,8 +16,9 @@ bool is_backward(const Call& call) {
 std::string_view receiver_word(const Call& call) {
   const Expr* receiver = call.receiver;
   if (receiver == nullptr) return {};
-  if (receiver->kind == ExprKind::subscript && !receiver->children.empty()) {
-    receiver = receiver->children[0];
+  if (receiver->kind == ExprKind::subscript && receiver->children.size() > 1) {
+    const Expr* key = receiver->children[1];  // state["optimizer"], optimizers[0]
+    receiver = key->kind == ExprKind::text ? key : receiver->children[0];
   }
   return receiver->word;
 }

@@ -43,12 +43,20 @@ const Expr* called_parameter(const Call& call) {
   return is_parameter ? &callee : nullptr;
 }
 
+// optimizer.step(closure)
+const FunctionDef* closure_of(const Call& call) {
+  const bool steps =
+      call.method == "step" && call.receiver != nullptr && call.arguments.size() == 1;
+  return steps ? call.arguments[0].value->type->function : nullptr;
+}
+
 }  // namespace
 
 PassedFunctions::PassedFunctions(const SourceFacts& facts) {
   std::vector<std::pair<const Call*, std::string_view>> called;
   for (const auto& file : facts.files) {
     for (const Call* call : file->calls) {
+      if (const FunctionDef* closure = closure_of(*call)) run_by_[call].push_back(closure);
       const Expr* parameter = called_parameter(*call);
       if (parameter == nullptr) continue;
       called.emplace_back(call, parameter->word);

@@ -10,7 +10,8 @@
 
 namespace rooftile::source {
 
-// The functions that run because they are handed over: `timed(train_step)`.
+// The functions that run because they are handed over: `timed(train_step)`,
+// `optimizer.step(closure)`.
 class PassedFunctions {
  public:
   explicit PassedFunctions(const SourceFacts& facts);
