@@ -167,8 +167,10 @@ class Evaluator {
     if (def.callers.size() >= kMaxCallers) return of_kind(ValueKind::unknown, nullptr);
     std::optional<Value> common;
     for (const Call* caller : def.callers) {
-      if (caller->unknown_arguments) return of_kind(ValueKind::unknown, nullptr);
       const Argument* given = passed_argument(*caller, def, parameter.name);
+      // What is named is not among the `**options` that are not known.
+      const bool is_open = caller->unknown_arguments && (given == nullptr || given->name.empty());
+      if (is_open) return of_kind(ValueKind::unknown, nullptr);
       const Value value = given == nullptr ? usual(def, parameter, depth + 1)
                                            : followed(given->value, depth + 1, Certainty::constant);
       if (!value.known() || (common && !is_equal(*common, value))) {

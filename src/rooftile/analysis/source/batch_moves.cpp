@@ -1,6 +1,7 @@
 // Who moves the batches of a loader to the GPU, for loaders.h.
 #include <algorithm>
 
+#include "rooftile/analysis/source/host_makers.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
@@ -63,7 +64,8 @@ bool is_new_tensor(const Expr* value, int depth = 0) {
 }
 
 bool moves_data(const SourceFacts& facts, const Call& call) {
-  if (is_new_tensor(call.receiver)) return false;
+  // Nor are noise, masks and first states, made of sizes alone, from a batch.
+  if (is_new_tensor(call.receiver) || host_maker(call.receiver) != nullptr) return false;
   return copies_to_device(facts, call) || converts_to_gpu(call) ||
          (call.method == "copy_" && !call.receiver_type().is(TypeKind::module));
 }
@@ -74,8 +76,22 @@ const FunctionDef* mapped_function(const Call& call) {
   return is_map ? call.arguments.front().value->type->function : nullptr;
 }
 
+// `next(batches)` of `batches = endless(loader)`: the generator, where it hands on what it moved.
+const FunctionDef* stepped_generator(const Call& call) {
+  const Expr* made = resolved(stepped_iterator(call));
+  const FunctionDef* function =
+      made == nullptr || made->call == nullptr ? nullptr : made->call->target;
+  bool yields = false;
+  if (function == nullptr) return nullptr;
+  for_statements(function->body, [&](const Statement& statement) {
+    yields = yields || (statement.value != nullptr && statement.value->kind == ExprKind::yield);
+  });
+  return yields ? function : nullptr;
+}
+
 bool moves_by(const SourceFacts& facts, const Call& call) {
   const FunctionDef* function = call.target != nullptr ? call.target : mapped_function(call);
+  if (function == nullptr) function = stepped_generator(call);
   return moves_data(facts, call) ||
          (function != nullptr &&
           any_call_below(*function, kMaxCallDepth - 1,

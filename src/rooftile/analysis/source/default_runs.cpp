@@ -37,7 +37,9 @@ bool is_other_run(const SourceFacts& facts, const Guard& guard) {
   const Expr* expr = guard.expr;
   const bool compares = expr != nullptr && expr->word == "==" &&
                         expr->kind == ExprKind::comparison && expr->children.size() == 2;
-  if (!compares || last_name(expr->children[0]) == "task") return compares;
+  if (!compares || is_one_of(last_name(expr->children[0]), {"task", "task_name", "task_type"})) {
+    return compares;
+  }
   if (guard.negated) return false;
   const Value wanted = facts.value(expr->children[1]);
   if (wanted.kind != ValueKind::text) return false;

@@ -34,7 +34,8 @@ bool is_cheap(const Call& call) {
   if (call.target != nullptr) return false;
   if (is_one_of(call.name, {"torch.tensor", "torch.as_tensor", "torch.from_numpy", "torch.randint",
                             "len", "tuple", "int", "float", "dict", "numpy.random.randint",
-                            "random.randint", "random.randrange"})) {
+                            "random.randint", "random.randrange", "numpy.float32", "numpy.float64",
+                            "numpy.int64", "numpy.array", "numpy.asarray"})) {
     return true;
   }
   return is_one_of(call.method,
@@ -151,6 +152,31 @@ bool is_made_in_memory(const SourceFacts& facts, const Call& call, int depth) {
          is_in_memory(facts, call.arguments.front().value, depth + 1);
 }
 
+// What several branches set a name to, in its own function.
+std::vector<const Expr*> values_of_branches(const Expr& name) {
+  std::vector<const Expr*> values;
+  const Statement* use = name.statement;
+  const bool is_open = name.kind == ExprKind::name && name.binding == nullptr && use != nullptr &&
+                       use->function != nullptr;
+  if (!is_open) return values;
+  for_statements(use->function->body, [&](const Statement& statement) {
+    const bool sets = statement.kind == StatementKind::assignment && statement.value != nullptr &&
+                      statement.range.begin < use->range.begin &&
+                      last_name(statement.target) == name.word &&
+                      statement.target->kind == ExprKind::name;
+    if (sets) values.push_back(statement.value);
+  });
+  return values;
+}
+
+// `Pairs(left, right)` of a class whose items are those of the data sets that it is given.
+bool wraps_others(const SourceFacts& facts, const Call* made, int depth) {
+  return made != nullptr && std::ranges::any_of(made->arguments, [&](const Argument& argument) {
+           return argument.value->type->is(TypeKind::dataset) &&
+                  !is_in_memory(facts, argument.value, depth + 1);
+         });
+}
+
 bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth) {
   const bool is_filled = dataset != nullptr && depth > 0 && depth <= kMaxValues &&
                          dataset->kind == ExprKind::name && !items_put(*dataset).empty();
@@ -161,16 +187,20 @@ bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth) {
   if (type.is(TypeKind::tensor) || type.is(TypeKind::array)) return true;
   const auto is_kept = [&](const Expr* one) { return is_in_memory(facts, one, depth + 1); };
   if (std::ranges::any_of(returned_values(*dataset), is_kept)) return true;
-  const auto given = depth < 2 ? passed_values(*dataset) : std::vector<const Expr*>();
+  const auto given = depth < 4 ? passed_values(*dataset) : std::vector<const Expr*>();
   if (!given.empty() && std::ranges::all_of(given, is_kept)) return true;
   if (dataset->kind == ExprKind::list || dataset->kind == ExprKind::comprehension) return true;
+  const auto branches = values_of_branches(*dataset);
+  if (!branches.empty()) return std::ranges::all_of(branches, is_kept);
   if (type.class_def != nullptr) {
-    return only_indexes(*type.class_def) || is_iterable_dataset(*type.class_def);
+    if (is_iterable_dataset(*type.class_def)) return true;
+    return only_indexes(*type.class_def) && !wraps_others(facts, type.made_by, depth);
   }
   const Call* call = dataset->call != nullptr ? dataset->call : type.made_by;
-  if (call == nullptr)
+  if (call == nullptr) {
     return dataset->kind == ExprKind::subscript &&
            is_in_memory(facts, dataset->children.front(), depth + 1);
+  }
   return is_made_in_memory(facts, *call, depth);
 }
 

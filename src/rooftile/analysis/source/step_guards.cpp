@@ -37,9 +37,9 @@ bool ends_the_loop(const Guard& guard) {
   if (branch == nullptr || branch->kind != StatementKind::if_ || guard.negated) return false;
   if (branch->body.empty()) return false;
   const Statement& last = *branch->body.back();
-  if (last.kind == StatementKind::break_ || last.kind == StatementKind::return_ ||
-      last.kind == StatementKind::raise_)
-    return true;
+  if (last.kind == StatementKind::break_ || last.kind == StatementKind::raise_) return true;
+  // That of a helper without a loop ends one call of it.
+  if (last.kind == StatementKind::return_) return loop_around(branch) != nullptr;
   const Call* call = last.value == nullptr ? nullptr : last.value->call;
   return call != nullptr && is_one_of(call->method, {"exit", "_exit", "quit"});
 }

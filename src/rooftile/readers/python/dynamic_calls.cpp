@@ -71,6 +71,9 @@ class Linker {
       for (const FunctionDef* def : file->functions) {
         if (def->class_def != nullptr) methods_[def->name].push_back(def);
       }
+      for (const Call* call : file->calls) {
+        if (contains(call->method, "backward")) training_.insert(call->function);
+      }
       for (const Statement* statement : file->statements) {
         note_object(*statement);
         note_returned(*statement);
@@ -222,14 +225,30 @@ class Linker {
       const bool fits = is_distinctive(call.method) || def->class_def->is_module;
       if (fits && reach(*call.file).contains(def->file)) reached.push_back(def);
     }
+    put_bases_last(reached);
     link(call, reached);
+  }
+
+  // What a derived class has in place of it stands for the method of a base class, but for one that
+  // does its work by `super()`.
+  void put_bases_last(std::vector<const FunctionDef*>& methods) const {
+    if (methods.size() < 2) return;
+    std::stable_partition(methods.begin(), methods.end(), [&](const FunctionDef* def) {
+      return std::ranges::none_of(methods, [&](const FunctionDef* other) {
+        const bool replaces = other != def && derives(*other->class_def, *def->class_def, 0);
+        return replaces &&
+               std::ranges::find(def->callers, other, &Call::function) == def->callers.end();
+      });
+    });
   }
 
   // `loss(a, b)` of a name that stands for functions.
   void link_held(Call& call) {
-    if (call.target != nullptr || call.expr->children.empty() || call.statement == nullptr) return;
+    if (call.expr->children.empty() || call.statement == nullptr) return;
     const Expr& callee = *call.expr->children.front();
-    if (callee.kind != ExprKind::name) return;
+    // Set in several branches: the type tells of one of them.
+    const bool is_known = call.target != nullptr && callee.binding != nullptr;
+    if (callee.kind != ExprKind::name || is_known) return;
     const bool is_parameter =
         call.function != nullptr &&
         std::ranges::find(call.function->parameters, callee.word, &Parameter::name) !=
@@ -239,7 +258,9 @@ class Linker {
       const auto names = held_.find(place);
       if (names == held_.end()) continue;
       const auto found = names->second.find(callee.word);
-      if (found != names->second.end()) return link(call, found->second);
+      if (found == names->second.end()) continue;
+      if (call.target == nullptr || found->second.size() > 1) link(call, found->second);
+      return;
     }
   }
 
@@ -290,10 +311,7 @@ class Linker {
       }
     }
     // What trains stands for all, not the one that only looks at the data.
-    const auto trains = [](const FunctionDef* def) {
-      return std::ranges::any_of(
-          def->calls, [](const Call* each) { return contains(each->method, "backward"); });
-    };
+    const auto trains = [&](const FunctionDef* def) { return training_.contains(def); };
     std::stable_partition(overrides.begin(), overrides.end(), trains);
     if (overrides.empty()) return;
     if (is_abstract(*target)) call.target = nullptr;
@@ -366,6 +384,7 @@ class Linker {
       members_;
   // Functions inside of one that it returns.
   std::unordered_map<const FunctionDef*, std::vector<const FunctionDef*>> returned_;
+  std::unordered_set<const FunctionDef*> training_;  // with a backward() in them
 };
 
 }  // namespace

@@ -55,6 +55,7 @@ class Inference {
   // Files, functions and classes (inference.cpp, inference_classes.cpp).
   void collect_definitions();
   void classify_classes();
+  bool looks_like_module(const ClassDef& def);
   bool derives_from(const ClassDef& def, std::initializer_list<std::string_view> bases, int depth);
   bool derives_from_layer(const ClassDef& def, int depth = 0);
   void visit_module(File& file);
@@ -150,6 +151,7 @@ class Inference {
   const Type* configuration_of(const Call& call);
   Type instance_of(const ClassDef& def);
   std::string_view base_loader(const Call& call);
+  const FunctionDef* method_of_base(const Call& call);
   std::string_view handed_on_loader(const ClassDef& def);
 
   // functools.partial and imports by text (inference_partial.cpp).

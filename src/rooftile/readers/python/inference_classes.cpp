@@ -52,13 +52,40 @@ bool Inference::derives_from_layer(const ClassDef& def, int depth) {
          });
 }
 
+namespace {
+
+// `self.head = nn.Linear(n, m)`
+bool sets_layer(const Statement& statement) {
+  const bool sets = statement.kind == StatementKind::assignment && statement.target != nullptr &&
+                    statement.target->kind == ExprKind::attribute && statement.value != nullptr &&
+                    statement.value->call != nullptr;
+  const Expr* package = sets ? statement.value->call->receiver : nullptr;
+  return package != nullptr && package->kind == ExprKind::name && package->word == "nn" &&
+         statement.value->call->method != "Parameter";
+}
+
+}  // namespace
+
+// A class with a forward() that keeps layers, derived from one that is not given: only a module can
+// list their weights.
+bool Inference::looks_like_module(const ClassDef& def) {
+  const FunctionDef* init = def.method("__init__");
+  if (init == nullptr || def.bases.empty() || def.method("forward") == nullptr) return false;
+  const bool is_open = std::ranges::all_of(def.bases, [&](const Expr* base) {
+    return !store_.classes_by_name.contains(base->full_name) && base->full_name != "object" &&
+           known(base->full_name).call.gives == Gives::unknown;
+  });
+  return is_open &&
+         std::ranges::any_of(init->body, [](const Statement* each) { return sets_layer(*each); });
+}
+
 void Inference::classify_classes() {
   for (const auto& file : facts_.files) {
     for (const ClassDef* each : file->classes) {
       ClassDef& def = writable(*each);
       def.is_lightning_module = derives_from(def, {"lightning.pytorch.LightningModule"}, 0);
       def.is_module =
-          def.is_lightning_module || derives_from_layer(def) ||
+          def.is_lightning_module || derives_from_layer(def) || looks_like_module(def) ||
           derives_from(def,
                        {"torch.nn.Module", "torch.nn.Sequential", "torch.jit.ScriptModule",
                         "torch.nn.ModuleList", "transformers.PreTrainedModel"},
@@ -107,10 +134,28 @@ std::string_view Inference::handed_on_loader(const ClassDef& def) {
   return only_hands_on ? name : std::string_view();
 }
 
+namespace {
+bool is_on_super(const Call& call) {
+  return call.receiver != nullptr && call.receiver->call != nullptr &&
+         call.receiver->call->name == "super";
+}
+}  // namespace
+
+// `super().__init__(model, loader)`: what runs of an own base class; null for other calls.
+const FunctionDef* Inference::method_of_base(const Call& call) {
+  const ClassDef* def = function_ == nullptr ? nullptr : function_->class_def;
+  if (def == nullptr || !is_on_super(call)) return nullptr;
+  for (const Expr* base : def->bases) {
+    const auto parent = store_.classes_by_name.find(base->full_name);
+    if (parent == store_.classes_by_name.end() || parent->second == def) continue;
+    if (const FunctionDef* found = find_method(parent->second, call.method)) return found;
+  }
+  return nullptr;
+}
+
 // `super().__init__(dataset, …)` in a class derived from a library's DataLoader makes one.
 std::string_view Inference::base_loader(const Call& call) {
-  const bool is_base = call.method == "__init__" && call.receiver->call != nullptr &&
-                       call.receiver->call->name == "super";
+  const bool is_base = call.method == "__init__" && is_on_super(call);
   const ClassDef* def = function_ == nullptr ? nullptr : function_->class_def;
   if (!is_base || def == nullptr) return {};
   // One that hands on what it is given has nothing to change.

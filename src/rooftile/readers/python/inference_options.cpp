@@ -1,5 +1,6 @@
 // Options and configuration entries of inference.h: their defaults.
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "rooftile/base/text.h"
@@ -29,14 +30,29 @@ bool is_same_literal(const Expr* a, const Expr* b) {
   return is_plain && a->kind == b->kind && a->word == b->word;
 }
 
+// What a switch is when it is not given, however it is written: action="store_true" or
+// default=False.
+std::optional<bool> usual_state(const Option& option) {
+  if (option.value != nullptr) {
+    const bool is_truth = option.value->kind == ExprKind::boolean;
+    return is_truth ? std::optional(option.value->word == "True") : std::nullopt;
+  }
+  if (option.action == "store_true") return false;
+  return option.action == "store_false" ? std::optional(true) : std::nullopt;
+}
+
+bool is_same_option(const Option& a, const Option& b) {
+  if (is_same_literal(a.value, b.value) && a.action == b.action) return true;
+  const auto state = usual_state(a);
+  return state && state == usual_state(b);
+}
+
 void add_option(std::string_view key, const Option& option,
                 std::unordered_map<std::string_view, Option>& options) {
   const auto [place, added] = options.try_emplace(key, option);
   if (place->second.is_entry) place->second = option;
   if (place->second.is_set_later || added) return;
-  const bool is_same =
-      is_same_literal(place->second.value, option.value) && place->second.action == option.action;
-  if (!is_same) place->second.several = true;
+  if (!is_same_option(place->second, option)) place->second.several = true;
 }
 
 void set_default(const Argument& argument, Option& option) {

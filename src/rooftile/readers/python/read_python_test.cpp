@@ -78,6 +78,12 @@ TEST(ReadPython, FollowsValues) {
        Certainty::configurable},
       {"default", "def g(n=5):\n  f(n=n)\n", 5, Certainty::configurable},
       {"callers", "def g(n):\n  f(n=n)\ng(6)\ng(n=6)\n", 6, Certainty::constant},
+      {"named beside open options", "def g(n=5, **k):\n  f(n=n)\ng(n=6, **u())\n", 6,
+       Certainty::constant},
+      {"by super",
+       "class A:\n  def g(self, n=5):\n    f(n=n)\nclass B(A):\n  def h(self):\n"
+       "    super().g(6)\n",
+       6, Certainty::constant},
       {"dictionary", "k = {'n': 7}\nf(**k)\n", 7, Certainty::literal},
       {"updated", "k = {}\nk.update({'n': 8})\nf(**k)\n", 8, Certainty::literal},
       {"condition", "ON = True\nf(n=1 if ON else 0)\n", 1, Certainty::literal},

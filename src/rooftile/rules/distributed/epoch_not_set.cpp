@@ -14,7 +14,8 @@ namespace epoch_not_set {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A `DistributedSampler` that shuffles, for training, in a program that never calls `set_epoch`.
+A `DistributedSampler` that shuffles, for training, in a program that never calls `set_epoch`; also
+one of an own class that draws the order from the epoch that it is told.
 
 ## Why it costs time
 The order is drawn from the seed and the number of the epoch. Without the call it stays that of
@@ -86,10 +87,32 @@ bool sets_epoch(const SourceFacts& facts, const Program& program) {
                      [&](const Call* call) { return program.has(*call->file); });
 }
 
+// An own class that shuffles by the epoch that it is told, and does not count epochs itself.
+bool is_told_its_epoch(const ClassDef& def) {
+  const FunctionDef* draws = def.method("__iter__");
+  if (draws == nullptr || def.method("set_epoch") == nullptr) return false;
+  if (!contains(def.name, "Sampler")) return false;
+  const std::string_view text = draws->file->slice(draws->statement->range);
+  return contains(text, "manual_seed") && contains(text, "self.epoch") &&
+         !contains(text, "self.epoch +=") && !contains(text, "self.epoch = ");
+}
+
+std::vector<const Call*> samplers_of(const SourceFacts& facts) {
+  std::vector<const Call*> samplers = facts.calls(
+      {"torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler"});
+  for (const auto& file : facts.files) {
+    for (const ClassDef* def : file->classes) {
+      if (!is_told_its_epoch(*def)) continue;
+      const auto made = facts.calls(def->full_name);
+      samplers.insert(samplers.end(), made.begin(), made.end());
+    }
+  }
+  return samplers;
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
-  for (const Call* sampler : facts.calls({"torch.utils.data.distributed.DistributedSampler",
-                                          "torch.utils.data.DistributedSampler"})) {
+  for (const Call* sampler : samplers_of(facts)) {
     if (facts.argument(*sampler, "shuffle", 3).is_false() || is_for_evaluation(*sampler)) continue;
     if (serves_evaluation(facts, *sampler) || is_beside_training(facts, *sampler)) continue;
     const auto programs = training_programs_of(facts, *sampler->file);

@@ -156,17 +156,27 @@ bool moves_parameter(const SourceFacts& facts, const FunctionDef& function,
   });
 }
 
+// A function with the whole step gets batches: made-up ones are for a trial of it.
+bool runs_step(const FunctionDef& function) {
+  return any_call_below(function, kMaxCallDepth, [](const Call& call) {
+    const bool steps = call.method == "step" && contains(last_name(call.receiver), "optim");
+    return steps || contains(call.method, "backward");
+  });
+}
+
 // `to_var(torch.randn(4, 8))`: the argument that an own function moves.
 const Call* maker_handed_over(const SourceFacts& facts, const Call& call) {
   const FunctionDef* function = call.target;
-  if (function == nullptr || call.name == "torch.nn.Module.__call__") return nullptr;
-  if (function->class_def != nullptr || function->parameters.empty()) return nullptr;
-  if (call.arguments.empty() || call.arguments.front().unpacked) return nullptr;
-  const Argument& first = call.arguments.front();
-  if (!first.name.empty()) return nullptr;
-  const Call* maker = host_maker(first.value);
-  if (maker == nullptr) return nullptr;
-  return moves_parameter(facts, *function, function->parameters.front().name) ? maker : nullptr;
+  const bool is_plain = function != nullptr && call.name != "torch.nn.Module.__call__" &&
+                        function->name != "__init__" && function->name != "forward";
+  if (!is_plain) return nullptr;
+  for (const Parameter& parameter : function->parameters) {
+    const Argument* given = passed_argument(call, *function, parameter.name);
+    const Call* maker = given == nullptr ? nullptr : host_maker(given->value);
+    if (maker == nullptr || !moves_parameter(facts, *function, parameter.name)) continue;
+    return runs_step(*function) ? nullptr : maker;
+  }
+  return nullptr;
 }
 
 // `batch[i] = text` between: what is moved is data.

@@ -93,7 +93,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* loader : training_loaders(facts)) {
     const Workers workers = workers_of(facts, *loader);
-    if (!workers.is_missing || loader->unknown_arguments) continue;
+    const bool is_given = loader->argument("num_workers") != nullptr;
+    if (!workers.is_missing || (loader->unknown_arguments && !is_given)) continue;
     if (needs_no_workers(facts, *loader) || is_given_to_settings(facts, workers)) continue;
     findings.push_back(finding_for(*loader, workers));
   }
