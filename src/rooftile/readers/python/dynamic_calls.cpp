@@ -276,6 +276,9 @@ class Linker {
   void link_overrides(Call& call) {
     const FunctionDef* target = call.target;
     if (target == nullptr) return link_derived(call);
+    // super().run() leads to the base class alone.
+    const Call* made = call.receiver == nullptr ? nullptr : call.receiver->call;
+    if (made != nullptr && made->name == "super") return;
     const bool is_method = target != nullptr && call.receiver != nullptr &&
                            target->class_def != nullptr && target->name == call.method &&
                            call.receiver->type->class_def != nullptr &&
