@@ -6,6 +6,7 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
+#include "rooftile/readers/python/passed_functions.h"
 
 namespace rooftile::source {
 namespace {
@@ -160,8 +161,12 @@ class Linker {
     }
   }
 
-  // scaler.step(optimizer) runs the step of an own optimizer.
+  // scaler.step(optimizer) runs the step of an own optimizer, optimizer.step(closure) the closure.
   static void link_scaled_step(const Call& call) {
+    if (const FunctionDef* closure = closure_of(call)) {
+      std::vector<const Call*>& runs = const_cast<FunctionDef*>(closure)->callers;
+      if (std::ranges::find(runs, &call) == runs.end()) runs.push_back(&call);
+    }
     const bool steps = call.method == "step" && call.receiver != nullptr &&
                        call.receiver->type->is(TypeKind::scaler) && !call.arguments.empty();
     const ClassDef* def = steps ? call.arguments[0].value->type->class_def : nullptr;

@@ -45,10 +45,20 @@ const Expr* called_parameter(const Call& call) {
 
 }  // namespace
 
+const FunctionDef* closure_of(const Call& call) {
+  const bool steps = call.method == "step" && call.target == nullptr && call.receiver != nullptr &&
+                     call.receiver->type->is(TypeKind::optimizer);
+  const Argument* given = steps ? call.argument("closure", 0) : nullptr;
+  const bool is_function =
+      given != nullptr && !given->unpacked && given->value->type->is(TypeKind::function);
+  return is_function ? given->value->type->function : nullptr;
+}
+
 PassedFunctions::PassedFunctions(const SourceFacts& facts) {
   std::vector<std::pair<const Call*, std::string_view>> called;
   for (const auto& file : facts.files) {
     for (const Call* call : file->calls) {
+      if (const FunctionDef* closure = closure_of(*call)) run_by_[call].push_back(closure);
       const Expr* parameter = called_parameter(*call);
       if (parameter == nullptr) continue;
       called.emplace_back(call, parameter->word);

@@ -275,6 +275,22 @@ method.update(4)
   EXPECT_NE(only(facts.method_calls("update")).target, nullptr);
 }
 
+TEST(ReadPython, TakesAClosureForPartOfTheStep) {
+  const SourceFacts facts = facts_of(R"(import torch
+model = torch.nn.Linear(8, 8).cuda()
+optimizer = torch.optim.LBFGS(model.parameters())
+for x in batches:
+    def closure():
+        optimizer.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        return loss
+    optimizer.step(closure)
+)");
+  ASSERT_EQ(facts.loops(LoopRole::training_step).size(), 1U);
+  EXPECT_TRUE(facts.in_each_training_step(only(facts.method_calls("zero_grad"))));
+}
+
 TEST(ReadPython, KnowsWeightsLoadedIn16Bits) {
   const SourceFacts facts = facts_of(
       "import torch\nfrom transformers import AutoModel\n"
