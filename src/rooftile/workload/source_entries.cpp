@@ -44,20 +44,77 @@ const Expr* origin(const Store& store, const Expr* expr) {
 // Objects that have their keyword arguments as attributes or items.
 bool makes_entries(const Call& call) {
   return is_one_of(call.method, {"dict", "edict", "EasyDict", "AttrDict", "ConfigDict", "HParams",
-                                 "CfgNode", "Munch", "SimpleNamespace", "DotMap"});
+                                 "CfgNode", "Munch", "SimpleNamespace", "DotMap", "Namespace"});
+}
+
+// An own class whose __init__ keeps all keywords: `self.__dict__.update(kwargs)`, or setattr in a
+// loop over them.
+bool keeps_keywords(const Call& call) {
+  const FunctionDef* init = call.target;
+  const bool takes_all = init != nullptr && init->name == "__init__" && call.method != "__init__" &&
+                         !init->parameters.empty() && init->parameters.back().double_starred;
+  if (!takes_all) return false;
+  return std::ranges::any_of(init->calls, [](const Call* one) {
+    const bool updates =
+        one->method == "update" && one->receiver != nullptr && one->receiver->word == "__dict__";
+    return updates || (one->receiver == nullptr && one->method == "setattr");
+  });
+}
+
+// {"width": 64} in `edict({"width": 64})`
+const Expr* table_given(const Call& call) {
+  if (call.arguments.size() != 1 || call.arguments[0].unpacked) return nullptr;
+  const Expr* given = call.arguments[0].value;
+  return call.arguments[0].name.empty() && given->kind == ExprKind::dict ? given : nullptr;
+}
+
+// What a function of the given files returns where it has one `return`, at its end: a dict, or a
+// call that makes entries, also by a variable that is set once.
+const Expr* returned_table(const Call& call) {
+  const FunctionDef* function = call.target;
+  if (function == nullptr || function->name == "__init__" || function->body.empty()) return nullptr;
+  const Statement* last = function->body.back();
+  if (last->kind != StatementKind::return_ || last->value == nullptr) return nullptr;
+  const auto& statements = function->file->statements;
+  const auto returns = std::ranges::count_if(statements, [&](const Statement* one) {
+    return one->kind == StatementKind::return_ && one->function == function;
+  });
+  const Expr* value = last->value;
+  if (value->kind == ExprKind::name && value->binding != nullptr && sets_name(*value->binding)) {
+    value = value->binding->value;
+  }
+  const bool is_table =
+      value != nullptr &&
+      (value->kind == ExprKind::dict || (value->call != nullptr && makes_entries(*value->call)));
+  return returns == 1 && is_table ? value : nullptr;
+}
+
+// Of a dict that is written out, or of a call with keywords.
+const Expr* table_entry(const Expr& table, const Expr& key) {
+  const bool is_word = key.kind == ExprKind::attribute;
+  if (table.kind != ExprKind::dict) {
+    const Argument* given = table.call == nullptr ? nullptr : table.call->argument(key.word);
+    return given == nullptr || given->unpacked ? nullptr : given->value;
+  }
+  for (std::size_t i = 0; i + 1 < table.children.size(); i += 2) {
+    const Expr& one = *table.children[i];
+    const bool is_same = one.kind == key.kind || (is_word && one.kind == ExprKind::text);
+    if (is_same && one.word == key.word) return table.children[i + 1];
+  }
+  return nullptr;
 }
 
 // The entry `key` of a dict that is written out, or of a call that makes one.
 const Expr* entry(const Expr& holder, const Expr& key) {
   if (holder.kind == ExprKind::dict) {
-    for (std::size_t i = 0; i + 1 < holder.children.size(); i += 2) {
-      const Expr& one = *holder.children[i];
-      if (one.kind == key.kind && one.word == key.word) return holder.children[i + 1];
-    }
-    return nullptr;
+    return key.kind == ExprKind::attribute ? nullptr : table_entry(holder, key);
   }
   const bool has_words = key.kind == ExprKind::text || key.kind == ExprKind::attribute;
-  if (!has_words || holder.call == nullptr || !makes_entries(*holder.call)) return nullptr;
+  if (!has_words || holder.call == nullptr) return nullptr;
+  if (const Expr* table = returned_table(*holder.call)) return table_entry(*table, key);
+  const bool has_entries = makes_entries(*holder.call) || keeps_keywords(*holder.call);
+  if (!has_entries) return nullptr;
+  if (const Expr* table = table_given(*holder.call)) return table_entry(*table, key);
   const Argument* given = holder.call->argument(key.word);
   return given == nullptr || given->unpacked ? nullptr : given->value;
 }
@@ -82,6 +139,20 @@ const Expr& chosen_key(const Store& store, const Expr& key) {
   return is_text ? *option->second.value : key;
 }
 
+// options["width"] of a function's `**options`, where one call is seen.
+const Expr* spread_item(const Expr& table, const Expr& key) {
+  const bool may_be = table.kind == ExprKind::name && table.binding == nullptr &&
+                      table.statement != nullptr && key.kind == ExprKind::text;
+  const FunctionDef* function = may_be ? table.statement->function : nullptr;
+  if (function == nullptr || function->callers.size() != 1 || function->parameters.empty()) {
+    return nullptr;
+  }
+  const Parameter& last = function->parameters.back();
+  if (!last.double_starred || last.name != table.word) return nullptr;
+  const Argument* given = function->callers.front()->argument(key.word);
+  return given == nullptr || given->unpacked ? nullptr : given->value;
+}
+
 const Expr* item_of(const Store& store, const Expr& subscript, int depth) {
   if (subscript.children.size() != 2 || subscript.statement == nullptr || depth > kMaxSteps) {
     return nullptr;
@@ -93,6 +164,7 @@ const Expr* item_of(const Store& store, const Expr& subscript, int depth) {
     holder = item_of(store, *holder, depth + 1);
   }
   const Expr* item = holder == nullptr ? nullptr : entry(*holder, key);
+  if (item == nullptr && holder != nullptr) item = spread_item(*holder, key);
   const bool is_set = item != nullptr && is_set_again(*subscript.statement->file, key.word);
   return is_set ? nullptr : item;
 }

@@ -122,9 +122,8 @@ bool gives_one_size(const SourceFacts& facts, const Call& call) {
   for (const std::string_view parameter :
        {"input_size", "image_size", "img_size", "imsize", "imageSize", "crop_size", "resolution"}) {
     const Argument* size = passed_argument(call, *target, parameter);
-    if (size != nullptr && !draws_at_random(size->value) && is_size(facts, size->value)) {
-      return true;
-    }
+    if (size == nullptr || draws_at_random(size->value)) continue;
+    if (is_size(facts, size->value) || is_size_setting(*size->value)) return true;
   }
   return false;
 }
@@ -241,6 +240,17 @@ bool is_of_settings(const Expr& expr) {
   return contains_any(last_name(expr.children[0]), {"opt", "args", "cfg", "config", "hparams"});
 }
 
+// A parameter that all callers fill with a setting: resize(image, self.cfg.width).
+bool is_filled_by_settings(const Expr& size) {
+  const FunctionDef* function = size.statement == nullptr ? nullptr : size.statement->function;
+  if (size.kind != ExprKind::name || size.binding != nullptr || function == nullptr) return false;
+  return !function->callers.empty() &&
+         std::ranges::all_of(function->callers, [&](const Call* call) {
+           const Argument* given = passed_argument(*call, *function, size.word);
+           return given != nullptr && is_of_settings(*given->value);
+         });
+}
+
 // (224, 224), also with options: two numbers of pixels, the same for all samples.
 bool is_known_pair(const SourceFacts& facts, const Expr* expr) {
   const Expr* pair = resolved(expr);
@@ -248,7 +258,7 @@ bool is_known_pair(const SourceFacts& facts, const Expr* expr) {
   return is_row && pair->children.size() == 2 &&
          std::ranges::all_of(pair->children, [&](const Expr* size) {
            return size->kind != ExprKind::subscript && !draws_at_random(size) &&
-                  (is_size(facts, size) || is_of_settings(*size));
+                  (is_size(facts, size) || is_of_settings(*size) || is_filled_by_settings(*size));
          });
 }
 
@@ -262,6 +272,21 @@ bool resizes_samples(const SourceFacts& facts, const Call& call) {
   return std::ranges::any_of(call.arguments, [&](const Argument& argument) {
     return !argument.unpacked && is_known_pair(facts, argument.value);
   });
+}
+
+// np.zeros((512, 512, 3)) of a transform or a data set: what an image is pasted into.
+bool makes_canvas(const SourceFacts& facts, const Call& call) {
+  const bool is_made = is_one_of(call.name, {"numpy.zeros", "numpy.ones", "numpy.full"}) &&
+                       !call.arguments.empty() && !call.arguments[0].unpacked;
+  const FunctionDef* function = call.function;
+  const bool is_for_sample = is_made && function != nullptr && function->class_def != nullptr &&
+                             is_one_of(function->name, {"__call__", "__getitem__"});
+  const Expr* shape = is_for_sample ? call.arguments[0].value : nullptr;
+  if (shape == nullptr || shape->kind != ExprKind::tuple || shape->children.size() != 3) {
+    return false;
+  }
+  return facts.value(shape->children[2]).is(3) && is_size(facts, shape->children[0]) &&
+         is_size(facts, shape->children[1]);
 }
 
 // image.reshape(1, 128, 128) of a data set's sample.
@@ -308,7 +333,8 @@ std::optional<SizeSign> fixed_input_size(const SourceFacts& facts, const Program
       }
       if (sets_size(facts, *call) || sets_size_by_monai(facts, *call) ||
           gives_one_size(facts, *call) || gives_drawn_images(facts, *call) ||
-          resizes_samples(facts, *call) || shapes_samples(facts, *call)) {
+          resizes_samples(facts, *call) || shapes_samples(facts, *call) ||
+          makes_canvas(facts, *call)) {
         return SizeSign{call, call_beginning(*call)};
       }
     }

@@ -294,7 +294,7 @@ class PairFinder {
       const LayerUse& first = def.forward[i];
       const LayerUse& second = def.forward[i + 1];
       if (first.layer == nullptr || second.layer == nullptr || !second.consumes_previous) continue;
-      if (uses_of(def, *first.layer) != 1) continue;
+      if (!is_always_followed(def, *first.layer, *second.layer)) continue;
       if (first.layer->conditional || second.layer->conditional) {
         add_alternatives(def, first.layer->attribute, second.layer->attribute);
       } else {
@@ -303,10 +303,19 @@ class PairFinder {
     }
   }
 
-  static int uses_of(const ClassDef& def, const Layer& layer) {
-    int uses = 0;
-    for (const LayerUse& use : def.forward) uses += use.layer == &layer;
-    return uses;
+  // Each branch of forward may use both, layers that stand by themselves.
+  static bool is_always_followed(const ClassDef& def, const Layer& first, const Layer& second) {
+    const auto uses = std::ranges::count(def.forward, &first, &LayerUse::layer);
+    const auto is_single = [](const Layer& layer) {
+      return !layer.conditional && layer.attribute.find('.') == std::string_view::npos;
+    };
+    if (uses != 1 && (!is_single(first) || !is_single(second))) return false;
+    for (std::size_t i = 0; i < def.forward.size(); ++i) {
+      if (def.forward[i].layer != &first) continue;
+      const LayerUse* next = i + 1 < def.forward.size() ? &def.forward[i + 1] : nullptr;
+      if (next == nullptr || next->layer != &second || !next->consumes_previous) return false;
+    }
+    return true;
   }
 
   const File& file_;

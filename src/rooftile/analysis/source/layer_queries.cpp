@@ -12,21 +12,6 @@ namespace {
 
 constexpr std::int64_t kSomeChannels = 16, kManyChannels = 32;
 
-// The sizes of a convolution that is wide on both sides; empty for others.
-std::optional<LayerSizes> wide_sizes(const SourceFacts& facts, const Program& program,
-                                     const Call& call) {
-  const Argument* groups = call.argument("groups", 6);
-  const auto count =
-      groups == nullptr ? std::nullopt : largest_size(facts, groups->value, &program);
-  for (const LayerSizes& sizes :
-       layer_sizes(facts, program, call, {"in_channels", 0}, {"out_channels", 1})) {
-    const auto& [in, out] = sizes;
-    if (!in || !out || count.value_or(1) == *in) continue;
-    if (std::min(*in, *out) >= kSomeChannels && std::max(*in, *out) >= kManyChannels) return sizes;
-  }
-  return std::nullopt;
-}
-
 std::optional<SizedLayer> library_network(const SourceFacts& facts, const Program& program) {
   for (const Call* call :
        calls_in(facts, program, {"torchvision.models.*", "segmentation_models_pytorch.*"})) {
@@ -75,6 +60,20 @@ std::optional<SizedLayer> own_convolution(const SourceFacts& facts, const Progra
 }
 
 }  // namespace
+
+std::optional<LayerSizes> wide_convolution(const SourceFacts& facts, const Program& program,
+                                           const Call& call) {
+  const Argument* groups = call.argument("groups", 6);
+  const auto count =
+      groups == nullptr ? std::nullopt : largest_size(facts, groups->value, &program);
+  for (const LayerSizes& sizes :
+       layer_sizes(facts, program, call, {"in_channels", 0}, {"out_channels", 1})) {
+    const auto& [in, out] = sizes;
+    if (!in || !out || count.value_or(1) == *in) continue;
+    if (std::min(*in, *out) >= kSomeChannels && std::max(*in, *out) >= kManyChannels) return sizes;
+  }
+  return std::nullopt;
+}
 
 std::optional<std::int64_t> fixed_argument(const SourceFacts& facts, const Call& call,
                                            std::string_view name, int position) {
@@ -145,7 +144,7 @@ std::optional<SizedLayer> main_convolution(const SourceFacts& facts, const Progr
   for (const Call* call : calls_in(facts, program,
                                    {"torch.nn.Conv2d", "torch.nn.Conv3d",
                                     "torch.nn.ConvTranspose2d", "torch.nn.ConvTranspose3d"})) {
-    const auto sizes = wide_sizes(facts, program, *call);
+    const auto sizes = wide_convolution(facts, program, *call);
     if (!sizes) continue;
     return SizedLayer{call, std::string(call->method) + " of " + std::to_string(*sizes->first) +
                                 " to " + std::to_string(*sizes->second) + " channels"};
@@ -238,50 +237,6 @@ const Call* forward_call(const Program& program) {
     }
   }
   return evaluated;
-}
-
-namespace {
-
-// The class, its bases and the modules that it makes, also those inside of them.
-std::vector<const ClassDef*> parts_of(const ClassDef& network) {
-  constexpr std::size_t kMostClasses = 64;
-  std::vector<const ClassDef*> parts{&network};
-  const auto add = [&](const ClassDef* def) {
-    const bool is_new = def != nullptr && std::ranges::find(parts, def) == parts.end();
-    if (is_new && parts.size() < kMostClasses) parts.push_back(def);
-  };
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    for (const Expr* base : parts[i]->bases) add(base->type->class_def);
-    for (const FunctionDef* method : parts[i]->methods) {
-      for (const Call* call : method->calls) {
-        if (call->expr->type->made_by == call) add(call->expr->type->class_def);
-      }
-    }
-  }
-  return parts;
-}
-
-}  // namespace
-
-bool trains_plain_convolution(const SourceFacts& facts, const Program& program) {
-  const Call* forward = forward_call(program);
-  const Expr* model = forward == nullptr || forward->expr->children.empty()
-                          ? nullptr
-                          : forward->expr->children.front();
-  if (model == nullptr || model->type->class_def == nullptr) return false;
-  const auto parts = parts_of(*model->type->class_def);
-  const auto calls = calls_in(facts, program, {"torch.nn.Conv2d", "torch.nn.Conv3d"});
-  return std::ranges::any_of(calls, [&](const Call* call) {
-    const ClassDef* home = call->function == nullptr ? nullptr : call->function->class_def;
-    if (std::ranges::find(parts, home) == parts.end()) return false;
-    const Argument* window = call->argument("kernel_size", 2);
-    const Argument* stride = call->argument("stride", 3);
-    const bool is_wide = window != nullptr && largest_size(facts, window->value).value_or(0) >= 3;
-    const bool steps = stride != nullptr && !facts.value(stride->value).is(1);
-    if (!is_wide || steps || call->argument("groups", 6) != nullptr) return false;
-    const auto sizes = wide_sizes(facts, program, *call);
-    return sizes && std::min(*sizes->first, *sizes->second) >= kManyChannels;
-  });
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rooftile/analysis/source/model_size.h"
+#include "rooftile/analysis/source/size_search.h"
 #include "rooftile/workload/source_facts.h"
 
 namespace rooftile::source {
@@ -36,6 +37,10 @@ bool is_recurrent_cell(const Call& call);
 // else the file.
 const void* home_of(const Call& call);
 
+// The sizes of a convolution that is no depthwise one and has 16 channels or more on both sides and
+// 32 on one; empty for others.
+std::optional<LayerSizes> wide_convolution(const SourceFacts& facts, const Program& program,
+                                           const Call& call);
 // The first 2-D or 3-D convolution, not depthwise, that has 16 channels or more on both sides and
 // 32 on one, or a convolutional network of a library; a patch embedding is none.
 std::optional<SizedLayer> main_convolution(const SourceFacts& facts, const Program& program);
@@ -46,7 +51,8 @@ bool has_attention(const Program& program);
 // null where none is seen.
 const Call* forward_call(const Program& program);
 // Whether the network that a training loop calls is seen, with a convolution of 32 or more channels
-// on both sides, a window of 3 or more and stride 1 in it, as no patch embedding has.
+// on both sides, a window of 3 or more and stride 1 in it, as no patch embedding has. Of networks
+// to choose from, those that a run with all defaults makes, and none of them with attention.
 bool trains_plain_convolution(const SourceFacts& facts, const Program& program);
 // Whether the program's entry gets to one of its training loops: it stands there, is called from
 // there, or its file is imported there, also through one other. True where a library trains.

@@ -61,12 +61,38 @@ class SizeSearch {
       case ExprKind::tuple:
       case ExprKind::dict:
         return in_list(*expr, hops);
+      case ExprKind::comprehension:
+        return expr->children.empty() ? std::nullopt : of(expr->children[0], hops + 1);
+      case ExprKind::call:
+        if (expr->call->name == "range") return of_range(*expr->call, hops);
+        if (expr->call->name == "len") return of_length(*expr->call);
+        return of_names_inside(*expr, hops);
       default:
         return of_names_inside(*expr, hops);
     }
   }
 
  private:
+  // The last number of `range(4)` and `range(1, 4)`.
+  Size of_range(const Call& range, int hops) {
+    if (range.arguments.empty() || range.arguments.size() > 2) return std::nullopt;
+    const Size end = of(range.arguments.back().value, hops + 1);
+    return end && *end > 0 ? Size(*end - 1) : std::nullopt;
+  }
+
+  Size of_length(const Call& call) {
+    if (call.arguments.size() != 1) return std::nullopt;
+    const Value list = facts_.value(call.arguments[0].value);
+    if (list.kind != ValueKind::list || list.found == nullptr) return std::nullopt;
+    return static_cast<double>(list.found->children.size());
+  }
+
+  // 16 * 2 ** i for i in range(3)
+  static Size power(double base, double exponent) {
+    constexpr double kLargestExponent = 16;
+    return exponent > kLargestExponent ? base : std::min(std::pow(base, exponent), kLargestSize);
+  }
+
   Size of_names_inside(const Expr& expr, int hops) {
     Size largest;
     for (const Expr* part : expr.children) {
@@ -89,14 +115,25 @@ class SizeSearch {
     const bool is_of_lists = is_list(expr.children[0]) || is_list(expr.children[1]);
     if (is_of_lists) return expr.word == "*" ? of(list_side(expr), hops) : larger(left, right);
     const bool is_right_known = is_number(facts_.value(expr.children[1]));
+    if (expr.word == "**") return power(*left, *right);
     if (expr.word == "-") return *left;
     if (expr.word == "//" || expr.word == "/") {
       return is_right_known && *right > 0 ? Size(*left / *right) : left;
     }
-    if (!is_right_known && !is_number(facts_.value(expr.children[0]))) return larger(left, right);
+    const bool is_doubled =
+        expr.word == "*" && (is_power(expr.children[0]) || is_power(expr.children[1]));
+    if (!is_right_known && !is_doubled && !is_number(facts_.value(expr.children[0]))) {
+      return larger(left, right);
+    }
     if (expr.word == "*") return std::min(*left * *right, kLargestSize);
     if (expr.word == "+") return std::min(*left + *right, kLargestSize);
     return larger(left, right);
+  }
+
+  // 2 ** i
+  bool is_power(const Expr* expr) const {
+    return expr->kind == ExprKind::binary && expr->word == "**" &&
+           is_number(facts_.value(expr->children[0]));
   }
 
   bool is_list(const Expr* expr) const {
@@ -118,7 +155,20 @@ class SizeSearch {
     return largest;
   }
 
+  // What the name goes through in the comprehension around it; null for others.
+  static const Expr* iterated(const Expr& name) {
+    for (const Expr* outer = name.parent; outer != nullptr; outer = outer->parent) {
+      if (outer->kind != ExprKind::comprehension) continue;
+      for (const Expr* clause : outer->children) {
+        if (clause->kind != ExprKind::for_clause || clause->children.size() < 2) continue;
+        if (uses_variable(clause->children[0], name.word)) return clause->children[1];
+      }
+    }
+    return nullptr;
+  }
+
   Size of_name(const Expr& name, int hops) {
+    if (const Expr* source = iterated(name)) return of(source, hops + 1);
     const Statement* binding = name.binding;
     if (binding == nullptr) return larger(of_parameter(name, hops), of_branches(name, hops));
     const bool is_followed =
@@ -143,7 +193,7 @@ class SizeSearch {
                          statement.range.end < end;
       if (is_it && set.size() < kMaxAssignments) set.push_back(&statement);
     });
-    return largest_of(set, hops);
+    return largest_of(set, hops, name.word);
   }
 
   // self.width, set in a method of the class.
@@ -155,21 +205,38 @@ class SizeSearch {
     if (init == nullptr) return std::nullopt;
     std::vector<const Statement*> set;
     for_statements(init->body, [&](const Statement& statement) {
-      const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
-      const bool is_it = target != nullptr && target->kind == ExprKind::attribute &&
-                         target->word == expr.word && !target->children.empty() &&
-                         target->children[0]->word == "self";
-      if (is_it && set.size() < kMaxAssignments) set.push_back(&statement);
+      if (statement.kind != StatementKind::assignment || statement.target == nullptr) return;
+      const Expr* target = statement.target;
+      const bool is_row = target->kind == ExprKind::tuple;
+      const auto is_it = [&](const Expr* one) {
+        return one->kind == ExprKind::attribute && one->word == expr.word &&
+               !one->children.empty() && one->children[0]->word == "self";
+      };
+      const bool sets_it = is_row ? std::ranges::any_of(target->children, is_it) : is_it(target);
+      if (sets_it && set.size() < kMaxAssignments) set.push_back(&statement);
     });
-    return largest_of(set, hops);
+    return largest_of(set, hops, expr.word);
+  }
+
+  // 16 of `self.width, self.depth = 16, 28`
+  static const Expr* part_for(const Statement& statement, std::string_view word) {
+    const auto& targets = statement.target->children;
+    const Expr* value = statement.value;
+    const bool is_row = value != nullptr && value->kind == ExprKind::tuple &&
+                        value->children.size() == targets.size();
+    const auto found = std::ranges::find(targets, word, &Expr::word);
+    const auto place = static_cast<std::size_t>(found - targets.begin());
+    return is_row && found != targets.end() ? value->children[place] : nullptr;
   }
 
   // Of several alternatives those that a run with all defaults takes.
-  Size largest_of(const std::vector<const Statement*>& set, int hops) {
+  Size largest_of(const std::vector<const Statement*>& set, int hops, std::string_view word) {
     Size largest;
     for (const Statement* statement : set) {
       if (set.size() > 1 && !is_reached_by_default(facts_, *statement)) continue;
-      largest = larger(largest, of(statement->value, hops + 1));
+      const Expr* value = statement->value;
+      if (statement->target->kind == ExprKind::tuple) value = part_for(*statement, word);
+      largest = larger(largest, of(value, hops + 1));
     }
     return largest;
   }

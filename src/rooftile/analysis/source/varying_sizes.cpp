@@ -71,6 +71,26 @@ bool pads_to_longest(const FunctionDef& function) {
   return longest && fills;
 }
 
+// np.zeros((len(batch), longest)): rows of words or numbers, of which no image is made. A list that
+// becomes a tensor is filled up by nothing.
+bool fills_rows(const Call& call) {
+  if (call.arguments.empty() || call.arguments[0].unpacked) return false;
+  if (call.method.ends_with("Tensor")) return call.arguments.size() <= 2;
+  const Expr& shape = *call.arguments[0].value;
+  const bool is_row = shape.kind == ExprKind::tuple || shape.kind == ExprKind::list;
+  return call.method != "pad" && is_row && shape.children.size() == 2;
+}
+
+// Pads texts only, and stacks the images beside them as they are: those have one size.
+bool stacks_beside_rows(const FunctionDef& function) {
+  bool stacks = false;
+  for (const Call* call : calls_below(function)) {
+    if (call->method == "pad_sequence" || (fills_up(*call) && !fills_rows(*call))) return false;
+    stacks = stacks || call->name == "torch.stack";
+  }
+  return stacks;
+}
+
 // Cuts pieces of one size at places drawn at random: what is shorter is left out or rare.
 bool cuts_at_random(const FunctionDef& function) {
   bool cuts = false;
@@ -111,6 +131,7 @@ std::optional<SizeSign> varying_input_size(const SourceFacts& facts, const Progr
   for (const Call* loader : constructions_in(facts, program, TypeKind::loader)) {
     const FunctionDef* collate = collate_function(*loader);
     if (collate == nullptr || !pads_to_longest(*collate) || cuts_at_random(*collate)) continue;
+    if (stacks_beside_rows(*collate)) continue;
     if (!is_reached_by_default(facts, *loader) || serves_no_training(facts, *loader)) continue;
     return SizeSign{loader, std::string(collate->class_def != nullptr ? collate->class_def->name
                                                                       : collate->name) +

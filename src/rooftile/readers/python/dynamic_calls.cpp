@@ -6,6 +6,7 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
+#include "rooftile/readers/python/passed_functions.h"
 
 namespace rooftile::source {
 namespace {
@@ -165,10 +166,11 @@ class Linker {
 
   // scaler.step(optimizer) runs the step of an own optimizer, optimizer.step(closure) the closure.
   static void link_step(const Call& call) {
-    if (call.method != "step" || call.receiver == nullptr || call.arguments.empty()) return;
-    const Type& given = *call.arguments[0].value->type;
-    const bool scales = call.receiver->type->is(TypeKind::scaler) && given.class_def != nullptr;
-    const FunctionDef* step = scales ? given.class_def->method("step") : given.function;
+    const FunctionDef* step = closure_of(call);
+    const bool scales = call.method == "step" && call.receiver != nullptr &&
+                        call.receiver->type->is(TypeKind::scaler) && !call.arguments.empty();
+    const ClassDef* def = scales ? call.arguments[0].value->type->class_def : nullptr;
+    if (def != nullptr) step = def->method("step");
     if (step == nullptr) return;
     std::vector<const Call*>& callers = const_cast<FunctionDef*>(step)->callers;
     if (std::ranges::find(callers, &call) == callers.end()) callers.push_back(&call);
@@ -297,6 +299,9 @@ class Linker {
   void link_overrides(Call& call) {
     const FunctionDef* target = call.target;
     if (target == nullptr) return link_derived(call);
+    // super().run() leads to the base class alone.
+    const Call* made = call.receiver == nullptr ? nullptr : call.receiver->call;
+    if (made != nullptr && made->name == "super") return;
     const bool is_method = target != nullptr && call.receiver != nullptr &&
                            target->class_def != nullptr && target->name == call.method &&
                            call.receiver->type->class_def != nullptr &&

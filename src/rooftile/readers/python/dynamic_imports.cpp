@@ -167,8 +167,27 @@ void import_unclaimed(SourceFacts& facts, const Call& call) {
   for (const File* file : found) add_import(*call.file, *file);
 }
 
+// The files with the function of `load(path).create_model()`, a path that is not known.
+std::vector<const File*> modules_by_function(const SourceFacts& facts, const Call& call) {
+  const Expr* use = call.expr->parent;
+  const bool is_taken = use != nullptr && use->kind == ExprKind::attribute &&
+                        use->parent != nullptr && use->parent->call != nullptr;
+  if (!is_taken || !contains_any(use->word, {"model", "net", "backbone"})) return {};
+  constexpr std::size_t kMaxFiles = 16;
+  std::vector<const File*> found;
+  for (const auto& file : facts.files) {
+    const bool has_it = std::ranges::any_of(file->functions, [&](const FunctionDef* one) {
+      return one->name == use->word && one->class_def == nullptr && one->outer == nullptr;
+    });
+    if (has_it && file.get() != call.file) found.push_back(file.get());
+  }
+  if (found.size() > kMaxFiles) found.clear();
+  return found;
+}
+
 void import_by_use(SourceFacts& facts, const Call& call) {
-  const auto used = modules_by_use(facts, call);
+  auto used = modules_by_use(facts, call);
+  if (used.empty()) used = modules_by_function(facts, call);
   for (const File* file : used) add_import(*call.file, *file);
   if (used.empty() && call.method == "__import__") import_unclaimed(facts, call);
 }

@@ -151,7 +151,8 @@ class Inference {
   const Type* configuration_of(const Call& call);
   Type instance_of(const ClassDef& def);
   std::string_view base_loader(const Call& call);
-  const FunctionDef* method_of_base(const Call& call);
+  const Type* base_object(const Call& super);
+  const Type* class_member(Expr& expr, const Type& owner, std::string_view full_name);
   std::string_view handed_on_loader(const ClassDef& def);
 
   // functools.partial and imports by text (inference_partial.cpp).
@@ -162,6 +163,8 @@ class Inference {
   // Classes that a script picks by a text (inference_by_name.cpp).
   const Type* picked_by_name(const Expr& callee, const Call& call);
   std::string_view picked_of_library(const Expr& callee);
+  const Type* named_global(const Expr& subscript);
+  const Type* only_network_of(const Scope& scope);
   const Type* named_in(const Scope* scope, const Expr& name, const Call& call);
   const Scope* namespace_of(const Expr& object) const;
   const Type* next_item(const Type& from);

@@ -121,6 +121,46 @@ std::string_view Inference::picked_of_library(const Expr& callee) {
   return text ? intern(std::string(object->full_name) + "." + *text) : std::string_view();
 }
 
+// The only network among the names of a file, imported ones included; null where there are more.
+const Type* Inference::only_network_of(const Scope& scope) {
+  constexpr std::size_t kMostNames = 256;
+  const Type* only = nullptr;
+  if (scope.names.size() > kMostNames) return nullptr;
+  for (const auto& [word, entry] : scope.names) {
+    std::optional<Entry> named = entry;
+    if (entry.type->is(TypeKind::unknown) && !entry.full_name.empty()) {
+      named = definition(entry.full_name);
+    }
+    if (!named || !is_network(*named)) continue;
+    if (only != nullptr && only->class_def != named->type->class_def) return nullptr;
+    only = named->type;
+  }
+  return only;
+}
+
+// `return globals()[name]`: the class or function that has this name in the file, or the only
+// network there is; null for other expressions.
+const Type* Inference::named_global(const Expr& subscript) {
+  if (subscript.children.size() != 2) return nullptr;
+  if (builtin_call(*subscript.children[0], "globals") == nullptr) return nullptr;
+  const auto own = module_scopes_.find(file_);
+  if (own == module_scopes_.end()) return nullptr;
+  const Value name = facts_.value(subscript.children[1]);
+  std::optional<Entry> entry;
+  if (name.kind == ValueKind::text) {
+    const auto found = own->second->names.find(name.text);
+    std::vector<const Scope*> seen;
+    entry = found != own->second->names.end() ? std::optional<Entry>(found->second)
+                                              : lookup_wildcard(name.text, own->second, seen);
+  }
+  if (entry && entry->type->is(TypeKind::unknown) && !entry->full_name.empty()) {
+    entry = definition(entry->full_name);
+  }
+  const bool is_own =
+      entry && (entry->type->is(TypeKind::class_) || entry->type->is(TypeKind::function));
+  return is_own ? entry->type : only_network_of(*own->second);
+}
+
 // Null where the text picks something else, or nothing is known of it.
 const Type* Inference::picked_by_name(const Expr& callee, const Call& call) {
   const Type* picked = nullptr;

@@ -237,6 +237,7 @@ const Type* Inference::library_result(Call& call, const Known& known) {
       break;
   }
   if (const Type* items = object_dictionary(call)) return items;
+  if (known.name == "super") return base_object(call);
   if (known.name == "functools.partial") return partial_of(call);
   if (known.name == "click.option") record_click_option(call);
   if (reads_configuration(known.name)) return configuration_of(call);

@@ -134,32 +134,67 @@ std::string_view Inference::handed_on_loader(const ClassDef& def) {
   return only_hands_on ? name : std::string_view();
 }
 
-namespace {
-bool is_on_super(const Call& call) {
-  return call.receiver != nullptr && call.receiver->call != nullptr &&
-         call.receiver->call->name == "super";
+// Settings.width of `class Settings: width = 64`; null where the class has no such attribute.
+const Type* Inference::class_member(Expr& expr, const Type& owner, std::string_view full_name) {
+  const Entry* member =
+      owner.is(TypeKind::class_) ? class_attribute(owner.class_def, expr.word) : nullptr;
+  if (member == nullptr) return nullptr;
+  expr.binding = member->binding;
+  expr.full_name = full_name;
+  return member->type;
 }
-}  // namespace
 
-// `super().__init__(model, loader)`: what runs of an own base class; null for other calls.
-const FunctionDef* Inference::method_of_base(const Call& call) {
-  const ClassDef* def = function_ == nullptr ? nullptr : function_->class_def;
-  if (def == nullptr || !is_on_super(call)) return nullptr;
+// What super() stands for: an object of the given files' base class that has the method.
+const Type* Inference::base_object(const Call& super) {
+  const FunctionDef* method = function_;
+  while (method != nullptr && method->class_def == nullptr) method = method->outer;
+  const ClassDef* def = method == nullptr ? nullptr : method->class_def;
+  const Expr* use = super.expr->parent;
+  if (def == nullptr || use == nullptr || use->kind != ExprKind::attribute) return &unknown_type();
+  // What `*args` hands on is not followed, and would hide what other callers pass.
+  const Call* made = use->parent == nullptr ? nullptr : use->parent->call;
+  const auto hands_on = [](const Argument& one) { return one.unpacked && one.value->word == "*"; };
+  if (made == nullptr || std::ranges::any_of(made->arguments, hands_on)) return &unknown_type();
   for (const Expr* base : def->bases) {
-    const auto parent = store_.classes_by_name.find(base->full_name);
-    if (parent == store_.classes_by_name.end() || parent->second == def) continue;
-    if (const FunctionDef* found = find_method(parent->second, call.method)) return found;
+    const auto own = store_.classes_by_name.find(base->full_name);
+    if (own == store_.classes_by_name.end() || own->second == def) continue;
+    if (find_method(own->second, use->word) == nullptr) continue;
+    Type parent;
+    parent.kind = own->second->is_module    ? TypeKind::module
+                  : own->second->is_dataset ? TypeKind::dataset
+                                            : TypeKind::host_object;
+    parent.class_def = own->second;
+    parent.name = own->second->full_name;
+    return store_.intern(parent);
   }
-  return nullptr;
+  return &unknown_type();
 }
+
+namespace {
+
+// `**self.options` of a dict that is written out.
+bool spreads_literal(const Argument& argument) {
+  const Expr& value = *argument.value;
+  if (value.word != "**" || value.children.empty()) return false;
+  const Statement* binding = value.children[0]->binding;
+  return binding != nullptr && binding->kind == StatementKind::assignment &&
+         binding->value != nullptr && binding->value->kind == ExprKind::dict;
+}
+
+}  // namespace
 
 // `super().__init__(dataset, …)` in a class derived from a library's DataLoader makes one.
 std::string_view Inference::base_loader(const Call& call) {
-  const bool is_base = call.method == "__init__" && is_on_super(call);
+  const bool is_base = call.method == "__init__" && call.receiver->call != nullptr &&
+                       call.receiver->call->name == "super";
   const ClassDef* def = function_ == nullptr ? nullptr : function_->class_def;
   if (!is_base || def == nullptr) return {};
   // One that hands on what it is given has nothing to change.
-  if (std::ranges::any_of(call.arguments, &Argument::unpacked)) return {};
+  if (std::ranges::any_of(call.arguments, [](const Argument& argument) {
+        return argument.unpacked && !spreads_literal(argument);
+      })) {
+    return {};
+  }
   for (const Expr* base : def->bases) {
     const Known& parent = known(base->full_name);
     if (parent.call.gives == Gives::instance && parent.call.kind == TypeKind::loader) {

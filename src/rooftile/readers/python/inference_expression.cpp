@@ -324,6 +324,7 @@ const Type* Inference::infer_attribute(Expr& expr) {
       type.name = method->full_name;
       return store_.intern(type);
     }
+    if (const Type* member = class_member(expr, *owner, name)) return member;
     if (owner->is(TypeKind::unknown) || owner->is(TypeKind::class_)) {
       expr.full_name = resolve_import(name, *file_);
       return is_dtype(expr.full_name) ? simple(TypeKind::dtype) : &unknown_type();
@@ -335,6 +336,7 @@ const Type* Inference::infer_attribute(Expr& expr) {
 const Type* Inference::infer_subscript(Expr& expr) {
   for (const Expr* child : expr.children) infer(child);
   if (expr.children.empty()) return &unknown_type();
+  if (const Type* named = named_global(expr)) return named;
   const Type* object = expr.children[0]->type;
   switch (object->kind) {
     case TypeKind::tensor:

@@ -116,8 +116,6 @@ void Inference::note_module(Call& call) {
 
 const Type* Inference::method_call(Call& call, const Type& receiver) {
   const std::string_view method = call.method;
-  if (const FunctionDef* parent = method_of_base(call))
-    return own_function_call(call, *parent, true);
   if (const FunctionDef* own = find_method(receiver.class_def, method)) {
     // `self.net(x)` of `@property def net(self)` calls what that returns.
     const FunctionDef* getter = find_property(*receiver.class_def, method);

@@ -43,14 +43,17 @@ const Expr* called_parameter(const Call& call) {
   return is_parameter ? &callee : nullptr;
 }
 
-// optimizer.step(closure)
+}  // namespace
+
 const FunctionDef* closure_of(const Call& call) {
   const bool steps =
-      call.method == "step" && call.receiver != nullptr && call.arguments.size() == 1;
-  return steps ? call.arguments[0].value->type->function : nullptr;
+      call.method == "step" && call.target == nullptr && call.receiver != nullptr &&
+      (call.receiver->type->is(TypeKind::optimizer) || call.receiver->type->is(TypeKind::unknown));
+  const Argument* given = steps ? call.argument("closure", 0) : nullptr;
+  const bool is_function =
+      given != nullptr && !given->unpacked && given->value->type->is(TypeKind::function);
+  return is_function ? given->value->type->function : nullptr;
 }
-
-}  // namespace
 
 PassedFunctions::PassedFunctions(const SourceFacts& facts) {
   std::vector<std::pair<const Call*, std::string_view>> called;

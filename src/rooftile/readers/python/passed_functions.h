@@ -28,6 +28,9 @@ class PassedFunctions {
   std::unordered_map<const Call*, std::vector<const FunctionDef*>> run_by_;
 };
 
+// The function of the project that optimizer.step(closure) of a library runs; null for other calls.
+const FunctionDef* closure_of(const Call& call);
+
 // Whether the call does not get to a statement of its target: `update(x, training=False)` of a
 // function with `if training:` around it, or `loss(x, only_values=True)` with `if only_values:
 // return x` above.

@@ -87,6 +87,22 @@ TEST(ReadPython, FollowsValues) {
       {"dictionary", "k = {'n': 7}\nf(**k)\n", 7, Certainty::literal},
       {"updated", "k = {}\nk.update({'n': 8})\nf(**k)\n", 8, Certainty::literal},
       {"condition", "ON = True\nf(n=1 if ON else 0)\n", 1, Certainty::literal},
+      {"class attribute", "class C:\n  n = 3\nf(n=C.n)\n", 3, Certainty::constant},
+      {"returned dictionary", "def g():\n  return {'n': 3}\nc = g()\nf(n=c['n'])\n", 3,
+       Certainty::configurable},
+      {"dictionary of attributes", "c = EasyDict({'n': 3})\nf(n=c.n)\n", 3,
+       Certainty::configurable},
+      {"kept keywords",
+       "class C:\n  def __init__(self, **k):\n    self.__dict__.update(k)\nc = C(n=3)\nf(n=c.n)\n",
+       3, Certainty::configurable},
+      {"own keywords", "def g(**k):\n  f(n=k['n'])\ng(n=3)\n", 3, Certainty::configurable},
+      {"base class",
+       "class A:\n  def __init__(self, n):\n    f(n=n)\nclass B(A):\n  def __init__(self):\n"
+       "    super().__init__(3)\n",
+       3, Certainty::constant},
+      {"dictionary of an object",
+       "class B:\n  def __init__(self):\n    self.k = {'n': 3}\n    f(**self.k)\n", 3,
+       Certainty::literal},
   };
   for (const ValueCase& each : cases) {
     const SourceFacts facts = facts_of(each.text);
@@ -99,7 +115,11 @@ TEST(ReadPython, FollowsValues) {
 TEST(ReadPython, LeavesOpenWhatIsOpen) {
   for (const char* text :
        {"f(n=g())\n", "for n in range(3):\n  f(n=n)\n", "n = 1\nwhile x():\n  f(n=n)\n  n = 2\n",
-        "f(**unknown())\n", "if x():\n  n = 1\nelse:\n  n = 2\nf(n=n)\n"}) {
+        "f(**unknown())\n", "def g(**k):\n  f(n=k['n'])\ng(n=3)\ng(n=4)\n",
+        "class A:\n  def __init__(self, n):\n    f(n=n)\nclass B(A):\n"
+        "  def __init__(self, *all):\n    super().__init__(*all)\n",
+        "def g(x):\n  if x:\n    return {'n': 2}\n  return {'n': 3}\nc = g(1)\nf(n=c['n'])\n",
+        "if x():\n  n = 1\nelse:\n  n = 2\nf(n=n)\n"}) {
     const SourceFacts facts = facts_of(text);
     EXPECT_TRUE(facts.argument(only(facts.method_calls("f")), "n").unknown()) << text;
   }
@@ -244,6 +264,37 @@ run_test(Net(), batches)
   const auto loops = facts.loops(LoopRole::evaluation_step);
   ASSERT_EQ(loops.size(), 1U);
   EXPECT_EQ(loops[0]->function->name, "run_test");
+}
+
+TEST(ReadPython, FollowsTheClassThatATextNames) {
+  const SourceFacts facts = facts_of(R"(import torch
+class Plain(torch.nn.Module):
+    def update(self, x):
+        return x
+def class_of(name):
+    if name not in globals():
+        raise NotImplementedError(name)
+    return globals()[name]
+method = class_of("Plain")(3)
+method.update(4)
+)");
+  EXPECT_NE(only(facts.method_calls("update")).target, nullptr);
+}
+
+TEST(ReadPython, TakesAClosureForPartOfTheStep) {
+  const SourceFacts facts = facts_of(R"(import torch
+model = torch.nn.Linear(8, 8).cuda()
+optimizer = torch.optim.LBFGS(model.parameters())
+for x in batches:
+    def closure():
+        optimizer.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        return loss
+    optimizer.step(closure)
+)");
+  ASSERT_EQ(facts.loops(LoopRole::training_step).size(), 1U);
+  EXPECT_TRUE(facts.in_each_training_step(only(facts.method_calls("zero_grad"))));
 }
 
 TEST(ReadPython, KnowsWeightsLoadedIn16Bits) {

@@ -4,6 +4,7 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
+#include "rooftile/workload/source_entries.h"
 
 namespace rooftile::source {
 namespace {
@@ -32,6 +33,11 @@ class Follower {
     if (unpacked.kind == ExprKind::conditional && unpacked.children.size() == 3) {
       // {"num_workers": 1} if use_cuda else {}
       return follow(*unpacked.children[0], depth + 1) && follow(*unpacked.children[2], depth + 1);
+    }
+    if (unpacked.kind == ExprKind::attribute && unpacked.binding != nullptr) {
+      // self.options = {"num_workers": 1}, once
+      const Expr* set = assigned_value(*unpacked.binding, unpacked.word);
+      return set != nullptr && set->kind == ExprKind::dict && take_literal(*set, depth);
     }
     return unpacked.kind == ExprKind::name && !is_elsewhere_ &&
            follow_variable(unpacked.word, depth);

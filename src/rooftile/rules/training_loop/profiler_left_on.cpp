@@ -45,7 +45,8 @@ const Call* endless_profiler(const SourceFacts& facts, const Expr* manager) {
   const bool is_old = call->name == "torch.autograd.profiler.profile" ||
                       call->name == "torch.autograd.profiler.emit_nvtx" ||
                       call->name == "torch.cuda.profiler.profile";
-  if (is_old) return facts.argument(*call, "enabled", 0).is_false() ? nullptr : call;
+  const Value enabled = facts.argument(*call, "enabled", 0);
+  if (is_old) return enabled.absent() || enabled.is_true() ? call : nullptr;
   if (call->name != "torch.profiler.profile") return nullptr;
   const Value schedule = facts.argument(*call, "schedule");
   return schedule.absent() || schedule.kind == ValueKind::none ? call : nullptr;
