@@ -125,8 +125,8 @@ void read_uses(const File& file, ByteRange scope, ExprKind kind, std::string_vie
 
 // The variable of the caller, where the network is a parameter that one call gives.
 const Expr* given_by_caller(const Expr* name) {
-  constexpr int kMaxLevels = 3;
-  for (int level = 0; level < kMaxLevels; ++level) {
+  constexpr int kMaxCallers = 3;
+  for (int level = 0; level < kMaxCallers; ++level) {
     const FunctionDef* function = name->statement == nullptr ? nullptr : name->statement->function;
     // `net = net.cuda()` is still what the caller gave.
     const bool is_set =
