@@ -82,6 +82,8 @@ bool is_steady(const SourceFacts& facts, const Expr& expr, const Statement* stat
     case ExprKind::name:
       return is_steady_name(facts, expr, statement);
     case ExprKind::attribute:
+      // `self.calls_since_redraw >= self.interval` is a count.
+      if (contains_any(expr.word, {"since_", "counter", "calls_"})) return false;
       return !expr.full_name.empty() || is_fixed_root(expr);
     case ExprKind::call: {
       const std::string_view name = expr.call->name;
@@ -92,6 +94,8 @@ bool is_steady(const SourceFacts& facts, const Expr& expr, const Statement* stat
         return true;
       }
       if (name == "str") break;  // "numpy" in str(type(x))
+      // `exists(mask)`, as many projects write `mask is not None`
+      if (expr.call->method == "exists" && expr.call->receiver == nullptr) return true;
       return false;
     }
     case ExprKind::comparison:
@@ -174,7 +178,8 @@ Guard classify(const SourceFacts& facts, const Expr& expr, const Statement* stat
     guard.kind = GuardKind::debug;
   } else if (word == "training" || word == "is_train" || word == "is_training" || word == "train") {
     guard.kind = GuardKind::training;
-  } else if (statement != nullptr && is_steady(facts, expr, statement)) {
+  } else if (const Statement* place = statement != nullptr ? statement : expr.statement;
+             place != nullptr && is_steady(facts, expr, place)) {
     guard.kind = GuardKind::option;
   }
   return guard;

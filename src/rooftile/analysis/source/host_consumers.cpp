@@ -200,6 +200,33 @@ bool runs(const FunctionDef& function, bool (*test)(const Call&)) {
   return std::ranges::any_of(function.calls, [&](const Call* call) { return test(*call); });
 }
 
+bool names_algorithm(const FunctionDef& function) {
+  return names_algorithm(function.file->slice(function.statement->range));
+}
+
+// `scores = scores.cpu(); chosen = assign(scores)`, with the algorithm in a function of the
+// project.
+bool goes_to_own_algorithm(const HostRead& read) {
+  const Statement& statement = *read.statement;
+  for (const Expr* outer = read.expr->parent; outer != nullptr; outer = outer->parent) {
+    const Call* call = outer->call;
+    if (call != nullptr && call->target != nullptr && names_algorithm(*call->target)) return true;
+  }
+  const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
+  if (target == nullptr || target->kind != ExprKind::name) return false;
+  return std::ranges::any_of(after(statement), [&](const Statement* later) {
+    return std::ranges::any_of(calls_inside(*later), [&](const Call* call) {
+      return call->target != nullptr && call->target->class_def == nullptr &&
+             std::ranges::any_of(call->arguments,
+                                 [&](const Argument& argument) {
+                                   return argument.value->kind == ExprKind::name &&
+                                          argument.value->word == target->word;
+                                 }) &&
+             names_algorithm(*call->target);
+    });
+  });
+}
+
 // Of a function with the backward pass in it, which is no algorithm as a whole: whether what is
 // read goes to one.
 bool goes_to_algorithm(const HostRead& read) {
@@ -224,7 +251,7 @@ bool runs_on_host(const HostRead& read) {
   const bool works_on_host =
       runs(*function, [](const Call& call) { return is_compiled(call) || is_other_library(call); });
   if (works_on_host && runs(*function, makes_tensor)) return true;
-  if (names_algorithm(function->file->slice(function->statement->range))) return true;
+  if (names_algorithm(*function) || goes_to_own_algorithm(read)) return true;
   const std::string_view name = function->name;
   return name == "act" || name.starts_with("act_") || name.starts_with("action") ||
          name.ends_with("_action");

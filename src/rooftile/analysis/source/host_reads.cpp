@@ -34,8 +34,7 @@ bool becomes_tensor(const Expr& name) {
 
 // `loss = losses["ner"]; loss.backward()`, whatever the dictionary was made with.
 bool runs_backward(const Expr& name) {
-  if (name.kind != ExprKind::name || !name.type->is(TypeKind::number)) return false;
-  if (name.statement == nullptr) return false;
+  if (name.kind != ExprKind::name || name.statement == nullptr) return false;
   const FunctionDef* function = name.statement->function;
   const auto& calls = function != nullptr ? function->calls : name.statement->file->calls;
   return std::ranges::any_of(calls, [&](const Call* call) {
@@ -81,7 +80,8 @@ bool reads_by_method(const Call& call) {
   if (call.receiver == nullptr || !call.arguments.empty()) return false;
   const Type& type = call.receiver_type();
   if (call.method == "item") {
-    if (becomes_tensor(*call.receiver) || runs_backward(*call.receiver)) return true;
+    if (becomes_tensor(*call.receiver)) return true;
+    if (type.is(TypeKind::number) && runs_backward(*call.receiver)) return true;
     if (is_surely_host(type) || comes_from_numpy(call.receiver)) return false;
     return !type.is(TypeKind::unknown) || !is_moved_later(call.receiver);
   }
@@ -127,6 +127,23 @@ bool is_test_in_forward(const Statement& statement, const Expr& expr) {
   return reduces && !comes_from_numpy(call->receiver) && runs_in_forward(statement.function);
 }
 
+// `mask.any()`, `inside.sum() > 0` of what is not known in a forward: neither numbers nor lists
+// have these methods, and what NumPy computes is known.
+bool asks_unknown_in_forward(const Statement& statement, const Expr& expr) {
+  if (expr.kind == ExprKind::comparison) {
+    return expr.children.size() == 2 && is_one_of(expr.word, {">", "<", ">=", "<=", "==", "!="}) &&
+           asks_unknown_in_forward(statement, *expr.children[0]) &&
+           is_one_of(expr.children[0]->call->method, {"sum", "max", "min", "mean", "item"});
+  }
+  const Call* call = expr.call;
+  const bool reduces = call != nullptr && call->receiver != nullptr && call->arguments.empty() &&
+                       is_one_of(call->method, {"any", "all", "sum", "max", "min", "mean"});
+  if (!reduces || !runs_in_forward(statement.function)) return false;
+  const Type& type = *call->receiver->type;
+  return (type.is(TypeKind::unknown) || is_unplaced_tensor(*call->receiver)) &&
+         !comes_from_numpy(call->receiver);
+}
+
 // int((mask > 0).sum()) in a forward; lengths may be on the host on purpose.
 bool counts_in_forward(const Call& call) {
   if (call.statement == nullptr || call.arguments.size() != 1) return false;
@@ -137,7 +154,31 @@ bool counts_in_forward(const Call& call) {
          !contains_any(text, {"len", "size", "num", "shape"});
 }
 
+// The logger keeps or formats a number, so a tensor is read at once: add_scalar("loss", loss,
+// step), wandb.log({"loss": loss}), bar.set_postfix(loss=loss).
+bool logs_tensor(const Call& call) {
+  const bool is_wandb = call.name == "wandb.log";
+  const bool is_plain = is_one_of(call.method, {"add_scalar", "add_scalars", "set_postfix"}) &&
+                        call.receiver != nullptr && call.target == nullptr;
+  if (!is_wandb && !is_plain) return false;
+  // FloatFunctional().add_scalar(x, 3.0) of quantised networks
+  if (call.method == "add_scalar" &&
+      (call.arguments.empty() || call.arguments.front().value->type->is(TypeKind::tensor))) {
+    return false;
+  }
+  return std::ranges::any_of(call.arguments, [](const Argument& argument) {
+    const Expr& given = *argument.value;
+    if (given.kind != ExprKind::dict) return may_wait(&given);
+    bool found = false;
+    for (std::size_t i = 1; i < given.children.size(); i += 2) {
+      found = found || may_wait(given.children[i]);
+    }
+    return found;
+  });
+}
+
 bool reads_by_function(const Call& call) {
+  if (logs_tensor(call)) return true;
   const std::string_view name = call.name;
   if (is_one_of(name, {"float", "int", "bool", "str", "print", "math.isnan", "math.isfinite",
                        "math.isinf", "math.exp", "math.sqrt", "math.log"})) {
@@ -153,26 +194,17 @@ bool is_text(const Expr& expr) {
   return expr.kind == ExprKind::binary && !expr.children.empty() && is_text(*expr.children[0]);
 }
 
-bool shows_value(const Expr* expr) {
-  if (expr->kind == ExprKind::starred && !expr->children.empty()) expr = expr->children[0];
-  return is_gpu_value(expr);
-}
-
-bool formats_value(const Expr& part) {
-  if (part.kind == ExprKind::format) {
-    return std::any_of(part.children.begin(), part.children.end(), is_gpu_value);
+// norm.mean(): one number, whatever it is of; also 10 * norm.mean(), and real.mean() - fake.mean().
+bool reduces_to_one(const Expr& expr, int depth = 0) {
+  const Expr* made = resolved(&expr);
+  constexpr int kMaxDepth = 4;
+  if (made->kind == ExprKind::binary && made->children.size() == 2 && depth < kMaxDepth) {
+    const auto is_one = [&](const Expr* side) {
+      return side->type->is(TypeKind::number) || reduces_to_one(*side, depth + 1);
+    };
+    return std::ranges::all_of(made->children, is_one) && made->type->is(TypeKind::tensor);
   }
-  const bool is_percent = part.kind == ExprKind::binary && part.word == "%" &&
-                          part.children.size() == 2 && is_text(*part.children[0]);
-  if (!is_percent) return false;
-  const Expr* values = part.children[1];
-  if (values->kind != ExprKind::tuple) return is_gpu_value(values);
-  return std::any_of(values->children.begin(), values->children.end(), shows_value);
-}
-
-// norm.mean(): one number, whatever it is of.
-bool reduces_to_one(const Expr& expr) {
-  const Call* call = resolved(&expr)->call;
+  const Call* call = made->call;
   return call != nullptr && call->receiver != nullptr && call->arguments.empty() &&
          is_one_of(call->method, {"mean", "sum", "max", "min", "norm", "std"});
 }
@@ -187,9 +219,46 @@ bool reads_first_element(const Expr& part) {
   }
   if (index->kind != ExprKind::integer || index->word != "0") return false;
   const Expr* tensor = object->children[0];
-  if (reduces_to_one(*tensor)) return true;
+  if (reduces_to_one(*tensor) || runs_backward(*tensor)) return true;
   const std::string name = lower(last_name(tensor));
   return name.find("loss") != std::string::npos || name.starts_with("err") || name == "l";
+}
+
+// What `loss.data[0]` gave is on the host, in whichever branch it was read.
+bool is_number_by_now(const Expr& name) {
+  if (name.kind != ExprKind::name || name.statement == nullptr) return false;
+  if (name.binding != nullptr) return reads_first_element(*resolved(&name));
+  const FunctionDef* function = name.statement->function;
+  bool is_read = false;
+  bool is_only = function != nullptr;
+  const auto look = [&](const Statement& set) {
+    const bool sets = set.kind == StatementKind::assignment && set.word == "=" &&
+                      set.target != nullptr && set.target->kind == ExprKind::name &&
+                      set.target->word == name.word && set.value != nullptr;
+    if (!sets) return;
+    const bool reads = reads_first_element(*set.value);
+    is_read = is_read || reads;
+    is_only = is_only && (reads || !is_gpu_value(set.value));
+  };
+  if (function != nullptr) for_statements(function->body, look);
+  return is_read && is_only;
+}
+
+bool shows_value(const Expr* expr) {
+  if (expr->kind == ExprKind::starred && !expr->children.empty()) expr = expr->children[0];
+  return is_gpu_value(expr) && !is_number_by_now(*expr);
+}
+
+bool formats_value(const Expr& part) {
+  if (part.kind == ExprKind::format) {
+    return std::any_of(part.children.begin(), part.children.end(), shows_value);
+  }
+  const bool is_percent = part.kind == ExprKind::binary && part.word == "%" &&
+                          part.children.size() == 2 && is_text(*part.children[0]);
+  if (!is_percent) return false;
+  const Expr* values = part.children[1];
+  if (values->kind != ExprKind::tuple) return is_gpu_value(values);
+  return std::any_of(values->children.begin(), values->children.end(), shows_value);
 }
 
 bool is_read(const Expr& part) {
@@ -216,8 +285,9 @@ void add_conditions(const Statement& statement, const Expr* expr, std::vector<Ho
       may_wait(expr) || (compares && std::ranges::any_of(expr->children, [&](const Expr* side) {
                            return may_wait(side) || is_reduced_in_forward(statement, side);
                          }));
-  const bool is_asked =
-      waits || is_tensor_in_forward(statement, *expr) || is_test_in_forward(statement, *expr);
+  const bool is_asked = waits || is_tensor_in_forward(statement, *expr) ||
+                        is_test_in_forward(statement, *expr) ||
+                        asks_unknown_in_forward(statement, *expr);
   if (is_asked && !is_called_inside(statement, *expr)) {
     reads.push_back({&statement, expr, expr->call});
   }

@@ -1,13 +1,12 @@
 #include "rooftile/analysis/source/hot_path.h"
 
 #include <algorithm>
-#include <optional>
 
-#include "rooftile/analysis/source/asked_truth.h"
 #include "rooftile/analysis/source/leftovers.h"
 #include "rooftile/analysis/source/own_optimizers.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/step_guards.h"
+#include "rooftile/analysis/source/way_conditions.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
@@ -181,104 +180,6 @@ bool any_way(const SourceFacts& facts, const Node& node, const File& file,
     if (where == Where::evaluation_too) return runs_with(facts, context, is_shut_for_good);
     return runs_on_each_pass(facts, context) || runs_either_way(facts, context, contexts);
   });
-}
-
-// `norm_type = float(norm_type)`: the number stays the same.
-const Expr* before_conversion(const Expr* name) {
-  const Expr* made = resolved(name);
-  const bool converts = made != name && made->call != nullptr &&
-                        is_one_of(made->call->name, {"float", "int", "str"}) &&
-                        made->call->arguments.size() == 1;
-  return converts ? made->call->arguments.front().value : name;
-}
-
-// What the way down here gives for a parameter: the argument, or the default that is left, by way
-// of the parameters of callers. Null where neither is seen.
-const Expr* given_on_the_way(const Context& context, const Expr* name) {
-  const Expr* given = nullptr;
-  for (std::size_t hops = 0; hops <= context.calls.size(); ++hops) {
-    name = before_conversion(name);
-    const FunctionDef* function = name->statement == nullptr ? nullptr : name->statement->function;
-    if (function == nullptr || name->kind != ExprKind::name || name->binding != nullptr) break;
-    const auto& parameters = function->parameters;
-    const auto found = std::ranges::find(parameters, name->word, &Parameter::name);
-    const auto call = std::ranges::find(context.calls, function, &Call::target);
-    if (found == parameters.end()) break;
-    if (call == context.calls.end()) return given;
-    const Argument* argument = passed_argument(**call, *function, name->word);
-    if (argument == nullptr) return (*call)->unknown_arguments ? nullptr : found->default_value;
-    given = name = argument->value;
-  }
-  return given;
-}
-
-bool is_written_number(const Expr& expr) {
-  return expr.kind == ExprKind::integer || expr.kind == ExprKind::real;
-}
-
-bool is_literal(const Expr& expr) {
-  return is_written_number(expr) || expr.kind == ExprKind::none || expr.kind == ExprKind::boolean ||
-         expr.kind == ExprKind::text;
-}
-
-// `inf`, math.inf, float("inf"): no number that is written out.
-bool is_infinity(const Expr& expr) {
-  if (is_one_of(last_name(&expr), {"inf", "Inf", "infty"})) return true;
-  return expr.call != nullptr && expr.call->name == "float" && !expr.call->arguments.empty() &&
-         expr.call->arguments.front().value->word.starts_with("inf");
-}
-
-// Whether the literal that is passed on the way is the one that is asked for. Empty where a number
-// could be spelled in another way.
-std::optional<bool> is_the_same(const Expr& given, const Expr& asked) {
-  if (is_infinity(asked)) return is_written_number(given) ? std::optional(false) : std::nullopt;
-  if (!is_literal(asked)) return std::nullopt;
-  const bool may_be_equal = is_written_number(given) || given.kind == ExprKind::boolean;
-  if (given.kind != asked.kind) {
-    const bool is_open =
-        may_be_equal && (is_written_number(asked) || asked.kind == ExprKind::boolean);
-    return is_open ? std::nullopt : std::optional(false);
-  }
-  return given.kind == ExprKind::none || given.word == asked.word;
-}
-
-// Whether a condition on a parameter holds by what is passed on the way: `if with_hidden:`,
-// `if z is None:`, `if mode == "mask":`. Empty where that does not tell.
-std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard) {
-  const bool is_condition = guard.kind == GuardKind::condition || guard.kind == GuardKind::option ||
-                            guard.kind == GuardKind::training;
-  if (!is_condition || guard.expr == nullptr) return std::nullopt;
-  const Expr& expr = *guard.expr;
-  if (expr.kind == ExprKind::name) {
-    const Expr* given = given_on_the_way(context, &expr);
-    if (given == nullptr) return std::nullopt;
-    if (given->kind == ExprKind::none) return false;
-    return given->kind == ExprKind::boolean ? std::optional(given->word == "True") : std::nullopt;
-  }
-  const bool compares = expr.kind == ExprKind::comparison && expr.children.size() == 2 &&
-                        is_one_of(expr.word, {"==", "!=", "is", "is not"});
-  const Expr* given = compares ? given_on_the_way(context, expr.children[0]) : nullptr;
-  if (given == nullptr) return std::nullopt;
-  const bool asks_none = expr.children[1]->kind == ExprKind::none;
-  // `scaler = None; if args.amp: scaler = GradScaler()`: there are steps for either.
-  const bool is_open = given->kind != ExprKind::none && chooses_backward(context, guard);
-  if (asks_none && is_open) return std::nullopt;
-  if (asks_none && may_be_none(*given)) return expr.word == "is" || expr.word == "==";
-  if (!is_literal(*given)) return std::nullopt;
-  const std::optional<bool> same = is_the_same(*given, *expr.children[1]);
-  if (!same) return std::nullopt;
-  return *same == (expr.word == "==" || expr.word == "is");
-}
-
-// `if loose:` for a parameter that the caller gives as self.loose: the same in each pass.
-bool is_setting_on_the_way(const Context& context, const Guard& guard) {
-  if (guard.kind != GuardKind::condition || guard.expr == nullptr) return false;
-  const Expr* given = given_on_the_way(context, guard.expr);
-  if (given == nullptr || given->kind != ExprKind::attribute) return false;
-  const Expr* root = given;
-  while (root->kind == ExprKind::attribute && !root->children.empty()) root = root->children[0];
-  return !given->type->is(TypeKind::tensor) &&
-         is_one_of(root->word, {"self", "args", "opt", "opts", "config", "cfg", "hparams"});
 }
 
 // Whether no guard closes the way, with all options at their defaults.

@@ -216,6 +216,26 @@ bool steps_optimizer(const ClassDef& def) {
   });
 }
 
+// A few passes that evaluate all the same: something says so, and nothing warms up or times (a
+// clock, an event or a wait for the GPU beside the loop, or a word for it).
+bool is_short_evaluation(const Loop& loop) {
+  const auto times = [](const Call* call) {
+    return call->name.starts_with("time.") || call->method == "synchronize" ||
+           call->method == "Event" || call->method == "elapsed_time";
+  };
+  const auto& calls = loop.function != nullptr ? loop.function->calls : loop.file->calls;
+  const std::string name = lower(loop.function != nullptr ? loop.function->name : loop.file->path);
+  if (std::ranges::any_of(calls, times) ||
+      contains_any(name,
+                   {"bench", "time", "timing", "speed", "warm", "profil", "fps", "latency"})) {
+    return false;
+  }
+  const std::string over = lower(loop.file->slice(loop.statement->value->range));
+  return contains_any(loop.function == nullptr ? over : name,
+                      {"eval", "val", "test", "infer", "predict", "sampl", "generat"}) ||
+         std::ranges::any_of(calls, [](const Call* call) { return call->method == "eval"; });
+}
+
 bool is_user_evaluation(const SourceFacts& facts, const Loop& loop) {
   const ClassDef* def = loop.function == nullptr ? nullptr : loop.function->class_def;
   const bool is_layer = def != nullptr && def->is_module && !steps_optimizer(*def);
@@ -226,7 +246,8 @@ bool is_user_evaluation(const SourceFacts& facts, const Loop& loop) {
   constexpr std::int64_t kTimedPasses = 1000;
   const std::size_t stop = range->arguments.size() == 1 ? 0 : 1;  // before it: the start
   const Value passes = facts.value(range->arguments[stop].value);
-  return passes.kind != ValueKind::integer || passes.integer > kTimedPasses || feeds_itself(loop);
+  return passes.kind != ValueKind::integer || passes.integer > kTimedPasses || feeds_itself(loop) ||
+         is_short_evaluation(loop);
 }
 
 bool is_inside_module(const Call& call) {

@@ -105,7 +105,7 @@ bool freezes_parameter(const Statement& statement);
 bool is_dtype(const Value& value, Words names);
 
 // An evaluation of a whole model by its user: not a loop inside a module, whose caller decides, nor
-// one over a short range, as warm-up and timing are.
+// one over a short range that nothing calls an evaluation, as warm-up and timing are.
 bool is_user_evaluation(const SourceFacts& facts, const Loop& loop);
 // Whether the call stands in a method of a module.
 bool is_inside_module(const Call& call);

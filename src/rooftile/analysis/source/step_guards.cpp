@@ -89,10 +89,20 @@ bool counts_items(const Expr& expr) {
   return name.starts_with("num_") || name.starts_with("n_") || name.starts_with("count");
 }
 
+// `if mask.any():`, `if keep.any():`; a test for NaN asks for something rare.
+bool asks_for_items(const Guard& guard) {
+  const Call* call = guard.expr == nullptr || guard.negated ? nullptr : guard.expr->call;
+  if (call == nullptr || call->method != "any" || call->receiver == nullptr) return false;
+  const std::string name = lower(last_name(call->receiver));
+  return call->arguments.empty() && contains_any(name, {"mask", "valid", "keep", "pos", "ind"}) &&
+         !contains_any(name, {"nan", "inf", "bad", "invalid"});
+}
+
 // `x.cuda() if x.numel() else None`, `if x.dim() > 0`, `if num_boxes == 0: … else:`, `if mask.sum()
 // > 0`: about the odd empty tensor.
 bool is_about_emptiness(const Guard& guard) {
   const Expr* expr = guard.expr;
+  if (asks_for_items(guard)) return true;
   const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
                         expr->children.size() == 2 && expr->children[1]->word == "0" &&
                         (guard.negated ? expr->word == "==" : is_one_of(expr->word, {">", "!="}));

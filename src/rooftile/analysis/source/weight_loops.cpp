@@ -85,8 +85,9 @@ namespace {
 // torch.isnan(p.grad).
 template <class IsWeight>
 bool reduces_tensor(const Call& call, const IsWeight& is_weight) {
-  const bool reduces = is_one_of(call.method, {"sum", "mean", "abs", "max", "pow", "square",
-                                               "isnan", "isinf", "isfinite", "std", "var"});
+  const bool reduces =
+      is_one_of(call.method, {"sum", "mean", "abs", "max", "pow", "square", "isnan", "isinf",
+                              "isfinite", "std", "var", "ne", "eq"});
   return reduces &&
          (is_weight(call.receiver) ||
           std::any_of(call.arguments.begin(), call.arguments.end(),

@@ -11,7 +11,7 @@ constexpr int kMaxReexports = 8;
 constexpr int kMaxBaseDepth = 8;
 
 bool is_cuda(std::string_view text) { return text.starts_with("cuda"); }
-bool is_cpu(std::string_view text) { return text == "cpu"; }
+bool is_cpu(std::string_view text) { return text == "cpu" || text.starts_with("cpu:"); }
 
 bool is_tensor_attribute(std::string_view word) {
   return is_one_of(word, {"T", "mT", "real", "imag", "loss", "logits", "last_hidden_state",

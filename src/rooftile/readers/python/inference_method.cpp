@@ -66,8 +66,11 @@ bool is_tensors_alone(const Call& call) {
   const bool has_dimension = dim != nullptr && !dim->unpacked && dim->value->kind != ExprKind::text;
   return has_dimension ||
          is_one_of(call.method,
-                   {"unsqueeze", "contiguous", "detach", "masked_fill", "masked_select",
-                    "index_select", "expand_as", "view_as", "log_softmax", "permute"});
+                   {"unsqueeze",    "contiguous", "detach",      "masked_fill", "masked_select",
+                    "index_select", "expand_as",  "view_as",     "log_softmax", "permute",
+                    "expand",       "type_as",    "new_zeros",   "new_ones",    "new_full",
+                    "masked_fill_", "scatter_",   "index_fill_", "ge",          "gt",
+                    "le",           "lt"});
 }
 
 // `(labels == 1).float()`: neither a truth value of Python nor an array has it.

@@ -108,6 +108,7 @@ const Exact kExact[] = {
     {"timm.utils.cuda.NativeScaler", instance(TypeKind::scaler)},
     {"torch.device", instance(TypeKind::device)},
     {"torch.accelerator.current_accelerator", instance(TypeKind::device)},
+    {"torch.cuda.current_device", instance(TypeKind::device)},
     {"torch.nn.Parameter", gives(Gives::new_tensor)},
     {"torch.autograd.Variable", gives(Gives::argument)},
     {"torch.nn.DataParallel", gives(Gives::wrapped)},

@@ -21,7 +21,8 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 A value of the GPU that the host reads on each training step: `.item()`, `float(t)`, `.cpu()`,
 `.numpy()`, `.tolist()`, printing or formatting a tensor, `if`, `while` or `assert` on its value,
-`loss.data[0]`. Code that the loop calls, `forward` included, counts.
+`loss.data[0]`, a tensor given to `add_scalar` or `wandb.log`. Code that the loop calls, `forward`
+included, counts.
 
 ## Why it costs time
 The host normally runs ahead and queues kernels. A read waits until the GPU has finished all of

@@ -128,12 +128,21 @@ bool skips_passes(const SourceFacts& facts, const Expr* condition) {
   return skips;
 }
 
+// `if i == n_critic - 1:` of the loop's own counter.
+bool is_for_one_pass(const Expr* condition) {
+  const bool compares = condition != nullptr && condition->kind == ExprKind::comparison &&
+                        condition->word == "==" && condition->children.size() == 2;
+  const Statement* counts = compares ? condition->children[0]->binding : nullptr;
+  return counts != nullptr && counts->kind == StatementKind::for_;
+}
+
 // `if step % 100 == 0:` around it inside the loop, but not around the clock's read at the end.
 bool is_rare(const SourceFacts& facts, const Statement& statement, const Statement* loop,
              const Statement& end) {
   for (const Statement* at = &statement; at != nullptr && at != loop; at = at->parent) {
     if (is_within(end, *at)) return false;
-    if (at->kind == StatementKind::if_ && skips_passes(facts, at->value)) return true;
+    if (at->kind != StatementKind::if_) continue;
+    if (skips_passes(facts, at->value) || is_for_one_pass(at->value)) return true;
   }
   return false;
 }

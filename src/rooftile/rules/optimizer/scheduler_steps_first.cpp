@@ -103,7 +103,7 @@ bool is_after_warm_up(const Branch& branch) {
   const bool compares = branch.statement->kind == StatementKind::if_ && test != nullptr &&
                         test->kind == ExprKind::comparison && test->children.size() == 2 &&
                         test->word.starts_with(branch.otherwise ? "<" : ">");
-  return compares && contains_any(lower(last_name(test->children[0])), {"step", "iter"}) &&
+  return compares && contains_any(lower(last_name(test->children[0])), {"step", "iter", "epoch"}) &&
          contains(lower(branch.statement->file->slice(test->children[1]->range)), "warm");
 }
 

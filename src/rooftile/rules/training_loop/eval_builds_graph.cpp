@@ -44,12 +44,26 @@ says what there is to gain.
 
 using namespace source;
 
+// `attack = torchattacks.PGD(model); attack(x, y)`, of code that is not given.
+bool attacks(const Call& call) {
+  if (call.target != nullptr || call.expr->children.empty()) return false;
+  const Expr* callee = call.expr->children.front();
+  const Expr* made = resolved(callee);
+  const std::string_view maker = made->call != nullptr ? made->call->name : "";
+  const std::string_view library = maker.substr(0, maker.find('.'));
+  if (is_one_of(library, {"torchattacks", "foolbox", "advertorch", "autoattack", "art"}))
+    return true;
+  const std::string name = lower(last_name(callee));
+  return contains_any(name, {"attack", "adversar", "perturb"}) && !contains(name, "loss");
+}
+
 // Gradients are wanted: attacks, saliency, test-time training.
 bool uses_gradients(const Iteration& iteration) {
   return std::any_of(iteration.calls.begin(), iteration.calls.end(), [](const IteratedCall& one) {
-    return one.call->name == "torch.autograd.grad" || one.call->method == "backward" ||
-           one.call->method == "requires_grad_" || one.call->method == "retain_grad" ||
-           one.call->name.starts_with("torch.func.") || one.call->name == "torch.autograd.backward";
+    return attacks(*one.call) || one.call->name == "torch.autograd.grad" ||
+           one.call->method == "backward" || one.call->method == "requires_grad_" ||
+           one.call->method == "retain_grad" || one.call->name.starts_with("torch.func.") ||
+           one.call->name == "torch.autograd.backward";
   });
 }
 

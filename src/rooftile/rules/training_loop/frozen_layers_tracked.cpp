@@ -5,6 +5,7 @@
 
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/unowned_networks.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
@@ -15,8 +16,9 @@ namespace training_loop_frozen_layers_tracked_rule {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 The only optimizer of a program gets the head of a library's network (`model.fc.parameters()`), the
-whole network runs in the training step, and nothing freezes the rest. Or a pretrained network in
-`eval()` (a loss network, a teacher) runs in the training step, in no optimizer and not frozen.
+whole network runs in the training step, and nothing freezes the rest. Or a network that no optimizer
+gets (a loss network, a teacher) runs in the training step and is not frozen: a pretrained one in
+`eval()`, or an own one of which all uses are seen.
 
 ## Why it costs time
 Backward is two thirds of a step. Here nearly all of it is for gradients that nobody uses, and they
@@ -205,21 +207,33 @@ bool is_cut_off(const Call& call) {
   });
 }
 
+// The network of `network(x)` and `network.encode(x)`; null for other calls.
+const Expr* network_of(const Call& call) {
+  const bool is_call = call.name == "torch.nn.Module.__call__";
+  const bool is_method = !is_call && call.receiver != nullptr && call.target != nullptr &&
+                         call.target->class_def != nullptr && call.target->class_def->is_module;
+  const Expr* network = is_call ? call.expr->children.front() : is_method ? call.receiver : nullptr;
+  return network != nullptr && network->type->is(TypeKind::module) ? network : nullptr;
+}
+
 // Calls of an iteration that record a graph through a network which nobody trains.
 const Call* untrained_forward(const SourceFacts& facts, const Program& program,
                               const Iteration& iteration) {
   for (const IteratedCall& one : iteration.calls) {
     const Call& call = *one.call;
-    if (call.name != "torch.nn.Module.__call__" || is_inside_module(call)) continue;
-    const Expr& network = *call.expr->children.front();
-    if (network.type == nullptr || !is_feature_network(*network.type)) continue;
-    if (is_cut_off(call)) continue;
+    const Expr* network = network_of(call);
+    if (network == nullptr || is_inside_module(call)) continue;
+    const bool is_feature = call.name == "torch.nn.Module.__call__" &&
+                            is_feature_network(*network->type) && !is_cut_off(call);
+    const bool is_unowned = is_in_no_optimizer(facts, call) && reaches_backward(call);
+    if (!is_feature && !is_unowned) continue;
     const auto contexts = facts.contexts(call);
     const bool is_trained_through = std::ranges::any_of(contexts, [&](const Context& context) {
       return context.role == LoopRole::training_step && is_reached_by_default(facts, context);
     });
     if (!is_trained_through || std::ranges::any_of(contexts, &Context::gradients_off)) continue;
-    const NetworkUse use = use_of(program, network);
+    if (is_unowned) return &call;
+    const NetworkUse use = use_of(program, *network);
     if (use.is_evaluating && !use.is_handed_on) return &call;
   }
   return nullptr;
@@ -231,7 +245,7 @@ void check_networks(const SourceFacts& facts, std::vector<Finding>& findings) {
     for (const Loop* loop : program->training_loops) {
       const Call* call = untrained_forward(facts, *program, iteration_of(loop->statement->body));
       if (call == nullptr || !seen.insert(call).second) continue;
-      const Expr* network = call->expr->children.front();
+      const Expr* network = network_of(*call);
       const std::string name = code_text(*call->file, network);
       Finding finding = finding_at(
           *call,
@@ -241,8 +255,11 @@ void check_networks(const SourceFacts& facts, std::vector<Finding>& findings) {
                        "through it to its input",
                        name),
            Exactness::bit_exact});
-      finding.evidence = {fmt::format("{} made at {}, nothing in the program freezes it", name,
-                                      place_text(*network->type->made_by, *call->file)),
+      const Call* made = network->type->made_by;
+      finding.evidence = {made == nullptr ? fmt::format("nothing in the program freezes {}", name)
+                                          : fmt::format("{} made at {}, nothing in the program "
+                                                        "freezes it",
+                                                        name, place_text(*made, *call->file)),
                           "PyTorch documentation, Autograd mechanics, Setting requires_grad"};
       findings.push_back(std::move(finding));
     }
