@@ -158,6 +158,9 @@ class Inference {
   // Classes that a script picks by a text (inference_by_name.cpp).
   const Type* picked_by_name(const Expr& callee, const Call& call);
   std::string_view picked_of_library(const Expr& callee);
+  const Type* picked_of_globals(const Expr& expr);
+  const Type* lone_network(const Scope& scope);
+  const Type* named_in(const Scope* scope, const Expr& name);
   const Type* named_in(const Scope* scope, const Expr& name, const Call& call);
   const Scope* namespace_of(const Expr& object) const;
   const Type* next_item(const Type& from);

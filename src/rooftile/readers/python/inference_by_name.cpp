@@ -77,20 +77,25 @@ const Scope* Inference::namespace_of(const Expr& object) const {
   return scope == module_scopes_.end() ? nullptr : scope->second;
 }
 
+// What the scope has of a name that is known.
+const Type* Inference::named_in(const Scope* scope, const Expr& name) {
+  const auto text = text_of(facts_, name);
+  if (!text) return nullptr;
+  const auto found = scope->names.find(*text);
+  std::vector<const Scope*> seen;
+  std::optional<Entry> entry = found != scope->names.end()
+                                   ? std::optional<Entry>(found->second)
+                                   : lookup_wildcard(intern(*text), scope, seen);
+  if (!entry) return nullptr;
+  if (entry->type->is(TypeKind::unknown) && !entry->full_name.empty()) {
+    entry = definition(entry->full_name);
+  }
+  return entry ? entry->type : nullptr;
+}
+
 // The class of that name; of a name that is not known, the only network that takes the arguments.
 const Type* Inference::named_in(const Scope* scope, const Expr& name, const Call& call) {
-  if (const auto text = text_of(facts_, name)) {
-    const auto found = scope->names.find(*text);
-    std::vector<const Scope*> seen;
-    std::optional<Entry> entry = found != scope->names.end()
-                                     ? std::optional<Entry>(found->second)
-                                     : lookup_wildcard(intern(*text), scope, seen);
-    if (!entry) return nullptr;
-    if (entry->type->is(TypeKind::unknown) && !entry->full_name.empty()) {
-      entry = definition(entry->full_name);
-    }
-    return entry ? entry->type : nullptr;
-  }
+  if (text_of(facts_, name)) return named_in(scope, name);
   std::vector<const Scope*> scopes{scope};
   for (const std::string_view package : scope->wildcards) {
     const auto file = modules_.find(package);
@@ -141,6 +146,35 @@ const Type* Inference::picked_by_name(const Expr& callee, const Call& call) {
   const bool is_own =
       picked != nullptr && (picked->is(TypeKind::class_) || picked->is(TypeKind::function));
   return is_own ? picked : nullptr;
+}
+
+// The only network that a file defines or imports; null where it has several.
+const Type* Inference::lone_network(const Scope& scope) {
+  const Type* only = nullptr;
+  for (const auto& [word, entry] : scope.names) {
+    std::optional<Entry> known(entry);
+    if (entry.type == nullptr || entry.type->is(TypeKind::unknown)) {
+      known = entry.full_name.empty() ? std::nullopt : definition(entry.full_name);
+    }
+    if (!known || !is_network(*known)) continue;
+    if (only != nullptr && only->class_def != known->type->class_def) return nullptr;
+    only = known->type;
+  }
+  return only;
+}
+
+// `return globals()[name]`: the class or function of a name that is known; where it is that of a
+// file that was not given, the only network there is.
+const Type* Inference::picked_of_globals(const Expr& expr) {
+  const auto own = module_scopes_.find(file_);
+  const bool picks = expr.children.size() == 2 && own != module_scopes_.end() &&
+                     builtin_call(*expr.children[0], "globals") != nullptr;
+  if (!picks || !text_of(facts_, *expr.children[1])) return &unknown_type();
+  const Type* picked = named_in(own->second, *expr.children[1]);
+  if (picked == nullptr) picked = lone_network(*own->second);
+  const bool is_own =
+      picked != nullptr && (picked->is(TypeKind::class_) || picked->is(TypeKind::function));
+  return is_own ? picked : &unknown_type();
 }
 
 // Folders on the path are seldom packages: `import models` is lib/models/__init__.py rather than

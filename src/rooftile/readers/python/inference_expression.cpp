@@ -352,7 +352,7 @@ const Type* Inference::infer_subscript(Expr& expr) {
       }
       return object->element == nullptr ? &unknown_type() : object->element;
     default:
-      return &unknown_type();
+      return picked_of_globals(expr);
   }
 }
 
