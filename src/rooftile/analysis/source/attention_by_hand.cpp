@@ -21,6 +21,29 @@ bool is_product(const Call& call) {
          (call.name.starts_with("torch.") || call.receiver != nullptr);
 }
 
+// The letters of the result that only this operand has, and not the other one.
+bool has_own_index(std::string_view operand, std::string_view other, std::string_view result) {
+  return std::ranges::any_of(result, [&](char letter) {
+    return letter >= 'A' && operand.find(letter) != operand.npos &&
+           other.find(letter) == other.npos;
+  });
+}
+
+// "nhld,nhd->nhl" makes one number of each row, no matrix of rows and columns. Where the letters
+// are not written, one is taken to be made.
+bool makes_matrix(const Call& call) {
+  if (call.method != "einsum" || call.arguments.empty()) return true;
+  const Expr& pattern = *call.arguments.front().value;
+  if (pattern.kind != ExprKind::text) return true;
+  const std::string_view text = pattern.word;
+  const std::size_t comma = text.find(','), arrow = text.find("->");
+  if (comma == text.npos || arrow == text.npos || comma > arrow) return true;
+  const std::string_view left = text.substr(0, comma);
+  const std::string_view right = text.substr(comma + 1, arrow - comma - 1);
+  const std::string_view result = text.substr(arrow + 2);
+  return has_own_index(left, right, result) && has_own_index(right, left, result);
+}
+
 bool is_softmax(const Call& call) {
   if (is_one_of(call.method, {"softmax", "Softmax"})) return true;
   const Type* made = call.expr->children.empty() ? nullptr : call.expr->children[0]->type;
@@ -106,6 +129,7 @@ class Follower {
       case ExprKind::unary:
       case ExprKind::conditional:
       case ExprKind::tuple:
+      case ExprKind::list:
         return highest(expr->children, depth);
       case ExprKind::call:
         return of_call(*expr->call, depth);
@@ -147,6 +171,7 @@ class Follower {
     for (const Expr* input : inputs) stages.push_back(stage_of(input, depth + 1));
     Stage top = Stage::other;
     for (const Stage stage : stages) top = std::max(top, stage);
+    if (is_product(call) && !makes_matrix(call)) return Stage::other;
     if (is_product(call)) {
       const bool has_weights = top == Stage::weights;
       return multiply(*call.expr, has_weights ? Stage::weights : top, Stage::other);

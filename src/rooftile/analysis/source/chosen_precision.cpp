@@ -51,6 +51,11 @@ bool is_of_metric(std::string_view line) {
   return contains_any(lower(line), {"recall", "f1", "fbeta", "metric", "double_precision"});
 }
 
+// Horovod sends gradients as 16 bits, whatever they are multiplied in.
+bool is_of_transfer(std::string_view line) {
+  return contains_any(lower(line), {"allreduce", "compression"});
+}
+
 using LineTest = bool (*)(std::string_view);
 
 // Whether a word stands in a line that no test takes out. Imports do not count: one that nothing
@@ -90,7 +95,7 @@ bool names_precision(const Program& program) {
     for (const std::string_view word : {"autocast", "mixed_precision", "FP16", "AMP", "Amp"}) {
       if (uses_word(*file, word, {is_complaint})) return true;
     }
-    return uses_word(*file, "fp16", {is_complaint}) ||
+    return uses_word(*file, "fp16", {is_complaint, is_of_transfer}) ||
            uses_word(*file, "float16", {is_of_host, asks_for_dtype}) ||
            uses_word(*file, "bfloat16", {asks_for_dtype}) || uses_word(*file, "fairseq", {}) ||
            uses_word(*file, "precision=", {is_of_host, is_of_metric, counts_digits});
@@ -105,8 +110,8 @@ bool trains_by_fairseq(const Program& program) {
     return std::ranges::any_of(file->imports, [](std::string_view name) {
       return name == "fairseq" || name.starts_with("fairseq_cli") ||
              (name.starts_with("fairseq.") &&
-              contains_any(name, {".trainer", ".tasks", ".options", ".models", ".optim",
-                                  ".dataclass", ".checkpoint_utils", ".distributed"}));
+              contains_any(name, {".trainer", ".tasks", ".options", ".models", ".dataclass",
+                                  ".checkpoint_utils", ".distributed"}));
     });
   });
 }

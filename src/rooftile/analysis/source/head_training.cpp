@@ -34,6 +34,22 @@ bool is_large_kind(const Call& call) {
                                   "torch.hub.", "torchvision.", "timm.", "transformers."});
 }
 
+// `conv3x3(3, 64)` of a function that makes a convolution, and `block(64, 64)` of a class that is
+// passed in, but for its norm or activation.
+bool makes_more_than_head(const Call& call) {
+  const FunctionDef* helper = call.target;
+  const bool is_helper = helper != nullptr && helper->class_def == nullptr;
+  if (is_helper && std::ranges::any_of(helper->calls, [](auto* c) { return is_large_kind(*c); })) {
+    return true;
+  }
+  const Expr* callee = call.expr->children.empty() ? nullptr : call.expr->children.front();
+  if (helper != nullptr || callee == nullptr || callee->kind != ExprKind::name) return false;
+  if (callee->binding != nullptr || call.function == nullptr) return false;
+  return !contains_any(callee->word, {"norm", "act"}) &&
+         std::ranges::find(call.function->parameters, callee->word, &Parameter::name) !=
+             call.function->parameters.end();
+}
+
 // Counts the Linear layers that the class makes; more than a head has where others are made too.
 int linear_layers(const ClassDef& def, int depth) {
   constexpr int kMany = 100;
@@ -41,7 +57,7 @@ int linear_layers(const ClassDef& def, int depth) {
   int count = 0;
   for (const FunctionDef* method : def.methods) {
     for (const Call* call : method->calls) {
-      if (is_large_kind(*call)) return kMany;
+      if (is_large_kind(*call) || makes_more_than_head(*call)) return kMany;
       count += call->name == "torch.nn.Linear";
       const ClassDef* inner = call->expr->type->class_def;
       const bool makes = inner != nullptr && inner != &def && inner->is_module &&

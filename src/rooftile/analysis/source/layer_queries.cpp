@@ -194,8 +194,10 @@ bool is_forward_call(const Call& call) {
          target->class_def != nullptr && target->class_def->is_module;
 }
 
-// Of a test that a training loop runs now and then.
-bool is_in_evaluation(const Call& call) {
+// Of a test that a training loop runs now and then, or of another network's features.
+bool is_in_evaluation(const SourceFacts& facts, const Call& call) {
+  const auto contexts = facts.contexts(call);
+  if (std::ranges::all_of(contexts, &Context::gradients_off)) return true;
   for (const Statement* at = call.statement; at != nullptr; at = at->parent) {
     if (at->kind == StatementKind::function) return false;
     if (at->loop != nullptr && at->loop->role == LoopRole::evaluation_step) return true;
@@ -215,28 +217,52 @@ bool is_in_reach(const Program& program, const Loop& loop) {
   return loop.file == program.entry || is_called_from(*program.entry, loop.function);
 }
 
-// The training loops, first those that the entry leads to.
-std::vector<const Loop*> loops_from_entry(const Program& program) {
+// The training loops, first those that the entry leads to, and of these those of a default run.
+std::vector<const Loop*> loops_from_entry(const SourceFacts& facts, const Program& program) {
   std::vector<const Loop*> loops = program.training_loops;
   if (program.entry == nullptr || loops.size() < 2) return loops;
-  std::stable_partition(loops.begin(), loops.end(),
-                        [&](const Loop* loop) { return is_in_reach(program, *loop); });
+  const auto first_far = std::stable_partition(
+      loops.begin(), loops.end(), [&](const Loop* loop) { return is_in_reach(program, *loop); });
+  std::stable_partition(loops.begin(), first_far, [&](const Loop* loop) {
+    return is_reached_by_default(facts, *loop->statement);
+  });
   return loops;
 }
 
 }  // namespace
 
-const Call* forward_call(const Program& program) {
+const Call* forward_call(const SourceFacts& facts, const Program& program) {
   const Call* evaluated = nullptr;
-  for (const Loop* loop : loops_from_entry(program)) {
+  for (const Loop* loop : loops_from_entry(facts, program)) {
+    const Call* called = nullptr;
     for (const IteratedCall& one : iteration_of(loop->statement->body).calls) {
       // A library's loop leads to the steps of other programs too.
       if (!is_forward_call(*one.call) || !program.has(*one.call->file)) continue;
-      if (!is_in_evaluation(*one.call)) return one.call;
-      if (evaluated == nullptr) evaluated = one.call;
+      const bool is_test_of_it = is_in_evaluation(facts, *one.call);
+      if (!is_test_of_it && one.call->function == loop->function) return one.call;
+      const Call*& kept = is_test_of_it ? evaluated : called;
+      if (kept == nullptr) kept = one.call;
     }
+    if (called != nullptr) return called;
   }
   return evaluated;
+}
+
+TrainingPlace training_place(const SourceFacts& facts, const Program& program) {
+  const auto loops = loops_from_entry(facts, program);
+  if (loops.empty()) return {};
+  TrainingPlace place{loops.front(), nullptr};
+  const Call* forward = forward_call(facts, program);
+  if (forward == nullptr || is_in_evaluation(facts, *forward)) return place;
+  const Call* backward = loops.front()->backward;
+  const bool is_step = backward != nullptr && backward->function == forward->function;
+  if (is_step && training_programs_of(facts, *forward->file).size() < 2) place.forward = forward;
+  for (const Loop* loop : loops) {
+    if (forward->function == loop->function && is_within(*forward->statement, *loop->statement)) {
+      return {loop, forward};
+    }
+  }
+  return place;
 }
 
 namespace {

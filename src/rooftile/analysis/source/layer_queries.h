@@ -49,7 +49,14 @@ bool has_attention(const Program& program);
 
 // The first call of a model in a training loop of the program, those inside of modules left out;
 // null where none is seen.
-const Call* forward_call(const Program& program);
+const Call* forward_call(const SourceFacts& facts, const Program& program);
+// Where a program trains: the loop that a default run gets to, and the forward call in it, or
+// beside the backward that it calls; null where other programs call that too, or none is seen.
+struct TrainingPlace {
+  const Loop* loop = nullptr;
+  const Call* forward = nullptr;
+};
+TrainingPlace training_place(const SourceFacts& facts, const Program& program);
 // Whether the network that a training loop calls is seen, with a convolution of 32 or more channels
 // on both sides, a window of 3 or more and stride 1 in it, as no patch embedding has. Of networks
 // to choose from, those that a run with all defaults makes, and none of them with attention.

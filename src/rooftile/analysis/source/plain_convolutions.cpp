@@ -83,7 +83,7 @@ bool has_attention_class(const std::vector<const ClassDef*>& parts) {
 }  // namespace
 
 bool trains_plain_convolution(const SourceFacts& facts, const Program& program) {
-  const Call* forward = forward_call(program);
+  const Call* forward = forward_call(facts, program);
   const Expr* model = forward == nullptr || forward->expr->children.empty()
                           ? nullptr
                           : forward->expr->children.front();

@@ -40,9 +40,7 @@ class SizeSearch {
     if (expr == nullptr || hops > kMaxHops || ++visited_ > kMaxSizeVisits) return std::nullopt;
     const Value value = facts_.value(expr);
     if (is_number(value)) {
-      const bool may_be_passed = expr->kind == ExprKind::name && expr->binding == nullptr &&
-                                 value.certainty == Certainty::configurable;
-      const Size passed = may_be_passed ? of_parameter(*expr, hops) : std::nullopt;
+      const Size passed = passed_for(*expr, value, hops);
       return passed ? passed : value.real;
     }
     if (value.kind == ValueKind::list && value.found != nullptr) expr = value.found;
@@ -64,7 +62,7 @@ class SizeSearch {
       case ExprKind::comprehension:
         return expr->children.empty() ? std::nullopt : of(expr->children[0], hops + 1);
       case ExprKind::call:
-        if (expr->call->name == "range") return of_range(*expr->call, hops);
+        if (expr->call->name == "min") return smallest_argument(*expr->call, hops);
         if (expr->call->name == "len") return of_length(*expr->call);
         return of_names_inside(*expr, hops);
       default:
@@ -73,24 +71,12 @@ class SizeSearch {
   }
 
  private:
-  // The last number of `range(4)` and `range(1, 4)`.
-  Size of_range(const Call& range, int hops) {
-    if (range.arguments.empty() || range.arguments.size() > 2) return std::nullopt;
-    const Size end = of(range.arguments.back().value, hops + 1);
-    return end && *end > 0 ? Size(*end - 1) : std::nullopt;
-  }
-
-  Size of_length(const Call& call) {
-    if (call.arguments.size() != 1) return std::nullopt;
-    const Value list = facts_.value(call.arguments[0].value);
-    if (list.kind != ValueKind::list || list.found == nullptr) return std::nullopt;
-    return static_cast<double>(list.found->children.size());
-  }
-
-  // 16 * 2 ** i for i in range(3)
-  static Size power(double base, double exponent) {
-    constexpr double kLargestExponent = 16;
-    return exponent > kLargestExponent ? base : std::min(std::pow(base, exponent), kLargestSize);
+  // The default of a parameter is what callers pass nothing for; `self.width` may be set to one.
+  Size passed_for(const Expr& expr, const Value& value, int hops) {
+    if (value.certainty != Certainty::configurable) return std::nullopt;
+    if (expr.kind == ExprKind::attribute) return of_attribute(expr, hops);
+    const bool is_parameter = expr.kind == ExprKind::name && expr.binding == nullptr;
+    return is_parameter ? of_parameter(expr, hops) : std::nullopt;
   }
 
   Size of_names_inside(const Expr& expr, int hops) {
@@ -100,6 +86,47 @@ class SizeSearch {
       if (!is_written && part != callee_of(expr)) largest = larger(largest, of(part, hops));
     }
     return largest;
+  }
+
+  // min(2 ** i, 8)
+  Size smallest_argument(const Call& call, int hops) {
+    Size smallest;
+    for (const Argument& argument : call.arguments) {
+      const Size size = of(argument.value, hops + 1);
+      if (size) smallest = smallest ? std::min(*smallest, *size) : *size;
+    }
+    return smallest;
+  }
+
+  Size of_length(const Call& call) {
+    if (call.arguments.size() != 1) return std::nullopt;
+    const Value list = facts_.value(call.arguments[0].value);
+    if (list.kind != ValueKind::list || list.found == nullptr) return std::nullopt;
+    return static_cast<double>(list.found->children.size());
+  }
+
+  // The largest that the variable of a loop gets: n - 1 of range(n), one of the items of a list.
+  Size of_passes(const Expr* iterable, int hops) {
+    const Call* range = iterable == nullptr ? nullptr : iterable->call;
+    if (range == nullptr || range->name != "range" || range->arguments.empty()) {
+      return of(iterable, hops + 1);
+    }
+    const std::size_t stop = range->arguments.size() == 1 ? 0 : 1;  // before it: the start
+    const Size end = of(range->arguments[stop].value, hops + 1);
+    return end ? Size(std::max(*end - 1, 0.0)) : end;
+  }
+
+  // What the variable of a comprehension goes through; null for other names.
+  static const Expr* clause_of(const Expr& name) {
+    for (const Expr* outer = name.parent; outer != nullptr; outer = outer->parent) {
+      if (outer->kind != ExprKind::comprehension) continue;
+      for (const Expr* clause : outer->children) {
+        const bool is_it = clause->kind == ExprKind::for_clause && clause->children.size() == 2 &&
+                           clause->children[0]->word == name.word;
+        if (is_it) return clause->children[1];
+      }
+    }
+    return nullptr;
   }
 
   static const Expr* callee_of(const Expr& expr) {
@@ -112,28 +139,26 @@ class SizeSearch {
     const Size left = of(expr.children[0], hops);
     const Size right = of(expr.children[1], hops);
     if (!left || !right) return expr.word == "%" ? std::nullopt : larger(left, right);
+    if (expr.word == "**") return std::min(std::pow(*left, *right), kLargestSize);
     const bool is_of_lists = is_list(expr.children[0]) || is_list(expr.children[1]);
     if (is_of_lists) return expr.word == "*" ? of(list_side(expr), hops) : larger(left, right);
     const bool is_right_known = is_number(facts_.value(expr.children[1]));
-    if (expr.word == "**") return power(*left, *right);
     if (expr.word == "-") return *left;
     if (expr.word == "//" || expr.word == "/") {
       return is_right_known && *right > 0 ? Size(*left / *right) : left;
     }
-    const bool is_doubled =
-        expr.word == "*" && (is_power(expr.children[0]) || is_power(expr.children[1]));
-    if (!is_right_known && !is_doubled && !is_number(facts_.value(expr.children[0]))) {
-      return larger(left, right);
-    }
+    const bool meet = is_right_known || is_number(facts_.value(expr.children[0])) ||
+                      is_power(*expr.children[0]) || is_power(*expr.children[1]);
+    if (!meet) return larger(left, right);
     if (expr.word == "*") return std::min(*left * *right, kLargestSize);
     if (expr.word == "+") return std::min(*left + *right, kLargestSize);
     return larger(left, right);
   }
 
-  // 2 ** i
-  bool is_power(const Expr* expr) const {
-    return expr->kind == ExprKind::binary && expr->word == "**" &&
-           is_number(facts_.value(expr->children[0]));
+  // 2 ** i: the last pass of a loop is as sure as the others.
+  bool is_power(const Expr& expr) const {
+    return expr.kind == ExprKind::binary && expr.word == "**" &&
+           is_number(facts_.value(expr.children[0]));
   }
 
   bool is_list(const Expr* expr) const {
@@ -155,22 +180,15 @@ class SizeSearch {
     return largest;
   }
 
-  // What the name goes through in the comprehension around it; null for others.
-  static const Expr* iterated(const Expr& name) {
-    for (const Expr* outer = name.parent; outer != nullptr; outer = outer->parent) {
-      if (outer->kind != ExprKind::comprehension) continue;
-      for (const Expr* clause : outer->children) {
-        if (clause->kind != ExprKind::for_clause || clause->children.size() < 2) continue;
-        if (uses_variable(clause->children[0], name.word)) return clause->children[1];
-      }
-    }
-    return nullptr;
-  }
-
   Size of_name(const Expr& name, int hops) {
-    if (const Expr* source = iterated(name)) return of(source, hops + 1);
     const Statement* binding = name.binding;
+    // A comprehension's variable is bound by the statement that it stands in.
+    if (const Expr* iterable = clause_of(name)) return of_passes(iterable, hops);
     if (binding == nullptr) return larger(of_parameter(name, hops), of_branches(name, hops));
+    const bool is_variable = binding->target != nullptr && binding->target->kind == ExprKind::name;
+    if (binding->kind == StatementKind::for_ && is_variable) {
+      return of_passes(binding->value, hops);
+    }
     const bool is_followed =
         binding->kind == StatementKind::for_ || binding->kind == StatementKind::assignment;
     return is_followed ? of(binding->value, hops + 1) : of_parameter(name, hops);
@@ -193,7 +211,7 @@ class SizeSearch {
                          statement.range.end < end;
       if (is_it && set.size() < kMaxAssignments) set.push_back(&statement);
     });
-    return largest_of(set, hops, name.word);
+    return largest_of(set, hops);
   }
 
   // self.width, set in a method of the class.
@@ -203,40 +221,33 @@ class SizeSearch {
                         function != nullptr && function->class_def != nullptr;
     const FunctionDef* init = is_own ? function->class_def->method("__init__") : nullptr;
     if (init == nullptr) return std::nullopt;
+    const auto is_it = [&](const Expr& target) {
+      return target.kind == ExprKind::attribute && target.word == expr.word &&
+             !target.children.empty() && target.children[0]->word == "self";
+    };
     std::vector<const Statement*> set;
+    const Expr* in_tuple = nullptr;
     for_statements(init->body, [&](const Statement& statement) {
-      if (statement.kind != StatementKind::assignment || statement.target == nullptr) return;
-      const Expr* target = statement.target;
-      const bool is_row = target->kind == ExprKind::tuple;
-      const auto is_it = [&](const Expr* one) {
-        return one->kind == ExprKind::attribute && one->word == expr.word &&
-               !one->children.empty() && one->children[0]->word == "self";
-      };
-      const bool sets_it = is_row ? std::ranges::any_of(target->children, is_it) : is_it(target);
-      if (sets_it && set.size() < kMaxAssignments) set.push_back(&statement);
+      const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
+      if (target == nullptr) return;
+      if (is_it(*target) && set.size() < kMaxAssignments) set.push_back(&statement);
+      const Expr* value = statement.value;
+      const bool is_tuple = target->kind == ExprKind::tuple && value != nullptr &&
+                            value->kind == ExprKind::tuple &&
+                            value->children.size() == target->children.size();
+      for (std::size_t i = 0; is_tuple && i < target->children.size(); ++i) {
+        if (is_it(*target->children[i])) in_tuple = value->children[i];
+      }
     });
-    return largest_of(set, hops, expr.word);
-  }
-
-  // 16 of `self.width, self.depth = 16, 28`
-  static const Expr* part_for(const Statement& statement, std::string_view word) {
-    const auto& targets = statement.target->children;
-    const Expr* value = statement.value;
-    const bool is_row = value != nullptr && value->kind == ExprKind::tuple &&
-                        value->children.size() == targets.size();
-    const auto found = std::ranges::find(targets, word, &Expr::word);
-    const auto place = static_cast<std::size_t>(found - targets.begin());
-    return is_row && found != targets.end() ? value->children[place] : nullptr;
+    return larger(largest_of(set, hops), of(in_tuple, hops + 1));
   }
 
   // Of several alternatives those that a run with all defaults takes.
-  Size largest_of(const std::vector<const Statement*>& set, int hops, std::string_view word) {
+  Size largest_of(const std::vector<const Statement*>& set, int hops) {
     Size largest;
     for (const Statement* statement : set) {
       if (set.size() > 1 && !is_reached_by_default(facts_, *statement)) continue;
-      const Expr* value = statement->value;
-      if (statement->target->kind == ExprKind::tuple) value = part_for(*statement, word);
-      largest = larger(largest, of(value, hops + 1));
+      largest = larger(largest, of(statement->value, hops + 1));
     }
     return largest;
   }

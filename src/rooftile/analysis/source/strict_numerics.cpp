@@ -91,10 +91,22 @@ bool makes_doubles(const Program& program) {
   });
 }
 
+// Not in the trials of a module file: under its main guard, or in a function of tests.
+bool checks_second_gradients(const SourceFacts& facts, const Program& program) {
+  if (!mentions(program, {"gradgradcheck"})) return false;
+  for (const Call* call : facts.method_calls("gradgradcheck")) {
+    const bool is_trial = call->function != nullptr && call->function->name.starts_with("test");
+    if (program.has(*call->file) && !is_trial && runs_in(facts, program, *call->statement)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 bool is_numerically_strict(const SourceFacts& facts, const Program& program) {
-  if (mentions(program, {"gradgradcheck"}) || makes_doubles(program)) return true;
+  if (checks_second_gradients(facts, program) || makes_doubles(program)) return true;
   if (differentiates_twice(facts, program)) return true;
   for (const Call* call : calls_in(facts, program, {"torch.set_default_dtype"})) {
     if (is_dtype(facts.argument(*call, "d", 0), {"float64", "double"})) return true;

@@ -47,7 +47,7 @@ class NameReader {
     if (expr->kind != ExprKind::name) return {};
     if (expr->word == "__name__") return {expr->statement->file->module, true};
     if (expr->word == "__package__") return {std::string(package_of(*expr->statement->file)), true};
-    const Statement* binding = expr->binding;
+    const Statement* binding = expr->binding != nullptr ? expr->binding : set_before(*expr);
     const bool is_set = binding != nullptr && binding->kind == StatementKind::assignment &&
                         binding->word == "=" && binding->target != nullptr &&
                         binding->target->kind == ExprKind::name;
@@ -63,6 +63,19 @@ class NameReader {
       return left;
     }
     return {left.text + right.text, right.is_whole, right.end};
+  }
+
+  // `net = "models.{}".format(name)`, then `net = import_module(net)`: the assignment above in the
+  // block, for a variable that several set.
+  static const Statement* set_before(const Expr& name) {
+    const auto above = before(*name.statement);
+    for (auto at = above.rbegin(); at != above.rend(); ++at) {
+      const Expr* target = (*at)->kind == StatementKind::assignment ? (*at)->target : nullptr;
+      if (target != nullptr && target->kind == ExprKind::name && target->word == name.word) {
+        return *at;
+      }
+    }
+    return nullptr;
   }
 
   // "models.{}.net" and "models.%s.net": what stands before the first hole and behind the last.
@@ -143,8 +156,12 @@ void add_import(const File& importer, const File& file) {
   if (std::ranges::find(imported, &file) == imported.end()) imported.push_back(&file);
 }
 
-// Whether the file defines a network or a data set.
+// Whether the file defines a network or a data set, and is no training script itself.
 bool has_parts_of_training(const File& file) {
+  const bool trains = std::ranges::any_of(file.calls, [](const Call* call) {
+    return call->method == "backward" && call->receiver != nullptr;
+  });
+  if (trains) return false;
   return std::ranges::any_of(file.classes, [](const ClassDef* def) {
     return def->statement->parent == nullptr &&
            (def->method("forward") != nullptr || def->method("__getitem__") != nullptr);
@@ -189,7 +206,7 @@ void import_by_use(SourceFacts& facts, const Call& call) {
   auto used = modules_by_use(facts, call);
   if (used.empty()) used = modules_by_function(facts, call);
   for (const File* file : used) add_import(*call.file, *file);
-  if (used.empty() && call.method == "__import__") import_unclaimed(facts, call);
+  if (used.empty()) import_unclaimed(facts, call);
 }
 
 void import_by_name(SourceFacts& facts, const Call& call) {

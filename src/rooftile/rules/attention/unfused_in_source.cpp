@@ -31,14 +31,7 @@ bool has_fused_way(const ClassDef& def) {
 // Whether a convolution has as many output channels as inputs, or some times as many, as it is
 // written: Conv2d(channels, channels * 3, 1) makes queries, keys and values. Of `conv(n, n * 3, 1)`
 // by an own function that call counts.
-bool keeps_channels(const Layer& layer) {
-  const Expr* value = layer.statement == nullptr ? nullptr : layer.statement->value;
-  const bool is_by_function =
-      value != nullptr && value->call != nullptr && value->call->target != nullptr &&
-      value->call->target == layer.made_by->function && value->call->arguments.size() > 1;
-  const Call& made = is_by_function ? *value->call : *layer.made_by;
-  const Argument* in = is_by_function ? &made.arguments[0] : made.argument("in_channels", 0);
-  const Argument* out = is_by_function ? &made.arguments[1] : made.argument("out_channels", 1);
+bool keeps_channels(const Call& made, const Argument* in, const Argument* out) {
   if (in == nullptr || out == nullptr) return false;
   const std::string width = code_text(*made.file, in->value);
   if (code_text(*made.file, out->value) == width) return true;
@@ -51,15 +44,53 @@ bool keeps_channels(const Layer& layer) {
          code_text(*made.file, factors[is_first ? 1 : 0]) == width;
 }
 
+bool keeps_channels(const Call& convolution) {
+  return keeps_channels(convolution, convolution.argument("in_channels", 0),
+                        convolution.argument("out_channels", 1));
+}
+
+bool keeps_channels(const Layer& layer) {
+  const Expr* value = layer.statement == nullptr ? nullptr : layer.statement->value;
+  const bool is_by_function =
+      value != nullptr && value->call != nullptr && value->call->target != nullptr &&
+      value->call->target == layer.made_by->function && value->call->arguments.size() > 1;
+  if (!is_by_function) return keeps_channels(*layer.made_by);
+  return keeps_channels(*value->call, &value->call->arguments[0], &value->call->arguments[1]);
+}
+
+// `norm(nn.Conv1d(n, n // 8, 1))`: an own function gets the convolution, and the layer is what it
+// returns.
+std::vector<const Call*> wrapped_convolutions(const ClassDef& def) {
+  std::vector<const Call*> wrapped;
+  const FunctionDef* init = def.method("__init__");
+  if (init == nullptr) return wrapped;
+  for (const Call* call : init->calls) {
+    const Expr* outer = call->expr->parent;
+    const Expr* target = call->statement->target;
+    const bool is_attribute = target != nullptr && target->kind == ExprKind::attribute &&
+                              outer != nullptr && outer->call != nullptr;
+    if (!is_attribute || !is_convolution(*call)) continue;
+    const Layer* layer = def.layer(target->word);
+    const bool is_known =
+        layer != nullptr && layer->made_by != nullptr && is_convolution(*layer->made_by);
+    if (!is_known) wrapped.push_back(call);
+  }
+  return wrapped;
+}
+
 // Queries and keys from convolutions that narrow them, or beside a discriminator: attention of one
 // head over a small map of an image.
 bool is_over_image(const SourceFacts& facts, const ClassDef& def) {
   const auto is_made = [](const Layer& layer) {
     return layer.made_by != nullptr && is_convolution(*layer.made_by);
   };
-  if (std::ranges::none_of(def.layers, is_made)) return false;
-  const bool is_narrowed = std::ranges::any_of(
-      def.layers, [&](const Layer& layer) { return is_made(layer) && !keeps_channels(layer); });
+  const auto wrapped = wrapped_convolutions(def);
+  if (std::ranges::none_of(def.layers, is_made) && wrapped.empty()) return false;
+  const bool is_narrowed =
+      std::ranges::any_of(
+          def.layers,
+          [&](const Layer& layer) { return is_made(layer) && !keeps_channels(layer); }) ||
+      std::ranges::any_of(wrapped, [](const Call* made) { return !keeps_channels(*made); });
   const auto programs = training_programs_of(facts, *def.file);
   return is_narrowed || std::ranges::any_of(programs, [](const Program* program) {
            return mentions(*program, {"discriminator", "Discriminator", "netD", "gan", "GAN"});

@@ -62,7 +62,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
   for (const Program* program : training_programs(facts)) {
     if (!shows_pytorch_2(*program) || compiles(*program) || !runs_training(*program)) continue;
     if (program->entry != nullptr && program->entry->is_notebook) continue;
-    const Call* forward = forward_call(*program);
+    const Call* forward = forward_call(facts, *program);
     if (forward == nullptr || std::count(told.begin(), told.end(), forward) > 0) continue;
     told.push_back(forward);
     Finding finding =

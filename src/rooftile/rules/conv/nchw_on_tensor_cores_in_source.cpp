@@ -99,10 +99,11 @@ bool decides_layout(const Program& program) {
 bool is_volumetric(const SizedLayer& layer) { return layer.text.starts_with("Conv3d"); }
 
 // At the forward call, else at the loop.
-Finding finding_for(const Program& program, const SizedLayer& layer, const Call& autocast) {
+Finding finding_for(const SourceFacts& facts, const Program& program, const SizedLayer& layer,
+                    const Call& autocast) {
   const std::string format =
       is_volumetric(layer) ? "torch.channels_last_3d" : "torch.channels_last";
-  const Call* forward = forward_call(program);
+  const Call* forward = forward_call(facts, program);
   const bool has_loop = forward == nullptr && !program.training_loops.empty();
   const std::string message = fmt::format(
       "the convolutions ({}) run under {} on NCHW tensors, which Tensor Core "
@@ -139,9 +140,10 @@ std::vector<Finding> programs_without_channels_last(const source::SourceFacts& f
     const auto layer = main_convolution(facts, *program);
     if (!layer || has_grouped_convolution(facts, *program)) continue;
     const Call* autocast = autocast_of_training(facts, *program);
-    const bool has_place = forward_call(*program) != nullptr || !program->training_loops.empty();
+    const bool has_place =
+        forward_call(facts, *program) != nullptr || !program->training_loops.empty();
     if (autocast == nullptr || !has_place) continue;
-    findings.push_back(finding_for(*program, *layer, *autocast));
+    findings.push_back(finding_for(facts, *program, *layer, *autocast));
   }
   return findings;
 }

@@ -169,7 +169,7 @@ bool belongs_together(const Family& family) {
   };
   if (layers != 2 || std::any_of(family.uses.begin(), family.uses.end(), is_other)) return false;
   const bool keys = is_named(family, {"key", "k_proj", "to_k", "w_k"}) &&
-                    is_named(family, {"value", "v_proj", "to_v", "w_v"});
+                    is_named(family, {"val", "v_proj", "to_v", "w_v"});
   const bool gate = is_named(family, {"gate"}) && is_named(family, {"up", "value", "fc", "proj"});
   const bool llama = has_exact_name(family, {"w1"}) && has_exact_name(family, {"w3"});
   return keys || gate || llama;

@@ -147,7 +147,8 @@ const Call* call_in_step(const Program& program) {
   return nullptr;
 }
 
-Finding finding_for(const Program& program, const SizedLayer& layer, const RuleInput& input) {
+Finding finding_for(const SourceFacts& facts, const Program& program, const SizedLayer& layer,
+                    const RuleInput& input) {
   const bool has_bf16 = input.device().has_tensor_cores(Dtype::bf16);
   const Fix fix{has_bf16 ? "Compute outputs and loss under torch.autocast(\"cuda\", "
                            "dtype=torch.bfloat16): bf16 needs no loss scaling"
@@ -158,13 +159,11 @@ Finding finding_for(const Program& program, const SizedLayer& layer, const RuleI
       "the model ({}) is trained in fp32: the Tensor Cores multiply bf16 and fp16 several times as "
       "fast",
       layer.text);
-  const Call* forward = forward_call(program);
-  if (forward == nullptr && program.training_loops.empty()) forward = call_in_step(program);
-  const bool has_loop = forward == nullptr && !program.training_loops.empty();
-  Finding finding = forward != nullptr ? finding_at(*forward, message, fix)
-                    : has_loop
-                        ? finding_at(*program.training_loops.front()->statement, message, fix)
-                        : finding_at(*layer.call, message, fix);
+  const TrainingPlace place = training_place(facts, program);
+  const Call* forward = place.loop == nullptr ? call_in_step(program) : place.forward;
+  Finding finding = forward != nullptr      ? finding_at(*forward, message, fix)
+                    : place.loop != nullptr ? finding_at(*place.loop->statement, message, fix)
+                                            : finding_at(*layer.call, message, fix);
   const bool is_same_line = finding.location.file == layer.call->file->path;
   finding.evidence = {
       is_same_line ? fmt::format("{} at {}", layer.text, place_text(*layer.call, *layer.call->file))
@@ -187,7 +186,7 @@ std::vector<Finding> check(const RuleInput& input) {
     const auto layer = tensor_core_sized_layer(facts, *program);
     if (!layer || is_adversarial(facts, *program)) continue;
     if (trains_head_only(facts, *program, *layer->call)) continue;
-    findings.push_back(finding_for(*program, *layer, input));
+    findings.push_back(finding_for(facts, *program, *layer, input));
   }
   return findings;
 }
