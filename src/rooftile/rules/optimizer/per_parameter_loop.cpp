@@ -184,12 +184,21 @@ Finding describe(const File& file, const Statement& loop, const WeightList& list
   return finding;
 }
 
-// The function works on lists of tensors, and the loop on what is left or where that cannot be had.
-bool has_multi_tensor_way(const Statement& loop) {
-  if (loop.function == nullptr) return false;
-  const std::string_view text = loop.file->slice(loop.function->statement->range);
+bool chooses_multi_tensor(const FunctionDef* function) {
+  if (function == nullptr) return false;
+  const std::string_view text = function->file->slice(function->statement->range);
   return contains_any(text,
                       {"_foreach_", "multi_tensor", ".foreach", "if foreach", "[\"foreach\"]"});
+}
+
+// The function works on lists of tensors, and the loop on what is left or where that cannot be had;
+// or who calls it chooses between such a function and the one with the loop.
+bool has_multi_tensor_way(const Statement& loop) {
+  return chooses_multi_tensor(loop.function) ||
+         (loop.function != nullptr &&
+          std::ranges::any_of(loop.function->callers, [](const Call* caller) {
+            return chooses_multi_tensor(caller->function);
+          }));
 }
 
 // `for k, v in params.items():`, `for w in weights:`, weights by that name alone: numbers, or a few
