@@ -11,6 +11,24 @@ constexpr std::size_t kMaxCallDepth = 6;
 constexpr std::size_t kMaxGuards = 64;
 constexpr std::size_t kMaxEarlier = 500;
 
+// Conditions inside the expression itself: `x if c else y`, `c and x`.
+void add_inline_guards(const SourceFacts& facts, const Call& call, Context& context) {
+  const Expr* inner = call.expr;
+  for (const Expr* outer = inner->parent; outer != nullptr; outer = outer->parent) {
+    std::vector<Guard> guards;
+    if (outer->kind == ExprKind::conditional && outer->children.size() == 3 &&
+        inner != outer->children[1]) {
+      guards = guards_of_condition(facts, outer->children[1], call.statement,
+                                   inner == outer->children[2]);
+    } else if (outer->kind == ExprKind::logical && outer->word != "not" &&
+               !outer->children.empty() && inner != outer->children[0]) {
+      guards = guards_of_condition(facts, outer->children[0], call.statement, outer->word == "or");
+    }
+    context.guards.insert(context.guards.end(), guards.begin(), guards.end());
+    inner = outer;
+  }
+}
+
 // Guards are collected from the inside outwards and turned round at the end.
 class Climber {
  public:
@@ -108,12 +126,22 @@ class Climber {
         if (std::ranges::find(context.calls, caller) != context.calls.end()) continue;
         if (caller->statement == nullptr || hands_over_other(*function, *caller, context)) continue;
         Context above = context;
+        add_training_choice(*caller, above);
         above.calls.push_back(caller);
         followed = true;
         climb(*caller->statement, std::move(above));
       }
     }
     if (!followed) finish(std::move(context));
+  }
+
+  // `None if model.training else f(x)` around the call.
+  void add_training_choice(const Call& caller, Context& context) {
+    Context around;
+    add_inline_guards(facts_, caller, around);
+    std::erase_if(around.guards,
+                  [](const Guard& guard) { return guard.kind != GuardKind::training; });
+    add(around.guards, context);
   }
 
   // `timed(load)` does not lead to `train`, which another call hands to `timed(run)`.
@@ -162,24 +190,6 @@ class Climber {
   const FunctionDef* start_ = nullptr;  // where the way begins
   std::vector<Context> found_;
 };
-
-// Conditions inside the expression itself: `x if c else y`, `c and x`.
-void add_inline_guards(const SourceFacts& facts, const Call& call, Context& context) {
-  const Expr* inner = call.expr;
-  for (const Expr* outer = inner->parent; outer != nullptr; outer = outer->parent) {
-    std::vector<Guard> guards;
-    if (outer->kind == ExprKind::conditional && outer->children.size() == 3 &&
-        inner != outer->children[1]) {
-      guards = guards_of_condition(facts, outer->children[1], call.statement,
-                                   inner == outer->children[2]);
-    } else if (outer->kind == ExprKind::logical && outer->word != "not" &&
-               !outer->children.empty() && inner != outer->children[0]) {
-      guards = guards_of_condition(facts, outer->children[0], call.statement, outer->word == "or");
-    }
-    context.guards.insert(context.guards.end(), guards.begin(), guards.end());
-    inner = outer;
-  }
-}
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "rooftile/base/text.h"
+#include "rooftile/workload/source_steadiness.h"
 
 namespace rooftile::source {
 namespace {
@@ -44,70 +45,6 @@ bool is_loop_counter(const Expr& expr) {
   return word == "i" || word == "it" || word == "idx" || contains(word, "step") ||
          contains(word, "iter") || contains(word, "epoch") || contains(word, "batch_idx") ||
          contains(word, "batch_i") || word == "n_batch" || word == "count";
-}
-
-bool is_fixed_root(const Expr& expr) {
-  const Expr* root = &expr;
-  while (root->kind == ExprKind::attribute && !root->children.empty()) root = root->children[0];
-  const std::string_view word = root->word;
-  return root->kind == ExprKind::name && root != &expr &&
-         (contains(word, "arg") || word.starts_with("opt") || contains(word, "conf") ||
-          contains(word, "cfg") || word == "hparams" || word == "hps" || word == "self" ||
-          contains(word, "params") || word == "FLAGS");
-}
-
-const Statement* innermost_loop(const Statement* statement) {
-  while (statement != nullptr && statement->loop == nullptr) statement = statement->parent;
-  return statement;
-}
-
-// Whether a variable keeps its value while the loop around `statement` runs.
-bool is_steady_name(const SourceFacts& facts, const Expr& expr, const Statement* statement) {
-  if (!expr.full_name.empty()) return true;
-  const Statement* loop = innermost_loop(statement->parent);
-  if (expr.binding != nullptr && expr.binding->function == statement->function) {
-    return loop != nullptr && !is_within(*expr.binding, *loop);
-  }
-  if (expr.binding != nullptr) return true;  // of the module
-  // `if optimizer:` asks whether one was given.
-  const TypeKind kind = expr.type->kind;
-  if (kind == TypeKind::optimizer || kind == TypeKind::scheduler || kind == TypeKind::scaler) {
-    return true;
-  }
-  return facts.value(&expr).known();
-}
-
-bool is_steady(const SourceFacts& facts, const Expr& expr, const Statement* statement) {
-  switch (expr.kind) {
-    case ExprKind::name:
-      return is_steady_name(facts, expr, statement);
-    case ExprKind::attribute:
-      // `self.calls_since_redraw >= self.interval` is a count.
-      if (contains_any(expr.word, {"since_", "counter", "calls_"})) return false;
-      return !expr.full_name.empty() || is_fixed_root(expr);
-    case ExprKind::call: {
-      const std::string_view name = expr.call->name;
-      if (name == "hasattr" || name == "isinstance" || name == "getattr" || name == "len" ||
-          name == "callable" || name == "type" || name == "torch.is_tensor" ||
-          name == "torch.is_grad_enabled" || name.ends_with("is_available") ||
-          name.ends_with("is_initialized")) {
-        return true;
-      }
-      if (name == "str") break;  // "numpy" in str(type(x))
-      // `exists(mask)`, as many projects write `mask is not None`
-      if (expr.call->method == "exists" && expr.call->receiver == nullptr) return true;
-      return false;
-    }
-    case ExprKind::comparison:
-      // `x is None` asks whether an option was given.
-      if (expr.word == "is" || expr.word == "is not") return true;
-      if (expr.children.size() == 2 && expr.children[1]->kind == ExprKind::none) return true;
-      break;
-    default:
-      break;
-  }
-  return std::ranges::all_of(
-      expr.children, [&](const Expr* child) { return is_steady(facts, *child, statement); });
 }
 
 void set_interval(const SourceFacts& facts, const Expr& remainder, Guard& guard) {

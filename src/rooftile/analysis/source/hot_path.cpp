@@ -1,6 +1,10 @@
 #include "rooftile/analysis/source/hot_path.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "rooftile/analysis/source/leftovers.h"
 #include "rooftile/analysis/source/own_optimizers.h"
@@ -97,14 +101,20 @@ bool is_unseen_forward(const SourceFacts& facts, const Context& context,
   return passes_forward && !is_derived && !is_left_over(facts, *outer->class_def);
 }
 
-// `else` of `if self.training:`, `if inference:`: not in a training step.
+bool is_module_object(const Expr& expr) {
+  return expr.type->is(TypeKind::module) ||
+         is_one_of(last_name(&expr), {"self", "model", "net", "network", "module"});
+}
+
+// `else` of `if self.training:`, `None if model.training else f(x)`, `if inference:`: not in a
+// training step.
 bool is_for_inference(const Context& context) {
   return std::ranges::any_of(context.guards, [](const Guard& guard) {
     if (guard.expr == nullptr) return false;
     const std::string_view name = last_name(guard.expr);
     if (guard.kind == GuardKind::training) {
       return guard.negated && name == "training" && !guard.expr->children.empty() &&
-             last_name(guard.expr->children[0]) == "self";
+             is_module_object(*guard.expr->children[0]);
     }
     return !guard.negated && is_one_of(name, {"inference", "is_inference", "infer", "inferring"});
   });
@@ -170,11 +180,69 @@ bool runs_either_way(const SourceFacts& facts, const Context& context,
 
 bool runs_with(const SourceFacts& facts, const Context& context, bool (*is_closed)(const Guard&));
 
+// `def forward_eval(self, x): with torch.no_grad(): return self.forward(x)`
+bool is_trial_of_own(const Call& call) {
+  const FunctionDef* function = call.function;
+  const FunctionDef* forward = call.target;
+  if (!is_forward(forward) || !is_module_method(function) || function == forward) return false;
+  if (!contains_any(function->name, {"forward", "eval", "test", "infer", "predict", "valid"})) {
+    return false;
+  }
+  const Expr* callee = call.expr->children.empty() ? nullptr : call.expr->children.front();
+  const bool is_self =
+      callee != nullptr &&
+      (callee->word == "self" || (call.receiver != nullptr && last_name(call.receiver) == "self"));
+  return is_self && !function->class_def->is_lightning_module && call.statement != nullptr;
+}
+
+bool is_without_gradients(const SourceFacts& facts, const Call& call) {
+  const auto contexts = facts.contexts(call);
+  return std::ranges::all_of(contexts, &Context::gradients_off);
+}
+
+// The way from a forward on that nothing seen calls but its own class, without gradients: what
+// trains calls it from outside.
+std::optional<Context> way_from_forward(const SourceFacts& facts, const Context& whole,
+                                        const FunctionDef* function) {
+  const auto enters =
+      std::ranges::find_if(whole.calls, [](const Call* call) { return is_trial_of_own(*call); });
+  if (enters == whole.calls.end()) return std::nullopt;
+  const FunctionDef* forward = (*enters)->target;
+  const bool is_alone = std::ranges::all_of(forward->callers, [&](const Call* caller) {
+    return is_trial_of_own(*caller) && is_without_gradients(facts, *caller);
+  });
+  if (!is_alone) return std::nullopt;
+  Context way;
+  way.calls.assign(std::next(enters), whole.calls.end());
+  std::ranges::copy_if(whole.guards, std::back_inserter(way.guards), [&](const Guard& guard) {
+    const FunctionDef* place = function_of(guard);
+    if (place == nullptr && guard.expr != nullptr && guard.expr->statement != nullptr) {
+      place = guard.expr->statement->function;
+    }
+    return place == forward || place == function ||
+           std::ranges::any_of(way.calls,
+                               [&](const Call* call) { return call->function == place; });
+  });
+  return way;
+}
+
+// The ways to a statement, and those from forwards on.
+template <class Node>
+std::vector<Context> ways_to(const SourceFacts& facts, const Node& node,
+                             const FunctionDef* function) {
+  std::vector<Context> ways = facts.contexts(node);
+  const std::size_t count = ways.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (auto way = way_from_forward(facts, ways[i], function)) ways.push_back(std::move(*way));
+  }
+  return ways;
+}
+
 template <class Node>
 bool any_way(const SourceFacts& facts, const Node& node, const File& file,
              const FunctionDef* function, Where where) {
   if (!trains_on_gpu(facts, file)) return false;
-  const auto contexts = facts.contexts(node);
+  const std::vector<Context> contexts = ways_to(facts, node, function);
   return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
     if (!matches(facts, context, function, where)) return false;
     if (where == Where::evaluation_too) return runs_with(facts, context, is_shut_for_good);

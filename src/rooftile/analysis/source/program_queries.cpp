@@ -261,6 +261,32 @@ bool generates(const FunctionDef& function) {
       function.name, {"incremental", "generate", "infer", "beam", "greedy", "non_max_suppression"});
 }
 
+namespace {
+
+bool is_in_training_loop(const Statement& statement) {
+  for (const Statement* outer = &statement; outer != nullptr; outer = outer->parent) {
+    if (outer->kind == StatementKind::function) return false;
+    if (outer->loop != nullptr && outer->loop->role == LoopRole::training_step) return true;
+  }
+  return false;
+}
+
+// `model.predict(images, mode="train")` in the step loop, a method that runs layers of its module:
+// a forward by another name.
+bool stands_for_forward(const FunctionDef& function) {
+  const bool is_called = std::ranges::any_of(function.callers, [](const Call* call) {
+    return call->statement != nullptr && call->receiver != nullptr &&
+           call->receiver->type->is(TypeKind::module) && is_in_training_loop(*call->statement);
+  });
+  return is_called && std::ranges::any_of(function.calls, [](const Call* call) {
+           const Expr* layer = call->expr->children.empty() ? nullptr : call->expr->children[0];
+           return call->name == "torch.nn.Module.__call__" && layer != nullptr &&
+                  layer->kind == ExprKind::attribute && last_name(layer->children[0]) == "self";
+         });
+}
+
+}  // namespace
+
 bool runs_in_forward(const FunctionDef* function, int depth) {
   constexpr std::size_t kFewCallers = 8;  // callers of callers multiply
   if (function == nullptr || depth > kMaxCallDepth) return false;
@@ -268,6 +294,7 @@ bool runs_in_forward(const FunctionDef* function, int depth) {
   const ClassDef* def = function->class_def;
   if (def != nullptr && (def->is_module || def->is_autograd_function)) {
     if (function->name == "forward") return true;
+    if (def->is_module && stands_for_forward(*function)) return true;
   }
   const std::size_t callers = function->callers.size();
   if (callers == 0 || callers > kFewCallers) return false;

@@ -44,18 +44,6 @@ bool ends_the_loop(const Guard& guard) {
   return call != nullptr && is_one_of(call->method, {"exit", "_exit", "quit"});
 }
 
-// `if step > warmup`, `if len(memory) > batch_size`: true from some step on.
-bool is_from_some_step_on(const Guard& guard) {
-  if (ends_the_loop(guard)) return false;
-  const Expr* expr = guard.expr;
-  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
-                        expr->children.size() == 2 && expr->word.starts_with(">");
-  if (!compares) return false;
-  const Expr* left = expr->children[0];
-  if (left->call != nullptr) return left->call->name == "len";
-  return contains_any(last_name(left), {"step", "iter", "epoch"});
-}
-
 bool assigns(const Statement& branch, std::string_view target) {
   bool found = false;
   for_statements(branch.body, [&](const Statement& statement) {
@@ -84,9 +72,14 @@ bool is_first_time(const Guard& guard) {
 // len(x), x.size(0), x.shape[0], num_boxes, n_points: how many there are.
 bool counts_items(const Expr& expr) {
   if (expr.call != nullptr) return is_one_of(expr.call->method, {"len", "size"});
-  if (expr.kind == ExprKind::subscript) return last_name(expr.children.front()) == "shape";
+  if (expr.kind == ExprKind::subscript) {
+    const Expr& shape = *expr.children.front();
+    return last_name(&shape) == "shape" ||
+           (shape.call != nullptr && shape.call->method == "size" && shape.call->arguments.empty());
+  }
   const std::string name = lower(last_name(&expr));
-  return name.starts_with("num_") || name.starts_with("n_") || name.starts_with("count");
+  return name.starts_with("num_") || name.starts_with("n_") || name.starts_with("count") ||
+         name.ends_with("_count") || name.ends_with("_num");
 }
 
 // `if mask.any():`, `if keep.any():`; a test for NaN asks for something rare.
@@ -298,6 +291,17 @@ bool picks_weights(const Guard& guard) {
 }
 
 }  // namespace
+
+bool is_from_some_step_on(const Guard& guard) {
+  if (ends_the_loop(guard)) return false;
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->children.size() == 2 && expr->word.starts_with(">");
+  if (!compares) return false;
+  const Expr* left = expr->children[0];
+  if (left->call != nullptr) return left->call->name == "len";
+  return contains_any(last_name(left), {"step", "iter", "epoch"});
+}
 
 bool chooses_backward(const Context& context, const Guard& guard) {
   const Call* backward = context.step_loop == nullptr ? nullptr : context.step_loop->backward;

@@ -7,6 +7,8 @@ namespace rooftile::source {
 
 // Whether there is a GPU, or several, is settled once: by how the program is started.
 bool is_about_launch(const Guard& guard);
+// `if step > warmup`, `if len(memory) > batch_size`: true from some step on.
+bool is_from_some_step_on(const Guard& guard);
 // Whether it keeps passes out: `x % n == 0` with n unknown or at least ten, a condition on values,
 // an exception handler, debugging, what runs once.
 bool is_shut(const Guard& guard);

@@ -50,6 +50,15 @@ bool is_part_of_module(const Expr* expr) {
          object.type->is(TypeKind::module);
 }
 
+// `pool=False`: a switch, whatever a caller seems to pass for it.
+bool is_switch(const Expr& expr) {
+  const FunctionDef* function = expr.statement == nullptr ? nullptr : expr.statement->function;
+  if (expr.kind != ExprKind::name || expr.binding != nullptr || function == nullptr) return false;
+  const auto parameter = std::ranges::find(function->parameters, expr.word, &Parameter::name);
+  return parameter != function->parameters.end() && parameter->default_value != nullptr &&
+         parameter->default_value->kind == ExprKind::boolean;
+}
+
 // A parameter for which one caller passes a tensor on a GPU, and others may pass one elsewhere.
 bool is_passed_from_gpu(const Expr& expr) {
   const FunctionDef* function = expr.statement == nullptr ? nullptr : expr.statement->function;
@@ -129,7 +138,7 @@ bool is_gradient_norm(const Expr* expr) {
 }  // namespace
 
 bool may_wait(const Expr* expr) {
-  return expr != nullptr && expr->type != nullptr &&
+  return expr != nullptr && expr->type != nullptr && !is_switch(*expr) &&
          (is_gpu_value(expr) || is_gradient_norm(expr) || is_part_of_module(expr) ||
           comes_from_gpu(expr));
 }

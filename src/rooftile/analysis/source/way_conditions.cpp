@@ -87,6 +87,48 @@ std::optional<bool> is_ordered(const Expr& given, std::string_view word, const E
   return word == ">=" ? std::optional(*left >= *right) : std::nullopt;
 }
 
+// `mode in ["train", "both"]`, and `"train" in mode`, of texts that are written.
+std::optional<bool> is_contained(const Context& context, const Expr& left, const Expr& right) {
+  if (left.kind == ExprKind::text) {
+    const Expr* given = given_on_the_way(context, &right);
+    const bool is_text = given != nullptr && given->kind == ExprKind::text;
+    return is_text ? std::optional(contains(given->word, left.word)) : std::nullopt;
+  }
+  const bool is_list =
+      right.kind == ExprKind::list || right.kind == ExprKind::tuple || right.kind == ExprKind::set;
+  const Expr* given = is_list ? given_on_the_way(context, &left) : nullptr;
+  if (given == nullptr || !is_literal(*given)) return std::nullopt;
+  std::optional<bool> found = false;
+  for (const Expr* item : right.children) {
+    const std::optional<bool> same = is_the_same(*given, *item);
+    if (same == true) return true;
+    if (!same) found = std::nullopt;
+  }
+  return found;
+}
+
+// `cluster = None`, and `cluster = {…}` under `if epoch >= warmup:`: there is one for most of the
+// training.
+bool is_made_later(const Expr& given) {
+  const FunctionDef* function = given.statement == nullptr ? nullptr : given.statement->function;
+  bool found = false;
+  const auto look = [&](const Statement& set) {
+    const bool sets = set.kind == StatementKind::assignment && set.word == "=" &&
+                      set.target != nullptr && set.target->kind == ExprKind::name &&
+                      set.target->word == given.word && set.value != nullptr &&
+                      set.value->kind != ExprKind::none;
+    const Statement* branch = sets ? set.parent : nullptr;
+    if (branch == nullptr || branch->kind != StatementKind::if_ || branch->value == nullptr) return;
+    Guard guard;
+    guard.expr = branch->value;
+    guard.statement = branch;
+    const bool is_first = std::ranges::find(branch->body, &set) != branch->body.end();
+    found = found || (is_first && is_from_some_step_on(guard));
+  };
+  if (function != nullptr) for_statements(function->body, look);
+  return found;
+}
+
 }  // namespace
 
 std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard) {
@@ -106,6 +148,10 @@ std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard)
     return given != nullptr && given->kind == ExprKind::none ? std::optional(false) : std::nullopt;
   }
   const bool compares = expr.kind == ExprKind::comparison && expr.children.size() == 2;
+  if (compares && is_one_of(expr.word, {"in", "not in"})) {
+    const auto inside = is_contained(context, *expr.children[0], *expr.children[1]);
+    return inside ? std::optional(*inside == (expr.word == "in")) : std::nullopt;
+  }
   const Expr* given = compares ? given_on_the_way(context, expr.children[0]) : nullptr;
   if (given == nullptr) return std::nullopt;
   if (!is_one_of(expr.word, {"==", "!=", "is", "is not"})) {
@@ -114,7 +160,7 @@ std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard)
   const bool asks_none = expr.children[1]->kind == ExprKind::none;
   // `scaler = None; if args.amp: scaler = GradScaler()`: there are steps for either.
   const bool is_open = given->kind != ExprKind::none && chooses_backward(context, guard);
-  if (asks_none && is_open) return std::nullopt;
+  if (asks_none && (is_open || is_made_later(*given))) return std::nullopt;
   if (asks_none && may_be_none(*given)) return expr.word == "is" || expr.word == "==";
   if (!is_literal(*given)) return std::nullopt;
   const std::optional<bool> same = is_the_same(*given, *expr.children[1]);

@@ -102,4 +102,15 @@ std::string code_of(const File& file) {
   return code;
 }
 
+bool is_named_evaluation(const FunctionDef& function) {
+  const std::string name = lower(function.name);
+  if (contains(name, "train")) return false;
+  const bool is_named = name.starts_with("eval") || name.starts_with("valid") ||
+                        name.starts_with("test_") || name == "test" || name == "val" ||
+                        contains_any(name, {"_eval", "_valid"});
+  return is_named && std::ranges::none_of(function.calls, [](const Call* call) {
+           return is_one_of(call->method, {"backward", "train", "manual_backward"});
+         });
+}
+
 }  // namespace rooftile::source

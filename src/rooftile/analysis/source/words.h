@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "rooftile/workload/source_facts.h"
+
 namespace rooftile::source {
 
 // Whether the text, comments left out, has the word; '_' and '-' separate words, as in mentions().
@@ -14,5 +16,8 @@ std::size_t find_in_text(std::string_view text, std::string_view word, std::size
 
 // The text of the file with blanks for documentation, texts that stand alone.
 std::string code_of(const File& file);
+
+// `def evaluate(…)`, `def run_validation(…)`: by its name; one that also trains is none.
+bool is_named_evaluation(const FunctionDef& function);
 
 }  // namespace rooftile::source

@@ -37,7 +37,8 @@ bool has_unknown_receiver(const Call& call) {
   if (call.receiver == nullptr || call.target != nullptr) return false;
   const Type& type = *call.receiver->type;
   // One own module or another, by an option.
-  if (type.is(TypeKind::module) && type.class_def == nullptr && type.name.empty()) return true;
+  const bool is_open = type.name.empty() || type.name == "torch.nn.Module";
+  if (type.is(TypeKind::module) && type.class_def == nullptr && is_open) return true;
   if (type.guessed && type.class_def == nullptr) return true;  // an own optimizer by its name
   if (!call.name.empty()) return false;
   const bool is_object =

@@ -6,9 +6,10 @@ namespace rooftile::source {
 namespace {
 
 bool is_evaluation_word(std::string_view word) {
+  while (!word.empty() && word.back() >= '0' && word.back() <= '9') word.remove_suffix(1);  // test2
   return word.starts_with("evaluat") || word.starts_with("validat") || word == "eval" ||
-         word == "val" || word == "valid" || word == "test" || word.starts_with("predict") ||
-         word.starts_with("infer");
+         word == "val" || word == "valid" || word == "test" || word == "dev" || word == "devset" ||
+         word == "heldout" || word.starts_with("predict") || word.starts_with("infer");
 }
 
 }  // namespace

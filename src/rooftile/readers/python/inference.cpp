@@ -50,11 +50,18 @@ const Type* Inference::with_residence(const Type& type, Residence residence) {
 
 namespace {
 
+constexpr std::string_view kAnyModule = "torch.nn.Module";
+
 // A device is a GPU with the CPU as the fallback.
 Residence joined_residence(const Type& a, const Type& b) {
   if (a.residence == Residence::unknown) return b.residence;
   if (b.residence == Residence::unknown || a.residence == b.residence) return a.residence;
   return a.is(TypeKind::device) ? Residence::gpu : Residence::unknown;
+}
+
+// By an annotation alone: whichever module it is.
+bool is_any_module(const Type& type) {
+  return type.is(TypeKind::module) && type.class_def == nullptr && type.name == kAnyModule;
 }
 
 // Of two types of one kind.
@@ -66,8 +73,13 @@ Type joined(const Type& a, const Type& b) {
   both.ddp = a.ddp || b.ddp;
   both.fsdp = a.fsdp || b.fsdp;
   both.compiled = a.compiled || b.compiled;
-  if (a.name != b.name) both.name = {};
-  if (a.class_def != b.class_def) both.class_def = nullptr;
+  if (is_any_module(a)) {
+    both.name = b.name;
+    both.class_def = b.class_def;
+  } else if (!is_any_module(b)) {
+    if (a.name != b.name) both.name = {};
+    if (a.class_def != b.class_def) both.class_def = nullptr;
+  }
   if (a.made_by == nullptr) both.made_by = b.made_by;
   if (a.element != b.element) both.element = nullptr;
   if (a.items != b.items) both.items = nullptr;
@@ -266,7 +278,12 @@ const Type* Inference::annotated_parameter(const Parameter& parameter) {
   if (hint == "str") return simple(TypeKind::text);
   if (!parameter.type->is(TypeKind::unknown)) return nullptr;
   if (hint == "torch.Tensor") return tensor(Residence::unknown);
-  if (hint == "torch.nn.Module") return simple(TypeKind::module);
+  if (hint == kAnyModule) {
+    Type any;
+    any.kind = TypeKind::module;
+    any.name = kAnyModule;
+    return store_.intern(any);
+  }
   const auto own = store_.classes_by_name.find(hint);
   return own == store_.classes_by_name.end() ? nullptr : store_.intern(instance_of(*own->second));
 }

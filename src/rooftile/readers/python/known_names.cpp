@@ -235,6 +235,7 @@ LibraryCall other_call(std::string_view package, std::string_view name) {
   if (package == "numpy" || package == "pandas" || package == "cv2" || package == "PIL") {
     return gives(Gives::array);
   }
+  if (name == "random.sample" || name == "random.choices") return gives(Gives::container);
   if (package == "math" || package == "random") return gives(Gives::number);
   if (package == "time" && last != "strftime") return gives(Gives::number);
   if (has(kHostPackages, package)) return gives(Gives::host_object);

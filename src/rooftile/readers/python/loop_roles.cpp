@@ -200,13 +200,15 @@ class RoleFinder {
                         inside.backward == nullptr && loop.file->loops.size() <= kMaxLoops;
     const bool is_over_loader = loader_in(loop.statement->value) != nullptr;
     if (!may_be || (!inside.forward && !is_over_loader)) return false;
-    bool has_inner = false, reads_loader = false;
+    bool has_inner = false, has_repeats = false, reads_loader = false;
     for (const Loop* inner : loop.file->loops) {
       if (inner == &loop || !is_within(*inner->statement, *loop.statement)) continue;
-      has_inner = has_inner || (inner->role == LoopRole::evaluation_step && !repeats(*inner));
+      if (inner->role == LoopRole::evaluation_step)
+        (repeats(*inner) ? has_repeats : has_inner) = true;
       reads_loader = reads_loader || loader_in(inner->statement->value) != nullptr;
     }
-    if (is_over_loader) return has_inner && !reads_loader;
+    // `for i in range(n): model(x[[i]])` behind a forward of the whole batch.
+    if (is_over_loader) return (has_inner || (has_repeats && inside.forward)) && !reads_loader;
     // `for weights in (last, best): test(weights)` runs whole evaluations.
     return !reads_loader && !inside.has_loader_evaluation && evaluates(loop, inside, false);
   }
@@ -223,11 +225,21 @@ class RoleFinder {
     });
   }
 
+  // `evaluate`'s loop over a parameter for which all callers seen pass `data.test_batches`.
+  static bool is_given_evaluation_data(const Expr& read) {
+    const FunctionDef* function = read.statement == nullptr ? nullptr : read.statement->function;
+    if (read.binding != nullptr || function == nullptr || function->callers.empty()) return false;
+    return std::ranges::all_of(function->callers, [&](const Call* caller) {
+      const Argument* given = passed_argument(*caller, *function, read.word);
+      return given != nullptr && !given->unpacked && is_evaluation_name(lower(given->value->word));
+    });
+  }
+
   // `batches(val_data)`, an own generator that is told what to read.
   static bool reads_evaluation_data(const Loop& loop) {
     const Expr* read = loop.statement->value;
     if (read != nullptr && read->kind == ExprKind::name) {
-      return is_evaluation_name(lower(read->word));
+      return is_evaluation_name(lower(read->word)) || is_given_evaluation_data(*read);
     }
     const Call* call = read == nullptr ? nullptr : read->call;
     return call != nullptr && std::ranges::any_of(call->arguments, [](const Argument& argument) {

@@ -8,6 +8,7 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
@@ -217,8 +218,19 @@ bool reaches_backward(const Call& exchange, int depth) {
   return false;
 }
 
+// In `def evaluate(…):` with a block under no_grad, which a loop over the whole data calls in each
+// pass: once per evaluation.
+bool is_of_evaluation(const Call& call) {
+  const FunctionDef* function = call.function;
+  if (function == nullptr || !is_named_evaluation(*function)) return false;
+  return std::ranges::any_of(function->calls, [](const Call* one) {
+    return is_one_of(one->name, {"torch.no_grad", "torch.inference_mode"});
+  });
+}
+
 bool is_candidate(const SourceFacts& facts, const Call& call, Exchanging& known) {
   if (call.arguments.empty() || is_in_module(call)) return false;  // first what is quick to tell
+  if (is_of_evaluation(call)) return false;
   const bool exchanges_itself =
       is_exchange(call) || (call.target != nullptr && exchanges(*call.target, known));
   if (!exchanges_itself) return false;

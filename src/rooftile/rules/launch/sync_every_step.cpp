@@ -10,6 +10,7 @@
 #include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
@@ -49,8 +50,8 @@ time says what there is to gain.
 
 using namespace source;
 
-// `def validate_step(model, x): model.eval(); with torch.no_grad(): …`, which a loop over the whole
-// graph calls in each pass.
+// `def validate_step(model, x): model.eval(); with torch.no_grad(): …`, `def evaluate(…)`, which a
+// loop over the whole graph calls in each pass.
 bool is_in_evaluation(const SourceFacts& facts, const HostRead& read) {
   const FunctionDef* function = read.statement->function;
   if (function == nullptr) return false;
@@ -59,7 +60,8 @@ bool is_in_evaluation(const SourceFacts& facts, const HostRead& read) {
       return call->method == method && call->receiver != nullptr;
     });
   };
-  if (!calls("eval") || calls("backward") || calls("train")) return false;
+  const bool is_evaluation = calls("eval") && !calls("backward") && !calls("train");
+  if (!is_evaluation && !is_named_evaluation(*function)) return false;
   const auto contexts = facts.contexts(*read.statement);
   return std::ranges::all_of(contexts, &Context::gradients_off);
 }
