@@ -142,10 +142,24 @@ bool is_on_with_gpu(const SourceFacts& facts, const Expr* expr) {
          usual->call->method == "is_available";
 }
 
+// `opt.cuda`, `not args.no_cuda`: on in each run with something to copy.
+bool says_gpu(const Expr* expr) {
+  if (expr == nullptr) return false;
+  if (expr->kind == ExprKind::logical && expr->word == "not") {
+    return is_one_of(lower(last_name(expr->children.front())),
+                     {"no_cuda", "no_gpu", "disable_cuda", "cpu", "use_cpu", "cpu_only"});
+  }
+  const bool is_variable = expr->kind == ExprKind::name || expr->kind == ExprKind::attribute;
+  return is_variable && is_one_of(lower(last_name(expr)),
+                                  {"cuda", "use_cuda", "gpu", "use_gpu", "on_gpu", "is_cuda",
+                                   "has_cuda", "has_gpu", "with_cuda", "enable_cuda"});
+}
+
 }  // namespace
 
 bool is_set_by_default(const SourceFacts& facts, const Value& value) {
   if (is_on_with_gpu(facts, value.expr) || truth_on_gpu(value.expr) == true) return true;
+  if (says_gpu(value.expr)) return true;
   const std::string_view option = last_name(value.expr);
   const Statement* statement = value.expr == nullptr ? nullptr : value.expr->statement;
   if (option.empty() || statement == nullptr) return false;
@@ -170,11 +184,17 @@ bool takes_over(const SourceFacts& facts, const Program& program, const File& fi
   const auto counts = [&](const File* one) { return program.entry != nullptr || one == &file; };
   const auto trainers =
       calls_in(facts, program, {"transformers.Trainer", "transformers.Seq2SeqTrainer"});
-  return std::ranges::any_of(trainers, counts, &Call::file) ||
-         std::ranges::any_of(program.files, [&](const File* one) {
-           return counts(one) && mentions(*one, {"accelerate", "fabric"}) &&
-                  (one->imports_from("accelerate") || one->imports_from("lightning.fabric"));
-         });
+  if (std::ranges::any_of(trainers, counts, &Call::file)) return true;
+  const auto imports = [&](const File* one) {
+    return counts(one) && mentions(*one, {"accelerate", "fabric"}) &&
+           (one->imports_from("accelerate") || one->imports_from("lightning.fabric"));
+  };
+  // init_empty_weights, dispatch_model and other tools move no batches.
+  const auto has_accelerator = [&](const File* one) {
+    return counts(one) && mentions(*one, {"Accelerator", "accelerator", "Fabric", "fabric"});
+  };
+  return std::ranges::any_of(program.files, imports) &&
+         std::ranges::any_of(program.files, has_accelerator);
 }
 
 }  // namespace
@@ -263,6 +283,26 @@ bool moves_inside(const SourceFacts& facts, const Expr& expr) {
 
 }  // namespace
 
+bool feeds_step_loop(const SourceFacts& facts, const Call& call) {
+  const FunctionDef* function = call.function;
+  const bool is_iterator =
+      function != nullptr && function->class_def != nullptr && function->name == "__iter__";
+  if (!is_iterator || !is_reached_by_default(facts, call)) return false;
+  bool repeats = loop_around(call.statement) != nullptr;
+  for (const Expr* outer = call.expr; outer != nullptr && !repeats; outer = outer->parent) {
+    repeats = outer->kind == ExprKind::comprehension;
+  }
+  const auto goes_through = [&](const Loop* loop) {
+    const Expr* iterated = loop->statement->value;
+    while (iterated != nullptr && iterated->call != nullptr && !iterated->call->arguments.empty() &&
+           iterated->call->target == nullptr && iterated->type->class_def == nullptr) {
+      iterated = iterated->call->arguments.front().value;  // enumerate(batches), tqdm(batches)
+    }
+    return iterated != nullptr && iterated->type->class_def == function->class_def;
+  };
+  return repeats && std::ranges::any_of(facts.loops(LoopRole::training_step), goes_through);
+}
+
 bool moves_batches(const SourceFacts& facts, const Call& loader) {
   if (is_read_once(*loader.expr) || is_hardly_read(facts, loader)) return false;
   if (const Expr* reader = comprehension_over(loader)) return moves_inside(facts, *reader);
@@ -298,13 +338,35 @@ bool moves_batches(const SourceFacts& facts, const Call& loader) {
   });
 }
 
-bool collates_on_gpu(const SourceFacts& facts, const Call& loader) {
+std::vector<const FunctionDef*> collate_functions(const SourceFacts& facts, const Call& loader) {
   const Argument* collate = loader.argument("collate_fn", 6);
-  const FunctionDef* function =
-      collate == nullptr || collate->unpacked ? nullptr : collate->value->type->function;
-  return function != nullptr && std::ranges::any_of(function->calls, [&](const Call* inner) {
-           return copies_to_device(facts, *inner) && is_reached_by_default(facts, *inner);
-         });
+  if (collate == nullptr || collate->unpacked) return {};
+  if (const FunctionDef* known = collate->value->type->function) return {known};
+  const Expr* named = resolved(collate->value);
+  const bool is_method = named->kind == ExprKind::attribute && !named->children.empty() &&
+                         named->children.front()->type->is(TypeKind::unknown);
+  std::vector<const FunctionDef*> functions;
+  if (!is_method) return functions;
+  for (const Program* program : training_programs_of(facts, *loader.file)) {
+    for (const File* file : program->files) {
+      for (const ClassDef* def : file->classes) {
+        const FunctionDef* own = def->is_dataset ? def->method(named->word) : nullptr;
+        const bool is_new = own != nullptr && std::ranges::find(functions, own) == functions.end();
+        if (is_new && own->class_def == def) functions.push_back(own);
+      }
+    }
+  }
+  return functions;
+}
+
+bool collates_on_gpu(const SourceFacts& facts, const Call& loader) {
+  const auto functions = collate_functions(facts, loader);
+  const auto copies = [&](const FunctionDef* function) {
+    return std::ranges::any_of(function->calls, [&](const Call* inner) {
+      return copies_to_device(facts, *inner) && is_reached_by_default(facts, *inner);
+    });
+  };
+  return !functions.empty() && std::ranges::all_of(functions, copies);
 }
 
 }  // namespace rooftile::source

@@ -1,6 +1,7 @@
 #include "rooftile/analysis/source/host_consumers.h"
 
 #include <algorithm>
+#include <cctype>
 #include <string>
 #include <string_view>
 
@@ -31,12 +32,24 @@ bool copies_weights(const HostRead& read) {
   return lists_state;
 }
 
+// Says action, next_action, agentActions; neither interaction nor action_loss.
+bool names_action(std::string_view name) {
+  constexpr std::string_view kWord = "action";
+  const std::string low = lower(name);
+  for (std::size_t at = low.find(kWord); at != std::string::npos; at = low.find(kWord, at + 1)) {
+    const bool is_inside = at > 0 && name[at] == 'a' && std::isalpha(low[at - 1]) != 0;
+    const std::string_view rest = std::string_view(low).substr(at + kWord.size());
+    if (!is_inside && !rest.starts_with("_loss") && !rest.starts_with("_value")) return true;
+  }
+  return false;
+}
+
 // Actions for an environment, or priorities for the memory of it.
 bool is_for_environment(const Expr* expr, const Statement& statement) {
   bool found = false;
   const auto look = [&](const Expr* inner) {
     visit(inner, [&](const Expr& part) {
-      found = found || contains(last_name(&part), "action");
+      found = found || names_action(last_name(&part));
       return !found;
     });
   };

@@ -184,6 +184,10 @@ bool reads_by_function(const Call& call) {
                        "math.isinf", "math.exp", "math.sqrt", "math.log"})) {
     return has_gpu_argument(call) || counts_in_forward(call);
   }
+  // Python's own any(mask) asks one element after the other.
+  if (is_one_of(name, {"any", "all"}) && call.arguments.size() == 1) {
+    return is_gpu_value(call.arguments.front().value);
+  }
   const bool formats = call.method == "format" && call.receiver != nullptr &&
                        call.receiver_type().is(TypeKind::text);
   return formats && has_gpu_argument(call);

@@ -39,8 +39,8 @@ bool is_cheap(const Call& call) {
     return true;
   }
   return is_one_of(call.method,
-                   {"float", "long", "int", "bool", "LongTensor", "FloatTensor", "astype", "clone",
-                    "copy", "item", "size", "type", "unsqueeze", "squeeze"});
+                   {"float", "long", "int", "bool", "LongTensor", "FloatTensor", "Tensor", "astype",
+                    "clone", "copy", "item", "size", "type", "unsqueeze", "squeeze"});
 }
 
 // h5py.File(path), lmdb.open(path): items are read from the disk.
@@ -229,10 +229,12 @@ bool serves_others(const SourceFacts& facts, const Call& loader) {
   const FunctionDef* function = loader.function;
   const bool is_plain = function != nullptr && function->class_def == nullptr &&
                         function->outer == nullptr && function->decorators.empty();
-  if (!is_plain || loader.file->is_entry) return false;
+  if (!is_plain) return false;
   if (!function->callers.empty()) {
-    return std::ranges::none_of(
-        function->callers, [&](const Call* caller) { return trains_on_gpu(facts, *caller->file); });
+    return !loader.file->is_entry &&
+           std::ranges::none_of(function->callers, [&](const Call* caller) {
+             return trains_on_gpu(facts, *caller->file);
+           });
   }
   const bool has_entry =
       std::ranges::any_of(facts.programs_of(*loader.file),
@@ -278,6 +280,20 @@ const Expr* dataset_of(const Call& loader) {
   return dataset == nullptr ? nullptr : resolved(dataset->value);
 }
 
+namespace {
+
+// A helper of the dataset's class that the step loop hands its batches to: `data.to_gpu(batch)`.
+bool moves_whole_batch(const SourceFacts& facts, const FunctionDef& method) {
+  if (method.name.starts_with("__") || method.callers.empty()) return false;
+  return std::ranges::all_of(method.callers, [&](const Call* caller) {
+    const bool is_outside =
+        caller->function == nullptr || caller->function->class_def != method.class_def;
+    return is_outside && is_in_step_loop(facts, *caller);
+  });
+}
+
+}  // namespace
+
 bool has_gpu_samples(const SourceFacts& facts, const Call& loader) {
   if (collates_on_gpu(facts, loader) || moves_samples_by_monai(loader)) return true;
   const Expr* dataset = dataset_of(loader);
@@ -294,6 +310,7 @@ bool has_gpu_samples(const SourceFacts& facts, const Call& loader) {
   const ClassDef* def = type.class_def;
   if (def == nullptr) return false;
   for (const FunctionDef* method : def->methods) {
+    if (moves_whole_batch(facts, *method)) continue;
     for (const Call* inner : method->calls) {
       if (copies_to_device(facts, *inner)) return true;
     }

@@ -32,6 +32,9 @@ const Expr* dataset_of(const Call& loader);
 // Nothing to do for a worker: TensorDataset, lists and tensors, splits of these, own classes whose
 // __getitem__ only indexes, IterableDataset, batch_size=None, samples on the GPU.
 bool needs_no_workers(const SourceFacts& facts, const Call& loader);
+// Its collate functions of the project: several where it is a method of a dataset whose class is
+// chosen at run time.
+std::vector<const FunctionDef*> collate_functions(const SourceFacts& facts, const Call& loader);
 // Its collate function, one of the project, copies to a GPU: no host memory is left to pin.
 bool collates_on_gpu(const SourceFacts& facts, const Call& loader);
 // The dataset's tensors live on a GPU already, or its collate function puts them there.
@@ -39,6 +42,8 @@ bool has_gpu_samples(const SourceFacts& facts, const Call& loader);
 
 // A copy to the GPU: `.cuda()`, `.to(device)`; device known or by its name.
 bool copies_to_device(const SourceFacts& facts, const Call& call);
+// In a loop or comprehension of the `__iter__` of an own class that a training loop goes through.
+bool feeds_step_loop(const SourceFacts& facts, const Call& call);
 // Whether a loop of the program moves what it iterates to the GPU, or Lightning does.
 bool moves_batches(const SourceFacts& facts, const Call& loader);
 // An option that `parser.set_defaults(name=True)` switches on, or whose default is whether there is

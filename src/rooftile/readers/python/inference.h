@@ -153,7 +153,7 @@ class Inference {
   std::string_view base_loader(const Call& call);
   const Type* base_object(const Call& super);
   const Type* class_member(Expr& expr, const Type& owner, std::string_view full_name);
-  std::string_view handed_on_loader(const ClassDef& def);
+  std::string_view handed_on_loader(const Call& call, const ClassDef& def);
 
   // functools.partial and imports by text (inference_partial.cpp).
   const Type* partial_of(const Call& call);

@@ -160,7 +160,7 @@ const Type* Inference::own_class_call(Call& call, const ClassDef& def) {
     own_function_call(call, *init, true);
     call.name = def.full_name;
   }
-  const std::string_view loader = handed_on_loader(def);
+  const std::string_view loader = handed_on_loader(call, def);
   if (!loader.empty()) call.name = loader;
   Type made = instance_of(def);
   made.made_by = &call;

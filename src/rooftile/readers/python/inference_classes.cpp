@@ -109,9 +109,36 @@ void Inference::classify_classes() {
   }
 }
 
+namespace {
+
+// `Loader(**options)` of an __init__ that takes its own out of **kwargs, and hands on the rest
+// without a look at what loaders know.
+bool passes_options_on(const Call& call, const FunctionDef& init) {
+  // One at its place is the data set, or what __init__ makes it from.
+  const auto is_placed = [](const Argument& argument) {
+    return argument.unpacked ? argument.value->word == "*" : argument.name.empty();
+  };
+  const bool is_first_named = init.parameters.size() > 2 && !init.parameters[1].starred;
+  const bool are_named =
+      std::ranges::count_if(call.arguments, is_placed) <= (is_first_named ? 1 : 0) &&
+      std::ranges::none_of(call.arguments, [](const Argument& argument) {
+        return argument.unpacked && argument.value->word == "*";
+      });
+  const std::string_view text = init.file->slice(init.statement->range);
+  const std::string rest(init.parameters.back().name);
+  const std::size_t first = text.find("**" + rest);
+  return are_named && !call.arguments.empty() && first != std::string_view::npos &&
+         text.find("**" + rest, first + 1) != std::string_view::npos &&
+         text.find(rest + ".update") == std::string_view::npos &&
+         text.find(rest + " =") == std::string_view::npos &&
+         !contains_any(text, {"num_workers", "pin_memory", "batch_size"});
+}
+
+}  // namespace
+
 // The library's DataLoader that a class stands for: one whose __init__ takes *args and **kwargs for
 // super().__init__, which gets nothing about workers and pinning, or that has none.
-std::string_view Inference::handed_on_loader(const ClassDef& def) {
+std::string_view Inference::handed_on_loader(const Call& call, const ClassDef& def) {
   std::string_view name;
   for (const Expr* base : def.bases) {
     const Known& parent = known(base->full_name);
@@ -124,7 +151,9 @@ std::string_view Inference::handed_on_loader(const ClassDef& def) {
   if (init == nullptr) return name;
   const auto& parameters = init->parameters;
   const std::size_t count = parameters.size();
-  if (count < 3 || !parameters.back().double_starred) return {};
+  if (count < 2 || !parameters.back().double_starred) return {};
+  if (passes_options_on(call, *init)) return name;
+  if (count < 3) return {};
   // `dataset` may have a name, at the place that it has in the library.
   const bool is_named = is_one_of(parameters[1].name, {"dataset", "data"});
   const bool only_hands_on =

@@ -208,6 +208,13 @@ const Type* Inference::tensor_method(Call& call, const Type& receiver) {
   if (method == "cpu") return tensor(Residence::host);  // as far as reads go, without a graph
   if (method == "cuda" || method == "to") return moved(receiver, call);
   if (method == "detach") return tensor(receiver.residence);
+  if (method == "type_as" && !call.arguments.empty()) {
+    const Type& like = *call.arguments.front().value->type;
+    const bool is_placed = like.is(TypeKind::tensor) && like.residence != Residence::unknown;
+    if (is_placed) return with_residence(receiver, like.residence);
+    const bool is_on_host = receiver.residence == Residence::host;
+    return is_on_host ? with_residence(receiver, Residence::unknown) : store_.intern(receiver);
+  }
   if (method == "backward") return &unknown_type();
   if (method == "items" || method == "keys") return container_of(&receiver);  // a batch's dict
   return store_.intern(receiver);

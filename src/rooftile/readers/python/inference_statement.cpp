@@ -373,6 +373,13 @@ void Inference::bind_attribute(const Expr* target, const Type* type, const State
       guessed = with_residence(*guessed, Residence::unknown);
     }
     const Type* before = entry.type;
+    // `self.batch = {}`, and then `self.batch = next(self.loader)`.
+    const Expr* value = statement->value;
+    const bool is_next = value != nullptr && value->call != nullptr && value->call->name == "next";
+    const bool clears =
+        value != nullptr && value->kind == ExprKind::dict && value->children.empty();
+    if (before != nullptr && clears && before->is(TypeKind::tensor)) guessed = before;
+    if (before != nullptr && is_next && before->is(TypeKind::container)) entry.type = guessed;
     entry = entry.type == nullptr || entry.binding == statement
                 ? Entry{{}, guessed, statement}
                 : Entry{{}, join(entry.type, guessed), nullptr};

@@ -63,8 +63,19 @@ bool is_beside_training(const SourceFacts& facts, const Call& sampler) {
   });
 }
 
+// Written in the call of an evaluation's loader, or in a function that makes one by its name.
+bool stands_in_evaluation(const SourceFacts& facts, const Call& sampler) {
+  for (const Expr* outer = sampler.expr->parent; outer != nullptr; outer = outer->parent) {
+    const bool is_loader = outer->call != nullptr && outer->type->is(TypeKind::loader);
+    if (is_loader && source::is_for_evaluation(facts, *outer->call)) return true;
+  }
+  const std::string name = sampler.function == nullptr ? "" : lower(sampler.function->name);
+  return contains_any(name, {"valid", "_val", "val_", "test", "eval"}) && !contains(name, "train");
+}
+
 // Whether the loaders that get the sampler under its name are all for evaluation.
 bool serves_evaluation(const SourceFacts& facts, const Call& sampler) {
+  if (stands_in_evaluation(facts, sampler)) return true;
   const std::string_view name =
       sampler.statement == nullptr ? std::string_view() : last_name(sampler.statement->target);
   if (name.empty()) return false;

@@ -97,9 +97,17 @@ bool has_metric_keys(const Expr* expr) {
          });
 }
 
-// float(all_reduce(x)), all_reduce(x).item(): no gradient can come back through a number.
+// float(all_reduce(x)), all_gather(x).mean().item(): no gradient can come back through a number.
 bool becomes_number(const Call& call) {
+  const auto goes_on = [](const Expr* made) {  // .mean(), of the attribute behind the call
+    const bool is_reduction = made != nullptr && made->kind == ExprKind::attribute &&
+                              made->parent != nullptr && made->parent->call != nullptr &&
+                              made->parent->call->receiver == made->children.front();
+    return is_reduction && is_one_of(made->word, {"mean", "sum", "max", "min", "float", "detach",
+                                                  "cpu", "double", "std", "squeeze"});
+  };
   const Expr* outer = call.expr->parent;
+  while (goes_on(outer)) outer = outer->parent->parent;
   if (outer == nullptr) return false;
   if (outer->call != nullptr && outer->call->name == "float") return true;
   return outer->kind == ExprKind::attribute && outer->word == "item";

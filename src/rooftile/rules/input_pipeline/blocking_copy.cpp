@@ -174,10 +174,47 @@ bool is_there_already(const source::SourceFacts& facts, const source::Expr* valu
   return is_there_already(facts, value->call->receiver, depth + 1);
 }
 
+// `torch.zeros(n)`, `torch.ones(n) * weight`
+bool is_filled(const source::Expr* value, int depth = 0) {
+  constexpr int kMaxDepth = 4;
+  const source::Expr* made = source::resolved(value);
+  if (made->kind == source::ExprKind::binary && depth < kMaxDepth) {
+    return std::ranges::any_of(made->children,
+                               [&](const auto* side) { return is_filled(side, depth + 1); });
+  }
+  return made->call != nullptr &&
+         is_one_of(made->call->name,
+                   {"torch.zeros", "torch.ones", "torch.full", "torch.empty", "torch.arange"});
+}
+
+// The name, unpacked from what an own function returns, stands there for a tensor that it makes:
+// `mask = torch.zeros(n)`.
+bool is_made_by_callee(const source::Expr& name) {
+  const source::Statement* binding = name.kind == source::ExprKind::name ? name.binding : nullptr;
+  const source::Expr* target = binding == nullptr ? nullptr : binding->target;
+  const source::Call* call =
+      binding == nullptr || binding->value == nullptr ? nullptr : binding->value->call;
+  if (call == nullptr || call->target == nullptr || target == nullptr) return false;
+  if (target->kind != source::ExprKind::tuple) return false;
+  std::size_t place = 0;
+  while (place < target->children.size() && target->children[place]->word != name.word) ++place;
+  bool is_made = false;
+  source::for_statements(call->target->body, [&](const source::Statement& statement) {
+    const source::Expr* given =
+        statement.kind == source::StatementKind::return_ ? statement.value : nullptr;
+    const bool is_tuple = given != nullptr && given->kind == source::ExprKind::tuple &&
+                          given->children.size() == target->children.size();
+    if (!is_tuple || place >= given->children.size()) return;
+    is_made = is_made || is_filled(given->children[place]);
+  });
+  return is_made;
+}
+
 // tokenizer(texts, return_tensors="pt"): new tensors, none of which the loader has pinned.
 bool is_encoded(const source::Expr* value) {
   const source::Expr* made = source::resolved(value);
-  if (made == nullptr || made->call == nullptr) return false;
+  if (made == nullptr) return false;
+  if (made->call == nullptr) return is_made_by_callee(*made);
   // What an own function computes is new as well, or on the GPU.
   if (made->call->target != nullptr) {
     const source::Type& given = *made->call->target->returns;
@@ -297,7 +334,9 @@ Finding finding_for(const source::Call& copy, const source::Call& loader) {
 const source::Call* pinned_loader_of(const source::SourceFacts& facts, const source::Call& copy) {
   const source::Expr* value = copied_value(facts, copy);
   if (value == nullptr || copy.statement == nullptr) return nullptr;
-  if (!source::is_in_step_loop(facts, copy)) return nullptr;
+  if (!source::is_in_step_loop(facts, copy) && !source::feeds_step_loop(facts, copy)) {
+    return nullptr;
+  }
   const source::Call* loader = source::loader_of(value);
   // An own class around the loader is not it.
   const bool is_wrapper = loader != nullptr && !source::is_torch_loader(*loader) &&

@@ -12,8 +12,8 @@ namespace gpu_copy_per_sample {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-`.cuda()` or `.to(device)` with a GPU in the `__getitem__` of a dataset, or in a collate function,
-that a `DataLoader` uses.
+`.cuda()`, `.to(device)` or `torch.tensor(x, device=device)` with a GPU in the `__getitem__` of a
+dataset, or in a collate function, that a `DataLoader` uses.
 
 ## Why it costs time
 Each sample is a small copy of its own, for which the host waits. With workers it fails, since
@@ -37,7 +37,41 @@ time says what there is to gain.
 
 using namespace source;
 
+// `settings["device"]` where each `x["device"] = device` of the program sets a GPU.
+bool is_kept_gpu(const SourceFacts& facts, const File& file, const Expr& item) {
+  const auto is_key = [](const Expr* expr) {
+    return expr != nullptr && expr->kind == ExprKind::subscript && expr->children.size() == 2 &&
+           expr->children[1]->kind == ExprKind::text;
+  };
+  if (!is_key(&item)) return false;
+  bool is_set = false;
+  for (const Program* program : facts.programs_of(file)) {
+    for (const File* one : program->files) {
+      for (const Statement* each : one->statements) {
+        const bool sets = each->kind == StatementKind::assignment && each->value != nullptr &&
+                          is_key(each->target) &&
+                          each->target->children[1]->word == item.children[1]->word;
+        if (!sets) continue;
+        if (!is_gpu_device(facts, each->value)) return false;
+        is_set = true;
+      }
+    }
+  }
+  return is_set;
+}
+
+// `torch.tensor(ids, device=device)`: made from data of the host.
+bool makes_on_gpu(const SourceFacts& facts, const Call& call) {
+  const bool makes = is_one_of(call.name, {"torch.tensor", "torch.as_tensor"});
+  const Argument* device = makes ? call.argument("device") : nullptr;
+  if (device == nullptr || device->unpacked) return false;
+  const Type& type = *device->value->type;
+  return (type.is(TypeKind::device) && type.residence == Residence::gpu) ||
+         is_gpu_device(facts, device->value) || is_kept_gpu(facts, *call.file, *device->value);
+}
+
 bool copies_to_gpu(const SourceFacts& facts, const Call& call) {
+  if (makes_on_gpu(facts, call)) return true;
   if (call.method == "cuda") return call.receiver != nullptr;
   return copies_to_device(facts, call) && !call.receiver_type().is(TypeKind::device);
 }
@@ -76,10 +110,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::vector<const FunctionDef*> collates;
   for (const Call* loader : training_loaders(facts)) {
-    const Argument* collate = loader->argument("collate_fn", 6);
-    if (collate != nullptr && collate->value->type->function != nullptr) {
-      collates.push_back(collate->value->type->function);
-    }
+    const auto own = collate_functions(facts, *loader);
+    collates.insert(collates.end(), own.begin(), own.end());
   }
   for (const auto& file : facts.files) {
     if (!trains_on_gpu(facts, *file)) continue;

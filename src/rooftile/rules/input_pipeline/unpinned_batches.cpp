@@ -31,7 +31,8 @@ time says what there is to gain.
 
 ## When not to
 - The dataset lives on the GPU already.
-- `pin_memory` is computed from `torch.cuda.is_available()`, or an option that is on by default.
+- `pin_memory` is computed from `torch.cuda.is_available()`, an option that is on by default, or one
+  that chooses the GPU itself (`pin_memory=args.cuda`).
 - Frameworks that move the batches on their own.
 - Host memory is short: pinned memory cannot be swapped out. Say so in a comment on the line.
 
@@ -94,7 +95,8 @@ bool is_passed_false(const SourceFacts& facts, const Value& pinned) {
   if (is_open) return false;
   const auto passed = passed_values(*pinned.expr);
   return !passed.empty() && std::ranges::all_of(passed, [&](const Expr* each) {
-    return facts.value(each).is_false();
+    const Value value = facts.value(each);
+    return value.is_false() && !is_set_by_default(facts, value);
   });
 }
 

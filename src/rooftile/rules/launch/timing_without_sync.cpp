@@ -205,16 +205,27 @@ bool is_function_of_step(const SourceFacts& facts, const Statement& start, const
   });
 }
 
+// `scores = model(x)` directly before it.
+bool follows_gpu_work(const Statement& statement) {
+  if (statement.index == 0) return false;
+  const auto calls = calls_inside(*statement.block[statement.index - 1]);
+  return std::ranges::any_of(calls, [](const Call* call) { return runs_gpu_work(*call); });
+}
+
 bool is_untimed_work(const SourceFacts& facts, const Expr& part, const Statement& start) {
   const Statement* loop = step_loop_around(start);
-  const bool is_in_step = loop != nullptr ? is_within(*part.statement, *loop)
-                                          : is_function_of_step(facts, start, *part.statement);
-  if (!is_in_step) return false;
   const Expr* now = resolved(part.children[0]);
+  // `print(t3 - t2)` behind the loop tells of its last pass.
+  const bool is_behind = loop != nullptr && !is_within(*part.statement, *loop) &&
+                         now->statement != nullptr && follows_gpu_work(*now->statement);
+  const Statement& last = is_behind ? *now->statement : *part.statement;
+  const bool is_in_step =
+      loop != nullptr ? is_within(last, *loop) : is_function_of_step(facts, start, last);
+  if (!is_in_step) return false;
   if (start.range.begin >= part.range.begin) return false;
   if (!trains_on_gpu(facts, *start.file) && !is_evaluated_on_gpu(facts, *now->call)) return false;
   const Interval interval =
-      between(facts, start, *part.statement, std::min(now->range.begin, part.range.begin));
+      between(facts, start, last, std::min(now->range.begin, part.range.begin));
   return interval.has_gpu_work && !interval.waits && is_used(part) &&
          is_reached_by_default(facts, *part.statement);
 }

@@ -128,6 +128,14 @@ bool is_first_pass(const Branch& branch) {
          test->children[1]->kind == ExprKind::integer && test->children[1]->word == "0";
 }
 
+// `if args.solver == "sgd":` with that default: a choice for the run, and none for a pass.
+bool is_chosen_by_default(const SourceFacts& facts, const Branch& branch) {
+  const Expr* test = branch.statement->value;
+  if (branch.statement->kind != StatementKind::if_ || test == nullptr) return false;
+  const Value value = facts.value(test);
+  return branch.otherwise ? value.is_false() : value.is_true();
+}
+
 struct Order {
   const Call* scheduler = nullptr;
   const Call* optimizer = nullptr;
@@ -142,7 +150,7 @@ Order wrong_order(const SourceFacts& facts, const Iteration& iteration) {
           scheduler != nullptr &&
           std::ranges::all_of(extra_conditions(*scheduler, one), [&](const Branch& branch) {
             return is_first_pass(branch) || asks_for_scheduler(branch, *scheduler->call) ||
-                   is_after_warm_up(branch);
+                   is_after_warm_up(branch) || is_chosen_by_default(facts, branch);
           });
       return follows ? Order{scheduler->call, one.call} : Order{};
     }

@@ -117,6 +117,35 @@ bool is_returned_detached(const Expr& name) {
   return is_cut;
 }
 
+// What the statement sets the variable to, `loss, n = loss.item(), 3` included; null for others.
+const Expr* value_set(const Statement& statement, std::string_view name) {
+  const Expr* target = statement.target;
+  const Expr* value = statement.value;
+  const bool sets =
+      statement.kind == StatementKind::assignment && statement.word == "=" && value != nullptr;
+  if (!sets || target == nullptr) return nullptr;
+  if (target->kind == ExprKind::name) return target->word == name ? value : nullptr;
+  if (target->kind != ExprKind::tuple || value->kind != ExprKind::tuple) return nullptr;
+  for (std::size_t i = 0; i < std::min(target->children.size(), value->children.size()); ++i) {
+    if (target->children[i]->word == name) return value->children[i];
+  }
+  return nullptr;
+}
+
+// A statement before the use, in its block or one around it, has made it a number.
+bool is_number_by_now(const Expr& name) {
+  constexpr int kMaxStatements = 64;
+  int left = kMaxStatements;
+  for (const Statement* at = name.statement; at != nullptr; at = at->parent) {
+    if (at->function_def != nullptr || at->loop != nullptr) return false;
+    for (std::size_t i = at->index; i > 0 && left > 0; --i, --left) {
+      const Statement& before = *at->block[i - 1];
+      if (const Expr* value = value_set(before, name.word)) return is_detached(*value);
+    }
+  }
+  return false;
+}
+
 // "%f" % loss
 bool makes_text(const Expr& part) {
   if (part.type != nullptr && part.type->is(TypeKind::text)) return true;
@@ -152,8 +181,8 @@ const Expr* attached_name(const Expr* value, const std::vector<std::string_view>
     const bool is_number = part.type != nullptr &&
                            (part.type->is(TypeKind::number) || part.type->is(TypeKind::container));
     const Expr* made = resolved(&part);
-    const bool is_cut =
-        (made != nullptr && made != &part && is_detached(*made)) || is_returned_detached(part);
+    const bool is_cut = (made != nullptr && made != &part && is_detached(*made)) ||
+                        is_returned_detached(part) || is_number_by_now(part);
     if ((is_loss || has_graph) && !is_number && !is_cut) found = &part;
     return false;
   });
