@@ -28,8 +28,8 @@ std::vector<const ClassDef*> passed_classes(const ClassDef& network) {
 }
 
 bool is_called_below(const File& entry, const FunctionDef& function) {
-  constexpr int kMostCallers = 6;
-  return any_call_above(function, kMostCallers,
+  constexpr int kCallersFollowed = 6;
+  return any_call_above(function, kCallersFollowed,
                         [&](const Call& call) { return call.file == &entry; });
 }
 
