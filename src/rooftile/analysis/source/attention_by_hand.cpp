@@ -16,9 +16,38 @@ constexpr int kMaxExprDepth = 24;
 // an unknown function makes of scores, as the shift of relative positions.
 enum class Stage { other, derived, scores, weights, result };
 
-bool is_product(const Call& call) {
+bool is_library_product(const Call& call) {
   return is_one_of(call.method, {"matmul", "bmm", "baddbmm", "einsum"}) &&
          (call.name.starts_with("torch.") || call.receiver != nullptr);
+}
+
+// `torch.matmul(a, b)`, `(a.unsqueeze(1) @ b).squeeze(1)`
+bool multiplies(const Expr* expr, const FunctionDef& function) {
+  while (expr != nullptr && expr->call != nullptr && !is_library_product(*expr->call)) {
+    expr = expr->call->receiver;
+  }
+  const bool is_one = expr != nullptr && (expr->call != nullptr ||
+                                          (expr->kind == ExprKind::binary && expr->word == "@"));
+  return is_one && std::ranges::all_of(function.parameters, [&](const Parameter& parameter) {
+           return uses_variable(expr, parameter.name);
+         });
+}
+
+// `def matmul(a, b)` of the project, each way of which ends in the product of both.
+bool is_own_product(const FunctionDef* function) {
+  if (function == nullptr || function->class_def != nullptr || function->parameters.size() != 2) {
+    return false;
+  }
+  int products = 0, others = 0;
+  for_statements(function->body, [&](const Statement& statement) {
+    if (statement.kind != StatementKind::return_) return;
+    ++(multiplies(statement.value, *function) ? products : others);
+  });
+  return products > 0 && others == 0;
+}
+
+bool is_product(const Call& call) {
+  return is_library_product(call) || is_own_product(call.target);
 }
 
 // The letters of the result that only this operand has, and not the other one.
@@ -86,10 +115,33 @@ class Follower {
     if (target->kind == ExprKind::name) {
       // `if not output_attentions: weights = None` still gives them away otherwise.
       const bool is_cleared = statement.value->kind == ExprKind::none;
-      if (statement.word == "=" && !is_cleared) stages_[target->word] = stage;
+      if (statement.word != "=" || is_cleared) return;
+      const bool is_choice =
+          stage >= Stage::scores && stage < Stage::result && is_other_in_another_branch(statement);
+      stages_[target->word] = is_choice ? Stage::other : stage;
+      bound_.push_back({&statement, stage});
     } else if (stage == Stage::weights) {
       leaves_ = true;  // kept for somebody to look at
     }
+  }
+
+  // `if additive: scores = self.score(tanh(q + k)) else: scores = q @ k`: no fused call does both.
+  bool is_other_in_another_branch(const Statement& statement) const {
+    for (const Statement* at = &statement; at->parent != nullptr; at = at->parent) {
+      const Statement* choice = at->parent;
+      const bool is_else = choice->kind == StatementKind::if_ && !choice->otherwise.empty() &&
+                           at->block.data() == choice->otherwise.data();
+      if (!is_else) continue;
+      const auto is_in_body = [&](const Bound& bound) {
+        const bool is_same = bound.statement->target->word == statement.target->word;
+        return is_same && bound.stage == Stage::other &&
+               std::ranges::any_of(choice->body, [&](const Statement* first) {
+                 return is_within(*bound.statement, *first);
+               });
+      };
+      if (std::ranges::any_of(bound_, is_in_body)) return true;
+    }
+    return false;
   }
 
   // Whether the weights themselves are returned, or are part of it, or the scores beside a result.
@@ -188,7 +240,13 @@ class Follower {
     return top == Stage::result ? Stage::result : Stage::other;
   }
 
+  struct Bound {
+    const Statement* statement = nullptr;
+    Stage stage = Stage::other;
+  };
+
   std::map<std::string_view, Stage> stages_;
+  std::vector<Bound> bound_;  // names that were set, in order
   const Expr* softmax_ = nullptr;
   bool leaves_ = false, other_terms_ = false;
   std::optional<WrittenAttention> found_;

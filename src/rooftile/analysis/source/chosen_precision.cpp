@@ -56,6 +56,18 @@ bool is_of_transfer(std::string_view line) {
   return contains_any(lower(line), {"allreduce", "compression"});
 }
 
+// `print("== precision==")`, a heading: not `"--precision=16"` and not `f"precision={bits}"`.
+bool is_heading(std::string_view line) {
+  constexpr std::string_view kWord = "precision=";
+  const std::size_t at = line.find(kWord);
+  if (at == std::string_view::npos) return false;
+  const std::string_view before = line.substr(0, at), behind = line.substr(at + kWord.size());
+  const bool is_text =
+      std::ranges::count(before, '"') % 2 == 1 || std::ranges::count(before, '\'') % 2 == 1;
+  return is_text && !contains_any(before, {"--"}) && !behind.empty() &&
+         std::string_view("= \"'").find(behind.front()) != std::string_view::npos;
+}
+
 using LineTest = bool (*)(std::string_view);
 
 // Whether a word stands in a line that no test takes out. Imports do not count: one that nothing
@@ -98,7 +110,7 @@ bool names_precision(const Program& program) {
     return uses_word(*file, "fp16", {is_complaint, is_of_transfer}) ||
            uses_word(*file, "float16", {is_of_host, asks_for_dtype}) ||
            uses_word(*file, "bfloat16", {asks_for_dtype}) || uses_word(*file, "fairseq", {}) ||
-           uses_word(*file, "precision=", {is_of_host, is_of_metric, counts_digits});
+           uses_word(*file, "precision=", {is_of_host, is_of_metric, counts_digits, is_heading});
   });
 }
 

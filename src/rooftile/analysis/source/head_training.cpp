@@ -5,6 +5,7 @@
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/size_search.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
@@ -219,6 +220,51 @@ bool optimizes_head_only(const SourceFacts& facts, const Program& program) {
          runs_linear_only(facts, program);
 }
 
+// `model = nn.Linear(width, classes)`, made in place.
+bool is_bare_linear(const Type& type) {
+  return type.class_def == nullptr && type.made_by != nullptr &&
+         type.made_by->name == "torch.nn.Linear";
+}
+
+// As wide on both sides as Tensor Cores want it.
+bool is_wide_linear(const SourceFacts& facts, const Call& made) {
+  constexpr std::int64_t kWide = 512;
+  const auto is_wide = [&](const Argument* size) {
+    return size != nullptr && largest_size(facts, size->value).value_or(0) >= kWide;
+  };
+  return is_wide(made.argument("in_features", 0)) && is_wide(made.argument("out_features", 1));
+}
+
+// Whether a pass of a training loop in reach runs another network with gradients.
+bool trains_other_networks(const SourceFacts& facts, const Program& program) {
+  for (const Loop* loop : training_loops_in_reach(program)) {
+    for (const IteratedCall& one : iteration_of(loop->statement->body).calls) {
+      const Call& call = *one.call;
+      if (call.name != "torch.nn.Module.__call__" || call.expr->children.empty()) continue;
+      const Type& type = *call.expr->children.front()->type;
+      if (!type.is(TypeKind::module) || is_bare_linear(type)) continue;
+      const auto contexts = facts.contexts(call);
+      if (!std::ranges::all_of(contexts, &Context::gradients_off)) return true;
+    }
+  }
+  return false;
+}
+
+// One linear layer is all that is trained, of features from wherever, and it is narrow: the wide
+// layer that was seen is another.
+bool optimizes_narrow_linear(const SourceFacts& facts, const Program& program) {
+  const auto optimizers = optimizers_in_reach(program);
+  if (optimizers.empty()) return false;
+  for (const Call* optimizer : optimizers) {
+    const auto modules = optimized_modules(*optimizer);
+    const bool is_bare = !modules.empty() && std::ranges::all_of(modules, [&](const Expr* module) {
+      return is_bare_linear(*module->type) && !is_wide_linear(facts, *module->type->made_by);
+    });
+    if (!is_bare) return false;
+  }
+  return !trains_other_networks(facts, program);
+}
+
 // What `for p in model.parameters(): p.requires_grad = False` freezes, the body of
 // `model.features.parameters()` too; null for other statements.
 const Expr* frozen_by(const Statement& statement) {
@@ -298,7 +344,7 @@ bool trains_head_only(const SourceFacts& facts, const Program& program, const Ca
            });
   });
   return by_name || optimizes_head_only(facts, program) ||
-         freezes_library_model(facts, program, sized);
+         optimizes_narrow_linear(facts, program) || freezes_library_model(facts, program, sized);
 }
 
 }  // namespace rooftile::source

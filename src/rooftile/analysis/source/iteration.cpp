@@ -234,7 +234,13 @@ std::vector<Branch> extra_conditions(const IteratedCall& a, const IteratedCall& 
 
 bool is_accumulation_test(const Branch& branch) {
   if (branch.statement->kind != StatementKind::if_) return false;
-  const std::string condition = lower(branch.condition);
+  std::string condition = lower(branch.condition);
+  // `steps_now = i % n == 0`, then `if steps_now:`.
+  const Expr* test = branch.statement->value;
+  const Statement* set = test != nullptr && test->kind == ExprKind::name ? test->binding : nullptr;
+  const bool is_named = set != nullptr && set->kind == StatementKind::assignment &&
+                        set->value != nullptr && set->value->kind == ExprKind::comparison;
+  if (is_named) condition += lower(set->file->slice(set->value->range));
   for (const std::string_view sign : {"%", "accum", "sync_grad", "update_freq", "do_update",
                                       "is_update", "update_grad", "is_last_micro"}) {
     if (condition.find(sign) != std::string::npos) return true;

@@ -108,14 +108,26 @@ bool is_library_model(const Call& call) {
          !call.method.empty() && call.method.front() >= 'A' && call.method.front() <= 'Z';
 }
 
+// PreTrainedModel of the library, or an own class derived from it, as in copies of the library's
+// files.
+bool is_pretrained_base(const Expr& base, int depth = 0) {
+  constexpr int kMostBases = 4;
+  if (base.full_name.starts_with("transformers.")) {
+    return base.full_name.ends_with("PreTrainedModel");
+  }
+  const ClassDef* def = base.type->is(TypeKind::class_) ? base.type->class_def : nullptr;
+  return def != nullptr && depth < kMostBases &&
+         std::ranges::any_of(
+             def->bases, [&](const Expr* next) { return is_pretrained_base(*next, depth + 1); });
+}
+
 // `self.bert = BertModel(config)` in an own class of a pretrained model, whose weights and sizes
 // from_pretrained() brings.
 bool is_pretrained_body(const Call& call) {
   const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
   const bool is_body = call.method.ends_with("Model") && !call.method.ends_with("PreTrainedModel");
   return is_body && def != nullptr && std::ranges::any_of(def->bases, [](const Expr* base) {
-           return base->full_name.starts_with("transformers.") &&
-                  base->full_name.ends_with("PreTrainedModel");
+           return is_pretrained_base(*base);
          });
 }
 
@@ -131,6 +143,17 @@ bool loads_pretrained(const Program& program) {
   });
 }
 
+// `class BertModel(BertPreTrainedModel)` in a copy of a library's file.
+bool is_copied_transformer(const ClassDef& def) {
+  constexpr auto kFamilies = std::to_array<std::string_view>(
+      {"Bert", "Roberta", "Albert", "DistilBert", "Electra", "XLNet", "GPT", "T5", "Bart",
+       "Deberta", "Llama", "Longformer", "OPT"});
+  const bool is_named = std::ranges::any_of(
+      kFamilies, [&](std::string_view family) { return def.name.starts_with(family); });
+  return is_named && is_transformer_class(def.name) &&
+         std::ranges::any_of(def.bases, [](const Expr* base) { return is_pretrained_base(*base); });
+}
+
 // `class Retriever(BertModel)`, made by some from_pretrained(): a model of the library with
 // additions.
 const Call* derived_model(const Program& program) {
@@ -141,7 +164,8 @@ const Call* derived_model(const Program& program) {
       const bool is_one = std::ranges::any_of(def->bases, [](const Expr* base) {
         return is_of_transformers(base->full_name) && is_transformer_class(base->full_name);
       });
-      if (is_one && init != nullptr && !init->calls.empty()) return init->calls.front();
+      if ((is_one || is_copied_transformer(*def)) && init != nullptr && !init->calls.empty())
+        return init->calls.front();
     }
   }
   return nullptr;

@@ -303,8 +303,28 @@ bool runs_in_forward(const FunctionDef* function, int depth) {
   });
 }
 
+namespace {
+
+// `obs, reward, done, info = self.envs.step(actions)`
+bool steps_environment(const Call& call) {
+  if (call.method != "step" || call.receiver == nullptr || call.statement == nullptr) return false;
+  const std::string name = lower(last_name(call.receiver));
+  const Expr* target = call.statement->target;
+  const bool is_environment = is_one_of(name, {"env", "envs", "environment"}) ||
+                              name.ends_with("_env") || name.ends_with("_envs");
+  if (!is_environment || target == nullptr || target->children.size() < 3) return false;
+  return std::ranges::any_of(target->children, [](const Expr* part) {
+    return contains_any(lower(last_name(part)), {"reward", "done", "terminat", "truncat"});
+  });
+}
+
+}  // namespace
+
 bool is_reinforcement_learning(const Program& program) {
   return std::any_of(program.files.begin(), program.files.end(), [](const File* file) {
+    if (std::ranges::any_of(file->calls, [](auto* call) { return steps_environment(*call); })) {
+      return true;
+    }
     for (const std::string_view package :
          {"gym", "gymnasium", "dm_control", "pettingzoo", "procgen", "stable_baselines3",
           "atari_py", "minigrid", "ray.rllib", "tianshou", "torchrl", "rlpyt", "ale_py", "vizdoom",

@@ -99,6 +99,8 @@ bool only_evaluates(const SourceFacts& facts, const Type& type) {
 struct Uses {
   bool runs = false;     // model(x), each time with gradients off
   bool escapes = false;  // it runs with gradients on, an optimizer takes it, or it is lost sight of
+  bool is_switched = false;  // `head.train()`
+  bool has_others = false;   // other attributes than those that move and switch it
 };
 
 void follow_variable(const SourceFacts& facts, const File& file, ByteRange scope,
@@ -139,6 +141,32 @@ bool hands_on_weights(const Expr& attribute) {
   return true;
 }
 
+// The call in `return model.cuda()`, which gives the model itself; null for other attributes.
+const Expr* moved_model(const Expr& attribute) {
+  const Expr* call = attribute.parent;
+  const bool is_move = is_one_of(attribute.word, {"cuda", "to", "float", "half", "bfloat16",
+                                                  "double", "requires_grad_", "train"});
+  return is_move && call != nullptr && call->call != nullptr && call->children[0] == &attribute
+             ? call
+             : nullptr;
+}
+
+void note_attribute(const Expr& attribute, std::string_view name, Uses& uses) {
+  uses.escapes = uses.escapes || hands_on_weights(attribute);
+  uses.is_switched = uses.is_switched || attribute.word == "train";
+  uses.has_others =
+      uses.has_others || !is_one_of(attribute.word, {"cuda", "to", "float", "half", "bfloat16",
+                                                     "double", "train", "eval"});
+  const Expr* moved = moved_model(attribute);
+  if (moved == nullptr || moved->statement == nullptr || moved->parent != nullptr) return;
+  // `return model.cuda()`, `net = model.cuda()`; `model = model.cuda()` stays in sight.
+  const Statement& statement = *moved->statement;
+  const Expr* target = statement.target;
+  const bool stays = target != nullptr && target->kind == ExprKind::name && target->word == name;
+  const bool is_kept = statement.kind == StatementKind::assignment && !stays;
+  uses.escapes = uses.escapes || is_kept || statement.kind == StatementKind::return_;
+}
+
 void note_model_use(const SourceFacts& facts, const Expr& name, int levels, Uses& uses) {
   const Expr* outer = name.parent;
   const Statement* statement = name.statement;
@@ -149,7 +177,7 @@ void note_model_use(const SourceFacts& facts, const Expr& name, int levels, Uses
   if (outer == nullptr) {
     uses.escapes = uses.escapes || target != &name;
   } else if (outer->kind == ExprKind::attribute) {
-    uses.escapes = uses.escapes || outer->word == "train" || hands_on_weights(*outer);
+    note_attribute(*outer, name.word, uses);
   } else if (outer->call != nullptr && outer->children[0] == &name) {
     uses.runs = true;
     const auto contexts = facts.contexts(*outer->call);
@@ -191,6 +219,8 @@ bool runs_without_gradients(const SourceFacts& facts, const Call& call) {
   Uses uses;
   follow_variable(facts, *call.file, {wrap->range.end, end}, wrap->target->word, kMaxCallDepth,
                   uses);
+  // Who switches it to train() and runs it, be it by a method, trains it.
+  if (uses.is_switched && (uses.runs || uses.has_others)) return false;
   // A variable of a function that is neither called nor handed on only took the weights of a file.
   return !uses.escapes && (uses.runs || call.function != nullptr);
 }

@@ -17,8 +17,8 @@ constexpr std::string_view kDoc = R"md(
 Attention over at least 512 queries and keys whose scores are written to memory: an operation marked
 as not fused, or a graph with product, softmax and product one after the other.
 
-In training scripts: a module that computes `softmax(q @ k) @ v` by hand. One finding per class, at
-level advice.
+In training scripts: a module that computes `softmax(q @ k) @ v` by hand, or a function that only
+modules call in their forward. One finding per class or function, at level advice.
 
 ## Why it costs time
 The scores are a matrix of queries times keys for every head. Scaling, masking, softmax and dropout

@@ -17,9 +17,9 @@ namespace unfused_in_source {
 
 using namespace source;
 
-// The class has a fused way already, chosen by a flag or a version.
-bool has_fused_way(const ClassDef& def) {
-  const std::string_view text = def.file->slice(def.statement->range);
+// There is a fused way already, chosen by a flag or a version.
+bool has_fused_way(const Statement& definition) {
+  const std::string_view text = definition.file->slice(definition.range);
   for (const std::string_view name :
        {"scaled_dot_product_attention", "flash_attn", "flash_attention", "xformers",
         "memory_efficient_attention", "xops.", "FlashAttention", "use_flash", "triton"}) {
@@ -108,34 +108,65 @@ bool is_judged(const FunctionDef& function) {
          function.name.find("qkv") != std::string_view::npos;
 }
 
-// Of the first method that writes out what a fused call could do.
+// What the function writes out and a fused call could do.
+std::optional<WrittenAttention> fusible_attention(const FunctionDef& function) {
+  if (!is_judged(function)) return std::nullopt;
+  const auto attention = attention_by_hand(function);
+  const bool is_fusible = attention && attention->softmax != nullptr && !attention->weights_leave &&
+                          !attention->has_other_terms;
+  return is_fusible ? attention : std::nullopt;
+}
+
+// Of the first method that has some.
 std::optional<WrittenAttention> attention_in(const ClassDef& def) {
   for (const FunctionDef* function : def.methods) {
-    if (!is_judged(*function)) continue;
-    const auto attention = attention_by_hand(*function);
-    const bool is_fusible = attention && attention->softmax != nullptr &&
-                            !attention->weights_leave && !attention->has_other_terms;
-    if (is_fusible) return attention;
+    if (const auto attention = fusible_attention(*function)) return attention;
   }
   return std::nullopt;
 }
 
-Finding finding_for(const ClassDef& def, const WrittenAttention& attention) {
+Finding finding_for(std::string_view name, const File& file, const WrittenAttention& attention) {
   const Statement& at = *attention.softmax->statement;
   Finding finding = finding_at(
       at,
       fmt::format(
           "{} writes the scores of queries and keys to memory, and scale, mask, softmax and "
           "dropout read and write them again",
-          def.name),
+          name),
       {"Use torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=..., dropout_p=...,"
        " is_causal=...)",
        Exactness::exact_arithmetic});
   finding.evidence = {
-      fmt::format("softmax at {}, product with the values at {}", place_text(at, *def.file),
-                  place_text(*attention.product->statement, *def.file)),
+      fmt::format("softmax at {}, product with the values at {}", place_text(at, file),
+                  place_text(*attention.product->statement, file)),
       "softmax and dropout 8.8 ms, both products 1.7 ms: EleutherAI cookbook, transformer sizing"};
   return finding;
+}
+
+bool is_of_other_kind(const SourceFacts& facts, const ClassDef& def) {
+  return has_fused_way(*def.statement) || is_over_channels(def) || is_over_image(facts, def) ||
+         is_left_over(facts, def);
+}
+
+// `attend(q, k, v)` of a file, which only modules call in their forward.
+bool is_part_of_forward(const SourceFacts& facts, const FunctionDef& function) {
+  if (function.class_def != nullptr || function.outer != nullptr) return false;
+  if (!runs_in_forward(&function)) return false;
+  return std::ranges::all_of(function.callers, [&](const Call* caller) {
+    const ClassDef* def = caller->function == nullptr ? nullptr : caller->function->class_def;
+    return def != nullptr && !is_of_other_kind(facts, *def);
+  });
+}
+
+void judge_functions(const SourceFacts& facts, const File& file, std::vector<Finding>& findings) {
+  if (file.text.find("softmax") == std::string::npos || !trains_on_gpu(facts, file)) return;
+  for (const FunctionDef* function : file.functions) {
+    if (function->class_def != nullptr) continue;
+    const auto attention = fusible_attention(*function);
+    if (!attention || has_fused_way(*function->statement)) continue;
+    if (!is_part_of_forward(facts, *function)) continue;
+    findings.push_back(finding_for(function->name, file, *attention));
+  }
 }
 
 }  // namespace unfused_in_source
@@ -146,10 +177,10 @@ std::vector<Finding> unfused_attention_in_source(const source::SourceFacts& fact
   for (const ClassDef* def : facts.modules()) {
     if (!trains_on_gpu(facts, *def->file)) continue;
     const auto attention = attention_in(*def);
-    if (!attention || has_fused_way(*def) || is_over_channels(*def)) continue;
-    if (is_over_image(facts, *def) || is_left_over(facts, *def)) continue;
-    findings.push_back(finding_for(*def, *attention));
+    if (!attention || is_of_other_kind(facts, *def)) continue;
+    findings.push_back(finding_for(def->name, *def->file, *attention));
   }
+  for (const auto& file : facts.files) judge_functions(facts, *file, findings);
   return findings;
 }
 

@@ -129,8 +129,67 @@ Finding finding_for(const Program& program, const std::vector<Biased>& layers) {
   return finding;
 }
 
-bool is_frozen_somewhere(const Program& program) {
-  return mentions(program, {"freeze_bn", "FrozenBatchNorm2d", "frozen_bn", "freeze_batchnorm"});
+// `if isinstance(m, nn.BatchNorm2d): m.eval()`, `if m.__class__.__name__.find("BatchNorm") != -1:`
+bool switches_norm(const Call& call) {
+  const Expr* norm = call.method == "eval" ? call.receiver : nullptr;
+  const Statement* test = call.statement == nullptr ? nullptr : call.statement->parent;
+  const bool is_under_test = norm != nullptr && norm->kind == ExprKind::name && test != nullptr &&
+                             test->kind == StatementKind::if_ && test->value != nullptr &&
+                             test->body.data() == call.statement->block.data();
+  return is_under_test && contains_any(call.file->slice(test->value->range), {"BatchNorm"}) &&
+         test->value->word != "not";
+}
+
+// `self.apply(set_norm_eval)`
+std::vector<const Call*> applications(const SourceFacts& facts, const FunctionDef& function) {
+  std::vector<const Call*> found;
+  for (const Call* call : facts.method_calls("apply")) {
+    if (call->arguments.size() != 1) continue;
+    const Expr& given = *call->arguments.front().value;
+    if (given.type->function == &function) found.push_back(call);
+  }
+  return found;
+}
+
+// Where a run with all options at their defaults switches the norms: at the calls of the function,
+// the modules that it is applied to, or the class's own train().
+std::vector<const Call*> default_switches(const SourceFacts& facts, const Call& call) {
+  const FunctionDef* function = call.function;
+  std::vector<const Call*> places{&call};
+  if (function != nullptr) {
+    places = applications(facts, *function);
+    if (places.empty()) places = function->callers;
+    const bool is_hook = function->name == "train" && function->class_def != nullptr;
+    if (is_hook && places.empty()) places = {&call};
+    if (!is_reached_by_default(facts, call)) return {};
+  }
+  std::erase_if(places, [&](const Call* one) { return !is_reached_by_default(facts, *one); });
+  return places;
+}
+
+// Whether one file imports the other, also through others.
+bool leads_to(const File& from, const File& wanted) {
+  std::vector<const File*> found{&from};
+  for (std::size_t next = 0; next < found.size(); ++next) {
+    if (found[next] == &wanted) return true;
+    for (const File* file : found[next]->imported) {
+      if (std::ranges::find(found, file) == found.end()) found.push_back(file);
+    }
+  }
+  return false;
+}
+
+// BatchNorm that uses stored statistics in training: by the name of what freezes it, or by eval()
+// of each norm from a file with the network or above it.
+bool is_frozen_somewhere(const SourceFacts& facts, const File& network, const Program& program) {
+  if (mentions(program, {"freeze_bn", "FrozenBatchNorm2d", "frozen_bn", "freeze_batchnorm"})) {
+    return true;
+  }
+  return std::ranges::any_of(facts.method_calls("eval"), [&](const Call* call) {
+    if (!program.has(*call->file) || !switches_norm(*call)) return false;
+    return std::ranges::any_of(default_switches(facts, *call),
+                               [&](const Call* place) { return leads_to(*place->file, network); });
+  });
 }
 
 void judge_file(const SourceFacts& facts, const File& file, const Program& program,
@@ -160,7 +219,9 @@ std::vector<Finding> biases_before_batchnorm(const source::SourceFacts& facts) {
   for (const auto& file : facts.files) {
     if (file->text.find("BatchNorm") == std::string::npos) continue;
     const auto programs = source::training_programs_of(facts, *file);
-    if (programs.empty() || conv_bias_in_source::is_frozen_somewhere(*programs.front())) continue;
+    if (programs.empty() ||
+        conv_bias_in_source::is_frozen_somewhere(facts, *file, *programs.front()))
+      continue;
     conv_bias_in_source::judge_file(facts, *file, *programs.front(), findings);
   }
   return findings;

@@ -117,11 +117,19 @@ bool is_inner_width(const std::vector<Written>& layers, const Written& layer, st
   });
 }
 
+// `hidden_size`, `feat_dim`: what the author calls the width of features.
+bool is_feature_width(const Call& call) {
+  const Argument* out = call.argument("out_channels", 1);
+  if (out == nullptr || out->unpacked) return false;
+  const std::string name = lower(last_name(out->value));
+  return contains_any(name, {"hidden", "feat"}) && !contains_any(name, {"out"});
+}
+
 bool is_unaligned(const std::vector<Written>& layers, const Norms& norms, const Written& layer) {
   if (std::min(layer.in, layer.out) < kFewChannels) return false;
-  const bool odd_out =
-      layer.out % kStep != 0 && (is_inner_width(layers, layer, layer.out) ||
-                                 norms.contains({home_of(*layer.call), layer.out}));
+  const bool odd_out = layer.out % kStep != 0 &&
+                       (is_inner_width(layers, layer, layer.out) || is_feature_width(*layer.call) ||
+                        norms.contains({home_of(*layer.call), layer.out}));
   const bool odd_in = layer.in % kStep != 0 &&
                       (layer.in >= kManyChannels || is_inner_width(layers, layer, layer.in));
   return odd_out || odd_in;

@@ -51,7 +51,8 @@ bool has_known_items(const Call& made_by) {
 
 bool is_split_by_rank(const Call& loader) {
   const auto has_word = [](std::string_view text) {
-    for (const std::string_view word : {"rank", "shard", "world_size", "replica", "Iterable"}) {
+    for (const std::string_view word :
+         {"rank", "shard", "world_size", "replicas", "replica_", "Iterable"}) {
       if (text.find(word) != std::string_view::npos) return true;
     }
     return false;

@@ -128,7 +128,10 @@ std::vector<Accumulation> accumulations_in(const SourceFacts& facts, const Itera
 }
 
 bool is_distributed(const SourceFacts& facts, const Program& program) {
-  if (!calls_in(facts, program, {"torch.nn.parallel.DistributedDataParallel"}).empty()) return true;
+  const auto wraps = calls_in(
+      facts, program,
+      {"torch.nn.parallel.DistributedDataParallel", "apex.parallel.DistributedDataParallel"});
+  if (!wraps.empty()) return true;
   for (const Call* call : facts.method_calls("prepare")) {
     const bool is_accelerator = call->receiver_type().is(TypeKind::accelerator);
     if (is_accelerator && program.has(*call->file)) return true;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/source/evaluated_models.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
@@ -64,10 +65,17 @@ bool has_branches(const ClassDef& def) {
   return found;
 }
 
+// A softmax or a loss without weights: nothing that DDP would look for.
+bool keeps_weights(const Layer& layer) {
+  if (layer.made_by == nullptr) return true;
+  const Type& type = *layer.made_by->expr->type;
+  return !type.is(TypeKind::loss) && !has_no_weights(type);
+}
+
 bool has_unused_layers(const ClassDef& def) {
   return std::any_of(def.layers.begin(), def.layers.end(), [&](const Layer& layer) {
     const bool is_plain = layer.attribute.find('.') == std::string_view::npos && !layer.conditional;
-    return is_plain &&
+    return is_plain && keeps_weights(layer) &&
            std::none_of(def.methods.begin(), def.methods.end(), [&](const FunctionDef* method) {
              if (method->name == "__init__") return false;
              const std::string_view text = def.file->slice(method->statement->range);
@@ -93,6 +101,38 @@ bool freezes_another(const Statement& freeze, const Expr& wrapped) {
   });
 }
 
+// `self.teacher`, where `self.model` is wrapped and nothing that it is set to has the teacher
+// inside.
+bool is_apart_from(const Expr& frozen, const Expr& wrapped, const File& file) {
+  const auto is_variable = [](const Expr& expr) {
+    return expr.kind == ExprKind::name || expr.kind == ExprKind::attribute;
+  };
+  const std::string_view name = last_name(&frozen);
+  const bool is_known = is_variable(frozen) && is_variable(wrapped) && !name.empty() &&
+                        &file == wrapped.statement->file && name != last_name(&wrapped);
+  return is_known && std::ranges::none_of(file.statements, [&](const Statement* each) {
+           return each->kind == StatementKind::assignment && each->value != nullptr &&
+                  last_name(each->target) == last_name(&wrapped) &&
+                  find_in_text(file.slice(each->value->range), name) != std::string::npos;
+         });
+}
+
+// `def switch_off(model): for p in model.parameters(): p.requires_grad = False`, which all callers
+// hand another network than the wrapped one.
+bool freezes_what_others_pass(const Statement& freeze, const Expr& wrapped) {
+  const FunctionDef* helper = freeze.function;
+  const Statement* loop = loop_around(&freeze);
+  const Call* over = loop == nullptr || loop->value == nullptr ? nullptr : loop->value->call;
+  const bool is_plain = helper != nullptr && !helper->callers.empty() && over != nullptr &&
+                        over->method == "parameters" && over->receiver != nullptr &&
+                        over->receiver->kind == ExprKind::name &&
+                        over->receiver->binding == nullptr;
+  return is_plain && std::ranges::all_of(helper->callers, [&](const Call* caller) {
+           const Argument* given = passed_argument(*caller, *helper, over->receiver->word);
+           return given != nullptr && is_apart_from(*given->value, wrapped, *caller->file);
+         });
+}
+
 // A helper that nothing of the program calls or hands over.
 bool is_idle_helper(const Program& program, const FunctionDef* function) {
   const bool may_be = function != nullptr && function->class_def == nullptr &&
@@ -111,7 +151,7 @@ bool freezes(const Program& program, const Expr& wrapped) {
   for (const File* file : program.files) {
     const bool sets = std::ranges::any_of(file->statements, [&](const Statement* each) {
       return freezes_parameter(*each) && !is_idle_helper(program, each->function) &&
-             !freezes_another(*each, wrapped);
+             !freezes_another(*each, wrapped) && !freezes_what_others_pass(*each, wrapped);
     });
     if (sets) return true;
     if (contains_any(file->text, {"requires_grad_(False)", "layerdrop", "set_sample_config",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "rooftile/analysis/source/layer_queries.h"
@@ -64,10 +65,43 @@ bool is_sum(const SourceFacts& facts, const Call& call) {
 
 using Homes = std::map<const void*, std::vector<Written>>;
 
+// nn.Linear, or an own class that is one and has its arguments.
+bool is_linear(const Call& call) {
+  if (call.name == "torch.nn.Linear") return true;
+  const ClassDef* def = call.expr->type->made_by == &call ? call.expr->type->class_def : nullptr;
+  return def != nullptr && def->method("__init__") == nullptr &&
+         std::ranges::any_of(def->bases,
+                             [](const Expr* base) { return base->full_name == "torch.nn.Linear"; });
+}
+
+// FeedForward(200, 150), an own block with one linear layer of these sizes.
+std::optional<Written> block_of(const SourceFacts& facts, const Call& call) {
+  const FunctionDef* init = call.target;
+  const bool is_block = init != nullptr && init->name == "__init__" && call.method != "__init__" &&
+                        init->class_def != nullptr && init->class_def->is_module;
+  if (!is_block || std::ranges::count_if(init->calls, [](auto* c) { return is_linear(*c); }) != 1) {
+    return std::nullopt;
+  }
+  const Call& linear = **std::ranges::find_if(init->calls, [](auto* c) { return is_linear(*c); });
+  const auto passed = [&](const Argument* given) -> std::optional<std::int64_t> {
+    const bool is_name = given != nullptr && !given->unpacked &&
+                         given->value->kind == ExprKind::name && given->value->binding == nullptr;
+    const Argument* size = is_name ? passed_argument(call, *init, given->value->word) : nullptr;
+    if (size == nullptr) return std::nullopt;
+    return size->name.empty() ? chosen_argument(facts, call, "", static_cast<int>(size->position))
+                              : chosen_argument(facts, call, size->name, -1);
+  };
+  const auto in = passed(linear.argument("in_features", 0));
+  const auto out = passed(linear.argument("out_features", 1));
+  if (!in || !out) return std::nullopt;
+  return Written{&call, *in, *out, false};
+}
+
 Homes layers_of(const SourceFacts& facts, const File& file) {
   Homes homes;
   for (const Call* call : file.calls) {
-    if (call->name != "torch.nn.Linear") continue;
+    if (const auto block = block_of(facts, *call)) homes[home_of(*call)].push_back(*block);
+    if (!is_linear(*call)) continue;
     const auto in = chosen_argument(facts, *call, "in_features", 0);
     const auto out = chosen_argument(facts, *call, "out_features", 1);
     if (!in && !out) continue;
@@ -108,6 +142,25 @@ Finding finding_for(const Written& first, const std::set<std::int64_t>& odd) {
   return finding;
 }
 
+// The class that the layer stands in is only made under switches that are off by default; a name
+// that chooses one of several is none.
+bool is_made_by_switch(const SourceFacts& facts, const Call& layer) {
+  const ClassDef* def = layer.function == nullptr ? nullptr : layer.function->class_def;
+  if (def == nullptr) return false;
+  const auto is_off = [&](const Guard& guard) {
+    const bool is_plain =
+        guard.expr != nullptr && !guard.negated &&
+        (guard.expr->kind == ExprKind::name || guard.expr->kind == ExprKind::attribute);
+    return is_plain && facts.value(guard.expr).is_false();
+  };
+  const auto makers = facts.calls(def->full_name);
+  return !makers.empty() && std::ranges::all_of(makers, [&](const Call* maker) {
+    return std::ranges::all_of(facts.contexts(*maker), [&](const Context& context) {
+      return std::ranges::any_of(context.guards, is_off);
+    });
+  });
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
@@ -119,7 +172,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
         const bool is_large = std::min(layer.in, layer.out) >= kSmallest;
         return is_large && (odd.contains(layer.in) || odd.contains(layer.out));
       });
-      if (first == layers.end()) continue;
+      if (first == layers.end() || is_made_by_switch(facts, *first->call)) continue;
       by_place.emplace(first->call->open_paren, finding_for(*first, odd));
     }
     for (auto& [place, finding] : by_place) findings.push_back(std::move(finding));

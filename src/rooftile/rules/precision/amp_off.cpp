@@ -137,9 +137,12 @@ bool is_adversarial(const SourceFacts& facts, const Program& program) {
 const Call* call_in_step(const Program& program) {
   for (const File* file : program.files) {
     for (const FunctionDef* function : file->functions) {
-      if (!function->is_training_step || function->calls.empty()) continue;
+      const bool is_hook = function->name == "training_step" && function->class_def != nullptr &&
+                           function->class_def->is_lightning_module;
+      if ((!function->is_training_step && !is_hook) || function->calls.empty()) continue;
       const auto forward = std::ranges::find_if(function->calls, [](const Call* call) {
-        return call->name == "torch.nn.Module.__call__" || call->method == "model";
+        return call->name == "torch.nn.Module.__call__" ||
+               is_one_of(call->method, {"model", "forward"});
       });
       return forward != function->calls.end() ? *forward : function->calls.front();
     }
