@@ -169,38 +169,6 @@ std::vector<const Call*> optimizers_in_reach(const Program& program) {
   return optimizers;
 }
 
-// Wide enough to be worth Tensor Cores, by both of its sizes.
-bool is_wide_linear(const SourceFacts& facts, const Call& layer) {
-  constexpr std::int64_t kWide = 512;
-  const auto is_wide = [&](std::string_view name, int position) {
-    const Argument* size = layer.argument(name, position);
-    if (size == nullptr || size->unpacked) return false;
-    const Value value = facts.value(size->value);
-    return value.kind == ValueKind::integer && value.integer >= kWide;
-  };
-  return is_wide("in_features", 0) && is_wide("out_features", 1);
-}
-
-// `model(x)` of one linear layer, and nothing else with weights that keeps a graph: its features
-// come from a file.
-bool runs_linear_only(const SourceFacts& facts, const Program& program) {
-  return std::ranges::all_of(training_loops_in_reach(program), [&](const Loop* loop) {
-    const std::vector<const Call*> calls = calls_inside(*loop->statement);
-    return std::ranges::any_of(calls, [](const Call* call) { return runs_network(*call); }) &&
-           std::ranges::all_of(calls, [&](const Call* call) {
-             if (!runs_network(*call)) return true;
-             const Type& type = *call->expr->children.front()->type;
-             if (type.class_def != nullptr) return false;
-             if (type.is(TypeKind::loss)) return true;
-             if (type.made_by != nullptr && type.made_by->name == "torch.nn.Linear") {
-               return !is_wide_linear(facts, *type.made_by);
-             }
-             const auto contexts = facts.contexts(*call);
-             return std::ranges::all_of(contexts, &Context::gradients_off);
-           });
-  });
-}
-
 bool optimizes_head_only(const SourceFacts& facts, const Program& program) {
   auto optimizers = optimizers_in_reach(program);
   if (optimizers.empty()) optimizers = constructions_in(facts, program, TypeKind::optimizer);
@@ -216,8 +184,7 @@ bool optimizes_head_only(const SourceFacts& facts, const Program& program) {
     }
   }
   if (optimizers.empty()) return false;
-  return takes_features(facts, program) || (!is_by_name && freezes_something(program)) ||
-         runs_linear_only(facts, program);
+  return takes_features(facts, program) || (!is_by_name && freezes_something(program));
 }
 
 // `model = nn.Linear(width, classes)`, made in place.
