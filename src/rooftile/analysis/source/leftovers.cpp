@@ -68,6 +68,40 @@ ByteRange main_guard(const File& file) {
   return {};
 }
 
+// `def get_class(name)` that loads a module and takes a class of it, called with a name that is not
+// known.
+bool takes_unknown_class(const SourceFacts& facts, const Call& load, const File& file) {
+  const FunctionDef* helper = load.function;
+  if (helper == nullptr || std::ranges::none_of(helper->calls, [](const Call* call) {
+        return call->name == "getattr";
+      })) {
+    return false;
+  }
+  return std::ranges::any_of(helper->callers, [&](const Call* caller) {
+    const bool is_open = !caller->arguments.empty() && !caller->arguments[0].unpacked &&
+                         !facts.value(caller->arguments[0].value).known();
+    const Expr* use = caller->expr->parent;
+    const bool makes =
+        is_open && use != nullptr && use->call != nullptr && use->children.front() == caller->expr;
+    if (!makes) return false;
+    const auto programs = training_programs_of(facts, *caller->file);
+    return std::ranges::any_of(programs,
+                               [&](const Program* program) { return program->has(file); });
+  });
+}
+
+// Of many that nothing names, a name can mean but one.
+bool may_be_named_by_settings(const SourceFacts& facts, const File& file) {
+  constexpr int kFewClasses = 3;
+  const auto unnamed = std::ranges::count_if(file.classes, [&](const ClassDef* def) {
+    return def->is_module && !uses_class(file, def->name, {def->statement->range});
+  });
+  if (unnamed > kFewClasses) return false;
+  const auto takes = [&](const Call* load) { return takes_unknown_class(facts, *load, file); };
+  return std::ranges::any_of(facts.calls("__import__"), takes) ||
+         std::ranges::any_of(facts.calls("importlib.import_module"), takes);
+}
+
 }  // namespace
 
 bool is_left_over(const SourceFacts& facts, const ClassDef& def) {
@@ -85,10 +119,11 @@ bool is_left_over(const SourceFacts& facts, const ClassDef& def) {
   if ((!has_used_neighbour && !has_used_function) ||
       uses_class(*def.file, def.name, {def.statement->range, main_guard(*def.file)}))
     return false;
-  return std::ranges::none_of(facts.files, [&](const auto& file) {
+  const bool is_named = std::ranges::any_of(facts.files, [&](const auto& file) {
     return std::ranges::find(file->imported, def.file) != file->imported.end() &&
            uses_class(*file, def.name, {});
   });
+  return !is_named && !may_be_named_by_settings(facts, *def.file);
 }
 
 }  // namespace rooftile::source

@@ -184,6 +184,16 @@ bool leaves_one_out(const Guard& guard) {
          binding->kind == StatementKind::for_;
 }
 
+// `if self.step >= self.last_step: evaluate(); return`, whether the count is seen to change or not.
+bool ends_by_count(const Guard& guard) {
+  return guard.expr != nullptr && ends_the_loop(guard) &&
+         find_inside(guard.expr, [](const Expr& part) {
+           return part.kind == ExprKind::comparison && part.children.size() == 2 &&
+                  part.word.starts_with(">") &&
+                  contains_any(last_name(part.children[0]), {"step", "iter", "epoch"});
+         }) != nullptr;
+}
+
 // `if time.time() < self.end:` holds until the time is up.
 bool is_about_time(const Guard& guard) {
   const Expr* expr = guard.expr;
@@ -338,7 +348,7 @@ bool guards_backward(const SourceFacts& facts, const Context& context, const Gua
 }
 
 bool is_shut(const Guard& guard) {
-  if (is_first_time(guard)) return true;
+  if (is_first_time(guard) || ends_by_count(guard)) return true;
   if (is_about_emptiness(guard) || is_about_shape(guard) || is_about_time(guard)) return false;
   if (is_about_keys(guard) || picks_weights(guard)) return false;
   switch (guard.kind) {

@@ -18,14 +18,23 @@ const Call* partial_behind(const Call& call);
 // begin like the part that is written (`"models." + name`, f"{__name__}.{name}").
 // A path that spec_from_file_location and the like load counts as such a name.
 void follow_dynamic_imports(SourceFacts& facts);
+// Likewise what texts and the configurations of Hydra name: `class_name="training.loss.OwnLoss"`.
+void follow_names_in_texts(SourceFacts& facts);
+// The class that such a text names; null where none or several may be meant.
+const ClassDef* named_by_text(const Store& store, std::string_view name);
 // Whether the call loads a module by a name or path, itself or in an own function.
 bool loads_module(const Call& call);
 // The files that have a network of a name that is taken of what such a call gives:
 // `nets = load(path)`, then `nets.UNet(…)`.
 std::vector<const File*> modules_by_use(const SourceFacts& facts, const Call& call);
+// Likewise, with the files of functions that are taken: `load(path).create_model()`.
+std::vector<const File*> modules_taken_of(const SourceFacts& facts, const Call& call);
+void add_import(const File& importer, const File& file);
 // Calls of methods whose receiver is not known, or may be of a derived class, lead to the methods
 // of that name in reach. Needs the imports of files.
 void link_dynamic_calls(SourceFacts& facts);
+// Functions that are kept in a table of an object: `engine.hooks["on_forward"] = on_forward`.
+void link_hooks(SourceFacts& facts);
 void index_calls(SourceFacts& facts);
 // Needs the callers of functions.
 void find_loop_roles(SourceFacts& facts);

@@ -44,6 +44,10 @@ class NameReader {
     if (expr->call != nullptr && expr->call->method == "format") {
       return until(read(expr->call->receiver, depth + 1), '{');
     }
+    if (expr->call != nullptr && expr->call->name == "os.path.join") {
+      return in_a_row(expr->call->arguments, '/', depth);
+    }
+    if (expr->call != nullptr && expr->call->method == "join") return listed(*expr->call, depth);
     if (expr->kind != ExprKind::name) return {};
     if (expr->word == "__name__") return {expr->statement->file->module, true};
     if (expr->word == "__package__") return {std::string(package_of(*expr->statement->file)), true};
@@ -55,14 +59,43 @@ class NameReader {
   }
 
  private:
-  Beginning joined(const Expr& expr, int depth) const {
-    Beginning left = read(expr.children[0], depth + 1);
-    Beginning right = read(expr.children[1], depth + 1);
+  // `".".join(["models", name])`
+  Beginning listed(const Call& call, int depth) const {
+    const Expr* separator = call.receiver;
+    const Expr* list = call.arguments.size() == 1 ? call.arguments[0].value : nullptr;
+    const bool is_written = separator != nullptr && separator->kind == ExprKind::text &&
+                            separator->word.size() == 1 && list != nullptr &&
+                            (list->kind == ExprKind::list || list->kind == ExprKind::tuple);
+    if (!is_written) return {};
+    Beginning whole{"", true};
+    for (const Expr* part : list->children) {
+      if (part != list->children.front()) append(whole, {std::string(separator->word), true});
+      append(whole, read(part, depth + 1));
+    }
+    return whole;
+  }
+
+  Beginning in_a_row(std::span<const Argument> parts, char separator, int depth) const {
+    Beginning whole{"", true};
+    for (const Argument& part : parts) {
+      if (&part != &parts.front()) append(whole, {std::string(1, separator), true});
+      append(whole, part.unpacked ? Beginning{} : read(part.value, depth + 1));
+    }
+    return whole;
+  }
+
+  static void append(Beginning& left, const Beginning& right) {
     if (!left.is_whole) {
       left.end = right.is_whole ? left.end + right.text : right.end;
-      return left;
+      return;
     }
-    return {left.text + right.text, right.is_whole, right.end};
+    left = {left.text + right.text, right.is_whole, right.end};
+  }
+
+  Beginning joined(const Expr& expr, int depth) const {
+    Beginning left = read(expr.children[0], depth + 1);
+    append(left, read(expr.children[1], depth + 1));
+    return left;
   }
 
   // `net = "models.{}".format(name)`, then `net = import_module(net)`: the assignment above in the
@@ -150,12 +183,6 @@ std::span<const Expr* const> names_to_choose(const SourceFacts& facts, const Exp
 
 void import_by_name(SourceFacts& facts, const Call& call, Beginning name);
 
-void add_import(const File& importer, const File& file) {
-  auto& imported = const_cast<File&>(importer).imported;
-  if (&file == &importer || file.is_notebook) return;
-  if (std::ranges::find(imported, &file) == imported.end()) imported.push_back(&file);
-}
-
 // Whether the file defines a network or a data set, and is no training script itself.
 bool has_parts_of_training(const File& file) {
   const bool trains = std::ranges::any_of(file.calls, [](const Call* call) {
@@ -184,27 +211,8 @@ void import_unclaimed(SourceFacts& facts, const Call& call) {
   for (const File* file : found) add_import(*call.file, *file);
 }
 
-// The files with the function of `load(path).create_model()`, a path that is not known.
-std::vector<const File*> modules_by_function(const SourceFacts& facts, const Call& call) {
-  const Expr* use = call.expr->parent;
-  const bool is_taken = use != nullptr && use->kind == ExprKind::attribute &&
-                        use->parent != nullptr && use->parent->call != nullptr;
-  if (!is_taken || !contains_any(use->word, {"model", "net", "backbone"})) return {};
-  constexpr std::size_t kMaxFiles = 16;
-  std::vector<const File*> found;
-  for (const auto& file : facts.files) {
-    const bool has_it = std::ranges::any_of(file->functions, [&](const FunctionDef* one) {
-      return one->name == use->word && one->class_def == nullptr && one->outer == nullptr;
-    });
-    if (has_it && file.get() != call.file) found.push_back(file.get());
-  }
-  if (found.size() > kMaxFiles) found.clear();
-  return found;
-}
-
 void import_by_use(SourceFacts& facts, const Call& call) {
-  auto used = modules_by_use(facts, call);
-  if (used.empty()) used = modules_by_function(facts, call);
+  const auto used = modules_taken_of(facts, call);
   for (const File* file : used) add_import(*call.file, *file);
   if (used.empty()) import_unclaimed(facts, call);
 }
@@ -285,46 +293,6 @@ void follow_loaded_path(SourceFacts& facts, const Call& load, const Expr& path) 
 }
 
 }  // namespace
-
-std::vector<const File*> modules_by_use(const SourceFacts& facts, const Call& call) {
-  const Expr* variable = call.statement == nullptr ? nullptr : call.statement->target;
-  const bool is_kept = variable != nullptr && variable->kind == ExprKind::name &&
-                       call.statement->kind == StatementKind::assignment &&
-                       call.statement->value == call.expr;
-  if (!is_kept) return {};
-  std::unordered_set<std::string_view> taken;
-  for (const Call* use : call.file->calls) {
-    const bool is_of_it = use->receiver != nullptr && use->receiver->kind == ExprKind::name &&
-                          use->receiver->word == variable->word;
-    if (is_of_it) taken.insert(use->method);
-  }
-  constexpr std::size_t kMaxFiles = 16;
-  std::vector<const File*> found;
-  for (const auto& file : facts.files) {
-    const bool has_network = std::ranges::any_of(file->classes, [&](const ClassDef* def) {
-      // Bases are not read yet where the import stands at the top of a file.
-      const bool is_network = def->is_module || def->method("forward") != nullptr;
-      return is_network && taken.contains(def->name) && def->statement->parent == nullptr;
-    });
-    if (has_network && file.get() != call.file) found.push_back(file.get());
-  }
-  if (found.size() > kMaxFiles) found.clear();
-  return found;
-}
-
-bool loads_module(const Call& call) {
-  const auto loads = [](const Call& one) {
-    return is_one_of(one.method, {"import_module", "__import__", "spec_from_file_location",
-                                  "load_source", "SourceFileLoader"});
-  };
-  if (call.target == nullptr) return loads(call);
-  if (!contains_any(call.method, {"import", "load", "module"})) return false;
-  const ByteRange own = call.target->statement->range;
-  return std::ranges::any_of(call.target->file->calls, [&](const Call* one) {
-    const ByteRange at = one->expr->range;
-    return at.begin >= own.begin && at.end <= own.end && one->target == nullptr && loads(*one);
-  });
-}
 
 void follow_dynamic_imports(SourceFacts& facts) {
   int followed = 0;

@@ -1,5 +1,6 @@
 // Imports by a path that the given files lack (inference.h): in a part of a larger tree, or in a
-// checkout whose folder has another name, `import vision.mvit.utils.misc` means utils/misc.py.
+// checkout whose folder has another name, `import vision.mvit.utils.misc` means utils/misc.py. And
+// which of several files of one name is meant.
 #include <algorithm>
 
 #include "rooftile/readers/python/inference.h"
@@ -72,6 +73,35 @@ const File* Inference::find_behind_foreign_prefix(std::string_view name) const {
     return found != nullptr;
   });
   return found;
+}
+
+// Whether the file has the name at its top level, defined or imported; anything may be behind `*`.
+bool Inference::defines(const File& file, std::string_view name) const {
+  const auto is_here = [&](const auto* def) {
+    return def->name == name && def->statement->function == nullptr;
+  };
+  if (std::ranges::any_of(file.functions, is_here) || std::ranges::any_of(file.classes, is_here)) {
+    return true;
+  }
+  const auto is_it = [&](const Expr* target) {
+    return target->kind == ExprKind::name && target->word == name;
+  };
+  return std::ranges::any_of(file.statements, [&](const Statement* statement) {
+    const Expr* target = statement->target;
+    return std::ranges::any_of(
+               statement->imports,
+               [&](const ImportedName& each) { return each.local == name || each.local == "*"; }) ||
+           (target != nullptr && (is_it(target) || std::ranges::any_of(target->children, is_it)));
+  });
+}
+
+// `from utils import read` beside another utils.py, that lacks it: the one at the root.
+const File* Inference::find_definer(std::string_view name, std::string_view member,
+                                    const File& found) const {
+  const auto own = modules_.find(name);
+  const bool has_choice = own != modules_.end() && own->second != &found;
+  if (!has_choice || found.path.ends_with("__init__.py")) return &found;
+  return !defines(found, member) && defines(*own->second, member) ? own->second : &found;
 }
 
 }  // namespace rooftile::source

@@ -10,7 +10,7 @@ namespace rooftile::source {
 namespace {
 
 // A function is read again when it learns more about its parameters, but not for ever.
-constexpr int kMaxVisits = 4;
+constexpr int kMaxVisits = 6;
 
 }  // namespace
 
@@ -158,6 +158,11 @@ std::string_view Inference::resolve_import(std::string_view full_name, const Fil
        end = name.rfind('.', end - 1)) {
     const File* file = find_module(name.substr(0, end), from);
     if (file == nullptr || file == &from) continue;
+    if (end != name.size()) {
+      const std::string_view rest = name.substr(end + 1);
+      file = find_definer(name.substr(0, end), rest.substr(0, rest.find('.')), *file);
+      if (file == &from) continue;
+    }
     std::vector<const File*>& imported = writable(from).imported;
     if (std::ranges::find(imported, file) == imported.end()) imported.push_back(file);
     add_packages_of(*file, from);
@@ -180,6 +185,11 @@ void Inference::collect_definitions() {
       store_.functions_by_name.emplace(def->full_name, def);
     }
     for (const Call* call : file->calls) {
+      if (call->receiver != nullptr && call->receiver->kind == ExprKind::name &&
+          is_one_of(call->method, {"eval", "train", "cuda", "parameters"})) {
+        const void* user = call->function;
+        switched_names_[user == nullptr ? file.get() : user].insert(call->receiver->word);
+      }
       // model.backward(loss) is another thing.
       const bool is_plain = call->method == "backward" && call->receiver != nullptr &&
                             call->receiver->kind == ExprKind::name &&

@@ -72,6 +72,8 @@ class Inference {
   const File* find_by_suffix(std::string_view name, const File& from) const;
   bool lies_in_package(const File& file, std::string_view name) const;
   const File* find_in_root(std::string_view name) const;
+  bool defines(const File& file, std::string_view name) const;
+  const File* find_definer(std::string_view name, std::string_view member, const File& found) const;
   void find_foreign_prefixes();  // foreign_prefixes.cpp
   const File* find_behind_foreign_prefix(std::string_view name) const;
   std::string_view resolve_import(std::string_view full_name, const File& from);
@@ -89,7 +91,10 @@ class Inference {
   void visit_import(const Statement& statement);
   void visit_global(const Statement& statement);
   void visit_return(const Statement& statement);
-  void returns(const FunctionDef& function, const Type* type);
+  void returns(const FunctionDef& function, const Type* type);  // inference_returns.cpp
+  void read_callers(const FunctionDef& def);
+  const Type* chosen_argument_of(const Call& call, const FunctionDef& def);
+  void note_returned_items(const Statement& statement, const Type& type);
   void bind(const Expr* target, const Type* type, const Expr* value, const Statement* statement);
   void bind_sequence(const Expr* target, const Type* type, const Expr* value,
                      const Statement* statement);
@@ -159,6 +164,8 @@ class Inference {
   const Type* partial_of(const Call& call);
   void note_partial(const Expr* value, Entry& entry);
   void note_imported(const Expr* value, Entry& entry);
+  const Type* loaded_or_made(Call& call);
+  const ClassDef* configured_class(const Expr& part, const File& file) const;
   std::size_t pass_bound(const Call& partial, const FunctionDef& def);
   // Classes that a script picks by a text (inference_by_name.cpp).
   const Type* picked_by_name(const Expr& callee, const Call& call);
@@ -196,6 +203,7 @@ class Inference {
   void record_click_option(const Call& call);
   void record_defaults(const Call& call);
   void record_entry(const Expr& target, const Expr* value);
+  void note_entry(std::string_view key, const Expr* value);
   void record_single_entry(const Expr& target, const Expr* value);
   void record_parsed_entry(const Expr& target, const Statement& statement);
   static void set_weight_dtype(const Call& call, Type& made);
@@ -232,9 +240,14 @@ class Inference {
   std::unordered_map<std::string_view, Known> known_;
   std::deque<const FunctionDef*> queue_;
   std::unordered_map<const FunctionDef*, int> visits_;
+  // Of return statements at the last visit, and those of the items of a tuple or the like.
+  std::unordered_map<const Statement*, const Type*> returned_types_;
+  std::unordered_map<const Statement*, std::vector<const Type*>> returned_items_;
   std::unordered_set<const FunctionDef*> queued_;
   // Variables with a call of backward() in a function, or at the top of a file.
   std::unordered_map<const void*, std::unordered_set<std::string_view>> backward_names_;
+  // Likewise with one of eval() or cuda(), as only modules have them.
+  std::unordered_map<const void*, std::unordered_set<std::string_view>> switched_names_;
   // Of files that set a default place for new tensors.
   std::unordered_map<const File*, Residence> default_places_;
   std::unordered_set<const File*> stale_;  // whose top level calls what now returns something else
@@ -244,6 +257,9 @@ class Inference {
   const ClassDef* class_def_ = nullptr;  // whose body is visited
   const File* file_ = nullptr;
 };
+
+// `batch["lengths"]` of a batch on the GPU: often a list that stays on the host.
+bool is_length_item(const Expr& subscript);
 
 // The facts are built by those who may change them; everyone else has const pointers.
 template <class T>

@@ -132,7 +132,7 @@ const Type* Inference::own_function_call(Call& call, const FunctionDef& def, boo
   const bool has_self = def.class_def != nullptr && (!is_static || has_context);
   pass_arguments(call, def, bound && has_self);
   if (visits_[&def] == 0) enqueue(def);
-  return def.returns;
+  return chosen_argument_of(call, def);
 }
 
 Type Inference::instance_of(const ClassDef& def) {
@@ -243,7 +243,7 @@ const Type* Inference::library_result(Call& call, const Known& known) {
   if (reads_configuration(known.name)) return configuration_of(call);
   if (known.name == "map" && call.arguments.size() == 2) return mapped(call);
   if (known.name == "next" && !call.arguments.empty()) return next_of(call);
-  return &unknown_type();
+  return loaded_or_made(call);
 }
 
 // `map(lambda x: x.cuda(), batch)`

@@ -169,7 +169,10 @@ const Type* Inference::class_member(Expr& expr, const Type& owner, std::string_v
       owner.is(TypeKind::class_) ? class_attribute(owner.class_def, expr.word) : nullptr;
   if (member == nullptr) return nullptr;
   expr.binding = member->binding;
-  expr.full_name = full_name;
+  // `DATA = datasets.CIFAR10` in the class: that of the library.
+  const bool is_library = !member->full_name.empty() && member->type->is(TypeKind::unknown) &&
+                          known(member->full_name).call.gives != Gives::unknown;
+  expr.full_name = is_library ? member->full_name : full_name;
   return member->type;
 }
 

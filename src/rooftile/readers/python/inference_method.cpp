@@ -266,6 +266,17 @@ const Type* Inference::moved_module(const Type* type, const Expr* value, std::st
   if (callee.kind == ExprKind::name && callee.word == name && callee.type->guessed) {
     return &unknown_type();
   }
+  // `model = torch.load(path)`, then model.eval(): no dictionary of weights.
+  const Call* loads =
+      call->receiver != nullptr && call->receiver->call != nullptr ? call->receiver->call : call;
+  if (loads->name == "torch.load" && (loads == call || call->method == "cuda")) {
+    const auto switched =
+        switched_names_.find(function_ != nullptr ? static_cast<const void*>(function_)
+                                                  : static_cast<const void*>(file_));
+    const bool is_module = switched != switched_names_.end() && switched->second.contains(name);
+    const Residence place = loads == call ? Residence::unknown : Residence::gpu;
+    return is_module ? with_residence(*guess(&unknown_type(), name), place) : type;
+  }
   const bool is_moved = call->receiver != nullptr && call->receiver->type->is(TypeKind::unknown) &&
                         (call->method == "to" || call->method == "cuda" || call->method == "cpu");
   if (!is_moved) return type;

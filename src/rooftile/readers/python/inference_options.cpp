@@ -226,6 +226,11 @@ void Inference::record_single_entry(const Expr& target, const Expr* value) {
   if (!added && kept.is_entry && !is_same_literal(kept.value, value)) kept.several = true;
 }
 
+void Inference::note_entry(std::string_view key, const Expr* value) {
+  const auto [place, added] = store_.options.try_emplace(key, Option{value, {}});
+  if (!added && !is_same_literal(place->second.value, value)) place->second.several = true;
+}
+
 // config.train.batch_size = 64 at the top of a file: an entry of a configuration, under the name
 // "train.batch_size".
 void Inference::record_entry(const Expr& target, const Expr* value) {
@@ -237,9 +242,12 @@ void Inference::record_entry(const Expr& target, const Expr* value) {
   const Expr* root = &target;
   while (root->kind == ExprKind::attribute && !root->children.empty()) root = root->children[0];
   if (root->kind == ExprKind::name && is_made_empty(*root)) {
-    const Option option{value, {}};
-    const auto [place, added] = store_.options.try_emplace(target.word, option);
-    if (!added && place->second.value != value) place->second.several = true;
+    note_entry(target.word, value);
+    // cfg.TRAIN.FLIP and cfg.TEST.FLIP
+    const std::string_view path = file_->slice(target.range);
+    if (function_ == nullptr && target.children[0] != root) {
+      note_entry(path.substr(path.find('.') + 1), value);
+    }
     return;
   }
   if (function_ != nullptr) return;

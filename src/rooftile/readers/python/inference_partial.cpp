@@ -44,6 +44,45 @@ void Inference::note_imported(const Expr* value, Entry& entry) {
   if (files.size() > 1) entry.type = simple(TypeKind::host_object);
 }
 
+// `instantiate(cfg.agent)` of Hydra makes the class that the configuration names. Of a module that
+// is loaded, and used at once (`load_source(name, path).Network()`), the call stands for it.
+const Type* Inference::loaded_or_made(Call& call) {
+  if (call.arguments.empty() || call.arguments[0].unpacked) return &unknown_type();
+  if (loads_module(call)) {
+    const std::vector<const File*> files = modules_by_use(facts_, call);
+    const bool is_used_at_once =
+        call.expr->parent != nullptr && call.expr->parent->kind == ExprKind::attribute;
+    if (files.size() == 1 && is_used_at_once) {
+      writable(*call.expr).full_name = files.front()->module;
+    }
+    return &unknown_type();
+  }
+  if (call.name != "hydra.utils.instantiate") return &unknown_type();
+  const ClassDef* def = configured_class(*call.arguments[0].value, *file_);
+  // `def make(config): return instantiate(config)`
+  for (std::size_t i = 0; def == nullptr && function_ != nullptr && i < function_->callers.size();
+       ++i) {
+    const Call& caller = *function_->callers[i];
+    const Argument* given = passed_argument(caller, *function_, call.arguments[0].value->word);
+    if (given != nullptr) def = configured_class(*given->value, *caller.file);
+  }
+  return def == nullptr ? &unknown_type() : store_.intern(instance_of(*def));
+}
+
+// The class that `_target_` names in the part `cfg.agent` of a configuration.
+const ClassDef* Inference::configured_class(const Expr& part, const File& file) const {
+  const std::string_view whole = file.slice(part.range);
+  for (std::size_t dot = whole.find('.'); dot != std::string_view::npos;
+       dot = whole.find('.', dot + 1)) {
+    const auto target = store_.options.find(std::string(whole.substr(dot + 1)) + "._target_");
+    if (target == store_.options.end() || target->second.several) continue;
+    const Expr* named = target->second.value;
+    if (named != nullptr && named->kind == ExprKind::text)
+      return named_by_text(store_, named->word);
+  }
+  return nullptr;
+}
+
 // Returns the index of the first parameter that a positional argument of the call itself gets.
 std::size_t Inference::pass_bound(const Call& partial, const FunctionDef& def) {
   const Expr& target = *partial.arguments[0].value;

@@ -93,6 +93,13 @@ bool Inference::goes_through_arguments(const Expr& comprehension) const {
   });
 }
 
+bool is_length_item(const Expr& subscript) {
+  const Expr* key = subscript.children.size() == 2 ? subscript.children[1] : nullptr;
+  return key != nullptr && key->kind == ExprKind::text && subscript.children[0]->type->on_gpu() &&
+         (key->word.ends_with("_len") || key->word.ends_with("lens") ||
+          key->word.ends_with("lengths"));
+}
+
 const Type* Inference::infer_comprehension(Expr& expr) {
   const std::size_t mark = changes_.size();
   for (const Expr* child : expr.children) {

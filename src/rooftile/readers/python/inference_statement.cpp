@@ -285,25 +285,6 @@ void Inference::visit_global(const Statement& statement) {
   for (const std::string_view part : split(text, ',')) scope_->global.insert(trim(part));
 }
 
-void Inference::visit_return(const Statement& statement) {
-  if (statement.value == nullptr || function_ == nullptr) return;
-  returns(*function_, infer(statement.value));
-}
-
-void Inference::returns(const FunctionDef& function, const Type* type) {
-  FunctionDef& def = writable(function);
-  const Type* joined = join(def.returns, type);
-  if (joined == def.returns) return;
-  def.returns = joined;
-  for (const Call* caller : def.callers) {
-    if (caller->function != nullptr) {
-      enqueue(*caller->function);
-    } else {
-      stale_.insert(caller->file);
-    }
-  }
-}
-
 void Inference::visit_assignment(const Statement& statement) {
   const Type* type = statement.value == nullptr ? &unknown_type() : infer(statement.value);
   if (statement.target == nullptr) return;

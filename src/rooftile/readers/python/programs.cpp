@@ -225,8 +225,13 @@ bool has_unseen_base(const SourceFacts& facts, const ClassDef& def, int depth = 
 }
 
 // Whether a call makes one of it, or of a class that derives from it.
+// A registry makes those that are written under its decorator.
 bool is_made(const SourceFacts& facts, const ClassDef& def, int depth = 0) {
   if (depth > kMaxBases) return false;
+  const bool is_registered = std::ranges::any_of(def.decorators, [](const Expr* each) {
+    return each->call != nullptr && contains(lower(each->call->method), "regist");
+  });
+  if (is_registered) return true;
   return std::ranges::any_of(facts.files, [&](const auto& file) {
     return std::ranges::any_of(file->calls,
                                [&](const Call* call) { return call->name == def.full_name; }) ||

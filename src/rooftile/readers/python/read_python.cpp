@@ -40,7 +40,9 @@ Result<SourceFacts> build(std::vector<Candidate> candidates, const PythonOptions
   follow_unpacked_arguments(facts);
   add_bound_arguments(facts);
   follow_dynamic_imports(facts);
+  follow_names_in_texts(facts);
   link_dynamic_calls(facts);
+  link_hooks(facts);
   index_calls(facts);
   find_loop_roles(facts);
   find_layers(facts);
