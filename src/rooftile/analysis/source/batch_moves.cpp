@@ -149,10 +149,9 @@ bool says_gpu(const Expr* expr) {
     return is_one_of(lower(last_name(expr->children.front())),
                      {"no_cuda", "no_gpu", "disable_cuda", "cpu", "use_cpu", "cpu_only"});
   }
-  const bool is_variable = expr->kind == ExprKind::name || expr->kind == ExprKind::attribute;
-  return is_variable && is_one_of(lower(last_name(expr)),
-                                  {"cuda", "use_cuda", "gpu", "use_gpu", "on_gpu", "is_cuda",
-                                   "has_cuda", "has_gpu", "with_cuda", "enable_cuda"});
+  return expr->kind == ExprKind::attribute &&
+         is_one_of(lower(expr->word), {"cuda", "use_cuda", "gpu", "use_gpu", "on_gpu", "is_cuda",
+                                       "has_cuda", "has_gpu", "with_cuda", "enable_cuda"});
 }
 
 }  // namespace
