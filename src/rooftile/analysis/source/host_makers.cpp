@@ -156,19 +156,16 @@ bool is_filled(const Call& call) {
          outer != nullptr && outer->kind == ExprKind::attribute && fills_in_place(outer->word);
 }
 
-bool is_zero(const Expr& expr) { return expr.kind == ExprKind::integer && expr.word == "0"; }
+bool is_zero(const Expr* expr) { return expr->kind == ExprKind::integer && expr->word == "0"; }
 
 // torch.empty(0), torch.zeros(n, 0), torch.zeros((0, 4)): nothing to fill and nothing to copy.
 bool holds_nothing(const Call& call) {
   return is_last_word(call.name, "torch.", {"empty", "zeros", "ones", "rand", "randn"}) &&
          std::ranges::any_of(call.arguments, [](const Argument& argument) {
-           const Expr& size = *argument.value;
-           const bool is_list = size.kind == ExprKind::tuple || size.kind == ExprKind::list;
+           const Expr* size = argument.value;
+           const bool is_list = size->kind == ExprKind::tuple || size->kind == ExprKind::list;
            return (argument.name.empty() || argument.name == "size") &&
-                  (is_zero(size) ||
-                   (is_list && std::ranges::any_of(size.children, [](const Expr* part) {
-                      return is_zero(*part);
-                    })));
+                  (is_zero(size) || (is_list && std::ranges::any_of(size->children, is_zero)));
          });
 }
 
