@@ -129,6 +129,24 @@ bool is_made_later(const Expr& given) {
   return found;
 }
 
+// `z is None`, `mode == "mask"`, `steps > 3`, of a parameter that is given.
+std::optional<bool> compared_on_the_way(const Context& context, const Guard& guard,
+                                        const Expr& given) {
+  const Expr& expr = *guard.expr;
+  const Expr& asked = *expr.children[1];
+  if (!is_one_of(expr.word, {"==", "!=", "is", "is not"}))
+    return is_ordered(given, expr.word, asked);
+  const bool asks_none = asked.kind == ExprKind::none;
+  // `scaler = None; if args.amp: scaler = GradScaler()`: there are steps for either.
+  const bool is_open = given.kind != ExprKind::none && chooses_backward(context, guard);
+  if (asks_none && (is_open || is_made_later(given))) return std::nullopt;
+  if (asks_none && may_be_none(given)) return expr.word == "is" || expr.word == "==";
+  if (!is_literal(given)) return std::nullopt;
+  const std::optional<bool> same = is_the_same(given, asked);
+  if (!same) return std::nullopt;
+  return *same == (expr.word == "==" || expr.word == "is");
+}
+
 }  // namespace
 
 std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard) {
@@ -153,19 +171,7 @@ std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard)
     return inside ? std::optional(*inside == (expr.word == "in")) : std::nullopt;
   }
   const Expr* given = compares ? given_on_the_way(context, expr.children[0]) : nullptr;
-  if (given == nullptr) return std::nullopt;
-  if (!is_one_of(expr.word, {"==", "!=", "is", "is not"})) {
-    return is_ordered(*given, expr.word, *expr.children[1]);
-  }
-  const bool asks_none = expr.children[1]->kind == ExprKind::none;
-  // `scaler = None; if args.amp: scaler = GradScaler()`: there are steps for either.
-  const bool is_open = given->kind != ExprKind::none && chooses_backward(context, guard);
-  if (asks_none && (is_open || is_made_later(*given))) return std::nullopt;
-  if (asks_none && may_be_none(*given)) return expr.word == "is" || expr.word == "==";
-  if (!is_literal(*given)) return std::nullopt;
-  const std::optional<bool> same = is_the_same(*given, *expr.children[1]);
-  if (!same) return std::nullopt;
-  return *same == (expr.word == "==" || expr.word == "is");
+  return given == nullptr ? std::nullopt : compared_on_the_way(context, guard, *given);
 }
 
 bool is_setting_on_the_way(const Context& context, const Guard& guard) {

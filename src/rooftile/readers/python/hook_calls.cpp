@@ -41,10 +41,10 @@ void link_hook(Call& call, const FunctionDef& function) {
   if (std::ranges::find(callers, &call) == callers.end()) callers.push_back(&call);
 }
 
-}  // namespace
+using Tables = std::unordered_map<std::string_view, std::vector<Hook>>;  // by their attributes
 
-void link_hooks(SourceFacts& facts) {
-  std::unordered_map<std::string_view, std::vector<Hook>> tables;
+Tables hook_tables(const SourceFacts& facts) {
+  Tables tables;
   for (const auto& file : facts.files) {
     for (const Statement* statement : file->statements) {
       if (statement->kind != StatementKind::assignment || statement->value == nullptr) continue;
@@ -55,19 +55,28 @@ void link_hooks(SourceFacts& facts) {
       tables[table->word].push_back({key->word, function});
     }
   }
+  return tables;
+}
+
+void link_hooks_of(const Tables& tables, const Call& call) {
+  const Expr* callee = call.expr->children.empty() ? nullptr : call.expr->children[0];
+  const Expr* table = call.target == nullptr ? table_of(callee) : nullptr;
+  const auto hooks = table == nullptr ? tables.end() : tables.find(table->word);
+  if (hooks == tables.end() || hooks->second.size() > kMaxHooks) return;
+  const auto keys = hook_keys(call, *callee->children[1]);
+  for (const Hook& hook : hooks->second) {
+    const bool is_meant = keys.empty() || std::ranges::find(keys, hook.key) != keys.end();
+    if (is_meant) link_hook(const_cast<Call&>(call), *hook.function);
+  }
+}
+
+}  // namespace
+
+void link_hooks(SourceFacts& facts) {
+  const Tables tables = hook_tables(facts);
   if (tables.empty()) return;
   for (const auto& file : facts.files) {
-    for (const Call* call : file->calls) {
-      const Expr* callee = call->expr->children.empty() ? nullptr : call->expr->children[0];
-      const Expr* table = call->target == nullptr ? table_of(callee) : nullptr;
-      const auto hooks = table == nullptr ? tables.end() : tables.find(table->word);
-      if (hooks == tables.end() || hooks->second.size() > kMaxHooks) continue;
-      const auto keys = hook_keys(*call, *callee->children[1]);
-      for (const Hook& hook : hooks->second) {
-        const bool is_meant = keys.empty() || std::ranges::find(keys, hook.key) != keys.end();
-        if (is_meant) link_hook(const_cast<Call&>(*call), *hook.function);
-      }
-    }
+    for (const Call* call : file->calls) link_hooks_of(tables, *call);
   }
 }
 

@@ -10,7 +10,7 @@ namespace rooftile::source {
 namespace {
 
 // A function is read again when it learns more about its parameters, but not for ever.
-constexpr int kMaxVisits = 6;
+constexpr int kMaxVisits = 4;
 
 }  // namespace
 
@@ -171,6 +171,22 @@ std::string_view Inference::resolve_import(std::string_view full_name, const Fil
   return known(name).name;
 }
 
+// Variables that are known for modules and losses by what is called of them.
+void Inference::note_receiver(const Call& call) {
+  if (call.receiver == nullptr || call.receiver->kind != ExprKind::name) return;
+  const void* place = call.function;
+  if (place == nullptr) place = call.file;
+  if (is_one_of(call.method, {"eval", "train", "cuda", "parameters"})) {
+    switched_names_[place].insert(call.receiver->word);
+  }
+  // model.backward(loss) is another thing.
+  const bool is_plain = call.method == "backward" &&
+                        std::ranges::none_of(call.arguments, [](const Argument& argument) {
+                          return argument.name.empty();
+                        });
+  if (is_plain) backward_names_[place].insert(call.receiver->word);
+}
+
 void Inference::collect_definitions() {
   for (const auto& file : facts_.files) {
     std::string_view name = file->module;
@@ -184,22 +200,7 @@ void Inference::collect_definitions() {
     for (const FunctionDef* def : file->functions) {
       store_.functions_by_name.emplace(def->full_name, def);
     }
-    for (const Call* call : file->calls) {
-      if (call->receiver != nullptr && call->receiver->kind == ExprKind::name &&
-          is_one_of(call->method, {"eval", "train", "cuda", "parameters"})) {
-        const void* user = call->function;
-        switched_names_[user == nullptr ? file.get() : user].insert(call->receiver->word);
-      }
-      // model.backward(loss) is another thing.
-      const bool is_plain = call->method == "backward" && call->receiver != nullptr &&
-                            call->receiver->kind == ExprKind::name &&
-                            std::ranges::none_of(call->arguments, [](const Argument& argument) {
-                              return argument.name.empty();
-                            });
-      if (!is_plain) continue;
-      const void* place = call->function;
-      backward_names_[place == nullptr ? file.get() : place].insert(call->receiver->word);
-    }
+    for (const Call* call : file->calls) note_receiver(*call);
     for (const ClassDef* def : file->classes) store_.classes_by_name.emplace(def->full_name, def);
   }
 }

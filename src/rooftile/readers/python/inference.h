@@ -54,6 +54,7 @@ class Inference {
 
   // Files, functions and classes (inference.cpp, inference_classes.cpp).
   void collect_definitions();
+  void note_receiver(const Call& call);
   void classify_classes();
   bool looks_like_module(const ClassDef& def);
   bool derives_from(const ClassDef& def, std::initializer_list<std::string_view> bases, int depth);
@@ -105,6 +106,7 @@ class Inference {
   bool is_made_in_place(const Entry& entry);
   void note_moved_items(const Expr& target, const Type& type);
   void bind_attribute(const Expr* target, const Type* type, const Statement* statement);
+  void bind_own_attribute(const Expr& target, const Type* type, const Statement& statement);
   void bind_iteration(const Expr* target, const Expr* iterable, const Statement* statement);
   bool bind_pairs(const Expr* target, const Expr* iterable, const Statement* statement);
   void set_name(std::string_view name, const Entry& entry);

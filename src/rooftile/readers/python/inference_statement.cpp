@@ -340,34 +340,37 @@ void Inference::read_again(const ClassDef& def) {
   }
 }
 
+// self.net = Net()
+void Inference::bind_own_attribute(const Expr& target, const Type* type,
+                                   const Statement& statement) {
+  const Type& owner = *target.children[0]->type;
+  Entry& entry = attributes_[owner.class_def][target.word];
+  const Type* guessed = guess(type, target.word);
+  // Layers and parameters move with the module that has them.
+  const bool moves = guessed->is(TypeKind::module) || guessed->is(TypeKind::tensor);
+  if (owner.is(TypeKind::module) && moves && guessed->residence == Residence::host) {
+    guessed = with_residence(*guessed, Residence::unknown);
+  }
+  const Type* before = entry.type;
+  // `self.batch = {}`, and then `self.batch = next(self.loader)`.
+  const Expr* value = statement.value;
+  const bool is_next = value != nullptr && value->call != nullptr && value->call->name == "next";
+  const bool clears = value != nullptr && value->kind == ExprKind::dict && value->children.empty();
+  if (before != nullptr && clears && before->is(TypeKind::tensor)) guessed = before;
+  if (before != nullptr && is_next && before->is(TypeKind::container)) entry.type = guessed;
+  entry = entry.type == nullptr || entry.binding == &statement
+              ? Entry{{}, guessed, &statement}
+              : Entry{{}, join(entry.type, guessed), nullptr};
+  if (before != nullptr && before != entry.type) read_again(*owner.class_def);
+  writable(target).type = entry.type;
+}
+
 void Inference::bind_attribute(const Expr* target, const Type* type, const Statement* statement) {
   const Expr* object = target->children.empty() ? nullptr : target->children[0];
   if (object == nullptr) return;
   const Type* owner = infer(object);
   const bool is_self = object->kind == ExprKind::name && object->word == "self";
-  if (is_self && owner->class_def != nullptr) {
-    Entry& entry = attributes_[owner->class_def][target->word];
-    const Type* guessed = guess(type, target->word);
-    // Layers and parameters move with the module that has them.
-    const bool moves = guessed->is(TypeKind::module) || guessed->is(TypeKind::tensor);
-    if (owner->is(TypeKind::module) && moves && guessed->residence == Residence::host) {
-      guessed = with_residence(*guessed, Residence::unknown);
-    }
-    const Type* before = entry.type;
-    // `self.batch = {}`, and then `self.batch = next(self.loader)`.
-    const Expr* value = statement->value;
-    const bool is_next = value != nullptr && value->call != nullptr && value->call->name == "next";
-    const bool clears =
-        value != nullptr && value->kind == ExprKind::dict && value->children.empty();
-    if (before != nullptr && clears && before->is(TypeKind::tensor)) guessed = before;
-    if (before != nullptr && is_next && before->is(TypeKind::container)) entry.type = guessed;
-    entry = entry.type == nullptr || entry.binding == statement
-                ? Entry{{}, guessed, statement}
-                : Entry{{}, join(entry.type, guessed), nullptr};
-    if (before != nullptr && before != entry.type) read_again(*owner->class_def);
-    writable(*target).type = entry.type;
-    return;
-  }
+  if (is_self && owner->class_def != nullptr) return bind_own_attribute(*target, type, *statement);
   infer(target);
   record_entry(*target, statement->value);
   if (statement->kind == StatementKind::assignment) record_parsed_entry(*target, *statement);

@@ -53,6 +53,12 @@ bool is_unseen_loss(const Call* call) {
   return callee.is(TypeKind::loss) && callee.class_def == nullptr;
 }
 
+// Sizes and names, which a forward may return beside its tensors.
+bool is_host_value(const Type* type) {
+  return type != nullptr &&
+         (type->is(TypeKind::number) || type->is(TypeKind::text) || type->is(TypeKind::array));
+}
+
 }  // namespace
 
 void Inference::bind_sequence(const Expr* target, const Type* type, const Expr* value,
@@ -75,10 +81,7 @@ void Inference::bind_sequence(const Expr* target, const Type* type, const Expr* 
     // Also of a function that returns one thing in one branch, and several in another.
     const bool has_items = type->is(TypeKind::container) || type->is(TypeKind::unknown);
     if (!items.empty() && has_items) each = items[i];
-    // A forward may return sizes and names beside its tensors.
-    const bool is_host = !items.empty() && items[i] != nullptr &&
-                         (items[i]->is(TypeKind::number) || items[i]->is(TypeKind::text) ||
-                          items[i]->is(TypeKind::array));
+    const bool is_host = !items.empty() && is_host_value(items[i]);
     if (is_host && type->is(TypeKind::tensor)) each = items[i];
     if (i > 0 && items.empty() && is_unseen_loss(call)) each = &unknown_type();
     bind(part, each == nullptr ? &unknown_type() : each, pairwise ? value->children[i] : nullptr,
