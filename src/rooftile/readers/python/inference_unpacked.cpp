@@ -53,10 +53,13 @@ bool is_unseen_loss(const Call* call) {
   return callee.is(TypeKind::loss) && callee.class_def == nullptr;
 }
 
-// Sizes and names, which a forward may return beside its tensors.
-bool is_host_value(const Type* type) {
-  return type != nullptr &&
-         (type->is(TypeKind::number) || type->is(TypeKind::text) || type->is(TypeKind::array));
+// Whether what a return statement lists tells more of a part than the whole does: also of a
+// function that returns one thing in one branch and several in another, and of a forward that
+// returns sizes and names beside its tensors.
+bool tells_more(const Type* item, const Type& whole) {
+  if (whole.is(TypeKind::container) || whole.is(TypeKind::unknown)) return true;
+  return whole.is(TypeKind::tensor) && item != nullptr &&
+         (item->is(TypeKind::number) || item->is(TypeKind::text) || item->is(TypeKind::array));
 }
 
 }  // namespace
@@ -78,11 +81,7 @@ void Inference::bind_sequence(const Expr* target, const Type* type, const Expr* 
       each = with_residence(*call->arguments[i].value->type, Residence::gpu);
     }
     if (pairwise) each = value->children[i]->type;
-    // Also of a function that returns one thing in one branch, and several in another.
-    const bool has_items = type->is(TypeKind::container) || type->is(TypeKind::unknown);
-    if (!items.empty() && has_items) each = items[i];
-    const bool is_host = !items.empty() && is_host_value(items[i]);
-    if (is_host && type->is(TypeKind::tensor)) each = items[i];
+    if (!items.empty() && tells_more(items[i], *type)) each = items[i];
     if (i > 0 && items.empty() && is_unseen_loss(call)) each = &unknown_type();
     bind(part, each == nullptr ? &unknown_type() : each, pairwise ? value->children[i] : nullptr,
          statement);
