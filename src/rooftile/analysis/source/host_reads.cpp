@@ -131,9 +131,10 @@ bool is_test_in_forward(const Statement& statement, const Expr& expr) {
 // have these methods, and what NumPy computes is known.
 bool asks_unknown_in_forward(const Statement& statement, const Expr& expr) {
   if (expr.kind == ExprKind::comparison) {
-    return expr.children.size() == 2 && is_one_of(expr.word, {">", "<", ">=", "<=", "==", "!="}) &&
-           asks_unknown_in_forward(statement, *expr.children[0]) &&
-           is_one_of(expr.children[0]->call->method, {"sum", "max", "min", "mean", "item"});
+    const Call* left = expr.children.size() == 2 ? expr.children[0]->call : nullptr;
+    return left != nullptr && is_one_of(expr.word, {">", "<", ">=", "<=", "==", "!="}) &&
+           is_one_of(left->method, {"sum", "max", "min", "mean", "item"}) &&
+           asks_unknown_in_forward(statement, *expr.children[0]);
   }
   const Call* call = expr.call;
   const bool reduces = call != nullptr && call->receiver != nullptr && call->arguments.empty() &&
