@@ -37,7 +37,8 @@ bool names_action(std::string_view name) {
   constexpr std::string_view kWord = "action";
   const std::string low = lower(name);
   for (std::size_t at = low.find(kWord); at != std::string::npos; at = low.find(kWord, at + 1)) {
-    const bool is_inside = at > 0 && name[at] == 'a' && std::isalpha(low[at - 1]) != 0;
+    const bool is_inside =
+        at > 0 && name[at] == 'a' && std::isalpha(static_cast<unsigned char>(low[at - 1])) != 0;
     const std::string_view rest = std::string_view(low).substr(at + kWord.size());
     if (!is_inside && !rest.starts_with("_loss") && !rest.starts_with("_value")) return true;
   }
