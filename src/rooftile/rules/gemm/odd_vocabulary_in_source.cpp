@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
@@ -28,13 +29,27 @@ bool names_vocabulary(std::string_view text) {
   return false;
 }
 
-// Whether a Linear of the program has as many outputs: the layer of the logits.
-bool has_output_layer(const SourceFacts& facts, const Program& program, std::int64_t size) {
-  const auto linears = calls_in(facts, program, {"torch.nn.Linear"});
-  return std::any_of(linears.begin(), linears.end(), [&](const Call* call) {
-    return facts.argument(*call, "out_features", 1).is(size);
-  });
-}
+// The Linear layers of all programs by how many outputs they have: the last one gives the logits.
+class OutputLayers {
+ public:
+  explicit OutputLayers(const SourceFacts& facts) {
+    for (const Call* call : facts.calls("torch.nn.Linear")) {
+      const Value size = facts.argument(*call, "out_features", 1);
+      if (size.kind == ValueKind::integer && is_odd(size.integer) && !is_test(*call->file)) {
+        files_[size.integer].push_back(call->file);
+      }
+    }
+  }
+
+  bool has_one(const Program& program, std::int64_t size) const {
+    const auto found = files_.find(size);
+    return found != files_.end() &&
+           std::ranges::any_of(found->second, [&](auto* file) { return program.has(*file); });
+  }
+
+ private:
+  std::unordered_map<std::int64_t, std::vector<const File*>> files_;
+};
 
 bool is_only_loaded(const Call& call) {
   return call.function != nullptr && call.function->name.find("pretrained") != std::string::npos;
@@ -86,19 +101,27 @@ bool is_replaced(const SourceFacts& facts, const Value& value) {
   });
 }
 
+bool is_vocabulary(const Call& embedding, const Value& size) {
+  return names_vocabulary(embedding.file->slice(size.expr->range)) ||
+         (embedding.statement->target != nullptr &&
+          names_vocabulary(last_name(embedding.statement->target)));
+}
+
 void check_embeddings(const SourceFacts& facts, std::vector<Finding>& findings) {
+  std::optional<OutputLayers> outputs;
   for (const Call* call : facts.calls("torch.nn.Embedding")) {
     const Value size = facts.argument(*call, "num_embeddings", 0);
     if (size.kind != ValueKind::integer || !is_odd(size.integer) || is_only_loaded(*call)) continue;
-    if (is_replaced(facts, size)) continue;
-    for (const Program* program : training_programs_of(facts, *call->file)) {
-      const bool is_vocabulary = names_vocabulary(call->file->slice(size.expr->range)) ||
-                                 (call->statement->target != nullptr &&
-                                  names_vocabulary(last_name(call->statement->target)));
-      if (!is_vocabulary && !has_output_layer(facts, *program, size.integer)) continue;
-      findings.push_back(embedding_finding(*call, size));
-      break;
+    const auto programs = training_programs_of(facts, *call->file);
+    if (programs.empty() || is_replaced(facts, size)) continue;
+    bool reported = is_vocabulary(*call, size);
+    if (!reported) {
+      if (!outputs) outputs.emplace(facts);
+      reported = std::ranges::any_of(programs, [&](const Program* program) {
+        return outputs->has_one(*program, size.integer);
+      });
     }
+    if (reported) findings.push_back(embedding_finding(*call, size));
   }
 }
 
