@@ -240,7 +240,9 @@ struct File {
   std::string module;  // "package.train", from the folder layout of the given files
   std::string text;    // as parsed: bytes that are no UTF-8 are '_', magics of notebooks are blank
   bool is_notebook = false;
-  bool is_entry = false;          // has a __main__ guard, or trains at module level
+  bool is_entry = false;  // has a __main__ guard, or trains at module level
+  // Of pytest or the like: test_x.py, conftest.py, tests/…, testing/…, x_test.py with tests in it.
+  bool is_test = false;
   bool is_configuration = false;  // a YAML file; the text is the assignments it stands for
   bool has_errors = false;
   bool runs_exec = false;  // exec() at module level: a configuration may replace any constant

@@ -333,7 +333,7 @@ bool is_hot_or_evaluated(const SourceFacts& facts, const Call& call) {
 }
 
 bool is_evaluated_on_gpu(const SourceFacts& facts, const Call& call) {
-  if (is_test(*call.file)) return false;
+  if (call.file->is_test) return false;
   const auto programs = facts.programs_of(*call.file);
   const bool has_entry = std::ranges::any_of(
       programs, [](const Program* program) { return program->entry != nullptr; });

@@ -151,7 +151,7 @@ std::vector<Iteration> training_iterations(const SourceFacts& facts) {
   std::vector<Iteration> iterations;
   std::unordered_set<const Call*> seen;
   for (const Loop* loop : facts.loops(LoopRole::training_step)) {
-    if (is_test(*loop->file)) continue;
+    if (loop->file->is_test) continue;
     Iteration& iteration = iterations.emplace_back(iteration_of(loop->statement->body));
     iteration.loop = loop;
     iteration.function = loop->function;
@@ -160,7 +160,7 @@ std::vector<Iteration> training_iterations(const SourceFacts& facts) {
   }
   for (const Call* backward : facts.method_calls("backward")) {
     const FunctionDef* function = backward->function;
-    if (function == nullptr || is_test(*backward->file) || seen.contains(backward)) continue;
+    if (function == nullptr || backward->file->is_test || seen.contains(backward)) continue;
     Iteration& iteration = iterations.emplace_back(iteration_of(function->body));
     iteration.function = function;
     iteration.file = backward->file;

@@ -158,7 +158,7 @@ bool is_copied_transformer(const ClassDef& def) {
 // additions.
 const Call* derived_model(const Program& program) {
   for (const File* file : program.files) {
-    if (is_test(*file)) continue;
+    if (file->is_test) continue;
     for (const ClassDef* def : file->classes) {
       const FunctionDef* init = def->method("__init__");
       const bool is_one = std::ranges::any_of(def->bases, [](const Expr* base) {
@@ -193,7 +193,7 @@ bool is_known_architecture(const Call& call) {
 
 std::optional<SizedLayer> known_architecture(const Program& program) {
   for (const File* file : program.files) {
-    if (is_test(*file)) continue;
+    if (file->is_test) continue;
     for (const Call* call : file->calls) {
       if (!is_known_architecture(*call)) continue;
       return SizedLayer{call, std::string(call->name.substr(call->name.rfind('.') + 1))};
@@ -238,7 +238,7 @@ const Call* call_around(const Expr& part) {
 
 std::optional<SizedLayer> model_chosen_by_name(const Program& program) {
   for (const File* file : program.files) {
-    if (is_test(*file) || !mentions(*file, {"torchvision"})) continue;
+    if (file->is_test || !mentions(*file, {"torchvision"})) continue;
     const Call* found = nullptr;
     for (const Call* call : file->calls) {
       visit(call->expr, [&](const Expr& part) {
@@ -289,7 +289,7 @@ std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program&
     }
   }
   for (const Call* call : facts.method_calls("from_pretrained")) {
-    if (program.has(*call->file) && !is_test(*call->file) && is_transformer_by_name(*call)) {
+    if (program.has(*call->file) && !call->file->is_test && is_transformer_by_name(*call)) {
       return SizedLayer{call, "transformers.PreTrainedModel by name"};
     }
   }
@@ -317,7 +317,7 @@ std::vector<const Call*> derived_layers(const Program& program, const SizedType&
       const bool takes_sizes = init != nullptr && init->parameters.size() > 2 &&
                                init->parameters[1].name == type.in &&
                                init->parameters[2].name == type.out;
-      if (!takes_sizes || is_test(*file)) continue;
+      if (!takes_sizes || file->is_test) continue;
       std::ranges::copy_if(init->callers, std::back_inserter(made), [&](const Call* call) {
         return program.has(*call->file) && call->method != "__init__";
       });

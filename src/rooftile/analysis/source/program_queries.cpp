@@ -6,32 +6,6 @@
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
-namespace {
-
-// The module's name says how the files were given; a path may lie in anybody's folder "test".
-// A part of the module's name that stands for a folder: "tests" in tests.models.net.
-bool is_below_tests(std::string_view module) {
-  for (std::size_t dot = module.find('.'); dot != std::string_view::npos; dot = module.find('.')) {
-    if (is_one_of(module.substr(0, dot), {"tests", "test", "testing"})) return true;
-    module.remove_prefix(dot + 1);
-  }
-  return false;
-}
-
-// char_cnn_test.py may be a script that trains and then tests: pytest finds a test by more than the
-// ending of its file's name.
-bool holds_tests(const File& file) {
-  if (file.imports_from("pytest") || file.imports_from("unittest") ||
-      file.imports_from("absl.testing") || file.imports_from("torch.testing")) {
-    return true;
-  }
-  return std::ranges::any_of(file.functions, [](const FunctionDef* function) {
-    return function->name.starts_with("test_") && function->outer == nullptr;
-  });
-}
-
-}  // namespace
-
 std::optional<bool> truth_on_gpu(const Expr* condition, int depth) {
   const Expr* asked = resolved(condition);
   if (asked == nullptr || depth > 4) return std::nullopt;
@@ -51,18 +25,10 @@ std::optional<bool> truth_on_gpu(const Expr* condition, int depth) {
   return device == "cpu" ? std::optional(asked->word == "!=") : std::nullopt;
 }
 
-bool is_test(const File& file) {
-  const std::string_view path = file.path;
-  const std::size_t slash = path.rfind('/');
-  const std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
-  return name.starts_with("test_") || name == "conftest.py" || is_below_tests(file.module) ||
-         (name.ends_with("_test.py") && holds_tests(file));
-}
-
 namespace {
 
 bool is_training(const Program& program) {
-  return program.trains_on_gpu && (program.entry == nullptr || !is_test(*program.entry));
+  return program.trains_on_gpu && (program.entry == nullptr || !program.entry->is_test);
 }
 
 }  // namespace
@@ -86,7 +52,7 @@ bool runs_in(const SourceFacts& facts, const Program& program, const Statement& 
 }
 
 std::vector<const Program*> training_programs_of(const SourceFacts& facts, const File& file) {
-  if (is_test(file)) return {};
+  if (file.is_test) return {};
   std::vector<const Program*> programs = facts.programs_of(file);
   std::erase_if(programs, [](const Program* program) { return !is_training(*program); });
   return programs;
@@ -94,6 +60,17 @@ std::vector<const Program*> training_programs_of(const SourceFacts& facts, const
 
 bool trains_on_gpu(const SourceFacts& facts, const File& file) {
   return !training_programs_of(facts, file).empty();
+}
+
+bool ProgramQuestion::holds(const Program& program) {
+  const auto [known, is_new] = known_.try_emplace(&program, false);
+  if (is_new) known->second = judge_(program);
+  return known->second;
+}
+
+bool ProgramQuestion::holds_for(const SourceFacts& facts, const File& file) {
+  return std::ranges::any_of(training_programs_of(facts, file),
+                             [&](const Program* program) { return holds(*program); });
 }
 
 std::vector<const Call*> training_calls(const SourceFacts& facts, Words full_names) {
@@ -107,7 +84,7 @@ std::vector<const Call*> training_calls(const SourceFacts& facts, Words full_nam
 namespace {
 
 std::vector<const Call*> without_tests(std::vector<const Call*> calls) {
-  std::erase_if(calls, [](const Call* call) { return is_test(*call->file); });
+  std::erase_if(calls, [](const Call* call) { return call->file->is_test; });
   return calls;
 }
 

@@ -2,9 +2,12 @@
 // run reaches without being asked to, what is said anywhere in a program.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "rooftile/workload/source_facts.h"
@@ -17,10 +20,6 @@ constexpr int kMaxCallDepth = 3;
 
 using Words = std::initializer_list<std::string_view>;
 
-// Whether the file is a test by its name or folder: test_x.py, conftest.py, tests/…, testing/…, and
-// x_test.py with tests in it.
-bool is_test(const File& file);
-
 // The programs that train on a GPU and are no tests; the only ones rules speak about.
 std::vector<const Program*> training_programs(const SourceFacts& facts);
 // False where every way there is through the main guard of a file that the program only imports.
@@ -29,6 +28,20 @@ bool runs_in(const SourceFacts& facts, const Program& program, const Statement& 
 bool trains_on_gpu(const SourceFacts& facts, const File& file);
 // The training programs that a file belongs to; empty for tests.
 std::vector<const Program*> training_programs_of(const SourceFacts& facts, const File& file);
+
+// What is asked of whole programs, by a search through their texts, and judged once for each.
+class ProgramQuestion {
+ public:
+  explicit ProgramQuestion(std::function<bool(const Program&)> judge) : judge_(std::move(judge)) {}
+
+  bool holds(const Program& program);
+  // Of one of the training programs that the file belongs to.
+  bool holds_for(const SourceFacts& facts, const File& file);
+
+ private:
+  std::function<bool(const Program&)> judge_;
+  std::unordered_map<const Program*, bool> known_;
+};
 
 // What a test of the device says where there is a GPU: `torch.cuda.is_available()`,
 // `device.type == "cuda"`, `device != "cpu"`, a variable set to that. Empty for other conditions.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
 
 #include "rooftile/analysis/source/attention_by_hand.h"
 #include "rooftile/analysis/source/layer_queries.h"
@@ -79,32 +78,9 @@ std::vector<const Call*> wrapped_convolutions(const ClassDef& def) {
   return wrapped;
 }
 
-// Which programs have a discriminator; their texts are searched once.
-class Discriminators {
- public:
-  explicit Discriminators(const SourceFacts& facts) : facts_(facts) {}
-
-  bool are_beside(const File& file) {
-    return std::ranges::any_of(training_programs_of(facts_, file), [&](const Program* program) {
-      const auto [known, is_new] = known_.try_emplace(program, false);
-      if (is_new) {
-        known->second =
-            mentions(*program, {"discriminator", "Discriminator", "netD", "gan", "GAN"});
-      }
-      return known->second;
-    });
-  }
-
-  const SourceFacts& facts() const { return facts_; }
-
- private:
-  const SourceFacts& facts_;
-  std::unordered_map<const Program*, bool> known_;
-};
-
 // Queries and keys from convolutions that narrow them, or beside a discriminator: attention of one
 // head over a small map of an image.
-bool is_over_image(const ClassDef& def, Discriminators& discriminators) {
+bool is_over_image(const SourceFacts& facts, const ClassDef& def, ProgramQuestion& is_gan) {
   const auto is_made = [](const Layer& layer) {
     return layer.made_by != nullptr && is_convolution(*layer.made_by);
   };
@@ -115,7 +91,7 @@ bool is_over_image(const ClassDef& def, Discriminators& discriminators) {
           def.layers,
           [&](const Layer& layer) { return is_made(layer) && !keeps_channels(layer); }) ||
       std::ranges::any_of(wrapped, [](const Call* made) { return !keeps_channels(*made); });
-  return is_narrowed || discriminators.are_beside(*def.file);
+  return is_narrowed || is_gan.holds_for(facts, *def.file);
 }
 
 // Attention over channels: its heads are as wide as the image has pixels.
@@ -164,30 +140,30 @@ Finding finding_for(std::string_view name, const File& file, const WrittenAttent
   return finding;
 }
 
-bool is_of_other_kind(const ClassDef& def, Discriminators& discriminators) {
+bool is_of_other_kind(const SourceFacts& facts, const ClassDef& def, ProgramQuestion& is_gan) {
   return has_fused_way(*def.statement) || is_over_channels(def) ||
-         is_over_image(def, discriminators) || is_left_over(discriminators.facts(), def);
+         is_over_image(facts, def, is_gan) || is_left_over(facts, def);
 }
 
 // `attend(q, k, v)` of a file, which only modules call in their forward.
-bool is_part_of_forward(const FunctionDef& function, Discriminators& discriminators) {
+bool is_part_of_forward(const SourceFacts& facts, const FunctionDef& function,
+                        ProgramQuestion& is_gan) {
   if (function.class_def != nullptr || function.outer != nullptr) return false;
   if (!runs_in_forward(&function)) return false;
   return std::ranges::all_of(function.callers, [&](const Call* caller) {
     const ClassDef* def = caller->function == nullptr ? nullptr : caller->function->class_def;
-    return def != nullptr && !is_of_other_kind(*def, discriminators);
+    return def != nullptr && !is_of_other_kind(facts, *def, is_gan);
   });
 }
 
-void judge_functions(const File& file, Discriminators& discriminators,
+void judge_functions(const SourceFacts& facts, const File& file, ProgramQuestion& is_gan,
                      std::vector<Finding>& findings) {
-  if (file.text.find("softmax") == std::string::npos) return;
-  if (!trains_on_gpu(discriminators.facts(), file)) return;
+  if (file.text.find("softmax") == std::string::npos || !trains_on_gpu(facts, file)) return;
   for (const FunctionDef* function : file.functions) {
     if (function->class_def != nullptr) continue;
     const auto attention = fusible_attention(*function);
     if (!attention || has_fused_way(*function->statement)) continue;
-    if (!is_part_of_forward(*function, discriminators)) continue;
+    if (!is_part_of_forward(facts, *function, is_gan)) continue;
     findings.push_back(finding_for(function->name, file, *attention));
   }
 }
@@ -197,14 +173,16 @@ void judge_functions(const File& file, Discriminators& discriminators,
 std::vector<Finding> unfused_attention_in_source(const source::SourceFacts& facts) {
   using namespace unfused_in_source;
   std::vector<Finding> findings;
-  Discriminators discriminators(facts);
+  ProgramQuestion is_gan([](const Program& program) {
+    return mentions(program, {"discriminator", "Discriminator", "netD", "gan", "GAN"});
+  });
   for (const ClassDef* def : facts.modules()) {
     if (!trains_on_gpu(facts, *def->file)) continue;
     const auto attention = attention_in(*def);
-    if (!attention || is_of_other_kind(*def, discriminators)) continue;
+    if (!attention || is_of_other_kind(facts, *def, is_gan)) continue;
     findings.push_back(finding_for(def->name, *def->file, *attention));
   }
-  for (const auto& file : facts.files) judge_functions(*file, discriminators, findings);
+  for (const auto& file : facts.files) judge_functions(facts, *file, is_gan, findings);
   return findings;
 }
 

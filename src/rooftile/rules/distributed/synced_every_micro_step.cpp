@@ -139,19 +139,13 @@ bool is_distributed(const SourceFacts& facts, const Program& program) {
   return false;
 }
 
-bool is_synced_always(const SourceFacts& facts, const File& file) {
-  const auto programs = training_programs_of(facts, file);
-  return std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
-    return is_distributed(facts, *program) &&
-           std::none_of(program->files.begin(), program->files.end(), [](const File* one) {
-             for (const std::string_view word :
-                  {"no_sync", "require_backward_grad_sync", "set_requires_gradient_sync",
-                   "accelerator.accumulate(", "gradient_accumulation_plugin"}) {
-               if (one->text.find(word) != std::string::npos) return true;
-             }
-             return false;
-           });
-  });
+bool is_synced_always(const SourceFacts& facts, const Program& program) {
+  return is_distributed(facts, program) &&
+         std::ranges::none_of(program.files, [](const File* file) {
+           return contains_any(
+               file->text, {"no_sync", "require_backward_grad_sync", "set_requires_gradient_sync",
+                            "accelerator.accumulate(", "gradient_accumulation_plugin"});
+         });
 }
 
 // The count is 1 unless a run changes it.
@@ -183,9 +177,11 @@ Finding finding_for(const SourceFacts& facts, const Accumulation& found) {
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
+  ProgramQuestion is_synced(
+      [&](const Program& program) { return is_synced_always(facts, program); });
   for (const Iteration& iteration : training_iterations(facts)) {
     for (const Accumulation& found : accumulations_in(facts, iteration)) {
-      if (!is_synced_always(facts, *found.backward->file)) continue;
+      if (!is_synced.holds_for(facts, *found.backward->file)) continue;
       if (seen.insert(found.backward).second) findings.push_back(finding_for(facts, found));
     }
   }

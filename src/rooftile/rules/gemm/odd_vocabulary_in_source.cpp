@@ -35,7 +35,7 @@ class OutputLayers {
   explicit OutputLayers(const SourceFacts& facts) {
     for (const Call* call : facts.calls("torch.nn.Linear")) {
       const Value size = facts.argument(*call, "out_features", 1);
-      if (size.kind == ValueKind::integer && is_odd(size.integer) && !is_test(*call->file)) {
+      if (size.kind == ValueKind::integer && is_odd(size.integer) && !call->file->is_test) {
         files_[size.integer].push_back(call->file);
       }
     }

@@ -134,7 +134,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     const Call* trained = autocast_forward(facts, *program);
     if (trained == nullptr || casts_inside_forward(facts, *program)) continue;
     for (const Loop* loop : loops) {
-      if (!program->has(*loop->file) || is_test(*loop->file)) continue;
+      if (!program->has(*loop->file) || loop->file->is_test) continue;
       if (!is_user_evaluation(facts, *loop)) continue;
       const Call* call = plain_forward(facts, *loop, *trained);
       if (call == nullptr || !seen.insert(call).second) continue;

@@ -130,7 +130,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (scaler == nullptr || saves_scaler(facts, *program)) continue;
     for (const Call* state : states) {
       if (!is_optimizer_state(*state) || !is_kept(*state) || keeps_others(*state)) continue;
-      if (!program->has(*state->file) || is_test(*state->file)) continue;
+      if (!program->has(*state->file) || state->file->is_test) continue;
       if (!seen.emplace(state->file, state->function).second) continue;
       findings.push_back(finding_for(*state, *scaler));
     }

@@ -70,7 +70,7 @@ bool uses_gradients(const Iteration& iteration) {
 // In a program that trains on a GPU, or in a script that evaluates there.
 bool runs_on_gpu(const SourceFacts& facts, const Loop& loop) {
   if (trains_on_gpu(facts, *loop.file)) return true;
-  if (!loop.on_gpu || is_test(*loop.file)) return false;
+  if (!loop.on_gpu || loop.file->is_test) return false;
   const auto programs = facts.programs_of(*loop.file);
   return std::any_of(programs.begin(), programs.end(),
                      [](const Program* program) { return program->entry != nullptr; });
