@@ -9,7 +9,7 @@
 namespace rooftile::source {
 namespace {
 
-constexpr std::size_t kMaxPicked = 16;   // to choose from
+constexpr std::size_t kMaxPicked = 16;    // to choose from
 constexpr std::size_t kMinBeginning = 4;  // letters of `forward_`, that tell a group of methods
 constexpr int kMaxAncestors = 8;
 
