@@ -21,10 +21,11 @@ bool converts_to_gpu(const Call& call) {
 }
 
 // A parameter that some caller gives what it runs over: `for left, right in loader: train(left,
-// right)`.
+// right)`. Also one of a function that is only handed on: `map(to_tensor, batch)`.
 bool is_passed_from_loop(const Expr& name) {
   const FunctionDef* function = name.statement == nullptr ? nullptr : name.statement->function;
   if (name.kind != ExprKind::name || function == nullptr) return false;
+  if (name.binding == nullptr && function->callers.empty()) return true;
   return std::ranges::any_of(function->callers, [&](const Call* caller) {
     const Argument* given = passed_argument(*caller, *function, name.word);
     const Statement* binding = given == nullptr ? nullptr : given->value->binding;

@@ -51,6 +51,12 @@ bool is_of_metric(std::string_view line) {
   return contains_any(lower(line), {"recall", "f1", "fbeta", "metric", "double_precision"});
 }
 
+// `precision = hits / n`, a metric of its own: `precision=(tp + 1) / (tp + fp + 1)`.
+bool computes_metric(std::string_view line) {
+  const std::string_view code = trim(line);
+  return code.starts_with("precision=") && contains_any(code, {"/", "sum(", "mean("});
+}
+
 // Horovod sends gradients as 16 bits, whatever they are multiplied in.
 bool is_of_transfer(std::string_view line) {
   return contains_any(lower(line), {"allreduce", "compression"});
@@ -91,13 +97,24 @@ bool uses_word(const File& file, std::string_view word, std::initializer_list<Li
   return has_word(used, word);
 }
 
+// Not `"--is_apex"`, which chooses it.
+bool offers_no_apex(std::string_view line) {
+  for (const std::string_view dashes : {"\"--", "'--"}) {
+    const std::size_t begin = line.find(dashes);
+    if (begin == std::string_view::npos) continue;
+    const std::string_view option = line.substr(begin + 1);
+    if (contains(option.substr(0, option.find(dashes.front())), "apex")) return false;
+  }
+  return true;
+}
+
 // apex's own way to train in 16 bits, or an option for it; its other parts do not count.
 bool uses_amp(const Program& program) {
   return std::ranges::any_of(program.files, [](const File* file) {
     for (const std::string_view word : {"amp", "use_apex", "--apex"}) {
       if (uses_word(*file, word, {is_of_sound, is_of_scaler})) return true;
     }
-    return false;
+    return uses_word(*file, "apex", {offers_no_apex});
   });
 }
 
@@ -110,7 +127,8 @@ bool names_precision(const Program& program) {
     return uses_word(*file, "fp16", {is_complaint, is_of_transfer}) ||
            uses_word(*file, "float16", {is_of_host, asks_for_dtype}) ||
            uses_word(*file, "bfloat16", {asks_for_dtype}) || uses_word(*file, "fairseq", {}) ||
-           uses_word(*file, "precision=", {is_of_host, is_of_metric, counts_digits, is_heading});
+           uses_word(*file, "precision=",
+                     {is_of_host, is_of_metric, counts_digits, is_heading, computes_metric});
   });
 }
 

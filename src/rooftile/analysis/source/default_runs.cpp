@@ -70,7 +70,7 @@ bool is_chosen_run(const Guard& guard) {
   if (is_said) name.remove_prefix(name.find('_') + 1);
   if (name.ends_with("_only")) name.remove_suffix(std::string_view("_only").size());
   if (is_one_of(name, {"train", "training", "eval", "evaluate", "test", "validate", "eval_test",
-                       "eval_dev", "test_eval", "train_eval"})) {
+                       "eval_dev", "test_eval", "train_eval", "test_model", "eval_model"})) {
     return true;
   }
   return is_said && is_one_of(name, {"eval", "evaluate", "evaluation", "test", "testing", "predict",

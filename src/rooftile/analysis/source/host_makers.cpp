@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "rooftile/analysis/source/just_made.h"
+#include "rooftile/analysis/source/made_by_numpy.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 
@@ -42,11 +44,11 @@ bool is_filled(std::string_view variable, const Statement& made, const Statement
   return false;
 }
 
+}  // namespace
+
 bool is_filled_in_loop(std::string_view variable, const Statement& made, const Statement& used) {
   return is_filled(variable, made, used, true);
 }
-
-}  // namespace
 
 // `mask[i] = label` for a mask that is made above and moved below.
 bool is_filled_between(std::string_view variable, const Statement& made, const Statement& used) {
@@ -54,74 +56,6 @@ bool is_filled_between(std::string_view variable, const Statement& made, const S
 }
 
 namespace {
-
-constexpr int kMaxMakerSteps = 12;
-constexpr int kMaxMakerVisits = 400;  // values that are made of several others multiply
-
-// How far a search has come.
-struct Steps {
-  int* visits;
-  int depth = 0;
-
-  Steps next() const { return {visits, depth + 1}; }
-  bool ended() const { return depth > kMaxMakerSteps || ++*visits > kMaxMakerVisits; }
-};
-
-bool is_number(const Expr& expr) {
-  return expr.type->is(TypeKind::number) || expr.kind == ExprKind::none ||
-         expr.type->is(TypeKind::dtype) ||
-         (expr.kind == ExprKind::unary && !expr.type->is(TypeKind::tensor));
-}
-
-bool is_last_word(std::string_view name, std::string_view package, Words words) {
-  if (!name.starts_with(package)) return false;
-  const std::string_view last = name.substr(name.rfind('.') + 1);
-  return std::find(words.begin(), words.end(), last) != words.end();
-}
-
-bool is_numpy_maker(const Expr& expr) {
-  if (expr.call == nullptr) return false;
-  const std::string_view name = expr.call->name;
-  return name.starts_with("numpy.random.") ||
-         is_last_word(name, "numpy.", {"zeros", "ones", "full", "eye", "arange", "linspace"});
-}
-
-bool is_made_by_numpy(const Expr* expr, Steps steps);
-
-// Of a name bound once here to such a value, and not filled with other values afterwards.
-bool is_name_made_by_numpy(const Expr& name, Steps steps) {
-  const Statement* binding = name.binding;
-  const bool is_bound = binding != nullptr && binding->kind == StatementKind::assignment &&
-                        binding->word == "=" && name.statement != nullptr &&
-                        binding->function == name.statement->function &&
-                        binding->target != nullptr && binding->target->kind == ExprKind::name;
-  return is_bound && is_made_by_numpy(binding->value, steps.next()) &&
-         !is_filled_between(name.word, *binding, *name.statement);
-}
-
-// np.zeros(n), np.ones(n) * np.random.binomial(…)[0], np.eye(n).astype(np.float32)
-bool is_made_by_numpy(const Expr* expr, Steps steps) {
-  if (expr == nullptr || steps.ended()) return false;
-  switch (expr->kind) {
-    case ExprKind::call:
-      return is_numpy_maker(*expr) || (expr->call->method == "astype" &&
-                                       is_made_by_numpy(expr->call->receiver, steps.next()));
-    case ExprKind::name:
-      return is_name_made_by_numpy(*expr, steps);
-    case ExprKind::subscript:
-      return is_made_by_numpy(expr->children[0], steps.next());
-    case ExprKind::binary: {
-      const auto fits = [&](const Expr* part) {
-        return part->type->is(TypeKind::number) || is_made_by_numpy(part, steps.next());
-      };
-      return is_made_by_numpy(expr->children[0], steps.next())
-                 ? fits(expr->children[1])
-                 : fits(expr->children[0]) && is_made_by_numpy(expr->children[1], steps.next());
-    }
-    default:
-      return false;
-  }
-}
 
 // A number, x.size(), x.shape, *x.shape; of several arguments also one that is not known.
 bool is_size(const Expr& value, bool is_one_of_several) {
@@ -236,63 +170,6 @@ const Call* maker_among(std::span<const Expr* const> parts, Steps steps) {
   return found;
 }
 
-bool joins_made(const Call& call, Steps steps);
-
-// `h = rnn.init_hidden()`: an own function all of whose returns are made from nothing.
-// Only a call that makes it, and methods on that.
-bool is_just_made(const Expr* expr, Steps steps) {
-  const bool is_bound = expr != nullptr && expr->kind == ExprKind::name &&
-                        expr->binding != nullptr && expr->statement != nullptr;
-  if (is_bound && is_filled_in_loop(expr->word, *expr->binding, *expr->statement)) return false;
-  expr = resolved(expr);
-  if (expr == nullptr || steps.ended()) return false;
-  if (expr->kind == ExprKind::tuple) {
-    return std::all_of(expr->children.begin(), expr->children.end(),
-                       [&](const Expr* part) { return is_just_made(part, steps.next()); });
-  }
-  if (expr->kind == ExprKind::subscript) return is_just_made(expr->children[0], steps.next());
-  const bool is_pair = expr->kind == ExprKind::comparison || expr->kind == ExprKind::binary;
-  if (is_pair && expr->children.size() == 2 && is_number(*expr->children[1])) {
-    return is_just_made(expr->children[0], steps.next());  // triu(ones(n, n)) == 0
-  }
-  if (expr->call == nullptr) return false;
-  const bool cuts = is_last_word(expr->call->name, "torch.", {"tril", "triu"}) &&
-                    expr->call->receiver == nullptr && !expr->call->arguments.empty();
-  if (cuts) return is_just_made(expr->call->arguments.front().value, steps.next());
-  if (is_maker(*expr->call) || joins_made(*expr->call, steps)) return true;
-  return is_just_made(expr->call->receiver, steps.next());
-}
-
-// torch.stack(torch.meshgrid(torch.arange(h), torch.arange(w)))
-bool joins_made(const Call& call, Steps steps) {
-  if (!is_last_word(call.name, "torch.", {"stack", "cat", "concat", "meshgrid"})) return false;
-  bool has_part = false;
-  for (const Argument& argument : call.arguments) {
-    if (!argument.name.empty()) continue;
-    const Expr& part = *argument.value;
-    const bool is_list = part.kind == ExprKind::list || part.kind == ExprKind::tuple;
-    const bool is_made =
-        is_list
-            ? std::ranges::all_of(part.children,
-                                  [&](const Expr* one) { return is_just_made(one, steps.next()); })
-            : argument.value->type->is(TypeKind::number) || is_just_made(&part, steps.next());
-    if (!is_made) return false;
-    has_part = true;
-  }
-  return has_part;
-}
-
-bool returns_made(const FunctionDef& function, Steps steps) {
-  bool has_return = false;
-  bool all = true;
-  for_statements(function.body, [&](const Statement& statement) {
-    if (statement.kind != StatementKind::return_ || !all) return;
-    has_return = true;
-    all = is_just_made(statement.value, steps.next());
-  });
-  return has_return && all;
-}
-
 bool comes_from_gpu(const Expr& value) {
   return find_inside(&value, [](const Expr& part) {
            return part.type->on_gpu() || (part.call != nullptr && part.call->method == "cpu");
@@ -327,7 +204,7 @@ const Call* maker_in_call(const Call& call, Steps steps) {
   if (call.target != nullptr) {
     const bool is_plain =
         call.name != "torch.nn.Module.__call__" && call.target->name != "__init__";
-    return is_plain && returns_made(*call.target, steps.next()) ? &call : nullptr;
+    return is_plain && returns_made(*call.target, steps.into(call)) ? &call : nullptr;
   }
   return call.name.starts_with("torch.") ? maker_in_library_call(call, steps) : nullptr;
 }

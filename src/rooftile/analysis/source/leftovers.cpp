@@ -5,6 +5,8 @@
 #include <initializer_list>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
+#include "rooftile/base/text.h"
 
 namespace rooftile::source {
 namespace {
@@ -102,7 +104,57 @@ bool may_be_named_by_settings(const SourceFacts& facts, const File& file) {
          std::ranges::any_of(facts.calls("importlib.import_module"), takes);
 }
 
+bool is_letter(char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0; }
+
+// Places of the whole name in the text, comments left out.
+int count_names(std::string_view text, std::string_view name) {
+  int count = 0;
+  for (std::size_t at = find_in_text(text, name); at != std::string_view::npos;
+       at = find_in_text(text, name, at + 1)) {
+    const std::size_t end = at + name.size();
+    const bool is_part =
+        (at > 0 && is_letter(text[at - 1])) || (end < text.size() && is_letter(text[end]));
+    const std::size_t line = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
+    const bool is_comment = contains(text.substr(line, at - line), "#");
+    count += !is_part && !is_comment ? 1 : 0;
+  }
+  return count;
+}
+
 }  // namespace
+
+bool is_named_nowhere(const SourceFacts& facts, const FunctionDef& function) {
+  return std::ranges::none_of(facts.files, [&](const auto& file) {
+    const bool is_own = file.get() == function.file;
+    return count_names(file->text, function.name) > (is_own ? 1 : 0);
+  });
+}
+
+bool is_made_nowhere(const SourceFacts& facts, const ClassDef& def) {
+  if (!def.bases.empty() || !def.decorators.empty() || !facts.calls(def.full_name).empty()) {
+    return false;
+  }
+  return std::ranges::none_of(facts.files, [&](const auto& file) {
+    if (file.get() == def.file) return count_names(file->text, def.name) > 1;
+    const bool has_own = std::ranges::any_of(
+        file->classes, [&](const ClassDef* other) { return other->name == def.name; });
+    return !has_own && count_names(file->text, def.name) > 0;
+  });
+}
+
+bool is_taken_by_name(const SourceFacts& facts, const File& file) {
+  const std::string_view module =
+      std::string_view(file.module).substr(std::string_view(file.module).rfind('.') + 1);
+  return std::ranges::any_of(facts.files, [&](const auto& other) {
+    if (other.get() != &file && std::ranges::find(other->imported, &file) == other->imported.end())
+      return false;
+    if (contains_any(other->text, {"__dict__[", "globals()", "eval("})) return true;
+    return std::ranges::any_of(other->calls, [&](const Call* call) {
+      return is_one_of(call->name, {"getattr", "vars"}) && !call->arguments.empty() &&
+             other->slice(call->arguments[0].value->range).ends_with(module);
+    });
+  });
+}
 
 bool is_left_over(const SourceFacts& facts, const ClassDef& def) {
   if (is_made(facts, def, nullptr)) return false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/hot_path.h"
+#include "rooftile/analysis/source/leftovers.h"
 #include "rooftile/analysis/source/monai.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/returned_loaders.h"
@@ -38,6 +39,7 @@ bool is_cheap(const Call& call) {
                             "numpy.int64", "numpy.array", "numpy.asarray"})) {
     return true;
   }
+  if (call.receiver == nullptr && call.method == "slice") return true;
   return is_one_of(call.method,
                    {"float", "long", "int", "bool", "LongTensor", "FloatTensor", "Tensor", "astype",
                     "clone", "copy", "item", "size", "type", "unsqueeze", "squeeze"});
@@ -227,8 +229,14 @@ namespace {
 // no given file names.
 bool serves_others(const SourceFacts& facts, const Call& loader) {
   const FunctionDef* function = loader.function;
-  const bool is_plain = function != nullptr && function->class_def == nullptr &&
-                        function->outer == nullptr && function->decorators.empty();
+  const bool has_entry =
+      std::ranges::any_of(facts.programs_of(*loader.file),
+                          [](const auto* program) { return program->entry != nullptr; });
+  if (function != nullptr && function->class_def != nullptr) {
+    return has_entry && is_made_nowhere(facts, *function->class_def);
+  }
+  const bool is_plain =
+      function != nullptr && function->outer == nullptr && function->decorators.empty();
   if (!is_plain) return false;
   if (!function->callers.empty()) {
     return !loader.file->is_entry &&
@@ -236,16 +244,7 @@ bool serves_others(const SourceFacts& facts, const Call& loader) {
              return trains_on_gpu(facts, *caller->file);
            });
   }
-  const bool has_entry =
-      std::ranges::any_of(facts.programs_of(*loader.file),
-                          [](const auto* program) { return program->entry != nullptr; });
-  return has_entry && std::ranges::none_of(facts.files, [&](const auto& file) {
-           const std::size_t first = find_in_text(file->text, function->name);
-           const bool is_own = file.get() == loader.file;
-           return first != std::string::npos &&
-                  (!is_own ||
-                   find_in_text(file->text, function->name, first + 1) != std::string::npos);
-         });
+  return has_entry && is_named_nowhere(facts, *function);
 }
 
 }  // namespace

@@ -125,10 +125,36 @@ bool serves_no_training(const SourceFacts& facts, const Call& loader) {
          }));
 }
 
+// A batch sampler of the project that draws numbers and hands them on beside each index:
+// `batch.append((index, height, width))`.
+const ClassDef* sampler_of_sizes(const Call& loader) {
+  const Argument* argument = loader.argument("batch_sampler");
+  const ClassDef* def = argument == nullptr ? nullptr : argument->value->type->class_def;
+  const FunctionDef* iterate = def == nullptr ? nullptr : def->method("__iter__");
+  if (iterate == nullptr) return nullptr;
+  const auto draws = [](const FunctionDef* method) {
+    return std::ranges::any_of(method->calls, [](const Call* call) {
+      return (call->name.starts_with("random.") || call->name.starts_with("numpy.random.")) &&
+             is_one_of(call->method, {"randint", "choice", "randrange", "uniform", "integers"});
+    });
+  };
+  const auto gives_rows = [](const Call* call) {
+    return call->method == "append" && call->arguments.size() == 1 &&
+           call->arguments[0].value->kind == ExprKind::tuple;
+  };
+  return std::ranges::any_of(def->methods, draws) && std::ranges::any_of(iterate->calls, gives_rows)
+             ? def
+             : nullptr;
+}
+
 }  // namespace
 
 std::optional<SizeSign> varying_input_size(const SourceFacts& facts, const Program& program) {
   for (const Call* loader : constructions_in(facts, program, TypeKind::loader)) {
+    if (const ClassDef* def = sampler_of_sizes(*loader);
+        def != nullptr && !serves_no_training(facts, *loader)) {
+      return SizeSign{loader, std::string(def->name) + " draws a size for each batch"};
+    }
     const FunctionDef* collate = collate_function(*loader);
     if (collate == nullptr || !pads_to_longest(*collate) || cuts_at_random(*collate)) continue;
     if (stacks_beside_rows(*collate)) continue;

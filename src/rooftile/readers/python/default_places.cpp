@@ -1,5 +1,7 @@
 // Where tensors are that a script makes without a device, for inference.h.
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/inference.h"
@@ -21,6 +23,29 @@ void Inference::find_default_places() {
       if (is_gpu) default_places_.emplace(file.get(), Residence::gpu);
     }
   }
+}
+
+// Of the programs with such a file. Stays open where a module is loaded by a name: it may be any.
+void Inference::find_files_with_default_place() {
+  if (default_places_.empty()) return;
+  std::unordered_set<const File*> found;
+  for (const auto& file : facts_.files) {
+    std::unordered_set<const File*> reached;
+    std::vector<const File*> pending{file.get()};
+    bool has_place = false;
+    bool is_open = false;
+    while (!pending.empty()) {
+      const File* next = pending.back();
+      pending.pop_back();
+      if (!reached.insert(next).second) continue;
+      has_place = has_place || default_places_.contains(next);
+      is_open = is_open || contains_any(next->text, {"import_module(", "__import__("});
+      pending.insert(pending.end(), next->imported.begin(), next->imported.end());
+    }
+    if (has_place && is_open) return;
+    if (has_place) found.insert(reached.begin(), reached.end());
+  }
+  with_default_place_ = std::move(found);
 }
 
 }  // namespace rooftile::source

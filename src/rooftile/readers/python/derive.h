@@ -36,6 +36,8 @@ void link_dynamic_calls(SourceFacts& facts);
 // Functions that are kept in a table of an object: `engine.hooks["on_forward"] = on_forward`.
 void link_hooks(SourceFacts& facts);
 void find_test_files(SourceFacts& facts);
+// `getattr(self, "forward_" + name)(x)`: methods by the text, or by its beginning.
+void link_picked_methods(SourceFacts& facts);
 void index_calls(SourceFacts& facts);
 // Needs the callers of functions.
 void find_loop_roles(SourceFacts& facts);

@@ -375,6 +375,7 @@ void Inference::run() {
     for (const auto& file : facts_.files) visit_module(*file);
     classify_classes();
   }
+  find_files_with_default_place();
   for (const auto& file : facts_.files) {
     for (const FunctionDef* def : file->functions) {
       if (def->name == "__init__") visit_function(*def);

@@ -114,6 +114,7 @@ class Inference {
   void join_branches(const std::vector<Change>& first, const std::vector<Change>& second);
   void record_globals(const File& file);
   void find_default_places();
+  void find_files_with_default_place();
   void forget_assigned(std::span<const Statement* const> block, int depth);
   void forget_target(const Expr* target);
 
@@ -252,6 +253,8 @@ class Inference {
   std::unordered_map<const void*, std::unordered_set<std::string_view>> switched_names_;
   // Of files that set a default place for new tensors.
   std::unordered_map<const File*, Residence> default_places_;
+  // The files of their programs, once imports are known.
+  std::optional<std::unordered_set<const File*>> with_default_place_;
   std::unordered_set<const File*> stale_;  // whose top level calls what now returns something else
   std::vector<Change> changes_;
   Scope* scope_ = nullptr;

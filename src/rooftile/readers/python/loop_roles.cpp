@@ -207,8 +207,11 @@ class RoleFinder {
         (repeats(*inner) ? has_repeats : has_inner) = true;
       reads_loader = reads_loader || loader_in(inner->statement->value) != nullptr;
     }
-    // `for i in range(n): model(x[[i]])` behind a forward of the whole batch.
-    if (is_over_loader) return (has_inner || (has_repeats && inside.forward)) && !reads_loader;
+    // `for i in range(n): model(x[[i]])` behind a forward of the whole batch; a function that goes
+    // over the scales or slices of one.
+    const bool is_elsewhere = !has_inner && !has_repeats && !inside.has_loader_evaluation;
+    const bool has_parts = has_inner || (has_repeats && inside.forward) || is_elsewhere;
+    if (is_over_loader) return has_parts && !reads_loader;
     // `for weights in (last, best): test(weights)` runs whole evaluations.
     return !reads_loader && !inside.has_loader_evaluation && evaluates(loop, inside, false);
   }

@@ -77,9 +77,18 @@ bool is_cuda_call(const Call& call) {
   return std::ranges::find(kNames, call.name) != std::end(kNames) && !asks_for_device(call);
 }
 
-// Something of the file surely lives on a GPU.
-bool uses_gpu(const File& file) {
-  return std::ranges::any_of(file.calls, [](const Call* call) {
+// Runs when the file itself is started, not when another imports it.
+bool is_under_main_guard(const Call& call) {
+  for (const Statement* at = call.statement; at != nullptr; at = at->parent) {
+    if (is_main_guard(*at)) return true;
+  }
+  return false;
+}
+
+// Something of the file surely lives on a GPU; `when_imported`: in a program that imports it.
+bool uses_gpu(const File& file, bool when_imported) {
+  return std::ranges::any_of(file.calls, [&](const Call* call) {
+    if (when_imported && is_under_main_guard(*call)) return false;
     const Type& type = *call->expr->type;
     const bool moves = call->method == "cuda" && call->receiver != nullptr;
     const bool device = type.is(TypeKind::device) && type.on_gpu();
@@ -117,17 +126,21 @@ void add_imported(const File& file, std::unordered_set<const File*>& seen,
 
 // What a file adds to its programs, whichever they are.
 struct Share {
-  bool uses_gpu = false, trains = false;
+  bool uses_gpu = false, uses_gpu_when_imported = false;
+  bool trains = false;           // by a library, which calls the step
+  bool starts_training = false;  // tells the library to
   std::vector<const Loop*> training_loops;
 };
 
 Share share_of(const File& file) {
   Share share;
-  share.uses_gpu = uses_gpu(file);
-  share.trains =
-      std::ranges::any_of(file.classes, &ClassDef::is_lightning_module) ||
-      std::ranges::any_of(file.functions, &FunctionDef::is_training_step) ||
+  share.uses_gpu = uses_gpu(file, false);
+  share.uses_gpu_when_imported = share.uses_gpu && uses_gpu(file, true);
+  share.starts_training =
       std::ranges::any_of(file.calls, [](const Call* call) { return starts_training(*call); });
+  share.trains = share.starts_training ||
+                 std::ranges::any_of(file.classes, &ClassDef::is_lightning_module) ||
+                 std::ranges::any_of(file.functions, &FunctionDef::is_training_step);
   for (const Loop* loop : file.loops) {
     if (loop->role == LoopRole::training_step) share.training_loops.push_back(loop);
   }
@@ -136,13 +149,34 @@ Share share_of(const File& file) {
 
 using Shares = std::unordered_map<const File*, Share>;
 
-void describe(Program& program, const Shares& shares) {
+bool starts_training(const Program& program, const Shares& shares) {
+  return std::ranges::any_of(program.files,
+                             [&](const File* file) { return shares.at(file).starts_training; });
+}
+
+// A script that takes the modules of a training, which another one starts, to run them.
+bool leaves_starting_to_another(const Program& program, const std::vector<Program>& programs,
+                                const Shares& shares) {
+  if (program.entry == nullptr || starts_training(program, shares)) return false;
+  const auto is_trained_by = [&](const File& file, const Program& other) {
+    return &other != &program && other.entry != nullptr &&
+           std::ranges::find(other.files, &file) != other.files.end() &&
+           starts_training(other, shares);
+  };
+  return std::ranges::all_of(program.files, [&](const File* file) {
+    return !shares.at(file).trains || std::ranges::any_of(programs, [&](const Program& other) {
+      return is_trained_by(*file, other);
+    });
+  });
+}
+
+void describe(Program& program, const Shares& shares, bool only_runs) {
   bool trains = false;
   bool gpu = false;
   for (const File* file : program.files) {
     const Share& share = shares.at(file);
-    gpu = gpu || share.uses_gpu;
-    trains = trains || share.trains;
+    gpu = gpu || (file == program.entry ? share.uses_gpu : share.uses_gpu_when_imported);
+    trains = trains || (share.trains && !only_runs);
     program.training_loops.insert(program.training_loops.end(), share.training_loops.begin(),
                                   share.training_loops.end());
   }
@@ -285,8 +319,12 @@ void find_programs(SourceFacts& facts) {
   if (!library.files.empty()) facts.programs.push_back(std::move(library));
   Shares shares;
   for (const auto& file : facts.files) shares.emplace(file.get(), share_of(*file));
+  std::vector<bool> only_runs;
+  for (const Program& program : facts.programs) {
+    only_runs.push_back(leaves_starting_to_another(program, facts.programs, shares));
+  }
   for (std::size_t i = 0; i < facts.programs.size(); ++i) {
-    describe(facts.programs[i], shares);
+    describe(facts.programs[i], shares, only_runs[i]);
     for (const File* file : facts.programs[i].files) {
       facts.store().programs_by_file[file].push_back(i);
     }

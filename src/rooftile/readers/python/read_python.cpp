@@ -44,6 +44,7 @@ Result<SourceFacts> build(std::vector<Candidate> candidates, const PythonOptions
   link_dynamic_calls(facts);
   link_hooks(facts);
   find_test_files(facts);
+  link_picked_methods(facts);
   index_calls(facts);
   find_loop_roles(facts);
   find_layers(facts);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/hot_path.h"
+#include "rooftile/analysis/source/leftovers.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/untrained_models.h"
 #include "rooftile/analysis/source/words.h"
@@ -83,12 +84,7 @@ bool is_in_unused_helper(const SourceFacts& facts, const Call& call) {
   const bool has_entry = std::ranges::any_of(
       facts.programs_of(*call.file), [](const auto* program) { return program->entry != nullptr; });
   if (is_called_by_library || !has_entry || !function->decorators.empty()) return false;
-  return std::ranges::none_of(facts.files, [&](const auto& file) {
-    const std::size_t first = file->text.find(function->name);
-    const bool is_own = file.get() == call.file;
-    return first != std::string::npos &&
-           (!is_own || file->text.find(function->name, first + 1) != std::string::npos);
-  });
+  return is_named_nowhere(facts, *function);
 }
 
 std::vector<Finding> find(const SourceFacts& facts) {

@@ -85,8 +85,10 @@ bool holds_numbers(const Expr* expr) {
   return found && made->kind == ExprKind::dict;
 }
 
+// The scale of a loss is none: loss_scale.
 bool is_metric_word(std::string_view word) {
-  return contains_any(lower(word), {"loss", "acc", "metric", "prec", "err", "top1", "top5"});
+  return !contains(lower(word), "scale") &&
+         contains_any(lower(word), {"loss", "acc", "metric", "prec", "err", "top1", "top5"});
 }
 
 // {"loss": loss, "accuracy": …}
@@ -145,13 +147,24 @@ bool is_setting(const Expr* expr) {
          !contains(expr->word, "optim");
 }
 
+// torch.tensor(time.time() - start): how long a step took is for the log.
+bool holds_time(const Expr* expr) {
+  bool found = false;
+  visit(resolved(expr), [&](const Expr& part) {
+    found = found || (part.call != nullptr &&
+                      is_one_of(part.call->name, {"time.time", "time.perf_counter"}));
+    return !found;
+  });
+  return found;
+}
+
 bool is_logged_value(const Expr* expr) {
   if (expr->kind == ExprKind::attribute && is_setting(expr)) return false;
   const Type& type = *expr->type;
   if (type.is(TypeKind::loss) || type.is(TypeKind::module) || type.is(TypeKind::function)) {
     return false;
   }
-  bool found = holds_numbers(expr) || has_metric_keys(expr);
+  bool found = holds_numbers(expr) || has_metric_keys(expr) || holds_time(expr);
   visit(expr, [&](const Expr& part) {
     found = found || is_metric_word(last_name(&part));
     return !found;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "rooftile/analysis/source/layer_queries.h"
+#include "rooftile/analysis/source/leftovers.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
@@ -161,6 +162,18 @@ bool is_made_by_switch(const SourceFacts& facts, const Call& layer) {
   });
 }
 
+// In a function that makes a network, and that no given file calls or none by default.
+bool is_made_by_nobody(const SourceFacts& facts, const Call& layer) {
+  const FunctionDef* function = layer.function;
+  if (function == nullptr || function->class_def != nullptr) return false;
+  if (!function->callers.empty()) return !is_reached_by_default(facts, layer);
+  const bool has_entry =
+      std::ranges::any_of(facts.programs_of(*layer.file),
+                          [](const auto* program) { return program->entry != nullptr; });
+  return has_entry && function->outer == nullptr && function->decorators.empty() &&
+         is_named_nowhere(facts, *function) && !is_taken_by_name(facts, *layer.file);
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
@@ -173,6 +186,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
         return is_large && (odd.contains(layer.in) || odd.contains(layer.out));
       });
       if (first == layers.end() || is_made_by_switch(facts, *first->call)) continue;
+      if (is_made_by_nobody(facts, *first->call)) continue;
       by_place.emplace(first->call->open_paren, finding_for(*first, odd));
     }
     for (auto& [place, finding] : by_place) findings.push_back(std::move(finding));

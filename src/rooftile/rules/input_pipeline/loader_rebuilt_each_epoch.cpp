@@ -67,9 +67,27 @@ Making made_in(const Call& loader) {
   return {};
 }
 
+// `a = …`, `a, b = …` and `for a in …` anywhere in the block, in whatever branch.
+bool sets_variable(std::span<const Statement* const> block, std::string_view name) {
+  bool sets = false;
+  for_statements(block, [&](const Statement& statement) {
+    const bool binds =
+        statement.kind == StatementKind::assignment || statement.kind == StatementKind::for_;
+    if (sets || !binds || statement.target == nullptr) return;
+    visit(statement.target, [&](const Expr& part) {
+      const bool is_variable = part.kind == ExprKind::name && part.word == name;
+      sets = sets || is_variable;
+      // self.a = …, a[0] = …
+      return part.kind != ExprKind::attribute && part.kind != ExprKind::subscript;
+    });
+  });
+  return sets;
+}
+
 // What stands for the expression at the loop: of a parameter, what the caller passes.
 const Expr* at_loop(const Expr* expr, const Making& making) {
-  if (making.caller == nullptr || expr->kind != ExprKind::name || expr->binding != nullptr) {
+  if (making.caller == nullptr || expr->kind != ExprKind::name || expr->binding != nullptr ||
+      sets_variable(making.caller->target->body, expr->word)) {
     return expr;
   }
   const auto& parameters = making.caller->target->parameters;
@@ -98,7 +116,11 @@ bool is_set_inside(const Expr* expr, const Statement& loop, int depth = 0) {
     // `for split in splits:` goes over the same in every epoch.
     const bool is_same = is_inside && binding->kind == StatementKind::for_ && binding != &loop &&
                          depth < kMaxLoops && !is_set_inside(binding->value, loop, depth + 1);
-    found = found || (is_inside && !is_same);
+    // Bound several times, one of them in the loop.
+    const bool may_be = part.kind == ExprKind::name && binding == nullptr &&
+                        part.statement != nullptr && part.statement->function == loop.function &&
+                        sets_variable(loop.body, part.word);
+    found = found || (is_inside && !is_same) || may_be;
     return !found;
   });
   return found;
@@ -125,8 +147,9 @@ bool depends_on_epoch(const Call& loader, const Making& making) {
 
 // A dataset that the loader's function makes itself is another one each time.
 bool is_made_beside(const Expr& dataset, const Call& loader) {
-  return dataset.kind == ExprKind::name && dataset.binding != nullptr &&
-         loader.function != nullptr && dataset.binding->function == loader.function &&
+  if (dataset.kind != ExprKind::name || loader.function == nullptr) return false;
+  if (dataset.binding == nullptr) return sets_variable(loader.function->body, dataset.word);
+  return dataset.binding->function == loader.function &&
          dataset.binding->kind == StatementKind::assignment;
 }
 

@@ -107,7 +107,8 @@ bool is_used_as_tensor(const Expr& name) {
     for_own_expressions(statement, [&](const Expr* expr) {
       visit(expr, [&](const Expr& part) {
         const bool asks = part.kind == ExprKind::attribute && !part.children.empty() &&
-                          is_one_of(part.word, {"shape", "size", "device", "is_cuda", "dim"});
+                          is_one_of(part.word, {"shape", "size", "device", "is_cuda", "dim",
+                                                "unsqueeze", "masked_fill"});
         is_used = is_used || (asks && part.children[0]->kind == ExprKind::name &&
                               part.children[0]->word == name.word);
         return !is_used;
