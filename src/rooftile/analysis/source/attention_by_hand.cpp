@@ -264,7 +264,9 @@ class Follower {
       return multiply(*call.expr, has_weights ? Stage::weights : top, Stage::other);
     }
     if (is_softmax(call) && top == Stage::scores) {
-      if (softmax_ == nullptr || !is_in_other_branch(*softmax_->statement)) softmax_ = call.expr;
+      if (softmax_ == nullptr || softmax_->statement == nullptr ||
+          !is_in_other_branch(*softmax_->statement))
+        softmax_ = call.expr;
       return Stage::weights;
     }
     if (top == Stage::weights && !keeps_stage(call) && call.method != "softmax") leaves_ = true;

@@ -28,7 +28,7 @@ const Parameter* kept_parameter(const Expr& attribute) {
       const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
       const bool sets = target != nullptr && target->kind == ExprKind::attribute &&
                         target->word == attribute.word && last_name(target->children[0]) == "self";
-      if (!sets) return;
+      if (!sets || statement.value == nullptr) return;
       ++times;
       const std::string_view name = last_name(statement.value);
       const auto found = std::ranges::find(init->parameters, name, &Parameter::name);
@@ -49,7 +49,8 @@ std::optional<bool> asks_for_left_out(const Expr& condition) {
   const bool is_number =
       value != nullptr && (value->kind == ExprKind::integer || value->kind == ExprKind::real);
   if (!is_number) return std::nullopt;
-  const FunctionDef& init = *condition.statement->function->class_def->method("__init__");
+  const FunctionDef& init =
+      *condition.children[0]->statement->function->class_def->method("__init__");
   const bool may_be_none = std::ranges::any_of(init.callers, [&](const Call* caller) {
     const Argument* given = passed_argument(*caller, init, kept->name);
     return given != nullptr && given->value->kind == ExprKind::none;

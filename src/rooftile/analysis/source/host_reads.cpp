@@ -60,6 +60,7 @@ bool reads_by_method(const Call& call) {
 
 bool has_gpu_argument(const Call& call) {
   return std::any_of(call.arguments.begin(), call.arguments.end(), [](const Argument& argument) {
+    if (argument.value == nullptr) return false;
     const Expr& given = *argument.value;
     if (is_text_item(given)) return false;
     return may_wait(&given) || is_summed_loss(given);
