@@ -71,4 +71,19 @@ bool is_called_inside(const Statement& statement, const Expr& expr) {
   });
 }
 
+bool is_text_item(const Expr& expr) {
+  constexpr int kMaxHops = 4;
+  const Expr* item = resolved(&expr);
+  for (int hops = 0; hops < kMaxHops && item->kind == ExprKind::subscript; ++hops) {
+    const Expr& key = *item->children.back();
+    if (key.kind == ExprKind::text) {
+      const std::string name = lower(key.word);
+      return is_one_of(name, {"text", "texts", "caption", "captions"}) || name.ends_with("name") ||
+             name.ends_with("names") || name.ends_with("path") || name.ends_with("paths");
+    }
+    item = resolved(item->children.front());
+  }
+  return false;
+}
+
 }  // namespace rooftile::source

@@ -15,5 +15,7 @@ bool may_be_none(const Expr& expr);
 bool compares_with_other(const Expr& expr);
 // `if self.criterion: loss = self.criterion(x)` asks whether there is one.
 bool is_called_inside(const Statement& statement, const Expr& expr);
+// batch["file_names"], batch["path"][0]: the texts of a batch stay on the host.
+bool is_text_item(const Expr& expr);
 
 }  // namespace rooftile::source

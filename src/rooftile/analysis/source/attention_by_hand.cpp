@@ -82,13 +82,17 @@ bool is_softmax(const Call& call) {
 bool keeps_stage(const Call& call) {
   if (is_one_of(
           call.method,
-          {"masked_fill", "masked_fill_", "float",     "half",          "to",        "type",
-           "type_as",     "view",         "reshape",   "contiguous",    "transpose", "permute",
-           "clamp",       "dropout",      "add",       "add_",          "div",       "div_",
-           "mul",         "mul_",         "where",     "unsqueeze",     "squeeze",   "nan_to_num",
-           "flatten",     "unflatten",    "rearrange", "masked_softmax"})) {
+          {"masked_fill", "masked_fill_", "float",     "half",           "to",        "type",
+           "type_as",     "view",         "reshape",   "contiguous",     "transpose", "permute",
+           "clamp",       "dropout",      "add",       "add_",           "div",       "div_",
+           "mul",         "mul_",         "where",     "unsqueeze",      "squeeze",   "nan_to_num",
+           "flatten",     "unflatten",    "rearrange", "masked_softmax", "maximum"})) {
     return true;
   }
+  // torch.max(scores, lowest) of two tensors
+  const bool is_bound = call.name == "torch.max" && call.arguments.size() == 2 &&
+                        call.arguments[1].name.empty() && call.arguments[1].value->call != nullptr;
+  if (is_bound) return true;
   return call.name == "torch.nn.Module.__call__" || call.method.find("drop") != std::string::npos;
 }
 
@@ -103,6 +107,7 @@ class Follower {
  private:
   void read(const Statement& statement) {
     if (statement.value == nullptr) return;
+    at_ = &statement;
     const Stage stage = stage_of(statement.value, 0);
     if (statement.kind == StatementKind::return_ && is_given_away(statement.value)) leaves_ = true;
     if (statement.kind == StatementKind::assignment) bind(statement, stage);
@@ -160,7 +165,37 @@ class Follower {
 
   Stage stage_of_name(const Expr& name) const {
     const auto known = stages_.find(name.word);
-    return known == stages_.end() ? Stage::other : known->second;
+    if (known == stages_.end()) return Stage::other;
+    return known->second == Stage::weights ? before_this_branch(name, Stage::weights)
+                                           : known->second;
+  }
+
+  // In `if mask is None: s = softmax(s) else: s = softmax(s + mask)` the else starts from what the
+  // name was before the branches.
+  Stage before_this_branch(const Expr& name, Stage now) const {
+    const auto last = std::find_if(bound_.rbegin(), bound_.rend(), [&](const Bound& bound) {
+      return bound.statement->target->word == name.word;
+    });
+    if (last == bound_.rend() || !is_in_other_branch(*last->statement)) return now;
+    const auto earlier = std::find_if(last, bound_.rend(), [&](const Bound& bound) {
+      return bound.statement->target->word == name.word && !is_in_other_branch(*bound.statement);
+    });
+    return earlier == bound_.rend() ? now : earlier->stage;
+  }
+
+  // Whether the statement that is read stands in the else of an `if` whose body has the other one.
+  bool is_in_other_branch(const Statement& other) const {
+    for (const Statement* at = at_; at != nullptr && at->parent != nullptr; at = at->parent) {
+      const Statement* choice = at->parent;
+      const bool is_else = choice->kind == StatementKind::if_ && !choice->otherwise.empty() &&
+                           at->block.data() == choice->otherwise.data();
+      if (is_else && std::ranges::any_of(choice->body, [&](const Statement* first) {
+            return is_within(other, *first);
+          })) {
+        return true;
+      }
+    }
+    return false;
   }
 
   Stage highest(std::span<const Expr* const> parts, int depth) {
@@ -229,7 +264,9 @@ class Follower {
       return multiply(*call.expr, has_weights ? Stage::weights : top, Stage::other);
     }
     if (is_softmax(call) && top == Stage::scores) {
-      softmax_ = call.expr;
+      if (softmax_ == nullptr || softmax_->statement == nullptr ||
+          !is_in_other_branch(*softmax_->statement))
+        softmax_ = call.expr;
       return Stage::weights;
     }
     if (top == Stage::weights && !keeps_stage(call) && call.method != "softmax") leaves_ = true;
@@ -246,7 +283,8 @@ class Follower {
   };
 
   std::map<std::string_view, Stage> stages_;
-  std::vector<Bound> bound_;  // names that were set, in order
+  std::vector<Bound> bound_;       // names that were set, in order
+  const Statement* at_ = nullptr;  // the one that is read
   const Expr* softmax_ = nullptr;
   bool leaves_ = false, other_terms_ = false;
   std::optional<WrittenAttention> found_;

@@ -11,8 +11,10 @@
 namespace rooftile::source {
 namespace {
 
-// Amplitudes are no mixed precision: amp_to_db, db_to_amp.
-bool is_of_sound(std::string_view line) { return contains_any(line, {"amp_to_", "_to_amp"}); }
+// Amplitudes are no mixed precision: amp_to_db, `amp, phase = x.abs(), x.angle()`, `amp * wave`.
+bool is_of_sound(std::string_view line) {
+  return contains_any(line, {"amp_to_", "_to_amp", "amp *", "* amp", ".abs(", "phase", "fft"});
+}
 
 // A scaler alone makes nothing 16 bits wide: who uses one with autocast says that too.
 bool is_of_scaler(std::string_view line) {

@@ -12,6 +12,52 @@
 namespace rooftile::source {
 namespace {
 
+// What `self.momentum = momentum` of the constructor keeps; null for other attributes.
+const Parameter* kept_parameter(const Expr& attribute) {
+  const FunctionDef* function =
+      attribute.statement == nullptr ? nullptr : attribute.statement->function;
+  const ClassDef* def = function == nullptr ? nullptr : function->class_def;
+  const bool is_own = attribute.kind == ExprKind::attribute && !attribute.children.empty() &&
+                      attribute.children[0]->word == "self";
+  const FunctionDef* init = is_own && def != nullptr ? def->method("__init__") : nullptr;
+  if (init == nullptr) return nullptr;
+  const Parameter* kept = nullptr;
+  int times = 0;
+  for (const FunctionDef* method : def->methods) {
+    for_statements(method->body, [&](const Statement& statement) {
+      const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
+      const bool sets = target != nullptr && target->kind == ExprKind::attribute &&
+                        target->word == attribute.word && last_name(target->children[0]) == "self";
+      if (!sets || statement.value == nullptr) return;
+      ++times;
+      const std::string_view name = last_name(statement.value);
+      const auto found = std::ranges::find(init->parameters, name, &Parameter::name);
+      const bool is_kept = method == init && statement.value->kind == ExprKind::name;
+      if (is_kept && found != init->parameters.end()) kept = &*found;
+    });
+  }
+  return times == 1 ? kept : nullptr;
+}
+
+// `if self.momentum is None:` of a module that is made with a number unless somebody says None.
+std::optional<bool> asks_for_left_out(const Expr& condition) {
+  const bool asks = condition.kind == ExprKind::comparison && condition.children.size() == 2 &&
+                    condition.children[1]->kind == ExprKind::none &&
+                    is_one_of(condition.word, {"is", "is not"});
+  const Parameter* kept = asks ? kept_parameter(*condition.children[0]) : nullptr;
+  const Expr* value = kept == nullptr ? nullptr : kept->default_value;
+  const bool is_number =
+      value != nullptr && (value->kind == ExprKind::integer || value->kind == ExprKind::real);
+  if (!is_number) return std::nullopt;
+  const FunctionDef& init =
+      *condition.children[0]->statement->function->class_def->method("__init__");
+  const bool may_be_none = std::ranges::any_of(init.callers, [&](const Call* caller) {
+    const Argument* given = passed_argument(*caller, init, kept->name);
+    return given != nullptr && given->value->kind == ExprKind::none;
+  });
+  return may_be_none ? std::nullopt : std::optional(condition.word == "is not");
+}
+
 // Whether the condition is false with all options at their defaults; empty when it depends.
 std::optional<bool> default_truth(const SourceFacts& facts, const Expr* condition, int depth = 0) {
   if (condition == nullptr || depth > 4) return std::nullopt;
@@ -28,7 +74,7 @@ std::optional<bool> default_truth(const SourceFacts& facts, const Expr* conditio
   const Value value = facts.value(condition);
   if (value.is_true()) return true;
   if (value.is_false() || value.kind == ValueKind::none) return false;
-  return std::nullopt;
+  return asks_for_left_out(*condition);
 }
 
 // `elif mode == "test":`, `if args.task == "tagging":`: the other thing that the program is for,

@@ -8,21 +8,6 @@
 namespace rooftile::source {
 namespace {
 
-bool may_hold_weights(const Statement& statement) {
-  const Expr* value = statement.value;
-  if (value != nullptr && value->call != nullptr) {
-    for (const std::string_view method : {"Parameter", "register_parameter", "add_module"}) {
-      if (value->call->method == method) return true;
-    }
-  }
-  const bool sets_member = statement.kind == StatementKind::assignment &&
-                           statement.target->kind == ExprKind::attribute && value != nullptr;
-  if (!sets_member) return false;
-  const TypeKind kind = value->type->kind;
-  return kind != TypeKind::number && kind != TypeKind::text && kind != TypeKind::array &&
-         kind != TypeKind::tensor;
-}
-
 // nn.Softmax, nn.Upsample, nn.MaxPool2d, …: layers of the library that hold nothing.
 bool is_plain_function(std::string_view name) {
   for (const std::string_view package : {"torchvision.transforms.", "torchaudio.transforms.",
@@ -47,6 +32,65 @@ const Expr* given_to(const Type& type, const FunctionDef& init, const Expr& name
   const Argument* given = passed_argument(*type.made_by, init, name.word);
   if (given != nullptr) return given->value;
   return type.made_by->unknown_arguments ? nullptr : found->default_value;
+}
+
+// A function of the project that makes no layer: `self.grid = frequencies(size)`.
+bool makes_no_layers(const Call& call) {
+  const FunctionDef* function = call.target;
+  if (function == nullptr || function->class_def != nullptr || function->name == "__init__") {
+    return false;
+  }
+  return !any_call_below(*function, 2, [](const Call& inner) {
+    return inner.name.starts_with("torch.nn.") || inner.method == "Parameter" ||
+           inner.expr->type->is(TypeKind::module) ||
+           (inner.target != nullptr && inner.target->name == "__init__");
+  });
+}
+
+// cfg["model"]["size"], args.width
+bool is_from_settings(const Expr& value) {
+  const Expr* root = &value;
+  while ((root->kind == ExprKind::subscript || root->kind == ExprKind::attribute) &&
+         !root->children.empty()) {
+    root = root->children.front();
+  }
+  return root != &value && root->kind == ExprKind::name &&
+         is_one_of(root->word, {"cfg", "config", "args", "opt", "hparams"});
+}
+
+// Numbers, texts, tensors and lists of them.
+bool is_plain_value(const Expr* value, int depth = 0) {
+  constexpr int kMaxNestedLists = 3;
+  if (value == nullptr || depth > kMaxNestedLists) return false;
+  const bool is_list = value->kind == ExprKind::tuple || value->kind == ExprKind::list;
+  if (is_list && !value->children.empty()) {
+    return std::ranges::all_of(value->children,
+                               [&](auto* item) { return is_plain_value(item, depth + 1); });
+  }
+  if (value->kind == ExprKind::none || value->kind == ExprKind::boolean) return true;
+  const TypeKind kind = value->type->kind;
+  if (kind == TypeKind::number || kind == TypeKind::text || kind == TypeKind::array ||
+      kind == TypeKind::tensor) {
+    return true;
+  }
+  return kind == TypeKind::unknown &&
+         (is_from_settings(*value) || (value->call != nullptr && makes_no_layers(*value->call)));
+}
+
+bool may_hold_weights(const Type& type, const FunctionDef& init, const Statement& statement) {
+  const Expr* value = statement.value;
+  if (value != nullptr && value->call != nullptr) {
+    for (const std::string_view method : {"Parameter", "register_parameter", "add_module"}) {
+      if (value->call->method == method) return true;
+    }
+  }
+  if (statement.kind != StatementKind::assignment || value == nullptr) return false;
+  const Expr* target = statement.target;
+  // `self.net, self.transform = load(name)`
+  if (target->kind == ExprKind::tuple && !target->children.empty()) target = target->children[0];
+  if (target->kind != ExprKind::attribute) return false;
+  const bool is_parameter = value->kind == ExprKind::name && value->binding == nullptr;
+  return !is_plain_value(value) && !(is_parameter && is_plain_value(given_to(type, init, *value)));
 }
 
 // `self.parameters()`
@@ -95,8 +139,9 @@ bool has_no_weights(const Type& type) {
     return base->full_name == "torch.nn.Module";
   });
   bool holds = false;
-  for_statements(init->body,
-                 [&](const Statement& statement) { holds = holds || may_hold_weights(statement); });
+  for_statements(init->body, [&](const Statement& statement) {
+    holds = holds || may_hold_weights(type, *init, statement);
+  });
   return is_plain && !holds;
 }
 

@@ -4,57 +4,13 @@
 #include <span>
 #include <vector>
 
+#include "rooftile/analysis/source/filled_tensors.h"
 #include "rooftile/analysis/source/just_made.h"
 #include "rooftile/analysis/source/made_by_numpy.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
-namespace {
-
-// In a `for` below the statement that makes the tensor: `for i, n in enumerate(lengths): mask[i,
-// n:] = 0`.
-bool is_in_loop_of_its_own(const Statement& fill, const Statement& made) {
-  for (const Statement* outer = fill.parent; outer != nullptr; outer = outer->parent) {
-    if (outer->kind == StatementKind::for_) return !is_within(made, *outer);
-  }
-  return false;
-}
-
-}  // namespace
-
-namespace {
-
-bool is_filled(std::string_view variable, const Statement& made, const Statement& used,
-               bool in_loops_only) {
-  for (const Statement* statement : made.file->statements) {
-    const bool is_between = statement->function == made.function &&
-                            statement->range.begin > made.range.begin &&
-                            statement->range.begin < used.range.begin;
-    const Expr* target = is_between ? statement->target : nullptr;
-    const bool is_item = target != nullptr && target->kind == ExprKind::subscript;
-    while (is_item && target->kind == ExprKind::subscript) target = target->children[0];
-    const bool fills = is_item && statement->kind == StatementKind::assignment &&
-                       target->kind == ExprKind::name && target->word == variable &&
-                       statement->value != nullptr;
-    if (!fills) continue;
-    const bool is_constant = statement->value->type->is(TypeKind::number) || in_loops_only;
-    if (!is_constant || is_in_loop_of_its_own(*statement, made)) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
-bool is_filled_in_loop(std::string_view variable, const Statement& made, const Statement& used) {
-  return is_filled(variable, made, used, true);
-}
-
-// `mask[i] = label` for a mask that is made above and moved below.
-bool is_filled_between(std::string_view variable, const Statement& made, const Statement& used) {
-  return is_filled(variable, made, used, false);
-}
-
 namespace {
 
 // A number, x.size(), x.shape, *x.shape; of several arguments also one that is not known.
@@ -205,6 +161,11 @@ const Call* maker_in_call(const Call& call, Steps steps) {
     const bool is_plain =
         call.name != "torch.nn.Module.__call__" && call.target->name != "__init__";
     return is_plain && returns_made(*call.target, steps.into(call)) ? &call : nullptr;
+  }
+  // einops only gives another shape.
+  const bool shapes = is_one_of(call.name, {"einops.rearrange", "einops.repeat"});
+  if (shapes && !call.arguments.empty()) {
+    return find_maker(call.arguments.front().value, steps.next());
   }
   return call.name.starts_with("torch.") ? maker_in_library_call(call, steps) : nullptr;
 }

@@ -16,9 +16,4 @@ bool is_maker(const Call& call);
 // The call at the root of a value that is made on the host from nothing; null for other values.
 const Call* host_maker(const Expr* expr);
 
-// Whether statements between the two set items of the variable to other than numbers.
-bool is_filled_between(std::string_view variable, const Statement& made, const Statement& used);
-// Whether a loop of its own sets them, to whatever.
-bool is_filled_in_loop(std::string_view variable, const Statement& made, const Statement& used);
-
 }  // namespace rooftile::source

@@ -5,43 +5,12 @@
 #include "rooftile/analysis/source/asked_truth.h"
 #include "rooftile/analysis/source/own_optimizers.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/summed_losses.h"
 #include "rooftile/analysis/source/value_places.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
 namespace {
-
-// `total = 0.0` that `total += loss` makes a tensor: no number has item().
-bool becomes_tensor(const Expr& name) {
-  const bool is_member = name.kind == ExprKind::attribute && last_name(name.children[0]) == "self";
-  if ((name.kind != ExprKind::name && !is_member) || !name.type->is(TypeKind::number)) return false;
-  if (name.statement == nullptr) return false;
-  const FunctionDef* function = name.statement->function;
-  const auto is_beside = [&](const Statement& each) {
-    if (!is_member) return each.function == function;
-    return function != nullptr && each.function != nullptr &&
-           each.function->class_def == function->class_def;
-  };
-  const auto& statements = name.statement->file->statements;
-  return std::ranges::any_of(statements, [&](const Statement* each) {
-    const bool adds = each->kind == StatementKind::assignment && each->word == "+=" &&
-                      is_beside(*each) && each->target != nullptr &&
-                      each->target->kind == name.kind && each->target->word == name.word;
-    if (!adds || each->value == nullptr || comes_from_numpy(each->value)) return false;
-    return each->value->type->is(TypeKind::unknown) || each->value->type->is(TypeKind::tensor);
-  });
-}
-
-// `loss = losses["ner"]; loss.backward()`, whatever the dictionary was made with.
-bool runs_backward(const Expr& name) {
-  if (name.kind != ExprKind::name || name.statement == nullptr) return false;
-  const FunctionDef* function = name.statement->function;
-  const auto& calls = function != nullptr ? function->calls : name.statement->file->calls;
-  return std::ranges::any_of(calls, [&](const Call* call) {
-    return call->method == "backward" && call->function == function && call->receiver != nullptr &&
-           call->receiver->kind == ExprKind::name && call->receiver->word == name.word;
-  });
-}
 
 // `n = lengths.sum().item()`, and then `lengths = lengths.cuda()` or `to_cuda(lengths)` in the same
 // block: until there it is on the host.
@@ -90,8 +59,12 @@ bool reads_by_method(const Call& call) {
 }
 
 bool has_gpu_argument(const Call& call) {
-  return std::any_of(call.arguments.begin(), call.arguments.end(),
-                     [](const Argument& argument) { return may_wait(argument.value); });
+  return std::any_of(call.arguments.begin(), call.arguments.end(), [](const Argument& argument) {
+    if (argument.value == nullptr) return false;
+    const Expr& given = *argument.value;
+    if (is_text_item(given)) return false;
+    return may_wait(&given) || is_summed_loss(given);
+  });
 }
 
 // In the forward of a module, and in what it calls, all tensors are where the module is, unless
@@ -145,11 +118,23 @@ bool asks_unknown_in_forward(const Statement& statement, const Expr& expr) {
          !comes_from_numpy(call->receiver);
 }
 
+// `lengths = mask.sum(1)`, and then int(lengths.max()): counted where the mask is.
+bool is_largest_count(const Expr& counted) {
+  const Call* largest = counted.call;
+  if (largest == nullptr || largest->method != "max" || largest->receiver == nullptr) return false;
+  const Call* count = resolved(largest->receiver)->call;
+  const bool counts = count != nullptr && count->method == "sum" && count->receiver != nullptr &&
+                      largest->arguments.empty() && count->argument("dim", 0) != nullptr;
+  return counts && !comes_from_numpy(count->receiver) &&
+         (count->receiver->type->is(TypeKind::unknown) || is_unplaced_tensor(*count->receiver));
+}
+
 // int((mask > 0).sum()) in a forward; lengths may be on the host on purpose.
 bool counts_in_forward(const Call& call) {
   if (call.statement == nullptr || call.arguments.size() != 1) return false;
   if (!is_one_of(call.name, {"float", "int", "bool"})) return false;
   const Expr* counted = call.arguments[0].value;
+  if (is_largest_count(*counted)) return runs_in_forward(call.function);
   const std::string text = lower(call.file->slice(counted->range));
   return is_reduced_in_forward(*call.statement, counted) &&
          !contains_any(text, {"len", "size", "num", "shape"});
@@ -251,7 +236,7 @@ bool is_number_by_now(const Expr& name) {
 
 bool shows_value(const Expr* expr) {
   if (expr->kind == ExprKind::starred && !expr->children.empty()) expr = expr->children[0];
-  return is_gpu_value(expr) && !is_number_by_now(*expr);
+  return is_gpu_value(expr) && !is_number_by_now(*expr) && !is_text_item(*expr);
 }
 
 bool formats_value(const Expr& part) {
@@ -304,6 +289,7 @@ bool asks_for_truth(const Statement& statement) {
 }
 
 void add_reads(const Statement& statement, std::vector<HostRead>& reads) {
+  if (statement.kind == StatementKind::raise_) return;  // the training ends there
   if (asks_for_truth(statement)) add_conditions(statement, statement.value, reads);
   for_own_expressions(statement, [&](const Expr* expr) {
     visit(expr, [&](const Expr& part) {

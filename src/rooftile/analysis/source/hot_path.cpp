@@ -83,6 +83,12 @@ bool is_forward_without_gradients(Context context, const FunctionDef* function) 
   return context.gradients_off();
 }
 
+// PostProcess, BoxPostProcessor: what evaluation makes of the outputs.
+bool is_post_processing(const ClassDef& def) {
+  const std::string name = lower(def.name);
+  return contains_any(name, {"postprocess", "post_process"});
+}
+
 // Through the forward of a module, from a method of a module that nothing seen calls. Without
 // gradients it is no training: post-processing, generation.
 bool is_unseen_forward(const SourceFacts& facts, const Context& context,
@@ -90,7 +96,7 @@ bool is_unseen_forward(const SourceFacts& facts, const Context& context,
   const bool is_open = context.role == LoopRole::other && context.step_loop == nullptr;
   if (!is_open || is_forward_without_gradients(context, function)) return false;
   const FunctionDef* outer = start_of(facts, context, function);
-  if (!is_module_method(outer)) return false;
+  if (!is_module_method(outer) || is_post_processing(*outer->class_def)) return false;
   const bool passes_forward =
       is_forward(function) ||
       std::any_of(context.calls.begin(), context.calls.end(),

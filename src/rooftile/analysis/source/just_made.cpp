@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "rooftile/analysis/source/filled_tensors.h"
+#include "rooftile/analysis/source/filled_tensors.h"
 #include "rooftile/analysis/source/host_makers.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"

@@ -221,6 +221,11 @@ bool is_in_reach(const Program& program, const Loop& loop) {
 std::vector<const Loop*> loops_from_entry(const SourceFacts& facts, const Program& program) {
   std::vector<const Loop*> loops = program.training_loops;
   if (program.entry == nullptr || loops.size() < 2) return loops;
+  // Not a module's own training under its main guard.
+  const auto idle = std::stable_partition(loops.begin(), loops.end(), [&](const Loop* loop) {
+    return runs_in(facts, program, *loop->statement);
+  });
+  if (idle != loops.begin()) loops.erase(idle, loops.end());
   const auto first_far = std::stable_partition(
       loops.begin(), loops.end(), [&](const Loop* loop) { return is_in_reach(program, *loop); });
   std::stable_partition(loops.begin(), first_far, [&](const Loop* loop) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/source/filled_tensors.h"
+#include "rooftile/analysis/source/filled_tensors.h"
 #include "rooftile/analysis/source/host_makers.h"
 #include "rooftile/base/text.h"
 

@@ -320,9 +320,16 @@ bool has_training_framework(const Program& program) {
         });
       });
   if (!has_own_trainer && mentions(program, {"Trainer"})) return true;
-  return mentions(program, {"accelerate", "Accelerator", "deepspeed", "pytorch_lightning",
-                            "lightning", "LightningModule", "Seq2SeqTrainer", "fairseq", "mmcv",
-                            "mmengine", "fastai", "ignite", "Fabric", "composer"});
+  // "modified from fairseq's" in the text of a copied file brings no framework.
+  const auto imports_one = [](const File* file) {
+    return std::ranges::any_of(
+        std::initializer_list<std::string_view>{"fairseq", "mmcv", "mmengine", "fastai", "ignite",
+                                                "composer", "lightning", "pytorch_lightning"},
+        [&](std::string_view package) { return file->imports_from(package); });
+  };
+  return std::ranges::any_of(program.files, imports_one) ||
+         mentions(program, {"accelerate", "Accelerator", "deepspeed", "LightningModule",
+                            "Seq2SeqTrainer", "Fabric"});
 }
 
 bool shows_pytorch_2(const Program& program) {

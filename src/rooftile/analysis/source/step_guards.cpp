@@ -26,6 +26,14 @@ bool is_early_exit(const Guard& guard) {
   return guard.negated || is_turned;
 }
 
+// `if kind in known: run() else: raise ValueError(kind)`: all passes that go on run it.
+bool raises_otherwise(const Guard& guard) {
+  const Statement* branch = guard.statement;
+  if (branch == nullptr || branch->kind != StatementKind::if_) return false;
+  const auto& other = guard.negated ? branch->body : branch->otherwise;
+  return !other.empty() && other.back()->kind == StatementKind::raise_;
+}
+
 std::string_view guard_text(const Guard& guard) {
   if (guard.expr == nullptr || guard.expr->statement == nullptr) return {};
   return guard.expr->statement->file->slice(guard.expr->range);
@@ -109,6 +117,19 @@ bool is_about_emptiness(const Guard& guard) {
   if (call == nullptr) return false;
   return is_one_of(call->method, {"numel", "nelement"}) ||
          (compares && is_one_of(call->method, {"dim", "sum", "count_nonzero"}));
+}
+
+// `if len(ids) == 0:`, `if x.numel() == 0:`, and the else of `> 0`: the odd empty tensor itself.
+bool is_for_nothing(const Guard& guard) {
+  const Expr* expr = guard.expr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->children.size() == 2 && expr->children[1]->word == "0" &&
+                        (guard.negated ? is_one_of(expr->word, {">", "!="}) : expr->word == "==");
+  const Call* call = compares ? expr->children[0]->call : nullptr;
+  if (call == nullptr) return false;
+  if (is_one_of(call->method, {"numel", "nelement"})) return call->arguments.empty();
+  const bool counts = call->name == "len" && call->arguments.size() == 1;
+  return counts && call->arguments[0].value->kind == ExprKind::name;
 }
 
 // The text or texts that a name is compared with: `kind == "conv"`, `kind in ("conv", "pool")`.
@@ -348,15 +369,16 @@ bool guards_backward(const SourceFacts& facts, const Context& context, const Gua
 }
 
 bool is_shut(const Guard& guard) {
-  if (is_first_time(guard) || ends_by_count(guard)) return true;
+  if (is_first_time(guard) || ends_by_count(guard) || is_for_nothing(guard)) return true;
   if (is_about_emptiness(guard) || is_about_shape(guard) || is_about_time(guard)) return false;
   if (is_about_keys(guard) || picks_weights(guard)) return false;
   switch (guard.kind) {
     case GuardKind::exception:
       return true;
     case GuardKind::condition:
-      return !is_early_exit(guard) && !leaves_one_out(guard) && !is_about_launch(guard) &&
-             !is_from_some_step_on(guard) && !chooses_layer(guard) && !asks_for_object(guard);
+      return !is_early_exit(guard) && !raises_otherwise(guard) && !leaves_one_out(guard) &&
+             !is_about_launch(guard) && !is_from_some_step_on(guard) && !chooses_layer(guard) &&
+             !asks_for_object(guard);
     case GuardKind::once:
     case GuardKind::debug:
     case GuardKind::never:
@@ -369,7 +391,8 @@ bool is_shut(const Guard& guard) {
 }
 
 bool is_shut_for_good(const Guard& guard) {
-  const bool may_hold = guard.kind == GuardKind::condition && !is_first_time(guard);
+  const bool may_hold =
+      (guard.kind == GuardKind::condition && !is_first_time(guard)) || is_for_nothing(guard);
   return is_shut(guard) && (!may_hold || ends_the_loop(guard));
 }
 

@@ -176,7 +176,12 @@ std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard)
 
 bool is_setting_on_the_way(const Context& context, const Guard& guard) {
   if (guard.kind != GuardKind::condition || guard.expr == nullptr) return false;
-  const Expr* given = given_on_the_way(context, guard.expr);
+  const Expr& asked = *guard.expr;
+  // `kind == "a"` of a parameter that is given self.kind
+  const bool compares = asked.kind == ExprKind::comparison && asked.children.size() == 2 &&
+                        is_one_of(asked.word, {"==", "!="}) &&
+                        asked.children[1]->kind == ExprKind::text;
+  const Expr* given = given_on_the_way(context, compares ? asked.children[0] : &asked);
   if (given == nullptr || given->kind != ExprKind::attribute) return false;
   const Expr* root = given;
   while (root->kind == ExprKind::attribute && !root->children.empty()) root = root->children[0];

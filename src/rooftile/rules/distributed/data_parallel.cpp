@@ -39,16 +39,26 @@ time says what there is to gain.
 
 using namespace source;
 
+// In a comment or in a text of the line: help="for DDP, do not set".
+bool is_only_told(std::string_view before) {
+  return contains(before, "#") || std::ranges::count(before, '"') % 2 == 1 ||
+         std::ranges::count(before, '\'') % 2 == 1;
+}
+
 // Whether a line names the class to use it: an import or a test of a model's type offers nothing.
 bool uses_ddp(const File& file) {
   if (!mentions(file, {"DistributedDataParallel", "DDP"})) return false;
-  const std::string_view text = file.text;
+  const std::string code = code_of(file);
+  const std::string_view text = code;
   for (const std::string_view word : {"DistributedDataParallel", "DDP"}) {
     for (std::size_t at = find_in_text(text, word); at != std::string_view::npos;
          at = find_in_text(text, word, at + word.size())) {
       const std::size_t begin = text.rfind('\n', at) + 1;
       const std::string_view line = text.substr(begin, text.find('\n', at) - begin);
-      if (!contains_any(line, {"isinstance", "import ", "type(", "__class__"})) return true;
+      const bool is_told = is_only_told(line.substr(0, at - begin));
+      if (!is_told && !contains_any(line, {"isinstance", "import ", "type(", "__class__"})) {
+        return true;
+      }
     }
   }
   return false;

@@ -63,6 +63,16 @@ bool is_beside_training(const SourceFacts& facts, const Call& sampler) {
   });
 }
 
+// Under `if split == "train":`.
+bool is_in_training_branch(const SourceFacts& facts, const Call& sampler) {
+  const auto contexts = facts.contexts(sampler);
+  return std::ranges::any_of(contexts, [](const Context& context) {
+    return std::ranges::any_of(context.guards, [](const Guard& guard) {
+      return guard.kind == GuardKind::training && !guard.negated;
+    });
+  });
+}
+
 // Written in the call of an evaluation's loader, or in a function that makes one by its name.
 bool stands_in_evaluation(const SourceFacts& facts, const Call& sampler) {
   for (const Expr* outer = sampler.expr->parent; outer != nullptr; outer = outer->parent) {
@@ -76,6 +86,7 @@ bool stands_in_evaluation(const SourceFacts& facts, const Call& sampler) {
 // Whether the loaders that get the sampler under its name are all for evaluation.
 bool serves_evaluation(const SourceFacts& facts, const Call& sampler) {
   if (stands_in_evaluation(facts, sampler)) return true;
+  if (is_in_training_branch(facts, sampler)) return false;
   const std::string_view name =
       sampler.statement == nullptr ? std::string_view() : last_name(sampler.statement->target);
   if (name.empty()) return false;

@@ -49,6 +49,20 @@ bool has_known_items(const Call& made_by) {
                                   "torch.utils.data.ConcatDataset", "datasets.load_dataset"});
 }
 
+// `def __getitem__(self, _): return self.random_slice()` draws what each process draws, whatever
+// index it is asked for.
+bool draws_at_random(const ClassDef& def) {
+  const FunctionDef* item = def.method("__getitem__");
+  if (item == nullptr || item->parameters.size() != 2) return false;
+  const std::string_view index = item->parameters[1].name;
+  bool uses = false;
+  for_statements(item->body, [&](const Statement& statement) {
+    for_own_expressions(statement,
+                        [&](const Expr* expr) { uses = uses || uses_variable(expr, index); });
+  });
+  return !uses && contains(def.file->slice(def.statement->range), "random");
+}
+
 bool is_split_by_rank(const Call& loader) {
   const auto has_word = [](std::string_view text) {
     for (const std::string_view word :
@@ -67,7 +81,7 @@ bool is_split_by_rank(const Call& loader) {
   if (made_by != nullptr && has_word(made_by->file->slice(made_by->expr->range))) return true;
   if (def == nullptr) return made_by == nullptr || !has_known_items(*made_by);
   const bool iterates = def->method("__iter__") != nullptr && def->method("__getitem__") == nullptr;
-  return iterates || has_word(def->file->slice(def->statement->range));
+  return iterates || draws_at_random(*def) || has_word(def->file->slice(def->statement->range));
 }
 
 // A sampler for several processes that some file makes; an import alone divides nothing.

@@ -40,11 +40,27 @@ bool is_list_of_several(const Argument* devices) {
          devices->value->children.size() > 1;
 }
 
+bool is_plain_move(const Call* call) {
+  return call != nullptr && call->method == "cuda" && call->arguments.empty();
+}
+
+// `self.net.cuda()` above `self.net = DistributedDataParallel(self.net)` in its block.
+bool is_moved_above(const Call& call, const Expr& model) {
+  const bool is_variable = model.kind == ExprKind::name || model.kind == ExprKind::attribute;
+  if (!is_variable || call.statement == nullptr) return false;
+  const std::string_view text = call.file->slice(model.range);
+  return std::ranges::any_of(before(*call.statement), [&](const Statement* above) {
+    const Call* moved = above->value == nullptr ? nullptr : above->value->call;
+    return is_plain_move(moved) && moved->receiver != nullptr &&
+           call.file->slice(moved->receiver->range) == text;
+  });
+}
+
 // The model was moved by a plain `.cuda()`: to GPU 0 unless something sets the device.
 bool is_on_default_gpu(const Call& call) {
-  const Expr* model = resolved(call.arguments.front().value);
-  const Call* moved = model == nullptr ? nullptr : model->call;
-  return moved != nullptr && moved->method == "cuda" && moved->arguments.empty();
+  const Expr& given = *call.arguments.front().value;
+  const Expr* model = resolved(&given);
+  return is_plain_move(model == nullptr ? nullptr : model->call) || is_moved_above(call, given);
 }
 
 bool chooses_device(const SourceFacts& facts, const File& file) {

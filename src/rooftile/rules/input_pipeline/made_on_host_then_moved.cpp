@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "rooftile/analysis/source/filled_tensors.h"
 #include "rooftile/analysis/source/host_makers.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/loaders.h"
@@ -149,9 +150,18 @@ bool moves_parameter(const SourceFacts& facts, const FunctionDef& function,
   return std::any_of(function.calls.begin(), function.calls.end(), [&](const Call* inner) {
     if (!copies_to_device(facts, *inner)) return false;
     const Expr* root = resolved(inner->receiver);
-    while (root->call != nullptr && root->call->receiver != nullptr) root = root->call->receiver;
-    const bool is_wrapped = root->call != nullptr && root->call->arguments.size() == 1;
-    if (is_wrapped) root = root->call->arguments.front().value;  // Variable(x).cuda()
+    // Not on to the package of torch.autograd.Variable(x).
+    while (root->call != nullptr && root->call->receiver != nullptr &&
+           root->call->receiver->full_name.empty()) {
+      root = root->call->receiver;
+    }
+    // Variable(x).cuda(), Variable(x, requires_grad=grad).long().cuda()
+    const auto is_more = [](const Argument& argument) { return argument.name.empty(); };
+    const bool is_wrapped = root->call != nullptr && !root->call->arguments.empty() &&
+                            is_more(root->call->arguments[0]) &&
+                            std::ranges::count_if(root->call->arguments, is_more) == 1 &&
+                            !root->call->unknown_arguments;
+    if (is_wrapped) root = root->call->arguments.front().value;
     return root->kind == ExprKind::name && root->word == parameter &&
            is_reached_by_default(facts, *inner);
   });

@@ -88,9 +88,21 @@ bool asks_for_tensor(const Call& call) {
   return is_function || call.method == "masked_select";
 }
 
+// Lightning has moved all that its training step gets.
+bool runs_in_lightning_step(const SourceFacts& facts, const Call& call) {
+  const auto contexts = facts.contexts(call);
+  return std::ranges::any_of(contexts, [&](const Context& context) {
+    const FunctionDef* start =
+        context.calls.empty() ? call.function : context.calls.front()->function;
+    return context.role == LoopRole::training_step && start != nullptr &&
+           start->class_def != nullptr && start->class_def->is_lightning_module;
+  });
+}
+
 // In a forward or what it calls, with nothing in it that is known as the host's.
-bool is_tensor_by_use(const Call& call, const Expr* value) {
-  if (!asks_for_tensor(call) || !runs_in_forward(call.function)) return false;
+bool is_tensor_by_use(const SourceFacts& facts, const Call& call, const Expr* value) {
+  if (!asks_for_tensor(call)) return false;
+  if (!runs_in_forward(call.function) && !runs_in_lightning_step(facts, call)) return false;
   const Type& type = *value->type;
   if (!type.is(TypeKind::unknown) && value->kind != ExprKind::comparison) return false;
   bool has_host = comes_from_numpy(value);
@@ -117,9 +129,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
     for (const Call* call : file->calls) {
       const Expr* tensor = selected_tensor(*call);
       if (tensor == nullptr) continue;
-      const bool is_tensor = is_gpu_value(tensor) ||
-                             (is_in_forward(*call) && may_be_tensor(tensor)) ||
-                             is_tensor_in_helper(*call, tensor) || is_tensor_by_use(*call, tensor);
+      const bool is_tensor =
+          is_gpu_value(tensor) || (is_in_forward(*call) && may_be_tensor(tensor)) ||
+          is_tensor_in_helper(*call, tensor) || is_tensor_by_use(facts, *call, tensor);
       if (!is_tensor) continue;
       if (!is_hot(facts, *call)) continue;
       Finding finding = finding_at(

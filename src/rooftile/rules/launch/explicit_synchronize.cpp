@@ -99,7 +99,8 @@ bool is_for_gradients(const Call& call) {
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* call : facts.method_calls("synchronize")) {
-    if (is_for_gradients(*call)) continue;
+    // That of an own class is judged by what it does.
+    if (is_for_gradients(*call) || call->target != nullptr) continue;
     if (!call->arguments.empty() && call->name != "torch.cuda.synchronize") continue;
     if (call->statement == nullptr || is_timing_function(call->function)) continue;
     if (is_near_clock(*call->statement) || follows_async_copy(*call->statement)) continue;

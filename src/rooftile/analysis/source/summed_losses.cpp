@@ -1,0 +1,66 @@
+#include "rooftile/analysis/source/summed_losses.h"
+
+#include <algorithm>
+
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/value_places.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+
+// `total = 0.0` that `total += loss` makes a tensor: no number has item().
+bool becomes_tensor(const Expr& name) {
+  const bool is_member = name.kind == ExprKind::attribute && last_name(name.children[0]) == "self";
+  if ((name.kind != ExprKind::name && !is_member) || !name.type->is(TypeKind::number)) return false;
+  if (name.statement == nullptr) return false;
+  const FunctionDef* function = name.statement->function;
+  const auto is_beside = [&](const Statement& each) {
+    if (!is_member) return each.function == function;
+    return function != nullptr && each.function != nullptr &&
+           each.function->class_def == function->class_def;
+  };
+  const auto& statements = name.statement->file->statements;
+  return std::ranges::any_of(statements, [&](const Statement* each) {
+    const bool adds = each->kind == StatementKind::assignment && each->word == "+=" &&
+                      is_beside(*each) && each->target != nullptr &&
+                      each->target->kind == name.kind && each->target->word == name.word;
+    if (!adds || each->value == nullptr || comes_from_numpy(each->value)) return false;
+    return each->value->type->is(TypeKind::unknown) || each->value->type->is(TypeKind::tensor);
+  });
+}
+
+// `loss = losses["ner"]; loss.backward()`, whatever the dictionary was made with.
+bool runs_backward(const Expr& name) {
+  if (name.kind != ExprKind::name || name.statement == nullptr) return false;
+  const FunctionDef* function = name.statement->function;
+  const auto& calls = function != nullptr ? function->calls : name.statement->file->calls;
+  return std::ranges::any_of(calls, [&](const Call* call) {
+    return call->method == "backward" && call->function == function && call->receiver != nullptr &&
+           call->receiver->kind == ExprKind::name && call->receiver->word == name.word;
+  });
+}
+
+// `loss = self.loss(batch)` of a base class that returns 0, or `loss = 0` to which terms are added:
+// what runs backward is no number, unless the name is set to one that was read.
+bool is_summed_loss(const Expr& name) {
+  if (!name.type->is(TypeKind::number) || !runs_backward(name)) return false;
+  bool is_read = false;
+  const auto look = [&](const Statement& set) {
+    const bool sets = set.kind == StatementKind::assignment && set.word == "=" &&
+                      last_name(set.target) == name.word && set.value != nullptr;
+    if (!sets) return;
+    const Call* call = set.value->call;
+    is_read = is_read || (call != nullptr && is_one_of(call->method, {"item", "float", "numpy"}));
+    const bool is_item = set.value->kind == ExprKind::subscript;
+    is_read = is_read || (is_item && last_name(set.value->children[0]) == "data");
+  };
+  const FunctionDef* function = name.statement->function;
+  if (function == nullptr) {
+    std::ranges::for_each(name.statement->file->statements, [&](auto* each) { look(*each); });
+  } else {
+    for_statements(function->body, look);
+  }
+  return !is_read;
+}
+
+}  // namespace rooftile::source
