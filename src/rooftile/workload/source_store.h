@@ -61,6 +61,9 @@ struct Store {
   // they are asked for first.
   mutable std::unordered_map<const Program*, std::unordered_set<const Expr*>> training_conditions;
 
+  // Names of the arguments that calls of unseen modules pass; filled when they are asked for first.
+  mutable std::optional<std::unordered_set<std::string_view>> open_keywords;
+
   const Type* intern(const Type& type) { return &*types.insert(type).first; }
   std::string_view intern(std::string_view text) { return *names.emplace(text).first; }
 };

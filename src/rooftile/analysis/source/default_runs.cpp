@@ -142,12 +142,46 @@ bool chooses_run(const Guard& guard) {
          runs_steps(choice->body) && runs_steps(choice->otherwise);
 }
 
+// Keywords of the calls of modules that lead nowhere that is seen.
+const std::unordered_set<std::string_view>& open_keywords(const SourceFacts& facts) {
+  auto& known = facts.store().open_keywords;
+  if (known) return *known;
+  known.emplace();
+  for (const Call* call : facts.calls("torch.nn.Module.__call__")) {
+    if (call->target != nullptr) continue;
+    for (const Argument& argument : call->arguments) {
+      if (!argument.unpacked && !argument.name.empty()) known->insert(argument.name);
+    }
+  }
+  return *known;
+}
+
+// `if stage == 1:` in a forward with no caller, where `self.model(x, stage=self.stage)` may call
+// it: its default says nothing.
+bool asks_for_open_keyword(const SourceFacts& facts, const Expr* asked) {
+  const bool is_number = asked != nullptr && asked->kind == ExprKind::comparison &&
+                         asked->children.size() == 2 &&
+                         asked->children[1]->kind == ExprKind::integer;
+  if (!is_number) return false;  // a text picks one of several ways
+  asked = asked->children[0];
+  const bool is_name = asked != nullptr && asked->kind == ExprKind::name &&
+                       asked->binding == nullptr && asked->statement != nullptr;
+  const FunctionDef* function = is_name ? asked->statement->function : nullptr;
+  const bool is_forward = function != nullptr && function->name == "forward" &&
+                          function->class_def != nullptr && function->class_def->is_module &&
+                          function->callers.empty();
+  if (!is_forward) return false;
+  const auto& parameters = function->parameters;
+  return std::ranges::find(parameters, asked->word, &Parameter::name) != parameters.end() &&
+         open_keywords(facts).contains(asked->word);
+}
+
 // A condition on options that does not hold by default, and that is no choice between runs.
 bool contradicts_default(const SourceFacts& facts, const Guard& guard) {
   if (guard.kind != GuardKind::condition && guard.kind != GuardKind::option) return false;
   const std::optional<bool> truth = default_truth(facts, guard.expr);
   return truth && *truth == guard.negated && !is_other_run(facts, guard) && !is_chosen_run(guard) &&
-         !chooses_run(guard);
+         !chooses_run(guard) && !asks_for_open_keyword(facts, guard.expr);
 }
 
 // The conditions outside of the training loops of a program, where each way to each of them has one
@@ -190,7 +224,8 @@ bool is_shut_by_default(const SourceFacts& facts, const Guard& guard) {
   return contradicts_default(facts, guard) && !leads_to_only_training(facts, guard);
 }
 
-// `if targets is not None:` in a function that no call on the way leads to: who trains passes them.
+// `if targets is not None:` in a function that no call on the way leads to, or that gets `**batch`:
+// who trains passes them.
 bool asks_for_targets(const Context& context, const Guard& guard) {
   const Expr* asked = guard.expr;
   const bool compares = asked != nullptr && asked->kind == ExprKind::comparison &&
@@ -202,8 +237,11 @@ bool asks_for_targets(const Context& context, const Guard& guard) {
   const bool is_given = name.kind == ExprKind::name && name.binding == nullptr &&
                         function != nullptr &&
                         contains_any(name.word, {"target", "label", "gt_", "annotation"});
-  return is_given && std::ranges::none_of(
-                         context.calls, [&](const Call* call) { return call->target == function; });
+  return is_given && std::ranges::none_of(context.calls, [&](const Call* call) {
+           return call->target == function &&
+                  (!call->unknown_arguments ||
+                   passed_argument(*call, *function, name.word) != nullptr);
+         });
 }
 
 }  // namespace

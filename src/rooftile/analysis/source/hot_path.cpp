@@ -201,7 +201,15 @@ bool is_trial_of_own(const Call& call) {
   return is_self && !function->class_def->is_lightning_module && call.statement != nullptr;
 }
 
+// `def infer(self, x): self.eval(); return self.forward(x)`
+bool switches_own_mode(const FunctionDef& function) {
+  return std::ranges::any_of(function.calls, [](const Call* call) {
+    return call->method == "eval" && call->receiver != nullptr && call->receiver->word == "self";
+  });
+}
+
 bool is_without_gradients(const SourceFacts& facts, const Call& call) {
+  if (call.function != nullptr && switches_own_mode(*call.function)) return true;
   const auto contexts = facts.contexts(call);
   return std::ranges::all_of(contexts, &Context::gradients_off);
 }

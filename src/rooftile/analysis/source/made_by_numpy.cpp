@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/filled_tensors.h"
-#include "rooftile/analysis/source/filled_tensors.h"
-#include "rooftile/analysis/source/host_makers.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {

@@ -244,11 +244,17 @@ bool is_fixed_dimension(const Expr& expr) {
   return expr.call->method == "size" && arguments.size() == 1 && counts(arguments[0].value);
 }
 
-// `if x.size(1) == 1:`, `if x.dim() == 3:` hold for all batches or for none.
+bool compares_dimension(const Expr* expr) {
+  return expr->kind == ExprKind::comparison && expr->children.size() == 2 &&
+         is_fixed_dimension(*expr->children[0]) && expr->children[1]->kind == ExprKind::integer;
+}
+
+// `if x.size(1) == 1:`, `if x.dim() == 3 or x.dim() == 4:` hold for all batches or for none.
 bool is_about_shape(const Guard& guard) {
   const Expr* expr = guard.expr;
-  return expr != nullptr && expr->kind == ExprKind::comparison && expr->children.size() == 2 &&
-         is_fixed_dimension(*expr->children[0]) && expr->children[1]->kind == ExprKind::integer;
+  if (expr == nullptr) return false;
+  const bool joins = expr->kind == ExprKind::logical && is_one_of(expr->word, {"and", "or"});
+  return joins ? std::ranges::all_of(expr->children, compares_dimension) : compares_dimension(expr);
 }
 
 // `if ema: ema.update(model)`: whether there is such an object is the same in each pass.

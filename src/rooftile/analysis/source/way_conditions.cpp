@@ -20,6 +20,24 @@ const Expr* before_conversion(const Expr* name) {
   return converts ? made->call->arguments.front().value : name;
 }
 
+bool is_written_number(const Expr& expr) {
+  return expr.kind == ExprKind::integer || expr.kind == ExprKind::real;
+}
+
+// `loss(x, y, **kwargs)` of keywords that are not seen leaves a switch and a number as they are.
+// What a constructor gets is no batch, so that None is a setting too.
+bool is_left_out(const Call& call, const Parameter& parameter) {
+  if (!call.unknown_arguments) return true;
+  const Expr* usual = parameter.default_value;
+  if (usual == nullptr) return false;
+  const bool is_constructor = call.target != nullptr && call.target->name == "__init__";
+  const bool is_setting = usual->kind == ExprKind::boolean || is_written_number(*usual) ||
+                          (usual->kind == ExprKind::none && is_constructor);
+  return is_setting && std::ranges::all_of(call.arguments, [&](const Argument& argument) {
+           return !argument.unpacked || call.file->slice(argument.range).starts_with("**");
+         });
+}
+
 // What the way down here gives for a parameter: the argument, or the default that is left, by way
 // of the parameters of callers. Null where neither is seen.
 const Expr* given_on_the_way(const Context& context, const Expr* name) {
@@ -34,14 +52,10 @@ const Expr* given_on_the_way(const Context& context, const Expr* name) {
     if (found == parameters.end()) break;
     if (call == context.calls.end()) return given;
     const Argument* argument = passed_argument(**call, *function, name->word);
-    if (argument == nullptr) return (*call)->unknown_arguments ? nullptr : found->default_value;
+    if (argument == nullptr) return is_left_out(**call, *found) ? found->default_value : nullptr;
     given = name = argument->value;
   }
   return given;
-}
-
-bool is_written_number(const Expr& expr) {
-  return expr.kind == ExprKind::integer || expr.kind == ExprKind::real;
 }
 
 bool is_literal(const Expr& expr) {
@@ -147,13 +161,30 @@ std::optional<bool> compared_on_the_way(const Context& context, const Guard& gua
   return *same == (expr.word == "==" || expr.word == "is");
 }
 
-}  // namespace
+std::optional<bool> holds(const Context& context, const Guard& guard, int depth);
 
-std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard) {
+// `proj is not None and count > proj`: one operand may decide alone.
+std::optional<bool> decided_by_operands(const Context& context, const Guard& guard, int depth) {
+  constexpr int kMaxDepth = 4;
+  const bool is_and = guard.expr->word == "and";
+  if (depth > kMaxDepth || (!is_and && guard.expr->word != "or")) return std::nullopt;
+  bool all_known = true;
+  for (const Expr* operand : guard.expr->children) {
+    Guard one = guard;
+    one.expr = operand;
+    const std::optional<bool> known = holds(context, one, depth + 1);
+    if (known && *known != is_and) return known;
+    all_known = all_known && known;
+  }
+  return all_known ? std::optional(is_and) : std::nullopt;
+}
+
+std::optional<bool> holds(const Context& context, const Guard& guard, int depth) {
   const bool is_condition = guard.kind == GuardKind::condition || guard.kind == GuardKind::option ||
                             guard.kind == GuardKind::training || guard.kind == GuardKind::once;
   if (!is_condition || guard.expr == nullptr) return std::nullopt;
   const Expr& expr = *guard.expr;
+  if (expr.kind == ExprKind::logical) return decided_by_operands(context, guard, depth);
   if (expr.kind == ExprKind::name) {
     const Expr* given = given_on_the_way(context, &expr);
     if (given == nullptr) return std::nullopt;
@@ -172,6 +203,12 @@ std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard)
   }
   const Expr* given = compares ? given_on_the_way(context, expr.children[0]) : nullptr;
   return given == nullptr ? std::nullopt : compared_on_the_way(context, guard, *given);
+}
+
+}  // namespace
+
+std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard) {
+  return holds(context, guard, 0);
 }
 
 bool is_setting_on_the_way(const Context& context, const Guard& guard) {

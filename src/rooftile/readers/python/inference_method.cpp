@@ -175,7 +175,9 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
 // Of an object that is not known.
 const Type* Inference::unknown_method(const Call& call, const Type& receiver) {
   if (call.method == "cuda" || call.method == "to") return moved(receiver, call);
-  if (receiver.is(TypeKind::unknown) && is_tensors_alone(call)) return tensor(Residence::unknown);
+  // `(ids != pad) & (ids != end)` counts as a number of Python, which has no such method.
+  const bool may_be_mask = receiver.is(TypeKind::unknown) || receiver.is(TypeKind::number);
+  if (may_be_mask && is_tensors_alone(call)) return tensor(Residence::unknown);
   if (receiver.is(TypeKind::number) && casts_comparison(call)) return tensor(Residence::unknown);
   const bool may_be = receiver.is(TypeKind::unknown) || receiver.is(TypeKind::host_object);
   if (!may_be || !call.arguments.empty()) return &unknown_type();

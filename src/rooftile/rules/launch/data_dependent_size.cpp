@@ -99,9 +99,15 @@ bool runs_in_lightning_step(const SourceFacts& facts, const Call& call) {
   });
 }
 
+// `(labels.view(-1) > 0).nonzero()` in a forward of a module.
+bool asks_for_places(const Call& call, const Expr* value) {
+  return call.method == "nonzero" && call.receiver != nullptr && call.arguments.empty() &&
+         value->kind == ExprKind::comparison && is_in_forward(call);
+}
+
 // In a forward or what it calls, with nothing in it that is known as the host's.
 bool is_tensor_by_use(const SourceFacts& facts, const Call& call, const Expr* value) {
-  if (!asks_for_tensor(call)) return false;
+  if (!asks_for_tensor(call) && !asks_for_places(call, value)) return false;
   if (!runs_in_forward(call.function) && !runs_in_lightning_step(facts, call)) return false;
   const Type& type = *value->type;
   if (!type.is(TypeKind::unknown) && value->kind != ExprKind::comparison) return false;
