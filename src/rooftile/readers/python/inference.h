@@ -132,6 +132,7 @@ class Inference {
   const Type* infer_yield(Expr& expr);
   const Type* written_item(const Type& container, const Expr& index) const;
   const Expr* chosen_module(const Type& container, const Expr& index) const;
+  const Type* chosen_type(const Expr& conditional);
   const Type* join_children(Expr& expr, std::size_t from = 0);
   const Type* own_member(const ClassDef* def, std::string_view word, const Statement** binding);
   const Type* tensor_attribute(const Type& object, std::string_view word);

@@ -242,4 +242,24 @@ const FunctionDef* Inference::static_method(const ClassDef* def, std::string_vie
   return find_method(def, is_applied ? "forward" : name);
 }
 
+// `Large if large else Small` of two classes is the one that a default run takes.
+const Type* Inference::chosen_type(const Expr& conditional) {
+  if (conditional.children.size() != 3) return &unknown_type();
+  const Type* yes = conditional.children[0]->type;
+  const Type* no = conditional.children[2]->type;
+  if (yes->is(TypeKind::class_) && no->is(TypeKind::class_) && yes != no) {
+    const Expr& condition = *conditional.children[1];
+    Value asked = facts_.value(&condition);
+    // Where callers hand on keywords that are not seen, its default is what it is.
+    if (asked.unknown() && function_ != nullptr && condition.kind == ExprKind::name) {
+      const auto& parameters = function_->parameters;
+      const auto found = std::ranges::find(parameters, condition.word, &Parameter::name);
+      if (found != parameters.end()) asked = facts_.value(found->default_value);
+    }
+    if (asked.is_true()) return yes;
+    if (asked.is_false() || asked.kind == ValueKind::none) return no;
+  }
+  return join(yes, no);
+}
+
 }  // namespace rooftile::source

@@ -60,8 +60,7 @@ const Type* Inference::infer_kind(Expr& expr) {
       return infer_operation(expr);
     case ExprKind::conditional:
       for (const Expr* child : expr.children) infer(child);
-      if (expr.children.size() != 3) return &unknown_type();
-      return join(expr.children[0]->type, expr.children[2]->type);
+      return chosen_type(expr);
     case ExprKind::comprehension:
       return infer_comprehension(expr);
     case ExprKind::starred:

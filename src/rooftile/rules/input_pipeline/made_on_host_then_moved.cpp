@@ -197,9 +197,24 @@ bool is_data(const Call& maker, const Call& move) {
          is_filled_between(target->word, *maker.statement, *move.statement);
 }
 
+// The attribute that keeps what the statement makes: `self.mask = …`, `self.grids[i] = …`, and
+// `mask = …` with `self.mask = mask` behind it.
+const Expr* kept_in(const Statement& made) {
+  const Expr* target = made.target;
+  while (target != nullptr && target->kind == ExprKind::subscript) target = target->children[0];
+  if (target == nullptr || target->kind != ExprKind::name) return target;
+  for (const Statement* next : after(made)) {
+    const bool keeps = next->kind == StatementKind::assignment && next->value != nullptr &&
+                       next->value->kind == ExprKind::name && next->value->word == target->word &&
+                       next->target != nullptr && next->target->kind == ExprKind::attribute;
+    if (keeps) return next->target;
+  }
+  return nullptr;
+}
+
 // `if self.mask is None: self.mask = torch.ones(n).cuda()`: made once and kept.
 bool is_kept_for_later(const Call& call) {
-  const Expr* target = call.statement == nullptr ? nullptr : call.statement->target;
+  const Expr* target = call.statement == nullptr ? nullptr : kept_in(*call.statement);
   if (target == nullptr || target->kind != ExprKind::attribute) return false;
   for (const Statement* each = call.statement; each != nullptr; each = each->parent) {
     const Statement* outer = each->parent;
