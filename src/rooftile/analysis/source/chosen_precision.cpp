@@ -11,8 +11,13 @@
 namespace rooftile::source {
 namespace {
 
-// Amplitudes are no mixed precision: amp_to_db, db_to_amp.
-bool is_of_sound(std::string_view line) { return contains_any(line, {"amp_to_", "_to_amp"}); }
+// Amplitudes are no mixed precision: amp_to_db, db_to_amp, those of noise and of cosine schedules.
+bool is_of_sound(std::string_view line) {
+  if (contains_any(line, {"amp_to_", "_to_amp", "noise_amp", "curr_amp", "max_amp", "min_amp"})) {
+    return true;
+  }
+  return contains_any(line, {"amp_scale"}) && !contains_any(line, {"amp_scaler"});
+}
 
 // A scaler alone makes nothing 16 bits wide: who uses one with autocast says that too.
 bool is_of_scaler(std::string_view line) {
