@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/value_places.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
@@ -82,6 +83,9 @@ bool is_last_word(std::string_view name, std::string_view package, Words words) 
 bool is_numpy_maker(const Expr& expr) {
   if (expr.call == nullptr) return false;
   const std::string_view name = expr.call->name;
+  // np.random.choice(n, k, p=weights.cpu().numpy()) is drawn by what the GPU has computed.
+  const Argument* weights = expr.call->argument("p");
+  if (weights != nullptr && was_on_gpu(*weights->value)) return false;
   return name.starts_with("numpy.random.") ||
          is_last_word(name, "numpy.", {"zeros", "ones", "full", "eye", "arange", "linspace"});
 }
@@ -293,12 +297,6 @@ bool returns_made(const FunctionDef& function, Steps steps) {
   return has_return && all;
 }
 
-bool comes_from_gpu(const Expr& value) {
-  return find_inside(&value, [](const Expr& part) {
-           return part.type->on_gpu() || (part.call != nullptr && part.call->method == "cpu");
-         }) != nullptr;
-}
-
 // torch.cat([torch.zeros(n), x]), x.expand(n): what made a part of the result.
 const Call* maker_in_library_call(const Call& call, Steps steps) {
   const bool is_method = call.receiver != nullptr && call.name.starts_with("torch.Tensor.");
@@ -314,7 +312,7 @@ const Call* maker_in_library_call(const Call& call, Steps steps) {
   // zeros(n, classes).scatter_(1, labels.cpu(), 1): one-hot rows of labels that were on the GPU.
   const bool sets_number = is_method && is_one_of(call.method, {"scatter_", "scatter"}) &&
                            call.arguments.size() == 3 && is_number(*call.arguments[2].value) &&
-                           comes_from_gpu(*call.arguments[1].value);
+                           was_on_gpu(*call.arguments[1].value);
   for (const Argument& argument : call.arguments) {
     if (argument.name.empty() && !takes_sizes && !sets_number) parts.push_back(argument.value);
   }
