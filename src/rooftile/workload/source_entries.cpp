@@ -43,8 +43,9 @@ const Expr* origin(const Store& store, const Expr* expr) {
 
 // Objects that have their keyword arguments as attributes or items.
 bool makes_entries(const Call& call) {
-  return is_one_of(call.method, {"dict", "edict", "EasyDict", "AttrDict", "ConfigDict", "HParams",
-                                 "CfgNode", "Munch", "SimpleNamespace", "DotMap", "Namespace"});
+  return is_one_of(call.method,
+                   {"dict", "edict", "EasyDict", "AttrDict", "ConfigDict", "HParams", "CfgNode",
+                    "Munch", "SimpleNamespace", "DotMap", "Namespace", "OrderedDict"});
 }
 
 // An own class whose __init__ keeps all keywords: `self.__dict__.update(kwargs)`, or setattr in a
@@ -61,11 +62,20 @@ bool keeps_keywords(const Call& call) {
   });
 }
 
-// {"width": 64} in `edict({"width": 64})`
+// [("width", 64), ("depth", 3)]
+bool is_list_of_pairs(const Expr& list) {
+  return list.kind == ExprKind::list && !list.children.empty() &&
+         std::ranges::all_of(list.children, [](const Expr* item) {
+           return item->kind == ExprKind::tuple && item->children.size() == 2;
+         });
+}
+
+// {"width": 64} in `edict({"width": 64})`, and the pairs in `OrderedDict([("width", 64)])`
 const Expr* table_given(const Call& call) {
   if (call.arguments.size() != 1 || call.arguments[0].unpacked) return nullptr;
   const Expr* given = call.arguments[0].value;
-  return call.arguments[0].name.empty() && given->kind == ExprKind::dict ? given : nullptr;
+  const bool is_table = given->kind == ExprKind::dict || is_list_of_pairs(*given);
+  return call.arguments[0].name.empty() && is_table ? given : nullptr;
 }
 
 // What a function of the given files returns where it has one `return`, at its end: a dict, or a
@@ -89,17 +99,26 @@ const Expr* returned_table(const Call& call) {
   return returns == 1 && is_table ? value : nullptr;
 }
 
-// Of a dict that is written out, or of a call with keywords.
+// Of a dict that is written out, of pairs, or of a call with keywords or one of these.
 const Expr* table_entry(const Expr& table, const Expr& key) {
   const bool is_word = key.kind == ExprKind::attribute;
+  const auto is_key = [&](const Expr& one) {
+    return (one.kind == key.kind || (is_word && one.kind == ExprKind::text)) &&
+           one.word == key.word;
+  };
+  if (table.kind == ExprKind::list) {
+    const auto found = std::ranges::find_if(
+        table.children, [&](const Expr* pair) { return is_key(*pair->children[0]); });
+    return found == table.children.end() ? nullptr : (*found)->children[1];
+  }
   if (table.kind != ExprKind::dict) {
+    const Expr* inner = table.call == nullptr ? nullptr : table_given(*table.call);
+    if (inner != nullptr) return table_entry(*inner, key);
     const Argument* given = table.call == nullptr ? nullptr : table.call->argument(key.word);
     return given == nullptr || given->unpacked ? nullptr : given->value;
   }
   for (std::size_t i = 0; i + 1 < table.children.size(); i += 2) {
-    const Expr& one = *table.children[i];
-    const bool is_same = one.kind == key.kind || (is_word && one.kind == ExprKind::text);
-    if (is_same && one.word == key.word) return table.children[i + 1];
+    if (is_key(*table.children[i])) return table.children[i + 1];
   }
   return nullptr;
 }
@@ -161,7 +180,7 @@ const Expr* item_of(const Store& store, const Expr& subscript, int depth) {
   if (key.kind != ExprKind::text && key.kind != ExprKind::integer) return nullptr;
   const Expr* holder = origin(store, subscript.children[0]);
   if (holder != nullptr && holder->kind == ExprKind::subscript) {
-    holder = item_of(store, *holder, depth + 1);
+    holder = origin(store, item_of(store, *holder, depth + 1));
   }
   const Expr* item = holder == nullptr ? nullptr : entry(*holder, key);
   if (item == nullptr && holder != nullptr) item = spread_item(*holder, key);
@@ -249,6 +268,9 @@ std::string_view parsed_key(const Store& store, const Expr& subscript) {
 }
 
 bool is_fallback(const Call& call) {
+  // `for group in optimizer.param_groups: group.get("ignore", None)`: data, and no settings.
+  const Statement* set = call.receiver == nullptr ? nullptr : call.receiver->binding;
+  if (set != nullptr && set->kind == StatementKind::for_) return false;
   return call.method == "get" && call.receiver != nullptr && call.target == nullptr &&
          call.arguments.size() == 2 && call.arguments[0].value->kind == ExprKind::text &&
          call.arguments[1].name.empty() && call.receiver->type->class_def == nullptr;

@@ -5,6 +5,7 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/returned_loaders.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/workload/source_store.h"
@@ -245,7 +246,7 @@ bool is_seen_elsewhere(const SourceFacts& facts, const Statement& made) {
 // `loader = DataLoader(data)` for nothing, for len(loader) or for one batch.
 bool is_hardly_read(const SourceFacts& facts, const Call& loader) {
   const Statement* made = loader.statement;
-  if (is_argument_of(loader.expr, "len")) return true;
+  if (is_argument_of(loader.expr, "len") || is_dropped_by_callers(loader)) return true;
   const bool is_plain = made != nullptr && made->kind == StatementKind::assignment &&
                         made->value == loader.expr && made->target != nullptr &&
                         made->target->kind == ExprKind::name;

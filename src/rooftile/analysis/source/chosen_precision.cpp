@@ -11,9 +11,14 @@
 namespace rooftile::source {
 namespace {
 
-// Amplitudes are no mixed precision: amp_to_db, `amp, phase = x.abs(), x.angle()`, `amp * wave`.
+// Amplitudes are no mixed precision: amp_to_db, `amp, phase = x.abs(), x.angle()`, `amp * wave`,
+// those of noise and of cosine schedules.
 bool is_of_sound(std::string_view line) {
-  return contains_any(line, {"amp_to_", "_to_amp", "amp *", "* amp", ".abs(", "phase", "fft"});
+  if (contains_any(line, {"amp_to_", "_to_amp", "amp *", "* amp", ".abs(", "phase", "fft",
+                          "noise_amp", "curr_amp", "max_amp", "min_amp"})) {
+    return true;
+  }
+  return contains_any(line, {"amp_scale"}) && !contains_any(line, {"amp_scaler"});
 }
 
 // A scaler alone makes nothing 16 bits wide: who uses one with autocast says that too.

@@ -66,6 +66,22 @@ bool is_for_environment(const Expr* expr, const Statement& statement) {
   return false;
 }
 
+// `priority = error.cpu().numpy(); memory.update_priority(index, priority)`
+bool becomes_priority(const HostRead& read) {
+  const Statement& statement = *read.statement;
+  const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
+  if (target == nullptr || target->kind != ExprKind::name) return false;
+  const auto hands_over = [&](const Call* call) {
+    return contains(call->method, "priorit") && call->receiver != nullptr &&
+           std::ranges::any_of(call->arguments, [&](const Argument& argument) {
+             return argument.value->kind == ExprKind::name && argument.value->word == target->word;
+           });
+  };
+  return std::ranges::any_of(after(statement), [&](const Statement* later) {
+    return std::ranges::any_of(calls_inside(*later), hands_over);
+  });
+}
+
 // `def to_np(t): return t.cpu().numpy()` that also the actions go through.
 bool serves_environment(const FunctionDef* function) {
   const bool is_helper = function != nullptr && function->class_def == nullptr &&
@@ -275,7 +291,8 @@ bool runs_on_host(const HostRead& read) {
 
 bool feeds_host(const HostRead& read) {
   return copies_weights(read) || is_for_environment(read.expr, *read.statement) ||
-         serves_environment(read.statement->function) || runs_on_host(read);
+         becomes_priority(read) || serves_environment(read.statement->function) ||
+         runs_on_host(read);
 }
 
 bool is_conversion(const SourceFacts& facts, const HostRead& read) {

@@ -8,6 +8,7 @@
 #include "rooftile/analysis/source/just_made.h"
 #include "rooftile/analysis/source/made_by_numpy.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/value_places.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
@@ -126,12 +127,6 @@ const Call* maker_among(std::span<const Expr* const> parts, Steps steps) {
   return found;
 }
 
-bool comes_from_gpu(const Expr& value) {
-  return find_inside(&value, [](const Expr& part) {
-           return part.type->on_gpu() || (part.call != nullptr && part.call->method == "cpu");
-         }) != nullptr;
-}
-
 // torch.cat([torch.zeros(n), x]), x.expand(n): what made a part of the result.
 const Call* maker_in_library_call(const Call& call, Steps steps) {
   const bool is_method = call.receiver != nullptr && call.name.starts_with("torch.Tensor.");
@@ -147,7 +142,7 @@ const Call* maker_in_library_call(const Call& call, Steps steps) {
   // zeros(n, classes).scatter_(1, labels.cpu(), 1): one-hot rows of labels that were on the GPU.
   const bool sets_number = is_method && is_one_of(call.method, {"scatter_", "scatter"}) &&
                            call.arguments.size() == 3 && is_number(*call.arguments[2].value) &&
-                           comes_from_gpu(*call.arguments[1].value);
+                           was_on_gpu(*call.arguments[1].value);
   for (const Argument& argument : call.arguments) {
     if (argument.name.empty() && !takes_sizes && !sets_number) parts.push_back(argument.value);
   }

@@ -71,7 +71,7 @@ bool has_gpu_argument(const Call& call) {
 // they are known as the host's; in the step of an optimizer, where the weights are.
 bool is_tensor_in_forward(const Statement& statement, const Expr& expr) {
   return expr.call != nullptr && is_unplaced_tensor(expr) &&
-         (runs_in_forward(statement.function) || is_optimizer_step(statement.function));
+         (runs_in_forward(statement.function) || runs_in_optimizer_step(statement.function));
 }
 
 // `mask.sum()` of `if mask.sum() == 0`, also by the name that keeps it. What is no reduction may

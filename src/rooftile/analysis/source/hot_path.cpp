@@ -63,6 +63,19 @@ bool returns_outside(const FunctionDef& function, const Statement& block) {
   return returns;
 }
 
+// `def forward(self, x): return self.sample(x)`: the function runs all of it.
+bool stands_for_all(const Context& context, const FunctionDef& forward,
+                    const FunctionDef* decorated) {
+  const auto call = std::ranges::find(context.calls, &forward, &Call::function);
+  if (call == context.calls.end() || decorated == nullptr) return false;
+  const auto last = forward.body.empty() ? nullptr : forward.body.back();
+  return (*call)->target == decorated && last != nullptr && last->kind == StatementKind::return_ &&
+         last->value == (*call)->expr &&
+         std::ranges::all_of(forward.body, [&](const Statement* each) {
+           return each == last || each->kind == StatementKind::expression;
+         });
+}
+
 // Gradients are off where the forward on the way is called, or in all of it. A part of it without
 // gradients belongs to the training step: the momentum update of a second network.
 bool is_forward_without_gradients(Context context, const FunctionDef* function) {
@@ -73,6 +86,7 @@ bool is_forward_without_gradients(Context context, const FunctionDef* function) 
   if (!is_forward(forward)) return true;
   std::erase_if(context.guards, [&](const Guard& guard) {
     const FunctionDef* place = function_of(guard);
+    if (guard.statement == nullptr && stands_for_all(context, *forward, place)) return false;
     if (place == forward) {
       return guard.statement != nullptr && returns_outside(*forward, *guard.statement);
     }
@@ -315,7 +329,7 @@ std::vector<const Call*> launched_calls(const SourceFacts& facts,
     if (programs.empty() || !runs) return true;
     const auto contexts = facts.contexts(*call);
     return std::none_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-      return is_reached_when_launched(facts, context);
+      return !lacks_items_on_the_way(context) && is_reached_when_launched(facts, context);
     });
   });
   return calls;

@@ -90,7 +90,10 @@ class PairFinder {
       add_own_list(*call);
     }
     grow_lists(file_.body);
-    for (const FunctionDef* function : file_.functions) grow_lists(function->body);
+    for (const FunctionDef* function : file_.functions) {
+      grow_lists(function->body);
+      add_returned_list(*function);
+    }
     for (const ClassDef* def : file_.classes) read_forward(*def);
     return std::move(pairs_);
   }
@@ -205,6 +208,21 @@ class PairFinder {
     for (std::size_t i = 0; i + 1 < members.size(); ++i) {
       add_members(members[i], members[i + 1], nullptr);
     }
+  }
+
+  // `return [conv, norm]` of a function, and `nn.Sequential(*block(3, 64))` somewhere.
+  void add_returned_list(const FunctionDef& function) {
+    const Statement* last = function.body.empty() ? nullptr : function.body.back();
+    const bool returns = last != nullptr && last->kind == StatementKind::return_ &&
+                         last->value != nullptr && last->value->kind == ExprKind::list;
+    if (!returns || last->value->children.size() < 2) return;
+    const bool is_unpacked = std::ranges::any_of(function.callers, [](const Call* call) {
+      return call->expr->parent != nullptr && call->expr->parent->kind == ExprKind::starred;
+    });
+    if (!is_unpacked) return;
+    std::vector<Member> members;
+    add_items(*last->value, last, members);
+    add_neighbours(members);
   }
 
   using Lists = std::map<std::string_view, std::vector<Member>>;

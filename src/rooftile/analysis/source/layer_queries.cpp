@@ -213,8 +213,25 @@ bool is_called_from(const File& entry, const FunctionDef* function) {
          });
 }
 
+// `def main(): pass` under the main guard of a module file, which other files import.
+bool does_nothing(const File& entry) {
+  const auto is_idle = [](const Statement* each) {
+    const FunctionDef* function = each->value == nullptr || each->value->call == nullptr
+                                      ? nullptr
+                                      : each->value->call->target;
+    if (each->kind == StatementKind::pass) return true;
+    return function != nullptr && function->body.size() == 1 &&
+           function->body.front()->kind == StatementKind::pass;
+  };
+  return !entry.is_notebook && std::ranges::any_of(entry.body, [&](const Statement* each) {
+    return each->kind == StatementKind::if_ && uses_variable(each->value, "__name__") &&
+           std::ranges::all_of(each->body, is_idle);
+  });
+}
+
 bool is_in_reach(const Program& program, const Loop& loop) {
-  return loop.file == program.entry || is_called_from(*program.entry, loop.function);
+  if (loop.file == program.entry) return loop.function == nullptr || !does_nothing(*program.entry);
+  return is_called_from(*program.entry, loop.function);
 }
 
 // The training loops, first those that the entry leads to, and of these those of a default run.

@@ -79,6 +79,21 @@ void add_passed(const Expr* read, int passings, std::vector<const Call*>& found)
   }
 }
 
+// Those of all branches that set what a loop reads: `if name == "a": loader = … else: loader = …`.
+void add_branches(const Expr* read, std::vector<const Call*>& found) {
+  read = wrapped_iterable(read);
+  const bool is_open = read != nullptr && read->kind == ExprKind::name &&
+                       read->binding == nullptr && read->statement != nullptr;
+  if (!is_open) return;
+  for (const Statement* set : read->statement->file->statements) {
+    const bool sets = set->kind == StatementKind::assignment &&
+                      set->function == read->statement->function && set->value != nullptr &&
+                      set->range.begin < read->range.begin && set->target != nullptr &&
+                      set->target->kind == ExprKind::name && set->target->word == read->word;
+    if (sets && found.size() < kMaxLoadersRead) found.push_back(loader_of(set->value));
+  }
+}
+
 // The calls that make what a loop reads. Of a class derived from DataLoader also its __init__,
 // which has the call that rules ask about.
 std::vector<const void*> loaders_read(const Loop& loop) {
@@ -89,7 +104,9 @@ std::vector<const void*> loaders_read(const Loop& loop) {
     if (loop.loader == nullptr) made.push_back(loader_of(statement.value));
     // A training loop that gets its evaluation from a flag is read by what it is named for.
     const bool trains = loop.role == LoopRole::training_step;
-    if (made.back() != nullptr && !trains) add_passed(statement.value, 0, made);
+    const bool is_known = made.back() != nullptr;
+    if (is_known && !trains) add_passed(statement.value, 0, made);
+    if (is_known) add_branches(statement.value, made);
   }
   for (const Statement* each : statement.body) made.push_back(loader_stepped(*each));
   std::vector<const void*> all;

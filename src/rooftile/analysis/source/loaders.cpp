@@ -208,6 +208,9 @@ bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth) {
 
 bool names_a_device(const Expr& expr) {
   if (expr.kind == ExprKind::attribute && expr.word == "device") return true;
+  // settings.device.type
+  const bool is_kind = expr.kind == ExprKind::attribute && expr.word == "type";
+  if (is_kind && last_name(expr.children[0]) == "device") return true;
   const std::string_view name = last_name(&expr);
   return name == "dev" || contains_any(lower(name), {"device", "rank", "gpu"}) ||
          (expr.call != nullptr &&
@@ -317,6 +320,31 @@ bool has_gpu_samples(const SourceFacts& facts, const Call& loader) {
   return false;
 }
 
+namespace {
+
+// dgl.batch(graphs) in the collate function: mini-batches of graphs, which are kept in memory
+// unless the data set is seen to read files.
+bool batches_graphs(const SourceFacts& facts, const Call& loader) {
+  const Expr* dataset = dataset_of(loader);
+  const ClassDef* def = dataset == nullptr ? nullptr : dataset->type->class_def;
+  if (def != nullptr && !only_indexes(*def)) return false;
+  const auto batches = [](const Call* call) {
+    return is_one_of(call->name, {"dgl.batch", "torch_geometric.data.Batch.from_data_list"});
+  };
+  const auto functions = collate_functions(facts, loader);
+  const bool collates = std::ranges::any_of(functions, [&](const FunctionDef* function) {
+    return std::ranges::any_of(function->calls, batches);
+  });
+  // batch.ndata["feat"] of a graph, where its class is not given.
+  return collates || (loader.argument("collate_fn") != nullptr &&
+                      std::ranges::any_of(loops_over(facts, loader), [](const Loop* loop) {
+                        const ByteRange range = loop->statement->range;
+                        return contains_any(loop->file->slice(range), {".ndata[", ".edata["});
+                      }));
+}
+
+}  // namespace
+
 bool needs_no_workers(const SourceFacts& facts, const Call& loader) {
   const Argument* batch_size = loader.argument("batch_size", 1);
   if (batch_size != nullptr && facts.argument(loader, "batch_size", 1).kind == ValueKind::none) {
@@ -325,8 +353,8 @@ bool needs_no_workers(const SourceFacts& facts, const Call& loader) {
   // MONAI's ThreadDataLoader reads ahead in a thread.
   const bool reads_ahead = loader.method == "ThreadDataLoader";
   const bool is_graph = loader.name.starts_with("torch_geometric.");
-  return is_graph || reads_ahead || has_gpu_samples(facts, loader) ||
-         is_in_memory(facts, dataset_of(loader));
+  return is_graph || reads_ahead || batches_graphs(facts, loader) ||
+         has_gpu_samples(facts, loader) || is_in_memory(facts, dataset_of(loader));
 }
 
 bool copies_to_device(const SourceFacts& facts, const Call& call) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/filled_tensors.h"
+#include "rooftile/analysis/source/value_places.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
@@ -18,6 +19,9 @@ namespace {
 bool is_numpy_maker(const Expr& expr) {
   if (expr.call == nullptr) return false;
   const std::string_view name = expr.call->name;
+  // np.random.choice(n, k, p=weights.cpu().numpy()) is drawn by what the GPU has computed.
+  const Argument* weights = expr.call->argument("p");
+  if (weights != nullptr && was_on_gpu(*weights->value)) return false;
   return name.starts_with("numpy.random.") ||
          is_last_word(name, "numpy.", {"zeros", "ones", "full", "eye", "arange", "linspace"});
 }

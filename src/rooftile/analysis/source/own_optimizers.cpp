@@ -14,6 +14,15 @@ bool is_optimizer_step(const FunctionDef* function) {
          });
 }
 
+bool runs_in_optimizer_step(const FunctionDef* function) {
+  if (is_optimizer_step(function)) return true;
+  const auto is_own_step = [&](const Call* call) {
+    return is_optimizer_step(call->function) && call->function->class_def == function->class_def;
+  };
+  return function != nullptr && function->class_def != nullptr && !function->callers.empty() &&
+         std::ranges::all_of(function->callers, is_own_step);
+}
+
 namespace {
 
 // `if name == "lars": … elif name == "lamb": …` in a function that makes one of several optimizers,

@@ -327,6 +327,16 @@ bool picks_weights(const Guard& guard) {
          is_one_of(expr->word, {"requires_grad", "grad"});
 }
 
+// `ignore = group.get("ignore"); if not ignore:` of a group of weights: a setting of the optimizer.
+bool asks_for_group_setting(const Guard& guard) {
+  const Expr* expr = asks_for_none(guard.expr) ? guard.expr->children[0] : guard.expr;
+  const Expr* made = expr == nullptr || expr->kind != ExprKind::name ? nullptr : resolved(expr);
+  if (made == nullptr) return false;
+  const Expr* group = made->kind == ExprKind::subscript ? made->children[0] : nullptr;
+  if (made->call != nullptr && made->call->method == "get") group = made->call->receiver;
+  return group != nullptr && is_one_of(last_name(group), {"group", "param_group"});
+}
+
 }  // namespace
 
 bool is_from_some_step_on(const Guard& guard) {
@@ -377,7 +387,7 @@ bool guards_backward(const SourceFacts& facts, const Context& context, const Gua
 bool is_shut(const Guard& guard) {
   if (is_first_time(guard) || ends_by_count(guard) || is_for_nothing(guard)) return true;
   if (is_about_emptiness(guard) || is_about_shape(guard) || is_about_time(guard)) return false;
-  if (is_about_keys(guard) || picks_weights(guard)) return false;
+  if (is_about_keys(guard) || picks_weights(guard) || asks_for_group_setting(guard)) return false;
   switch (guard.kind) {
     case GuardKind::exception:
       return true;

@@ -26,6 +26,14 @@ bool is_evaluator(const ClassDef* def) {
          contains_any(def->name, {"Tester", "Evaluator", "Predictor", "Inferenc", "Validator"});
 }
 
+bool is_pure_evaluator(const ClassDef* def) {
+  return is_evaluator(def) && std::ranges::none_of(def->methods, [](const FunctionDef* method) {
+           return std::ranges::any_of(method->calls, [](const Call* call) {
+             return is_one_of(call->method, {"backward", "step", "zero_grad", "train"});
+           });
+         });
+}
+
 // def eval(self): model = nn.DataParallel(self.model); …
 bool is_evaluator_copy(const Call& call) {
   if (call.function == nullptr || call.statement == nullptr) return false;
@@ -36,8 +44,9 @@ bool is_evaluator_copy(const Call& call) {
                        "sample", "generate"}) ||
       (contains_any(name, {"evaluator", "inference", "evaluation"}) && !contains(name, "train")) ||
       is_evaluator(call.function->class_def) || is_evaluation_file(*call.file);
-  // self.model stays wrapped for whoever comes next.
-  return is_named && target != nullptr && target->kind == ExprKind::name;
+  if (!is_named || target == nullptr) return false;
+  // self.model stays wrapped for whoever comes next, but for that of a class that only evaluates.
+  return target->kind == ExprKind::name || is_pure_evaluator(call.function->class_def);
 }
 
 // `if args.do_test: model = nn.DataParallel(model)`

@@ -137,6 +137,20 @@ bool is_gradient_norm(const Expr* expr) {
 
 }  // namespace
 
+bool was_on_gpu(const Expr& value) {
+  const Expr* from = &value;
+  for (int hops = 0; hops < 4 && from != nullptr; ++hops) {
+    const Expr* found = find_inside(from, [](const Expr& part) {
+      return part.type->on_gpu() || (part.call != nullptr && part.call->method == "cpu");
+    });
+    if (found != nullptr) return true;
+    while (from->kind != ExprKind::name && !from->children.empty()) from = from->children[0];
+    const Statement* set = from->kind == ExprKind::name ? from->binding : nullptr;
+    from = set != nullptr && set->kind == StatementKind::assignment ? set->value : nullptr;
+  }
+  return false;
+}
+
 bool may_wait(const Expr* expr) {
   return expr != nullptr && expr->type != nullptr && !is_switch(*expr) &&
          (is_gpu_value(expr) || is_gradient_norm(expr) || is_part_of_module(expr) ||

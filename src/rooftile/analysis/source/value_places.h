@@ -11,6 +11,8 @@ bool is_surely_host(const Type& type);
 bool comes_from_numpy(const Expr* expr);
 // A tensor of which nothing says where it is.
 bool is_unplaced_tensor(const Expr& expr);
+// On a GPU, or copied from there, also by way of a few names: `rows = labels.cpu(); rows.data`.
+bool was_on_gpu(const Expr& value);
 // A tensor that is on a GPU, or is computed from one that is or that a caller passes from there.
 bool may_wait(const Expr* expr);
 

@@ -161,6 +161,22 @@ std::optional<bool> compared_on_the_way(const Context& context, const Guard& gua
   return *same == (expr.word == "==" || expr.word == "is");
 }
 
+bool is_empty_list(const Expr* given) {
+  return given != nullptr && given->children.empty() &&
+         (given->kind == ExprKind::list || given->kind == ExprKind::tuple);
+}
+
+// `if len(gpu_ids) > 0:` where the caller leaves the default of `[]`.
+bool asks_for_items_of_none(const Context& context, const Expr& expr) {
+  const bool compares = expr.kind == ExprKind::comparison && expr.children.size() == 2 &&
+                        is_one_of(expr.word, {">", "!=", ">="});
+  const Call* length = compares ? expr.children[0]->call : nullptr;
+  const bool counts = length != nullptr && length->name == "len" && length->arguments.size() == 1;
+  const std::string_view least = compares ? expr.children[1]->word : std::string_view();
+  if (!counts || least != (expr.word == ">=" ? "1" : "0")) return false;
+  return is_empty_list(given_on_the_way(context, length->arguments.front().value));
+}
+
 std::optional<bool> holds(const Context& context, const Guard& guard, int depth);
 
 // `proj is not None and count > proj`: one operand may decide alone.
@@ -188,7 +204,7 @@ std::optional<bool> holds(const Context& context, const Guard& guard, int depth)
   if (expr.kind == ExprKind::name) {
     const Expr* given = given_on_the_way(context, &expr);
     if (given == nullptr) return std::nullopt;
-    if (given->kind == ExprKind::none) return false;
+    if (given->kind == ExprKind::none || is_empty_list(given)) return false;
     return given->kind == ExprKind::boolean ? std::optional(given->word == "True") : std::nullopt;
   }
   const Call* call = expr.call;
@@ -196,6 +212,7 @@ std::optional<bool> holds(const Context& context, const Guard& guard, int depth)
     const Expr* given = given_on_the_way(context, call->arguments.front().value);
     return given != nullptr && given->kind == ExprKind::none ? std::optional(false) : std::nullopt;
   }
+  if (asks_for_items_of_none(context, expr)) return false;
   const bool compares = expr.kind == ExprKind::comparison && expr.children.size() == 2;
   if (compares && is_one_of(expr.word, {"in", "not in"})) {
     const auto inside = is_contained(context, *expr.children[0], *expr.children[1]);
@@ -209,6 +226,12 @@ std::optional<bool> holds(const Context& context, const Guard& guard, int depth)
 
 std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard) {
   return holds(context, guard, 0);
+}
+
+bool lacks_items_on_the_way(const Context& context) {
+  return std::ranges::any_of(context.guards, [&](const Guard& guard) {
+    return guard.expr != nullptr && !guard.negated && asks_for_items_of_none(context, *guard.expr);
+  });
 }
 
 bool is_setting_on_the_way(const Context& context, const Guard& guard) {

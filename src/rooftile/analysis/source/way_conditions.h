@@ -11,6 +11,9 @@ namespace rooftile::source {
 // `if z is None:`, `if mode == "mask":`. Empty where that does not tell.
 std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard);
 
+// `if len(gpu_ids) > 0:` for a parameter whose default of `[]` the caller leaves.
+bool lacks_items_on_the_way(const Context& context);
+
 // `if loose:` for a parameter that the caller gives as self.loose: the same in each pass.
 bool is_setting_on_the_way(const Context& context, const Guard& guard);
 

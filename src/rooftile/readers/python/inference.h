@@ -266,6 +266,8 @@ class Inference {
 
 // `batch["lengths"]` of a batch on the GPU: often a list that stays on the host.
 bool is_length_item(const Expr& subscript);
+// `Network = getattr(module, name)`, then `Network(x)`: what the variable stands for; else itself.
+const Expr& chosen_before(const Expr& callee);
 
 // The facts are built by those who may change them; everyone else has const pointers.
 template <class T>

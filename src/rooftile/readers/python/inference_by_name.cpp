@@ -161,6 +161,15 @@ const Type* Inference::named_global(const Expr& subscript) {
   return is_own ? entry->type : only_network_of(*own->second);
 }
 
+const Expr& chosen_before(const Expr& callee) {
+  const bool is_open = callee.type->is(TypeKind::unknown) || callee.type->guessed;
+  const Statement* set = callee.kind == ExprKind::name && is_open ? callee.binding : nullptr;
+  const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
+                      set->word == "=" && set->target != nullptr &&
+                      set->target->kind == ExprKind::name && set->value != nullptr;
+  return is_set && builtin_call(*set->value, "getattr") != nullptr ? *set->value : callee;
+}
+
 // Null where the text picks something else, or nothing is known of it.
 const Type* Inference::picked_by_name(const Expr& callee, const Call& call) {
   const Type* picked = nullptr;

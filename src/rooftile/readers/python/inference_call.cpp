@@ -32,10 +32,11 @@ const Type* Inference::infer_call(Expr& expr) {
   Call& call = writable(*expr.call);
   if (expr.children.empty()) return &unknown_type();
   const Expr& callee = *expr.children[0];
-  const bool may_be_picked = is_open_choice(callee);
-  const Type* picked = may_be_picked ? picked_by_name(callee, call) : nullptr;
+  const Expr& choice = chosen_before(callee);
+  const bool may_be_picked = is_open_choice(choice);
+  const Type* picked = may_be_picked ? picked_by_name(choice, call) : nullptr;
   if (may_be_picked && picked == nullptr) {
-    if (const std::string_view name = picked_of_library(callee); !name.empty()) {
+    if (const std::string_view name = picked_of_library(choice); !name.empty()) {
       const Known& what = known(name);
       call.name = what.name;
       return library_result(call, what);

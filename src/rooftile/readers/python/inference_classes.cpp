@@ -86,10 +86,13 @@ void Inference::classify_classes() {
       def.is_lightning_module = derives_from(def, {"lightning.pytorch.LightningModule"}, 0);
       def.is_module =
           def.is_lightning_module || derives_from_layer(def) || looks_like_module(def) ||
-          derives_from(def,
-                       {"torch.nn.Module", "torch.nn.Sequential", "torch.jit.ScriptModule",
-                        "torch.nn.ModuleList", "transformers.PreTrainedModel"},
-                       0);
+          derives_from(
+              def,
+              {"torch.nn.Module", "torch.nn.Sequential", "torch.jit.ScriptModule",
+               "torch.nn.ModuleList", "transformers.PreTrainedModel",
+               "torch_geometric.nn.MessagePassing", "torch_geometric.nn.conv.MessagePassing",
+               "torch_geometric.nn.conv.message_passing.MessagePassing"},
+              0);
       def.is_dataset = derives_from(
           def,
           {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset", "monai.data.Dataset",

@@ -252,6 +252,11 @@ bool is_part_of_training(const Type& type) {
          type.is(TypeKind::scheduler) || type.is(TypeKind::loader);
 }
 
+// What a loss or a network gives: `losses["real"] = criterion(scores, ones)`.
+bool is_recorded(const Type& type) {
+  return type.is(TypeKind::tensor) && type.requires_grad && !type.guessed;
+}
+
 }  // namespace
 
 // Munch(generator=…, encoder=…): a dictionary of networks or tensors with items that are
@@ -292,10 +297,11 @@ void Inference::note_set_tensor(const Expr& target, const Type& type) {
   writable(*entry).type = container_of(is_tensor ? join(held, &type) : &type);
 }
 
-// `optimizers[name] = Adam(…)` of a dictionary that was empty.
+// `optimizers[name] = Adam(…)` and `losses["real"] = criterion(…)` of a dictionary that was empty.
 void Inference::note_set_item(const Expr& target, const Type& type) {
   note_set_tensor(target, type);
-  if (target.kind != ExprKind::subscript || !is_part_of_training(type)) return;
+  if (target.kind != ExprKind::subscript) return;
+  if (!is_part_of_training(type) && !is_recorded(type)) return;
   const Entry* entry = bound_entry(target.children[0]);
   const Statement* binding = entry == nullptr ? nullptr : entry->binding;
   const Expr* value = binding == nullptr ? nullptr : binding->value;

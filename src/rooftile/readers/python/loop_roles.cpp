@@ -169,7 +169,7 @@ class RoleFinder {
     } else if (!is_dry && (inside.has_training || inside.has_evaluation)) {
       loop.role = LoopRole::epoch;
       outside = inside;
-    } else if (is_dry || (inside.forward && inside.backward == nullptr &&
+    } else if (is_dry || (inside.forward && inside.backward == nullptr && !repeats_sizes(loop) &&
                           evaluates(loop, inside, loader != nullptr))) {
       loop.role = LoopRole::evaluation_step;
       outside.has_evaluation = true;
@@ -184,6 +184,14 @@ class RoleFinder {
   static bool repeats(const Loop& loop) {
     const Call* over = loop.statement->value == nullptr ? nullptr : loop.statement->value->call;
     return over != nullptr && over->name == "range";
+  }
+
+  // `for scale in scales:` of a helper: one image in several sizes, for whoever calls.
+  static bool repeats_sizes(const Loop& loop) {
+    if (loop.function == nullptr || loop.function->callers.empty()) return false;
+    const Expr* over = loop.statement->value;
+    return over != nullptr && over->kind == ExprKind::name &&
+           contains_any(lower(over->word), {"scales", "flips"});
   }
 
   // An evaluation by the function that also trains, `compute_loss(scores, y, only_loss=True)`.

@@ -56,22 +56,46 @@ std::vector<Written> convolutions_of(const SourceFacts& facts, const File& file)
   return found;
 }
 
-// The parameters of a block's __init__ that are the channels of a convolution in it.
+// The parameters of a block's __init__ that are the channels of a convolution in it, or in a block
+// or function that it hands them to.
 using BlockWidths = std::optional<std::pair<std::string_view, std::string_view>>;
 
-BlockWidths widths_of_block(const FunctionDef& init) {
-  const auto parameter = [&](const Argument* given) -> std::string_view {
+BlockWidths widths_of_block(const FunctionDef& init, int depth = 0) {
+  constexpr int kMaxBlocks = 3;
+  const auto parameter = [](const Argument* given) -> std::string_view {
     const bool is_name = given != nullptr && !given->unpacked &&
                          given->value->kind == ExprKind::name && given->value->binding == nullptr;
     return is_name ? given->value->word : std::string_view();
   };
+  const auto widths = [&](const Argument* in, const Argument* out) -> BlockWidths {
+    const std::string_view first = parameter(in), second = parameter(out);
+    const bool is_pair = !first.empty() && !second.empty() && first != second;
+    return is_pair ? BlockWidths(std::pair(first, second)) : std::nullopt;
+  };
   for (const Call* call : init.calls) {
-    if (!is_convolution(*call) || call->argument("groups", kGroupsPosition) != nullptr) continue;
-    const std::string_view in = parameter(call->argument("in_channels", 0));
-    const std::string_view out = parameter(call->argument("out_channels", 1));
-    if (!in.empty() && !out.empty() && in != out) return std::pair(in, out);
+    BlockWidths found;
+    if (is_convolution(*call) && call->argument("groups", kGroupsPosition) == nullptr) {
+      found = widths(call->argument("in_channels", 0), call->argument("out_channels", 1));
+    } else if (call->target != nullptr && call->target != &init && depth < kMaxBlocks &&
+               call->argument("groups") == nullptr) {
+      const BlockWidths inner = widths_of_block(*call->target, depth + 1);
+      if (inner) {
+        found = widths(passed_argument(*call, *call->target, inner->first),
+                       passed_argument(*call, *call->target, inner->second));
+      }
+    }
+    if (found) return found;
   }
   return std::nullopt;
+}
+
+// `features + classes + parts`: joined features.
+bool joins_widths(const Expr& expr) {
+  return expr.kind == ExprKind::binary && expr.word == "+" &&
+         std::ranges::all_of(expr.children, [](const Expr* part) {
+           return part->kind == ExprKind::name || part->kind == ExprKind::integer ||
+                  joins_widths(*part);
+         });
 }
 
 // ConvBlock(128, 196), an own block with a convolution of these channels.
@@ -86,11 +110,15 @@ void add_blocks(const SourceFacts& facts, const File& file, std::vector<Written>
     const auto [place, is_new] = known.try_emplace(init);
     if (is_new) place->second = widths_of_block(*init);
     if (!place->second) continue;
+    const Argument* joined = passed_argument(*call, *init, place->second->first);
+    const bool is_joined = joined != nullptr && !joined->unpacked && joins_widths(*joined->value);
     const auto written = [&](std::string_view name) -> std::optional<std::int64_t> {
       const Argument* given = passed_argument(*call, *init, name);
-      const bool is_number = given != nullptr && given->value->kind == ExprKind::integer;
-      if (!is_number) return std::nullopt;
-      return facts.value(given->value).integer;
+      if (given == nullptr || given->unpacked) return std::nullopt;
+      const Value width = facts.value(given->value);
+      const bool is_number = given->value->kind == ExprKind::integer || is_joined;
+      return is_number && width.kind == ValueKind::integer ? std::optional(width.integer)
+                                                           : std::nullopt;
     };
     const auto in = written(place->second->first);
     const auto out = written(place->second->second);
@@ -235,7 +263,8 @@ using Judge = void (*)(const SourceFacts&, const File&, std::vector<Finding>&);
 std::vector<Finding> judge_files(const SourceFacts& facts, Judge judge) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
-    if (file->text.find("Conv") == std::string::npos || !trains_on_gpu(facts, *file)) continue;
+    // Blocks may be made of those of another file.
+    if (file->text.find("onv") == std::string::npos || !trains_on_gpu(facts, *file)) continue;
     judge(facts, *file, findings);
   }
   return findings;

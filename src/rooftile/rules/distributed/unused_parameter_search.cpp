@@ -39,17 +39,25 @@ time says what there is to gain.
 
 using namespace source;
 
-bool has_comment(const Call& call) {
-  const std::string_view text = call.file->text;
-  const std::size_t end = std::min(text.find('\n', call.close_paren), text.size());
-  const std::size_t begin =
-      call.statement != nullptr ? call.statement->range.begin : call.expr->range.begin;
-  if (text.substr(begin, end - begin).find('#') != std::string_view::npos) return true;
-  // A comment on the line above.
+// Whether the line above the place holds nothing but a comment.
+bool is_below_comment(std::string_view text, std::size_t begin) {
   const std::size_t above = text.substr(0, begin).find_last_not_of(" \t\n");
   const std::size_t line = text.rfind('\n', above);
   const std::size_t first = text.find_first_not_of(" \t", line + 1);
   return first != std::string_view::npos && first < begin && text[first] == '#';
+}
+
+// A comment on the line of the argument, above it or above the statement; those of other arguments
+// explain them.
+bool has_comment(const Call& call, const Argument& search) {
+  const std::string_view text = call.file->text;
+  const std::size_t at = search.range.begin;
+  const std::size_t begin = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
+  const std::size_t end = std::min(text.find('\n', at), text.size());
+  if (text.substr(begin, end - begin).find('#') != std::string_view::npos) return true;
+  const std::size_t statement =
+      call.statement != nullptr ? call.statement->range.begin : call.expr->range.begin;
+  return is_below_comment(text, begin) || is_below_comment(text, statement);
 }
 
 bool has_branches(const ClassDef& def) {
@@ -162,12 +170,31 @@ bool freezes(const Program& program, const Expr& wrapped) {
   return false;
 }
 
+// DDP and what is named for it: wrappers that hand all on, from files that are not given or not.
+std::vector<const Call*> wrapping_calls(const SourceFacts& facts) {
+  std::vector<const Call*> calls =
+      launched_calls(facts, {"torch.nn.parallel.DistributedDataParallel"});
+  for (const auto& file : facts.files) {
+    for (const Call* call : file->calls) {
+      const bool is_other = call->method.starts_with("DistributedDataParallel") &&
+                            !call->name.starts_with("torch.") && !call->name.empty() &&
+                            !call->arguments.empty() && !call->name.starts_with("apex.") &&
+                            call->argument("find_unused_parameters") != nullptr;
+      if (!is_other || std::ranges::find(calls, call) != calls.end()) continue;
+      const auto launched = launched_calls(facts, {call->name});
+      if (std::ranges::find(launched, call) != launched.end()) calls.push_back(call);
+    }
+  }
+  return calls;
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
-  for (const Call* call : launched_calls(facts, {"torch.nn.parallel.DistributedDataParallel"})) {
+  for (const Call* call : wrapping_calls(facts)) {
     const Argument* search = call->argument("find_unused_parameters", 7);
     if (search == nullptr || search->value->kind != ExprKind::boolean) continue;
-    if (!facts.argument(*call, "find_unused_parameters", 7).is_true() || has_comment(*call))
+    if (!facts.argument(*call, "find_unused_parameters", 7).is_true() ||
+        has_comment(*call, *search))
       continue;
     const ClassDef* def = call->arguments.front().value->type->class_def;
     if (def != nullptr && (has_branches(*def) || has_unused_layers(*def))) continue;

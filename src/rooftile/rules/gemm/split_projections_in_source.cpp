@@ -105,8 +105,32 @@ bool makes_linear(const Call& made) {
          });
 }
 
-bool is_plain_linear(const SourceFacts& facts, const LayerUse& use) {
-  if (use.layer == nullptr || use.layer->conditional || use.layer->repeated) return false;
+// `if use_bias: self.q = nn.Linear(n, m) else: self.q = nn.Linear(n, m, bias=False)`: whichever
+// branch runs, there is one.
+bool has_same_sizes(const Call& a, const Call& b) {
+  const auto text = [](const Call& call, std::string_view name, int position) {
+    const Argument* size = call.argument(name, position);
+    return size == nullptr ? std::string_view() : call.file->slice(size->value->range);
+  };
+  return text(a, "in_features", 0) == text(b, "in_features", 0) &&
+         text(a, "out_features", 1) == text(b, "out_features", 1);
+}
+
+bool is_made_in_both_branches(const ClassDef& def, const Layer& layer) {
+  const Statement* test = layer.statement == nullptr ? nullptr : layer.statement->parent;
+  if (test == nullptr || test->kind != StatementKind::if_) return false;
+  const bool is_in_body = layer.statement->block.data() == test->body.data();
+  return std::ranges::any_of(def.layers, [&](const Layer& other) {
+    return other.attribute == layer.attribute && other.made_by != nullptr &&
+           makes_linear(*other.made_by) && other.statement->parent == test &&
+           layer.made_by != nullptr && has_same_sizes(*other.made_by, *layer.made_by) &&
+           (other.statement->block.data() == test->body.data()) != is_in_body;
+  });
+}
+
+bool is_plain_linear(const SourceFacts& facts, const ClassDef& def, const LayerUse& use) {
+  if (use.layer == nullptr || use.layer->repeated) return false;
+  if (use.layer->conditional && !is_made_in_both_branches(def, *use.layer)) return false;
   // Members of a Sequential run one after the other.
   if (use.layer->attribute.find('.') != std::string_view::npos) return false;
   const Call* made = use.layer->made_by;
@@ -119,7 +143,7 @@ bool is_plain_linear(const SourceFacts& facts, const LayerUse& use) {
 std::vector<Family> families_of(const SourceFacts& facts, const ClassDef& def) {
   std::vector<Family> families;
   for (const LayerUse& use : def.forward) {
-    if (!is_plain_linear(facts, use) || use.call->arguments.size() != 1) continue;
+    if (!is_plain_linear(facts, def, use) || use.call->arguments.size() != 1) continue;
     const Expr* input = use.call->arguments.front().value;
     if (input->kind != ExprKind::name || is_unknown(*input)) continue;
     const auto known = std::find_if(families.begin(), families.end(), [&](const Family& family) {

@@ -94,7 +94,8 @@ std::optional<Written> block_of(const SourceFacts& facts, const Call& call) {
   };
   const auto in = passed(linear.argument("in_features", 0));
   const auto out = passed(linear.argument("out_features", 1));
-  if (!in || !out) return std::nullopt;
+  // One of several kinds, of which the default is another.
+  if (!in || !out || !is_reached_by_default(facts, call)) return std::nullopt;
   return Written{&call, *in, *out, false};
 }
 

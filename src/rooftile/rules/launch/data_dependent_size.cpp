@@ -128,6 +128,18 @@ bool is_tensor_in_helper(const Call& call, const Expr* value) {
          runs_in_forward(call.function);
 }
 
+// `model.loss(scores, labels)` that a training step calls: the module's method gets what the step
+// moved, whether the device is known or not.
+bool is_in_method_of_step(const Call& call, const Expr* value) {
+  const FunctionDef* function = call.function;
+  const bool is_method = function != nullptr && function->class_def != nullptr &&
+                         function->class_def->is_module && !generates(*function) &&
+                         function->name.find("loss") != std::string_view::npos;
+  const Type& type = *value->type;
+  return is_method && type.is(TypeKind::tensor) && !type.guessed &&
+         type.residence != Residence::host;
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
@@ -137,7 +149,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
       if (tensor == nullptr) continue;
       const bool is_tensor =
           is_gpu_value(tensor) || (is_in_forward(*call) && may_be_tensor(tensor)) ||
-          is_tensor_in_helper(*call, tensor) || is_tensor_by_use(facts, *call, tensor);
+          is_tensor_in_helper(*call, tensor) || is_in_method_of_step(*call, tensor) ||
+          is_tensor_by_use(facts, *call, tensor);
       if (!is_tensor) continue;
       if (!is_hot(facts, *call)) continue;
       Finding finding = finding_at(

@@ -50,6 +50,20 @@ time says what there is to gain.
 
 using namespace source;
 
+// A network that the function gets or calls, or a loop over batches: not figures of one prediction,
+// `result.evaluate(scores, labels)`.
+bool has_network(const FunctionDef& function) {
+  const bool gets = std::ranges::any_of(function.parameters, [](const Parameter& parameter) {
+    return contains_any(lower(parameter.name), {"model", "net", "module", "loader", "encoder",
+                                                "generator", "policy", "agent", "trainer"});
+  });
+  return gets || any_call_below(function, kMaxCallDepth, [](const Call& call) {
+           return call.name == "torch.nn.Module.__call__" ||
+                  call.receiver_type().is(TypeKind::module) ||
+                  is_one_of(call.method, {"eval", "forward", "model", "net"});
+         });
+}
+
 // `def validate_step(model, x): model.eval(); with torch.no_grad(): …`, `def evaluate(…)`, which a
 // loop over the whole graph calls in each pass.
 bool is_in_evaluation(const SourceFacts& facts, const HostRead& read) {
@@ -61,7 +75,8 @@ bool is_in_evaluation(const SourceFacts& facts, const HostRead& read) {
     });
   };
   const bool is_evaluation = calls("eval") && !calls("backward") && !calls("train");
-  if (!is_evaluation && !is_named_evaluation(*function)) return false;
+  const bool is_named = is_named_evaluation(*function) && has_network(*function);
+  if (!is_evaluation && !is_named) return false;
   const auto contexts = facts.contexts(*read.statement);
   return std::ranges::all_of(contexts, &Context::gradients_off);
 }
