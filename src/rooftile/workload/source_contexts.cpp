@@ -1,6 +1,7 @@
 // The ways by which a statement is reached: up through blocks, loops and callers.
 #include <algorithm>
 
+#include "rooftile/base/text.h"
 #include "rooftile/workload/source_guards.h"
 
 namespace rooftile::source {
@@ -115,8 +116,9 @@ class Climber {
     for (const Expr* decorator : function->decorators) {
       add({guard_of_manager(decorator, nullptr)}, context);
     }
-    const bool is_hook = context.step_loop == nullptr && function->class_def != nullptr &&
-                         function->class_def->is_lightning_module;
+    const bool is_hook =
+        context.step_loop == nullptr && function->class_def != nullptr &&
+        (function->class_def->is_lightning_module || function->class_def->is_lightning_callback);
     if (is_hook) mark_hook(function->name, context);
     if (context.step_loop == nullptr) mark_step(*function, context);
     bool followed = false;
@@ -163,7 +165,13 @@ class Climber {
   }
 
   static void mark_hook(std::string_view name, Context& context) {
-    if (name == "training_step") enter_step(LoopRole::training_step, context);
+    // What a hook calls by way of others is mostly for a log, under a condition of its own.
+    const bool is_near = context.calls.size() <= 1;
+    const bool is_between =
+        is_near &&
+        is_one_of(name, {"on_train_batch_start", "on_train_batch_end", "on_before_zero_grad",
+                         "on_after_backward", "on_before_optimizer_step"});
+    if (name == "training_step" || is_between) enter_step(LoopRole::training_step, context);
     if (name == "validation_step" || name == "test_step") {
       enter_step(LoopRole::evaluation_step, context);
     }

@@ -208,6 +208,17 @@ GuardKind guard_of_wrapped(const Statement& statement) {
   return wrapper == nullptr ? GuardKind::decorator : gradient_guard(wrapper->name);
 }
 
+// `@torch.no_grad()` of the function that a decorator gives back.
+GuardKind guard_of_decorators(const FunctionDef& function) {
+  for (const Expr* decorator : function.decorators) {
+    const std::string_view name =
+        decorator->call != nullptr ? decorator->call->name : decorator->full_name;
+    const GuardKind kind = gradient_guard(name);
+    if (kind != GuardKind::decorator) return kind;
+  }
+  return GuardKind::decorator;
+}
+
 // What runs the function that an own decorator is given: `with torch.no_grad(): func(x)` in the
 // function inside of it, or `return torch.no_grad()(func)`. A `with` counts that has the text.
 GuardKind guard_inside(std::span<const Statement* const> block, int depth,
@@ -225,6 +236,9 @@ GuardKind guard_inside(std::span<const Statement* const> block, int depth,
     const GuardKind wrapped = guard_of_wrapped(*statement);
     if (wrapped != GuardKind::decorator) return wrapped;
     const FunctionDef* nested = statement->function_def;
+    const GuardKind decorated =
+        nested == nullptr ? GuardKind::decorator : guard_of_decorators(*nested);
+    if (decorated != GuardKind::decorator) return decorated;
     const GuardKind inner =
         guard_inside(nested != nullptr ? nested->body : statement->body, depth + 1, text);
     if (inner != GuardKind::decorator) return inner;

@@ -194,8 +194,9 @@ struct ClassDef {
   const File* file = nullptr;
   std::vector<const FunctionDef*> methods;
   // Derived, also through bases in the given files.
-  bool is_module = false;             // torch.nn.Module
-  bool is_lightning_module = false;   // also is_module
+  bool is_module = false;            // torch.nn.Module
+  bool is_lightning_module = false;  // also is_module
+  bool is_lightning_callback = false;
   bool is_dataset = false;            // torch.utils.data.Dataset or IterableDataset
   bool is_autograd_function = false;  // torch.autograd.Function
   bool is_hf_trainer = false;         // transformers.Trainer

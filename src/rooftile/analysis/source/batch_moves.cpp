@@ -234,11 +234,14 @@ bool is_harmless(const Expr& use, const Statement& made) {
          loop_around(use.statement) == nullptr;
 }
 
-// Whether other files may read what the statement sets.
+// Whether other files may read what the statement sets; of a file that runs by itself those that
+// import it.
 bool is_seen_elsewhere(const SourceFacts& facts, const Statement& made) {
-  if (made.function != nullptr || made.file->is_entry) return false;
+  if (made.function != nullptr) return false;
   return std::ranges::any_of(facts.files, [&](const auto& file) {
-    return file.get() != made.file &&
+    const bool may_read = !made.file->is_entry ||
+                          std::ranges::find(file->imported, made.file) != file->imported.end();
+    return file.get() != made.file && may_read &&
            find_in_text(file->text, made.target->word) != std::string::npos;
   });
 }

@@ -189,6 +189,13 @@ bool cuts_length(const SourceFacts& facts, const Expr& slice) {
          largest_size(facts, stop->children[1]).value_or(0) >= kSmallestImage;
 }
 
+// spectrogram[:, x:x + 128] with x drawn at random: as many steps of each sample, and all bands.
+bool cuts_steps(const SourceFacts& facts, std::span<const Expr* const> indices) {
+  if (indices.size() != 2 || indices[0]->kind != ExprKind::slice) return false;
+  return indices[0]->children.empty() && cuts_length(facts, *indices[1]) &&
+         draws_at_random(indices[1]->children[0]);
+}
+
 // image[y:y + 256, x:x + 256]
 bool cuts_piece(const SourceFacts& facts, const Expr& part) {
   if (part.kind != ExprKind::subscript || part.children.size() < 2) return false;
@@ -196,7 +203,7 @@ bool cuts_piece(const SourceFacts& facts, const Expr& part) {
   if (indices.size() == 1 && indices[0]->kind == ExprKind::tuple) indices = indices[0]->children;
   const auto cuts =
       std::ranges::count_if(indices, [&](const Expr* index) { return cuts_length(facts, *index); });
-  return cuts >= 2;
+  return cuts >= 2 || cuts_steps(facts, indices);
 }
 
 // (x, y, x + 352, y + 352), also with self.crop_size[0]: the box of a piece of one size.

@@ -307,13 +307,29 @@ class PairFinder {
     for (const auto& [one, other] : made) add(one->made_by, other->made_by, nullptr);
   }
 
+  // `if batch_norm: self.norm = …` behind a layer that is always there.
+  void add_switched(const ClassDef& def, const Layer& first, const Layer& second) {
+    const Statement* test = second.statement == nullptr ? nullptr : second.statement->parent;
+    const bool is_plain = test != nullptr && test->kind == StatementKind::if_ &&
+                          second.statement->block.data() == test->body.data() &&
+                          test->parent != nullptr &&
+                          test->parent->kind == StatementKind::function &&
+                          std::ranges::count(def.layers, second.attribute, &Layer::attribute) == 1;
+    if (!is_plain) return;
+    const std::size_t count = pairs_.size();
+    add(first.made_by, second.made_by, test->value);
+    if (pairs_.size() > count) pairs_.back().is_shared = true;
+  }
+
   void read_forward(const ClassDef& def) {
     for (std::size_t i = 0; i + 1 < def.forward.size(); ++i) {
       const LayerUse& first = def.forward[i];
       const LayerUse& second = def.forward[i + 1];
       if (first.layer == nullptr || second.layer == nullptr || !second.consumes_previous) continue;
       if (!is_always_followed(def, *first.layer, *second.layer)) continue;
-      if (first.layer->conditional || second.layer->conditional) {
+      if (!first.layer->conditional && second.layer->conditional) {
+        add_switched(def, *first.layer, *second.layer);
+      } else if (first.layer->conditional) {
         add_alternatives(def, first.layer->attribute, second.layer->attribute);
       } else {
         add(first.layer->made_by, second.layer->made_by, nullptr);

@@ -21,6 +21,15 @@ ByteRange exported_names(const File& file) {
   return {};
 }
 
+// A text that stands for itself: documentation of several lines.
+bool is_documentation(const File& file, std::size_t at) {
+  return std::ranges::any_of(file.statements, [&](const Statement* statement) {
+    return statement->kind == StatementKind::expression && statement->value != nullptr &&
+           statement->value->kind == ExprKind::text && at >= statement->range.begin &&
+           at < statement->range.end;
+  });
+}
+
 // Whether the text uses the name outside of the ranges: no comment, and no word of a longer text.
 bool uses_class(const File& file, std::string_view name, std::initializer_list<ByteRange> without) {
   const std::string_view text = file.text;
@@ -40,7 +49,7 @@ bool uses_class(const File& file, std::string_view name, std::initializer_list<B
     if (before.find('#') != std::string_view::npos) continue;
     const auto quotes = std::ranges::count_if(before, [](char c) { return c == '"' || c == '\''; });
     const bool begins_text = !before.empty() && (before.back() == '"' || before.back() == '\'');
-    if (quotes % 2 == 0 || begins_text) return true;
+    if ((quotes % 2 == 0 || begins_text) && !is_documentation(file, at)) return true;
   }
   return false;
 }

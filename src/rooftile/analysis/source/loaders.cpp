@@ -343,6 +343,43 @@ bool batches_graphs(const SourceFacts& facts, const Call& loader) {
                       }));
 }
 
+bool reads_file(const Call& call) {
+  return is_one_of(
+      call.name, {"open", "librosa.load", "librosa.core.load", "soundfile.read", "torchaudio.load",
+                  "torch.load", "numpy.load", "cv2.imread", "PIL.Image.open", "imageio.imread",
+                  "scipy.io.wavfile.read", "scipy.io.loadmat", "h5py.File"});
+}
+
+// `self.collate_fn = load_batch` in the own class that is made.
+const FunctionDef* collate_of_class(const Call& loader) {
+  const Expr* callee = loader.expr->children.empty() ? nullptr : loader.expr->children.front();
+  const ClassDef* def = callee == nullptr ? nullptr : callee->type->class_def;
+  const FunctionDef* init = def == nullptr ? nullptr : def->method("__init__");
+  if (init == nullptr) return nullptr;
+  const FunctionDef* found = nullptr;
+  for_statements(init->body, [&](const Statement& statement) {
+    const bool sets = statement.kind == StatementKind::assignment && statement.value != nullptr &&
+                      statement.target != nullptr && statement.target->word == "collate_fn";
+    if (sets) found = statement.value->type->function;
+  });
+  return found;
+}
+
+// The items are lists of files, which the collate function reads.
+bool collates_from_files(const SourceFacts& facts, const Call& loader) {
+  std::vector<const FunctionDef*> functions = collate_functions(facts, loader);
+  if (const FunctionDef* own = collate_of_class(loader)) functions.push_back(own);
+  bool reads = false;
+  for (const FunctionDef* function : functions) {
+    for_functions_below(*function, kMaxCallDepth, [&](const FunctionDef& one) {
+      reads = reads ||
+              std::ranges::any_of(one.calls, [](const Call* call) { return reads_file(*call); });
+      return !reads;
+    });
+  }
+  return reads;
+}
+
 }  // namespace
 
 bool needs_no_workers(const SourceFacts& facts, const Call& loader) {
@@ -354,7 +391,8 @@ bool needs_no_workers(const SourceFacts& facts, const Call& loader) {
   const bool reads_ahead = loader.method == "ThreadDataLoader";
   const bool is_graph = loader.name.starts_with("torch_geometric.");
   return is_graph || reads_ahead || batches_graphs(facts, loader) ||
-         has_gpu_samples(facts, loader) || is_in_memory(facts, dataset_of(loader));
+         has_gpu_samples(facts, loader) ||
+         (is_in_memory(facts, dataset_of(loader)) && !collates_from_files(facts, loader));
 }
 
 bool copies_to_device(const SourceFacts& facts, const Call& call) {

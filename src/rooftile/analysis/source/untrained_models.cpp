@@ -226,6 +226,27 @@ bool is_copy(const Call& call, const Expr& model) {
   return says(last_name(&model)) || says(last_name(target)) || transforms(last_name(&model));
 }
 
+// `optimizer = Adam(net.parameters())` behind the wrapping, of the same variable.
+bool gives_weights_to_optimizer(const Call& wrap) {
+  const Expr* target = wrap.statement == nullptr ? nullptr : wrap.statement->target;
+  if (target == nullptr || target->kind != ExprKind::name) return false;
+  return std::ranges::any_of(wrap.file->calls, [&](const Call* call) {
+    const bool makes = call->function == wrap.function && call->open_paren > wrap.open_paren &&
+                       call->expr->type->is(TypeKind::optimizer);
+    bool found = false;
+    for (const Argument& argument : call->arguments) {
+      if (!makes) break;
+      visit(argument.value, [&](const Expr& part) {
+        found =
+            found || (is_one_of(part.word, {"parameters", "named_parameters"}) &&
+                      part.kind == ExprKind::attribute && part.children[0]->word == target->word);
+        return !found;
+      });
+    }
+    return found;
+  });
+}
+
 }  // namespace
 
 Trainers training_functions(const SourceFacts& facts) {
@@ -243,9 +264,9 @@ bool is_untrained(const SourceFacts& facts, const Call& wrap, const Trainers& tr
   if (is_copy(wrap, model) || is_unwrapped_again(wrap) || is_evaluator_copy(wrap)) return true;
   if (is_for_testing(facts, wrap) || is_switched_in_place(wrap)) return true;
   if (is_made_for_evaluation(wrap) || is_switched_behind(facts, wrap, trainers)) return true;
-  return is_behind_training(wrap, trainers) || only_evaluates(facts, type) ||
-         runs_without_gradients(facts, wrap) || meets_no_optimizer(facts, wrap) ||
-         is_member_without_gradients(facts, wrap);
+  const bool evaluates = only_evaluates(facts, type) && !gives_weights_to_optimizer(wrap);
+  return is_behind_training(wrap, trainers) || evaluates || runs_without_gradients(facts, wrap) ||
+         meets_no_optimizer(facts, wrap) || is_member_without_gradients(facts, wrap);
 }
 
 }  // namespace rooftile::source

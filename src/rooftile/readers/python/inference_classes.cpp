@@ -84,6 +84,12 @@ void Inference::classify_classes() {
     for (const ClassDef* each : file->classes) {
       ClassDef& def = writable(*each);
       def.is_lightning_module = derives_from(def, {"lightning.pytorch.LightningModule"}, 0);
+      def.is_lightning_callback = derives_from(
+          def,
+          {"lightning.Callback", "lightning.pytorch.Callback",
+           "lightning.pytorch.callbacks.Callback", "lightning.pytorch.callbacks.base.Callback",
+           "lightning.pytorch.callbacks.callback.Callback"},
+          0);
       def.is_module =
           def.is_lightning_module || derives_from_layer(def) || looks_like_module(def) ||
           derives_from(
@@ -137,6 +143,20 @@ bool passes_options_on(const Call& call, const FunctionDef& init) {
          !contains_any(text, {"num_workers", "pin_memory", "batch_size"});
 }
 
+// `super().__init__(*args, **kwargs)` first, and then a look at what was given: nothing is changed
+// but for the number of workers, which the call has to name.
+bool hands_on_first(const Call& call, const FunctionDef& init) {
+  const Statement* first = init.body.empty() ? nullptr : init.body.front();
+  const Call* made = first == nullptr || first->value == nullptr ? nullptr : first->value->call;
+  const std::size_t count = init.parameters.size();
+  const bool is_first = made != nullptr && made->method == "__init__" && count == 3 &&
+                        init.parameters[1].starred && made->arguments.size() == 2 &&
+                        made->arguments[0].unpacked && made->arguments[1].unpacked;
+  const std::string_view text = init.file->slice(init.statement->range);
+  return is_first && !contains_any(text, {"pin_memory", "batch_size"}) &&
+         (!contains(text, "num_workers") || call.argument("num_workers") != nullptr);
+}
+
 }  // namespace
 
 // The library's DataLoader that a class stands for: one whose __init__ takes *args and **kwargs for
@@ -157,6 +177,7 @@ std::string_view Inference::handed_on_loader(const Call& call, const ClassDef& d
   if (count < 2 || !parameters.back().double_starred) return {};
   if (passes_options_on(call, *init)) return name;
   if (count < 3) return {};
+  if (hands_on_first(call, *init)) return name;
   // `dataset` may have a name, at the place that it has in the library.
   const bool is_named = is_one_of(parameters[1].name, {"dataset", "data"});
   const bool only_hands_on =

@@ -62,13 +62,26 @@ void set_default(const Argument& argument, Option& option) {
 }
 
 // `conf = edict()`: what is set on it afterwards are its entries.
+bool is_open_dictionary(const Call& call) {
+  return is_one_of(call.method, {"edict", "EasyDict", "AttrDict", "ConfigDict", "Munch", "DotMap"});
+}
+
 bool is_made_empty(const Expr& name) {
   const Statement* binding = name.binding;
   const Call* call =
       binding == nullptr || binding->value == nullptr ? nullptr : binding->value->call;
-  return call != nullptr && call->arguments.empty() &&
-         is_one_of(call->method,
-                   {"edict", "EasyDict", "AttrDict", "ConfigDict", "Munch", "DotMap"});
+  return call != nullptr && call->arguments.empty() && is_open_dictionary(*call);
+}
+
+// What a file sets under its own main guard is for trying it out, where others import it.
+bool is_under_main_guard(const Statement* statement) {
+  for (; statement != nullptr; statement = statement->parent) {
+    const Expr* test = statement->kind == StatementKind::if_ ? statement->value : nullptr;
+    const bool is_guard = test != nullptr && test->kind == ExprKind::comparison &&
+                          !test->children.empty() && test->children[0]->word == "__name__";
+    if (is_guard) return true;
+  }
+  return false;
 }
 
 // `_C = CN()`, `_C = CfgNode(new_allowed=True)`
@@ -81,13 +94,35 @@ bool is_config_node(const Expr& name) {
                              [](const Argument& one) { return !one.name.empty(); });
 }
 
-// `args = parser.parse_args()`, or a parameter of the name that such objects have.
-bool is_parsed(const Expr& name) {
-  if (name.binding == nullptr) return is_one_of(name.word, {"args", "opt", "opts"});
-  const Expr* value = name.binding->value;
+bool parses(const Expr* value) {
   return value != nullptr && value->call != nullptr &&
          is_one_of(value->call->method,
                    {"parse_args", "parse_known_args", "Namespace", "SimpleNamespace"});
+}
+
+// `edict(vars(parser.parse_args()))`
+bool keeps_parsed(const Expr* value) {
+  const Call* call = value == nullptr ? nullptr : value->call;
+  if (call == nullptr || !is_open_dictionary(*call) || call->arguments.size() != 1) return false;
+  const Call* inner = call->arguments.front().value->call;
+  if (inner == nullptr || inner->name != "vars" || inner->arguments.size() != 1) return false;
+  const Expr* parsed = inner->arguments.front().value;
+  if (parsed->kind == ExprKind::name && parsed->binding != nullptr) parsed = parsed->binding->value;
+  return parses(parsed);
+}
+
+// `args = parser.parse_args()`, or a parameter of the name that such objects have.
+bool is_parsed(const Expr& name) {
+  if (name.binding == nullptr) return is_one_of(name.word, {"args", "opt", "opts"});
+  return parses(name.binding->value) || keeps_parsed(name.binding->value);
+}
+
+// `opt = parser.parse_args()` and then, in the same block, `opt.device = "cuda"`: whatever was
+// asked for.
+bool replaces_option(const Expr& target, const Statement& statement) {
+  const Statement* parsing = target.children[0]->binding;
+  return parsing != nullptr && parsing->file == statement.file &&
+         parsing->block.data() == statement.block.data() && parsing->index < statement.index;
 }
 
 // What is written down, or a device.
@@ -204,7 +239,13 @@ void Inference::record_parsed_entry(const Expr& target, const Statement& stateme
   option.is_entry = true;
   const auto [place, added] = own.try_emplace(target.word, option);
   Option& kept = place->second;
-  if (!kept.is_entry) return;
+  if (!kept.is_entry) {
+    if (!is_sure || !replaces_option(target, statement)) return;
+    kept = {statement.value, {}, false, true};
+    const auto shared = store_.options.find(target.word);
+    if (shared != store_.options.end()) shared->second.several = true;
+    return;
+  }
   if (!added && !is_same_literal(kept.value, option.value)) kept.several = true;
   if (kept.several) {
     const auto shared = store_.options.find(target.word);
@@ -227,7 +268,12 @@ void Inference::record_single_entry(const Expr& target, const Expr* value) {
 }
 
 void Inference::note_entry(std::string_view key, const Expr* value) {
-  const auto [place, added] = store_.options.try_emplace(key, Option{value, {}});
+  const bool is_trial = is_under_main_guard(value->statement);
+  Option option{value, {}};
+  option.is_entry = is_trial;
+  const auto [place, added] = store_.options.try_emplace(key, option);
+  if (is_trial && !place->second.is_entry) return;
+  if (!added && place->second.is_entry && !is_trial) place->second = option;
   if (!added && !is_same_literal(place->second.value, value)) place->second.several = true;
 }
 

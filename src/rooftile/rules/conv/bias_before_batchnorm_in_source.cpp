@@ -34,12 +34,25 @@ bool is_same_width(const SourceFacts& facts, const Call& layer, const Call& norm
   return !out || !width || *out == *width;
 }
 
+// `batch_norm=True` of a function that some caller gives options that are not seen: who names none
+// gets the default.
+bool is_default_of_unseen_options(const FunctionDef& function, std::string_view name) {
+  const auto parameter = std::ranges::find(function.parameters, name, &Parameter::name);
+  const bool is_on = parameter != function.parameters.end() &&
+                     parameter->default_value != nullptr &&
+                     parameter->default_value->word == "True";
+  return is_on && std::ranges::any_of(function.callers, [&](const Call* call) {
+           return call->unknown_arguments && passed_argument(*call, function, name) == nullptr;
+         });
+}
+
 // Whether some caller seen passes a true value for a parameter that is a function's option, or
 // hands on one of its own that gets such a value.
 bool is_passed_by_a_caller(const SourceFacts& facts, const Expr& condition, int depth = 0) {
   const FunctionDef* function = condition.statement->function;
   if (function == nullptr || condition.kind != ExprKind::name || depth > kMaxCallDepth)
     return false;
+  if (is_default_of_unseen_options(*function, condition.word)) return true;
   return std::any_of(function->callers.begin(), function->callers.end(), [&](const Call* call) {
     const Argument* given = passed_argument(*call, *function, condition.word);
     return given != nullptr && (facts.value(given->value).is_true() ||
@@ -50,7 +63,13 @@ bool is_passed_by_a_caller(const SourceFacts& facts, const Expr& condition, int 
 // Whether the norm is there with all options at their defaults, or as the callers set them.
 bool is_normalized(const SourceFacts& facts, const LayerPair& pair) {
   if (pair.condition == nullptr) return true;
-  if (is_passed_by_a_caller(facts, *pair.condition)) return true;
+  // `self.batch_norm = batch_norm`
+  const Statement* kept = pair.condition->binding;
+  const bool is_kept = pair.condition->kind == ExprKind::attribute && kept != nullptr &&
+                       kept->value != nullptr && kept->value->kind == ExprKind::name &&
+                       kept->value->binding == nullptr;
+  const Expr& condition = is_kept ? *kept->value : *pair.condition;
+  if (is_passed_by_a_caller(facts, condition)) return true;
   const Value value = facts.value(pair.condition);
   return pair.is_shared ? value.is_true() : !value.is_false();
 }

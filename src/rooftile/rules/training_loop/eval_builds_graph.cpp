@@ -218,8 +218,13 @@ bool is_model_call(const Call& call) {
 const Call* recorded_method(const SourceFacts& facts, const Call& inner, const Loop& loop) {
   for (const Context& context : facts.contexts(inner)) {
     if (!is_recorded(facts, context, loop)) continue;
-    const auto enters = std::ranges::find_if(
-        context.calls, [](const Call* call) { return call->target->class_def != nullptr; });
+    // What leads to the loop comes first.
+    const auto begin = std::ranges::find_if(context.calls, [&](const Call* call) {
+      return call->statement != nullptr && is_within(*call->statement, *loop.statement);
+    });
+    const auto enters = std::find_if(begin, context.calls.end(), [](const Call* call) {
+      return call->target->class_def != nullptr;
+    });
     if (enters == context.calls.end() || (*enters)->receiver == nullptr) continue;
     const Call& method = **enters;
     const Type& model = method.receiver_type();

@@ -5,6 +5,7 @@
 
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/running_totals.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
@@ -29,7 +30,8 @@ makes the host wait for the GPU.
 Memory, not time: nothing is estimated.
 
 ## When not to
-- The total is made anew in each pass, or backward is called on it.
+- The total is made anew in each pass, or backward is called on it. So it is where an inner loop
+  takes a few steps on each batch, and the total starts anew with the batch.
 - The loss is a number by then: `loss = loss.item()`.
 - Under `no_grad`.
 
@@ -189,11 +191,6 @@ const Expr* attached_name(const Expr* value, const std::vector<std::string_view>
   return found;
 }
 
-std::string_view root_name(const Expr* expr) {
-  while (expr != nullptr && expr->kind == ExprKind::subscript) expr = expr->children.front();
-  return last_name(expr);
-}
-
 // The first parameter that is part of the sum as it came; their number where none is.
 std::size_t added_parameter(std::span<const Parameter> parameters, const Expr* sum) {
   for (std::size_t i = 1; i < parameters.size(); ++i) {
@@ -278,29 +275,6 @@ Sum sum_of(const Statement& statement) {
   return given == nullptr ? Sum{} : Sum{call->receiver, given->value};
 }
 
-// `total = …`, `total, count = …`; an item of it is not all of it.
-bool sets_name(const Expr* target, std::string_view total) {
-  if (target == nullptr || target->kind == ExprKind::subscript) return false;
-  if (target->kind == ExprKind::tuple || target->kind == ExprKind::list) {
-    return std::ranges::any_of(target->children,
-                               [&](const Expr* part) { return sets_name(part, total); });
-  }
-  return root_name(target) == total;
-}
-
-// Whether each pass starts the total anew.
-bool is_reset(const Loop& loop, std::string_view total) {
-  bool reset = false;
-  for_statements(loop.statement->body, [&](const Statement& statement) {
-    const bool is_set = statement.kind == StatementKind::assignment && statement.word == "=" &&
-                        sets_name(statement.target, total);
-    const bool is_guarded =
-        statement.parent != nullptr && statement.parent->kind == StatementKind::if_;
-    reset = reset || (is_set && !is_guarded && !uses_variable(statement.value, total));
-  });
-  return reset;
-}
-
 Fix fix_for(const File& file, const Expr& loss) {
   Fix fix{fmt::format("Add {}.detach(): the number is the same, and the graph is freed", loss.word),
           Exactness::bit_exact};
@@ -322,7 +296,7 @@ void check_loop(const SourceFacts& facts, const Loop& loop, std::vector<Finding>
   for_statements(loop.statement->body, [&](const Statement& statement) {
     const Sum sum = sum_of(statement);
     const std::string_view total = root_name(sum.total);
-    if (total.empty() || is_reset(loop, total)) return;
+    if (total.empty() || starts_anew(loop, statement, total)) return;
     if (std::find(losses.begin(), losses.end(), total) != losses.end()) return;
     const Expr* loss = attached_name(sum.value, losses);
     if (loss == nullptr || loss->word == total || !is_recorded(facts, statement)) return;
