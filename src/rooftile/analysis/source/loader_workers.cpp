@@ -1,0 +1,264 @@
+// Whether workers would shorten the loading, for loaders.h.
+#include <algorithm>
+#include <vector>
+
+#include "rooftile/analysis/source/loaders.h"
+#include "rooftile/analysis/source/monai.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr int kMaxValues = 8;
+
+// What takes no time for one sample: casts, views and a random place.
+bool is_cheap(const Call& call) {
+  if (call.target != nullptr) return false;
+  if (is_one_of(call.name, {"torch.tensor", "torch.as_tensor", "torch.from_numpy", "torch.randint",
+                            "len", "tuple", "int", "float", "dict", "numpy.random.randint",
+                            "random.randint", "random.randrange", "numpy.float32", "numpy.float64",
+                            "numpy.int64", "numpy.array", "numpy.asarray"})) {
+    return true;
+  }
+  if (call.receiver == nullptr && call.method == "slice") return true;
+  return is_one_of(call.method,
+                   {"float", "long", "int", "bool", "LongTensor", "FloatTensor", "Tensor", "astype",
+                    "clone", "copy", "item", "size", "type", "unsqueeze", "squeeze"});
+}
+
+// h5py.File(path), lmdb.open(path): items are read from the disk.
+bool reads_files(const ClassDef& def) {
+  return std::ranges::any_of(def.methods, [](const FunctionDef* method) {
+    return std::ranges::any_of(method->calls, [](const Call* call) {
+      return call->name.starts_with("h5py.") || call->name.starts_with("lmdb.");
+    });
+  });
+}
+
+bool only_indexes(const ClassDef& def) {
+  const FunctionDef* get = def.method("__getitem__");
+  if (get == nullptr || reads_files(def)) return false;
+  bool only = true;
+  for_statements(get->body, [&](const Statement& statement) {
+    for_own_expressions(statement, [&](const Expr* expr) {
+      visit(expr, [&](const Expr& part) {
+        only = only && (part.call == nullptr || is_cheap(*part.call));
+        return only;
+      });
+    });
+    only = only && statement.kind != StatementKind::for_ && statement.kind != StatementKind::with_;
+  });
+  return only;
+}
+
+bool is_iterable_dataset(const ClassDef& def) {
+  return std::any_of(def.bases.begin(), def.bases.end(),
+                     [](const Expr* base) { return base->full_name.ends_with("IterableDataset"); });
+}
+
+// `TaskDataset = classes[task]`, where each class of the program only indexes.
+bool all_only_index(const SourceFacts& facts, const File& file) {
+  bool has_one = false;
+  for (const Program* program : facts.programs_of(file)) {
+    for (const File* one : program->files) {
+      for (const ClassDef* def : one->classes) {
+        if (!def->is_dataset || def->method("__getitem__") == nullptr) continue;
+        if (!only_indexes(*def)) return false;
+        has_one = true;
+      }
+    }
+  }
+  return has_one;
+}
+
+// What the function puts into a list or dictionary: `sets[split] = dataset`,
+// `sets.append(dataset)`.
+std::vector<const Expr*> items_put(const Expr& holder) {
+  std::vector<const Expr*> items;
+  const bool is_variable = holder.kind == ExprKind::name && holder.statement != nullptr;
+  const FunctionDef* function = is_variable ? holder.statement->function : nullptr;
+  if (function == nullptr) return items;
+  for_statements(function->body, [&](const Statement& statement) {
+    const Expr* target = statement.target;
+    const bool sets = statement.kind == StatementKind::assignment && target != nullptr &&
+                      target->kind == ExprKind::subscript &&
+                      last_name(target->children[0]) == holder.word;
+    if (sets && statement.value != nullptr) items.push_back(statement.value);
+    const Call* call = statement.value == nullptr ? nullptr : statement.value->call;
+    const bool appends = call != nullptr && call->method == "append" &&
+                         last_name(call->receiver) == holder.word && call->arguments.size() == 1;
+    if (appends) items.push_back(call->arguments[0].value);
+  });
+  return items;
+}
+
+bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth = 0);
+
+// A list of data sets, not of samples.
+bool are_in_memory(const SourceFacts& facts, const Expr* sets, int depth) {
+  const Expr* list = resolved(sets);
+  if (list == nullptr) return false;
+  const auto is_kept = [&](const Expr* one) { return is_in_memory(facts, one, depth + 1); };
+  const std::vector<const Expr*> put = items_put(*sets);
+  if (!put.empty()) return std::ranges::all_of(put, is_kept);
+  if (list->kind == ExprKind::list || list->kind == ExprKind::tuple) {
+    return !list->children.empty() && std::ranges::all_of(list->children, is_kept);
+  }
+  if (list->kind != ExprKind::comprehension) return false;
+  const Expr* item = list->children.front();
+  if (item->kind != ExprKind::name) return is_kept(item);
+  // `[part for i, part in enumerate(parts) if i != fold]`
+  const auto clause = std::ranges::find(list->children, ExprKind::for_clause, &Expr::kind);
+  const Expr* parts = clause == list->children.end() ? nullptr : (*clause)->children.back();
+  const bool is_counted = parts != nullptr && parts->call != nullptr &&
+                          is_one_of(parts->call->name, {"enumerate", "zip"}) &&
+                          !parts->call->arguments.empty();
+  return is_kept(is_counted ? parts->call->arguments.front().value : parts);
+}
+
+// Of the call that makes a data set, or a list of what goes into one.
+bool is_made_in_memory(const SourceFacts& facts, const Call& call, int depth) {
+  if (is_kept_by_monai(facts, call)) return true;
+  if (call.name == "torch.utils.data.TensorDataset" || call.name == "zip" || call.name == "list" ||
+      call.name == "range") {
+    return true;
+  }
+  if (call.name.empty() && call.target == nullptr && call.receiver == nullptr) {
+    return all_only_index(facts, *call.file);
+  }
+  if (call.name == "torch.utils.data.ConcatDataset" && !call.arguments.empty()) {
+    return are_in_memory(facts, call.arguments.front().value, depth + 1);
+  }
+  const bool is_part =
+      call.name == "torch.utils.data.Subset" || call.name == "torch.utils.data.random_split";
+  return is_part && !call.arguments.empty() &&
+         is_in_memory(facts, call.arguments.front().value, depth + 1);
+}
+
+// What several branches set a name to, in its own function.
+std::vector<const Expr*> values_of_branches(const Expr& name) {
+  std::vector<const Expr*> values;
+  const Statement* use = name.statement;
+  const bool is_open = name.kind == ExprKind::name && name.binding == nullptr && use != nullptr &&
+                       use->function != nullptr;
+  if (!is_open) return values;
+  for_statements(use->function->body, [&](const Statement& statement) {
+    const bool sets = statement.kind == StatementKind::assignment && statement.value != nullptr &&
+                      statement.range.begin < use->range.begin &&
+                      last_name(statement.target) == name.word &&
+                      statement.target->kind == ExprKind::name;
+    if (sets) values.push_back(statement.value);
+  });
+  return values;
+}
+
+// `Pairs(left, right)` of a class whose items are those of the data sets that it is given.
+bool wraps_others(const SourceFacts& facts, const Call* made, int depth) {
+  return made != nullptr && std::ranges::any_of(made->arguments, [&](const Argument& argument) {
+           return argument.value->type->is(TypeKind::dataset) &&
+                  !is_in_memory(facts, argument.value, depth + 1);
+         });
+}
+
+bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth) {
+  const bool is_filled = dataset != nullptr && depth > 0 && depth <= kMaxValues &&
+                         dataset->kind == ExprKind::name && !items_put(*dataset).empty();
+  if (is_filled) return are_in_memory(facts, dataset, depth);
+  dataset = resolved(dataset);
+  if (dataset == nullptr || depth > kMaxValues) return false;
+  const Type& type = *dataset->type;
+  if (type.is(TypeKind::tensor) || type.is(TypeKind::array)) return true;
+  const auto is_kept = [&](const Expr* one) { return is_in_memory(facts, one, depth + 1); };
+  if (std::ranges::any_of(returned_values(*dataset), is_kept)) return true;
+  const auto given = depth < 4 ? passed_values(*dataset) : std::vector<const Expr*>();
+  if (!given.empty() && std::ranges::all_of(given, is_kept)) return true;
+  if (dataset->kind == ExprKind::list || dataset->kind == ExprKind::comprehension) return true;
+  const auto branches = values_of_branches(*dataset);
+  if (!branches.empty()) return std::ranges::all_of(branches, is_kept);
+  if (type.class_def != nullptr) {
+    if (is_iterable_dataset(*type.class_def)) return true;
+    return only_indexes(*type.class_def) && !wraps_others(facts, type.made_by, depth);
+  }
+  const Call* call = dataset->call != nullptr ? dataset->call : type.made_by;
+  if (call == nullptr) {
+    return dataset->kind == ExprKind::subscript &&
+           is_in_memory(facts, dataset->children.front(), depth + 1);
+  }
+  return is_made_in_memory(facts, *call, depth);
+}
+
+// dgl.batch(graphs) in the collate function: mini-batches of graphs, which are kept in memory
+// unless the data set is seen to read files.
+bool batches_graphs(const SourceFacts& facts, const Call& loader) {
+  const Expr* dataset = dataset_of(loader);
+  const ClassDef* def = dataset == nullptr ? nullptr : dataset->type->class_def;
+  if (def != nullptr && !only_indexes(*def)) return false;
+  const auto batches = [](const Call* call) {
+    return is_one_of(call->name, {"dgl.batch", "torch_geometric.data.Batch.from_data_list"});
+  };
+  const auto functions = collate_functions(facts, loader);
+  const bool collates = std::ranges::any_of(functions, [&](const FunctionDef* function) {
+    return std::ranges::any_of(function->calls, batches);
+  });
+  // batch.ndata["feat"] of a graph, where its class is not given.
+  return collates || (loader.argument("collate_fn") != nullptr &&
+                      std::ranges::any_of(loops_over(facts, loader), [](const Loop* loop) {
+                        const ByteRange range = loop->statement->range;
+                        return contains_any(loop->file->slice(range), {".ndata[", ".edata["});
+                      }));
+}
+
+bool reads_file(const Call& call) {
+  return is_one_of(
+      call.name, {"open", "librosa.load", "librosa.core.load", "soundfile.read", "torchaudio.load",
+                  "torch.load", "numpy.load", "cv2.imread", "PIL.Image.open", "imageio.imread",
+                  "scipy.io.wavfile.read", "scipy.io.loadmat", "h5py.File"});
+}
+
+// `self.collate_fn = load_batch` in the own class that is made.
+const FunctionDef* collate_of_class(const Call& loader) {
+  const Expr* callee = loader.expr->children.empty() ? nullptr : loader.expr->children.front();
+  const ClassDef* def = callee == nullptr ? nullptr : callee->type->class_def;
+  const FunctionDef* init = def == nullptr ? nullptr : def->method("__init__");
+  if (init == nullptr) return nullptr;
+  const FunctionDef* found = nullptr;
+  for_statements(init->body, [&](const Statement& statement) {
+    const bool sets = statement.kind == StatementKind::assignment && statement.value != nullptr &&
+                      statement.target != nullptr && statement.target->word == "collate_fn";
+    if (sets) found = statement.value->type->function;
+  });
+  return found;
+}
+
+// The items are lists of files, which the collate function reads.
+bool collates_from_files(const SourceFacts& facts, const Call& loader) {
+  std::vector<const FunctionDef*> functions = collate_functions(facts, loader);
+  if (const FunctionDef* own = collate_of_class(loader)) functions.push_back(own);
+  bool reads = false;
+  for (const FunctionDef* function : functions) {
+    for_functions_below(*function, kMaxCallDepth, [&](const FunctionDef& one) {
+      reads = reads ||
+              std::ranges::any_of(one.calls, [](const Call* call) { return reads_file(*call); });
+      return !reads;
+    });
+  }
+  return reads;
+}
+
+}  // namespace
+
+bool needs_no_workers(const SourceFacts& facts, const Call& loader) {
+  const Argument* batch_size = loader.argument("batch_size", 1);
+  if (batch_size != nullptr && facts.argument(loader, "batch_size", 1).kind == ValueKind::none) {
+    return true;
+  }
+  // MONAI's ThreadDataLoader reads ahead in a thread.
+  const bool reads_ahead = loader.method == "ThreadDataLoader";
+  const bool is_graph = loader.name.starts_with("torch_geometric.");
+  return is_graph || reads_ahead || batches_graphs(facts, loader) ||
+         has_gpu_samples(facts, loader) ||
+         (is_in_memory(facts, dataset_of(loader)) && !collates_from_files(facts, loader));
+}
+
+}  // namespace rooftile::source
