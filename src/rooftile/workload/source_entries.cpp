@@ -251,7 +251,41 @@ bool holds_parsed_options(const Store& store, const Expr& table) {
   });
 }
 
+// `args`, what parse_args() gives.
+bool is_parsed_object(const Store& store, const Expr* object) {
+  const Expr* made = object == nullptr ? nullptr : origin(store, object);
+  if (made == nullptr) return false;
+  const Call* call = made->call;
+  const std::string_view word = call != nullptr ? call->method : object->word;
+  return call != nullptr ? word == "parse_args" : is_one_of(word, {"args", "opt", "opts"});
+}
+
+// `config` of `def make(config)`, by the name that settings have, which comes out of no file and
+// is not written out: the options of the program under another name.
+bool may_hold_options(const Store& store, const Expr& table) {
+  const bool is_parameter = table.binding == nullptr && table.full_name.empty();
+  if (!is_parameter || !is_one_of(table.word, {"config", "cfg", "args", "opt", "opts", "params"})) {
+    return false;
+  }
+  const Expr* made = origin(store, &table);
+  if (made == nullptr || made->kind == ExprKind::dict) return false;
+  const Call* call = made->call;
+  return call == nullptr || (!makes_entries(*call) && !contains_any(call->method, {"load"}));
+}
+
 }  // namespace
+
+bool spreads_options(const Store& store, const Call& call) {
+  return std::ranges::any_of(call.arguments, [&](const Argument& argument) {
+    const bool is_spread =
+        argument.unpacked && argument.value->word == "**" && !argument.value->children.empty();
+    const Expr* table = is_spread ? origin(store, argument.value->children[0]) : nullptr;
+    if (!is_vars(table)) return false;
+    if (table->call == nullptr) return is_parsed_object(store, table->children.front());
+    return table->call->arguments.size() == 1 &&
+           is_parsed_object(store, table->call->arguments.front().value);
+  });
+}
 
 std::string_view parsed_key(const Store& store, const Expr& subscript) {
   const bool has_key = subscript.children.size() == 2 &&
@@ -262,8 +296,8 @@ std::string_view parsed_key(const Store& store, const Expr& subscript) {
   const auto global = store.globals.find(table.full_name);
   const Statement* set = table.binding;
   if (set == nullptr && global != store.globals.end()) set = global->second;
-  const bool is_parsed =
-      (set != nullptr && is_vars(set->value)) || holds_parsed_options(store, table);
+  const bool is_parsed = (set != nullptr && is_vars(set->value)) ||
+                         holds_parsed_options(store, table) || may_hold_options(store, table);
   return is_parsed ? subscript.children[1]->word : std::string_view();
 }
 

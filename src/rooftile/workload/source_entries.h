@@ -22,6 +22,8 @@ bool is_of_global(const Store& store, const Expr& attribute);
 
 // The option behind args["workers"] of `args = vars(parser.parse_args())`; empty for others.
 std::string_view parsed_key(const Store& store, const Expr& subscript);
+// `train(**vars(args))`: each parameter gets the option of its name.
+bool spreads_options(const Store& store, const Call& call);
 // options.get("workers", 0) of what is no object of the given files.
 bool is_fallback(const Call& call);
 

@@ -91,6 +91,34 @@ bool classify_comparison(const SourceFacts& facts, const Expr& expr, Guard& guar
   return false;
 }
 
+// Whether an odd number of `not` stands around the part of the condition.
+bool is_turned(const Expr& part, const Expr& condition) {
+  bool turned = false;
+  for (const Expr* at = &part; at != &condition && at != nullptr; at = at->parent) {
+    const Expr* outer = at->parent;
+    turned ^= outer != nullptr && outer->kind == ExprKind::logical && outer->word == "not";
+  }
+  return turned;
+}
+
+// `if self.first: self.first = False; …`, `if not self.ready: self.ready = True; …`: the branch
+// shuts the door behind it.
+bool is_flag_of_branch(const Expr& flag, const Statement* branch) {
+  const bool is_plain = flag.kind == ExprKind::name || flag.kind == ExprKind::attribute;
+  if (!is_plain || branch == nullptr || branch->kind != StatementKind::if_ ||
+      branch->value == nullptr) {
+    return false;
+  }
+  const std::string_view text = branch->file->slice(flag.range);
+  const std::string_view shut = is_turned(flag, *branch->value) ? "True" : "False";
+  return std::ranges::any_of(branch->body, [&](const Statement* each) {
+    return each->kind == StatementKind::assignment && each->word == "=" &&
+           each->target != nullptr && each->value != nullptr &&
+           each->value->kind == ExprKind::boolean && each->value->word == shut &&
+           each->file->slice(each->target->range) == text;
+  });
+}
+
 Guard classify(const SourceFacts& facts, const Expr& expr, const Statement* statement,
                bool negated) {
   Guard guard;
@@ -109,6 +137,9 @@ Guard classify(const SourceFacts& facts, const Expr& expr, const Statement* stat
   const bool is_literal = expr.kind == ExprKind::boolean || expr.kind == ExprKind::integer;
   if (is_literal && facts.value(&expr).is_false()) {
     guard.kind = GuardKind::never;
+  } else if (is_flag_of_branch(expr, statement)) {
+    guard.kind = GuardKind::once;
+    guard.negated = negated != is_turned(expr, *statement->value);
   } else if (is_main_process_word(word)) {
     guard.kind = GuardKind::rank_zero;
   } else if (is_debug_word(word)) {

@@ -170,9 +170,10 @@ class Evaluator {
       const Argument* given = passed_argument(*caller, def, parameter.name);
       // What is named is not among the `**options` that are not known.
       const bool is_open = caller->unknown_arguments && (given == nullptr || given->name.empty());
-      if (is_open) return of_kind(ValueKind::unknown, nullptr);
-      const Value value = given == nullptr ? usual(def, parameter, depth + 1)
-                                           : followed(given->value, depth + 1, Certainty::constant);
+      const Value value = is_open ? parsed(*caller, parameter.name, depth + 1)
+                          : given == nullptr
+                              ? usual(def, parameter, depth + 1)
+                              : followed(given->value, depth + 1, Certainty::constant);
       if (!value.known() || (common && !is_equal(*common, value))) {
         return of_kind(ValueKind::unknown, nullptr);
       }
@@ -191,15 +192,18 @@ class Evaluator {
                               ? option(store_.options, parameter.name)
                               : nullptr;
     if (found == nullptr) return followed(parameter.default_value, depth, Certainty::configurable);
-    const auto own = store_.file_options.find(def.file);
-    if (found->several && own != store_.file_options.end()) {
-      found = option(own->second, parameter.name);
-    }
-    if (found == nullptr || found->several) return of_kind(ValueKind::unknown, nullptr);
-    return default_of(*found, nullptr, depth);
+    return default_of(nearest(*found, def.file, parameter.name), nullptr, depth);
+  }
+
+  // train(**vars(args)): the option of that name.
+  Value parsed(const Call& caller, std::string_view name, int depth) const {
+    const Option* found = spreads_options(store_, caller) ? option(store_.options, name) : nullptr;
+    if (found == nullptr) return of_kind(ValueKind::unknown, nullptr);
+    return default_of(nearest(*found, caller.file, name), nullptr, depth);
   }
 
   Value default_of(const Option& option, const Expr* expr, int depth) const {
+    if (option.several) return of_kind(ValueKind::unknown, expr);
     Value value = of_kind(option.is_required ? ValueKind::unknown : ValueKind::none, expr);
     const bool is_off = option.action == "store_true";
     if (is_off || option.action == "store_false") value = of_boolean(!is_off, expr);
@@ -216,8 +220,8 @@ class Evaluator {
     const Expr* item = written_item(store_, expr);
     if (item == nullptr) {
       const Option* found = option(store_.options, parsed_key(store_, expr));
-      const bool is_one = found != nullptr && !found->several;
-      return is_one ? default_of(*found, &expr, depth) : of_kind(ValueKind::unknown, &expr);
+      if (found == nullptr) return of_kind(ValueKind::unknown, &expr);
+      return default_of(*found, &expr, depth);
     }
     return followed(item, depth + 1, Certainty::configurable);
   }
@@ -234,9 +238,7 @@ class Evaluator {
     const Option* option = configured(expr);
     const bool plain =
         owner.is(TypeKind::unknown) || owner.is(TypeKind::host_object) || owner.guessed;
-    if (option == nullptr || option->several || !plain) {
-      return of_kind(ValueKind::unknown, &expr);
-    }
+    if (option == nullptr || !plain) return of_kind(ValueKind::unknown, &expr);
     return default_of(*option, &expr, depth);
   }
 
@@ -249,12 +251,13 @@ class Evaluator {
       for (std::size_t dot = whole.find('.'); dot != std::string_view::npos;
            dot = whole.find('.', dot + 1)) {
         if (const Option* found = option(store_.options, whole.substr(dot + 1))) {
-          return nearest(*found, expr);
+          return &nearest(*found, expr.statement->file, expr.word);
         }
       }
     }
     const Option* found = option(store_.options, expr.word);
-    return found == nullptr ? nullptr : nearest(*found, expr);
+    if (found == nullptr || expr.statement == nullptr) return found;
+    return &nearest(*found, expr.statement->file, expr.word);
   }
 
   static const Option* option(const std::unordered_map<std::string_view, Option>& options,
@@ -264,12 +267,11 @@ class Evaluator {
   }
 
   // Of several options of one name the one that the reading file defines itself.
-  const Option* nearest(const Option& found, const Expr& expr) const {
-    if (!found.several || expr.statement == nullptr) return &found;
-    const auto own = store_.file_options.find(expr.statement->file);
-    const Option* defined =
-        own == store_.file_options.end() ? nullptr : option(own->second, expr.word);
-    return defined == nullptr ? &found : defined;
+  const Option& nearest(const Option& found, const File* file, std::string_view name) const {
+    const auto own = store_.file_options.find(file);
+    const bool is_found = !found.several || own == store_.file_options.end();
+    const Option* defined = is_found ? nullptr : option(own->second, name);
+    return defined == nullptr ? found : *defined;
   }
 
   Value call(const Expr& expr, int depth) const {

@@ -363,12 +363,23 @@ std::vector<const FunctionDef*> collate_functions(const SourceFacts& facts, cons
   return functions;
 }
 
+const Call* copy_below(const SourceFacts& facts, const FunctionDef& function, int depth) {
+  constexpr int kFewLevels = 2;
+  for (const Call* call : function.calls) {
+    if (copies_to_device(facts, *call) && is_reached_by_default(facts, *call)) return call;
+    const bool leads = depth < kFewLevels && call->target != nullptr && call->target != &function &&
+                       call->target->name != "__init__" &&
+                       call->name != "torch.nn.Module.__call__" &&
+                       copy_below(facts, *call->target, depth + 1) != nullptr;
+    if (leads && is_reached_by_default(facts, *call)) return call;
+  }
+  return nullptr;
+}
+
 bool collates_on_gpu(const SourceFacts& facts, const Call& loader) {
   const auto functions = collate_functions(facts, loader);
   const auto copies = [&](const FunctionDef* function) {
-    return std::ranges::any_of(function->calls, [&](const Call* inner) {
-      return copies_to_device(facts, *inner) && is_reached_by_default(facts, *inner);
-    });
+    return copy_below(facts, *function) != nullptr;
   };
   return !functions.empty() && std::ranges::all_of(functions, copies);
 }

@@ -187,11 +187,24 @@ bool optimizes_head_only(const SourceFacts& facts, const Program& program) {
   return takes_features(facts, program) || (!is_by_name && freezes_something(program));
 }
 
-// `model = nn.Linear(width, classes)`, made in place.
-bool is_bare_linear(const Type& type) {
-  return type.class_def == nullptr && type.made_by != nullptr &&
-         type.made_by->name == "torch.nn.Linear";
+// The only layer with a matrix of `model = nn.Linear(width, classes)`, made in place, also as
+// `nn.Sequential(nn.Dropout(), nn.Linear(width, classes))`; null for others.
+const Call* bare_linear(const Type& type) {
+  const Call* made = type.class_def == nullptr ? type.made_by : nullptr;
+  if (made == nullptr || made->name == "torch.nn.Linear") return made;
+  if (made->name != "torch.nn.Sequential") return nullptr;
+  const Call* linear = nullptr;
+  for (const Argument& argument : made->arguments) {
+    const Call* layer = argument.unpacked ? nullptr : argument.value->call;
+    if (layer == nullptr || !layer->name.starts_with("torch.nn.")) return nullptr;
+    const bool is_linear = layer->name == "torch.nn.Linear";
+    if ((is_linear && linear != nullptr) || is_large_kind(*layer)) return nullptr;
+    if (is_linear) linear = layer;
+  }
+  return linear;
 }
+
+bool is_bare_linear(const Type& type) { return bare_linear(type) != nullptr; }
 
 // As wide on both sides as Tensor Cores want it.
 bool is_wide_linear(const SourceFacts& facts, const Call& made) {
@@ -225,7 +238,8 @@ bool optimizes_narrow_linear(const SourceFacts& facts, const Program& program) {
   for (const Call* optimizer : optimizers) {
     const auto modules = optimized_modules(*optimizer);
     const bool is_bare = !modules.empty() && std::ranges::all_of(modules, [&](const Expr* module) {
-      return is_bare_linear(*module->type) && !is_wide_linear(facts, *module->type->made_by);
+      const Call* linear = bare_linear(*module->type);
+      return linear != nullptr && !is_wide_linear(facts, *linear);
     });
     if (!is_bare) return false;
   }
@@ -301,6 +315,24 @@ bool trains_tensors_only(const Program& program) {
   return !optimizers.empty() && std::ranges::all_of(optimizers, [](const Call* optimizer) {
     return is_optimizer_of_tensors(*optimizer);
   });
+}
+
+bool runs_linear_layers_only(const Program& program) {
+  const auto loops = training_loops_in_reach(program);
+  bool has_one = false;
+  for (const Loop* loop : loops) {
+    for (const IteratedCall& one : iteration_of(loop->statement->body).calls) {
+      const Call& call = *one.call;
+      if (!runs_network(call)) continue;
+      const Type& type = call.name == "torch.nn.Module.__call__" && !call.expr->children.empty()
+                             ? *call.expr->children.front()->type
+                             : call.receiver_type();
+      const bool is_loss = type.is(TypeKind::loss);
+      if (!is_loss && !is_bare_linear(type)) return false;
+      has_one = has_one || !is_loss;
+    }
+  }
+  return has_one;
 }
 
 bool trains_head_only(const SourceFacts& facts, const Program& program, const Call& sized) {

@@ -10,6 +10,10 @@ namespace rooftile::source {
 // model's parameters are frozen and a head is put in place of its own.
 bool trains_head_only(const SourceFacts& facts, const Program& program, const Call& sized);
 
+// Whether all that the training loops run is linear layers made in place: their inputs are features
+// from elsewhere.
+bool runs_linear_layers_only(const Program& program);
+
 // optim.SGD([delta]), optim.Adam([latent] + noises): looks for single tensors, as an adversarial
 // example, and trains no network.
 bool is_optimizer_of_tensors(const Call& optimizer);

@@ -226,7 +226,6 @@ class PairFinder {
   }
 
   using Lists = std::map<std::string_view, std::vector<Member>>;
-
   // Lists by the name of their variable, within one function.
   void grow_lists(std::span<const Statement* const> block) {
     Lists lists;
@@ -246,14 +245,46 @@ class PairFinder {
       const Expr* last = call.arguments.back().value;
       std::vector<Member>& list = lists[last_name(call.receiver)];
       if (call.method == "append" || call.method == "add_module") {
-        list.push_back({last, &statement});
+        list.push_back({member_of(last), &statement});
       } else if (call.method == "extend" && is_list(*last)) {
         add_items(*last, &statement, list);
       }
     }
   }
 
+  // Whether the two stand in branches of which one runs.
+  static bool excludes(const Statement& first, const Statement& second) {
+    const auto holds = [&](const Statement* outer) { return is_within(second, *outer); };
+    for (const Statement* at = &first; at->parent != nullptr; at = at->parent) {
+      if (at->parent->kind != StatementKind::if_ || !holds(at->parent)) continue;
+      if (std::ranges::none_of(at->block, holds)) return true;
+    }
+    return false;
+  }
+
+  // Whether the second stands behind an `if` that the first is in a branch of.
+  static bool is_behind_branch(const Statement& first, const Statement& second) {
+    const Statement* at = first.parent;
+    while (at != nullptr && at->kind == StatementKind::if_ && at->parent != second.parent)
+      at = at->parent;
+    return at != nullptr && at->kind == StatementKind::if_ &&
+           at->block.data() == second.block.data();
+  }
+
+  // `if up: layers.append(a) else: layers.append(b)`, and `layers.append(norm)` behind either.
+  void add_behind_branches(const std::vector<Member>& members) {
+    for (std::size_t i = 0; i + 1 < members.size(); ++i) {
+      const Statement& first = *members[i].statement;
+      const auto next =
+          std::find_if(members.begin() + static_cast<std::ptrdiff_t>(i) + 1, members.end(),
+                       [&](const Member& member) { return !excludes(first, *member.statement); });
+      if (next == members.end() || !is_behind_branch(first, *next->statement)) continue;
+      add_members(members[i], *next, nullptr);
+    }
+  }
+
   void add_conditional_neighbours(const std::vector<Member>& members) {
+    add_behind_branches(members);
     for (std::size_t i = 0; i + 1 < members.size(); ++i) {
       const Member& first = members[i];
       const Member& second = members[i + 1];

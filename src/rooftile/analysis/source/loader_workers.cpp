@@ -27,11 +27,26 @@ bool is_cheap(const Call& call) {
                     "clone", "copy", "item", "size", "type", "unsqueeze", "squeeze"});
 }
 
+// `with h5py.File(path) as f: …` in a method that loads, or `f = h5py.File(path)` and `f.close()`:
+// what the items need is taken out of it at once.
+bool is_closed_again(const Call& call) {
+  const Statement* statement = call.statement;
+  if (statement == nullptr || call.function == nullptr) return false;
+  if (statement->kind == StatementKind::with_) return true;
+  const Expr* target = statement->target;
+  const bool is_local = target != nullptr && target->kind == ExprKind::name;
+  return is_local && std::ranges::any_of(call.function->calls, [&](const Call* other) {
+           return other->method == "close" && other->receiver != nullptr &&
+                  other->receiver->kind == ExprKind::name && other->receiver->word == target->word;
+         });
+}
+
 // h5py.File(path), lmdb.open(path): items are read from the disk.
 bool reads_files(const ClassDef& def) {
   return std::ranges::any_of(def.methods, [](const FunctionDef* method) {
-    return std::ranges::any_of(method->calls, [](const Call* call) {
-      return call->name.starts_with("h5py.") || call->name.starts_with("lmdb.");
+    return std::ranges::any_of(method->calls, [&](const Call* call) {
+      const bool opens = is_one_of(call->name, {"h5py.File", "lmdb.open"});
+      return opens && (method->name == "__getitem__" || !is_closed_again(*call));
     });
   });
 }

@@ -115,11 +115,29 @@ bool moves_whole_batch(const SourceFacts& facts, const FunctionDef& method) {
   });
 }
 
+// Of `train, val = random_split(data, …)` and `Subset(data, ids)` the data.
+const Expr* whole_dataset(const Expr* dataset) {
+  constexpr int kMaxParts = 3;
+  for (int i = 0; i < kMaxParts && dataset != nullptr; ++i) {
+    const Statement* binding = dataset->kind == ExprKind::name ? dataset->binding : nullptr;
+    const bool is_set = binding != nullptr && binding->kind == StatementKind::assignment &&
+                        binding->value != nullptr;
+    const Call* call = dataset->call;
+    if (call == nullptr && is_set) call = binding->value->call;
+    const bool is_part =
+        call != nullptr && !call->arguments.empty() &&
+        is_one_of(call->name, {"torch.utils.data.random_split", "torch.utils.data.Subset"});
+    if (!is_part) break;
+    dataset = resolved(call->arguments.front().value);
+  }
+  return dataset;
+}
+
 }  // namespace
 
 bool has_gpu_samples(const SourceFacts& facts, const Call& loader) {
   if (collates_on_gpu(facts, loader) || moves_samples_by_monai(loader)) return true;
-  const Expr* dataset = dataset_of(loader);
+  const Expr* dataset = whole_dataset(dataset_of(loader));
   if (dataset == nullptr) return false;
   const Type& type = *dataset->type;
   if (type.is(TypeKind::tensor)) return type.on_gpu();

@@ -258,14 +258,15 @@ class SizeSearch {
     for (std::size_t i = 0; i < function->parameters.size(); ++i) {
       if (function->parameters[i].name != name.word) continue;
       Size largest;
-      bool is_left_out = false;
+      bool is_left_out = false, is_passed = false;
       for (const Call* caller : function->callers) {
         if (!is_in_program(*caller)) continue;
+        is_passed = true;
         const Expr* given = given_for(*caller, *function, i);
         is_left_out = is_left_out || given == nullptr;
         largest = larger(largest, of(given, hops + 1));
       }
-      if (is_left_out || !largest) {
+      if (is_left_out || !is_passed) {
         largest = larger(largest, of(function->parameters[i].default_value, hops + 1));
       }
       return largest ? largest : of_namesake(*function, name.word, hops);

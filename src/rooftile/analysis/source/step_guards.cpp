@@ -15,7 +15,9 @@ constexpr std::int64_t kRareInterval = 10;
 bool is_rare(const Value& interval) {
   // `% accumulation_steps`: each step of the optimizer.
   if (!interval.known() && contains(lower(last_name(interval.expr)), "accum")) return false;
-  return interval.kind != ValueKind::integer || interval.integer >= kRareInterval;
+  // `0 < n <= step and step % n == 0` with a 0 by default: never.
+  return interval.kind != ValueKind::integer || interval.integer >= kRareInterval ||
+         interval.integer <= 0;
 }
 
 // `if bad: continue` or `if not ok: continue` above: nearly all passes go on.

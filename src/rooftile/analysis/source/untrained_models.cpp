@@ -226,6 +226,25 @@ bool is_copy(const Call& call, const Expr& model) {
   return says(last_name(&model)) || says(last_name(target)) || transforms(last_name(&model));
 }
 
+// `self.criterion = nn.NLLLoss(weight)` above: a loss of the library has nothing to train.
+bool is_set_to_loss(const Call& wrap, const Expr& model) {
+  if (wrap.function == nullptr || model.call != nullptr) return false;
+  const File& file = *wrap.file;
+  bool is_loss = false, is_other = false;
+  for_statements(wrap.function->body, [&](const Statement& statement) {
+    const bool sets = statement.kind == StatementKind::assignment && &statement != wrap.statement &&
+                      statement.target != nullptr && statement.value != nullptr &&
+                      file.slice(statement.target->range) == file.slice(model.range);
+    if (!sets) return;
+    const Type& type = *statement.value->type;
+    const std::string_view made = type.made_by == nullptr ? "" : type.made_by->name;
+    const bool fits =
+        made.starts_with("torch.nn.") && made.ends_with("Loss") && !made.ends_with("WithLoss");
+    (fits ? is_loss : is_other) = true;
+  });
+  return is_loss && !is_other;
+}
+
 // `optimizer = Adam(net.parameters())` behind the wrapping, of the same variable.
 bool gives_weights_to_optimizer(const Call& wrap) {
   const Expr* target = wrap.statement == nullptr ? nullptr : wrap.statement->target;
@@ -261,6 +280,7 @@ bool is_untrained(const SourceFacts& facts, const Call& wrap, const Trainers& tr
   const Expr& model = *wrap.arguments.front().value;
   const Type& type = *model.type;
   if (type.frozen || has_no_weights(type) || never_records(type)) return true;
+  if (is_set_to_loss(wrap, model)) return true;
   if (is_copy(wrap, model) || is_unwrapped_again(wrap) || is_evaluator_copy(wrap)) return true;
   if (is_for_testing(facts, wrap) || is_switched_in_place(wrap)) return true;
   if (is_made_for_evaluation(wrap) || is_switched_behind(facts, wrap, trainers)) return true;

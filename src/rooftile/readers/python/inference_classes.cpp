@@ -54,14 +54,15 @@ bool Inference::derives_from_layer(const ClassDef& def, int depth) {
 
 namespace {
 
-// `self.head = nn.Linear(n, m)`
+// `self.head = nn.Linear(n, m)`, `self.head = torch.nn.Linear(n, m)`
 bool sets_layer(const Statement& statement) {
   const bool sets = statement.kind == StatementKind::assignment && statement.target != nullptr &&
                     statement.target->kind == ExprKind::attribute && statement.value != nullptr &&
                     statement.value->call != nullptr;
   const Expr* package = sets ? statement.value->call->receiver : nullptr;
-  return package != nullptr && package->kind == ExprKind::name && package->word == "nn" &&
-         statement.value->call->method != "Parameter";
+  const bool is_named =
+      package != nullptr && (package->kind == ExprKind::name || package->full_name == "torch.nn");
+  return is_named && package->word == "nn" && statement.value->call->method != "Parameter";
 }
 
 }  // namespace

@@ -63,6 +63,9 @@ class LayerFinder {
     const Type& type = *made.type;
     if (!type.is(TypeKind::module) && !type.is(TypeKind::loss)) return;
     layer.made_by = type.made_by == nullptr ? call : type.made_by;
+    const bool is_by_helper = call->target != nullptr && call->target->class_def == nullptr &&
+                              layer.made_by->function == call->target;
+    helper_ = is_by_helper ? call : helper_;
     for (Layer& known : def_.layers) {
       if (known.attribute == layer.attribute) known.conditional = layer.conditional = true;
     }
@@ -72,6 +75,18 @@ class LayerFinder {
         name == "torch.nn.ModuleDict") {
       add_members(layer, *layer.made_by, depth);
     }
+    if (is_by_helper) helper_ = nullptr;
+  }
+
+  // `copy.deepcopy(module)` in `def clones(module, n)`: what this call of it passes.
+  const Expr& passed_to_helper(const Expr& made) const {
+    const Call* copy = made.call;
+    const bool is_copy = helper_ != nullptr && copy != nullptr && copy->method == "deepcopy" &&
+                         copy->arguments.size() == 1 && copy->function == helper_->target;
+    const Expr* copied = is_copy ? copy->arguments[0].value : nullptr;
+    if (copied == nullptr || copied->kind != ExprKind::name) return made;
+    const Argument* given = passed_argument(*helper_, *helper_->target, copied->word);
+    return given == nullptr || given->value->call == nullptr ? made : *given->value;
   }
 
   // The list or dict inside of an OrderedDict(…) or behind a star.
@@ -127,7 +142,7 @@ class LayerFinder {
     const std::string full = std::string(parent.attribute) + "." + std::string(name);
     layer.attribute = store_.intern(full);
     layer.made_by = nullptr;
-    add(layer, made, depth + 1);
+    add(layer, passed_to_helper(made), depth + 1);
   }
 
   // int(…), len(…), x.size(): Python numbers, which no layer waits for.
@@ -274,6 +289,7 @@ class LayerFinder {
 
   Store& store_;
   ClassDef& def_;
+  const Call* helper_ = nullptr;  // `clones(layer, 4)` that gives the list which is being read
   std::unordered_map<const Statement*, int> reads_;
   std::vector<const FunctionDef*> handed_on_;
   std::vector<const FunctionDef*> entered_;  // forward, and the own methods that it calls

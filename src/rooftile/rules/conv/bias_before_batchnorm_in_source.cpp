@@ -34,29 +34,24 @@ bool is_same_width(const SourceFacts& facts, const Call& layer, const Call& norm
   return !out || !width || *out == *width;
 }
 
-// `batch_norm=True` of a function that some caller gives options that are not seen: who names none
-// gets the default.
-bool is_default_of_unseen_options(const FunctionDef& function, std::string_view name) {
-  const auto parameter = std::ranges::find(function.parameters, name, &Parameter::name);
-  const bool is_on = parameter != function.parameters.end() &&
-                     parameter->default_value != nullptr &&
-                     parameter->default_value->word == "True";
-  return is_on && std::ranges::any_of(function.callers, [&](const Call* call) {
-           return call->unknown_arguments && passed_argument(*call, function, name) == nullptr;
-         });
+bool is_on_by_default(const FunctionDef& function, const Expr& condition) {
+  return std::ranges::any_of(function.parameters, [&](const Parameter& parameter) {
+    return parameter.name == condition.word && parameter.default_value != nullptr &&
+           parameter.default_value->word == "True";
+  });
 }
 
-// Whether some caller seen passes a true value for a parameter that is a function's option, or
-// hands on one of its own that gets such a value.
+// Whether some caller seen passes a true value for a parameter that is a function's option, leaves
+// it at such a default, or hands on one of its own that gets such a value.
 bool is_passed_by_a_caller(const SourceFacts& facts, const Expr& condition, int depth = 0) {
   const FunctionDef* function = condition.statement->function;
   if (function == nullptr || condition.kind != ExprKind::name || depth > kMaxCallDepth)
     return false;
-  if (is_default_of_unseen_options(*function, condition.word)) return true;
   return std::any_of(function->callers.begin(), function->callers.end(), [&](const Call* call) {
     const Argument* given = passed_argument(*call, *function, condition.word);
-    return given != nullptr && (facts.value(given->value).is_true() ||
-                                is_passed_by_a_caller(facts, *given->value, depth + 1));
+    if (given == nullptr) return is_on_by_default(*function, condition);
+    return facts.value(given->value).is_true() ||
+           is_passed_by_a_caller(facts, *given->value, depth + 1);
   });
 }
 

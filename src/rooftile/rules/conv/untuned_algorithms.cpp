@@ -176,6 +176,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     const bool may_be_transformer =
         has_attention(*program) && !trains_plain_convolution(facts, *program);
     if (may_be_transformer || trains_tensors_only(*program)) continue;
+    if (runs_linear_layers_only(*program)) continue;
     const auto layer = main_convolution(facts, *program);
     if (!layer) continue;
     // It sets both flags of cuDNN.

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "rooftile/analysis/source/layer_queries.h"
+#include "rooftile/analysis/source/leftovers.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
@@ -203,8 +204,9 @@ bool is_of_library(const Call& call) {
   const std::string_view name = call.name;
   return call.target == nullptr && name.find('.') != std::string_view::npos &&
          (name.starts_with("torch.") || name.starts_with("transformers.") ||
-          name.starts_with("diffusers.") || name.starts_with("timm.") ||
-          name.starts_with("torchvision."));
+          name.starts_with("pytorch_transformers.") ||
+          name.starts_with("pytorch_pretrained_bert.") || name.starts_with("diffusers.") ||
+          name.starts_with("timm.") || name.starts_with("torchvision."));
 }
 
 bool loads_weights(const Call& call) {
@@ -335,7 +337,8 @@ std::vector<Finding> split_projections_in_source(const source::SourceFacts& fact
   for (const ClassDef* def : facts.modules()) {
     if (!trains_on_gpu(facts, *def->file)) continue;
     const std::optional<Finding> finding = judge(facts, *def);
-    if (finding && !is_loaded_by_name(facts, *def)) findings.push_back(*finding);
+    if (!finding || is_loaded_by_name(facts, *def) || is_left_over(facts, *def)) continue;
+    findings.push_back(*finding);
   }
   return findings;
 }

@@ -97,6 +97,11 @@ void check_function(const SourceFacts& facts, const FunctionDef& function, std::
     findings.push_back(finding_for(*call, where));
     return;
   }
+  // What an item leads to may run once and keep its result.
+  const Call* leads = function.name == "__getitem__" ? nullptr : copy_below(facts, function);
+  if (leads != nullptr && !leads->receiver_type().is(TypeKind::device)) {
+    findings.push_back(finding_for(*leads, where));
+  }
 }
 
 bool is_used(const SourceFacts& facts, const ClassDef& def) {

@@ -58,8 +58,28 @@ struct Making {
   const Call* caller = nullptr;     // of the loader's function, where the loop calls that
 };
 
+// `if iteration % epoch_size == 0:` in a loop over the steps of all epochs: the loop.
+const Statement* step_loop_with_epochs(const Statement* statement) {
+  const Statement* test = statement == nullptr ? nullptr : statement->parent;
+  const Expr* asked = test == nullptr || test->kind != StatementKind::if_ ? nullptr : test->value;
+  const bool compares = asked != nullptr && asked->kind == ExprKind::comparison &&
+                        asked->word == "==" && asked->children.size() == 2;
+  const Expr* remainder = compares ? asked->children[0] : nullptr;
+  const bool counts = remainder != nullptr && remainder->kind == ExprKind::binary &&
+                      remainder->word == "%" && statement->block.data() == test->body.data() &&
+                      asked->children[1]->word == "0" && remainder->children.size() == 2;
+  const Statement* loop = counts ? test->parent : nullptr;
+  const bool is_step_loop = loop != nullptr && loop->loop != nullptr &&
+                            loop->loop->role == LoopRole::training_step &&
+                            loop->kind == StatementKind::for_;
+  const bool is_counter =
+      is_step_loop && uses_variable(loop->target, last_name(remainder->children[0]));
+  return is_counter ? loop : nullptr;
+}
+
 Making made_in(const Call& loader) {
   if (const Statement* loop = epoch_loop_around(loader.statement)) return {loop, nullptr};
+  if (const Statement* loop = step_loop_with_epochs(loader.statement)) return {loop, nullptr};
   if (loader.function == nullptr) return {};
   for (const Call* caller : loader.function->callers) {
     if (const Statement* loop = epoch_loop_around(caller->statement)) return {loop, caller};

@@ -43,7 +43,21 @@ time says what there is to gain.
 
 using namespace source;
 
-bool is_explained(const Call& loader) {
+// `# pinning is broken with this sampler` on the line that sets the value, or above it.
+bool has_note(const Expr* set) {
+  if (set == nullptr || set->statement == nullptr) return false;
+  const std::string_view text = set->statement->file->text;
+  const std::size_t begin = text.rfind('\n', set->range.begin) + 1;
+  const std::size_t end = std::min(text.find('\n', set->range.end), text.size());
+  if (text.substr(begin, end - begin).find('#') != std::string_view::npos) return true;
+  if (begin < 2) return false;
+  const std::size_t above = text.rfind('\n', begin - 2) + 1;
+  const std::string_view line = trim(text.substr(above, begin - 1 - above));
+  return line.starts_with('#') && contains(line, "pin");
+}
+
+bool is_explained(const Call& loader, const Value& pinned) {
+  if (pinned.found != pinned.expr && has_note(pinned.found)) return true;
   const std::string_view text = loader.file->text;
   const std::size_t at = text.find("pin_memory", loader.open_paren);
   if (at == std::string_view::npos || at > loader.close_paren) return false;
@@ -107,7 +121,7 @@ bool is_unpinned(const SourceFacts& facts, const Call& loader) {
   if (loader.unknown_arguments) return gets_no_pinning(loader);
   if (is_set_by_default(facts, pinned)) return false;
   return pinned.absent() || is_passed_false(facts, pinned) ||
-         (pinned.is_false() && !is_explained(loader));
+         (pinned.is_false() && !is_explained(loader, pinned));
 }
 
 // Steps of a program of accelerate that copy batches by hand, as of a loader that `prepare` does

@@ -51,6 +51,21 @@ bool is_loss(const Call& call) {
   return callee != nullptr && callee->is(TypeKind::loss) && callee->made_by != nullptr;
 }
 
+// `if args.half: model.half()`: none where only options that are off by default lead to such calls
+// in the file.
+bool halves_by_default(const SourceFacts& facts, const File& file) {
+  bool has_one = false;
+  for (const std::string_view method : {"half", "bfloat16"}) {
+    for (const Call* call : facts.method_calls(method)) {
+      const bool is_it = call->file == &file && call->receiver != nullptr &&
+                         call->receiver_type().is(TypeKind::module);
+      if (is_it && is_reached_by_default(facts, *call)) return true;
+      has_one = has_one || is_it;
+    }
+  }
+  return !has_one;
+}
+
 bool gives_half(const SourceFacts& facts, const Expr* expr) {
   const Expr* made = resolved(expr);
   if (made == nullptr || made->call == nullptr) return false;
@@ -60,7 +75,8 @@ bool gives_half(const SourceFacts& facts, const Expr* expr) {
     return is_dtype(facts.argument(call, "dtype", 0), {"float16", "half", "bfloat16"});
   }
   const Type* callee = made->children.empty() ? nullptr : made->children.front()->type;
-  return callee != nullptr && callee->is(TypeKind::module) && (callee->half || callee->bfloat16);
+  return callee != nullptr && callee->is(TypeKind::module) && (callee->half || callee->bfloat16) &&
+         halves_by_default(facts, *call.file);
 }
 
 bool is_trained_outside_autocast(const SourceFacts& facts, const Call& call) {
