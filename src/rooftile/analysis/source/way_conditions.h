@@ -11,7 +11,8 @@ namespace rooftile::source {
 // `if z is None:`, `if mode == "mask":`. Empty where that does not tell.
 std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard);
 
-// `if loose:` for a parameter that the caller gives as self.loose: the same in each pass.
-bool is_setting_on_the_way(const Context& context, const Guard& guard);
+// `if loose:` for a parameter that the caller gives as self.loose, `if writer:` for a writer that
+// is made before the loop: the same in each pass.
+bool is_setting_on_the_way(const SourceFacts& facts, const Context& context, const Guard& guard);
 
 }  // namespace rooftile::source
