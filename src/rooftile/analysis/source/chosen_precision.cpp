@@ -41,6 +41,15 @@ bool asks_for_dtype(std::string_view line) {
                              ".dtype !=", "torch.float16:", "torch.bfloat16:"});
 }
 
+// `"float16": torch.HalfTensor` of a table that batches of arrays are made tensors by.
+bool is_in_table(std::string_view line) { return contains_any(line, {"float16':", "float16\":"}); }
+
+// `np.float16 if use_float16 else np.float32`, and nothing of torch: an option for arrays.
+bool is_for_arrays(const File& file) {
+  return contains_any(file.text, {"np.float16", "numpy.float16"}) &&
+         !contains_any(file.text, {"torch.float16", "torch.half", ".half(", "torch_dtype"});
+}
+
 // `AverageMeter(precision=4)`: digits, where 16 and 32 would be bits.
 bool counts_digits(std::string_view line) {
   constexpr std::string_view kWord = "precision=";
@@ -132,7 +141,9 @@ bool names_precision(const Program& program) {
       if (uses_word(*file, word, {is_complaint})) return true;
     }
     return uses_word(*file, "fp16", {is_complaint, is_of_transfer}) ||
-           uses_word(*file, "float16", {is_of_host, asks_for_dtype}) ||
+           (uses_word(*file, "float16", {is_of_host, asks_for_dtype, is_in_table}) &&
+            !is_for_arrays(*file)) ||
+           uses_word(*file, "HalfTensor", {is_in_table}) ||
            uses_word(*file, "bfloat16", {asks_for_dtype}) || uses_word(*file, "fairseq", {}) ||
            uses_word(*file, "precision=",
                      {is_of_host, is_of_metric, counts_digits, is_heading, computes_metric});
@@ -173,7 +184,7 @@ bool chooses_precision(const Program& program) {
   if (mentions(program, {"Trainer.add_argparse_args", "LightningCLI"})) return true;
   return mentions(program, {"bf16", "fp8", "half()", "deepspeed", "Fabric", "HfArgumentParser",
                             "allow_tf32", "set_float32_matmul_precision", "fp32_precision",
-                            "HalfTensor", "Accelerator", "tf32", "TF32", "torch_dtype"});
+                            "Accelerator", "tf32", "TF32", "torch_dtype"});
 }
 
 }  // namespace rooftile::source

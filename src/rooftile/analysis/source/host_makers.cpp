@@ -33,6 +33,10 @@ bool is_size(const Expr& value, bool is_one_of_several) {
     return std::all_of(root->children.begin(), root->children.end(),
                        [](const Expr* part) { return is_size(*part, true); });
   }
+  // FloatTensor(len(x), max(lengths))
+  if (is_one_of_several && root->call != nullptr && is_one_of(root->call->name, {"max", "min"})) {
+    return true;
+  }
   return is_one_of_several && value.type->is(TypeKind::unknown) && value.call == nullptr;
 }
 
@@ -67,7 +71,9 @@ bool is_legacy_class(const Expr& callee) {
   const Expr* made = resolved(&callee);
   if (made->kind == ExprKind::conditional && !made->children.empty()) made = made->children[0];
   const std::string_view name = made->full_name;
-  return name.starts_with("torch.") && name.ends_with("Tensor") && name.size() > 6;
+  // What torch.sparse.FloatTensor(indices, values, shape) gets last is no size of its own.
+  return name.starts_with("torch.") && name.ends_with("Tensor") && name.size() > 6 &&
+         !contains(name, ".sparse.");
 }
 
 bool is_gpu_class(const Expr& callee) {
@@ -122,7 +128,10 @@ const Call* maker_among(std::span<const Expr* const> parts, Steps steps) {
       continue;
     }
     if (maker == nullptr) return nullptr;
-    if (found == nullptr) found = maker;
+    // Of what each pass makes and what was made before, the first tells.
+    const bool is_newer = found != nullptr && loop_around(maker->statement) != nullptr &&
+                          loop_around(found->statement) == nullptr;
+    if (found == nullptr || is_newer) found = maker;
   }
   return found;
 }

@@ -283,7 +283,7 @@ bool runs_with(const SourceFacts& facts, const Context& whole, bool (*is_closed)
   if (!is_open_on_the_way(whole)) return false;
   Context context = whole;
   for (Guard& guard : context.guards) {
-    if (is_setting_on_the_way(whole, guard)) guard.kind = GuardKind::option;
+    if (is_setting_on_the_way(facts, whole, guard)) guard.kind = GuardKind::option;
   }
   std::erase_if(context.guards,
                 [&](const Guard& guard) { return holds_on_the_way(whole, guard).has_value(); });

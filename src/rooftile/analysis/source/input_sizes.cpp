@@ -258,13 +258,24 @@ bool is_filled_by_settings(const Expr& size) {
          });
 }
 
+// `size[0] // 16 * 16` of a size that each sample has by itself.
+bool is_of_sample(const SourceFacts& facts, const Expr& size) {
+  bool found = false;
+  visit(&size, [&](const Expr& part) {
+    found = found || (part.kind == ExprKind::subscript && !facts.value(&part).known());
+    return !found;
+  });
+  return found;
+}
+
 // (224, 224), also with options: two numbers of pixels, the same for all samples.
 bool is_known_pair(const SourceFacts& facts, const Expr* expr) {
   const Expr* pair = resolved(expr);
   const bool is_row = pair->kind == ExprKind::tuple || pair->kind == ExprKind::list;
   return is_row && pair->children.size() == 2 &&
          std::ranges::all_of(pair->children, [&](const Expr* size) {
-           return size->kind != ExprKind::subscript && !draws_at_random(size) &&
+           const bool is_open = size->kind == ExprKind::subscript || is_of_sample(facts, *size);
+           return !is_open && !draws_at_random(size) &&
                   (is_size(facts, size) || is_of_settings(*size) || is_filled_by_settings(*size));
          });
 }

@@ -352,6 +352,22 @@ class PairFinder {
     if (pairs_.size() > count) pairs_.back().is_shared = true;
   }
 
+  // `if self.use_norm: x = self.norm(x)`: what has to hold for the second, where the first runs
+  // without it too. Null for none.
+  static const Expr* condition_between(const LayerUse& first, const LayerUse& second) {
+    if (first.call == nullptr || second.call == nullptr) return nullptr;
+    const Statement* before = first.call->statement;
+    for (const Statement* at = second.call->statement; at != nullptr && before != nullptr;
+         at = at->parent) {
+      const Statement* outer = at->parent;
+      if (outer == nullptr || outer->kind == StatementKind::function) return nullptr;
+      const bool is_test = outer->kind == StatementKind::if_ && !outer->body.empty() &&
+                           outer->body.data() == at->block.data();
+      if (is_test && !is_within(*before, *outer)) return outer->value;
+    }
+    return nullptr;
+  }
+
   void read_forward(const ClassDef& def) {
     for (std::size_t i = 0; i + 1 < def.forward.size(); ++i) {
       const LayerUse& first = def.forward[i];
@@ -363,7 +379,7 @@ class PairFinder {
       } else if (first.layer->conditional) {
         add_alternatives(def, first.layer->attribute, second.layer->attribute);
       } else {
-        add(first.layer->made_by, second.layer->made_by, nullptr);
+        add(first.layer->made_by, second.layer->made_by, condition_between(first, second));
       }
     }
   }

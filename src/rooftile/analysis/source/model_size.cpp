@@ -143,13 +143,13 @@ bool loads_pretrained(const Program& program) {
   });
 }
 
-// `class BertModel(BertPreTrainedModel)` in a copy of a library's file.
+// `class BertModel(BertPreTrainedModel)` in a copy of a library's file, also under a longer name.
 bool is_copied_transformer(const ClassDef& def) {
   constexpr auto kFamilies = std::to_array<std::string_view>(
       {"Bert", "Roberta", "Albert", "DistilBert", "Electra", "XLNet", "GPT", "T5", "Bart",
        "Deberta", "Llama", "Longformer", "OPT"});
   const bool is_named = std::ranges::any_of(
-      kFamilies, [&](std::string_view family) { return def.name.starts_with(family); });
+      kFamilies, [&](std::string_view family) { return contains(def.name, family); });
   return is_named && is_transformer_class(def.name) &&
          std::ranges::any_of(def.bases, [](const Expr* base) { return is_pretrained_base(*base); });
 }

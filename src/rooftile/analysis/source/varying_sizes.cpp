@@ -45,7 +45,7 @@ bool takes_longest(const Call& call) {
   if (!is_max) return false;
   bool has_sizes = false;
   visit(call.expr, [&](const Expr& part) {
-    has_sizes = has_sizes || part.kind == ExprKind::comprehension ||
+    has_sizes = has_sizes || resolved(&part)->kind == ExprKind::comprehension ||
                 (part.call != nullptr && part.call->method == "len") || last_name(&part) == "shape";
     return !has_sizes;
   });
@@ -78,6 +78,10 @@ bool fills_rows(const Call& call) {
   if (call.method.ends_with("Tensor")) return call.arguments.size() <= 2;
   const Expr& shape = *call.arguments[0].value;
   const bool is_row = shape.kind == ExprKind::tuple || shape.kind == ExprKind::list;
+  // torch.zeros(len(batch), longest)
+  const auto sizes = std::ranges::count_if(
+      call.arguments, [](const Argument& argument) { return argument.name.empty(); });
+  if (!is_row && call.method == "zeros" && sizes == 2) return true;
   return call.method != "pad" && is_row && shape.children.size() == 2;
 }
 

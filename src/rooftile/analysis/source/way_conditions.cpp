@@ -143,6 +143,15 @@ bool is_made_later(const Expr& given) {
   return found;
 }
 
+// `mask = lengths > 0`, torch.ones(n), x.to(device): a tensor, and never None.
+bool is_surely_made(const Expr& given) {
+  if (!given.type->is(TypeKind::tensor) || given.type->guessed) return false;
+  const Expr* made = resolved(&given);
+  if (made->kind == ExprKind::binary || made->kind == ExprKind::comparison) return true;
+  return made->call != nullptr && made->call->target == nullptr &&
+         made->call->name.starts_with("torch.");
+}
+
 // `z is None`, `mode == "mask"`, `steps > 3`, of a parameter that is given.
 std::optional<bool> compared_on_the_way(const Context& context, const Guard& guard,
                                         const Expr& given) {
@@ -155,6 +164,7 @@ std::optional<bool> compared_on_the_way(const Context& context, const Guard& gua
   const bool is_open = given.kind != ExprKind::none && chooses_backward(context, guard);
   if (asks_none && (is_open || is_made_later(given))) return std::nullopt;
   if (asks_none && may_be_none(given)) return expr.word == "is" || expr.word == "==";
+  if (asks_none && is_surely_made(given)) return expr.word == "is not" || expr.word == "!=";
   if (!is_literal(given)) return std::nullopt;
   const std::optional<bool> same = is_the_same(given, asked);
   if (!same) return std::nullopt;
@@ -222,6 +232,28 @@ std::optional<bool> holds(const Context& context, const Guard& guard, int depth)
   return given == nullptr ? std::nullopt : compared_on_the_way(context, guard, *given);
 }
 
+// `SummaryWriter(folder)`, or an own function that makes one in a run with all defaults.
+bool makes_writer(const SourceFacts& facts, const Call& call) {
+  if (call.method.ends_with("SummaryWriter")) return true;
+  return call.target != nullptr && std::ranges::any_of(call.target->calls, [&](const Call* inner) {
+           return inner->method.ends_with("SummaryWriter") && is_reached_by_default(facts, *inner);
+         });
+}
+
+// `if writer:` and `if writer is not None:` of one that is made before the loop.
+bool is_writer_on_the_way(const SourceFacts& facts, const Context& context, const Expr& asked) {
+  const bool asks_none = asked.kind == ExprKind::comparison && asked.word == "is not" &&
+                         asked.children.size() == 2 && asked.children[1]->kind == ExprKind::none;
+  const Expr* given = given_on_the_way(context, asks_none ? asked.children[0] : &asked);
+  const Statement* binding =
+      given == nullptr || given->kind != ExprKind::name ? nullptr : given->binding;
+  const Call* made =
+      binding == nullptr || binding->value == nullptr ? nullptr : binding->value->call;
+  const bool is_before = made != nullptr && context.step_loop != nullptr &&
+                         !is_within(*binding, *context.step_loop->statement);
+  return is_before && makes_writer(facts, *made);
+}
+
 }  // namespace
 
 std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard) {
@@ -234,9 +266,10 @@ bool lacks_items_on_the_way(const Context& context) {
   });
 }
 
-bool is_setting_on_the_way(const Context& context, const Guard& guard) {
+bool is_setting_on_the_way(const SourceFacts& facts, const Context& context, const Guard& guard) {
   if (guard.kind != GuardKind::condition || guard.expr == nullptr) return false;
   const Expr& asked = *guard.expr;
+  if (is_writer_on_the_way(facts, context, asked)) return true;
   // `kind == "a"` of a parameter that is given self.kind
   const bool compares = asked.kind == ExprKind::comparison && asked.children.size() == 2 &&
                         is_one_of(asked.word, {"==", "!="}) &&

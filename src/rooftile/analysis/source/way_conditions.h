@@ -14,7 +14,8 @@ std::optional<bool> holds_on_the_way(const Context& context, const Guard& guard)
 // `if len(gpu_ids) > 0:` for a parameter whose default of `[]` the caller leaves.
 bool lacks_items_on_the_way(const Context& context);
 
-// `if loose:` for a parameter that the caller gives as self.loose: the same in each pass.
-bool is_setting_on_the_way(const Context& context, const Guard& guard);
+// `if loose:` for a parameter that the caller gives as self.loose, `if writer:` for a writer that
+// is made before the loop: the same in each pass.
+bool is_setting_on_the_way(const SourceFacts& facts, const Context& context, const Guard& guard);
 
 }  // namespace rooftile::source

@@ -373,6 +373,7 @@ void Inference::run() {
   // Twice: a file may use what a later one defines, and classes are known after the first pass.
   for (int round = 0; round < 2; ++round) {
     for (const auto& file : facts_.files) visit_module(*file);
+    if (round == 0) record_options_of_functions();
     classify_classes();
   }
   find_files_with_default_place();

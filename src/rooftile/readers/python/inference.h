@@ -62,6 +62,7 @@ class Inference {
   void visit_module(File& file);
   void visit_function(const FunctionDef& def);
   void visit_queued();
+  void record_options_of_functions();
   void visit_stale_modules();
   void enqueue(const FunctionDef& def);
   void read_again(const ClassDef& def);
@@ -220,6 +221,7 @@ class Inference {
   Residence named_residence(const Expr& name, int depth);
   bool asks_for_unset_gpu(const Expr& condition, int depth) const;
   Residence device_residence(const Expr* expr, int depth = 0);
+  Residence option_residence(std::string_view name, int depth);
   const Known& known(std::string_view full_name);
 
   // Types.

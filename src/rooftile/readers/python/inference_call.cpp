@@ -374,9 +374,11 @@ Residence Inference::device_residence(const Expr* expr, int depth) {
     case ExprKind::attribute: {
       const Residence named = named_residence(*expr, depth);
       if (named != Residence::unknown || is_assigned(*expr)) return named;
-      const auto option = store_.options.find(expr->word);
-      if (option == store_.options.end() || option->second.several) return Residence::unknown;
-      return device_residence(option->second.value, depth + 1);
+      return option_residence(expr->word, depth);
+    }
+    case ExprKind::subscript: {  // config["device"] of a dictionary of options
+      const bool has_key = expr->children.size() == 2 && expr->children[1]->kind == ExprKind::text;
+      return has_key ? option_residence(expr->children[1]->word, depth) : Residence::unknown;
     }
     case ExprKind::call:
       return makes_gpu_device(*expr->call) ? Residence::gpu : Residence::unknown;

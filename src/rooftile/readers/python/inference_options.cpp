@@ -140,6 +140,14 @@ bool is_known_value(const Expr* value) {
   }
 }
 
+// `torch.cuda.is_available()`, also `len(args.gpu_ids) > 0 and torch.cuda.is_available()`.
+bool asks_for_cuda_inside(const Expr* condition) {
+  if (condition == nullptr) return false;
+  if (condition->call != nullptr) return condition->call->name == "torch.cuda.is_available";
+  return condition->kind == ExprKind::logical && condition->word == "and" &&
+         std::ranges::any_of(condition->children, asks_for_cuda_inside);
+}
+
 // add_argument("action"), add_argument("--data", required=True)
 bool has_to_be_given(const Call& call) {
   const auto is_given = [&](std::string_view name) { return call.argument(name) != nullptr; };
@@ -219,6 +227,22 @@ void Inference::record_own_node_entry(const Expr& target, const Expr* value) {
   if (!added && kept.is_entry && !is_same_literal(kept.value, value)) kept.several = true;
 }
 
+// Before any function is read: where the device of `main()` is depends on the option's default.
+void Inference::record_options_of_functions() {
+  for (const auto& file : facts_.files) {
+    file_ = file.get();
+    scope_ = module_scopes_[file_];
+    for (const Call* call : file->calls) {
+      const bool adds = is_one_of(call->method, {"add_argument", "add_option"});
+      const Argument* usual = adds ? call->argument("default") : nullptr;
+      if (call->function == nullptr || usual == nullptr) continue;
+      if (usual->value->kind != ExprKind::text) continue;
+      infer(usual->value);
+      record_option(*call);
+    }
+  }
+}
+
 // parser.set_defaults(amp=True)
 void Inference::record_defaults(const Call& call) {
   for (const Argument& argument : call.arguments) {
@@ -232,9 +256,15 @@ void Inference::record_defaults(const Call& call) {
 void Inference::record_parsed_entry(const Expr& target, const Statement& statement) {
   if (target.children.empty() || !is_parsed(*target.children[0])) return;
   auto& own = store_.file_options[file_];
+  const bool is_in_branch =
+      statement.parent != nullptr && statement.parent->kind == StatementKind::if_;
+  // `args.device = "cuda"`, else "cpu": the GPU, with the CPU as the fallback.
+  const bool is_device = is_in_branch && statement.value != nullptr &&
+                         statement.value->type->is(TypeKind::device) &&
+                         asks_for_cuda_inside(statement.parent->value);
+  if (is_device && statement.value->type->residence == Residence::host) return;
   const bool is_sure =
-      is_known_value(statement.value) && statement.word == "=" &&
-      (statement.parent == nullptr || statement.parent->kind != StatementKind::if_);
+      is_known_value(statement.value) && statement.word == "=" && (!is_in_branch || is_device);
   Option option{statement.value, {}, !is_sure};
   option.is_entry = true;
   const auto [place, added] = own.try_emplace(target.word, option);
@@ -256,6 +286,13 @@ void Inference::record_parsed_entry(const Expr& target, const Statement& stateme
   const bool differs =
       !is_first && shared->second.is_entry && !is_same_literal(shared->second.value, kept.value);
   if (differs) shared->second.several = true;
+}
+
+// Where an option's default is, as args.device and as config["device"].
+Residence Inference::option_residence(std::string_view name, int depth) {
+  const auto option = store_.options.find(name);
+  if (option == store_.options.end() || option->second.several) return Residence::unknown;
+  return device_residence(option->second.value, depth + 1);
 }
 
 // _C.PIN_MEMORY = False; an option of the same name wins.

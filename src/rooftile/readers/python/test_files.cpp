@@ -18,6 +18,13 @@ bool is_below_tests(std::string_view module) {
   return false;
 }
 
+// `test_net(net, loader)` in train(): pytest calls tests, the script does not.
+bool is_called(const FunctionDef& function) {
+  return std::ranges::any_of(function.callers, [](const Call* call) {
+    return call->function != nullptr && !call->function->name.starts_with("test_");
+  });
+}
+
 // char_cnn_test.py may be a script that trains and then tests: pytest finds a test by more than the
 // ending of its file's name.
 bool holds_tests(const File& file) {
@@ -26,7 +33,8 @@ bool holds_tests(const File& file) {
     return true;
   }
   return std::ranges::any_of(file.functions, [](const FunctionDef* function) {
-    return function->name.starts_with("test_") && function->outer == nullptr;
+    return function->name.starts_with("test_") && function->outer == nullptr &&
+           !is_called(*function);
   });
 }
 

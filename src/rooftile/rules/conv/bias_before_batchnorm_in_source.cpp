@@ -7,6 +7,7 @@
 
 #include "rooftile/analysis/source/layer_pairs.h"
 #include "rooftile/analysis/source/layer_queries.h"
+#include "rooftile/analysis/source/leftovers.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
@@ -79,6 +80,9 @@ struct Biased {
 std::string wanted_bias(const Biased& biased) {
   if (biased.condition == nullptr) return "False";
   if (last_name(biased.condition).empty()) return "";
+  // What forward() asks need not be known where the layer is made.
+  const Statement* asked = biased.condition->statement;
+  if (asked == nullptr || asked->function != biased.layer->function) return "";
   return "not " + std::string(biased.layer->file->slice(biased.condition->range));
 }
 
@@ -206,13 +210,19 @@ bool is_frozen_somewhere(const SourceFacts& facts, const File& network, const Pr
   });
 }
 
+// Of a class that stands in the file and that no run makes.
+bool is_never_made(const SourceFacts& facts, const Call& layer) {
+  const ClassDef* def = layer.function == nullptr ? nullptr : layer.function->class_def;
+  return def != nullptr && def->is_module && is_left_over(facts, *def);
+}
+
 void judge_file(const SourceFacts& facts, const File& file, const Program& program,
                 std::vector<Finding>& findings) {
   std::map<const void*, std::vector<Biased>> homes;
   for (const LayerPair& pair : neighbouring_layers(file)) {
     if (!is_batch_norm(*pair.second) || !has_bias(facts, *pair.first)) continue;
     if (!pair.in_lists && !is_same_width(facts, *pair.first, *pair.second)) continue;
-    if (!is_normalized(facts, pair)) continue;
+    if (!is_normalized(facts, pair) || is_never_made(facts, *pair.first)) continue;
     homes[home_of(*pair.first)].push_back({pair.first, pair.condition, !pair.in_lists});
   }
   for (auto& [home, layers] : homes) {

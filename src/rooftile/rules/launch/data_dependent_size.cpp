@@ -105,10 +105,16 @@ bool asks_for_places(const Call& call, const Expr* value) {
          value->kind == ExprKind::comparison && is_in_forward(call);
 }
 
-// In a forward or what it calls, with nothing in it that is known as the host's.
+// def sequence_loss(logits, targets), which a step calls by way of what it was given.
+bool computes_loss(const FunctionDef* function) {
+  return function != nullptr && contains_any(lower(function->name), {"loss", "criterion"});
+}
+
+// In a forward or what it calls, or a loss, with nothing in it that is known as the host's.
 bool is_tensor_by_use(const SourceFacts& facts, const Call& call, const Expr* value) {
   if (!asks_for_tensor(call) && !asks_for_places(call, value)) return false;
-  if (!runs_in_forward(call.function) && !runs_in_lightning_step(facts, call)) return false;
+  const bool is_in_model = runs_in_forward(call.function) || computes_loss(call.function);
+  if (!is_in_model && !runs_in_lightning_step(facts, call)) return false;
   const Type& type = *value->type;
   if (!type.is(TypeKind::unknown) && value->kind != ExprKind::comparison) return false;
   bool has_host = comes_from_numpy(value);

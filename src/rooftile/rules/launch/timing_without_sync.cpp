@@ -102,7 +102,14 @@ bool runs_gpu_work(const Call& call) {
 // So are the losses that a model hands out for printing.
 bool may_read_result(const Call& call) {
   const bool asks = call.method.starts_with("get_") && contains_any(call.method, {"loss", "error"});
-  if (asks && call.receiver != nullptr && call.arguments.empty()) return true;
+  // get_current_errors(), get_current_errors(epoch): nothing that a loss could be computed of.
+  const bool computes = std::ranges::any_of(call.arguments, [](const Argument& argument) {
+    const Expr& given = *argument.value;
+    const bool counts = given.type->is(TypeKind::number) || given.kind == ExprKind::integer ||
+                        is_one_of(last_name(&given), {"epoch", "step", "iteration"});
+    return argument.unpacked || !counts;
+  });
+  if (asks && call.receiver != nullptr && !computes) return true;
   if (call.target != nullptr || call.name.starts_with("torch.")) return false;
   return contains_any(lower(call.method), {"post_process", "postprocess", "decode", "nms"});
 }
