@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "rooftile/analysis/source/filled_tensors.h"
-#include "rooftile/analysis/source/filled_tensors.h"
 #include "rooftile/analysis/source/host_makers.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
