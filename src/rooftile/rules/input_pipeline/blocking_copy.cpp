@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/loaders.h"
@@ -247,17 +248,26 @@ bool is_for_others(const source::SourceFacts& facts, const source::Call& loader)
   return false;
 }
 
+using Loaders = std::vector<const source::Call*>;
+
+// Those that training steps may read.
+Loaders loaders_of_steps(const source::SourceFacts& facts) {
+  Loaders loaders = source::training_loaders(facts);
+  std::erase_if(loaders, [&](const source::Call* one) { return is_for_others(facts, *one); });
+  return loaders;
+}
+
 // Of a batch whose loader is not seen: one of the program, where all that are made for training are
 // pinned.
-const source::Call* unseen_loader(const source::SourceFacts& facts, const source::Call& copy,
-                                  const source::Expr* value) {
+const source::Call* unseen_loader(const source::SourceFacts& facts, const Loaders& loaders,
+                                  const source::Call& copy, const source::Expr* value) {
   if (!source::is_unseen_batch(facts, value)) return nullptr;
   const source::Call* found = nullptr;
   const auto programs = source::training_programs_of(facts, *copy.file);
-  for (const source::Call* loader : source::training_loaders(facts)) {
+  for (const source::Call* loader : loaders) {
     const bool is_other = std::ranges::none_of(
         programs, [&](const source::Program* program) { return program->has(*loader->file); });
-    if (is_other || is_for_others(facts, *loader)) continue;
+    if (is_other) continue;
     if (!is_pinned(facts, *loader)) return nullptr;
     found = found == nullptr ? loader : found;
   }
@@ -331,7 +341,8 @@ Finding finding_for(const source::Call& copy, const source::Call& loader) {
 }
 
 // The pinned loader whose batches the copy in a step loop moves; null where there is none.
-const source::Call* pinned_loader_of(const source::SourceFacts& facts, const source::Call& copy) {
+const source::Call* pinned_loader_of(const source::SourceFacts& facts, const Loaders& loaders,
+                                     const source::Call& copy) {
   const source::Expr* value = copied_value(facts, copy);
   if (value == nullptr || copy.statement == nullptr) return nullptr;
   if (!source::is_in_step_loop(facts, copy) && !source::feeds_step_loop(facts, copy)) {
@@ -341,17 +352,18 @@ const source::Call* pinned_loader_of(const source::SourceFacts& facts, const sou
   // An own class around the loader is not it.
   const bool is_wrapper = loader != nullptr && !source::is_torch_loader(*loader) &&
                           loader->argument("pin_memory") == nullptr;
-  if (loader == nullptr || is_wrapper) loader = unseen_loader(facts, copy, value);
+  if (loader == nullptr || is_wrapper) loader = unseen_loader(facts, loaders, copy, value);
   return loader != nullptr && is_pinned(facts, *loader) ? loader : nullptr;
 }
 
 // One finding for each loop, with the edits of all its copies.
 void check_script(const source::SourceFacts& facts, std::vector<Finding>& findings) {
+  const Loaders loaders = loaders_of_steps(facts);
   for (const auto& file : facts.files) {
     if (!source::trains_on_gpu(facts, *file)) continue;
     std::unordered_map<const source::Statement*, std::size_t> places;
     for (const source::Call* copy : file->calls) {
-      const source::Call* loader = pinned_loader_of(facts, *copy);
+      const source::Call* loader = pinned_loader_of(facts, loaders, *copy);
       if (loader == nullptr) continue;
       if (source::is_taken_over(facts, *file)) break;
       Finding finding = finding_for(*copy, *loader);
