@@ -5,6 +5,7 @@
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/monai.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/returned_loaders.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
