@@ -140,17 +140,6 @@ class LoaderSearch {
 
 }  // namespace
 
-const Expr* comprehension_source(const Expr& name) {
-  for (const Expr* outer = name.parent; outer != nullptr; outer = outer->parent) {
-    if (outer->kind != ExprKind::comprehension) continue;
-    for (const Expr* clause : outer->children) {
-      if (clause->kind != ExprKind::for_clause || clause->children.size() < 2) continue;
-      if (uses_variable(clause->children[0], name.word)) return clause->children[1];
-    }
-  }
-  return nullptr;
-}
-
 const Expr* stepped_iterator(const Call& call) {
   if (call.method != "next" && call.method != "__next__") return nullptr;
   const bool is_function = call.receiver == nullptr && !call.arguments.empty();

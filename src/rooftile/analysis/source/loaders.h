@@ -15,9 +15,6 @@ std::vector<const Call*> training_loaders(const SourceFacts& facts);
 // The loader that a value comes out of: a batch or a part of one, an iterator; null where that is
 // not seen.
 const Call* loader_of(const Expr* value);
-// `t.cuda() for t in batch`: of the variable what the comprehension runs over; null for other
-// names.
-const Expr* comprehension_source(const Expr& name);
 // `next(x)`, `x.next()`, `x.__next__()`: x; null for other calls.
 const Expr* stepped_iterator(const Call& call);
 // Loops of any role over the loader, `for`, or `while` with next() inside.

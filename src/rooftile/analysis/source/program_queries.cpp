@@ -115,6 +115,17 @@ std::string_view last_name(const Expr* expr) {
   return is_named ? expr->word : std::string_view();
 }
 
+const Expr* comprehension_source(const Expr& name) {
+  for (const Expr* outer = name.parent; outer != nullptr; outer = outer->parent) {
+    if (outer->kind != ExprKind::comprehension) continue;
+    for (const Expr* clause : outer->children) {
+      if (clause->kind != ExprKind::for_clause || clause->children.size() < 2) continue;
+      if (uses_variable(clause->children[0], name.word)) return clause->children[1];
+    }
+  }
+  return nullptr;
+}
+
 bool is_same_object(const Expr* a, const Expr* b) {
   if (a == nullptr || b == nullptr) return false;
   const Call* made_a = a->type != nullptr ? a->type->made_by : nullptr;

@@ -70,6 +70,9 @@ bool binds_torch(const File& file);
 
 // The last part of a variable or attribute: "scaler" of self.scaler; empty for other expressions.
 std::string_view last_name(const Expr* expr);
+// `t.cuda() for t in batch`: of the variable what the comprehension runs over; null for other
+// names.
+const Expr* comprehension_source(const Expr& name);
 // Whether both stand for one object: made by the same call, else spelled the same.
 bool is_same_object(const Expr* a, const Expr* b);
 // The expression under names bound once and parentheses: what `x` was set to; itself otherwise.

@@ -116,17 +116,11 @@ class SizeSearch {
     return end ? Size(std::max(*end - 1, 0.0)) : end;
   }
 
-  // What the variable of a comprehension goes through; null for other names.
+  // What the variable of a comprehension goes through; null for other names, and for parts of it.
   static const Expr* clause_of(const Expr& name) {
-    for (const Expr* outer = name.parent; outer != nullptr; outer = outer->parent) {
-      if (outer->kind != ExprKind::comprehension) continue;
-      for (const Expr* clause : outer->children) {
-        const bool is_it = clause->kind == ExprKind::for_clause && clause->children.size() == 2 &&
-                           clause->children[0]->word == name.word;
-        if (is_it) return clause->children[1];
-      }
-    }
-    return nullptr;
+    const Expr* source = comprehension_source(name);
+    const bool is_whole = source != nullptr && source->parent->children[0]->word == name.word;
+    return is_whole ? source : nullptr;
   }
 
   static const Expr* callee_of(const Expr& expr) {

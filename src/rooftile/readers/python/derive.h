@@ -33,6 +33,10 @@ void add_import(const File& importer, const File& file);
 // Calls of methods whose receiver is not known, or may be of a derived class, lead to the methods
 // of that name in reach. Needs the imports of files.
 void link_dynamic_calls(SourceFacts& facts);
+// Whether the class derives from the other one, also through others of the given files.
+bool derives(const SourceFacts& facts, const ClassDef& def, const ClassDef& base);
+// Makes the function the call's target, where it has none, and the call one of its callers.
+void link_function(Call& call, const FunctionDef& function);
 // Functions that are kept in a table of an object: `engine.hooks["on_forward"] = on_forward`.
 void link_hooks(SourceFacts& facts);
 void find_test_files(SourceFacts& facts);

@@ -238,7 +238,7 @@ class Linker {
     if (methods.size() < 2) return;
     std::stable_partition(methods.begin(), methods.end(), [&](const FunctionDef* def) {
       return std::ranges::none_of(methods, [&](const FunctionDef* other) {
-        const bool replaces = other != def && derives(*other->class_def, *def->class_def, 0);
+        const bool replaces = other != def && derives(facts_, *other->class_def, *def->class_def);
         return replaces &&
                std::ranges::find(def->callers, other, &Call::function) == def->callers.end();
       });
@@ -312,7 +312,7 @@ class Linker {
     if (found == methods_.end() || found->second.size() > kMaxOverrides) return;
     std::vector<const FunctionDef*> overrides;
     for (const FunctionDef* def : found->second) {
-      if (def != target && derives(*def->class_def, *call.receiver->type->class_def, 0)) {
+      if (def != target && derives(facts_, *def->class_def, *call.receiver->type->class_def)) {
         overrides.push_back(def);
       }
     }
@@ -334,7 +334,7 @@ class Linker {
     if (found == methods_.end() || found->second.size() > kMaxOverrides) return;
     std::vector<const FunctionDef*> derived;
     for (const FunctionDef* def : found->second) {
-      if (derives(*def->class_def, *call.receiver->type->class_def, 0)) derived.push_back(def);
+      if (derives(facts_, *def->class_def, *call.receiver->type->class_def)) derived.push_back(def);
     }
     link(call, derived);
   }
@@ -348,15 +348,6 @@ class Linker {
       const bool has_room = callers.size() < kMaxLinkedCallers;
       if (has_room && std::ranges::find(callers, &call) == callers.end()) callers.push_back(&call);
     }
-  }
-
-  bool derives(const ClassDef& def, const ClassDef& base, int depth) const {
-    if (depth > kMaxBaseSteps) return false;
-    return std::ranges::any_of(def.bases, [&](const Expr* each) {
-      const auto own = facts_.store().classes_by_name.find(each->full_name);
-      if (own == facts_.store().classes_by_name.end() || own->second == &def) return false;
-      return own->second == &base || derives(*own->second, base, depth + 1);
-    });
   }
 
   // The file and all that it imports, also through others.

@@ -11,7 +11,6 @@ namespace {
 
 constexpr std::size_t kMaxPicked = 16;    // to choose from
 constexpr std::size_t kMinBeginning = 4;  // letters of `forward_`, that tell a group of methods
-constexpr int kMaxAncestors = 8;
 
 // What is known of the name: its text, or how it begins.
 struct Picked {
@@ -43,17 +42,6 @@ Picked picked_by(const SourceFacts& facts, const Expr& name) {
   return {std::string(name.children[0]->word) + rest, !rest.empty()};
 }
 
-bool derives_from(const SourceFacts& facts, const ClassDef& def, const ClassDef& base, int depth) {
-  if (&def == &base) return true;
-  if (depth > kMaxAncestors) return false;
-  const auto& classes = facts.store().classes_by_name;
-  return std::ranges::any_of(def.bases, [&](const Expr* each) {
-    const auto own = classes.find(each->full_name);
-    return own != classes.end() && own->second != &def &&
-           derives_from(facts, *own->second, base, depth + 1);
-  });
-}
-
 // Of the class and of those that derive from it.
 std::vector<const FunctionDef*> methods_of(const SourceFacts& facts, const ClassDef& owner,
                                            const Picked& picked) {
@@ -63,7 +51,8 @@ std::vector<const FunctionDef*> methods_of(const SourceFacts& facts, const Class
       for (const FunctionDef* method : def->methods) {
         const bool is_it =
             picked.is_whole ? method->name == picked.text : method->name.starts_with(picked.text);
-        if (is_it && derives_from(facts, *def, owner, 0)) methods.push_back(method);
+        const bool is_of_it = is_it && (def == &owner || derives(facts, *def, owner));
+        if (is_of_it) methods.push_back(method);
       }
     }
   }
@@ -84,10 +73,7 @@ void link_picked(const SourceFacts& facts, Call& call) {
   const auto methods = methods_of(facts, *owner, picked);
   if (methods.size() > kMaxPicked) return;
   for (const FunctionDef* method : methods) {
-    if (method == call.function) continue;
-    if (call.target == nullptr) call.target = method;
-    std::vector<const Call*>& callers = const_cast<FunctionDef*>(method)->callers;
-    if (std::ranges::find(callers, &call) == callers.end()) callers.push_back(&call);
+    if (method != call.function) link_function(call, *method);
   }
 }
 

@@ -35,12 +35,6 @@ std::vector<std::string_view> hook_keys(const Call& call, const Expr& key) {
   return keys;
 }
 
-void link_hook(Call& call, const FunctionDef& function) {
-  if (call.target == nullptr) call.target = &function;
-  std::vector<const Call*>& callers = const_cast<FunctionDef&>(function).callers;
-  if (std::ranges::find(callers, &call) == callers.end()) callers.push_back(&call);
-}
-
 using Tables = std::unordered_map<std::string_view, std::vector<Hook>>;  // by their attributes
 
 Tables hook_tables(const SourceFacts& facts) {
@@ -66,7 +60,7 @@ void link_hooks_of(const Tables& tables, const Call& call) {
   const auto keys = hook_keys(call, *callee->children[1]);
   for (const Hook& hook : hooks->second) {
     const bool is_meant = keys.empty() || std::ranges::find(keys, hook.key) != keys.end();
-    if (is_meant) link_hook(const_cast<Call&>(call), *hook.function);
+    if (is_meant) link_function(const_cast<Call&>(call), *hook.function);
   }
 }
 
