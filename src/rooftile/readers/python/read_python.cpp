@@ -64,6 +64,7 @@ Result<SourceFacts> read_python(std::span<const std::string> paths, const Python
   if (!candidates) return tl::unexpected(candidates.error());
   source::read_candidates(*candidates, options);
   source::add_related(*candidates);
+  source::leave_out_tests(*candidates);
   return source::build(std::move(*candidates), &options);
 }
 

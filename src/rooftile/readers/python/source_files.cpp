@@ -4,8 +4,6 @@
 #include <atomic>
 #include <filesystem>
 #include <thread>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "rooftile/base/file.h"
 #include "rooftile/base/text.h"
@@ -21,8 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxNotebookBytes = std::size_t{64} << 20U;  // with its pictures
 constexpr std::size_t kMaxThreads = 32;
-
-bool is_notebook(std::string_view path) { return path.ends_with(".ipynb"); }
 
 // A folder that is a package itself counts from its parent: `import package.models` works there.
 fs::path import_root(fs::path folder) {
@@ -63,26 +59,6 @@ fs::path common_folder(std::span<const std::string> paths) {
   return common.empty() ? fs::path(".") : common;
 }
 
-// Words after import and from at the start of lines: enough to see whether a file is related.
-void collect_imported_words(std::string_view text, std::unordered_set<std::string_view>& words) {
-  for (std::size_t next = 0; next < text.size();) {
-    while (next < text.size() && (text[next] == ' ' || text[next] == '\t')) ++next;
-    const std::size_t line_end = std::min(text.find('\n', next), text.size());
-    const std::string_view line = text.substr(next, line_end - next);
-    next = line_end + 1;
-    if (!line.starts_with("import ") && !line.starts_with("from ")) continue;
-    std::size_t begin = 0;
-    for (std::size_t i = 0; i <= line.size(); ++i) {
-      const bool letter =
-          i < line.size() &&
-          (std::isalnum(static_cast<unsigned char>(line[i])) != 0 || line[i] == '_');
-      if (letter) continue;
-      if (i > begin) words.insert(line.substr(begin, i - begin));
-      begin = i + 1;
-    }
-  }
-}
-
 // Files that the user's patterns leave out, or that lie in a folder that they leave out.
 class Excluded {
  public:
@@ -114,10 +90,6 @@ class Excluded {
   bool is_empty_ = true;
   fs::path root_;
 };
-
-std::string_view module_leaf(std::string_view module) {
-  return module.substr(module.rfind('.') + 1);
-}
 
 }  // namespace
 
@@ -189,45 +161,6 @@ void read_candidates(std::vector<Candidate>& candidates, const PythonOptions& op
     candidate.bytes = std::move(*bytes);
     candidate.relevant = python::mentions_training(candidate.bytes);
   });
-}
-
-// `from .defaults import _C as cfg` in the __init__.py of a package that was added: what it names
-// are files of the program too.
-void add_named_by_packages(std::vector<Candidate>& candidates,
-                           const std::vector<const Candidate*>& added) {
-  std::unordered_set<std::string_view> named;
-  for (const Candidate* one : added) {
-    if (one->path.ends_with("__init__.py")) collect_imported_words(one->bytes, named);
-  }
-  for (Candidate& candidate : candidates) {
-    if (candidate.relevant || candidate.bytes.empty() || is_notebook(candidate.path)) continue;
-    candidate.relevant = named.contains(module_leaf(candidate.module));
-  }
-}
-
-void add_related(std::vector<Candidate>& candidates) {
-  std::unordered_set<std::string_view> imported;
-  std::unordered_set<std::string_view> modules;
-  for (const Candidate& candidate : candidates) {
-    if (!candidate.relevant) continue;
-    collect_imported_words(candidate.bytes, imported);
-    modules.insert(module_leaf(candidate.module));
-  }
-  if (modules.empty()) return;
-  std::vector<const Candidate*> added;
-  for (Candidate& candidate : candidates) {
-    if (candidate.relevant || candidate.bytes.empty() || is_notebook(candidate.path)) continue;
-    bool related = imported.contains(module_leaf(candidate.module));
-    if (!related) {
-      std::unordered_set<std::string_view> words;
-      collect_imported_words(candidate.bytes, words);
-      related =
-          std::ranges::any_of(words, [&](std::string_view word) { return modules.contains(word); });
-    }
-    candidate.relevant = related;
-    if (related) added.push_back(&candidate);
-  }
-  add_named_by_packages(candidates, added);
 }
 
 ParsedFile parse_file(Candidate&& candidate) {

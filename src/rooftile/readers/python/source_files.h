@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rooftile/base/result.h"
@@ -22,6 +23,7 @@ struct Candidate {
   bool relevant = false;
 };
 
+inline bool is_notebook(std::string_view path) { return path.ends_with(".ipynb"); }
 // "package/models/net.py": "package.models.net".
 std::string module_name(const std::string& path);
 
@@ -35,6 +37,8 @@ Result<std::string> read_bytes(const std::string& path, const PythonOptions& opt
 void read_candidates(std::vector<Candidate>& candidates, const PythonOptions& options);
 // What others import or what imports them, once the first choice is known by its words.
 void add_related(std::vector<Candidate>& candidates);
+// Tests of a folder that no other file imports change nothing, and nothing is said of them.
+void leave_out_tests(std::vector<Candidate>& candidates);
 
 struct ParsedFile {
   std::unique_ptr<File> file;

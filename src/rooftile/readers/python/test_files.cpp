@@ -1,4 +1,6 @@
 // Which files are tests.
+#include "rooftile/readers/python/test_files.h"
+
 #include <algorithm>
 #include <string_view>
 
@@ -7,16 +9,6 @@
 
 namespace rooftile::source {
 namespace {
-
-// The module's name says how the files were given; a path may lie in anybody's folder "test".
-// A part of the module's name that stands for a folder: "tests" in tests.models.net.
-bool is_below_tests(std::string_view module) {
-  for (std::size_t dot = module.find('.'); dot != std::string_view::npos; dot = module.find('.')) {
-    if (is_one_of(module.substr(0, dot), {"tests", "test", "testing"})) return true;
-    module.remove_prefix(dot + 1);
-  }
-  return false;
-}
 
 // `test_net(net, loader)` in train(): pytest calls tests, the script does not.
 bool is_called(const FunctionDef& function) {
@@ -38,15 +30,27 @@ bool holds_tests(const File& file) {
   });
 }
 
+std::string_view name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
 bool is_test_file(const File& file) {
-  const std::string_view path = file.path;
-  const std::size_t slash = path.rfind('/');
-  const std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
-  return name.starts_with("test_") || name == "conftest.py" || is_below_tests(file.module) ||
-         (name.ends_with("_test.py") && holds_tests(file));
+  return is_test_by_name(file.path, file.module) ||
+         (name_of(file.path).ends_with("_test.py") && holds_tests(file));
 }
 
 }  // namespace
+
+bool is_below_tests(std::string_view module) {
+  for (std::size_t dot = module.find('.'); dot != std::string_view::npos; dot = module.find('.')) {
+    if (is_one_of(module.substr(0, dot), {"tests", "test", "testing"})) return true;
+    module.remove_prefix(dot + 1);
+  }
+  return false;
+}
+
+bool is_test_by_name(std::string_view path, std::string_view module) {
+  const std::string_view name = name_of(path);
+  return name.starts_with("test_") || name == "conftest.py" || is_below_tests(module);
+}
 
 void find_test_files(SourceFacts& facts) {
   for (const auto& file : facts.files) file->is_test = is_test_file(*file);

@@ -1,5 +1,10 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "rooftile/readers/python/read_python.h"
@@ -27,6 +32,37 @@ TEST(TestFiles, EndingsOfNamesNeedTestsInTheFile) {
     ASSERT_TRUE(facts && facts->files.size() == 1) << text;
     EXPECT_EQ(facts->files.front()->is_test, expected) << text;
   }
+}
+
+// The files that are parsed of a folder that holds these, by their paths in it.
+std::set<std::string> read_of(const std::vector<std::pair<std::string, std::string>>& files) {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::path(testing::TempDir()) / ("test_files_" + std::to_string(::getpid()));
+  for (const auto& [path, text] : files) {
+    fs::create_directories((root / path).parent_path());
+    std::ofstream(root / path) << text;
+  }
+  const std::vector<std::string> paths{root.string()};
+  const Result<SourceFacts> facts = read_python(paths, {});
+  EXPECT_TRUE(facts.has_value());
+  std::set<std::string> read;
+  for (const auto& file : facts->files) {
+    read.insert(fs::path(file->path).lexically_relative(root).string());
+  }
+  fs::remove_all(root);
+  return read;
+}
+
+TEST(TestFiles, TestsOfAFolderThatNothingImportsAreLeftOut) {
+  const std::vector<std::pair<std::string, std::string>> files{
+      {"train.py", "import torch\nfrom tests.nets import Net\n"},
+      {"tests/nets.py", "import torch\nfrom .blocks import Block\n"},
+      {"tests/blocks.py", "import torch\n"},
+      {"tests/alone.py", "import torch\n"},
+      {"test_ops.py", "import torch\ndef test_sum():\n  pass\n"},
+      {"test_cityscapes.py", "import torch\nfrom train import Net\nNet().eval()\n"}};
+  EXPECT_EQ(read_of(files), (std::set<std::string>{"train.py", "tests/nets.py", "tests/blocks.py",
+                                                   "test_cityscapes.py"}));
 }
 
 }  // namespace

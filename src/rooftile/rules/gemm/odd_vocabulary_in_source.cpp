@@ -87,16 +87,39 @@ Finding embedding_finding(const Call& call, const Value& value) {
   return finding;
 }
 
+// A field of a class of settings, or a parameter of its __init__, with the size as its default.
+struct Setting {
+  const ClassDef* owner = nullptr;
+  std::string_view name;
+};
+
+std::optional<Setting> setting_of(const Expr* found) {
+  const Statement* entry = found == nullptr ? nullptr : found->statement;
+  if (entry == nullptr) return std::nullopt;
+  if (const FunctionDef* function = entry->function_def; function != nullptr) {
+    const ClassDef* owner = function->class_def;
+    if (owner == nullptr || owner->is_module) return std::nullopt;
+    const auto is_default = [&](const Parameter& one) { return one.default_value == found; };
+    const auto parameter = std::ranges::find_if(function->parameters, is_default);
+    if (parameter == function->parameters.end()) return std::nullopt;
+    return Setting{owner, parameter->name};
+  }
+  const Statement* home = entry->parent;
+  if (home == nullptr || home->class_def == nullptr || entry->target == nullptr) {
+    return std::nullopt;
+  }
+  return Setting{home->class_def, last_name(entry->target)};
+}
+
 // GPTConfig(vocab_size=50304): who makes the configuration passes another size than its default.
-bool is_replaced(const SourceFacts& facts, const Value& value) {
-  const Statement* entry = value.found == nullptr ? nullptr : value.found->statement;
-  const Statement* home = entry == nullptr ? nullptr : entry->parent;
-  if (home == nullptr || home->class_def == nullptr || entry->target == nullptr) return false;
-  const std::string_view name = last_name(entry->target);
-  auto made = facts.calls(home->class_def->full_name);
+// One that nobody makes comes with the weights of a trained network.
+bool is_unused_default(const SourceFacts& facts, const Value& value) {
+  const std::optional<Setting> setting = setting_of(value.found);
+  if (!setting) return false;
+  auto made = facts.calls(setting->owner->full_name);
   std::erase_if(made, [](const Call* call) { return is_only_loaded(*call); });
-  return !made.empty() && std::all_of(made.begin(), made.end(), [&](const Call* call) {
-    const Value given = facts.argument(*call, name);
+  return std::all_of(made.begin(), made.end(), [&](const Call* call) {
+    const Value given = facts.argument(*call, setting->name);
     return given.kind == ValueKind::integer && !is_odd(given.integer);
   });
 }
@@ -113,7 +136,7 @@ void check_embeddings(const SourceFacts& facts, std::vector<Finding>& findings) 
     const Value size = facts.argument(*call, "num_embeddings", 0);
     if (size.kind != ValueKind::integer || !is_odd(size.integer) || is_only_loaded(*call)) continue;
     const auto programs = training_programs_of(facts, *call->file);
-    if (programs.empty() || is_replaced(facts, size)) continue;
+    if (programs.empty() || is_unused_default(facts, size)) continue;
     bool reported = is_vocabulary(*call, size);
     if (!reported) {
       if (!outputs) outputs.emplace(facts);
