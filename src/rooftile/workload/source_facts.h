@@ -261,8 +261,8 @@ struct File {
   std::uint32_t too_deep = 0;  // expressions and blocks that are nested too deeply to follow
   // Answers of mentions() so far: rules ask for the same words, one rule after the other.
   mutable std::map<std::string, bool, std::less<>> mentioned;
-  // A bit for each run of letters and digits in the text, by its hash; filled by mentions().
-  mutable std::vector<bool> runs;
+  // A bit for each three bytes in a row of the text, by their hash; filled by the first search.
+  mutable std::vector<std::uint64_t> trigrams;
 
   Place place(std::uint32_t byte) const;
   std::string_view slice(ByteRange range) const;

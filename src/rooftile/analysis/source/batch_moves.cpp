@@ -241,8 +241,7 @@ bool is_seen_elsewhere(const SourceFacts& facts, const Statement& made) {
   return std::ranges::any_of(facts.files, [&](const auto& file) {
     const bool may_read = !made.file->is_entry ||
                           std::ranges::find(file->imported, made.file) != file->imported.end();
-    return file.get() != made.file && may_read &&
-           find_in_text(file->text, made.target->word) != std::string::npos;
+    return file.get() != made.file && may_read && has_text(*file, made.target->word);
   });
 }
 

@@ -46,8 +46,8 @@ bool is_in_table(std::string_view line) { return contains_any(line, {"float16':"
 
 // `np.float16 if use_float16 else np.float32`, and nothing of torch: an option for arrays.
 bool is_for_arrays(const File& file) {
-  return contains_any(file.text, {"np.float16", "numpy.float16"}) &&
-         !contains_any(file.text, {"torch.float16", "torch.half", ".half(", "torch_dtype"});
+  return has_any_text(file, {"np.float16", "numpy.float16"}) &&
+         !has_any_text(file, {"torch.float16", "torch.half", ".half(", "torch_dtype"});
 }
 
 // `AverageMeter(precision=4)`: digits, where 16 and 32 would be bits.

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
@@ -136,7 +137,7 @@ const FunctionDef* compiled_by(const Call& call) {
 }
 
 void add_decorated(const SourceFacts& facts, const File& file, std::vector<Compiled>& found) {
-  if (file.text.find("compile") == std::string::npos || !trains_on_gpu(facts, file)) return;
+  if (!has_text(file, "compile") || !trains_on_gpu(facts, file)) return;
   for (const FunctionDef* function : file.functions) {
     for (const Expr* decorator : function->decorators) {
       if (decorator_name(*decorator) == "torch.compile") found.push_back({nullptr, function});
@@ -206,12 +207,9 @@ std::string_view work_class(std::size_t breaks) {
 
 bool compiles(const Program& program) {
   return std::any_of(program.files.begin(), program.files.end(), [](const File* file) {
-    for (const std::string_view sign :
-         {"torch.compile", ".compile(", "torchcompile", "torch_compile", "_dynamo", "use_compile",
-          "compile=", "--compile", "thunder.jit", "import compile"}) {
-      if (file->text.find(sign) != std::string::npos) return true;
-    }
-    return false;
+    return has_any_text(*file,
+                        {"torch.compile", ".compile(", "torchcompile", "torch_compile", "_dynamo",
+                         "use_compile", "compile=", "--compile", "thunder.jit", "import compile"});
   });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 
 namespace rooftile::source {
 namespace {
@@ -38,7 +39,7 @@ std::vector<EnvironmentSetting> environment_settings(const SourceFacts& facts,
                                                      std::string_view name) {
   std::vector<EnvironmentSetting> settings;
   for (const auto& file : facts.files) {
-    if (file->text.find(name) == std::string::npos || !trains_on_gpu(facts, *file)) continue;
+    if (!has_text(*file, name) || !trains_on_gpu(facts, *file)) continue;
     for (const Statement* statement : file->statements) {
       const Expr* value = assigned(*statement, name);
       if (value == nullptr) value = passed(*statement, name);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
@@ -92,7 +93,7 @@ bool is_switched_in(const File& file, const Loop& loop) {
 // as a context manager of its own.
 bool is_switched_by_hand(const Loop& loop) {
   constexpr std::size_t kFewCallers = 8;
-  if (!contains_any(loop.file->text, {"no_grad", "inference_mode"}) && loop.function == nullptr) {
+  if (!has_any_text(*loop.file, {"no_grad", "inference_mode"}) && loop.function == nullptr) {
     return false;
   }
   if (is_switched_in(*loop.file, loop)) return true;

@@ -32,6 +32,7 @@ bool is_documentation(const File& file, std::size_t at) {
 
 // Whether the text uses the name outside of the ranges: no comment, and no word of a longer text.
 bool uses_class(const File& file, std::string_view name, std::initializer_list<ByteRange> without) {
+  if (!has_text(file, name)) return false;
   const std::string_view text = file.text;
   const ByteRange exported = exported_names(file);
   for (std::size_t at = text.find(name); at != std::string_view::npos;
@@ -116,7 +117,9 @@ bool may_be_named_by_settings(const SourceFacts& facts, const File& file) {
 bool is_letter(char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
 // Places of the whole name in the text, comments left out.
-int count_names(std::string_view text, std::string_view name) {
+int count_names(const File& file, std::string_view name) {
+  if (!has_text(file, name)) return 0;
+  const std::string_view text = file.text;
   int count = 0;
   for (std::size_t at = find_in_text(text, name); at != std::string_view::npos;
        at = find_in_text(text, name, at + 1)) {
@@ -135,7 +138,7 @@ int count_names(std::string_view text, std::string_view name) {
 bool is_named_nowhere(const SourceFacts& facts, const FunctionDef& function) {
   return std::ranges::none_of(facts.files, [&](const auto& file) {
     const bool is_own = file.get() == function.file;
-    return count_names(file->text, function.name) > (is_own ? 1 : 0);
+    return count_names(*file, function.name) > (is_own ? 1 : 0);
   });
 }
 
@@ -144,10 +147,10 @@ bool is_made_nowhere(const SourceFacts& facts, const ClassDef& def) {
     return false;
   }
   return std::ranges::none_of(facts.files, [&](const auto& file) {
-    if (file.get() == def.file) return count_names(file->text, def.name) > 1;
+    if (file.get() == def.file) return count_names(*file, def.name) > 1;
     const bool has_own = std::ranges::any_of(
         file->classes, [&](const ClassDef* other) { return other->name == def.name; });
-    return !has_own && count_names(file->text, def.name) > 0;
+    return !has_own && count_names(*file, def.name) > 0;
   });
 }
 

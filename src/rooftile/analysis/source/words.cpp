@@ -28,32 +28,37 @@ bool is_in_comment(std::string_view text, std::size_t at) {
   return text.substr(first, at - first).find('#') != std::string_view::npos;
 }
 
-// Calls test(hash) for the runs of letters and digits, while it returns true.
+// Slots of a set of trigrams, a power of two.
+constexpr std::size_t kSlot = 64;  // bits of a word
+
+// Calls test(slot) for each three bytes in a row, while it returns true.
 template <class Test>
-bool all_runs(std::string_view text, const Test& test) {
-  constexpr std::uint64_t kPrime = 0x100000001B3;  // of FNV-1a
+bool all_trigrams(std::string_view text, std::size_t slots, const Test& test) {
+  const int unused = 32 - std::countr_zero(slots);
+  std::uint32_t three = 0;
   for (std::size_t at = 0; at < text.size(); ++at) {
-    if (!is_word_char(text[at])) continue;
-    std::uint64_t hash = 0;
-    for (; at < text.size() && is_word_char(text[at]); ++at) {
-      hash = (hash ^ static_cast<unsigned char>(text[at])) * kPrime;
-    }
-    if (!test(hash ^ (hash >> 32U))) return false;
+    three = (three << 8U) | static_cast<unsigned char>(text[at]);
+    if (at < 2) continue;
+    const std::uint32_t hash = (three & 0xFFFFFFU) * 0x9E3779B1U;  // Knuth, multiplicative
+    if (!test(hash >> unused)) return false;
   }
   return true;
 }
 
-// False: certainly not. Most words that rules ask for are in few files.
-bool may_have(const File& file, std::string_view word) {
-  if (file.runs.empty()) {
-    file.runs.resize(std::bit_ceil(file.text.size() + 64));
-    all_runs(file.text, [&](std::uint64_t hash) {
-      file.runs[hash & (file.runs.size() - 1)] = true;
+// False: certainly not. Most of what rules ask for is in few files.
+bool may_have(const File& file, std::string_view part) {
+  if (file.trigrams.empty()) {
+    constexpr std::size_t kFewest = 1024, kMost = std::size_t{1} << 24U;
+    const std::size_t slots = std::clamp(std::bit_ceil(file.text.size() * 2), kFewest, kMost);
+    file.trigrams.resize(slots / kSlot);
+    all_trigrams(file.text, slots, [&](std::size_t slot) {
+      file.trigrams[slot / kSlot] |= std::uint64_t{1} << (slot % kSlot);
       return true;
     });
   }
-  return all_runs(word,
-                  [&](std::uint64_t hash) { return file.runs[hash & (file.runs.size() - 1)]; });
+  return all_trigrams(part, file.trigrams.size() * kSlot, [&](std::size_t slot) {
+    return (file.trigrams[slot / kSlot] >> (slot % kSlot) & 1U) != 0;
+  });
 }
 
 }  // namespace
@@ -63,6 +68,15 @@ std::size_t find_in_text(std::string_view text, std::string_view word, std::size
   const void* found = memmem(text.data() + from, text.size() - from, word.data(), word.size());
   if (found == nullptr) return std::string_view::npos;
   return static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+}
+
+bool has_text(const File& file, std::string_view part) {
+  return may_have(file, part) && find_in_text(file.text, part) != std::string_view::npos;
+}
+
+bool has_any_text(const File& file, std::initializer_list<std::string_view> parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](std::string_view part) { return has_text(file, part); });
 }
 
 bool has_word(std::string_view text, std::string_view word) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,11 @@ namespace rooftile::source {
 bool has_word(std::string_view text, std::string_view word);
 // As text.find(word, from), several times as fast in the text of a whole file.
 std::size_t find_in_text(std::string_view text, std::string_view word, std::size_t from = 0);
+
+// Whether the file has the text anywhere; a text of three bytes and more that it does not have
+// is usually known at once.
+bool has_text(const File& file, std::string_view part);
+bool has_any_text(const File& file, std::initializer_list<std::string_view> parts);
 
 // The text of the file with blanks for documentation, texts that stand alone.
 std::string code_of(const File& file);

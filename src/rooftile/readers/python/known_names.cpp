@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <string>
+#include <unordered_map>
 
 #include "rooftile/base/text.h"
 
@@ -299,36 +301,44 @@ bool is_library_root(std::string_view name) {
                           "copy", "gc", "logging", "functools", "itertools", "collections"});
 }
 
+namespace {
+
+const std::unordered_map<std::string_view, TypeKind>& kinds_by_name() {
+  static const auto kinds = [] {
+    std::unordered_map<std::string_view, TypeKind> all;
+    const auto add = [&](TypeKind kind, std::initializer_list<std::string_view> names) {
+      for (const std::string_view name : names) all.emplace(name, kind);
+    };
+    add(TypeKind::module,
+        {"model",      "net",           "netg",      "netd",    "net_g",     "net_d",
+         "generator",  "discriminator", "encoder",   "decoder", "backbone",  "unet",
+         "ddp_model",  "model_engine",  "teacher",   "student", "raw_model", "network",
+         "classifier", "policy_net",    "target_net"});
+    add(TypeKind::optimizer, {"opt_g", "opt_d"});
+    add(TypeKind::loss, {"criterion", "loss_fn", "loss_func", "loss_function", "criterion_ce"});
+    add(TypeKind::loader, {"train_dl", "val_dl", "valid_dl"});
+    add(TypeKind::scheduler, {"scheduler", "lr_scheduler"});
+    add(TypeKind::scaler, {"scaler", "grad_scaler", "amp_scaler", "loss_scaler"});
+    add(TypeKind::accelerator, {"accelerator", "fabric"});
+    add(TypeKind::device, {"device", "dev"});
+    return all;
+  }();
+  return kinds;
+}
+
+}  // namespace
+
 TypeKind kind_by_convention(std::string_view variable) {
-  const std::string word = lower(variable);
-  const std::string_view name = word;
-  const auto is_one_of = [&](std::initializer_list<std::string_view> names) {
-    return std::ranges::find(names, name) != names.end();
-  };
-  if (is_one_of({"model",      "net",           "netg",      "netd",    "net_g",     "net_d",
-                 "generator",  "discriminator", "encoder",   "decoder", "backbone",  "unet",
-                 "ddp_model",  "model_engine",  "teacher",   "student", "raw_model", "network",
-                 "classifier", "policy_net",    "target_net"})) {
-    return TypeKind::module;
-  }
-  if (name.starts_with("optim") && !name.ends_with("class") && !name.ends_with("name") &&
-      !name.ends_with("args") && !name.ends_with("config") && !name.ends_with("params") &&
-      name != "optim") {
+  const std::string name = lower(variable);
+  const auto whole = kinds_by_name().find(name);
+  if (whole != kinds_by_name().end()) return whole->second;
+  constexpr std::string_view kNone[] = {"class", "name", "args", "config", "params"};
+  if (name.starts_with("optim") && name != "optim" &&
+      std::ranges::none_of(kNone, [&](std::string_view end) { return name.ends_with(end); })) {
     return TypeKind::optimizer;
   }
-  if (name.ends_with("optimizer") || name == "opt_g" || name == "opt_d") return TypeKind::optimizer;
-  if (is_one_of({"criterion", "loss_fn", "loss_func", "loss_function", "criterion_ce"})) {
-    return TypeKind::loss;
-  }
-  if (name.ends_with("loader") || name.ends_with("dataloader") || name == "train_dl" ||
-      name == "val_dl" || name == "valid_dl") {
-    return TypeKind::loader;
-  }
-  if (is_one_of({"scheduler", "lr_scheduler"})) return TypeKind::scheduler;
-  if (is_one_of({"scaler", "grad_scaler", "amp_scaler", "loss_scaler"})) return TypeKind::scaler;
-  if (is_one_of({"accelerator", "fabric"})) return TypeKind::accelerator;
-  if (is_one_of({"device", "dev"})) return TypeKind::device;
-  return TypeKind::unknown;
+  if (name.ends_with("optimizer")) return TypeKind::optimizer;
+  return name.ends_with("loader") ? TypeKind::loader : TypeKind::unknown;
 }
 
 std::string_view base_class(TypeKind kind) {

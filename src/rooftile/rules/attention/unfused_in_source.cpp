@@ -9,6 +9,7 @@
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/leftovers.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -158,7 +159,7 @@ bool is_part_of_forward(const SourceFacts& facts, const FunctionDef& function,
 
 void judge_functions(const SourceFacts& facts, const File& file, ProgramQuestion& is_gan,
                      std::vector<Finding>& findings) {
-  if (file.text.find("softmax") == std::string::npos || !trains_on_gpu(facts, file)) return;
+  if (!has_text(file, "softmax") || !trains_on_gpu(facts, file)) return;
   for (const FunctionDef* function : file.functions) {
     if (function->class_def != nullptr) continue;
     const auto attention = fusible_attention(*function);

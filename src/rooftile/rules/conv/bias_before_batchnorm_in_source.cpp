@@ -9,6 +9,7 @@
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/leftovers.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -90,8 +91,8 @@ std::string wanted_bias(const Biased& biased) {
 void add_edits(const Program& program, const std::vector<Biased>& layers, Fix& fix) {
   bool touches_bias = false, tests_bias = false;
   for (const File* file : program.files) {
-    touches_bias = touches_bias || file->text.find(".bias") != std::string::npos;
-    tests_bias = tests_bias || file->text.find("bias is not None") != std::string::npos;
+    touches_bias = touches_bias || has_text(*file, ".bias");
+    tests_bias = tests_bias || has_text(*file, "bias is not None");
   }
   if (touches_bias && !tests_bias) return;
   for (const Biased& biased : layers) {
@@ -241,7 +242,7 @@ void judge_file(const SourceFacts& facts, const File& file, const Program& progr
 std::vector<Finding> biases_before_batchnorm(const source::SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
-    if (file->text.find("BatchNorm") == std::string::npos) continue;
+    if (!has_text(*file, "BatchNorm")) continue;
     const auto programs = source::training_programs_of(facts, *file);
     if (programs.empty() ||
         conv_bias_in_source::is_frozen_somewhere(facts, *file, *programs.front()))

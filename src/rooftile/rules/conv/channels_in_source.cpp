@@ -10,6 +10,7 @@
 
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -264,7 +265,7 @@ std::vector<Finding> judge_files(const SourceFacts& facts, Judge judge) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
     // Blocks may be made of those of another file.
-    if (file->text.find("onv") == std::string::npos || !trains_on_gpu(facts, *file)) continue;
+    if (!has_any_text(*file, {"Conv", "conv"}) || !trains_on_gpu(facts, *file)) continue;
     judge(facts, *file, findings);
   }
   return findings;

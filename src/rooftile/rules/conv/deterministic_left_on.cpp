@@ -61,7 +61,7 @@ bool is_open(const SourceFacts& facts, const Guard& guard) {
 // `mp.spawn(main_worker, nprocs=8)`
 bool is_handed_over(const SourceFacts& facts, const FunctionDef& function) {
   return std::ranges::any_of(facts.files, [&](const auto& file) {
-    if (find_in_text(file->text, function.name) == std::string::npos) return false;
+    if (!has_text(*file, function.name)) return false;
     return std::ranges::any_of(file->calls, [&](const Call* call) {
       return std::ranges::any_of(call->arguments, [&](const Argument& argument) {
         return argument.value->type->is(TypeKind::function) &&

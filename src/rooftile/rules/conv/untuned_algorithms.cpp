@@ -84,10 +84,7 @@ bool speaks_of_algorithms(std::string_view code) {
 }
 
 bool decides_in(const SourceFacts& facts, const Program& program, const File& file) {
-  if (!mentions(file, {"cudnn", "deterministic"}) &&
-      file.text.find("deterministic") == std::string::npos) {
-    return false;
-  }
+  if (!mentions(file, {"cudnn"}) && !has_text(file, "deterministic")) return false;
   const std::string whole = code_of(file);
   std::string_view text = whole;
   while (!text.empty()) {
@@ -112,7 +109,7 @@ bool switches_cudnn_off(const SourceFacts& facts, const Program& program) {
 
 // Trainer(benchmark=True), seed_all(0, benchmark=False): a truth, not the name of a data set.
 bool passes_benchmark(const SourceFacts& facts, const File& file) {
-  if (file.text.find("benchmark=") == std::string::npos) return false;
+  if (!has_text(file, "benchmark=")) return false;
   return std::ranges::any_of(file.calls, [&](const Call* call) {
     const Argument* given = call->argument("benchmark");
     if (given == nullptr) return false;

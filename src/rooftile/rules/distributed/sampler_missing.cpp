@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
@@ -87,7 +88,7 @@ bool is_split_by_rank(const Call& loader) {
 // A sampler for several processes that some file makes; an import alone divides nothing.
 bool makes_distributed_sampler(const Program& program) {
   return std::ranges::any_of(program.files, [](const File* file) {
-    if (!contains_any(file->text, {"Distributed"})) return false;
+    if (!has_text(*file, "Distributed")) return false;
     return std::ranges::any_of(file->calls, [](const Call* call) {
       return contains(call->method, "Sampler") && contains(call->method, "Distributed");
     });

@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -68,8 +69,7 @@ bool chooses_device(const SourceFacts& facts, const File& file) {
   return std::any_of(programs.begin(), programs.end(), [](const Program* program) {
     return mentions(*program, {"set_device", "CUDA_VISIBLE_DEVICES", "set_device_index"}) ||
            std::any_of(program->files.begin(), program->files.end(), [](const File* one) {
-             return one->text.find("cuda.device(") != std::string::npos ||
-                    one->text.find("set_device") != std::string::npos;
+             return has_any_text(*one, {"cuda.device(", "set_device"});
            });
   });
 }

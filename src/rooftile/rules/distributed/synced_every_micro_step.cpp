@@ -5,6 +5,7 @@
 
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
@@ -142,9 +143,9 @@ bool is_distributed(const SourceFacts& facts, const Program& program) {
 bool is_synced_always(const SourceFacts& facts, const Program& program) {
   return is_distributed(facts, program) &&
          std::ranges::none_of(program.files, [](const File* file) {
-           return contains_any(
-               file->text, {"no_sync", "require_backward_grad_sync", "set_requires_gradient_sync",
-                            "accelerator.accumulate(", "gradient_accumulation_plugin"});
+           return has_any_text(
+               *file, {"no_sync", "require_backward_grad_sync", "set_requires_gradient_sync",
+                       "accelerator.accumulate(", "gradient_accumulation_plugin"});
          });
 }
 

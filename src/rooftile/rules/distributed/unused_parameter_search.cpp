@@ -147,8 +147,8 @@ bool is_idle_helper(const Program& program, const FunctionDef* function) {
                       function->outer == nullptr && function->decorators.empty() &&
                       function->callers.empty();
   return may_be && std::ranges::none_of(program.files, [&](const File* file) {
+           if (!has_text(*file, function->name)) return false;
            const std::size_t first = find_in_text(file->text, function->name);
-           if (first == std::string::npos) return false;
            return file != function->file ||
                   find_in_text(file->text, function->name, first + 1) != std::string::npos;
          });
@@ -162,8 +162,8 @@ bool freezes(const Program& program, const Expr& wrapped) {
              !freezes_another(*each, wrapped) && !freezes_what_others_pass(*each, wrapped);
     });
     if (sets) return true;
-    if (contains_any(file->text, {"requires_grad_(False)", "layerdrop", "set_sample_config",
-                                  "supernet", "Supernet"})) {
+    if (has_any_text(*file, {"requires_grad_(False)", "layerdrop", "set_sample_config", "supernet",
+                             "Supernet"})) {
       return true;
     }
   }

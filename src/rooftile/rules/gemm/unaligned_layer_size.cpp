@@ -8,6 +8,7 @@
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/leftovers.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
@@ -178,7 +179,7 @@ bool is_made_by_nobody(const SourceFacts& facts, const Call& layer) {
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
-    if (file->text.find("Linear") == std::string::npos || !trains_on_gpu(facts, *file)) continue;
+    if (!has_text(*file, "Linear") || !trains_on_gpu(facts, *file)) continue;
     std::map<std::uint32_t, Finding> by_place;
     for (const auto& [home, layers] : layers_of(facts, *file)) {
       const std::set<std::int64_t> odd = odd_sizes(layers);

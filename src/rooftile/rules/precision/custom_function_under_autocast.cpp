@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -91,7 +92,7 @@ bool is_applied(const SourceFacts& facts, const ClassDef& def) {
     return last_name(call->receiver) == def.name;
   });
   // Or kept under another name: relu = MyReLU.apply
-  return is_called || def.file->text.find(std::string(def.name) + ".apply") != std::string::npos;
+  return is_called || has_text(*def.file, std::string(def.name) + ".apply");
 }
 
 const Call* gpu_autocast(const SourceFacts& facts, const File& file) {

@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -50,6 +51,8 @@ bool is_forward(const Call& call) { return call.name == "torch.nn.Module.__call_
 
 // A forward of training that surely or by default runs under autocast.
 const Call* autocast_forward(const SourceFacts& facts, const Program& program) {
+  const auto names_it = [](const File* file) { return has_text(*file, "autocast"); };
+  if (std::ranges::none_of(program.files, names_it)) return nullptr;
   for (const Loop* loop : program.training_loops) {
     for (const IteratedCall& one : iteration_of(loop->statement->body).calls) {
       if (!is_forward(*one.call)) continue;
