@@ -259,7 +259,8 @@ struct File {
   std::vector<const ClassDef*> classes;
   std::vector<const Loop*> loops;
   std::uint32_t too_deep = 0;  // expressions and blocks that are nested too deeply to follow
-  // Answers of mentions() so far: rules ask for the same words, one rule after the other.
+  // Answers of mentions() so far for words that the trigrams allow: rules ask for the same ones,
+  // one after the other.
   mutable std::map<std::string, bool, std::less<>> mentioned;
   // A bit for each three bytes in a row of the text, by their hash; filled by the first search.
   mutable std::vector<std::uint64_t> trigrams;

@@ -92,10 +92,10 @@ bool has_word(std::string_view text, std::string_view word) {
 
 bool mentions(const File& file, Words words) {
   return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    if (!may_have(file, word)) return false;
     const auto known = file.mentioned.find(word);
     if (known != file.mentioned.end()) return known->second;
-    const bool has = may_have(file, word) && has_word(file.text, word);
-    return file.mentioned.emplace(word, has).first->second;
+    return file.mentioned.emplace(word, has_word(file.text, word)).first->second;
   });
 }
 

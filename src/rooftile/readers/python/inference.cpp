@@ -154,6 +154,7 @@ const File* Inference::find_in_root(std::string_view name) const {
 // A name in the given files under the name of its definition; others in their public spelling.
 std::string_view Inference::resolve_import(std::string_view full_name, const File& from) {
   std::string_view name = full_name;
+  if (!has_own_library_ && is_library_root(name)) return known(name).name;
   for (std::size_t end = name.size(); end != std::string_view::npos && end > 0;
        end = name.rfind('.', end - 1)) {
     const File* file = find_module(name.substr(0, end), from);
@@ -193,6 +194,7 @@ void Inference::collect_definitions() {
     if (file->is_notebook) name = {};  // unet.ipynb imports unet.py, and nothing imports a notebook
     while (!name.empty()) {
       if (name == file->module) modules_.emplace(name, file.get());
+      has_own_library_ = has_own_library_ || is_library_root(name);
       modules_by_suffix_[name].push_back(file.get());
       const std::size_t dot = name.find('.');
       name = dot == std::string_view::npos ? std::string_view() : name.substr(dot + 1);
