@@ -1,19 +1,26 @@
 // Predicts the rows of a file again and again, each time with other constants: what the fitting
 // tools call.
 //
-//   rooftile_predict GPU ROWS [features]
+//   rooftile_predict GPU ROWS [features|savings]
 //
 // ROWS holds one operation a line in text form. Each line on standard input is a JSON object of
 // calibration sections ({} for the built-in ones); the answer is one line "ok COUNT" followed by
 // COUNT * 4 little-endian doubles (expected, low, high in seconds, and the bound as its
 // enumerator), or one line "error TEXT". With "features" it prints what the learned correction of
-// matrix products reads, in the order of kResidualFeatures: one line of numbers a row.
+// matrix products reads, in the order of kResidualFeatures: one line of numbers a row. With
+// "savings" standard input holds lines "BEFORE AFTER TIMES", two rows by their places from 0: the
+// answer to each are three doubles (low, expected, high in seconds), what running AFTER TIMES times
+// saves of running BEFORE once.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
+#include <iterator>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rooftile/analysis/time/cuda_core_gemm.h"
@@ -88,14 +95,31 @@ int print_features(const Device& device, const std::vector<Op>& ops) {
   return 0;
 }
 
-int run(const std::string& gpu, const std::string& rows, bool features) {
+int print_savings(const Device& device, const std::vector<Op>& ops) {
+  const auto model = TimeModel::create(device);
+  if (!model) return 2;
+  std::vector<std::optional<TimeEstimate>> estimates;
+  for (const Op& op : ops) estimates.push_back(model->estimate(op));
+  std::size_t before = 0, after = 0;
+  double times = 1;
+  while (std::cin >> before >> after >> times) {
+    if (std::max(before, after) >= ops.size() || !estimates[before] || !estimates[after]) return 2;
+    const Range<Seconds> saving = estimate_saving(*estimates[before], *estimates[after] * times);
+    const double answer[] = {saving.low.value(), saving.expected.value(), saving.high.value()};
+    std::fwrite(answer, sizeof(double), std::size(answer), stdout);
+  }
+  return 0;
+}
+
+int run(const std::string& gpu, const std::string& rows, std::string_view mode) {
   auto device = gpu.ends_with(".json") ? read_device_file(gpu) : find_device(gpu);
   const auto workload = read(rows, {});
   if (!device || !workload) {
     fmt::print(stderr, "{}\n", to_string(device ? workload.error() : device.error()));
     return 2;
   }
-  if (features) return print_features(*device, workload->ops);
+  if (mode == "features") return print_features(*device, workload->ops);
+  if (mode == "savings") return print_savings(*device, workload->ops);
   return serve(std::move(*device), workload->ops);
 }
 
@@ -103,10 +127,10 @@ int run(const std::string& gpu, const std::string& rows, bool features) {
 }  // namespace rooftile
 
 int main(int count, char** arguments) {
-  const bool features = count == 4 && std::string_view(arguments[3]) == "features";
-  if (count != 3 && !features) {
-    fmt::print(stderr, "usage: rooftile_predict GPU ROWS [features]\n");
+  const std::string_view mode = count == 4 ? arguments[3] : "";
+  if (count < 3 || count > 4 || (count == 4 && mode != "features" && mode != "savings")) {
+    fmt::print(stderr, "usage: rooftile_predict GPU ROWS [features|savings]\n");
     return 2;
   }
-  return rooftile::run(arguments[1], arguments[2], features);
+  return rooftile::run(arguments[1], arguments[2], mode);
 }

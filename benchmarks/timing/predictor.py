@@ -1,5 +1,6 @@
 """Rooftile's time model for many operations at once, with any constants."""
 
+import contextlib
 import json
 import pathlib
 import subprocess
@@ -11,6 +12,27 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BINARY = ROOT / "build/release/rooftile_predict"
 
 
+@contextlib.contextmanager
+def written(rows):
+    """A file with the operations of the rows, one a line."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        for number, op in enumerate(op for row in rows for op in row.ops):
+            kind, dtype, fields = op.split(" ", 2)
+            file.write(f"{kind} r{number} {dtype} {fields}\n")
+        file.flush()
+        yield file
+
+
+def savings(gpu, rows, pairs, times, binary=BINARY):
+    """Array (low, expected, high in seconds): what running the second row of each pair `times` times
+    saves of running the first once. Each row is one operation."""
+    text = "".join(f"{i} {j} {n!r}\n" for (i, j), n in zip(pairs.tolist(), times.tolist()))
+    with written(rows) as file:
+        answer = subprocess.run([str(binary), str(gpu), file.name, "savings"], input=text.encode(),
+                                check=True, stdout=subprocess.PIPE).stdout
+    return np.frombuffer(answer, "<f8").reshape(len(pairs), 3)
+
+
 class Predictor:
     """Times of a list of rows (tables.Row) on one GPU; needs build/release/rooftile_predict.
 
@@ -19,14 +41,7 @@ class Predictor:
 
     def __init__(self, gpu, rows, binary=BINARY):
         self._first = np.cumsum([0] + [len(row.ops) for row in rows])[:-1]
-        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-            number = 0
-            for row in rows:
-                for op in row.ops:
-                    kind, dtype, fields = op.split(" ", 2)
-                    file.write(f"{kind} r{number} {dtype} {fields}\n")
-                    number += 1
-            file.flush()
+        with written(rows) as file:
             self._process = subprocess.Popen(
                 [str(binary), str(gpu), file.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             self._send({})  # answered once the file is read

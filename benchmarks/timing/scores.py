@@ -45,15 +45,18 @@ def neighbours(shapes, axis, ratio=1.5):
     return np.array(pairs).reshape(-1, 2)
 
 
-def sign_agreement(predicted, measured, claim=0.05):
-    """Of the pairs (columns: first, second) whose ratio the model claims to differ by more than
-    `claim`, the share whose measured ratio has the same sign."""
+def predicted_changes(predicted, claim=0.05):
+    """Which pairs (columns: first, second) are predicted to differ by more than `claim`."""
+    return np.abs(np.log(predicted[:, 1] / predicted[:, 0])) > np.log1p(claim)
+
+
+def sign_agreement(predicted, measured):
+    """Per cent of the pairs whose measured ratio has the sign of the predicted one."""
+    if not len(predicted):
+        return float("nan")
     model = np.log(predicted[:, 1] / predicted[:, 0])
     truth = np.log(measured[:, 1] / measured[:, 0])
-    claimed = np.abs(model) > np.log1p(claim)
-    if not claimed.any():
-        return float("nan"), 0
-    return 100 * (np.sign(model[claimed]) == np.sign(truth[claimed])).mean(), int(claimed.sum())
+    return 100 * (np.sign(model) == np.sign(truth)).mean()
 
 
 def cliffs(shapes, predicted, measured):
