@@ -125,11 +125,12 @@ struct StreamConstants {
   double gather_efficiency = 1;     // embeddings, pooling
   double transpose_efficiency = 1;  // layout conversions
   double l2_speedup = 1, l2_share = 1;
+  double l2_sharpness = 6;  // how suddenly L2 stops to help as the data grow
   RowConstants norm, softmax;
   double short_softmax_efficiency = 1;  // rows that one warp keeps in registers
   double rows_in_flight = 1;            // on the whole GPU
   Seconds cast_row;                     // fixed time of a row that is cast on its own, on one SM
-  double sm_share = 1;                  // of the bandwidth that one SM can draw, in shares of 1/SMs
+  double sm_bytes_per_clock = 16;       // that one SM can draw and store
   Intervals intervals, row_intervals;   // the latter for normalisation and softmax
 };
 

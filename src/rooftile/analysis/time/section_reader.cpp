@@ -293,13 +293,14 @@ void read_constants(SectionReader& reader, StreamConstants& constants) {
   reader.number("transpose_efficiency", constants.transpose_efficiency, 0.01, 1);
   reader.number("l2_speedup", constants.l2_speedup, 1, 100);
   reader.number("l2_share", constants.l2_share, 0.01, 10);
+  reader.number("l2_sharpness", constants.l2_sharpness, 1, 100);
   reader.intervals("row_measured_over_predicted", constants.row_intervals);
   read_rows(reader, "norm", constants.norm);
   read_rows(reader, "softmax", constants.softmax);
   reader.number("short_softmax_efficiency", constants.short_softmax_efficiency, 0.01, 1);
   reader.number("rows_in_flight", constants.rows_in_flight, 1, 1e6);
   reader.quantity("cast_row_s", constants.cast_row);
-  reader.number("sm_share", constants.sm_share, 1, 100);
+  reader.number("sm_bytes_per_clock", constants.sm_bytes_per_clock, 1, 1000);
   reader.intervals("measured_over_predicted", constants.intervals);
 }
 

@@ -27,15 +27,18 @@ double warm_share(const StreamConstants& c, double bytes, double exponent, const
 // Seconds for the bytes when a part of them comes from L2.
 double transfer_time(const StreamConstants& c, double bytes, double efficiency,
                      const Device& device) {
-  const double warm = warm_share(c, bytes, 6, device);
+  const double warm = warm_share(c, bytes, c.l2_sharpness, device);
   const double effective = bytes * ((1 - warm) + warm / c.l2_speedup);
   return effective / (efficiency * device.dram_bandwidth.value());
 }
 
-// Rows are not split over SMs: few long rows leave SMs idle, and one SM draws only so much.
-double idle_sm_factor(const StreamConstants& c, double rows, const Device& device) {
-  if (rows <= 0) return 1;
-  return std::max(1.0, std::max(device.sms, 1) / (rows * c.sm_share));
+// Rows are not split over SMs, and one SM draws only so much: few long rows leave SMs idle.
+double with_busiest_sm(const StreamConstants& c, double transfer, const Traffic& traffic,
+                       const Device& device) {
+  if (traffic.rows <= 0) return transfer;
+  const double rate = c.sm_bytes_per_clock * std::max(device.boost_clock.value(), 1.0);
+  const double rows = std::ceil(traffic.rows / std::max(device.sms, 1));
+  return std::max(transfer, rows * traffic.bytes / traffic.rows / rate);
 }
 
 // The fixed time of rows and their traffic; the larger counts.
@@ -52,9 +55,10 @@ double row_time(const StreamConstants& c, const RowConstants& row, const Traffic
     in_flight = std::min(traffic.rows, c.rows_in_flight) * traffic.bytes / traffic.rows / 2;
   }
   const double cold = 1 - warm_share(c, in_flight, 2, device);
-  const double transfer = transfer_time(c, traffic.bytes, row.efficiency, device) *
-                          (1 + row.reread * cold) * idle_sm_factor(c, traffic.rows, device);
-  return with_fixed_time(transfer, traffic.rows, row.row, device);
+  const double transfer =
+      transfer_time(c, traffic.bytes, row.efficiency, device) * (1 + row.reread * cold);
+  return with_fixed_time(with_busiest_sm(c, transfer, traffic, device), traffic.rows, row.row,
+                         device);
 }
 
 double softmax_time(const StreamConstants& c, const Traffic& traffic, const Device& device) {
@@ -83,9 +87,9 @@ double kernel_time(const StreamConstants& c, Access access, const Traffic& traff
     case Access::transpose:
       return transfer_time(c, traffic.bytes, c.transpose_efficiency, device);
   }
-  const double transfer = transfer_time(c, traffic.bytes, c.dram_efficiency, device) *
-                          idle_sm_factor(c, traffic.rows, device);
-  return with_fixed_time(transfer, traffic.rows, c.cast_row, device);
+  const double transfer = transfer_time(c, traffic.bytes, c.dram_efficiency, device);
+  return with_fixed_time(with_busiest_sm(c, transfer, traffic, device), traffic.rows, c.cast_row,
+                         device);
 }
 
 // The optimizer of PyTorch runs over many tensors in few launches; its traffic is plain.

@@ -57,5 +57,18 @@ TEST(StreamTime, FewLongRowsLeaveSmsIdle) {
             5 * seconds("a100_pcie_40gb", Softmax{4096, kLarge / 4096}));
 }
 
+TEST(StreamTime, MoreSmsAreNeverSlowerForFewRows) {
+  Device device = *find_device("h100");
+  Op op;
+  op.body = Cast{161 * 65536, 161};
+  op.dtypes = Dtypes(Dtype::bf16);
+  Seconds before(1);
+  for (device.sms = 20; device.sms <= 200; ++device.sms) {
+    const Seconds time = TimeModel(device).estimate(op)->time.expected;
+    EXPECT_LE(time, before) << device.sms;
+    before = time;
+  }
+}
+
 }  // namespace
 }  // namespace rooftile
