@@ -265,8 +265,16 @@ std::vector<const Program*> SourceFacts::programs_of(const File& file) const {
   return all;
 }
 
-bool Program::has(const File& file) const {
-  return std::ranges::binary_search(sorted_files, &file);
+bool FileSet::insert(const File& file) {
+  if (contains(file)) return false;
+  if (has_.size() <= file.number) has_.resize(file.number + 1);
+  has_[file.number] = true;
+  return true;
+}
+
+void FileSet::add(const FileSet& others) {
+  if (has_.size() < others.has_.size()) has_.resize(others.has_.size());
+  for (std::size_t i = 0; i < others.has_.size(); ++i) has_[i] = has_[i] || others.has_[i];
 }
 
 std::span<const Statement* const> after(const Statement& statement) {

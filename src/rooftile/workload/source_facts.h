@@ -236,6 +236,7 @@ struct Cell {
 };
 
 struct File {
+  std::uint32_t number = 0;  // of its own among all files of the facts, from 0 on
   std::string path;
   std::string module;  // "package.train", from the folder layout of the given files
   std::string text;    // as parsed: bytes that are no UTF-8 are '_', magics of notebooks are blank
@@ -271,6 +272,16 @@ struct File {
   bool imports_from(std::string_view package) const;
 };
 
+class FileSet {
+ public:
+  bool insert(const File& file);  // false where it was there
+  bool contains(const File& file) const { return file.number < has_.size() && has_[file.number]; }
+  void add(const FileSet& others);
+
+ private:
+  std::vector<bool> has_;  // by File::number
+};
+
 // A file that runs, and the given files that it imports, also through others. What no entry
 // imports is a program without entry, one for all.
 struct Program {
@@ -278,9 +289,9 @@ struct Program {
   std::vector<const File*> files;  // the entry first
   bool trains_on_gpu = false;      // a training loop or trainer, and something on a GPU
   std::vector<const Loop*> training_loops;
-  std::vector<const File*> sorted_files;  // by address, to be searched
+  FileSet file_set;  // the files, to be asked
 
-  bool has(const File& file) const;
+  bool has(const File& file) const { return file_set.contains(file); }
 };
 
 struct SkippedFile {

@@ -28,22 +28,26 @@ void Inference::find_default_places() {
 // Of the programs with such a file. Stays open where a module is loaded by a name: it may be any.
 void Inference::find_files_with_default_place() {
   if (default_places_.empty()) return;
-  std::unordered_set<const File*> found;
+  FileSet loading;
   for (const auto& file : facts_.files) {
-    std::unordered_set<const File*> reached;
+    if (contains_any(file->text, {"import_module(", "__import__("})) loading.insert(*file);
+  }
+  FileSet found;
+  for (const auto& file : facts_.files) {
+    FileSet reached;
     std::vector<const File*> pending{file.get()};
     bool has_place = false;
     bool is_open = false;
     while (!pending.empty()) {
       const File* next = pending.back();
       pending.pop_back();
-      if (!reached.insert(next).second) continue;
+      if (!reached.insert(*next)) continue;
       has_place = has_place || default_places_.contains(next);
-      is_open = is_open || contains_any(next->text, {"import_module(", "__import__("});
+      is_open = is_open || loading.contains(*next);
       pending.insert(pending.end(), next->imported.begin(), next->imported.end());
     }
     if (has_place && is_open) return;
-    if (has_place) found.insert(reached.begin(), reached.end());
+    if (has_place) found.add(reached);
   }
   with_default_place_ = std::move(found);
 }

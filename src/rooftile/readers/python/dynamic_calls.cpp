@@ -226,7 +226,7 @@ class Linker {
     std::vector<const FunctionDef*> reached;
     for (const FunctionDef* def : found->second) {
       const bool fits = is_distinctive(call.method) || def->class_def->is_module;
-      if (fits && reach(*call.file).contains(def->file)) reached.push_back(def);
+      if (fits && reach(*call.file).contains(*def->file)) reached.push_back(def);
     }
     put_bases_last(reached);
     link(call, reached);
@@ -351,14 +351,15 @@ class Linker {
   }
 
   // The file and all that it imports, also through others.
-  const std::unordered_set<const File*>& reach(const File& file) {
-    std::unordered_set<const File*>& seen = reach_[&file];
-    if (!seen.empty()) return seen;
+  const FileSet& reach(const File& file) {
+    const auto [known, is_new] = reach_.try_emplace(&file);
+    FileSet& seen = known->second;
+    if (!is_new) return seen;
     std::vector<const File*> pending{&file};
     while (!pending.empty()) {
       const File* next = pending.back();
       pending.pop_back();
-      if (!seen.insert(next).second) continue;
+      if (!seen.insert(*next)) continue;
       pending.insert(pending.end(), next->imported.begin(), next->imported.end());
     }
     return seen;
@@ -374,7 +375,7 @@ class Linker {
   std::unordered_map<const void*,
                      std::unordered_map<std::string_view, std::vector<const FunctionDef*>>>
       held_;
-  std::unordered_map<const File*, std::unordered_set<const File*>> reach_;
+  std::unordered_map<const File*, FileSet> reach_;
   // Functions that a class keeps in an attribute.
   std::unordered_map<const ClassDef*,
                      std::unordered_map<std::string_view, std::vector<const FunctionDef*>>>

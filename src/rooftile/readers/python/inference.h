@@ -258,7 +258,7 @@ class Inference {
   // Of files that set a default place for new tensors.
   std::unordered_map<const File*, Residence> default_places_;
   // The files of their programs, once imports are known.
-  std::optional<std::unordered_set<const File*>> with_default_place_;
+  std::optional<FileSet> with_default_place_;
   std::unordered_set<const File*> stale_;  // whose top level calls what now returns something else
   std::vector<Change> changes_;
   Scope* scope_ = nullptr;

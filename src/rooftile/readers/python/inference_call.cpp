@@ -259,7 +259,7 @@ const Type* Inference::mapped(const Call& call) {
 const Type* Inference::new_tensor(const Call& call) {
   const Argument* device = call.argument("device");
   if (device != nullptr) return tensor(device_residence(device->value));
-  const bool is_apart = with_default_place_ && !with_default_place_->contains(call.file);
+  const bool is_apart = with_default_place_ && !with_default_place_->contains(*call.file);
   if (default_places_.empty() || is_apart) return tensor(Residence::host);
   // Of another file of the program it is not known whether it runs before or after.
   const auto own = default_places_.find(call.file);

@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
@@ -109,17 +108,15 @@ bool is_passed_through(const File& package, const File& importer) {
 }
 
 // Packages that `others` have, and that are only passed through, are left out.
-void add_imported(const File& file, std::unordered_set<const File*>& seen,
-                  std::vector<const File*>& files,
-                  const std::unordered_set<const File*>& others = {}) {
+void add_imported(const File& file, Program& program, const FileSet& others = {}) {
   std::vector<const File*> pending{&file};
   while (!pending.empty()) {
     const File* next = pending.back();
     pending.pop_back();
-    if (!seen.insert(next).second) continue;
-    files.push_back(next);
+    if (!program.file_set.insert(*next)) continue;
+    program.files.push_back(next);
     for (const File* one : next->imported) {
-      if (!others.contains(one) || !is_passed_through(*one, *next)) pending.push_back(one);
+      if (!others.contains(*one) || !is_passed_through(*one, *next)) pending.push_back(one);
     }
   }
 }
@@ -154,19 +151,16 @@ bool starts_training(const Program& program, const Shares& shares) {
                              [&](const File* file) { return shares.at(file).starts_training; });
 }
 
-// A script that takes the modules of a training, which another one starts, to run them.
-bool leaves_starting_to_another(const Program& program, const std::vector<Program>& programs,
+// A script that takes the modules of a training, which another one starts, to run them. `starters`
+// are the programs that start one.
+bool leaves_starting_to_another(const Program& program, const std::vector<const Program*>& starters,
                                 const Shares& shares) {
-  if (program.entry == nullptr || starts_training(program, shares)) return false;
-  const auto is_trained_by = [&](const File& file, const Program& other) {
-    return &other != &program && other.entry != nullptr &&
-           std::ranges::find(other.files, &file) != other.files.end() &&
-           starts_training(other, shares);
-  };
+  if (program.entry == nullptr || std::ranges::find(starters, &program) != starters.end()) {
+    return false;
+  }
   return std::ranges::all_of(program.files, [&](const File* file) {
-    return !shares.at(file).trains || std::ranges::any_of(programs, [&](const Program& other) {
-      return is_trained_by(*file, other);
-    });
+    return !shares.at(file).trains ||
+           std::ranges::any_of(starters, [&](const Program* other) { return other->has(*file); });
   });
 }
 
@@ -181,8 +175,6 @@ void describe(Program& program, const Shares& shares, bool only_runs) {
                                   share.training_loops.end());
   }
   program.trains_on_gpu = gpu && (trains || !program.training_loops.empty());
-  program.sorted_files = program.files;
-  std::ranges::sort(program.sorted_files);
   if (!gpu) return;
   for (const File* file : program.files) {
     for (const Loop* loop : file->loops) const_cast<Loop*>(loop)->on_gpu |= loop->is_step();
@@ -225,9 +217,7 @@ void leave_trials_out(std::vector<Program>& programs) {
   const auto is_trial = [&](const Program& program) {
     const File* entry = program.entry;
     return tries_modules_out(*entry) && std::ranges::any_of(programs, [&](const Program& other) {
-             return &other != &program &&
-                    std::ranges::find(other.files, entry) != other.files.end() &&
-                    trains_by_itself(other);
+             return &other != &program && other.has(*entry) && trains_by_itself(other);
            });
   };
   std::vector<const File*> trials;
@@ -293,24 +283,22 @@ void mark_steps_of_libraries(const SourceFacts& facts) {
 }  // namespace
 
 void find_programs(SourceFacts& facts) {
-  std::unordered_set<const File*> reached;
+  FileSet reached;
   for (const auto& file : facts.files) {
     file->is_entry = is_entry(*file);
     if (!file->is_entry) continue;
     Program program;
     program.entry = file.get();
-    std::unordered_set<const File*> seen;
-    add_imported(*file, seen, program.files);
-    reached.insert(seen.begin(), seen.end());
+    add_imported(*file, program);
+    reached.add(program.file_set);
     facts.programs.push_back(std::move(program));
   }
   leave_trials_out(facts.programs);
   Program library;
   // What no entry imports, with what it imports: who trains may be outside of the given files.
-  std::unordered_set<const File*> in_library;
   for (const auto& file : facts.files) {
-    if (reached.contains(file.get())) continue;
-    add_imported(*file, in_library, library.files, reached);
+    if (reached.contains(*file)) continue;
+    add_imported(*file, library, reached);
     for (const FunctionDef* function : file->functions) {
       const_cast<FunctionDef*>(function)->is_training_step |= function->is_open_step;
     }
@@ -319,9 +307,13 @@ void find_programs(SourceFacts& facts) {
   if (!library.files.empty()) facts.programs.push_back(std::move(library));
   Shares shares;
   for (const auto& file : facts.files) shares.emplace(file.get(), share_of(*file));
+  std::vector<const Program*> starters;
+  for (const Program& program : facts.programs) {
+    if (program.entry != nullptr && starts_training(program, shares)) starters.push_back(&program);
+  }
   std::vector<bool> only_runs;
   for (const Program& program : facts.programs) {
-    only_runs.push_back(leaves_starting_to_another(program, facts.programs, shares));
+    only_runs.push_back(leaves_starting_to_another(program, starters, shares));
   }
   for (std::size_t i = 0; i < facts.programs.size(); ++i) {
     describe(facts.programs[i], shares, only_runs[i]);

@@ -22,6 +22,7 @@ Result<SourceFacts> build(std::vector<Candidate> candidates, const PythonOptions
     const std::string& problem =
         parsed[i].problem.empty() ? candidates[i].problem : parsed[i].problem;
     if (parsed[i].file != nullptr) {
+      parsed[i].file->number = static_cast<std::uint32_t>(facts.files.size());
       facts.files.push_back(std::move(parsed[i].file));
       facts.store().memory.push_back(std::move(parsed[i].memory));
     } else if (!problem.empty()) {
@@ -33,6 +34,8 @@ Result<SourceFacts> build(std::vector<Candidate> candidates, const PythonOptions
   }
   for (ParsedFile& each : configurations) {
     each.file->is_configuration = true;
+    each.file->number =
+        static_cast<std::uint32_t>(facts.files.size() + facts.store().configurations.size());
     facts.store().configurations.push_back(std::move(each.file));
     facts.store().memory.push_back(std::move(each.memory));
   }
