@@ -1,27 +1,28 @@
-// Memory of one file's facts: objects that need no destructor, freed together.
+// Memory of source facts: objects that need no destructor, freed together.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <memory_resource>
 #include <span>
 #include <string_view>
 #include <vector>
 
 namespace rooftile::source {
 
+// What is made in one after the other lies side by side.
 class Arena {
  public:
   template <class T>
   T* make() {
-    return std::construct_at(static_cast<T*>(memory_.allocate(sizeof(T), alignof(T))));
+    return std::construct_at(static_cast<T*>(allocate(sizeof(T), alignof(T))));
   }
 
   template <class T>
   std::span<const T> copy(std::span<const T> values) {
     if (values.empty()) return {};
-    T* place = static_cast<T*>(memory_.allocate(values.size_bytes(), alignof(T)));
+    T* place = static_cast<T*>(allocate(values.size_bytes(), alignof(T)));
     std::uninitialized_copy(values.begin(), values.end(), place);
     return {place, values.size()};
   }
@@ -32,7 +33,23 @@ class Arena {
   }
 
  private:
-  std::pmr::monotonic_buffer_resource memory_{std::size_t{1} << 14U};
+  static constexpr std::size_t kBlockBytes = std::size_t{1} << 18U;
+
+  void* allocate(std::size_t bytes, std::size_t alignment) {
+    void* place = next_;
+    if (std::align(alignment, bytes, place, left_) == nullptr) {
+      left_ = std::max(bytes + alignment, kBlockBytes);
+      place = blocks_.emplace_back(new std::byte[left_]).get();
+      std::align(alignment, bytes, place, left_);
+    }
+    next_ = static_cast<std::byte*>(place) + bytes;
+    left_ -= bytes;
+    return place;
+  }
+
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  std::byte* next_ = nullptr;
+  std::size_t left_ = 0;  // bytes from `next_` on
 };
 
 }  // namespace rooftile::source

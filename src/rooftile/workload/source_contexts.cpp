@@ -17,13 +17,14 @@ void add_inline_guards(const SourceFacts& facts, const Call& call, Context& cont
   const Expr* inner = call.expr;
   for (const Expr* outer = inner->parent; outer != nullptr; outer = outer->parent) {
     std::vector<Guard> guards;
-    if (outer->kind == ExprKind::conditional && outer->children.size() == 3 &&
-        inner != outer->children[1]) {
-      guards = guards_of_condition(facts, outer->children[1], call.statement,
-                                   inner == outer->children[2]);
-    } else if (outer->kind == ExprKind::logical && outer->word != "not" &&
-               !outer->children.empty() && inner != outer->children[0]) {
-      guards = guards_of_condition(facts, outer->children[0], call.statement, outer->word == "or");
+    if (outer->kind == ExprKind::conditional && outer->children().size() == 3 &&
+        inner != outer->children()[1]) {
+      guards = guards_of_condition(facts, outer->children()[1], call.statement,
+                                   inner == outer->children()[2]);
+    } else if (outer->kind == ExprKind::logical && outer->word() != "not" &&
+               !outer->children().empty() && inner != outer->children()[0]) {
+      guards =
+          guards_of_condition(facts, outer->children()[0], call.statement, outer->word() == "or");
     }
     context.guards.insert(context.guards.end(), guards.begin(), guards.end());
     inner = outer;
@@ -151,13 +152,14 @@ class Climber {
                         const Context& context) const {
     if (context.calls.empty()) return false;
     const Call& inner = *context.calls.back();
-    if (inner.function != &function || inner.receiver != nullptr || inner.expr->children.empty()) {
+    if (inner.function != &function || inner.receiver != nullptr ||
+        inner.expr->children().empty()) {
       return false;
     }
-    const Expr& callee = *inner.expr->children.front();
-    const bool may_be_parameter = callee.kind == ExprKind::name && callee.binding == nullptr;
+    const Expr& callee = *inner.expr->children().front();
+    const bool may_be_parameter = callee.kind == ExprKind::name && callee.binding() == nullptr;
     const Argument* given =
-        may_be_parameter ? passed_argument(caller, function, callee.word) : nullptr;
+        may_be_parameter ? passed_argument(caller, function, callee.word()) : nullptr;
     const FunctionDef* handed = given == nullptr ? nullptr : given->value->type->function;
     const std::size_t count = context.calls.size();
     const FunctionDef* reached = count > 1 ? context.calls[count - 2]->function : start_;
@@ -211,9 +213,9 @@ bool Context::gradients_off() const {
   for (const Guard& guard : guards) {
     if (guard.kind == GuardKind::no_grad || guard.kind == GuardKind::inference_mode) off = true;
     if (guard.kind == GuardKind::enable_grad) {
-      const Call* call = guard.expr == nullptr ? nullptr : guard.expr->call;
-      const bool first_false =
-          call != nullptr && !call->arguments.empty() && call->arguments[0].value->word == "False";
+      const Call* call = guard.expr == nullptr ? nullptr : guard.expr->call();
+      const bool first_false = call != nullptr && !call->arguments.empty() &&
+                               call->arguments[0].value->word() == "False";
       off = first_false;
     }
   }

@@ -8,9 +8,10 @@ namespace rooftile::source {
 namespace {
 
 template <class Map>
-typename Map::mapped_type found_in(const Map& map, const typename Map::key_type& key) {
+const typename Map::mapped_type& found_in(const Map& map, const typename Map::key_type& key) {
+  static const typename Map::mapped_type none;
   const auto found = map.find(key);
-  return found == map.end() ? typename Map::mapped_type() : found->second;
+  return found == map.end() ? none : found->second;
 }
 
 // `calls` are sorted by file, so those of a small program are found without looking at all.
@@ -36,8 +37,8 @@ bool stands_before(const Call* a, const Call* b) {
 
 void collect_calls(const Expr* expr, std::vector<const Call*>& calls) {
   if (expr == nullptr) return;
-  if (expr->call != nullptr) calls.push_back(expr->call);
-  for (const Expr* child : expr->children) collect_calls(child, calls);
+  if (expr->call() != nullptr) calls.push_back(expr->call());
+  for (const Expr* child : expr->children()) collect_calls(child, calls);
 }
 
 void collect_calls(const Statement& statement, std::vector<const Call*>& calls) {
@@ -50,6 +51,35 @@ void collect_calls(const Statement& statement, std::vector<const Call*>& calls) 
 }
 
 }  // namespace
+
+void Expr::set_word(std::string_view word) {
+  constexpr std::size_t kMaxBytes = (std::size_t{1} << 24U) - 1;
+  word_ = word.data();
+  word_size_ = static_cast<std::uint32_t>(std::min(word.size(), kMaxBytes)) & kMaxBytes;
+}
+
+void Expr::set_children(std::span<const Expr* const> children) {
+  child_count_ = static_cast<std::uint32_t>(children.size());
+  if (children.size() == 1) {
+    child_ = children.front();
+  } else {
+    children_ = children.data();
+  }
+}
+
+void Expr::set_call(const Call* call) {
+  kind = ExprKind::call;
+  call_ = call;
+}
+
+void Expr::set_origin(const NameOrigin* origin) { origin_ = origin; }
+
+void Store::set_origin(Expr& expr, std::string_view full_name, const Statement* binding) {
+  if (expr.full_name() == full_name && expr.binding() == binding) return;
+  NameOrigin* origin = arena.make<NameOrigin>();
+  *origin = {full_name, binding};
+  expr.set_origin(origin);
+}
 
 SourceFacts::SourceFacts() : store_(std::make_unique<Store>()) {}
 SourceFacts::SourceFacts(SourceFacts&&) noexcept = default;
@@ -84,7 +114,7 @@ bool Value::is_true() const {
     case ValueKind::text:
       return !text.empty();
     case ValueKind::list:
-      return found != nullptr && !found->children.empty();
+      return found != nullptr && !found->children().empty();
     case ValueKind::name:
       return true;
     default:
@@ -123,7 +153,7 @@ namespace {
 
 bool is_decorated(const FunctionDef& function, std::string_view word) {
   return std::ranges::any_of(function.decorators,
-                             [&](const Expr* each) { return each->word == word; });
+                             [&](const Expr* each) { return each->word() == word; });
 }
 
 // Whether the first parameter is filled without an argument: self, cls, or the context of an
@@ -177,33 +207,35 @@ bool File::imports_from(std::string_view package) const {
   });
 }
 
-std::vector<const Call*> SourceFacts::calls(std::string_view full_name) const {
+const std::vector<const Call*>& SourceFacts::calls(std::string_view full_name) const {
   if (!full_name.ends_with(".*")) return found_in(store_->calls_by_name, full_name);
+  const auto known = store_->calls_by_prefix.find(full_name);
+  if (known != store_->calls_by_prefix.end()) return known->second;
   const std::string_view prefix = full_name.substr(0, full_name.size() - 1);
   std::vector<const Call*> all;
   for (const auto& [name, calls] : store_->calls_by_name) {
     if (name.starts_with(prefix)) all.insert(all.end(), calls.begin(), calls.end());
   }
   std::ranges::sort(all, stands_before);
-  return all;
+  return store_->calls_by_prefix.emplace(store_->intern(full_name), std::move(all)).first->second;
 }
 
 std::vector<const Call*> SourceFacts::calls(
     std::initializer_list<std::string_view> full_names) const {
   std::vector<const Call*> all;
   for (const std::string_view name : full_names) {
-    const std::vector<const Call*> some = calls(name);
+    const std::vector<const Call*>& some = calls(name);
     all.insert(all.end(), some.begin(), some.end());
   }
   std::ranges::sort(all, stands_before);
   return all;
 }
 
-std::vector<const Call*> SourceFacts::method_calls(std::string_view method) const {
+const std::vector<const Call*>& SourceFacts::method_calls(std::string_view method) const {
   return found_in(store_->calls_by_method, method);
 }
 
-std::vector<const Call*> SourceFacts::constructions(TypeKind kind) const {
+const std::vector<const Call*>& SourceFacts::constructions(TypeKind kind) const {
   return found_in(store_->calls_by_kind, kind);
 }
 
@@ -303,7 +335,7 @@ const Statement* loop_around(const Statement* statement) {
 const Expr* find_inside(const Expr* expr, bool (*test)(const Expr&)) {
   if (expr == nullptr) return nullptr;
   if (test(*expr)) return expr;
-  for (const Expr* child : expr->children) {
+  for (const Expr* child : expr->children()) {
     if (const Expr* found = find_inside(child, test)) return found;
   }
   return nullptr;

@@ -135,6 +135,7 @@ struct Call {
   // model(x). Deprecated names are kept: "torch.cuda.amp.GradScaler". Empty when unknown.
   std::string_view name;
   std::string_view method;         // the last part as written: "step"
+  std::string_view module;         // of the given files, that importlib or the like loads here
   const Expr* receiver = nullptr;  // what stands before the last dot; null for a plain name
   std::span<const Argument> arguments;
   bool unknown_arguments = false;       // a `*x` or `**x` that could not be followed
@@ -256,6 +257,7 @@ struct File {
   // In order of the text.
   std::vector<const Statement*> statements;
   std::vector<const Call*> calls;
+  std::vector<std::string_view> dotted_texts;  // strings that may name something: "models.Net"
   std::vector<const FunctionDef*> functions;
   std::vector<const ClassDef*> classes;
   std::vector<const Loop*> loops;
@@ -313,12 +315,12 @@ class SourceFacts {
   std::vector<std::string> not_relevant;  // the pre-scan found no word of ours
 
   // Calls of exactly this full name, or of all below it for "torch.optim.*"; by file and text.
-  std::vector<const Call*> calls(std::string_view full_name) const;
+  const std::vector<const Call*>& calls(std::string_view full_name) const;
   std::vector<const Call*> calls(std::initializer_list<std::string_view> full_names) const;
   // Calls written `x.method(…)` or `method(…)`, whatever x is.
-  std::vector<const Call*> method_calls(std::string_view method) const;
+  const std::vector<const Call*>& method_calls(std::string_view method) const;
   // Calls that make such an object: every spelling of DataLoader, GradScaler, optimizers, …
-  std::vector<const Call*> constructions(TypeKind kind) const;
+  const std::vector<const Call*>& constructions(TypeKind kind) const;
   // Those of them in the files of one program.
   std::vector<const Call*> calls_in(const Program& program,
                                     std::initializer_list<std::string_view> full_names) const;

@@ -13,8 +13,8 @@ constexpr int kMaxOperands = 16;
 
 // The last word of a name, attribute or call: is_main_process of accelerator.is_main_process.
 std::string_view last_word(const Expr& expr) {
-  if (expr.kind == ExprKind::call) return expr.call->method;
-  return expr.kind == ExprKind::name || expr.kind == ExprKind::attribute ? expr.word : "";
+  if (expr.kind == ExprKind::call) return expr.call()->method;
+  return expr.kind == ExprKind::name || expr.kind == ExprKind::attribute ? expr.word() : "";
 }
 
 bool is_rank_word(std::string_view word) {
@@ -33,13 +33,14 @@ bool is_debug_word(std::string_view word) {
 }
 
 const Expr* remainder_in(const Expr& expr) {
-  if (expr.kind == ExprKind::binary && expr.word == "%" && expr.children.size() == 2) return &expr;
+  if (expr.kind == ExprKind::binary && expr.word() == "%" && expr.children().size() == 2)
+    return &expr;
   return nullptr;
 }
 
 bool is_loop_counter(const Expr& expr) {
-  if (expr.kind == ExprKind::binary && !expr.children.empty()) {
-    return is_loop_counter(*expr.children[0]);
+  if (expr.kind == ExprKind::binary && !expr.children().empty()) {
+    return is_loop_counter(*expr.children()[0]);
   }
   const std::string_view word = last_word(expr);
   return word == "i" || word == "it" || word == "idx" || contains(word, "step") ||
@@ -49,14 +50,14 @@ bool is_loop_counter(const Expr& expr) {
 
 void set_interval(const SourceFacts& facts, const Expr& remainder, Guard& guard) {
   guard.kind = GuardKind::every_n;
-  guard.interval = facts.value(remainder.children[1]);
+  guard.interval = facts.value(remainder.children()[1]);
 }
 
 bool classify_comparison(const SourceFacts& facts, const Expr& expr, Guard& guard) {
-  if (expr.children.size() != 2) return false;
-  const Expr& left = *expr.children[0];
-  const Expr& right = *expr.children[1];
-  const bool equal = expr.word == "==";
+  if (expr.children().size() != 2) return false;
+  const Expr& left = *expr.children()[0];
+  const Expr& right = *expr.children()[1];
+  const bool equal = expr.word() == "==";
   const Expr* remainder = remainder_in(left) != nullptr ? remainder_in(left) : remainder_in(right);
   if (remainder != nullptr) {
     set_interval(facts, *remainder, guard);
@@ -65,9 +66,9 @@ bool classify_comparison(const SourceFacts& facts, const Expr& expr, Guard& guar
   }
   const bool zero = facts.value(&right).is(0);
   if (is_rank_word(last_word(left))) {
-    const bool in_list = expr.word == "in";  // local_rank in [-1, 0]
+    const bool in_list = expr.word() == "in";  // local_rank in [-1, 0]
     guard.kind = GuardKind::rank_zero;
-    const bool main = (equal && zero) || in_list || expr.word == "<" || expr.word == "<=";
+    const bool main = (equal && zero) || in_list || expr.word() == "<" || expr.word() == "<=";
     if (!main) guard.negated = !guard.negated;
     return zero || in_list || facts.value(&right).known();
   }
@@ -80,11 +81,11 @@ bool classify_comparison(const SourceFacts& facts, const Expr& expr, Guard& guar
     guard.kind = facts.value(&right).is("train") ? GuardKind::training : GuardKind::option;
     return true;
   }
-  if (expr.word.starts_with(">") && is_debug_word(word)) {  // opt.debug > 0
+  if (expr.word().starts_with(">") && is_debug_word(word)) {  // opt.debug > 0
     guard.kind = GuardKind::debug;
     return true;
   }
-  if ((equal || expr.word == "<") && is_loop_counter(left)) {
+  if ((equal || expr.word() == "<") && is_loop_counter(left)) {
     guard.kind = GuardKind::once;
     return true;
   }
@@ -96,7 +97,7 @@ bool is_turned(const Expr& part, const Expr& condition) {
   bool turned = false;
   for (const Expr* at = &part; at != &condition && at != nullptr; at = at->parent) {
     const Expr* outer = at->parent;
-    turned ^= outer != nullptr && outer->kind == ExprKind::logical && outer->word == "not";
+    turned ^= outer != nullptr && outer->kind == ExprKind::logical && outer->word() == "not";
   }
   return turned;
 }
@@ -114,7 +115,7 @@ bool is_flag_of_branch(const Expr& flag, const Statement* branch) {
   return std::ranges::any_of(branch->body, [&](const Statement* each) {
     return each->kind == StatementKind::assignment && each->word == "=" &&
            each->target != nullptr && each->value != nullptr &&
-           each->value->kind == ExprKind::boolean && each->value->word == shut &&
+           each->value->kind == ExprKind::boolean && each->value->word() == shut &&
            each->file->slice(each->target->range) == text;
   });
 }
@@ -161,15 +162,15 @@ bool is_interval(const SourceFacts& facts, const Expr& expr, const Statement* st
 // `step % n == 0 or step == last`, `(n > 0 and step % n == 0) or step == 1`: each n steps, and then
 // some.
 const Expr* interval_in(const SourceFacts& facts, const Expr& expr, const Statement* statement) {
-  if (expr.kind != ExprKind::logical || expr.word != "or") return nullptr;
-  for (const Expr* child : expr.children) {
+  if (expr.kind != ExprKind::logical || expr.word() != "or") return nullptr;
+  for (const Expr* child : expr.children()) {
     if (is_interval(facts, *child, statement)) return child;
-    if (child->kind != ExprKind::logical || child->word != "and") continue;
-    for (const Expr* part : child->children) {
+    if (child->kind != ExprKind::logical || child->word() != "and") continue;
+    for (const Expr* part : child->children()) {
       // `(distributed and rank % gpus == 0) or …` is about the process.
-      const Expr* remainder = part->children.empty() ? nullptr : part->children.front();
-      const bool is_rank = remainder != nullptr && !remainder->children.empty() &&
-                           last_word(*remainder->children.front()).ends_with("rank");
+      const Expr* remainder = part->children().empty() ? nullptr : part->children().front();
+      const bool is_rank = remainder != nullptr && !remainder->children().empty() &&
+                           last_word(*remainder->children().front()).ends_with("rank");
       if (!is_rank && is_interval(facts, *part, statement)) return part;
     }
   }
@@ -177,13 +178,13 @@ const Expr* interval_in(const SourceFacts& facts, const Expr& expr, const Statem
 }
 
 bool compares_remainder(const Expr& expr) {
-  return expr.kind == ExprKind::comparison && !expr.children.empty() &&
-         remainder_in(*expr.children[0]) != nullptr;
+  return expr.kind == ExprKind::comparison && !expr.children().empty() &&
+         remainder_in(*expr.children()[0]) != nullptr;
 }
 
 // `should_update = step % n == 0 or is_last`, and then `if should_update:`: what the name is for.
 const Expr* named_interval(const Expr& expr) {
-  const Statement* set = expr.kind == ExprKind::name ? expr.binding : nullptr;
+  const Statement* set = expr.kind == ExprKind::name ? expr.binding() : nullptr;
   const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
                       set->word == "=" && set->value != nullptr &&
                       set->target->kind == ExprKind::name && expr.statement != nullptr &&
@@ -191,8 +192,8 @@ const Expr* named_interval(const Expr& expr) {
   if (!is_set) return nullptr;
   const Expr& value = *set->value;
   const bool has_remainder =
-      compares_remainder(value) || (value.kind == ExprKind::logical && value.word == "or" &&
-                                    std::ranges::any_of(value.children, [](const Expr* part) {
+      compares_remainder(value) || (value.kind == ExprKind::logical && value.word() == "or" &&
+                                    std::ranges::any_of(value.children(), [](const Expr* part) {
                                       return compares_remainder(*part);
                                     }));
   return has_remainder ? &value : nullptr;
@@ -204,13 +205,13 @@ void add_conditions(const SourceFacts& facts, const Expr& expr, const Statement*
   if (const Expr* value = named_interval(expr)) {
     return add_conditions(facts, *value, statement, negated, guards);
   }
-  if (expr.kind == ExprKind::logical && expr.word == "not" && expr.children.size() == 1) {
-    return add_conditions(facts, *expr.children[0], statement, !negated, guards);
+  if (expr.kind == ExprKind::logical && expr.word() == "not" && expr.children().size() == 1) {
+    return add_conditions(facts, *expr.children()[0], statement, !negated, guards);
   }
   // not (a or b) is not a and not b.
   const std::string_view splits = negated ? "or" : "and";
-  if (expr.kind == ExprKind::logical && expr.word == splits) {
-    for (const Expr* child : expr.children) {
+  if (expr.kind == ExprKind::logical && expr.word() == splits) {
+    for (const Expr* child : expr.children()) {
       add_conditions(facts, *child, statement, negated, guards);
     }
     return;
@@ -234,8 +235,8 @@ GuardKind gradient_guard(std::string_view name) {
 // `return torch.no_grad()(func)`
 GuardKind guard_of_wrapped(const Statement& statement) {
   const Expr* value = statement.kind == StatementKind::return_ ? statement.value : nullptr;
-  const bool is_call = value != nullptr && value->call != nullptr && !value->children.empty();
-  const Call* wrapper = is_call ? value->children.front()->call : nullptr;
+  const bool is_call = value != nullptr && value->call() != nullptr && !value->children().empty();
+  const Call* wrapper = is_call ? value->children().front()->call() : nullptr;
   return wrapper == nullptr ? GuardKind::decorator : gradient_guard(wrapper->name);
 }
 
@@ -243,7 +244,7 @@ GuardKind guard_of_wrapped(const Statement& statement) {
 GuardKind guard_of_decorators(const FunctionDef& function) {
   for (const Expr* decorator : function.decorators) {
     const std::string_view name =
-        decorator->call != nullptr ? decorator->call->name : decorator->full_name;
+        decorator->call() != nullptr ? decorator->call()->name : decorator->full_name();
     const GuardKind kind = gradient_guard(name);
     if (kind != GuardKind::decorator) return kind;
   }
@@ -258,7 +259,7 @@ GuardKind guard_inside(std::span<const Statement* const> block, int depth,
   if (depth > kMaxDepth) return GuardKind::decorator;
   for (const Statement* statement : block) {
     for (const WithItem& item : statement->items) {
-      const Call* call = item.context == nullptr ? nullptr : item.context->call;
+      const Call* call = item.context == nullptr ? nullptr : item.context->call();
       if (call == nullptr || gradient_guard(call->name) == GuardKind::decorator) continue;
       if (contains(statement->file->slice(statement->range), text)) {
         return gradient_guard(call->name);
@@ -280,7 +281,7 @@ GuardKind guard_inside(std::span<const Statement* const> block, int depth,
 // Of a decorator that the files define.
 GuardKind guard_of_own_decorator(const Expr& decorator) {
   const Expr& made =
-      decorator.call != nullptr ? *decorator.call->expr->children.front() : decorator;
+      decorator.call() != nullptr ? *decorator.call()->expr->children().front() : decorator;
   const bool is_own = made.type != nullptr && made.type->is(TypeKind::function) &&
                       made.type->function != nullptr && !made.type->function->parameters.empty();
   return is_own ? guard_inside(made.type->function->body, 0) : GuardKind::decorator;
@@ -289,8 +290,8 @@ GuardKind guard_of_own_decorator(const Expr& decorator) {
 // Of a context manager that the files define: `with torch.no_grad(): yield`, or a class that
 // switches them when it is made or entered.
 GuardKind guard_of_own_manager(const Expr& made) {
-  if (made.call == nullptr) return GuardKind::with_other;
-  const FunctionDef* target = made.call->target;
+  if (made.call() == nullptr) return GuardKind::with_other;
+  const FunctionDef* target = made.call()->target;
   const ClassDef* def = made.type == nullptr ? nullptr : made.type->class_def;
   if (target != nullptr && target->class_def != nullptr) def = target->class_def;
   GuardKind kind = GuardKind::decorator;
@@ -323,17 +324,19 @@ Guard guard_of_manager(const Expr* manager, const Statement* statement) {
   guard.interval.kind = ValueKind::absent;
   // ctx = autocast(...) before, `with ctx:` here.
   const Expr* made = manager;
-  if (made->kind == ExprKind::name && made->binding != nullptr && made->binding->value != nullptr) {
-    made = made->binding->value;
+  if (made->kind == ExprKind::name && made->binding() != nullptr &&
+      made->binding()->value != nullptr) {
+    made = made->binding()->value;
   }
   // nullcontext() if device == "cpu" else autocast(...)
-  if (made->kind == ExprKind::conditional && made->children.size() == 3) {
-    const Expr* first = made->children[0];
-    const bool is_null = first->kind == ExprKind::call && first->call->method == "nullcontext";
-    made = is_null ? made->children[2] : first;
+  if (made->kind == ExprKind::conditional && made->children().size() == 3) {
+    const Expr* first = made->children()[0];
+    const bool is_null = first->kind == ExprKind::call && first->call()->method == "nullcontext";
+    made = is_null ? made->children()[2] : first;
   }
   guard.kind = statement == nullptr ? guard_of_own_decorator(*made) : guard_of_own_manager(*made);
-  const std::string_view name = made->kind == ExprKind::call ? made->call->name : made->full_name;
+  const std::string_view name =
+      made->kind == ExprKind::call ? made->call()->name : made->full_name();
   const std::string_view word = last_word(*made);
   if (name == "torch.no_grad") guard.kind = GuardKind::no_grad;
   if (name == "torch.inference_mode") guard.kind = GuardKind::inference_mode;

@@ -10,7 +10,7 @@ namespace {
 
 const Expr* root_of(const Expr& expr) {
   const Expr* root = &expr;
-  while (root->kind == ExprKind::attribute && !root->children.empty()) root = root->children[0];
+  while (root->kind == ExprKind::attribute && !root->children().empty()) root = root->children()[0];
   return root;
 }
 
@@ -23,7 +23,7 @@ bool names_settings(std::string_view word) {
 bool is_fixed_root(const Expr& expr) {
   const Expr* root = root_of(expr);
   return root->kind == ExprKind::name && root != &expr &&
-         (names_settings(root->word) || root->word == "self");
+         (names_settings(root->word()) || root->word() == "self");
 }
 
 // cfg, self.cfg, self.cfg.model; no optimizer.
@@ -31,12 +31,12 @@ bool is_settings(const Expr& expr) {
   const Expr* root = root_of(expr);
   if (root->kind != ExprKind::name) return false;
   const Expr* named = root;
-  if (root->word == "self") {
+  if (root->word() == "self") {
     named = root->parent;
     if (root == &expr || named == nullptr || named->kind != ExprKind::attribute) return false;
   }
-  return names_settings(named->word) && named->word != "kwargs" &&
-         !contains(named->word, "optim") && !expr.type->is(TypeKind::tensor);
+  return names_settings(named->word()) && named->word() != "kwargs" &&
+         !contains(named->word(), "optim") && !expr.type->is(TypeKind::tensor);
 }
 
 const Statement* innermost_loop(const Statement* statement) {
@@ -64,22 +64,22 @@ class Steadiness {
         return is_steady_name(expr);
       case ExprKind::attribute:
         // `self.calls_since_redraw >= self.interval` is a count.
-        if (contains_any(expr.word, {"since_", "counter", "calls_"})) return false;
-        return !expr.full_name.empty() || is_fixed_root(expr);
+        if (contains_any(expr.word(), {"since_", "counter", "calls_"})) return false;
+        return !expr.full_name().empty() || is_fixed_root(expr);
       case ExprKind::call:
-        if (asks_what_it_is(*expr.call) || gives_setting(*expr.call)) return true;
+        if (asks_what_it_is(*expr.call()) || gives_setting(*expr.call())) return true;
         // "numpy" in str(type(x)), int(version[0]) < 1
-        if (expr.call->name != "str" && expr.call->name != "int") return false;
+        if (expr.call()->name != "str" && expr.call()->name != "int") return false;
         break;
       case ExprKind::comparison:
         // `x is None` asks whether an option was given.
-        if (expr.word == "is" || expr.word == "is not") return true;
-        if (expr.children.size() == 2 && expr.children[1]->kind == ExprKind::none) return true;
+        if (expr.word() == "is" || expr.word() == "is not") return true;
+        if (expr.children().size() == 2 && expr.children()[1]->kind == ExprKind::none) return true;
         break;
       default:
         break;
     }
-    return std::ranges::all_of(expr.children, [&](const Expr* child) { return holds(*child); });
+    return std::ranges::all_of(expr.children(), [&](const Expr* child) { return holds(*child); });
   }
 
  private:
@@ -104,7 +104,7 @@ class Steadiness {
     if (call.method != "get" || call.arguments.empty()) return false;
     const Expr& table = *call.receiver;
     return call.arguments.front().value->kind == ExprKind::text &&
-           (is_settings(table) || (table.call != nullptr && gives_setting(*table.call)));
+           (is_settings(table) || (table.call() != nullptr && gives_setting(*table.call())));
   }
 
   // `kind = self.cfg.kind` in the loop.
@@ -117,19 +117,20 @@ class Steadiness {
     ++copies_;
     const Expr& value = *binding.value;
     if (value.kind == ExprKind::attribute) {
-      return is_settings(value) || value.full_name.ends_with(".__version__");
+      return is_settings(value) || value.full_name().ends_with(".__version__");
     }
-    return value.call != nullptr && gives_setting(*value.call);
+    return value.call() != nullptr && gives_setting(*value.call());
   }
 
   // Whether a variable keeps its value while the loop around the statement runs.
   bool is_steady_name(const Expr& expr) {
-    if (!expr.full_name.empty()) return true;
+    if (!expr.full_name().empty()) return true;
     const Statement* loop = innermost_loop(statement_.parent);
-    if (expr.binding != nullptr && expr.binding->function == statement_.function) {
-      return (loop != nullptr && !is_within(*expr.binding, *loop)) || copies_setting(*expr.binding);
+    if (expr.binding() != nullptr && expr.binding()->function == statement_.function) {
+      return (loop != nullptr && !is_within(*expr.binding(), *loop)) ||
+             copies_setting(*expr.binding());
     }
-    if (expr.binding != nullptr) return true;  // of the module
+    if (expr.binding() != nullptr) return true;  // of the module
     // `if optimizer:` asks whether one was given.
     const TypeKind kind = expr.type->kind;
     if (kind == TypeKind::optimizer || kind == TypeKind::scheduler || kind == TypeKind::scaler) {

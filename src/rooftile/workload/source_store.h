@@ -3,7 +3,8 @@
 #pragma once
 
 #include <deque>
-#include <optional>
+#include <memory>
+#include <typeindex>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -27,20 +28,24 @@ struct Option {
   bool is_number = false;       // type=int or float, also of a default that is a text
 };
 
-// What one file's facts are made of.
-struct FileMemory {
-  Arena arena;
+// What the facts of files are made of that one thread reads.
+struct FactsMemory {
+  Arena expressions, statements, calls;
+  Arena others;
   std::deque<FunctionDef> functions;
   std::deque<ClassDef> classes;
   std::deque<Loop> loops;
 };
 
 struct Store {
-  std::vector<std::unique_ptr<FileMemory>> memory;
+  std::vector<std::unique_ptr<FactsMemory>> memory;
+  Arena arena;  // for what is found out when all files are read
   std::vector<std::unique_ptr<File>> configurations;  // of the options that they set
   std::unordered_set<Type, TypeHash> types;
   std::unordered_set<std::string> names;  // that full names point to
   std::unordered_map<std::string_view, std::vector<const Call*>> calls_by_name;
+  // Of "torch.optim.*"; filled when they are asked for first.
+  std::unordered_map<std::string_view, std::vector<const Call*>> calls_by_prefix;
   std::unordered_map<std::string_view, std::vector<const Call*>> calls_by_method;
   std::unordered_map<TypeKind, std::vector<const Call*>> calls_by_kind;  // that make such an object
   std::unordered_map<std::string_view, std::vector<const Statement*>> assignments_by_name;
@@ -54,18 +59,19 @@ struct Store {
   std::unordered_map<const File*, std::unordered_map<std::string_view, Option>> file_options;
 
   std::unordered_map<const File*, std::vector<std::size_t>> programs_by_file;  // by their places
-  // The loops that read a loader, by the call that makes it or the own function that this call
-  // runs; filled when it is asked for first.
-  mutable std::optional<std::unordered_map<const void*, std::vector<const Loop*>>> loops_by_loader;
-  // The conditions on the way to training, of programs that no default run trains with; filled when
-  // they are asked for first.
-  mutable std::unordered_map<const Program*, std::unordered_set<const Expr*>> training_conditions;
-
-  // Names of the arguments that calls of unseen modules pass; filled when they are asked for first.
-  mutable std::optional<std::unordered_set<std::string_view>> open_keywords;
-
   const Type* intern(const Type& type) { return &*types.insert(type).first; }
   std::string_view intern(std::string_view text) { return *names.emplace(text).first; }
+  // What an analysis works out once and is asked for again: its own type, one object of each.
+  template <class T>
+  T& kept() const {
+    std::shared_ptr<void>& found = kept_by_type[typeid(T)];
+    if (found == nullptr) found = std::make_shared<T>();
+    return *static_cast<T*>(found.get());
+  }
+  mutable std::unordered_map<std::type_index, std::shared_ptr<void>> kept_by_type;
+
+  // Both have to live as long as the expression.
+  void set_origin(Expr& expr, std::string_view full_name, const Statement* binding);
 };
 
 // Of no kind and nothing known; what unresolved expressions point to.

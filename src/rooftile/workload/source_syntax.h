@@ -65,22 +65,61 @@ enum class ExprKind : std::uint8_t {
   other,          // a syntax error, or nested too deeply to follow; no children
 };
 
-struct Expr {
-  ExprKind kind = ExprKind::other;
-  ByteRange range;
-  std::string_view word;
-  // Of a name or attribute that leads to an import or to a definition of the given files:
-  // "torch.nn.functional", "train.Net". Empty for variables and what is unknown.
+// What a name or attribute leads to.
+struct NameOrigin {
   std::string_view full_name;
-  std::span<const Expr* const> children;
-  const Call* call = nullptr;  // of a call
+  const Statement* binding = nullptr;
+};
+
+// One line of the cache: to read these from memory is much of what passes over them cost.
+struct alignas(64) Expr {
+  ExprKind kind = ExprKind::other;
+
+ private:
+  std::uint32_t word_size_ : 24 = 0;
+
+ public:
+  ByteRange range;
+
+ private:
+  std::uint32_t child_count_ = 0;
+  union {
+    const Expr* child_ = nullptr;  // of a single one
+    const Expr* const* children_;
+  };
+  union {
+    const NameOrigin* origin_ = nullptr;
+    const Call* call_;  // of a call
+  };
+  const char* word_ = nullptr;
+
+ public:
   const Type* type = nullptr;  // what it evaluates to; never null in finished facts
   const Expr* parent = nullptr;
   const Statement* statement = nullptr;  // the innermost one that holds it
+
+  std::string_view word() const { return {word_, word_size_}; }
+  std::span<const Expr* const> children() const {
+    return {child_count_ == 1 ? &child_ : children_, child_count_};
+  }
+  const Call* call() const { return kind == ExprKind::call ? call_ : nullptr; }
+  // Of a name or attribute that leads to an import or to a definition of the given files:
+  // "torch.nn.functional", "train.Net". Empty for variables and what is unknown.
+  std::string_view full_name() const { return has_origin() ? origin_->full_name : ""; }
   // Of a plain variable: the assignment, for, with or import whose value it has as far as the order
   // of the text tells. Null for parameters and for names bound in several branches.
-  const Statement* binding = nullptr;
+  const Statement* binding() const { return has_origin() ? origin_->binding : nullptr; }
+
+  // For the reader. What is given has to live as long.
+  void set_word(std::string_view word);  // of at most 16 MiB: what is more is cut off
+  void set_children(std::span<const Expr* const> children);
+  void set_call(const Call* call);            // it is of the kind from then on
+  void set_origin(const NameOrigin* origin);  // of no call
+
+ private:
+  bool has_origin() const { return kind != ExprKind::call && origin_ != nullptr; }
 };
+static_assert(sizeof(Expr) == 64);
 
 enum class StatementKind : std::uint8_t {
   expression,  // value

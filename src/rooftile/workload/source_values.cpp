@@ -56,7 +56,7 @@ Certainty weaker(Certainty a, Certainty b) { return std::max(a, b); }
 
 Value parse_literal(const Expr& expr) {
   std::string digits;
-  for (const char c : expr.word) {
+  for (const char c : expr.word()) {
     if (c != '_') digits += c;
   }
   if (const auto whole = parse_integer(digits)) return of_integer(*whole, &expr);
@@ -89,12 +89,12 @@ class Evaluator {
       case ExprKind::real:
         return parse_literal(*expr);
       case ExprKind::boolean:
-        return of_boolean(expr->word == "True", expr);
+        return of_boolean(expr->word() == "True", expr);
       case ExprKind::none:
         return of_kind(ValueKind::none, expr);
       case ExprKind::text: {
         Value value = of_kind(ValueKind::text, expr);
-        value.text = expr->word;
+        value.text = expr->word();
         return value;
       }
       case ExprKind::list:
@@ -132,22 +132,22 @@ class Evaluator {
   }
 
   Value full_name(const Expr& expr, int depth) const {
-    const auto global = store_.globals.find(expr.full_name);
+    const auto global = store_.globals.find(expr.full_name());
     if (global != store_.globals.end()) {
-      const std::string_view last = expr.full_name.substr(expr.full_name.rfind('.') + 1);
+      const std::string_view last = expr.full_name().substr(expr.full_name().rfind('.') + 1);
       return bound(*global->second, last, depth);
     }
     Value value = of_kind(ValueKind::name, &expr);
-    value.text = expr.full_name;
+    value.text = expr.full_name();
     return value;
   }
 
   Value name(const Expr& expr, int depth) const {
-    if (expr.binding != nullptr && expr.binding->kind == StatementKind::assignment) {
-      return bound(*expr.binding, expr.word, depth);
+    if (expr.binding() != nullptr && expr.binding()->kind == StatementKind::assignment) {
+      return bound(*expr.binding(), expr.word(), depth);
     }
-    if (!expr.full_name.empty()) return full_name(expr, depth);
-    if (expr.binding == nullptr && expr.statement != nullptr) return parameter(expr, depth);
+    if (!expr.full_name().empty()) return full_name(expr, depth);
+    if (expr.binding() == nullptr && expr.statement != nullptr) return parameter(expr, depth);
     return of_kind(ValueKind::unknown, &expr);
   }
 
@@ -155,7 +155,7 @@ class Evaluator {
   Value parameter(const Expr& expr, int depth) const {
     for (const FunctionDef* def = expr.statement->function; def != nullptr; def = def->outer) {
       for (std::size_t i = 0; i < def->parameters.size(); ++i) {
-        if (def->parameters[i].name == expr.word) return parameter(*def, i, depth);
+        if (def->parameters[i].name == expr.word()) return parameter(*def, i, depth);
       }
     }
     return of_kind(ValueKind::unknown, &expr);
@@ -186,7 +186,7 @@ class Evaluator {
   // Of a parameter that is not passed: its default, or that of its @click.option.
   Value usual(const FunctionDef& def, const Parameter& parameter, int depth) const {
     const bool has_options = std::ranges::any_of(def.decorators, [](const Expr* each) {
-      return each->call != nullptr && each->call->name == "click.option";
+      return each->call() != nullptr && each->call()->name == "click.option";
     });
     const Option* found = parameter.default_value == nullptr && has_options
                               ? option(store_.options, parameter.name)
@@ -230,11 +230,11 @@ class Evaluator {
     if (const Expr* given = written_attribute(store_, expr)) {
       return followed(given, depth + 1, Certainty::configurable);
     }
-    if (expr.binding != nullptr && expr.binding->kind == StatementKind::assignment) {
-      return bound(*expr.binding, expr.word, depth);
+    if (expr.binding() != nullptr && expr.binding()->kind == StatementKind::assignment) {
+      return bound(*expr.binding(), expr.word(), depth);
     }
-    if (!expr.full_name.empty() && !is_of_global(store_, expr)) return full_name(expr, depth);
-    const Type& owner = expr.children.empty() ? unknown_type() : *expr.children[0]->type;
+    if (!expr.full_name().empty() && !is_of_global(store_, expr)) return full_name(expr, depth);
+    const Type& owner = expr.children().empty() ? unknown_type() : *expr.children()[0]->type;
     const Option* option = configured(expr);
     const bool plain =
         owner.is(TypeKind::unknown) || owner.is(TypeKind::host_object) || owner.guessed;
@@ -245,19 +245,20 @@ class Evaluator {
   // Of cfg.train.workers the entry "train.workers", else the option "workers".
   const Option* configured(const Expr& expr) const {
     const Expr* root = &expr;
-    while (root->kind == ExprKind::attribute && !root->children.empty()) root = root->children[0];
+    while (root->kind == ExprKind::attribute && !root->children().empty())
+      root = root->children()[0];
     if (expr.statement != nullptr && root != &expr && root->kind == ExprKind::name) {
       const std::string_view whole = expr.statement->file->slice(expr.range);
       for (std::size_t dot = whole.find('.'); dot != std::string_view::npos;
            dot = whole.find('.', dot + 1)) {
         if (const Option* found = option(store_.options, whole.substr(dot + 1))) {
-          return &nearest(*found, expr.statement->file, expr.word);
+          return &nearest(*found, expr.statement->file, expr.word());
         }
       }
     }
-    const Option* found = option(store_.options, expr.word);
+    const Option* found = option(store_.options, expr.word());
     if (found == nullptr || expr.statement == nullptr) return found;
-    return &nearest(*found, expr.statement->file, expr.word);
+    return &nearest(*found, expr.statement->file, expr.word());
   }
 
   static const Option* option(const std::unordered_map<std::string_view, Option>& options,
@@ -275,7 +276,7 @@ class Evaluator {
   }
 
   Value call(const Expr& expr, int depth) const {
-    const Call& call = *expr.call;
+    const Call& call = *expr.call();
     const auto argument = [&](std::size_t i) {
       return i < call.arguments.size() ? evaluate(call.arguments[i].value, depth + 1)
                                        : of_kind(ValueKind::unknown, &expr);
@@ -303,15 +304,15 @@ class Evaluator {
   }
 
   Value operation(const Expr& expr, int depth) const {
-    const std::size_t count = expr.children.size();
+    const std::size_t count = expr.children().size();
     if (expr.kind == ExprKind::unary && count == 1) return unary(expr, depth);
     if (expr.kind == ExprKind::logical) return logical(expr, depth);
     if (expr.kind == ExprKind::conditional && count == 3) return conditional(expr, depth);
     if (count != 2 || (expr.kind != ExprKind::binary && expr.kind != ExprKind::comparison)) {
       return of_kind(ValueKind::unknown, &expr);
     }
-    const Value a = evaluate(expr.children[0], depth + 1);
-    const Value b = evaluate(expr.children[1], depth + 1);
+    const Value a = evaluate(expr.children()[0], depth + 1);
+    const Value b = evaluate(expr.children()[1], depth + 1);
     if (!a.known() || !b.known()) return of_kind(ValueKind::unknown, &expr);
     Value value = expr.kind == ExprKind::binary ? arithmetic(expr, a, b) : compared(expr, a, b);
     if (value.known())
@@ -321,17 +322,17 @@ class Evaluator {
 
   static Value arithmetic(const Expr& expr, const Value& a, const Value& b) {
     if (!is_numeric(a) || !is_numeric(b)) return of_kind(ValueKind::unknown, &expr);
-    const std::optional<double> result = calculate(expr.word, a.real, b.real);
+    const std::optional<double> result = calculate(expr.word(), a.real, b.real);
     if (!result || !std::isfinite(*result)) return of_kind(ValueKind::unknown, &expr);
     const bool whole = a.kind == ValueKind::integer && b.kind == ValueKind::integer &&
-                       expr.word != "/" && std::abs(*result) < 1e15 &&
+                       expr.word() != "/" && std::abs(*result) < 1e15 &&
                        *result == std::floor(*result);
     return whole ? of_integer(static_cast<std::int64_t>(*result), &expr)
                  : of_number(*result, &expr);
   }
 
   static Value compared(const Expr& expr, const Value& a, const Value& b) {
-    const std::string_view sign = expr.word;
+    const std::string_view sign = expr.word();
     if (a.kind == ValueKind::list || b.kind == ValueKind::list) {
       return of_kind(ValueKind::unknown, &expr);
     }
@@ -346,8 +347,8 @@ class Evaluator {
   }
 
   Value unary(const Expr& expr, int depth) const {
-    Value value = evaluate(expr.children[0], depth + 1);
-    if (expr.word != "-" || !is_numeric(value)) return of_kind(ValueKind::unknown, &expr);
+    Value value = evaluate(expr.children()[0], depth + 1);
+    if (expr.word() != "-" || !is_numeric(value)) return of_kind(ValueKind::unknown, &expr);
     value.integer = -value.integer;
     value.real = -value.real;
     return value;
@@ -355,22 +356,22 @@ class Evaluator {
 
   Value logical(const Expr& expr, int depth) const {
     Value last = of_kind(ValueKind::unknown, &expr);
-    for (const Expr* child : expr.children) {
+    for (const Expr* child : expr.children()) {
       last = evaluate(child, depth + 1);
-      if (expr.word == "not") break;
+      if (expr.word() == "not") break;
       if (!last.known()) return last;
-      if (expr.word == "and" ? last.is_false() : last.is_true()) return last;
+      if (expr.word() == "and" ? last.is_false() : last.is_true()) return last;
     }
-    if (expr.word != "not" || !last.known()) return last;
+    if (expr.word() != "not" || !last.known()) return last;
     Value value = of_boolean(last.is_false(), &expr);
     value.certainty = last.certainty;
     return value;
   }
 
   Value conditional(const Expr& expr, int depth) const {
-    const Value condition = evaluate(expr.children[1], depth + 1);
-    const Value yes = evaluate(expr.children[0], depth + 1);
-    const Value no = evaluate(expr.children[2], depth + 1);
+    const Value condition = evaluate(expr.children()[1], depth + 1);
+    const Value yes = evaluate(expr.children()[0], depth + 1);
+    const Value no = evaluate(expr.children()[2], depth + 1);
     if (condition.fixed()) return condition.is_true() ? yes : no;
     if (yes.known() && no.known() && is_equal(yes, no)) return yes;
     return of_kind(ValueKind::unknown, &expr);

@@ -22,7 +22,7 @@ bool is_met_once(const Statement& statement, const Expr& operand) {
     if (!sets) return;
     const std::string_view target = inner.file->slice(inner.target->range);
     is_met =
-        is_met || std::ranges::any_of(operand.children, [&](const Expr* side) {
+        is_met || std::ranges::any_of(operand.children(), [&](const Expr* side) {
           return side->kind == ExprKind::attribute && statement.file->slice(side->range) == target;
         });
   });
@@ -30,7 +30,7 @@ bool is_met_once(const Statement& statement, const Expr& operand) {
 }
 
 bool may_be_none(const Expr& expr) {
-  if (expr.kind != ExprKind::name || expr.binding != nullptr || expr.statement == nullptr) {
+  if (expr.kind != ExprKind::name || expr.binding() != nullptr || expr.statement == nullptr) {
     return false;
   }
   const FunctionDef* function = expr.statement->function;
@@ -42,12 +42,12 @@ bool may_be_none(const Expr& expr) {
     if (value == nullptr || statement.word != "=") return;
     const Expr& target = *statement.target;
     if (target.kind == ExprKind::name) {
-      found = found || (target.word == expr.word && value->kind == ExprKind::none);
+      found = found || (target.word() == expr.word() && value->kind == ExprKind::none);
     } else if (target.kind == ExprKind::tuple && value->kind == ExprKind::tuple) {
-      const std::size_t count = std::min(target.children.size(), value->children.size());
+      const std::size_t count = std::min(target.children().size(), value->children().size());
       for (std::size_t i = 0; i < count; ++i) {
-        found = found || (target.children[i]->word == expr.word &&
-                          value->children[i]->kind == ExprKind::none);
+        found = found || (target.children()[i]->word() == expr.word() &&
+                          value->children()[i]->kind == ExprKind::none);
       }
     }
   });
@@ -56,7 +56,7 @@ bool may_be_none(const Expr& expr) {
 
 bool compares_with_other(const Expr& expr) {
   return expr.kind == ExprKind::comparison &&
-         std::ranges::any_of(expr.children, [](const Expr* side) {
+         std::ranges::any_of(expr.children(), [](const Expr* side) {
            return side->kind == ExprKind::text || side->kind == ExprKind::none;
          });
 }
@@ -66,8 +66,8 @@ bool is_called_inside(const Statement& statement, const Expr& expr) {
   if (!is_plain || statement.kind != StatementKind::if_) return false;
   const std::string_view text = statement.file->slice(expr.range);
   return std::ranges::any_of(calls_inside(statement), [&](const Call* call) {
-    return !call->expr->children.empty() &&
-           statement.file->slice(call->expr->children.front()->range) == text;
+    return !call->expr->children().empty() &&
+           statement.file->slice(call->expr->children().front()->range) == text;
   });
 }
 
@@ -75,13 +75,13 @@ bool is_text_item(const Expr& expr) {
   constexpr int kMaxHops = 4;
   const Expr* item = resolved(&expr);
   for (int hops = 0; hops < kMaxHops && item->kind == ExprKind::subscript; ++hops) {
-    const Expr& key = *item->children.back();
+    const Expr& key = *item->children().back();
     if (key.kind == ExprKind::text) {
-      const std::string name = lower(key.word);
+      const std::string name = lower(key.word());
       return is_one_of(name, {"text", "texts", "caption", "captions"}) || name.ends_with("name") ||
              name.ends_with("names") || name.ends_with("path") || name.ends_with("paths");
     }
-    item = resolved(item->children.front());
+    item = resolved(item->children().front());
   }
   return false;
 }

@@ -23,11 +23,11 @@ bool is_library_product(const Call& call) {
 
 // `torch.matmul(a, b)`, `(a.unsqueeze(1) @ b).squeeze(1)`
 bool multiplies(const Expr* expr, const FunctionDef& function) {
-  while (expr != nullptr && expr->call != nullptr && !is_library_product(*expr->call)) {
-    expr = expr->call->receiver;
+  while (expr != nullptr && expr->call() != nullptr && !is_library_product(*expr->call())) {
+    expr = expr->call()->receiver;
   }
-  const bool is_one = expr != nullptr && (expr->call != nullptr ||
-                                          (expr->kind == ExprKind::binary && expr->word == "@"));
+  const bool is_one = expr != nullptr && (expr->call() != nullptr ||
+                                          (expr->kind == ExprKind::binary && expr->word() == "@"));
   return is_one && std::ranges::all_of(function.parameters, [&](const Parameter& parameter) {
            return uses_variable(expr, parameter.name);
          });
@@ -64,7 +64,7 @@ bool makes_matrix(const Call& call) {
   if (call.method != "einsum" || call.arguments.empty()) return true;
   const Expr& pattern = *call.arguments.front().value;
   if (pattern.kind != ExprKind::text) return true;
-  const std::string_view text = pattern.word;
+  const std::string_view text = pattern.word();
   const std::size_t comma = text.find(','), arrow = text.find("->");
   if (comma == text.npos || arrow == text.npos || comma > arrow) return true;
   const std::string_view left = text.substr(0, comma);
@@ -75,7 +75,7 @@ bool makes_matrix(const Call& call) {
 
 bool is_softmax(const Call& call) {
   if (is_one_of(call.method, {"softmax", "Softmax"})) return true;
-  const Type* made = call.expr->children.empty() ? nullptr : call.expr->children[0]->type;
+  const Type* made = call.expr->children().empty() ? nullptr : call.expr->children()[0]->type;
   return made != nullptr && made->made_by != nullptr && made->made_by->name == "torch.nn.Softmax";
 }
 
@@ -91,7 +91,8 @@ bool keeps_stage(const Call& call) {
   }
   // torch.max(scores, lowest) of two tensors
   const bool is_bound = call.name == "torch.max" && call.arguments.size() == 2 &&
-                        call.arguments[1].name.empty() && call.arguments[1].value->call != nullptr;
+                        call.arguments[1].name.empty() &&
+                        call.arguments[1].value->call() != nullptr;
   if (is_bound) return true;
   return call.name == "torch.nn.Module.__call__" || call.method.find("drop") != std::string::npos;
 }
@@ -123,7 +124,7 @@ class Follower {
       if (statement.word != "=" || is_cleared) return;
       const bool is_choice =
           stage >= Stage::scores && stage < Stage::result && is_other_in_another_branch(statement);
-      stages_[target->word] = is_choice ? Stage::other : stage;
+      stages_[target->word()] = is_choice ? Stage::other : stage;
       bound_.push_back({&statement, stage});
     } else if (stage == Stage::weights) {
       leaves_ = true;  // kept for somebody to look at
@@ -138,7 +139,7 @@ class Follower {
                            at->block.data() == choice->otherwise.data();
       if (!is_else) continue;
       const auto is_in_body = [&](const Bound& bound) {
-        const bool is_same = bound.statement->target->word == statement.target->word;
+        const bool is_same = bound.statement->target->word() == statement.target->word();
         return is_same && bound.stage == Stage::other &&
                std::ranges::any_of(choice->body, [&](const Statement* first) {
                  return is_within(*bound.statement, *first);
@@ -157,14 +158,14 @@ class Follower {
     }
     if (returned->kind == ExprKind::tuple || returned->kind == ExprKind::list ||
         returned->kind == ExprKind::dict || returned->kind == ExprKind::conditional) {
-      return std::any_of(returned->children.begin(), returned->children.end(),
+      return std::any_of(returned->children().begin(), returned->children().end(),
                          [&](const Expr* child) { return is_given_away(child, true); });
     }
     return false;
   }
 
   Stage stage_of_name(const Expr& name) const {
-    const auto known = stages_.find(name.word);
+    const auto known = stages_.find(name.word());
     if (known == stages_.end()) return Stage::other;
     return known->second == Stage::weights ? before_this_branch(name, Stage::weights)
                                            : known->second;
@@ -174,11 +175,12 @@ class Follower {
   // name was before the branches.
   Stage before_this_branch(const Expr& name, Stage now) const {
     const auto last = std::find_if(bound_.rbegin(), bound_.rend(), [&](const Bound& bound) {
-      return bound.statement->target->word == name.word;
+      return bound.statement->target->word() == name.word();
     });
     if (last == bound_.rend() || !is_in_other_branch(*last->statement)) return now;
     const auto earlier = std::find_if(last, bound_.rend(), [&](const Bound& bound) {
-      return bound.statement->target->word == name.word && !is_in_other_branch(*bound.statement);
+      return bound.statement->target->word() == name.word() &&
+             !is_in_other_branch(*bound.statement);
     });
     return earlier == bound_.rend() ? now : earlier->stage;
   }
@@ -210,30 +212,30 @@ class Follower {
       case ExprKind::name:
         return stage_of_name(*expr);
       case ExprKind::subscript:
-        return expr->children.empty() ? Stage::other : stage_of(expr->children[0], depth + 1);
+        return expr->children().empty() ? Stage::other : stage_of(expr->children()[0], depth + 1);
       case ExprKind::binary:
         return of_binary(*expr, depth);
       case ExprKind::unary:
       case ExprKind::conditional:
       case ExprKind::tuple:
       case ExprKind::list:
-        return highest(expr->children, depth);
+        return highest(expr->children(), depth);
       case ExprKind::call:
-        return of_call(*expr->call, depth);
+        return of_call(*expr->call(), depth);
       default:
         return Stage::other;
     }
   }
 
   Stage of_binary(const Expr& expr, int depth) {
-    const Stage left = stage_of(expr.children[0], depth + 1);
-    const Stage right = stage_of(expr.children[1], depth + 1);
-    if (expr.word == "@") return multiply(expr, left, right);
+    const Stage left = stage_of(expr.children()[0], depth + 1);
+    const Stage right = stage_of(expr.children()[1], depth + 1);
+    if (expr.word() == "@") return multiply(expr, left, right);
     if (left == Stage::weights && right == Stage::weights) other_terms_ = true;
     // Two products make the scores: the second one is a term that the fused call cannot take.
     const bool has_scores = left == Stage::scores || right == Stage::scores;
     const bool has_more = std::min(left, right) >= Stage::derived;
-    if (expr.word == "+" && has_scores && has_more) other_terms_ = true;
+    if (expr.word() == "+" && has_scores && has_more) other_terms_ = true;
     return std::max(left, right);
   }
 
@@ -251,7 +253,7 @@ class Follower {
 
   Stage of_call(const Call& call, int depth) {
     std::vector<const Expr*> inputs;
-    const bool has_object = call.receiver != nullptr && call.receiver->full_name.empty();
+    const bool has_object = call.receiver != nullptr && call.receiver->full_name().empty();
     if (has_object && !call.name.starts_with("torch.nn.")) inputs.push_back(call.receiver);
     for (const Argument& argument : call.arguments) inputs.push_back(argument.value);
     std::vector<Stage> stages;

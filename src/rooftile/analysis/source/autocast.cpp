@@ -45,16 +45,17 @@ Autocast read(const SourceFacts& facts, const Call& call) {
 
 std::optional<Autocast> find(const SourceFacts& facts, const Expr* expr, int depth) {
   if (expr == nullptr || depth > 6) return std::nullopt;
-  if (expr->call != nullptr && is_autocast_name(expr->call->name)) return read(facts, *expr->call);
-  if (is_autocast_name(expr->full_name)) {
+  if (expr->call() != nullptr && is_autocast_name(expr->call()->name))
+    return read(facts, *expr->call());
+  if (is_autocast_name(expr->full_name())) {
     Autocast autocast;  // @autocast, without parentheses
     autocast.dtype = AutocastDtype::fp16;
     return autocast;
   }
   if (expr->kind == ExprKind::conditional) {
     for (const std::size_t side : {std::size_t{0}, std::size_t{2}}) {
-      if (side >= expr->children.size()) continue;
-      auto found = find(facts, expr->children[side], depth + 1);
+      if (side >= expr->children().size()) continue;
+      auto found = find(facts, expr->children()[side], depth + 1);
       if (found) {
         found->may_be_off = true;
         return found;
@@ -80,7 +81,7 @@ std::optional<Autocast> autocast_around(const SourceFacts& facts, const Context&
     if (guard->kind != GuardKind::autocast) continue;
     if (auto found = autocast_of(facts, guard->expr)) return found;
     Autocast unknown;
-    unknown.call = guard->expr != nullptr ? guard->expr->call : nullptr;
+    unknown.call = guard->expr != nullptr ? guard->expr->call() : nullptr;
     unknown.may_be_off = true;
     return unknown;
   }
@@ -99,7 +100,7 @@ std::vector<Autocast> autocasts_in(const SourceFacts& facts, const Program& prog
   for (const File* file : program.files) {
     for (const FunctionDef* function : file->functions) {
       for (const Expr* decorator : function->decorators) {
-        if (decorator->call != nullptr) continue;
+        if (decorator->call() != nullptr) continue;
         if (const auto one = find(facts, decorator, 0)) found.push_back(*one);
       }
     }

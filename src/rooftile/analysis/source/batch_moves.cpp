@@ -17,8 +17,8 @@ namespace {
 bool converts_to_gpu(const Call& call) {
   if (call.method != "type" || call.arguments.size() != 1) return false;
   const Expr* made = resolved(call.arguments.front().value);
-  if (made->kind == ExprKind::conditional && !made->children.empty()) made = made->children[0];
-  return made->full_name.starts_with("torch.cuda.");
+  if (made->kind == ExprKind::conditional && !made->children().empty()) made = made->children()[0];
+  return made->full_name().starts_with("torch.cuda.");
 }
 
 // A parameter that some caller gives what it runs over: `for left, right in loader: train(left,
@@ -26,10 +26,10 @@ bool converts_to_gpu(const Call& call) {
 bool is_passed_from_loop(const Expr& name) {
   const FunctionDef* function = name.statement == nullptr ? nullptr : name.statement->function;
   if (name.kind != ExprKind::name || function == nullptr) return false;
-  if (name.binding == nullptr && function->callers.empty()) return true;
+  if (name.binding() == nullptr && function->callers.empty()) return true;
   return std::ranges::any_of(function->callers, [&](const Call* caller) {
-    const Argument* given = passed_argument(*caller, *function, name.word);
-    const Statement* binding = given == nullptr ? nullptr : given->value->binding;
+    const Argument* given = passed_argument(*caller, *function, name.word());
+    const Statement* binding = given == nullptr ? nullptr : given->value->binding();
     return binding != nullptr && binding->kind == StatementKind::for_;
   });
 }
@@ -40,21 +40,21 @@ bool is_new_tensor(const Expr* value, int depth = 0) {
   constexpr int kMaxHops = 8;
   value = resolved(value);
   if (value == nullptr || depth > kMaxHops) return false;
-  if (value->kind == ExprKind::comprehension && !value->children.empty()) {
-    return is_new_tensor(value->children.front(), depth + 1);
+  if (value->kind == ExprKind::comprehension && !value->children().empty()) {
+    return is_new_tensor(value->children().front(), depth + 1);
   }
   if (value->kind == ExprKind::list) {
-    return !value->children.empty() && std::ranges::all_of(value->children, [&](const Expr* part) {
-      return is_new_tensor(part, depth + 1);
-    });
+    return !value->children().empty() &&
+           std::ranges::all_of(value->children(),
+                               [&](const Expr* part) { return is_new_tensor(part, depth + 1); });
   }
-  const Call* call = value->call;
+  const Call* call = value->call();
   if (call == nullptr) return false;
   if (is_one_of(call->name, {"torch.tensor", "torch.as_tensor", "torch.LongTensor",
                              "torch.FloatTensor", "torch.IntTensor", "torch.ByteTensor"})) {
     // `for data, labels in loader:` gives tensors, as a rule; so do the callers of a step function.
     const Expr* given = call->arguments.empty() ? nullptr : call->arguments.front().value;
-    const Statement* binding = given == nullptr ? nullptr : given->binding;
+    const Statement* binding = given == nullptr ? nullptr : given->binding();
     if (binding != nullptr && binding->kind == StatementKind::for_) return false;
     return given == nullptr || !is_passed_from_loop(*given);
   }
@@ -82,7 +82,7 @@ const FunctionDef* mapped_function(const Call& call) {
 const FunctionDef* stepped_generator(const Call& call) {
   const Expr* made = resolved(stepped_iterator(call));
   const FunctionDef* function =
-      made == nullptr || made->call == nullptr ? nullptr : made->call->target;
+      made == nullptr || made->call() == nullptr ? nullptr : made->call()->target;
   bool yields = false;
   if (function == nullptr) return nullptr;
   for_statements(function->body, [&](const Statement& statement) {
@@ -140,20 +140,20 @@ bool is_on_with_gpu(const SourceFacts& facts, const Expr* expr) {
   const auto found = options.find(last_name(expr));
   if (expr == nullptr || expr->kind != ExprKind::attribute || found == options.end()) return false;
   const Expr* usual = found->second.value;
-  return !found->second.several && usual != nullptr && usual->call != nullptr &&
-         usual->call->method == "is_available";
+  return !found->second.several && usual != nullptr && usual->call() != nullptr &&
+         usual->call()->method == "is_available";
 }
 
 // `opt.cuda`, `not args.no_cuda`: on in each run with something to copy.
 bool says_gpu(const Expr* expr) {
   if (expr == nullptr) return false;
-  if (expr->kind == ExprKind::logical && expr->word == "not") {
-    return is_one_of(lower(last_name(expr->children.front())),
+  if (expr->kind == ExprKind::logical && expr->word() == "not") {
+    return is_one_of(lower(last_name(expr->children().front())),
                      {"no_cuda", "no_gpu", "disable_cuda", "cpu", "use_cpu", "cpu_only"});
   }
   return expr->kind == ExprKind::attribute &&
-         is_one_of(lower(expr->word), {"cuda", "use_cuda", "gpu", "use_gpu", "on_gpu", "is_cuda",
-                                       "has_cuda", "has_gpu", "with_cuda", "enable_cuda"});
+         is_one_of(lower(expr->word()), {"cuda", "use_cuda", "gpu", "use_gpu", "on_gpu", "is_cuda",
+                                         "has_cuda", "has_gpu", "with_cuda", "enable_cuda"});
 }
 
 }  // namespace
@@ -217,8 +217,8 @@ const Expr* comprehension_over(const Call& loader) {
 }
 
 bool is_argument_of(const Expr* expr, std::string_view function) {
-  return expr->parent != nullptr && expr->parent->call != nullptr &&
-         expr->parent->call->name == function;
+  return expr->parent != nullptr && expr->parent->call() != nullptr &&
+         expr->parent->call()->name == function;
 }
 
 // `next(iter(DataLoader(data)))`
@@ -241,7 +241,7 @@ bool is_seen_elsewhere(const SourceFacts& facts, const Statement& made) {
   return std::ranges::any_of(facts.files, [&](const auto& file) {
     const bool may_read = !made.file->is_entry ||
                           std::ranges::find(file->imported, made.file) != file->imported.end();
-    return file.get() != made.file && may_read && has_text(*file, made.target->word);
+    return file.get() != made.file && may_read && has_text(*file, made.target->word());
   });
 }
 
@@ -258,7 +258,7 @@ bool is_hardly_read(const SourceFacts& facts, const Call& loader) {
     if (reads) return false;
     for_own_expressions(*statement, [&](const Expr* expr) {
       visit(expr, [&](const Expr& part) {
-        const bool is_it = part.kind == ExprKind::name && part.word == made->target->word;
+        const bool is_it = part.kind == ExprKind::name && part.word() == made->target->word();
         reads = reads || (is_it && &part != made->target && !is_harmless(part, *made));
         return !reads;
       });
@@ -278,7 +278,7 @@ bool is_for_trial(const SourceFacts& facts, std::span<const Program* const> prog
 bool moves_inside(const SourceFacts& facts, const Expr& expr) {
   bool moves = false;
   visit(&expr, [&](const Expr& part) {
-    moves = moves || (part.call != nullptr && moves_by(facts, *part.call));
+    moves = moves || (part.call() != nullptr && moves_by(facts, *part.call()));
     return !moves;
   });
   return moves;
@@ -297,9 +297,10 @@ bool feeds_step_loop(const SourceFacts& facts, const Call& call) {
   }
   const auto goes_through = [&](const Loop* loop) {
     const Expr* iterated = loop->statement->value;
-    while (iterated != nullptr && iterated->call != nullptr && !iterated->call->arguments.empty() &&
-           iterated->call->target == nullptr && iterated->type->class_def == nullptr) {
-      iterated = iterated->call->arguments.front().value;  // enumerate(batches), tqdm(batches)
+    while (iterated != nullptr && iterated->call() != nullptr &&
+           !iterated->call()->arguments.empty() && iterated->call()->target == nullptr &&
+           iterated->type->class_def == nullptr) {
+      iterated = iterated->call()->arguments.front().value;  // enumerate(batches), tqdm(batches)
     }
     return iterated != nullptr && iterated->type->class_def == function->class_def;
   };
@@ -346,14 +347,14 @@ std::vector<const FunctionDef*> collate_functions(const SourceFacts& facts, cons
   if (collate == nullptr || collate->unpacked) return {};
   if (const FunctionDef* known = collate->value->type->function) return {known};
   const Expr* named = resolved(collate->value);
-  const bool is_method = named->kind == ExprKind::attribute && !named->children.empty() &&
-                         named->children.front()->type->is(TypeKind::unknown);
+  const bool is_method = named->kind == ExprKind::attribute && !named->children().empty() &&
+                         named->children().front()->type->is(TypeKind::unknown);
   std::vector<const FunctionDef*> functions;
   if (!is_method) return functions;
   for (const Program* program : training_programs_of(facts, *loader.file)) {
     for (const File* file : program->files) {
       for (const ClassDef* def : file->classes) {
-        const FunctionDef* own = def->is_dataset ? def->method(named->word) : nullptr;
+        const FunctionDef* own = def->is_dataset ? def->method(named->word()) : nullptr;
         const bool is_new = own != nullptr && std::ranges::find(functions, own) == functions.end();
         if (is_new && own->class_def == def) functions.push_back(own);
       }

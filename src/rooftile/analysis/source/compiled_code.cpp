@@ -14,7 +14,7 @@ constexpr int kMaxLevels = 6;
 constexpr std::size_t kMaxFunctions = 500, kFewBreaks = 3;
 
 std::string_view decorator_name(const Expr& decorator) {
-  return decorator.call != nullptr ? decorator.call->name : decorator.full_name;
+  return decorator.call() != nullptr ? decorator.call()->name : decorator.full_name();
 }
 
 bool is_kept_out(const FunctionDef& function) {
@@ -86,9 +86,9 @@ bool leaves_torch(const Call& call) {
 
 // x.sum(), torch.any(x): a tensor made there by PyTorch; own functions may return a plain bool.
 bool is_tensor_operation(const Expr* expr) {
-  return is_tensor(expr) && expr->call != nullptr && expr->call->target == nullptr &&
-         is_one_of(expr->call->method, {"any", "all", "sum", "max", "min", "mean", "norm", "abs",
-                                        "isnan", "isinf", "prod", "count_nonzero", "item"});
+  return is_tensor(expr) && expr->call() != nullptr && expr->call()->target == nullptr &&
+         is_one_of(expr->call()->method, {"any", "all", "sum", "max", "min", "mean", "norm", "abs",
+                                          "isnan", "isinf", "prod", "count_nonzero", "item"});
 }
 
 // `if x.sum() > 0`, `while mask.any()`.
@@ -96,12 +96,13 @@ bool tests_tensor(const Statement& statement) {
   if (statement.kind != StatementKind::if_ && statement.kind != StatementKind::while_) return false;
   const Expr* condition = statement.value;
   if (condition == nullptr) return false;
-  while (condition->kind == ExprKind::logical && condition->word == "not") {
-    condition = condition->children[0];
+  while (condition->kind == ExprKind::logical && condition->word() == "not") {
+    condition = condition->children()[0];
   }
   if (condition->kind != ExprKind::comparison) return is_tensor_operation(condition);
-  return is_one_of(condition->word, {"<", ">", "<=", ">=", "==", "!="}) &&
-         std::any_of(condition->children.begin(), condition->children.end(), is_tensor_operation);
+  return is_one_of(condition->word(), {"<", ">", "<=", ">=", "==", "!="}) &&
+         std::any_of(condition->children().begin(), condition->children().end(),
+                     is_tensor_operation);
 }
 
 std::string call_ending(const Call& call) {
@@ -190,9 +191,9 @@ std::vector<GraphBreak> graph_breaks(const SourceFacts& facts, const FunctionDef
     if (tests_tensor(statement)) add(statement, "a branch on a tensor's value");
     for_own_expressions(statement, [&](const Expr* expr) {
       visit(expr, [&](const Expr& part) {
-        if (part.call == nullptr) return true;
-        const bool is_scalar = reads_scalar(*part.call) && !scalars_are_captured;
-        if (is_scalar || leaves_torch(*part.call)) add(statement, call_ending(*part.call));
+        if (part.call() == nullptr) return true;
+        const bool is_scalar = reads_scalar(*part.call()) && !scalars_are_captured;
+        if (is_scalar || leaves_torch(*part.call())) add(statement, call_ending(*part.call()));
         return true;
       });
     });

@@ -17,8 +17,8 @@ const Parameter* kept_parameter(const Expr& attribute) {
   const FunctionDef* function =
       attribute.statement == nullptr ? nullptr : attribute.statement->function;
   const ClassDef* def = function == nullptr ? nullptr : function->class_def;
-  const bool is_own = attribute.kind == ExprKind::attribute && !attribute.children.empty() &&
-                      attribute.children[0]->word == "self";
+  const bool is_own = attribute.kind == ExprKind::attribute && !attribute.children().empty() &&
+                      attribute.children()[0]->word() == "self";
   const FunctionDef* init = is_own && def != nullptr ? def->method("__init__") : nullptr;
   if (init == nullptr) return nullptr;
   const Parameter* kept = nullptr;
@@ -27,7 +27,8 @@ const Parameter* kept_parameter(const Expr& attribute) {
     for_statements(method->body, [&](const Statement& statement) {
       const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
       const bool sets = target != nullptr && target->kind == ExprKind::attribute &&
-                        target->word == attribute.word && last_name(target->children[0]) == "self";
+                        target->word() == attribute.word() &&
+                        last_name(target->children()[0]) == "self";
       if (!sets || statement.value == nullptr) return;
       ++times;
       const std::string_view name = last_name(statement.value);
@@ -41,32 +42,32 @@ const Parameter* kept_parameter(const Expr& attribute) {
 
 // `if self.momentum is None:` of a module that is made with a number unless somebody says None.
 std::optional<bool> asks_for_left_out(const Expr& condition) {
-  const bool asks = condition.kind == ExprKind::comparison && condition.children.size() == 2 &&
-                    condition.children[1]->kind == ExprKind::none &&
-                    is_one_of(condition.word, {"is", "is not"});
-  const Parameter* kept = asks ? kept_parameter(*condition.children[0]) : nullptr;
+  const bool asks = condition.kind == ExprKind::comparison && condition.children().size() == 2 &&
+                    condition.children()[1]->kind == ExprKind::none &&
+                    is_one_of(condition.word(), {"is", "is not"});
+  const Parameter* kept = asks ? kept_parameter(*condition.children()[0]) : nullptr;
   const Expr* value = kept == nullptr ? nullptr : kept->default_value;
   const bool is_number =
       value != nullptr && (value->kind == ExprKind::integer || value->kind == ExprKind::real);
   if (!is_number) return std::nullopt;
   const FunctionDef& init =
-      *condition.children[0]->statement->function->class_def->method("__init__");
+      *condition.children()[0]->statement->function->class_def->method("__init__");
   const bool may_be_none = std::ranges::any_of(init.callers, [&](const Call* caller) {
     const Argument* given = passed_argument(*caller, init, kept->name);
     return given != nullptr && given->value->kind == ExprKind::none;
   });
-  return may_be_none ? std::nullopt : std::optional(condition.word == "is not");
+  return may_be_none ? std::nullopt : std::optional(condition.word() == "is not");
 }
 
 // Whether the condition is false with all options at their defaults; empty when it depends.
 std::optional<bool> default_truth(const SourceFacts& facts, const Expr* condition, int depth = 0) {
   if (condition == nullptr || depth > 4) return std::nullopt;
-  if (condition->kind == ExprKind::logical && condition->word == "not") {
-    const auto inner = default_truth(facts, condition->children.front(), depth + 1);
+  if (condition->kind == ExprKind::logical && condition->word() == "not") {
+    const auto inner = default_truth(facts, condition->children().front(), depth + 1);
     return inner ? std::optional(!*inner) : std::nullopt;
   }
-  if (condition->kind == ExprKind::logical && condition->word == "and") {
-    for (const Expr* operand : condition->children) {
+  if (condition->kind == ExprKind::logical && condition->word() == "and") {
+    for (const Expr* operand : condition->children()) {
       if (default_truth(facts, operand, depth + 1) == false) return false;
     }
     return std::nullopt;
@@ -81,13 +82,13 @@ std::optional<bool> default_truth(const SourceFacts& facts, const Expr* conditio
 // not a feature.
 bool is_other_run(const SourceFacts& facts, const Guard& guard) {
   const Expr* expr = guard.expr;
-  const bool compares = expr != nullptr && expr->word == "==" &&
-                        expr->kind == ExprKind::comparison && expr->children.size() == 2;
-  if (!compares || is_one_of(last_name(expr->children[0]), {"task", "task_name", "task_type"})) {
+  const bool compares = expr != nullptr && expr->word() == "==" &&
+                        expr->kind == ExprKind::comparison && expr->children().size() == 2;
+  if (!compares || is_one_of(last_name(expr->children()[0]), {"task", "task_name", "task_type"})) {
     return compares;
   }
   if (guard.negated) return false;
-  const Value wanted = facts.value(expr->children[1]);
+  const Value wanted = facts.value(expr->children()[1]);
   if (wanted.kind != ValueKind::text) return false;
   if (wanted.text.starts_with("train")) return true;  // run_mode == "train_query"
   for (const std::string_view word : {"test", "eval", "val", "infer", "predict", "sample",
@@ -102,11 +103,13 @@ bool is_other_run(const SourceFacts& facts, const Guard& guard) {
 bool is_chosen_run(const Guard& guard) {
   const Expr* chosen = guard.expr;
   // `opt.Train == True`, `args.train_file is not None`
-  if (chosen != nullptr && chosen->kind == ExprKind::comparison && chosen->children.size() == 2) {
-    const Expr& right = *chosen->children[1];
-    const bool is_given = right.kind == ExprKind::none && is_one_of(chosen->word, {"is not", "!="});
-    if (!is_given && (right.word != "True" || !is_one_of(chosen->word, {"is", "=="}))) return false;
-    chosen = chosen->children[0];
+  if (chosen != nullptr && chosen->kind == ExprKind::comparison && chosen->children().size() == 2) {
+    const Expr& right = *chosen->children()[1];
+    const bool is_given =
+        right.kind == ExprKind::none && is_one_of(chosen->word(), {"is not", "!="});
+    if (!is_given && (right.word() != "True" || !is_one_of(chosen->word(), {"is", "=="})))
+      return false;
+    chosen = chosen->children()[0];
   }
   const std::string lowered = lower(last_name(chosen));
   std::string_view name = lowered;
@@ -127,7 +130,7 @@ bool is_chosen_run(const Guard& guard) {
 // Whether the block calls a function with a loop over steps in it.
 bool runs_steps(std::span<const Statement* const> block) {
   return std::ranges::any_of(block, [](const Statement* statement) {
-    const Call* call = statement->value == nullptr ? nullptr : statement->value->call;
+    const Call* call = statement->value == nullptr ? nullptr : statement->value->call();
     const FunctionDef* run = call == nullptr ? nullptr : call->target;
     return run != nullptr && std::ranges::any_of(run->file->loops, [&](const Loop* loop) {
              return loop->function == run && loop->is_step();
@@ -142,9 +145,13 @@ bool chooses_run(const Guard& guard) {
          runs_steps(choice->body) && runs_steps(choice->otherwise);
 }
 
+struct OpenKeywords {
+  std::optional<std::unordered_set<std::string_view>> names;
+};
+
 // Keywords of the calls of modules that lead nowhere that is seen.
 const std::unordered_set<std::string_view>& open_keywords(const SourceFacts& facts) {
-  auto& known = facts.store().open_keywords;
+  auto& known = facts.store().kept<OpenKeywords>().names;
   if (known) return *known;
   known.emplace();
   for (const Call* call : facts.calls("torch.nn.Module.__call__")) {
@@ -160,20 +167,20 @@ const std::unordered_set<std::string_view>& open_keywords(const SourceFacts& fac
 // it: its default says nothing.
 bool asks_for_open_keyword(const SourceFacts& facts, const Expr* asked) {
   const bool is_number = asked != nullptr && asked->kind == ExprKind::comparison &&
-                         asked->children.size() == 2 &&
-                         asked->children[1]->kind == ExprKind::integer;
+                         asked->children().size() == 2 &&
+                         asked->children()[1]->kind == ExprKind::integer;
   if (!is_number) return false;  // a text picks one of several ways
-  asked = asked->children[0];
+  asked = asked->children()[0];
   const bool is_name = asked != nullptr && asked->kind == ExprKind::name &&
-                       asked->binding == nullptr && asked->statement != nullptr;
+                       asked->binding() == nullptr && asked->statement != nullptr;
   const FunctionDef* function = is_name ? asked->statement->function : nullptr;
   const bool is_forward = function != nullptr && function->name == "forward" &&
                           function->class_def != nullptr && function->class_def->is_module &&
                           function->callers.empty();
   if (!is_forward) return false;
   const auto& parameters = function->parameters;
-  return std::ranges::find(parameters, asked->word, &Parameter::name) != parameters.end() &&
-         open_keywords(facts).contains(asked->word);
+  return std::ranges::find(parameters, asked->word(), &Parameter::name) != parameters.end() &&
+         open_keywords(facts).contains(asked->word());
 }
 
 // A condition on options that does not hold by default, and that is no choice between runs.
@@ -183,6 +190,11 @@ bool contradicts_default(const SourceFacts& facts, const Guard& guard) {
   return truth && *truth == guard.negated && !is_other_run(facts, guard) && !is_chosen_run(guard) &&
          !chooses_run(guard) && !asks_for_open_keyword(facts, guard.expr);
 }
+
+// Of programs that no default run trains with: the conditions on the way to training.
+struct TrainingConditions {
+  std::unordered_map<const Program*, std::unordered_set<const Expr*>> by_program;
+};
 
 // The conditions outside of the training loops of a program, where each way to each of them has one
 // that is shut by default.
@@ -208,7 +220,7 @@ bool leads_to_only_training(const SourceFacts& facts, const Guard& guard) {
   const auto programs = facts.programs_of(*guard.statement->file);
   return std::ranges::any_of(programs, [&](const Program* program) {
     if (program->entry != guard.statement->file || !program->trains_on_gpu) return false;
-    auto& known = facts.store().training_conditions;
+    auto& known = facts.store().kept<TrainingConditions>().by_program;
     const auto [entry, is_new] = known.try_emplace(program);
     if (is_new) entry->second = conditions_of_training(facts, *program);
     return entry->second.contains(guard.expr);
@@ -229,18 +241,18 @@ bool is_shut_by_default(const SourceFacts& facts, const Guard& guard) {
 bool asks_for_targets(const Context& context, const Guard& guard) {
   const Expr* asked = guard.expr;
   const bool compares = asked != nullptr && asked->kind == ExprKind::comparison &&
-                        asked->children.size() == 2 && asked->word.starts_with("is") &&
-                        asked->children[1]->kind == ExprKind::none && asked->statement != nullptr;
-  if (!compares || (asked->word == "is") != guard.negated) return false;
-  const Expr& name = *asked->children[0];
+                        asked->children().size() == 2 && asked->word().starts_with("is") &&
+                        asked->children()[1]->kind == ExprKind::none && asked->statement != nullptr;
+  if (!compares || (asked->word() == "is") != guard.negated) return false;
+  const Expr& name = *asked->children()[0];
   const FunctionDef* function = asked->statement->function;
-  const bool is_given = name.kind == ExprKind::name && name.binding == nullptr &&
+  const bool is_given = name.kind == ExprKind::name && name.binding() == nullptr &&
                         function != nullptr &&
-                        contains_any(name.word, {"target", "label", "gt_", "annotation"});
+                        contains_any(name.word(), {"target", "label", "gt_", "annotation"});
   return is_given && std::ranges::none_of(context.calls, [&](const Call* call) {
            return call->target == function &&
                   (!call->unknown_arguments ||
-                   passed_argument(*call, *function, name.word) != nullptr);
+                   passed_argument(*call, *function, name.word()) != nullptr);
          });
 }
 

@@ -9,7 +9,7 @@ namespace rooftile::source {
 namespace {
 
 bool is_text(const Expr* expr, std::string_view text) {
-  return expr != nullptr && expr->kind == ExprKind::text && expr->word == text;
+  return expr != nullptr && expr->kind == ExprKind::text && expr->word() == text;
 }
 
 bool is_environment(const Expr* expr) {
@@ -19,14 +19,15 @@ bool is_environment(const Expr* expr) {
 const Expr* assigned(const Statement& statement, std::string_view name) {
   const Expr* target = statement.target;
   if (statement.kind != StatementKind::assignment || target == nullptr) return nullptr;
-  const bool names_it = target->kind == ExprKind::subscript && target->children.size() == 2 &&
-                        is_environment(target->children[0]) && is_text(target->children[1], name);
+  const bool names_it = target->kind == ExprKind::subscript && target->children().size() == 2 &&
+                        is_environment(target->children()[0]) &&
+                        is_text(target->children()[1], name);
   return names_it ? statement.value : nullptr;
 }
 
 const Expr* passed(const Statement& statement, std::string_view name) {
   const Call* call = statement.kind == StatementKind::expression && statement.value != nullptr
-                         ? statement.value->call
+                         ? statement.value->call()
                          : nullptr;
   if (call == nullptr || call->arguments.size() != 2) return nullptr;
   const bool sets = call->method == "setdefault" || call->method == "putenv";

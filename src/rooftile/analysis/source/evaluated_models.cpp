@@ -26,10 +26,10 @@ bool is_plain_function(std::string_view name) {
 
 // What the constructor gets for the parameter, as it is written; null where that is not seen.
 const Expr* given_to(const Type& type, const FunctionDef& init, const Expr& name) {
-  const auto found = std::ranges::find(init.parameters, name.word, &Parameter::name);
+  const auto found = std::ranges::find(init.parameters, name.word(), &Parameter::name);
   if (found == init.parameters.end()) return &name;
   if (type.made_by == nullptr) return found->default_value;
-  const Argument* given = passed_argument(*type.made_by, init, name.word);
+  const Argument* given = passed_argument(*type.made_by, init, name.word());
   if (given != nullptr) return given->value;
   return type.made_by->unknown_arguments ? nullptr : found->default_value;
 }
@@ -51,11 +51,11 @@ bool makes_no_layers(const Call& call) {
 bool is_from_settings(const Expr& value) {
   const Expr* root = &value;
   while ((root->kind == ExprKind::subscript || root->kind == ExprKind::attribute) &&
-         !root->children.empty()) {
-    root = root->children.front();
+         !root->children().empty()) {
+    root = root->children().front();
   }
   return root != &value && root->kind == ExprKind::name &&
-         is_one_of(root->word, {"cfg", "config", "args", "opt", "hparams"});
+         is_one_of(root->word(), {"cfg", "config", "args", "opt", "hparams"});
 }
 
 // Numbers, texts, tensors and lists of them.
@@ -63,8 +63,8 @@ bool is_plain_value(const Expr* value, int depth = 0) {
   constexpr int kMaxNestedLists = 3;
   if (value == nullptr || depth > kMaxNestedLists) return false;
   const bool is_list = value->kind == ExprKind::tuple || value->kind == ExprKind::list;
-  if (is_list && !value->children.empty()) {
-    return std::ranges::all_of(value->children,
+  if (is_list && !value->children().empty()) {
+    return std::ranges::all_of(value->children(),
                                [&](auto* item) { return is_plain_value(item, depth + 1); });
   }
   if (value->kind == ExprKind::none || value->kind == ExprKind::boolean) return true;
@@ -74,30 +74,32 @@ bool is_plain_value(const Expr* value, int depth = 0) {
     return true;
   }
   return kind == TypeKind::unknown &&
-         (is_from_settings(*value) || (value->call != nullptr && makes_no_layers(*value->call)));
+         (is_from_settings(*value) ||
+          (value->call() != nullptr && makes_no_layers(*value->call())));
 }
 
 bool may_hold_weights(const Type& type, const FunctionDef& init, const Statement& statement) {
   const Expr* value = statement.value;
-  if (value != nullptr && value->call != nullptr) {
+  if (value != nullptr && value->call() != nullptr) {
     for (const std::string_view method : {"Parameter", "register_parameter", "add_module"}) {
-      if (value->call->method == method) return true;
+      if (value->call()->method == method) return true;
     }
   }
   if (statement.kind != StatementKind::assignment || value == nullptr) return false;
   const Expr* target = statement.target;
   // `self.net, self.transform = load(name)`
-  if (target->kind == ExprKind::tuple && !target->children.empty()) target = target->children[0];
+  if (target->kind == ExprKind::tuple && !target->children().empty())
+    target = target->children()[0];
   if (target->kind != ExprKind::attribute) return false;
-  const bool is_parameter = value->kind == ExprKind::name && value->binding == nullptr;
+  const bool is_parameter = value->kind == ExprKind::name && value->binding() == nullptr;
   return !is_plain_value(value) && !(is_parameter && is_plain_value(given_to(type, init, *value)));
 }
 
 // `self.parameters()`
 bool lists_own_weights(const Expr* expr) {
-  const Call* call = expr == nullptr ? nullptr : expr->call;
+  const Call* call = expr == nullptr ? nullptr : expr->call();
   return call != nullptr && is_one_of(call->method, {"parameters", "named_parameters"}) &&
-         call->receiver != nullptr && call->receiver->word == "self" &&
+         call->receiver != nullptr && call->receiver->word() == "self" &&
          call->receiver->kind == ExprKind::name;
 }
 
@@ -107,7 +109,7 @@ const Expr* set_gradient(const Statement& statement) {
       last_name(statement.target) == "requires_grad") {
     return statement.value;
   }
-  const Call* call = statement.value == nullptr ? nullptr : statement.value->call;
+  const Call* call = statement.value == nullptr ? nullptr : statement.value->call();
   const bool is_switch = call != nullptr && call->method == "requires_grad_";
   return is_switch && !call->arguments.empty() ? call->arguments.front().value : nullptr;
 }
@@ -136,7 +138,7 @@ bool has_no_weights(const Type& type) {
   const FunctionDef* init = def->method("__init__");
   if (init == nullptr || !def->layers.empty()) return false;
   const bool is_plain = std::all_of(def->bases.begin(), def->bases.end(), [](const Expr* base) {
-    return base->full_name == "torch.nn.Module";
+    return base->full_name() == "torch.nn.Module";
   });
   bool holds = false;
   for_statements(init->body, [&](const Statement& statement) {
@@ -153,14 +155,15 @@ bool freezes_itself(const Type& type) {
   for_statements(init->body, [&](const Statement& statement) {
     const Expr* set = set_gradient(statement);
     if (set == nullptr || freezes) return;
-    const Call* call = statement.value == nullptr ? nullptr : statement.value->call;
+    const Call* call = statement.value == nullptr ? nullptr : statement.value->call();
     const bool is_whole = call != nullptr && call->receiver != nullptr &&
-                          call->receiver->kind == ExprKind::name && call->receiver->word == "self";
+                          call->receiver->kind == ExprKind::name &&
+                          call->receiver->word() == "self";
     const Statement* loop = statement.parent;
     const bool is_each =
         loop != nullptr && loop->kind == StatementKind::for_ && lists_own_weights(loop->value);
     const Expr* given = is_whole || is_each ? given_to(type, *init, *set) : nullptr;
-    freezes = given != nullptr && given->word == "False";
+    freezes = given != nullptr && given->word() == "False";
   });
   return freezes;
 }

@@ -22,9 +22,9 @@ bool is_filled(std::string_view variable, const Statement& made, const Statement
                             statement->range.begin < used.range.begin;
     const Expr* target = is_between ? statement->target : nullptr;
     const bool is_item = target != nullptr && target->kind == ExprKind::subscript;
-    while (is_item && target->kind == ExprKind::subscript) target = target->children[0];
+    while (is_item && target->kind == ExprKind::subscript) target = target->children()[0];
     const bool fills = is_item && statement->kind == StatementKind::assignment &&
-                       target->kind == ExprKind::name && target->word == variable &&
+                       target->kind == ExprKind::name && target->word() == variable &&
                        statement->value != nullptr;
     if (!fills) continue;
     const bool is_constant = statement->value->type->is(TypeKind::number) || in_loops_only;

@@ -22,11 +22,11 @@ bool goes_through_part(const Statement* outer) {
     outer = outer->parent;
   }
   if (outer != nullptr && has_condition) return true;
-  const Call* call = outer == nullptr || outer->value == nullptr ? nullptr : outer->value->call;
+  const Call* call = outer == nullptr || outer->value == nullptr ? nullptr : outer->value->call();
   const Expr* owner = call == nullptr ? nullptr : call->receiver;
   const bool is_attribute = owner != nullptr && owner->kind == ExprKind::attribute &&
-                            !owner->children.empty() && owner->word != "module";
-  return is_attribute && owner->children[0]->word != "self" &&
+                            !owner->children().empty() && owner->word() != "module";
+  return is_attribute && owner->children()[0]->word() != "self" &&
          (call->method == "parameters" || call->method == "named_parameters");
 }
 
@@ -64,7 +64,7 @@ bool is_switched_for_good(const Call& call) {
   const bool is_statement = call.statement != nullptr &&
                             call.statement->kind == StatementKind::expression &&
                             call.statement->value == call.expr;
-  return is_statement && !call.arguments.empty() && call.arguments.front().value->word == "False";
+  return is_statement && !call.arguments.empty() && call.arguments.front().value->word() == "False";
 }
 
 // `stack.enter_context(torch.no_grad())`, `torch.no_grad().__enter__()`
@@ -78,8 +78,8 @@ bool enters_switch(const Call& call) {
 
 // `torch.no_grad()(evaluate)`
 bool applies_switch(const Call& call) {
-  const bool is_applied = call.receiver == nullptr && !call.expr->children.empty();
-  return is_applied && is_gradient_switch(call.expr->children.front());
+  const bool is_applied = call.receiver == nullptr && !call.expr->children().empty();
+  return is_applied && is_gradient_switch(call.expr->children().front());
 }
 
 bool is_switched_in(const File& file, const Loop& loop) {
@@ -108,7 +108,7 @@ bool is_switched_by_hand(const Loop& loop) {
 }  // namespace
 
 bool is_gradient_switch(const Expr* manager) {
-  const Call* call = manager == nullptr ? nullptr : manager->call;
+  const Call* call = manager == nullptr ? nullptr : manager->call();
   return call != nullptr && is_one_of(call->method, {"no_grad", "inference_mode"});
 }
 
@@ -117,7 +117,7 @@ bool is_without_gradients(const Context& context) {
   return std::any_of(context.guards.begin(), context.guards.end(), [](const Guard& guard) {
     if (guard.kind != GuardKind::decorator || guard.expr == nullptr) return false;
     const std::string_view name =
-        guard.expr->call != nullptr ? guard.expr->call->method : last_name(guard.expr);
+        guard.expr->call() != nullptr ? guard.expr->call()->method : last_name(guard.expr);
     return contains_any(name, {"no_grad", "nograd", "inference"});
   });
 }

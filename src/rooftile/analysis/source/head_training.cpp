@@ -20,7 +20,7 @@ bool freezes_all_but_head(const Statement& statement) {
   const Statement* loop = test == nullptr ? nullptr : test->parent;
   const bool is_chosen = loop != nullptr && test->kind == StatementKind::if_ &&
                          loop->kind == StatementKind::for_ && test->value != nullptr &&
-                         test->value->word == "not in" && loop->value != nullptr;
+                         test->value->word() == "not in" && loop->value != nullptr;
   if (!is_chosen) return false;
   const std::string_view tested = statement.file->slice(test->value->range);
   const std::string_view listed = statement.file->slice(loop->value->range);
@@ -43,11 +43,11 @@ bool makes_more_than_head(const Call& call) {
   if (is_helper && std::ranges::any_of(helper->calls, [](auto* c) { return is_large_kind(*c); })) {
     return true;
   }
-  const Expr* callee = call.expr->children.empty() ? nullptr : call.expr->children.front();
+  const Expr* callee = call.expr->children().empty() ? nullptr : call.expr->children().front();
   if (helper != nullptr || callee == nullptr || callee->kind != ExprKind::name) return false;
-  if (callee->binding != nullptr || call.function == nullptr) return false;
-  return !contains_any(callee->word, {"norm", "act"}) &&
-         std::ranges::find(call.function->parameters, callee->word, &Parameter::name) !=
+  if (callee->binding() != nullptr || call.function == nullptr) return false;
+  return !contains_any(callee->word(), {"norm", "act"}) &&
+         std::ranges::find(call.function->parameters, callee->word(), &Parameter::name) !=
              call.function->parameters.end();
 }
 
@@ -75,16 +75,16 @@ bool calls_what_it_gets(const ClassDef& def) {
   const FunctionDef* forward = def.method("forward");
   if (init == nullptr || forward == nullptr) return false;
   return std::ranges::any_of(forward->calls, [&](const Call* call) {
-    const Expr* callee = call->expr->children.empty() ? nullptr : call->expr->children.front();
+    const Expr* callee = call->expr->children().empty() ? nullptr : call->expr->children().front();
     const bool is_own = call->target == nullptr && callee != nullptr &&
-                        callee->kind == ExprKind::attribute && !callee->children.empty() &&
-                        callee->children.front()->word == "self";
+                        callee->kind == ExprKind::attribute && !callee->children().empty() &&
+                        callee->children().front()->word() == "self";
     return is_own && std::ranges::any_of(init->body, [&](const Statement* statement) {
              const Expr* value = statement->value;
              return statement->kind == StatementKind::assignment &&
-                    last_name(statement->target) == callee->word && value != nullptr &&
+                    last_name(statement->target) == callee->word() && value != nullptr &&
                     value->kind == ExprKind::name &&
-                    std::ranges::find(init->parameters, value->word, &Parameter::name) !=
+                    std::ranges::find(init->parameters, value->word(), &Parameter::name) !=
                         init->parameters.end();
            });
   });
@@ -119,7 +119,7 @@ std::vector<const Expr*> optimized_modules(const Call& optimizer) {
   const Argument* parameters = optimizer.argument("params", 0);
   if (parameters == nullptr) return modules;
   visit(resolved(parameters->value), [&](const Expr& part) {
-    const Call* call = part.call;
+    const Call* call = part.call();
     if (call != nullptr && call->receiver != nullptr && call->method == "parameters") {
       modules.push_back(call->receiver);
     }
@@ -195,7 +195,7 @@ const Call* bare_linear(const Type& type) {
   if (made->name != "torch.nn.Sequential") return nullptr;
   const Call* linear = nullptr;
   for (const Argument& argument : made->arguments) {
-    const Call* layer = argument.unpacked ? nullptr : argument.value->call;
+    const Call* layer = argument.unpacked ? nullptr : argument.value->call();
     if (layer == nullptr || !layer->name.starts_with("torch.nn.")) return nullptr;
     const bool is_linear = layer->name == "torch.nn.Linear";
     if ((is_linear && linear != nullptr) || is_large_kind(*layer)) return nullptr;
@@ -218,10 +218,10 @@ bool is_wide_linear(const SourceFacts& facts, const Call& made) {
 // Whether a pass of a training loop in reach runs another network with gradients.
 bool trains_other_networks(const SourceFacts& facts, const Program& program) {
   for (const Loop* loop : training_loops_in_reach(program)) {
-    for (const IteratedCall& one : iteration_of(loop->statement->body).calls) {
+    for (const IteratedCall& one : iteration_of(facts, loop->statement->body).calls) {
       const Call& call = *one.call;
-      if (call.name != "torch.nn.Module.__call__" || call.expr->children.empty()) continue;
-      const Type& type = *call.expr->children.front()->type;
+      if (call.name != "torch.nn.Module.__call__" || call.expr->children().empty()) continue;
+      const Type& type = *call.expr->children().front()->type;
       if (!type.is(TypeKind::module) || is_bare_linear(type)) continue;
       const auto contexts = facts.contexts(call);
       if (!std::ranges::all_of(contexts, &Context::gradients_off)) return true;
@@ -251,20 +251,20 @@ bool optimizes_narrow_linear(const SourceFacts& facts, const Program& program) {
 const Expr* frozen_by(const Statement& statement) {
   const Statement* loop = freezes_parameter(statement) ? statement.parent : nullptr;
   const Call* call = loop != nullptr && loop->kind == StatementKind::for_ && loop->value != nullptr
-                         ? loop->value->call
+                         ? loop->value->call()
                          : nullptr;
   if (call == nullptr || call->method != "parameters" || call->receiver == nullptr) return nullptr;
   const Expr* object = call->receiver;
   const bool is_body = object->kind == ExprKind::attribute &&
-                       is_one_of(object->word, {"features", "body", "backbone", "encoder"});
-  return is_body ? object->children.front() : object;
+                       is_one_of(object->word(), {"features", "body", "backbone", "encoder"});
+  return is_body ? object->children().front() : object;
 }
 
 // model.fc = nn.Linear(512, 2), or a Sequential that ends in few of them.
 bool puts_head(const Statement& statement) {
   const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
   const bool is_attribute = target != nullptr && target->kind == ExprKind::attribute &&
-                            !target->children.empty() && target->children[0]->word != "self";
+                            !target->children().empty() && target->children()[0]->word() != "self";
   if (!is_attribute || statement.value == nullptr) return false;
   int linear = 0;
   for (const Call* call : calls_inside(statement)) {
@@ -276,7 +276,7 @@ bool puts_head(const Statement& statement) {
 
 bool unfreezes(const Statement& statement) {
   return statement.kind == StatementKind::assignment && statement.value != nullptr &&
-         last_name(statement.target) == "requires_grad" && statement.value->word == "True";
+         last_name(statement.target) == "requires_grad" && statement.value->word() == "True";
 }
 
 bool freezes_library_model(const SourceFacts& facts, const Program& program, const Call& sized) {
@@ -301,12 +301,12 @@ bool is_optimizer_of_tensors(const Call& optimizer) {
   const Argument* given = optimizer.argument("params", 0);
   const Expr* list = given == nullptr ? nullptr : resolved(given->value);
   // [latent] + noises
-  while (list != nullptr && list->kind == ExprKind::binary && list->word == "+") {
-    const Expr* right = list->children[1];
-    list = right->kind == ExprKind::list ? right : list->children[0];
+  while (list != nullptr && list->kind == ExprKind::binary && list->word() == "+") {
+    const Expr* right = list->children()[1];
+    list = right->kind == ExprKind::list ? right : list->children()[0];
   }
-  return list != nullptr && list->kind == ExprKind::list && !list->children.empty() &&
-         std::ranges::all_of(list->children,
+  return list != nullptr && list->kind == ExprKind::list && !list->children().empty() &&
+         std::ranges::all_of(list->children(),
                              [](const Expr* part) { return part->kind == ExprKind::name; });
 }
 
@@ -317,15 +317,15 @@ bool trains_tensors_only(const Program& program) {
   });
 }
 
-bool runs_linear_layers_only(const Program& program) {
+bool runs_linear_layers_only(const SourceFacts& facts, const Program& program) {
   const auto loops = training_loops_in_reach(program);
   bool has_one = false;
   for (const Loop* loop : loops) {
-    for (const IteratedCall& one : iteration_of(loop->statement->body).calls) {
+    for (const IteratedCall& one : iteration_of(facts, loop->statement->body).calls) {
       const Call& call = *one.call;
       if (!runs_network(call)) continue;
-      const Type& type = call.name == "torch.nn.Module.__call__" && !call.expr->children.empty()
-                             ? *call.expr->children.front()->type
+      const Type& type = call.name == "torch.nn.Module.__call__" && !call.expr->children().empty()
+                             ? *call.expr->children().front()->type
                              : call.receiver_type();
       const bool is_loss = type.is(TypeKind::loss);
       if (!is_loss && !is_bare_linear(type)) return false;

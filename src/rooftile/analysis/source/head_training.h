@@ -12,7 +12,7 @@ bool trains_head_only(const SourceFacts& facts, const Program& program, const Ca
 
 // Whether all that the training loops run is linear layers made in place: their inputs are features
 // from elsewhere.
-bool runs_linear_layers_only(const Program& program);
+bool runs_linear_layers_only(const SourceFacts& facts, const Program& program);
 
 // optim.SGD([delta]), optim.Adam([latent] + noises): looks for single tensors, as an adversarial
 // example, and trains no network.

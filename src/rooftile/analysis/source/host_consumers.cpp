@@ -26,7 +26,7 @@ bool copies_weights(const HostRead& read) {
   bool lists_state = false;
   visit(iterable, [&](const Expr& part) {
     const Expr* made = resolved(&part);
-    lists_state = lists_state || (made->call != nullptr && made->call->method == "state_dict");
+    lists_state = lists_state || (made->call() != nullptr && made->call()->method == "state_dict");
     return !lists_state;
   });
   return lists_state;
@@ -58,10 +58,10 @@ bool is_for_environment(const Expr* expr, const Statement& statement) {
   look(statement.target);
   if (found) return true;
   for (const Expr* outer = expr->parent; outer != nullptr; outer = outer->parent) {
-    if (outer->call == nullptr) continue;
+    if (outer->call() == nullptr) continue;
     const bool is_environment =
-        outer->call->method == "step" && contains(last_name(outer->call->receiver), "env");
-    if (is_environment || contains(outer->call->method, "update_priorit")) return true;
+        outer->call()->method == "step" && contains(last_name(outer->call()->receiver), "env");
+    if (is_environment || contains(outer->call()->method, "update_priorit")) return true;
   }
   return false;
 }
@@ -74,7 +74,8 @@ bool becomes_priority(const HostRead& read) {
   const auto hands_over = [&](const Call* call) {
     return contains(call->method, "priorit") && call->receiver != nullptr &&
            std::ranges::any_of(call->arguments, [&](const Argument& argument) {
-             return argument.value->kind == ExprKind::name && argument.value->word == target->word;
+             return argument.value->kind == ExprKind::name &&
+                    argument.value->word() == target->word();
            });
   };
   return std::ranges::any_of(after(statement), [&](const Statement* later) {
@@ -95,7 +96,7 @@ bool serves_environment(const FunctionDef* function) {
 bool shares_variable(const Expr* condition, const Expr* read) {
   bool shares = false;
   visit(condition, [&](const Expr& part) {
-    shares = shares || (part.kind == ExprKind::name && uses_variable(read, part.word));
+    shares = shares || (part.kind == ExprKind::name && uses_variable(read, part.word()));
     return !shares;
   });
   return shares;
@@ -104,7 +105,7 @@ bool shares_variable(const Expr* condition, const Expr* read) {
 // A tensor, whichever branch ran before.
 bool is_tensor_of_step(const Expr* value) {
   const Type& type = *value->type;
-  if (value->kind == ExprKind::name && value->binding == nullptr) return false;
+  if (value->kind == ExprKind::name && value->binding() == nullptr) return false;
   return is_gpu_value(value) ||
          (type.is(TypeKind::tensor) && !type.guessed && type.residence == Residence::unknown);
 }
@@ -124,10 +125,10 @@ bool takes_losses(const SourceFacts& facts, const FunctionDef& function) {
 
 // The name at the root of `x.detach().cpu()`; of a loop's variable, of what it goes through.
 const Expr* root_of(const Expr* expr, int depth = 0) {
-  while (expr != nullptr && expr->kind != ExprKind::name && !expr->children.empty()) {
-    expr = expr->children.front();
+  while (expr != nullptr && expr->kind != ExprKind::name && !expr->children().empty()) {
+    expr = expr->children().front();
   }
-  const Statement* set = expr == nullptr ? nullptr : expr->binding;
+  const Statement* set = expr == nullptr ? nullptr : expr->binding();
   const bool is_item = set != nullptr && set->kind == StatementKind::for_ && depth < 2;
   return is_item ? root_of(set->value, depth + 1) : expr;
 }
@@ -135,9 +136,9 @@ const Expr* root_of(const Expr* expr, int depth = 0) {
 // A caller that runs on each step hands over a tensor of the GPU.
 bool gets_tensor(const SourceFacts& facts, const FunctionDef& function, const Expr* read) {
   const Expr* root = root_of(read);
-  if (root == nullptr || root->kind != ExprKind::name || root->binding != nullptr) return false;
+  if (root == nullptr || root->kind != ExprKind::name || root->binding() != nullptr) return false;
   return std::ranges::any_of(function.callers, [&](const Call* caller) {
-    const Argument* given = passed_argument(*caller, function, root->word);
+    const Argument* given = passed_argument(*caller, function, root->word());
     return given != nullptr && !given->value->type->guessed && is_gpu_value(given->value) &&
            is_hot(facts, *caller);
   });
@@ -158,11 +159,12 @@ bool is_given_loss(const SourceFacts& facts, const FunctionDef& function) {
 // nn.Linear, an own module, or several in parentheses.
 bool names_layers(const Expr& expr) {
   if (expr.kind == ExprKind::tuple) {
-    return !expr.children.empty() &&
-           std::ranges::all_of(expr.children, [](const Expr* each) { return names_layers(*each); });
+    return !expr.children().empty() && std::ranges::all_of(expr.children(), [](const Expr* each) {
+      return names_layers(*each);
+    });
   }
   const ClassDef* def = expr.type->class_def;
-  if (expr.full_name.starts_with("torch.nn.")) return last_name(&expr) != "Parameter";
+  if (expr.full_name().starts_with("torch.nn.")) return last_name(&expr) != "Parameter";
   return def != nullptr && def->is_module;
 }
 
@@ -170,10 +172,10 @@ bool names_layers(const Expr& expr) {
 bool asks_for_kind(const Expr* condition) {
   bool asks = false;
   visit(condition, [&](const Expr& part) {
-    if (part.call == nullptr) return !asks;
-    const auto arguments = part.call->arguments;
-    asks = asks || part.call->method == "is_tensor" ||
-           (part.call->method == "isinstance" && arguments.size() == 2 &&
+    if (part.call() == nullptr) return !asks;
+    const auto arguments = part.call()->arguments;
+    asks = asks || part.call()->method == "is_tensor" ||
+           (part.call()->method == "isinstance" && arguments.size() == 2 &&
             !names_layers(*arguments[1].value));
     return !asks;
   });
@@ -185,21 +187,22 @@ bool is_compiled(const Call& call) {
   if (call.target != nullptr) {
     return std::ranges::any_of(call.target->decorators, [](const Expr* decorator) {
       const std::string_view name =
-          decorator->call != nullptr ? decorator->call->name : decorator->full_name;
+          decorator->call() != nullptr ? decorator->call()->name : decorator->full_name();
       return name.starts_with("numba.");
     });
   }
   const std::string_view module = call.file->module;
   const std::string_view package = module.substr(0, module.find('.'));
-  const std::string_view name = call.expr->children.front()->full_name;
+  const std::string_view name = call.expr->children().front()->full_name();
   return call.receiver == nullptr && !package.empty() && call.expr->type->class_def == nullptr &&
          name.starts_with(package) && name.substr(package.size()).starts_with('.');
 }
 
 // quadprog.solve_qp(P, q): another library works on the arrays.
 bool is_other_library(const Call& call) {
-  if (call.target != nullptr || call.arguments.empty() || call.expr->children.empty()) return false;
-  const std::string_view name = call.expr->children.front()->full_name;
+  if (call.target != nullptr || call.arguments.empty() || call.expr->children().empty())
+    return false;
+  const std::string_view name = call.expr->children().front()->full_name();
   const std::size_t dot = name.find('.');
   const bool takes_array = std::ranges::any_of(call.arguments, [](const Argument& argument) {
     return argument.value->type->is(TypeKind::array);
@@ -239,7 +242,7 @@ bool names_algorithm(const FunctionDef& function) {
 bool goes_to_own_algorithm(const HostRead& read) {
   const Statement& statement = *read.statement;
   for (const Expr* outer = read.expr->parent; outer != nullptr; outer = outer->parent) {
-    const Call* call = outer->call;
+    const Call* call = outer->call();
     if (call != nullptr && call->target != nullptr && names_algorithm(*call->target)) return true;
   }
   const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
@@ -250,7 +253,7 @@ bool goes_to_own_algorithm(const HostRead& read) {
              std::ranges::any_of(call->arguments,
                                  [&](const Argument& argument) {
                                    return argument.value->kind == ExprKind::name &&
-                                          argument.value->word == target->word;
+                                          argument.value->word() == target->word();
                                  }) &&
              names_algorithm(*call->target);
     });
@@ -267,7 +270,7 @@ bool goes_to_algorithm(const HostRead& read) {
   if (target == nullptr || target->kind != ExprKind::name) return false;
   return std::ranges::any_of(after(statement), [&](const Statement* later) {
     const std::string_view text = later->file->slice(later->range);
-    return names_algorithm(text) && contains(text, target->word);
+    return names_algorithm(text) && contains(text, target->word());
   });
 }
 

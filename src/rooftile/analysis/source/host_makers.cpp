@@ -19,25 +19,26 @@ bool is_size(const Expr& value, bool is_one_of_several) {
   if (value.type->is(TypeKind::number)) return true;
   const Expr* root = resolved(&value);
   while (root->kind == ExprKind::starred || root->kind == ExprKind::subscript) {
-    root = root->children[0];
+    root = root->children()[0];
   }
-  if (last_name(root) == "shape" || (root->call != nullptr && root->call->method == "size")) {
+  if (last_name(root) == "shape" || (root->call() != nullptr && root->call()->method == "size")) {
     return true;
   }
   // x.size() + (n,)
-  if (root->kind == ExprKind::binary && root->word == "+" && is_size(*root->children[0], false) &&
-      root->children[1]->kind == ExprKind::tuple) {
+  if (root->kind == ExprKind::binary && root->word() == "+" &&
+      is_size(*root->children()[0], false) && root->children()[1]->kind == ExprKind::tuple) {
     return true;
   }
   if (root->kind == ExprKind::tuple) {
-    return std::all_of(root->children.begin(), root->children.end(),
+    return std::all_of(root->children().begin(), root->children().end(),
                        [](const Expr* part) { return is_size(*part, true); });
   }
   // FloatTensor(len(x), max(lengths))
-  if (is_one_of_several && root->call != nullptr && is_one_of(root->call->name, {"max", "min"})) {
+  if (is_one_of_several && root->call() != nullptr &&
+      is_one_of(root->call()->name, {"max", "min"})) {
     return true;
   }
-  return is_one_of_several && value.type->is(TypeKind::unknown) && value.call == nullptr;
+  return is_one_of_several && value.type->is(TypeKind::unknown) && value.call() == nullptr;
 }
 
 bool fills_in_place(std::string_view method) {
@@ -48,10 +49,10 @@ bool fills_in_place(std::string_view method) {
 bool is_filled(const Call& call) {
   const Expr* outer = call.expr->parent;
   return call.arguments.size() == 1 && call.arguments.front().value->kind != ExprKind::list &&
-         outer != nullptr && outer->kind == ExprKind::attribute && fills_in_place(outer->word);
+         outer != nullptr && outer->kind == ExprKind::attribute && fills_in_place(outer->word());
 }
 
-bool is_zero(const Expr* expr) { return expr->kind == ExprKind::integer && expr->word == "0"; }
+bool is_zero(const Expr* expr) { return expr->kind == ExprKind::integer && expr->word() == "0"; }
 
 // torch.empty(0), torch.zeros(n, 0), torch.zeros((0, 4)): nothing to fill and nothing to copy.
 bool holds_nothing(const Call& call) {
@@ -60,7 +61,7 @@ bool holds_nothing(const Call& call) {
            const Expr* size = argument.value;
            const bool is_list = size->kind == ExprKind::tuple || size->kind == ExprKind::list;
            return (argument.name.empty() || argument.name == "size") &&
-                  (is_zero(size) || (is_list && std::ranges::any_of(size->children, is_zero)));
+                  (is_zero(size) || (is_list && std::ranges::any_of(size->children(), is_zero)));
          });
 }
 
@@ -69,8 +70,8 @@ bool holds_nothing(const Call& call) {
 // `Tensor(x)` where Tensor is torch.cuda.FloatTensor if there is a GPU, or a legacy class.
 bool is_legacy_class(const Expr& callee) {
   const Expr* made = resolved(&callee);
-  if (made->kind == ExprKind::conditional && !made->children.empty()) made = made->children[0];
-  const std::string_view name = made->full_name;
+  if (made->kind == ExprKind::conditional && !made->children().empty()) made = made->children()[0];
+  const std::string_view name = made->full_name();
   // What torch.sparse.FloatTensor(indices, values, shape) gets last is no size of its own.
   return name.starts_with("torch.") && name.ends_with("Tensor") && name.size() > 6 &&
          !contains(name, ".sparse.");
@@ -78,8 +79,8 @@ bool is_legacy_class(const Expr& callee) {
 
 bool is_gpu_class(const Expr& callee) {
   const Expr* made = resolved(&callee);
-  if (made->kind == ExprKind::conditional && !made->children.empty()) made = made->children[0];
-  return made->full_name.starts_with("torch.cuda.");
+  if (made->kind == ExprKind::conditional && !made->children().empty()) made = made->children()[0];
+  return made->full_name().starts_with("torch.cuda.");
 }
 
 // FloatTensor(n, m), also FloatTensor(size=(n, m)).
@@ -104,12 +105,13 @@ bool is_maker(const Call& call) {
   }
   const bool wraps = call.name == "torch.from_numpy" || call.name == "torch.tensor" ||
                      call.name == "torch.as_tensor" ||
-                     (!call.expr->children.empty() && is_legacy_class(*call.expr->children[0]));
+                     (!call.expr->children().empty() && is_legacy_class(*call.expr->children()[0]));
   if (!wraps || call.arguments.empty()) return false;
   int visits = 0;
   if (is_made_by_numpy(call.arguments.front().value, {&visits})) return true;
-  const bool is_class = !call.expr->children.empty() && is_legacy_class(*call.expr->children[0]) &&
-                        !is_gpu_class(*call.expr->children[0]);
+  const bool is_class = !call.expr->children().empty() &&
+                        is_legacy_class(*call.expr->children()[0]) &&
+                        !is_gpu_class(*call.expr->children()[0]);
   return is_class && (has_only_sizes(call) || is_filled(call));
 }
 
@@ -123,7 +125,7 @@ const Call* maker_among(std::span<const Expr* const> parts, Steps steps) {
   for (const Expr* part : parts) {
     if (is_number(*part)) continue;
     const Call* maker = find_maker(part, steps.next());
-    if (maker == nullptr && part->type->is(TypeKind::unknown) && part->call == nullptr &&
+    if (maker == nullptr && part->type->is(TypeKind::unknown) && part->call() == nullptr &&
         part->kind != ExprKind::subscript) {
       continue;
     }
@@ -179,7 +181,7 @@ const Call* maker_in_branches(const Expr& name, Steps steps) {
   const Statement* use = name.statement;
   if (use == nullptr || use->function == nullptr) return nullptr;
   const auto& parameters = use->function->parameters;
-  if (std::ranges::any_of(parameters, [&](const auto& one) { return one.name == name.word; })) {
+  if (std::ranges::any_of(parameters, [&](const auto& one) { return one.name == name.word(); })) {
     return nullptr;
   }
   const Call* found = nullptr;
@@ -187,7 +189,7 @@ const Call* maker_in_branches(const Expr& name, Steps steps) {
     const bool binds = statement->function == use->function && statement->target != nullptr &&
                        statement->range.begin < use->range.begin &&
                        statement->target->kind == ExprKind::name &&
-                       statement->target->word == name.word;
+                       statement->target->word() == name.word();
     if (!binds) continue;
     const bool is_set = statement->kind == StatementKind::assignment && statement->value != nullptr;
     // `x = None` before `if wanted: x = torch.zeros(n)`.
@@ -205,12 +207,12 @@ const Call* find_maker(const Expr* expr, Steps steps) {
   if (expr == nullptr || steps.ended()) return nullptr;
   switch (expr->kind) {
     case ExprKind::call:
-      return maker_in_call(*expr->call, steps);
+      return maker_in_call(*expr->call(), steps);
     case ExprKind::name: {
-      const Statement* binding = expr->binding;
+      const Statement* binding = expr->binding();
       if (binding == nullptr) return maker_in_branches(*expr, steps);
-      const bool is_mesh = binding->value != nullptr && binding->value->call != nullptr &&
-                           binding->value->call->name == "torch.meshgrid";
+      const bool is_mesh = binding->value != nullptr && binding->value->call() != nullptr &&
+                           binding->value->call()->name == "torch.meshgrid";
       const bool is_plain =
           binding->kind == StatementKind::assignment && binding->word == "=" &&
           binding->target != nullptr && (binding->target->kind == ExprKind::name || is_mesh) &&
@@ -222,11 +224,11 @@ const Call* find_maker(const Expr* expr, Steps steps) {
     case ExprKind::unary:
     case ExprKind::list:
     case ExprKind::tuple:
-      return maker_among(expr->children, steps);
+      return maker_among(expr->children(), steps);
     case ExprKind::comprehension:
-      return expr->children.empty() ? nullptr : find_maker(expr->children[0], steps.next());
+      return expr->children().empty() ? nullptr : find_maker(expr->children()[0], steps.next());
     case ExprKind::subscript:
-      return find_maker(expr->children[0], steps.next());
+      return find_maker(expr->children()[0], steps.next());
     default:
       return nullptr;
   }

@@ -1,6 +1,7 @@
 #include "rooftile/analysis/source/host_reads.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "rooftile/analysis/source/asked_truth.h"
 #include "rooftile/analysis/source/own_optimizers.h"
@@ -8,6 +9,7 @@
 #include "rooftile/analysis/source/summed_losses.h"
 #include "rooftile/analysis/source/value_places.h"
 #include "rooftile/base/text.h"
+#include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
 namespace {
@@ -19,7 +21,7 @@ bool is_moved_later(const Expr* value) {
   if (read == nullptr) return false;
   const auto moves = [&](const Statement* later, std::string_view name) {
     if (later->kind != StatementKind::assignment || later->target == nullptr) return false;
-    const Call* call = later->value == nullptr ? nullptr : later->value->call;
+    const Call* call = later->value == nullptr ? nullptr : later->value->call();
     const bool is_move = call != nullptr && contains_any(call->method, {"cuda", "to_device"});
     return is_move && uses_variable(later->target, name) && uses_variable(later->value, name);
   };
@@ -27,7 +29,7 @@ bool is_moved_later(const Expr* value) {
   visit(value, [&](const Expr& part) {
     if (part.kind != ExprKind::name || !part.type->is(TypeKind::unknown)) return !found;
     found = found || std::ranges::any_of(after(*read), [&](const Statement* later) {
-              return moves(later, part.word);
+              return moves(later, part.word());
             });
     return !found;
   });
@@ -38,10 +40,10 @@ bool is_moved_later(const Expr* value) {
 bool moves_to_host(const Call& call) {
   if (call.method != "to" || call.receiver == nullptr || call.arguments.size() != 1) return false;
   const Expr* device = resolved(call.arguments.front().value);
-  const bool is_made = device->call != nullptr && device->call->name == "torch.device" &&
-                       !device->call->arguments.empty();
-  if (is_made) device = device->call->arguments.front().value;
-  return device->kind == ExprKind::text && device->word == "cpu";
+  const bool is_made = device->call() != nullptr && device->call()->name == "torch.device" &&
+                       !device->call()->arguments.empty();
+  if (is_made) device = device->call()->arguments.front().value;
+  return device->kind == ExprKind::text && device->word() == "cpu";
 }
 
 bool reads_by_method(const Call& call) {
@@ -70,7 +72,7 @@ bool has_gpu_argument(const Call& call) {
 // In the forward of a module, and in what it calls, all tensors are where the module is, unless
 // they are known as the host's; in the step of an optimizer, where the weights are.
 bool is_tensor_in_forward(const Statement& statement, const Expr& expr) {
-  return expr.call != nullptr && is_unplaced_tensor(expr) &&
+  return expr.call() != nullptr && is_unplaced_tensor(expr) &&
          (runs_in_forward(statement.function) || runs_in_optimizer_step(statement.function));
 }
 
@@ -79,20 +81,20 @@ bool is_tensor_in_forward(const Statement& statement, const Expr& expr) {
 bool is_reduced_in_forward(const Statement& statement, const Expr* operand) {
   const Expr* made = resolved(operand);
   // squares.sum().sqrt().clamp(0, 10)
-  while (made->call != nullptr && made->call->receiver != nullptr &&
-         is_one_of(made->call->method, {"sqrt", "clamp", "clamp_", "abs", "float", "detach"})) {
-    made = resolved(made->call->receiver);
+  while (made->call() != nullptr && made->call()->receiver != nullptr &&
+         is_one_of(made->call()->method, {"sqrt", "clamp", "clamp_", "abs", "float", "detach"})) {
+    made = resolved(made->call()->receiver);
   }
   const bool reduces =
-      made->call != nullptr &&
-      is_one_of(made->call->method, {"sum", "max", "min", "mean", "any", "all", "norm",
-                                     "count_nonzero", "amax", "amin", "prod"});
+      made->call() != nullptr &&
+      is_one_of(made->call()->method, {"sum", "max", "min", "mean", "any", "all", "norm",
+                                       "count_nonzero", "amax", "amin", "prod"});
   return reduces && !operand->type->guessed && is_tensor_in_forward(statement, *made);
 }
 
 // `(boxes >= 0).all()` of parameters in a forward: no number of Python has it.
 bool is_test_in_forward(const Statement& statement, const Expr& expr) {
-  const Call* call = expr.call;
+  const Call* call = expr.call();
   const bool reduces = call != nullptr && call->receiver != nullptr &&
                        is_one_of(call->method, {"all", "any", "sum"}) &&
                        call->receiver->kind == ExprKind::comparison &&
@@ -104,12 +106,12 @@ bool is_test_in_forward(const Statement& statement, const Expr& expr) {
 // have these methods, and what NumPy computes is known.
 bool asks_unknown_in_forward(const Statement& statement, const Expr& expr) {
   if (expr.kind == ExprKind::comparison) {
-    const Call* left = expr.children.size() == 2 ? expr.children[0]->call : nullptr;
-    return left != nullptr && is_one_of(expr.word, {">", "<", ">=", "<=", "==", "!="}) &&
+    const Call* left = expr.children().size() == 2 ? expr.children()[0]->call() : nullptr;
+    return left != nullptr && is_one_of(expr.word(), {">", "<", ">=", "<=", "==", "!="}) &&
            is_one_of(left->method, {"sum", "max", "min", "mean", "item"}) &&
-           asks_unknown_in_forward(statement, *expr.children[0]);
+           asks_unknown_in_forward(statement, *expr.children()[0]);
   }
-  const Call* call = expr.call;
+  const Call* call = expr.call();
   const bool reduces = call != nullptr && call->receiver != nullptr && call->arguments.empty() &&
                        is_one_of(call->method, {"any", "all", "sum", "max", "min", "mean"});
   if (!reduces || !runs_in_forward(statement.function)) return false;
@@ -120,9 +122,9 @@ bool asks_unknown_in_forward(const Statement& statement, const Expr& expr) {
 
 // `lengths = mask.sum(1)`, and then int(lengths.max()): counted where the mask is.
 bool is_largest_count(const Expr& counted) {
-  const Call* largest = counted.call;
+  const Call* largest = counted.call();
   if (largest == nullptr || largest->method != "max" || largest->receiver == nullptr) return false;
-  const Call* count = resolved(largest->receiver)->call;
+  const Call* count = resolved(largest->receiver)->call();
   const bool counts = count != nullptr && count->method == "sum" && count->receiver != nullptr &&
                       largest->arguments.empty() && count->argument("dim", 0) != nullptr;
   return counts && !comes_from_numpy(count->receiver) &&
@@ -156,8 +158,8 @@ bool logs_tensor(const Call& call) {
     const Expr& given = *argument.value;
     if (given.kind != ExprKind::dict) return may_wait(&given);
     bool found = false;
-    for (std::size_t i = 1; i < given.children.size(); i += 2) {
-      found = found || may_wait(given.children[i]);
+    for (std::size_t i = 1; i < given.children().size(); i += 2) {
+      found = found || may_wait(given.children()[i]);
     }
     return found;
   });
@@ -181,34 +183,35 @@ bool reads_by_function(const Call& call) {
 
 bool is_text(const Expr& expr) {
   if (expr.kind == ExprKind::text || expr.type->is(TypeKind::text)) return true;
-  return expr.kind == ExprKind::binary && !expr.children.empty() && is_text(*expr.children[0]);
+  return expr.kind == ExprKind::binary && !expr.children().empty() && is_text(*expr.children()[0]);
 }
 
 // norm.mean(): one number, whatever it is of; also 10 * norm.mean(), and real.mean() - fake.mean().
 bool reduces_to_one(const Expr& expr, int depth = 0) {
   const Expr* made = resolved(&expr);
   constexpr int kMaxDepth = 4;
-  if (made->kind == ExprKind::binary && made->children.size() == 2 && depth < kMaxDepth) {
+  if (made->kind == ExprKind::binary && made->children().size() == 2 && depth < kMaxDepth) {
     const auto is_one = [&](const Expr* side) {
       return side->type->is(TypeKind::number) || reduces_to_one(*side, depth + 1);
     };
-    return std::ranges::all_of(made->children, is_one) && made->type->is(TypeKind::tensor);
+    return std::ranges::all_of(made->children(), is_one) && made->type->is(TypeKind::tensor);
   }
-  const Call* call = made->call;
+  const Call* call = made->call();
   return call != nullptr && call->receiver != nullptr && call->arguments.empty() &&
          is_one_of(call->method, {"mean", "sum", "max", "min", "norm", "std"});
 }
 
 // loss.data[0] of old programs, where a reduction has one value and no dimension.
 bool reads_first_element(const Expr& part) {
-  if (part.kind != ExprKind::subscript || part.children.size() != 2) return false;
-  const Expr* object = part.children[0];
-  const Expr* index = part.children[1];
-  if (object->kind != ExprKind::attribute || object->word != "data" || object->children.empty()) {
+  if (part.kind != ExprKind::subscript || part.children().size() != 2) return false;
+  const Expr* object = part.children()[0];
+  const Expr* index = part.children()[1];
+  if (object->kind != ExprKind::attribute || object->word() != "data" ||
+      object->children().empty()) {
     return false;
   }
-  if (index->kind != ExprKind::integer || index->word != "0") return false;
-  const Expr* tensor = object->children[0];
+  if (index->kind != ExprKind::integer || index->word() != "0") return false;
+  const Expr* tensor = object->children()[0];
   if (reduces_to_one(*tensor) || runs_backward(*tensor)) return true;
   const std::string name = lower(last_name(tensor));
   return name.find("loss") != std::string::npos || name.starts_with("err") || name == "l";
@@ -217,14 +220,14 @@ bool reads_first_element(const Expr& part) {
 // What `loss.data[0]` gave is on the host, in whichever branch it was read.
 bool is_number_by_now(const Expr& name) {
   if (name.kind != ExprKind::name || name.statement == nullptr) return false;
-  if (name.binding != nullptr) return reads_first_element(*resolved(&name));
+  if (name.binding() != nullptr) return reads_first_element(*resolved(&name));
   const FunctionDef* function = name.statement->function;
   bool is_read = false;
   bool is_only = function != nullptr;
   const auto look = [&](const Statement& set) {
     const bool sets = set.kind == StatementKind::assignment && set.word == "=" &&
                       set.target != nullptr && set.target->kind == ExprKind::name &&
-                      set.target->word == name.word && set.value != nullptr;
+                      set.target->word() == name.word() && set.value != nullptr;
     if (!sets) return;
     const bool reads = reads_first_element(*set.value);
     is_read = is_read || reads;
@@ -235,24 +238,25 @@ bool is_number_by_now(const Expr& name) {
 }
 
 bool shows_value(const Expr* expr) {
-  if (expr->kind == ExprKind::starred && !expr->children.empty()) expr = expr->children[0];
+  if (expr->kind == ExprKind::starred && !expr->children().empty()) expr = expr->children()[0];
   return is_gpu_value(expr) && !is_number_by_now(*expr) && !is_text_item(*expr);
 }
 
 bool formats_value(const Expr& part) {
   if (part.kind == ExprKind::format) {
-    return std::any_of(part.children.begin(), part.children.end(), shows_value);
+    return std::any_of(part.children().begin(), part.children().end(), shows_value);
   }
-  const bool is_percent = part.kind == ExprKind::binary && part.word == "%" &&
-                          part.children.size() == 2 && is_text(*part.children[0]);
+  const bool is_percent = part.kind == ExprKind::binary && part.word() == "%" &&
+                          part.children().size() == 2 && is_text(*part.children()[0]);
   if (!is_percent) return false;
-  const Expr* values = part.children[1];
+  const Expr* values = part.children()[1];
   if (values->kind != ExprKind::tuple) return is_gpu_value(values);
-  return std::any_of(values->children.begin(), values->children.end(), shows_value);
+  return std::any_of(values->children().begin(), values->children().end(), shows_value);
 }
 
 bool is_read(const Expr& part) {
-  if (part.call != nullptr) return reads_by_method(*part.call) || reads_by_function(*part.call);
+  if (part.call() != nullptr)
+    return reads_by_method(*part.call()) || reads_by_function(*part.call());
   return formats_value(part) || reads_first_element(part);
 }
 
@@ -260,26 +264,26 @@ bool is_read(const Expr& part) {
 void add_conditions(const Statement& statement, const Expr* expr, std::vector<HostRead>& reads) {
   if (expr == nullptr) return;
   if (expr->kind == ExprKind::logical) {
-    for (const Expr* child : expr->children) {
+    for (const Expr* child : expr->children()) {
       add_conditions(statement, child, reads);
       const bool is_left = is_met_once(statement, *child) || contains(last_name(child), "infer");
-      if (expr->word == "and" && is_left) break;
+      if (expr->word() == "and" && is_left) break;
     }
     return;
   }
-  if (expr->call != nullptr && knows_without_gpu(*expr->call)) return;
+  if (expr->call() != nullptr && knows_without_gpu(*expr->call())) return;
   if (may_be_none(*expr) || compares_with_other(*expr)) return;
-  const bool compares = expr->kind == ExprKind::comparison && !expr->word.starts_with("is") &&
-                        !expr->word.ends_with("in") && expr->type->is(TypeKind::tensor);
+  const bool compares = expr->kind == ExprKind::comparison && !expr->word().starts_with("is") &&
+                        !expr->word().ends_with("in") && expr->type->is(TypeKind::tensor);
   const bool waits =
-      may_wait(expr) || (compares && std::ranges::any_of(expr->children, [&](const Expr* side) {
+      may_wait(expr) || (compares && std::ranges::any_of(expr->children(), [&](const Expr* side) {
                            return may_wait(side) || is_reduced_in_forward(statement, side);
                          }));
   const bool is_asked = waits || is_tensor_in_forward(statement, *expr) ||
                         is_test_in_forward(statement, *expr) ||
                         asks_unknown_in_forward(statement, *expr);
   if (is_asked && !is_called_inside(statement, *expr)) {
-    reads.push_back({&statement, expr, expr->call});
+    reads.push_back({&statement, expr, expr->call()});
   }
 }
 
@@ -294,17 +298,17 @@ void add_reads(const Statement& statement, std::vector<HostRead>& reads) {
   for_own_expressions(statement, [&](const Expr* expr) {
     visit(expr, [&](const Expr& part) {
       if (part.kind == ExprKind::lambda) return false;
-      if (part.kind == ExprKind::conditional && part.children.size() == 3) {
-        add_conditions(statement, part.children[1], reads);
+      if (part.kind == ExprKind::conditional && part.children().size() == 3) {
+        add_conditions(statement, part.children()[1], reads);
       }
       if (!is_read(part)) return true;
-      reads.push_back({&statement, &part, part.call});
+      reads.push_back({&statement, &part, part.call()});
       return false;
     });
   });
   if (statement.kind == StatementKind::print && statement.value != nullptr) {
-    const bool shows = std::any_of(statement.value->children.begin(),
-                                   statement.value->children.end(), is_gpu_value);
+    const bool shows = std::any_of(statement.value->children().begin(),
+                                   statement.value->children().end(), is_gpu_value);
     if (shows) reads.push_back({&statement, statement.value, nullptr});
   }
 }
@@ -318,6 +322,10 @@ bool waits(const Call& call) {
          is_one_of(call.method, {"item", "tolist", "cpu"});
 }
 
+struct ReadsByFile {
+  std::unordered_map<const File*, std::vector<HostRead>> reads;
+};
+
 }  // namespace
 
 bool is_gpu_value(const Expr* expr) {
@@ -326,8 +334,10 @@ bool is_gpu_value(const Expr* expr) {
   return type.is(TypeKind::tensor) && (type.on_gpu() || type.requires_grad);
 }
 
-std::vector<HostRead> host_reads(const File& file) {
-  std::vector<HostRead> reads;
+const std::vector<HostRead>& host_reads(const SourceFacts& facts, const File& file) {
+  const auto [found, is_new] = facts.store().kept<ReadsByFile>().reads.try_emplace(&file);
+  std::vector<HostRead>& reads = found->second;
+  if (!is_new) return reads;
   for (const Statement* statement : file.statements) add_reads(*statement, reads);
   std::stable_sort(reads.begin(), reads.end(), [](const HostRead& a, const HostRead& b) {
     return a.expr->range.begin < b.expr->range.begin;

@@ -20,8 +20,8 @@ struct HostRead {
 
 // In text order: item(), tolist(), cpu(), numpy(), float(), int() and bool() of GPU tensors, print
 // and formatting of them, conditions on their values, loss.data[0]. What guards them is not judged
-// here.
-std::vector<HostRead> host_reads(const File& file);
+// here. They live as long as the facts.
+const std::vector<HostRead>& host_reads(const SourceFacts& facts, const File& file);
 
 // Whether the call, or what it runs, waits for the GPU: a read as above or a synchronisation.
 bool waits_for_gpu(const Call& call);

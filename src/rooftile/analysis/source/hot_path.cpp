@@ -133,8 +133,8 @@ bool is_for_inference(const Context& context) {
     if (guard.expr == nullptr) return false;
     const std::string_view name = last_name(guard.expr);
     if (guard.kind == GuardKind::training) {
-      return guard.negated && name == "training" && !guard.expr->children.empty() &&
-             is_module_object(*guard.expr->children[0]);
+      return guard.negated && name == "training" && !guard.expr->children().empty() &&
+             is_module_object(*guard.expr->children()[0]);
     }
     return !guard.negated && is_one_of(name, {"inference", "is_inference", "infer", "inferring"});
   });
@@ -208,17 +208,17 @@ bool is_trial_of_own(const Call& call) {
   if (!contains_any(function->name, {"forward", "eval", "test", "infer", "predict", "valid"})) {
     return false;
   }
-  const Expr* callee = call.expr->children.empty() ? nullptr : call.expr->children.front();
+  const Expr* callee = call.expr->children().empty() ? nullptr : call.expr->children().front();
   const bool is_self =
-      callee != nullptr &&
-      (callee->word == "self" || (call.receiver != nullptr && last_name(call.receiver) == "self"));
+      callee != nullptr && (callee->word() == "self" ||
+                            (call.receiver != nullptr && last_name(call.receiver) == "self"));
   return is_self && !function->class_def->is_lightning_module && call.statement != nullptr;
 }
 
 // `def infer(self, x): self.eval(); return self.forward(x)`
 bool switches_own_mode(const FunctionDef& function) {
   return std::ranges::any_of(function.calls, [](const Call* call) {
-    return call->method == "eval" && call->receiver != nullptr && call->receiver->word == "self";
+    return call->method == "eval" && call->receiver != nullptr && call->receiver->word() == "self";
   });
 }
 

@@ -62,15 +62,15 @@ bool is_pair(const SourceFacts& facts, const Expr* expr) {
   const Expr* pair = resolved(expr);
   if (pair->kind == ExprKind::tuple || pair->kind == ExprKind::list) {
     const bool is_once = runs_once(expr->statement->function);
-    return pair->children.size() == 2 &&
-           (is_once || (is_size(facts, pair->children[0]) && is_size(facts, pair->children[1])));
+    return pair->children().size() == 2 && (is_once || (is_size(facts, pair->children()[0]) &&
+                                                        is_size(facts, pair->children()[1])));
   }
   const bool is_slice = pair->kind == ExprKind::subscript &&
-                        std::any_of(pair->children.begin(), pair->children.end(),
+                        std::any_of(pair->children().begin(), pair->children().end(),
                                     [](const Expr* part) { return part->kind == ExprKind::slice; });
   const Value value = facts.value(expr);
   if (value.kind == ValueKind::list && value.found != nullptr && value.found != expr) {
-    return value.found->children.size() >= 2 && is_size(facts, value.found->children[0]);
+    return value.found->children().size() >= 2 && is_size(facts, value.found->children()[0]);
   }
   return is_slice && is_size(facts, pair);
 }
@@ -156,11 +156,11 @@ bool draws_images(const SourceFacts& facts, const Call& call) {
     const Value value = facts.value(size);
     sizes += value.kind == ValueKind::integer && value.integer >= kSmallestImage;
   };
-  if (is_shape) std::ranges::for_each(shape->children, count);
+  if (is_shape) std::ranges::for_each(shape->children(), count);
   for (const Argument& argument : call.arguments) {
     if (!is_shape && argument.name.empty() && !argument.unpacked) count(argument.value);
   }
-  const std::size_t written = is_shape ? shape->children.size() : call.arguments.size();
+  const std::size_t written = is_shape ? shape->children().size() : call.arguments.size();
   return sizes >= 2 && (!is_library || written >= 3);
 }
 
@@ -178,29 +178,29 @@ bool has_one_size(std::string_view dataset) {
 
 // `x:x + 256`, or `x:end` with `end = x + 256`, or `0:256`.
 bool cuts_length(const SourceFacts& facts, const Expr& slice) {
-  if (slice.kind != ExprKind::slice || slice.children.size() != 2) return false;
-  const Expr* stop = resolved(slice.children[1]);
-  if (stop->kind != ExprKind::binary || stop->word != "+" || stop->statement == nullptr) {
+  if (slice.kind != ExprKind::slice || slice.children().size() != 2) return false;
+  const Expr* stop = resolved(slice.children()[1]);
+  if (stop->kind != ExprKind::binary || stop->word() != "+" || stop->statement == nullptr) {
     return false;
   }
   const auto text = [](const Expr* expr) { return expr->statement->file->slice(expr->range); };
-  const bool is_from_start = text(stop->children[0]) == text(slice.children[0]);
-  return is_from_start && !draws_at_random(stop->children[1]) &&
-         largest_size(facts, stop->children[1]).value_or(0) >= kSmallestImage;
+  const bool is_from_start = text(stop->children()[0]) == text(slice.children()[0]);
+  return is_from_start && !draws_at_random(stop->children()[1]) &&
+         largest_size(facts, stop->children()[1]).value_or(0) >= kSmallestImage;
 }
 
 // spectrogram[:, x:x + 128] with x drawn at random: as many steps of each sample, and all bands.
 bool cuts_steps(const SourceFacts& facts, std::span<const Expr* const> indices) {
   if (indices.size() != 2 || indices[0]->kind != ExprKind::slice) return false;
-  return indices[0]->children.empty() && cuts_length(facts, *indices[1]) &&
-         draws_at_random(indices[1]->children[0]);
+  return indices[0]->children().empty() && cuts_length(facts, *indices[1]) &&
+         draws_at_random(indices[1]->children()[0]);
 }
 
 // image[y:y + 256, x:x + 256]
 bool cuts_piece(const SourceFacts& facts, const Expr& part) {
-  if (part.kind != ExprKind::subscript || part.children.size() < 2) return false;
-  std::span<const Expr* const> indices = std::span(part.children).subspan(1);
-  if (indices.size() == 1 && indices[0]->kind == ExprKind::tuple) indices = indices[0]->children;
+  if (part.kind != ExprKind::subscript || part.children().size() < 2) return false;
+  std::span<const Expr* const> indices = std::span(part.children()).subspan(1);
+  if (indices.size() == 1 && indices[0]->kind == ExprKind::tuple) indices = indices[0]->children();
   const auto cuts =
       std::ranges::count_if(indices, [&](const Expr* index) { return cuts_length(facts, *index); });
   return cuts >= 2 || cuts_steps(facts, indices);
@@ -208,17 +208,17 @@ bool cuts_piece(const SourceFacts& facts, const Expr& part) {
 
 // (x, y, x + 352, y + 352), also with self.crop_size[0]: the box of a piece of one size.
 bool is_box_of_one_size(const SourceFacts& facts, const Expr& part) {
-  if (part.kind != ExprKind::tuple || part.children.size() != 4) return false;
+  if (part.kind != ExprKind::tuple || part.children().size() != 4) return false;
   const File& file = *part.statement->file;
   const auto adds_length = [&](const Expr* end, const Expr* start) {
-    if (end->kind != ExprKind::binary || end->word != "+") return false;
-    const Expr* length = end->children[1];
+    if (end->kind != ExprKind::binary || end->word() != "+") return false;
+    const Expr* length = end->children()[1];
     const bool is_own = file.slice(length->range).starts_with("self.");
-    return file.slice(end->children[0]->range) == file.slice(start->range) &&
+    return file.slice(end->children()[0]->range) == file.slice(start->range) &&
            (is_own || is_size(facts, length));
   };
-  return adds_length(part.children[2], part.children[0]) &&
-         adds_length(part.children[3], part.children[1]);
+  return adds_length(part.children()[2], part.children()[0]) &&
+         adds_length(part.children()[3], part.children()[1]);
 }
 
 bool handles_samples(const FunctionDef* function);
@@ -229,7 +229,7 @@ const Expr* own_crop(const SourceFacts& facts, const File& file) {
   for (const Statement* statement : file.statements) {
     for_own_expressions(*statement, [&](const Expr* expr) {
       visit(expr, [&](const Expr& part) {
-        const bool cuts = part.kind == ExprKind::slice && part.children.size() == 2 &&
+        const bool cuts = part.kind == ExprKind::slice && part.children().size() == 2 &&
                           uses_name(&part, {"crop_size"});
         const bool is_piece = cuts_piece(facts, part) || is_box_of_one_size(facts, part);
         const bool is_crop = cuts || (is_piece && handles_samples(statement->function));
@@ -243,17 +243,17 @@ const Expr* own_crop(const SourceFacts& facts, const File& file) {
 
 // self.options.img_res, args.size
 bool is_of_settings(const Expr& expr) {
-  if (expr.kind != ExprKind::attribute || expr.children.empty()) return false;
-  return contains_any(last_name(expr.children[0]), {"opt", "args", "cfg", "config", "hparams"});
+  if (expr.kind != ExprKind::attribute || expr.children().empty()) return false;
+  return contains_any(last_name(expr.children()[0]), {"opt", "args", "cfg", "config", "hparams"});
 }
 
 // A parameter that all callers fill with a setting: resize(image, self.cfg.width).
 bool is_filled_by_settings(const Expr& size) {
   const FunctionDef* function = size.statement == nullptr ? nullptr : size.statement->function;
-  if (size.kind != ExprKind::name || size.binding != nullptr || function == nullptr) return false;
+  if (size.kind != ExprKind::name || size.binding() != nullptr || function == nullptr) return false;
   return !function->callers.empty() &&
          std::ranges::all_of(function->callers, [&](const Call* call) {
-           const Argument* given = passed_argument(*call, *function, size.word);
+           const Argument* given = passed_argument(*call, *function, size.word());
            return given != nullptr && is_of_settings(*given->value);
          });
 }
@@ -272,8 +272,8 @@ bool is_of_sample(const SourceFacts& facts, const Expr& size) {
 bool is_known_pair(const SourceFacts& facts, const Expr* expr) {
   const Expr* pair = resolved(expr);
   const bool is_row = pair->kind == ExprKind::tuple || pair->kind == ExprKind::list;
-  return is_row && pair->children.size() == 2 &&
-         std::ranges::all_of(pair->children, [&](const Expr* size) {
+  return is_row && pair->children().size() == 2 &&
+         std::ranges::all_of(pair->children(), [&](const Expr* size) {
            const bool is_open = size->kind == ExprKind::subscript || is_of_sample(facts, *size);
            return !is_open && !draws_at_random(size) &&
                   (is_size(facts, size) || is_of_settings(*size) || is_filled_by_settings(*size));
@@ -300,11 +300,11 @@ bool makes_canvas(const SourceFacts& facts, const Call& call) {
   const bool is_for_sample = is_made && function != nullptr && function->class_def != nullptr &&
                              is_one_of(function->name, {"__call__", "__getitem__"});
   const Expr* shape = is_for_sample ? call.arguments[0].value : nullptr;
-  if (shape == nullptr || shape->kind != ExprKind::tuple || shape->children.size() != 3) {
+  if (shape == nullptr || shape->kind != ExprKind::tuple || shape->children().size() != 3) {
     return false;
   }
-  return facts.value(shape->children[2]).is(3) && is_size(facts, shape->children[0]) &&
-         is_size(facts, shape->children[1]);
+  return facts.value(shape->children()[2]).is(3) && is_size(facts, shape->children()[0]) &&
+         is_size(facts, shape->children()[1]);
 }
 
 // image.reshape(1, 128, 128) of a data set's sample.

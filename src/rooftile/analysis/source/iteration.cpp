@@ -1,10 +1,13 @@
 #include "rooftile/analysis/source/iteration.h"
 
 #include <algorithm>
+#include <optional>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
+#include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
 namespace {
@@ -29,13 +32,14 @@ Branch branch_of(const Statement& statement, bool otherwise) {
   Branch branch{&statement, otherwise, {}};
   const Expr* condition = statement.value;
   while (condition != nullptr) {
-    if (condition->kind == ExprKind::logical && condition->word == "not") {
+    if (condition->kind == ExprKind::logical && condition->word() == "not") {
       branch.otherwise = !branch.otherwise;
-      condition = condition->children.front();
-    } else if (condition->kind == ExprKind::comparison && condition->children.size() == 2 &&
-               condition->children[1]->kind == ExprKind::none) {
-      if (condition->word == "is" || condition->word == "==") branch.otherwise = !branch.otherwise;
-      condition = condition->children.front();
+      condition = condition->children().front();
+    } else if (condition->kind == ExprKind::comparison && condition->children().size() == 2 &&
+               condition->children()[1]->kind == ExprKind::none) {
+      if (condition->word() == "is" || condition->word() == "==")
+        branch.otherwise = !branch.otherwise;
+      condition = condition->children().front();
     } else {
       break;
     }
@@ -113,10 +117,10 @@ class Walk {
 
   void expression(const Expr* expr) {
     if (expr == nullptr || expr->kind == ExprKind::lambda) return;
-    for (const Expr* child : expr->children) expression(child);
-    if (expr->call == nullptr || iteration_.calls.size() >= kMaxCalls) return;
-    iteration_.calls.push_back({expr->call, branches_, anchor_});
-    follow(expr->call->target);
+    for (const Expr* child : expr->children()) expression(child);
+    if (expr->call() == nullptr || iteration_.calls.size() >= kMaxCalls) return;
+    iteration_.calls.push_back({expr->call(), branches(), anchor_});
+    follow(expr->call()->target);
   }
 
   void follow(const FunctionDef* function) {
@@ -125,6 +129,14 @@ class Walk {
     functions_.push_back(function);
     block(function->body);
     functions_.pop_back();
+  }
+
+  // Those around the call; calls side by side share them.
+  std::span<const Branch> branches() {
+    if (iteration_.branches.empty() || iteration_.branches.back() != branches_) {
+      iteration_.branches.push_back(branches_);
+    }
+    return iteration_.branches.back();
   }
 
   Iteration& iteration_;
@@ -141,32 +153,52 @@ const IteratedCall* Iteration::find(const Call* call) const {
   return found == calls.end() ? nullptr : &*found;
 }
 
-Iteration iteration_of(std::span<const Statement* const> block) {
-  Iteration iteration;
-  Walk(iteration).block(block);
-  return iteration;
-}
+namespace {
 
-std::vector<Iteration> training_iterations(const SourceFacts& facts) {
+struct Iterations {
+  std::unordered_map<const void*, Iteration> by_block;
+  std::optional<std::vector<Iteration>> training;
+};
+
+std::vector<Iteration> find_training_iterations(const SourceFacts& facts) {
   std::vector<Iteration> iterations;
   std::unordered_set<const Call*> seen;
+  const auto add = [&](std::span<const Statement* const> block) -> Iteration& {
+    Iteration& iteration = iterations.emplace_back();
+    Walk(iteration).block(block);
+    for (const IteratedCall& one : iteration.calls) seen.insert(one.call);
+    return iteration;
+  };
   for (const Loop* loop : facts.loops(LoopRole::training_step)) {
     if (loop->file->is_test) continue;
-    Iteration& iteration = iterations.emplace_back(iteration_of(loop->statement->body));
+    Iteration& iteration = add(loop->statement->body);
     iteration.loop = loop;
     iteration.function = loop->function;
     iteration.file = loop->file;
-    for (const IteratedCall& one : iteration.calls) seen.insert(one.call);
   }
   for (const Call* backward : facts.method_calls("backward")) {
     const FunctionDef* function = backward->function;
     if (function == nullptr || backward->file->is_test || seen.contains(backward)) continue;
-    Iteration& iteration = iterations.emplace_back(iteration_of(function->body));
+    Iteration& iteration = add(function->body);
     iteration.function = function;
     iteration.file = backward->file;
-    for (const IteratedCall& one : iteration.calls) seen.insert(one.call);
   }
   return iterations;
+}
+
+}  // namespace
+
+const Iteration& iteration_of(const SourceFacts& facts, std::span<const Statement* const> block) {
+  auto& known = facts.store().kept<Iterations>().by_block;
+  const auto [found, is_new] = known.try_emplace(block.data());
+  if (is_new) Walk(found->second).block(block);
+  return found->second;
+}
+
+const std::vector<Iteration>& training_iterations(const SourceFacts& facts) {
+  auto& known = facts.store().kept<Iterations>().training;
+  if (!known) known = find_training_iterations(facts);
+  return *known;
 }
 
 namespace {
@@ -237,7 +269,8 @@ bool is_accumulation_test(const Branch& branch) {
   std::string condition = lower(branch.condition);
   // `steps_now = i % n == 0`, then `if steps_now:`.
   const Expr* test = branch.statement->value;
-  const Statement* set = test != nullptr && test->kind == ExprKind::name ? test->binding : nullptr;
+  const Statement* set =
+      test != nullptr && test->kind == ExprKind::name ? test->binding() : nullptr;
   const bool is_named = set != nullptr && set->kind == StatementKind::assignment &&
                         set->value != nullptr && set->value->kind == ExprKind::comparison;
   if (is_named) condition += lower(set->file->slice(set->value->range));

@@ -2,6 +2,8 @@
 // about order and about what excludes what.
 #pragma once
 
+#include <deque>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -22,7 +24,7 @@ struct Branch {
 
 struct IteratedCall {
   const Call* call = nullptr;
-  std::vector<Branch> branches;       // outermost first, those of callers included
+  std::span<const Branch> branches;   // outermost first, those of callers included
   const Statement* anchor = nullptr;  // the statement of the loop's own body it comes from
 };
 
@@ -32,16 +34,25 @@ struct Iteration {
   const FunctionDef* function = nullptr;  // that holds the loop, or is the pass; null at the top
   const File* file = nullptr;
   std::vector<IteratedCall> calls;  // in the order they run: arguments first, then the call
+  std::deque<std::vector<Branch>> branches;  // that the calls point to
+
+  Iteration() = default;
+  Iteration(Iteration&&) = default;
+  Iteration& operator=(Iteration&&) = default;
+  Iteration(const Iteration&) = delete;
+  Iteration& operator=(const Iteration&) = delete;
+  ~Iteration() = default;
 
   const IteratedCall* find(const Call* call) const;
 };
 
 // The pass of a statement block: exception handlers, nested functions and what is never called are
-// left out; own functions are followed six levels deep, to at most 4000 calls in all.
-Iteration iteration_of(std::span<const Statement* const> block);
+// left out; own functions are followed six levels deep, to at most 4000 calls in all. It lives as
+// long as the facts.
+const Iteration& iteration_of(const SourceFacts& facts, std::span<const Statement* const> block);
 // Of every training-step loop, and of every function with a backward that no such loop reaches
 // (training_step of Lightning, a step function that a library calls). Tests are left out.
-std::vector<Iteration> training_iterations(const SourceFacts& facts);
+const std::vector<Iteration>& training_iterations(const SourceFacts& facts);
 
 // Whether no pass runs both: branches of one if, or of two with the same condition.
 bool exclude_each_other(const IteratedCall& a, const IteratedCall& b);

@@ -24,8 +24,8 @@ bool is_just_made(const Expr* expr, Steps steps);
 // `eps=1e-10`: a parameter that is a number, whatever is passed.
 bool has_number_for_default(const Expr& name) {
   const FunctionDef* function = name.statement == nullptr ? nullptr : name.statement->function;
-  if (name.kind != ExprKind::name || name.binding != nullptr || function == nullptr) return false;
-  const auto found = std::ranges::find(function->parameters, name.word, &Parameter::name);
+  if (name.kind != ExprKind::name || name.binding() != nullptr || function == nullptr) return false;
+  const auto found = std::ranges::find(function->parameters, name.word(), &Parameter::name);
   return found != function->parameters.end() && found->default_value != nullptr &&
          found->default_value->type->is(TypeKind::number);
 }
@@ -38,13 +38,14 @@ bool is_left_out(const Statement& statement, const Call* call) {
     const bool is_body = test.kind == StatementKind::if_ && test.value != nullptr &&
                          test.body.data() == each->block.data();
     if (!is_body) continue;
-    const bool compares = test.value->kind == ExprKind::comparison && test.value->word == "is not";
-    const Expr* asked = compares ? test.value->children[0] : test.value;
+    const bool compares =
+        test.value->kind == ExprKind::comparison && test.value->word() == "is not";
+    const Expr* asked = compares ? test.value->children()[0] : test.value;
     const auto& parameters = call->target->parameters;
     const auto found = std::ranges::find(parameters, last_name(asked), &Parameter::name);
     if (found == parameters.end() || found->default_value == nullptr) continue;
     const Expr& usual = *found->default_value;
-    const bool is_off = compares ? usual.kind == ExprKind::none : usual.word == "False";
+    const bool is_off = compares ? usual.kind == ExprKind::none : usual.word() == "False";
     if (is_off && passed_argument(*call, *call->target, found->name) == nullptr) {
       return true;
     }
@@ -56,10 +57,10 @@ bool is_left_out(const Statement& statement, const Call* call) {
 std::vector<const Statement*> changes_of(const Expr& name, const Statement& use, Steps steps) {
   std::vector<const Statement*> changes;
   for_statements(use.function->body, [&](const Statement& statement) {
-    const Call* call = statement.value == nullptr ? nullptr : statement.value->call;
+    const Call* call = statement.value == nullptr ? nullptr : statement.value->call();
     const bool adds = call != nullptr && is_one_of(call->method, {"append", "extend"}) &&
-                      last_name(call->receiver) == name.word;
-    const bool sets = statement.target != nullptr && uses_variable(statement.target, name.word);
+                      last_name(call->receiver) == name.word();
+    const bool sets = statement.target != nullptr && uses_variable(statement.target, name.word());
     const bool is_before = statement.range.begin < use.range.begin;
     if ((adds || sets) && is_before && !is_left_out(statement, steps.call)) {
       changes.push_back(&statement);
@@ -71,11 +72,11 @@ std::vector<const Statement*> changes_of(const Expr& name, const Statement& use,
 // Of a variable: all that it is set to on the way.
 bool is_name_just_made(const Expr& name, Steps steps) {
   const Statement* use = name.statement;
-  const Statement* binding = name.binding;
+  const Statement* binding = name.binding();
   if (use == nullptr || use->function == nullptr)
     return is_just_made(resolved(&name), steps.next());
   if (binding != nullptr) {
-    if (is_filled_in_loop(name.word, *binding, *use)) return false;
+    if (is_filled_in_loop(name.word(), *binding, *use)) return false;
     const bool is_set = binding->kind == StatementKind::assignment && binding->word == "=" &&
                         binding->value != nullptr && binding->target != nullptr;
     if (!is_set || binding->function != use->function) return false;
@@ -83,12 +84,13 @@ bool is_name_just_made(const Expr& name, Steps steps) {
     if (is_list && changes_of(name, *use, steps).size() > 1) return false;
     // `y, x = torch.meshgrid(…)`
     const bool is_part =
-        binding->target->kind == ExprKind::tuple && binding->value->call != nullptr;
+        binding->target->kind == ExprKind::tuple && binding->value->call() != nullptr;
     return (binding->target->kind == ExprKind::name || is_part) &&
            is_just_made(binding->value, steps.next());
   }
   const auto& parameters = use->function->parameters;
-  if (std::ranges::find(parameters, name.word, &Parameter::name) != parameters.end()) return false;
+  if (std::ranges::find(parameters, name.word(), &Parameter::name) != parameters.end())
+    return false;
   const auto changes = changes_of(name, *use, steps);
   return !changes.empty() && std::ranges::all_of(changes, [&](const Statement* one) {
     return one->kind == StatementKind::assignment && one->word == "=" && one->value != nullptr &&
@@ -120,20 +122,20 @@ bool is_just_made(const Expr* expr, Steps steps) {
       return is_name_just_made(*expr, steps);
     case ExprKind::tuple:
     case ExprKind::list:
-      return std::ranges::all_of(expr->children, is_made);
+      return std::ranges::all_of(expr->children(), is_made);
     case ExprKind::subscript:
     case ExprKind::unary:
-      return is_made(expr->children[0]);
+      return is_made(expr->children()[0]);
     case ExprKind::comparison:
     case ExprKind::binary: {  // triu(ones(n, n)) == 0, eps - log(rand(n))
       const auto fits = [&](const Expr* part) {
         return is_number(*part) || has_number_for_default(*part) || is_made(part);
       };
-      return expr->children.size() == 2 && std::ranges::any_of(expr->children, is_made) &&
-             std::ranges::all_of(expr->children, fits);
+      return expr->children().size() == 2 && std::ranges::any_of(expr->children(), is_made) &&
+             std::ranges::all_of(expr->children(), fits);
     }
     default:
-      return expr->call != nullptr && is_call_just_made(*expr->call, steps);
+      return expr->call() != nullptr && is_call_just_made(*expr->call(), steps);
   }
 }
 
@@ -147,7 +149,7 @@ bool joins_made(const Call& call, Steps steps) {
     const bool is_list = part.kind == ExprKind::list || part.kind == ExprKind::tuple;
     const bool is_made =
         is_list
-            ? std::ranges::all_of(part.children,
+            ? std::ranges::all_of(part.children(),
                                   [&](const Expr* one) { return is_just_made(one, steps.next()); })
             : argument.value->type->is(TypeKind::number) || is_just_made(&part, steps.next());
     if (!is_made) return false;

@@ -55,9 +55,9 @@ class PairFinder {
   static bool fills_sequential(const Call& call) {
     const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
     return call.method == "__init__" && def != nullptr && call.receiver != nullptr &&
-           call.receiver->call != nullptr && call.receiver->call->name == "super" &&
+           call.receiver->call() != nullptr && call.receiver->call()->name == "super" &&
            std::ranges::any_of(def->bases, [](const Expr* base) {
-             return base->full_name == "torch.nn.Sequential";
+             return base->full_name() == "torch.nn.Sequential";
            });
   }
 
@@ -70,7 +70,7 @@ class PairFinder {
     if (found == def->layers.end() || found->conditional || found->repeated) return nullptr;
     for (const FunctionDef* method : def->methods) {
       const bool is_called = std::ranges::any_of(method->calls, [&](const Call* call) {
-        return own_name(*call->expr->children.front()) == attribute;
+        return own_name(*call->expr->children().front()) == attribute;
       });
       if (is_called) return nullptr;
     }
@@ -84,22 +84,22 @@ class PairFinder {
       return {own_layer(*member.statement, own), nullptr};
     }
     const Expr* made = resolved(member.expr);
-    if (made->call == nullptr || made == member.expr) return {made->call, nullptr};
-    const std::vector<const Statement*> uses = uses_of_name(*made, member.expr->word);
-    if (uses.size() == 1) return {made->call, nullptr};
+    if (made->call() == nullptr || made == member.expr) return {made->call(), nullptr};
+    const std::vector<const Statement*> uses = uses_of_name(*made, member.expr->word());
+    if (uses.size() == 1) return {made->call(), nullptr};
     std::vector<const Statement*> ifs;
     const bool is_below = is_nested_below(*made->statement, *member.statement, ifs);
     if (!is_below || ifs.size() != 1) return {};
     for (const Statement* use : uses) {
       if (use != member.statement && !is_in_else(*use, *ifs.front())) return {};
     }
-    return {made->call, ifs.front()->value};
+    return {made->call(), ifs.front()->value};
   }
 
   // `nn.init.uniform_(bn.weight)`
   static bool initializes(const Statement& statement) {
     const Call* call = statement.kind == StatementKind::expression && statement.value != nullptr
-                           ? statement.value->call
+                           ? statement.value->call()
                            : nullptr;
     return call != nullptr && call->name.starts_with("torch.nn.init.");
   }
@@ -114,8 +114,8 @@ class PairFinder {
       for_own_expressions(statement, [&](const Expr* own) {
         visit(own, [&](const Expr& part) {
           // `conv = …` of another branch is another layer.
-          const bool is_other = part.binding != nullptr && part.binding != made.statement;
-          const bool reads = part.kind == ExprKind::name && part.word == name &&
+          const bool is_other = part.binding() != nullptr && part.binding() != made.statement;
+          const bool reads = part.kind == ExprKind::name && part.word() == name &&
                              &part != statement.target && !is_other;
           if (reads) uses.push_back(&statement);
           return true;
@@ -161,7 +161,7 @@ class PairFinder {
     const Statement* last = function.body.empty() ? nullptr : function.body.back();
     const bool returns = last != nullptr && last->kind == StatementKind::return_ &&
                          last->value != nullptr && last->value->kind == ExprKind::list;
-    if (!returns || last->value->children.size() < 2) return;
+    if (!returns || last->value->children().size() < 2) return;
     const bool is_unpacked = std::ranges::any_of(function.callers, [](const Call* call) {
       return call->expr->parent != nullptr && call->expr->parent->kind == ExprKind::starred;
     });
@@ -185,9 +185,9 @@ class PairFinder {
     if (statement.kind == StatementKind::assignment && is_list(*value)) {
       std::vector<Member>& list = lists[last_name(statement.target)];
       add_items(*value, &statement, list);
-    } else if (statement.kind == StatementKind::expression && value->call != nullptr &&
-               value->call->receiver != nullptr && !value->call->arguments.empty()) {
-      const Call& call = *value->call;
+    } else if (statement.kind == StatementKind::expression && value->call() != nullptr &&
+               value->call()->receiver != nullptr && !value->call()->arguments.empty()) {
+      const Call& call = *value->call();
       const Expr* last = call.arguments.back().value;
       std::vector<Member>& list = lists[last_name(call.receiver)];
       if (call.method == "append" || call.method == "add_module") {
@@ -245,8 +245,8 @@ class PairFinder {
     const ClassDef* def = sequential.function == nullptr ? nullptr : sequential.function->class_def;
     if (def == nullptr || sequential.arguments.size() != 1) return;
     const Argument& given = sequential.arguments.front();
-    if (!given.unpacked || given.value->children.empty()) return;
-    const std::string_view name = own_name(*given.value->children[0]);
+    if (!given.unpacked || given.value->children().empty()) return;
+    const std::string_view name = own_name(*given.value->children()[0]);
     const Expr* list = nullptr;
     for_statements(sequential.function->body, [&](const Statement& statement) {
       const bool sets = statement.kind == StatementKind::assignment && !name.empty() &&
@@ -254,16 +254,16 @@ class PairFinder {
       if (sets && list == nullptr) list = statement.value;
     });
     if (list == nullptr || list->kind != ExprKind::list) return;
-    for (std::size_t i = 0; i + 1 < list->children.size(); ++i) {
-      add_alternatives(*def, own_name(*list->children[i]), own_name(*list->children[i + 1]));
+    for (std::size_t i = 0; i + 1 < list->children().size(); ++i) {
+      add_alternatives(*def, own_name(*list->children()[i]), own_name(*list->children()[i + 1]));
     }
   }
 
   // The word of `self.word`; empty for others.
   static std::string_view own_name(const Expr& expr) {
-    const bool is_own = expr.kind == ExprKind::attribute && !expr.children.empty() &&
-                        expr.children[0]->word == "self";
-    return is_own ? expr.word : std::string_view();
+    const bool is_own = expr.kind == ExprKind::attribute && !expr.children().empty() &&
+                        expr.children()[0]->word() == "self";
+    return is_own ? expr.word() : std::string_view();
   }
 
   // Two layers that each branch makes both, beside each other: whichever runs, one follows the

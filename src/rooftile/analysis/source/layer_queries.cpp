@@ -40,7 +40,7 @@ std::optional<SizedLayer> own_convolution(const SourceFacts& facts, const Progra
                           call->function->class_def->is_module && !call->arguments.empty();
     if (!is_layer || !mentions(*call->file, {"conv2d", "conv3d", "conv_transpose2d"})) continue;
     const Expr* made = resolved(call->arguments[0].value);
-    const Call* tensor = made->call;
+    const Call* tensor = made->call();
     const bool is_drawn = tensor != nullptr && tensor->arguments.size() >= 3 &&
                           is_one_of(tensor->name, {"torch.randn", "torch.empty", "torch.Tensor",
                                                    "torch.zeros", "torch.rand"});
@@ -117,7 +117,8 @@ bool is_batch_norm(const Call& call) {
   // An own class that only sets other defaults.
   const ClassDef* def = call.expr->type->class_def;
   return def != nullptr && call.expr->type->made_by == &call && def->method("forward") == nullptr &&
-         std::ranges::any_of(def->bases, [&](const Expr* base) { return is_one(base->full_name); });
+         std::ranges::any_of(def->bases,
+                             [&](const Expr* base) { return is_one(base->full_name()); });
 }
 
 bool is_recurrent_layer(const Call& call) {
@@ -216,9 +217,9 @@ bool is_called_from(const File& entry, const FunctionDef* function) {
 // `def main(): pass` under the main guard of a module file, which other files import.
 bool does_nothing(const File& entry) {
   const auto is_idle = [](const Statement* each) {
-    const FunctionDef* function = each->value == nullptr || each->value->call == nullptr
+    const FunctionDef* function = each->value == nullptr || each->value->call() == nullptr
                                       ? nullptr
-                                      : each->value->call->target;
+                                      : each->value->call()->target;
     if (each->kind == StatementKind::pass) return true;
     return function != nullptr && function->body.size() == 1 &&
            function->body.front()->kind == StatementKind::pass;
@@ -257,7 +258,7 @@ const Call* forward_call(const SourceFacts& facts, const Program& program) {
   const Call* evaluated = nullptr;
   for (const Loop* loop : loops_from_entry(facts, program)) {
     const Call* called = nullptr;
-    for (const IteratedCall& one : iteration_of(loop->statement->body).calls) {
+    for (const IteratedCall& one : iteration_of(facts, loop->statement->body).calls) {
       // A library's loop leads to the steps of other programs too.
       if (!is_forward_call(*one.call) || !program.has(*one.call->file)) continue;
       const bool is_test_of_it = is_in_evaluation(facts, *one.call);

@@ -15,7 +15,7 @@ namespace {
 ByteRange exported_names(const File& file) {
   for (const Statement* statement : file.body) {
     const bool is_list = statement->kind == StatementKind::assignment &&
-                         statement->target != nullptr && statement->target->word == "__all__";
+                         statement->target != nullptr && statement->target->word() == "__all__";
     if (is_list) return statement->range;
   }
   return {};
@@ -93,8 +93,8 @@ bool takes_unknown_class(const SourceFacts& facts, const Call& load, const File&
     const bool is_open = !caller->arguments.empty() && !caller->arguments[0].unpacked &&
                          !facts.value(caller->arguments[0].value).known();
     const Expr* use = caller->expr->parent;
-    const bool makes =
-        is_open && use != nullptr && use->call != nullptr && use->children.front() == caller->expr;
+    const bool makes = is_open && use != nullptr && use->call() != nullptr &&
+                       use->children().front() == caller->expr;
     if (!makes) return false;
     const auto programs = training_programs_of(facts, *caller->file);
     return std::ranges::any_of(programs,

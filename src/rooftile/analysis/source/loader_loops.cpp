@@ -13,16 +13,17 @@ namespace {
 
 // Of `batch = next(batches)`, and `batches.next()` of Python 2; null for other statements.
 const Call* loader_stepped(const Statement& statement) {
-  const Call* call = statement.value == nullptr ? nullptr : statement.value->call;
+  const Call* call = statement.value == nullptr ? nullptr : statement.value->call();
   const Expr* from = call == nullptr ? nullptr : stepped_iterator(*call);
   return from == nullptr ? nullptr : loader_of(from);
 }
 
 // `for box in boxes`, `for i, box in enumerate(boxes)` over a tensor: parts of a batch.
 bool reads_tensor(const Expr* iterable) {
-  while (iterable != nullptr && iterable->call != nullptr && !iterable->call->arguments.empty() &&
-         is_one_of(iterable->call->name, {"enumerate", "zip"})) {
-    iterable = iterable->call->arguments.front().value;
+  while (iterable != nullptr && iterable->call() != nullptr &&
+         !iterable->call()->arguments.empty() &&
+         is_one_of(iterable->call()->name, {"enumerate", "zip"})) {
+    iterable = iterable->call()->arguments.front().value;
   }
   return iterable != nullptr && iterable->type->is(TypeKind::tensor) && !iterable->type->guessed;
 }
@@ -33,9 +34,9 @@ constexpr std::size_t kMaxLoadersRead = 32;  // by one loop
 
 // `x` of tqdm(enumerate(x)).
 const Expr* wrapped_iterable(const Expr* read) {
-  while (read != nullptr && read->call != nullptr && read->call->target == nullptr &&
-         !read->call->arguments.empty() && !read->call->arguments.front().unpacked) {
-    read = read->call->arguments.front().value;
+  while (read != nullptr && read->call() != nullptr && read->call()->target == nullptr &&
+         !read->call()->arguments.empty() && !read->call()->arguments.front().unpacked) {
+    read = read->call()->arguments.front().value;
   }
   return read;
 }
@@ -49,7 +50,7 @@ const Statement* setting_in_constructor(const Expr& attribute, const FunctionDef
   for_statements(init->body, [&](const Statement& statement) {
     const bool sets = statement.kind == StatementKind::assignment && statement.target != nullptr &&
                       statement.target->kind == ExprKind::attribute &&
-                      statement.target->word == attribute.word && statement.value != nullptr &&
+                      statement.target->word() == attribute.word() && statement.value != nullptr &&
                       statement.value->kind == ExprKind::name;
     if (sets) found = &statement;
   });
@@ -72,7 +73,7 @@ void add_passed(const Expr* read, int passings, std::vector<const Call*>& found)
   if (read->kind != ExprKind::name || function->callers.size() > kMaxPassers) return;
   for (const Call* caller : function->callers) {
     if (found.size() >= kMaxLoadersRead) return;
-    const Argument* given = passed_argument(*caller, *function, read->word);
+    const Argument* given = passed_argument(*caller, *function, read->word());
     if (given == nullptr || given->value == nullptr) continue;
     found.push_back(loader_of(given->value));
     add_passed(given->value, passings + 1, found);
@@ -83,13 +84,13 @@ void add_passed(const Expr* read, int passings, std::vector<const Call*>& found)
 void add_branches(const Expr* read, std::vector<const Call*>& found) {
   read = wrapped_iterable(read);
   const bool is_open = read != nullptr && read->kind == ExprKind::name &&
-                       read->binding == nullptr && read->statement != nullptr;
+                       read->binding() == nullptr && read->statement != nullptr;
   if (!is_open) return;
   for (const Statement* set : read->statement->file->statements) {
     const bool sets = set->kind == StatementKind::assignment &&
                       set->function == read->statement->function && set->value != nullptr &&
                       set->range.begin < read->range.begin && set->target != nullptr &&
-                      set->target->kind == ExprKind::name && set->target->word == read->word;
+                      set->target->kind == ExprKind::name && set->target->word() == read->word();
     if (sets && found.size() < kMaxLoadersRead) found.push_back(loader_of(set->value));
   }
 }
@@ -120,10 +121,15 @@ std::vector<const void*> loaders_read(const Loop& loop) {
   return all;
 }
 
+// The loops that read a loader, by the call that makes it or the own function that this call runs.
+struct LoopsByLoader {
+  std::optional<std::unordered_map<const void*, std::vector<const Loop*>>> loops;
+};
+
 }  // namespace
 
 std::vector<const Loop*> loops_over(const SourceFacts& facts, const Call& loader) {
-  auto& index = facts.store().loops_by_loader;
+  auto& index = facts.store().kept<LoopsByLoader>().loops;
   if (!index) {
     index.emplace();
     for (const auto& file : facts.files) {

@@ -18,12 +18,12 @@ constexpr int kMaxLoaderHops = 8;  // from value to value
 // parameter of that; null elsewhere.
 const Call* call_with_lambda(const Expr& name) {
   for (const Expr* outer = name.parent; outer != nullptr; outer = outer->parent) {
-    if (outer->kind != ExprKind::lambda || outer->children.empty()) continue;
+    if (outer->kind != ExprKind::lambda || outer->children().empty()) continue;
     const std::uint32_t begin = outer->range.begin;
     const std::string_view head = std::string_view(name.statement->file->text)
-                                      .substr(begin, outer->children[0]->range.begin - begin);
-    if (find_in_text(head, name.word) != std::string::npos && outer->parent != nullptr) {
-      return outer->parent->call;
+                                      .substr(begin, outer->children()[0]->range.begin - begin);
+    if (find_in_text(head, name.word()) != std::string::npos && outer->parent != nullptr) {
+      return outer->parent->call();
     }
   }
   return nullptr;
@@ -33,7 +33,7 @@ const Call* call_with_lambda(const Expr& name) {
 bool binds_variable(const Expr* target, std::string_view variable) {
   if (target == nullptr) return false;
   if (target->kind == ExprKind::tuple || target->kind == ExprKind::list) {
-    return std::any_of(target->children.begin(), target->children.end(),
+    return std::any_of(target->children().begin(), target->children().end(),
                        [&](const Expr* part) { return binds_variable(part, variable); });
   }
   return last_name(target) == variable;
@@ -66,16 +66,16 @@ class LoaderSearch {
     }
     if (value->type != nullptr && value->type->is(TypeKind::number)) return nullptr;  // a size
     if (value->kind == ExprKind::name) return in_name(*value, depth);
-    if (value->call != nullptr) {
-      if (value->call->name == "torch.nn.Module.__call__") return nullptr;
+    if (value->call() != nullptr) {
+      if (value->call()->name == "torch.nn.Module.__call__") return nullptr;
       // New values, of the size that a batch has.
-      if (value->call->method.ends_with("_like") || is_maker(*value->call)) return nullptr;
-      if (const Call* made = returned_loader(*value->call)) return made;
-      if (collects_all(*value->call)) return nullptr;
-      if (const Call* found = in_arguments(*value->call, depth)) return found;
-      return find(value->call->receiver, depth + 1);
+      if (value->call()->method.ends_with("_like") || is_maker(*value->call())) return nullptr;
+      if (const Call* made = returned_loader(*value->call())) return made;
+      if (collects_all(*value->call())) return nullptr;
+      if (const Call* found = in_arguments(*value->call(), depth)) return found;
+      return find(value->call()->receiver, depth + 1);
     }
-    for (const Expr* child : value->children) {
+    for (const Expr* child : value->children()) {
       if (const Call* found = find(child, depth + 1)) return found;
     }
     return nullptr;
@@ -84,7 +84,7 @@ class LoaderSearch {
  private:
   const Call* in_name(const Expr& name, int depth) {
     if (const Expr* source = comprehension_source(name)) return find(source, depth + 1);
-    const Statement* binding = name.binding;
+    const Statement* binding = name.binding();
     if (binding == nullptr) return in_unbound(name, depth);
     const bool gives_value = binding->kind == StatementKind::for_ ||
                              (binding->kind == StatementKind::assignment && binding->word == "=");
@@ -99,9 +99,9 @@ class LoaderSearch {
     const FunctionDef* function = name.statement->function;
     const void* scope = function == nullptr ? static_cast<const void*>(name.statement->file)
                                             : static_cast<const void*>(function);
-    return memo_.at(scope, name.word, depth, [&] {
-      const Call* found = function == nullptr ? nullptr : passed(*function, name.word, depth);
-      return found != nullptr ? found : assigned(*name.statement, name.word, depth);
+    return memo_.at(scope, name.word(), depth, [&] {
+      const Call* found = function == nullptr ? nullptr : passed(*function, name.word(), depth);
+      return found != nullptr ? found : assigned(*name.statement, name.word(), depth);
     });
   }
 

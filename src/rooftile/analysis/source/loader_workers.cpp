@@ -38,7 +38,8 @@ bool is_closed_again(const Call& call) {
   const bool is_local = target != nullptr && target->kind == ExprKind::name;
   return is_local && std::ranges::any_of(call.function->calls, [&](const Call* other) {
            return other->method == "close" && other->receiver != nullptr &&
-                  other->receiver->kind == ExprKind::name && other->receiver->word == target->word;
+                  other->receiver->kind == ExprKind::name &&
+                  other->receiver->word() == target->word();
          });
 }
 
@@ -59,7 +60,7 @@ bool only_indexes(const ClassDef& def) {
   for_statements(get->body, [&](const Statement& statement) {
     for_own_expressions(statement, [&](const Expr* expr) {
       visit(expr, [&](const Expr& part) {
-        only = only && (part.call == nullptr || is_cheap(*part.call));
+        only = only && (part.call() == nullptr || is_cheap(*part.call()));
         return only;
       });
     });
@@ -69,8 +70,9 @@ bool only_indexes(const ClassDef& def) {
 }
 
 bool is_iterable_dataset(const ClassDef& def) {
-  return std::any_of(def.bases.begin(), def.bases.end(),
-                     [](const Expr* base) { return base->full_name.ends_with("IterableDataset"); });
+  return std::any_of(def.bases.begin(), def.bases.end(), [](const Expr* base) {
+    return base->full_name().ends_with("IterableDataset");
+  });
 }
 
 // `TaskDataset = classes[task]`, where each class of the program only indexes.
@@ -99,11 +101,11 @@ std::vector<const Expr*> items_put(const Expr& holder) {
     const Expr* target = statement.target;
     const bool sets = statement.kind == StatementKind::assignment && target != nullptr &&
                       target->kind == ExprKind::subscript &&
-                      last_name(target->children[0]) == holder.word;
+                      last_name(target->children()[0]) == holder.word();
     if (sets && statement.value != nullptr) items.push_back(statement.value);
-    const Call* call = statement.value == nullptr ? nullptr : statement.value->call;
+    const Call* call = statement.value == nullptr ? nullptr : statement.value->call();
     const bool appends = call != nullptr && call->method == "append" &&
-                         last_name(call->receiver) == holder.word && call->arguments.size() == 1;
+                         last_name(call->receiver) == holder.word() && call->arguments.size() == 1;
     if (appends) items.push_back(call->arguments[0].value);
   });
   return items;
@@ -119,18 +121,18 @@ bool are_in_memory(const SourceFacts& facts, const Expr* sets, int depth) {
   const std::vector<const Expr*> put = items_put(*sets);
   if (!put.empty()) return std::ranges::all_of(put, is_kept);
   if (list->kind == ExprKind::list || list->kind == ExprKind::tuple) {
-    return !list->children.empty() && std::ranges::all_of(list->children, is_kept);
+    return !list->children().empty() && std::ranges::all_of(list->children(), is_kept);
   }
   if (list->kind != ExprKind::comprehension) return false;
-  const Expr* item = list->children.front();
+  const Expr* item = list->children().front();
   if (item->kind != ExprKind::name) return is_kept(item);
   // `[part for i, part in enumerate(parts) if i != fold]`
-  const auto clause = std::ranges::find(list->children, ExprKind::for_clause, &Expr::kind);
-  const Expr* parts = clause == list->children.end() ? nullptr : (*clause)->children.back();
-  const bool is_counted = parts != nullptr && parts->call != nullptr &&
-                          is_one_of(parts->call->name, {"enumerate", "zip"}) &&
-                          !parts->call->arguments.empty();
-  return is_kept(is_counted ? parts->call->arguments.front().value : parts);
+  const auto clause = std::ranges::find(list->children(), ExprKind::for_clause, &Expr::kind);
+  const Expr* parts = clause == list->children().end() ? nullptr : (*clause)->children().back();
+  const bool is_counted = parts != nullptr && parts->call() != nullptr &&
+                          is_one_of(parts->call()->name, {"enumerate", "zip"}) &&
+                          !parts->call()->arguments.empty();
+  return is_kept(is_counted ? parts->call()->arguments.front().value : parts);
 }
 
 // Of the call that makes a data set, or a list of what goes into one.
@@ -156,13 +158,13 @@ bool is_made_in_memory(const SourceFacts& facts, const Call& call, int depth) {
 std::vector<const Expr*> values_of_branches(const Expr& name) {
   std::vector<const Expr*> values;
   const Statement* use = name.statement;
-  const bool is_open = name.kind == ExprKind::name && name.binding == nullptr && use != nullptr &&
+  const bool is_open = name.kind == ExprKind::name && name.binding() == nullptr && use != nullptr &&
                        use->function != nullptr;
   if (!is_open) return values;
   for_statements(use->function->body, [&](const Statement& statement) {
     const bool sets = statement.kind == StatementKind::assignment && statement.value != nullptr &&
                       statement.range.begin < use->range.begin &&
-                      last_name(statement.target) == name.word &&
+                      last_name(statement.target) == name.word() &&
                       statement.target->kind == ExprKind::name;
     if (sets) values.push_back(statement.value);
   });
@@ -196,10 +198,10 @@ bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth) {
     if (is_iterable_dataset(*type.class_def)) return true;
     return only_indexes(*type.class_def) && !wraps_others(facts, type.made_by, depth);
   }
-  const Call* call = dataset->call != nullptr ? dataset->call : type.made_by;
+  const Call* call = dataset->call() != nullptr ? dataset->call() : type.made_by;
   if (call == nullptr) {
     return dataset->kind == ExprKind::subscript &&
-           is_in_memory(facts, dataset->children.front(), depth + 1);
+           is_in_memory(facts, dataset->children().front(), depth + 1);
   }
   return is_made_in_memory(facts, *call, depth);
 }
@@ -234,14 +236,14 @@ bool reads_file(const Call& call) {
 
 // `self.collate_fn = load_batch` in the own class that is made.
 const FunctionDef* collate_of_class(const Call& loader) {
-  const Expr* callee = loader.expr->children.empty() ? nullptr : loader.expr->children.front();
+  const Expr* callee = loader.expr->children().empty() ? nullptr : loader.expr->children().front();
   const ClassDef* def = callee == nullptr ? nullptr : callee->type->class_def;
   const FunctionDef* init = def == nullptr ? nullptr : def->method("__init__");
   if (init == nullptr) return nullptr;
   const FunctionDef* found = nullptr;
   for_statements(init->body, [&](const Statement& statement) {
     const bool sets = statement.kind == StatementKind::assignment && statement.value != nullptr &&
-                      statement.target != nullptr && statement.target->word == "collate_fn";
+                      statement.target != nullptr && statement.target->word() == "collate_fn";
     if (sets) found = statement.value->type->function;
   });
   return found;

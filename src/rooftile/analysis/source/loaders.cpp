@@ -28,14 +28,14 @@ std::string words_about(const Call& loader) {
 }
 
 bool names_a_device(const Expr& expr) {
-  if (expr.kind == ExprKind::attribute && expr.word == "device") return true;
+  if (expr.kind == ExprKind::attribute && expr.word() == "device") return true;
   // settings.device.type
-  const bool is_kind = expr.kind == ExprKind::attribute && expr.word == "type";
-  if (is_kind && last_name(expr.children[0]) == "device") return true;
+  const bool is_kind = expr.kind == ExprKind::attribute && expr.word() == "type";
+  if (is_kind && last_name(expr.children()[0]) == "device") return true;
   const std::string_view name = last_name(&expr);
   return name == "dev" || contains_any(lower(name), {"device", "rank", "gpu"}) ||
-         (expr.call != nullptr &&
-          (expr.call->method == "dev" || contains_any(lower(expr.call->method), {"device"})));
+         (expr.call() != nullptr &&
+          (expr.call()->method == "dev" || contains_any(lower(expr.call()->method), {"device"})));
 }
 
 }  // namespace
@@ -119,11 +119,11 @@ bool moves_whole_batch(const SourceFacts& facts, const FunctionDef& method) {
 const Expr* whole_dataset(const Expr* dataset) {
   constexpr int kMaxParts = 3;
   for (int i = 0; i < kMaxParts && dataset != nullptr; ++i) {
-    const Statement* binding = dataset->kind == ExprKind::name ? dataset->binding : nullptr;
+    const Statement* binding = dataset->kind == ExprKind::name ? dataset->binding() : nullptr;
     const bool is_set = binding != nullptr && binding->kind == StatementKind::assignment &&
                         binding->value != nullptr;
-    const Call* call = dataset->call;
-    if (call == nullptr && is_set) call = binding->value->call;
+    const Call* call = dataset->call();
+    if (call == nullptr && is_set) call = binding->value->call();
     const bool is_part =
         call != nullptr && !call->arguments.empty() &&
         is_one_of(call->name, {"torch.utils.data.random_split", "torch.utils.data.Subset"});
@@ -141,7 +141,7 @@ bool has_gpu_samples(const SourceFacts& facts, const Call& loader) {
   if (dataset == nullptr) return false;
   const Type& type = *dataset->type;
   if (type.is(TypeKind::tensor)) return type.on_gpu();
-  const Call* call = dataset->call != nullptr ? dataset->call : type.made_by;
+  const Call* call = dataset->call() != nullptr ? dataset->call() : type.made_by;
   if (call == nullptr) return false;
   const bool is_given =
       std::any_of(call->arguments.begin(), call->arguments.end(), [](const Argument& argument) {

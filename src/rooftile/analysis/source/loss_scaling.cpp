@@ -14,8 +14,8 @@ namespace {
 const Expr* scaler_of_loss(const Expr* loss) {
   const Expr* scaler = nullptr;
   visit(resolved(loss), [&](const Expr& part) {
-    const bool scales = part.call != nullptr && part.call->method == "scale";
-    if (scales && is_scaler(part.call->receiver)) scaler = part.call->receiver;
+    const bool scales = part.call() != nullptr && part.call()->method == "scale";
+    if (scales && is_scaler(part.call()->receiver)) scaler = part.call()->receiver;
     return scaler == nullptr;
   });
   return scaler;
@@ -153,11 +153,11 @@ bool may_scaler_be_off(const SourceFacts& facts, const ScalingEvent& event) {
 std::vector<ScaledPass> scaled_passes(const SourceFacts& facts) {
   std::vector<ScaledPass> passes;
   if (facts.method_calls("scale").empty()) return passes;
-  for (Iteration& iteration : training_iterations(facts)) {
+  for (const Iteration& iteration : training_iterations(facts)) {
     if (!trains_on_gpu(facts, *iteration.file)) continue;
     ScaledPass pass;
     pass.events = scaling_events(iteration);
-    pass.iteration = std::move(iteration);  // the calls that the events point to stay in place
+    pass.iteration = &iteration;
     passes.push_back(std::move(pass));
   }
   return passes;

@@ -29,7 +29,7 @@ struct ScalingEvent {
 std::vector<ScalingEvent> scaling_events(const Iteration& iteration);
 
 struct ScaledPass {
-  Iteration iteration;
+  const Iteration* iteration = nullptr;
   std::vector<ScalingEvent> events;
 };
 // The training passes on a GPU, events in order. Empty where no file scales a loss.

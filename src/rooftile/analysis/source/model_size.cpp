@@ -112,8 +112,8 @@ bool is_library_model(const Call& call) {
 // files.
 bool is_pretrained_base(const Expr& base, int depth = 0) {
   constexpr int kMostBases = 4;
-  if (base.full_name.starts_with("transformers.")) {
-    return base.full_name.ends_with("PreTrainedModel");
+  if (base.full_name().starts_with("transformers.")) {
+    return base.full_name().ends_with("PreTrainedModel");
   }
   const ClassDef* def = base.type->is(TypeKind::class_) ? base.type->class_def : nullptr;
   return def != nullptr && depth < kMostBases &&
@@ -162,7 +162,7 @@ const Call* derived_model(const Program& program) {
     for (const ClassDef* def : file->classes) {
       const FunctionDef* init = def->method("__init__");
       const bool is_one = std::ranges::any_of(def->bases, [](const Expr* base) {
-        return is_of_transformers(base->full_name) && is_transformer_class(base->full_name);
+        return is_of_transformers(base->full_name()) && is_transformer_class(base->full_name());
       });
       if ((is_one || is_copied_transformer(*def)) && init != nullptr && !init->calls.empty())
         return init->calls.front();
@@ -216,20 +216,23 @@ bool is_transformer_by_name(const Call& call) {
 
 // torchvision's models by name: models.__dict__[args.arch], getattr(models, args.arch).
 bool is_chosen_by_name(const Expr& part) {
-  const auto is_package = [](const Expr* expr) { return expr->full_name == "torchvision.models"; };
-  if (part.kind == ExprKind::subscript && part.children.size() == 2) {
-    const Expr& names = *part.children[0];
-    return names.kind == ExprKind::attribute && names.word == "__dict__" &&
-           is_package(names.children[0]);
+  const auto is_package = [](const Expr* expr) {
+    return expr->full_name() == "torchvision.models";
+  };
+  if (part.kind == ExprKind::subscript && part.children().size() == 2) {
+    const Expr& names = *part.children()[0];
+    return names.kind == ExprKind::attribute && names.word() == "__dict__" &&
+           is_package(names.children()[0]);
   }
-  return part.call != nullptr && part.call->name == "getattr" && part.call->arguments.size() > 1 &&
-         is_package(part.call->arguments[0].value);
+  return part.call() != nullptr && part.call()->name == "getattr" &&
+         part.call()->arguments.size() > 1 && is_package(part.call()->arguments[0].value);
 }
 
 // The call around, which makes it or hands it on; `callable(models.__dict__[name])` only asks.
 const Call* call_around(const Expr& part) {
   for (const Expr* outer = part.parent; outer != nullptr; outer = outer->parent) {
-    if (outer->call != nullptr) return outer->call->name == "callable" ? nullptr : outer->call;
+    if (outer->call() != nullptr)
+      return outer->call()->name == "callable" ? nullptr : outer->call();
   }
   return nullptr;
 }
@@ -259,7 +262,7 @@ std::optional<SizedLayer> own_linear(const SourceFacts& facts, const Program& pr
     const ClassDef* def = call->function == nullptr ? nullptr : call->function->class_def;
     const bool is_layer = def != nullptr && def->is_module && !call->arguments.empty();
     const Expr* made = is_layer ? resolved(call->arguments[0].value) : nullptr;
-    const Call* tensor = made == nullptr ? nullptr : made->call;
+    const Call* tensor = made == nullptr ? nullptr : made->call();
     if (tensor == nullptr || tensor->arguments.size() != 2) continue;
     if (!is_one_of(tensor->name, {"torch.empty", "torch.zeros", "torch.randn", "torch.rand",
                                   "torch.Tensor", "torch.FloatTensor"})) {
@@ -311,7 +314,7 @@ std::vector<const Call*> derived_layers(const Program& program, const SizedType&
   for (const File* file : program.files) {
     for (const ClassDef* def : file->classes) {
       const bool is_one = def->is_module && std::ranges::any_of(def->bases, [&](const Expr* base) {
-                            return base->full_name == type.name;
+                            return base->full_name() == type.name;
                           });
       const FunctionDef* init = is_one ? def->method("__init__") : nullptr;
       const bool takes_sizes = init != nullptr && init->parameters.size() > 2 &&

@@ -47,7 +47,7 @@ void follow_model_argument(const SourceFacts& facts, const Call& call, const Exp
 
 // `SGD(model.parameters())`; a loop over the parameters freezes them or counts them.
 bool hands_on_weights(const Expr& attribute) {
-  if (attribute.word != "parameters" && attribute.word != "named_parameters") return false;
+  if (attribute.word() != "parameters" && attribute.word() != "named_parameters") return false;
   if (attribute.statement != nullptr && attribute.statement->kind == StatementKind::for_) {
     return false;
   }
@@ -60,28 +60,28 @@ bool hands_on_weights(const Expr& attribute) {
 // The call in `return model.cuda()`, which gives the model itself; null for other attributes.
 const Expr* moved_model(const Expr& attribute) {
   const Expr* call = attribute.parent;
-  const bool is_move = is_one_of(attribute.word, {"cuda", "to", "float", "half", "bfloat16",
-                                                  "double", "requires_grad_", "train"});
-  return is_move && call != nullptr && call->call != nullptr && call->children[0] == &attribute
+  const bool is_move = is_one_of(attribute.word(), {"cuda", "to", "float", "half", "bfloat16",
+                                                    "double", "requires_grad_", "train"});
+  return is_move && call != nullptr && call->call() != nullptr && call->children()[0] == &attribute
              ? call
              : nullptr;
 }
 
 void note_attribute(const Expr& attribute, std::string_view name, Uses& uses) {
   uses.escapes = uses.escapes || hands_on_weights(attribute);
-  uses.is_switched = uses.is_switched || attribute.word == "train";
+  uses.is_switched = uses.is_switched || attribute.word() == "train";
   uses.has_others =
-      uses.has_others || !is_one_of(attribute.word, {"cuda", "to", "float", "half", "bfloat16",
-                                                     "double", "train", "eval"});
+      uses.has_others || !is_one_of(attribute.word(), {"cuda", "to", "float", "half", "bfloat16",
+                                                       "double", "train", "eval"});
   uses.is_open =
-      uses.is_open || !is_one_of(attribute.word, {"cuda", "to", "float", "half", "eval", "cpu",
-                                                  "double", "load_state_dict", "requires_grad_"});
+      uses.is_open || !is_one_of(attribute.word(), {"cuda", "to", "float", "half", "eval", "cpu",
+                                                    "double", "load_state_dict", "requires_grad_"});
   const Expr* moved = moved_model(attribute);
   if (moved == nullptr || moved->statement == nullptr || moved->parent != nullptr) return;
   // `return model.cuda()`, `net = model.cuda()`; `model = model.cuda()` stays in sight.
   const Statement& statement = *moved->statement;
   const Expr* target = statement.target;
-  const bool stays = target != nullptr && target->kind == ExprKind::name && target->word == name;
+  const bool stays = target != nullptr && target->kind == ExprKind::name && target->word() == name;
   const bool is_kept = statement.kind == StatementKind::assignment && !stays;
   uses.escapes = uses.escapes || is_kept || statement.kind == StatementKind::return_;
 }
@@ -91,18 +91,18 @@ void note_model_use(const SourceFacts& facts, const Expr& name, int levels, Uses
   const Statement* statement = name.statement;
   const Expr* target = statement == nullptr ? nullptr : statement->target;
   const bool is_set = target != nullptr && target->kind == ExprKind::name &&
-                      target->word == name.word && statement->kind == StatementKind::assignment;
+                      target->word() == name.word() && statement->kind == StatementKind::assignment;
   if (statement != nullptr && statement->kind == StatementKind::delete_) return;
   if (outer == nullptr) {
     uses.escapes = uses.escapes || target != &name;
   } else if (outer->kind == ExprKind::attribute) {
-    note_attribute(*outer, name.word, uses);
-  } else if (outer->call != nullptr && outer->children[0] == &name) {
+    note_attribute(*outer, name.word(), uses);
+  } else if (outer->call() != nullptr && outer->children()[0] == &name) {
     uses.runs = true;
-    const auto contexts = facts.contexts(*outer->call);
+    const auto contexts = facts.contexts(*outer->call());
     uses.records = uses.records || !std::ranges::all_of(contexts, &Context::gradients_off);
-  } else if (outer->call != nullptr) {
-    follow_model_argument(facts, *outer->call, name, levels, uses);
+  } else if (outer->call() != nullptr) {
+    follow_model_argument(facts, *outer->call(), name, levels, uses);
   } else {
     // `model = model.cuda() if cuda else model`
     uses.escapes = uses.escapes || (outer->kind != ExprKind::comparison && !is_set);
@@ -117,7 +117,7 @@ void follow_variable(const SourceFacts& facts, const File& file, ByteRange scope
     if (at < scope.begin || at >= scope.end || uses.escapes) continue;
     for_own_expressions(*statement, [&](const Expr* expr) {
       visit(expr, [&](const Expr& part) {
-        const bool is_use = part.kind == ExprKind::name && part.word == name;
+        const bool is_use = part.kind == ExprKind::name && part.word() == name;
         if (is_use) note_model_use(facts, part, levels, uses);
         return !is_use;
       });
@@ -145,7 +145,7 @@ bool is_made_here(const Call& wrap, std::string_view name) {
     if (statement->value != nullptr && uses_variable(statement->value, name)) continue;
     const bool is_call = statement->kind == StatementKind::assignment &&
                          target->kind == ExprKind::name && statement->value != nullptr &&
-                         statement->value->call != nullptr;
+                         statement->value->call() != nullptr;
     const bool is_part = target->kind == ExprKind::attribute || target->kind == ExprKind::subscript;
     if (!is_call && !is_part) return false;
     is_made = is_made || is_call;
@@ -163,12 +163,12 @@ bool keeps_weights_still(const SourceFacts& facts, const Expr& member, bool& run
   const Statement* statement = member.statement;
   if (outer == nullptr) return statement != nullptr && statement->target == &member;
   if (outer->kind == ExprKind::attribute) {
-    return is_one_of(outer->word, {"cuda", "to", "float", "half", "eval", "load_state_dict"});
+    return is_one_of(outer->word(), {"cuda", "to", "float", "half", "eval", "load_state_dict"});
   }
-  if (outer->call == nullptr) return false;
-  if (outer->children[0] != &member) return outer->call->name == "torch.nn.DataParallel";
+  if (outer->call() == nullptr) return false;
+  if (outer->children()[0] != &member) return outer->call()->name == "torch.nn.DataParallel";
   runs = true;
-  return std::ranges::all_of(facts.contexts(*outer->call), &Context::gradients_off);
+  return std::ranges::all_of(facts.contexts(*outer->call()), &Context::gradients_off);
 }
 
 }  // namespace
@@ -184,7 +184,7 @@ bool runs_without_gradients(const SourceFacts& facts, const Call& call) {
                                 ? call.function->statement->range.end
                                 : static_cast<std::uint32_t>(call.file->text.size());
   Uses uses;
-  follow_variable(facts, *call.file, {wrap->range.end, end}, wrap->target->word, kMaxCallDepth,
+  follow_variable(facts, *call.file, {wrap->range.end, end}, wrap->target->word(), kMaxCallDepth,
                   uses);
   // Who switches it to train() and runs it, be it by a method, trains it.
   if (uses.is_switched && (uses.runs || uses.has_others)) return false;
@@ -199,17 +199,17 @@ bool meets_no_optimizer(const SourceFacts& facts, const Call& call) {
   // The same name before and behind, or a network that is made in the call itself.
   const Expr& model = *call.arguments.front().value;
   const bool is_same =
-      is_plain && (model.call != nullptr || last_name(&model) == wrap->target->word);
-  if (!is_same || !is_made_here(call, wrap->target->word)) return false;
+      is_plain && (model.call() != nullptr || last_name(&model) == wrap->target->word());
+  if (!is_same || !is_made_here(call, wrap->target->word())) return false;
   Uses uses;
-  follow_variable(facts, *call.file, scope_of(call), wrap->target->word, kMaxCallDepth, uses);
+  follow_variable(facts, *call.file, scope_of(call), wrap->target->word(), kMaxCallDepth, uses);
   return uses.runs && !uses.escapes && !uses.is_switched && !uses.is_open;
 }
 
 bool is_member_without_gradients(const SourceFacts& facts, const Call& call) {
   const Expr* target = call.statement == nullptr ? nullptr : call.statement->target;
   const bool is_member = target != nullptr && target->kind == ExprKind::attribute &&
-                         last_name(target->children[0]) == "self";
+                         last_name(target->children()[0]) == "self";
   if (!is_member) return false;
   bool runs = false;
   bool is_still = true;
@@ -218,7 +218,7 @@ bool is_member_without_gradients(const SourceFacts& facts, const Call& call) {
     for (const Statement* statement : file->statements) {
       for_own_expressions(*statement, [&](const Expr* expr) {
         visit(expr, [&](const Expr& part) {
-          const bool is_use = part.kind == ExprKind::attribute && part.word == target->word;
+          const bool is_use = part.kind == ExprKind::attribute && part.word() == target->word();
           if (is_use) is_still = is_still && keeps_weights_still(facts, part, runs);
           return is_still;
         });

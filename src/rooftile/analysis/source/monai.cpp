@@ -31,7 +31,7 @@ bool has_wide_neighbours(const SourceFacts& facts, const Program& program, const
   const Value written = facts.value(widths);
   if (written.kind != ValueKind::list || written.found == nullptr) return false;
   bool was_wide = false;
-  for (const Expr* item : written.found->children) {
+  for (const Expr* item : written.found->children()) {
     const bool is_wide = largest_size(facts, item, &program).value_or(0) >= channels;
     if (is_wide && was_wide) return true;
     was_wide = is_wide;

@@ -10,7 +10,7 @@ bool is_optimizer_step(const FunctionDef* function) {
   const ClassDef* def = function == nullptr ? nullptr : function->class_def;
   return def != nullptr && function->name == "step" &&
          std::ranges::any_of(def->bases, [](const Expr* base) {
-           return base->full_name.starts_with("torch.optim.");
+           return base->full_name().starts_with("torch.optim.");
          });
 }
 
@@ -38,9 +38,9 @@ bool is_one_of_many(const SourceFacts& facts, const Call& made) {
     return std::ranges::any_of(context.guards, [&](const Guard& guard) {
       const Expr* expr = guard.expr;
       const bool compares = expr != nullptr && !guard.negated && guard.kind != GuardKind::main &&
-                            expr->kind == ExprKind::comparison && expr->word == "==" &&
-                            expr->children.size() == 2;
-      return compares && expr->children[1]->kind == ExprKind::text && !facts.value(expr).known();
+                            expr->kind == ExprKind::comparison && expr->word() == "==" &&
+                            expr->children().size() == 2;
+      return compares && expr->children()[1]->kind == ExprKind::text && !facts.value(expr).known();
     });
   });
 }
@@ -54,7 +54,7 @@ bool is_training_optimizer_step(const SourceFacts& facts, const FunctionDef* fun
   // `make = Adam`, and then `make(weights)`.
   const bool is_chosen = std::ranges::any_of(def.file->statements, [&](const Statement* each) {
     return each->kind == StatementKind::assignment && each->value != nullptr &&
-           each->value->full_name == def.full_name;
+           each->value->full_name() == def.full_name;
   });
   return is_chosen ||
          std::ranges::any_of(training_calls(facts, {def.full_name}),

@@ -9,20 +9,20 @@ namespace rooftile::source {
 std::optional<bool> truth_on_gpu(const Expr* condition, int depth) {
   const Expr* asked = resolved(condition);
   if (asked == nullptr || depth > 4) return std::nullopt;
-  if (asked->call != nullptr && asked->call->name == "torch.cuda.is_available") return true;
-  if (asked->kind == ExprKind::logical && asked->word == "not") {
-    const auto inner = truth_on_gpu(asked->children.front(), depth + 1);
+  if (asked->call() != nullptr && asked->call()->name == "torch.cuda.is_available") return true;
+  if (asked->kind == ExprKind::logical && asked->word() == "not") {
+    const auto inner = truth_on_gpu(asked->children().front(), depth + 1);
     return inner ? std::optional(!*inner) : std::nullopt;
   }
-  const bool compares = asked->kind == ExprKind::comparison && asked->children.size() == 2 &&
-                        is_one_of(asked->word, {"==", "!="}) &&
-                        asked->children[1]->kind == ExprKind::text;
-  if (!compares || !is_one_of(last_name(asked->children[0]), {"device", "type"})) {
+  const bool compares = asked->kind == ExprKind::comparison && asked->children().size() == 2 &&
+                        is_one_of(asked->word(), {"==", "!="}) &&
+                        asked->children()[1]->kind == ExprKind::text;
+  if (!compares || !is_one_of(last_name(asked->children()[0]), {"device", "type"})) {
     return std::nullopt;
   }
-  const std::string_view device = asked->children[1]->word;
-  if (device.starts_with("cuda")) return asked->word == "==";
-  return device == "cpu" ? std::optional(asked->word == "!=") : std::nullopt;
+  const std::string_view device = asked->children()[1]->word();
+  if (device.starts_with("cuda")) return asked->word() == "==";
+  return device == "cpu" ? std::optional(asked->word() == "!=") : std::nullopt;
 }
 
 namespace {
@@ -112,15 +112,15 @@ bool binds_torch(const File& file) {
 std::string_view last_name(const Expr* expr) {
   if (expr == nullptr) return {};
   const bool is_named = expr->kind == ExprKind::name || expr->kind == ExprKind::attribute;
-  return is_named ? expr->word : std::string_view();
+  return is_named ? expr->word() : std::string_view();
 }
 
 const Expr* comprehension_source(const Expr& name) {
   for (const Expr* outer = name.parent; outer != nullptr; outer = outer->parent) {
     if (outer->kind != ExprKind::comprehension) continue;
-    for (const Expr* clause : outer->children) {
-      if (clause->kind != ExprKind::for_clause || clause->children.size() < 2) continue;
-      if (uses_variable(clause->children[0], name.word)) return clause->children[1];
+    for (const Expr* clause : outer->children()) {
+      if (clause->kind != ExprKind::for_clause || clause->children().size() < 2) continue;
+      if (uses_variable(clause->children()[0], name.word())) return clause->children()[1];
     }
   }
   return nullptr;
@@ -136,7 +136,7 @@ bool is_same_object(const Expr* a, const Expr* b) {
 
 const Expr* resolved(const Expr* expr) {
   for (int hops = 0; expr != nullptr && hops < 8; ++hops) {
-    const Statement* binding = expr->kind == ExprKind::name ? expr->binding : nullptr;
+    const Statement* binding = expr->kind == ExprKind::name ? expr->binding() : nullptr;
     const bool is_plain = binding != nullptr && binding->kind == StatementKind::assignment &&
                           binding->word == "=" && binding->value != nullptr &&
                           binding->target != nullptr && binding->target->kind == ExprKind::name;
@@ -159,7 +159,7 @@ bool uses_name(const Expr* expr, Words names) {
 bool uses_variable(const Expr* expr, std::string_view variable) {
   bool found = false;
   visit(expr, [&](const Expr& part) {
-    found = found || (part.kind == ExprKind::name && part.word == variable);
+    found = found || (part.kind == ExprKind::name && part.word() == variable);
     return !found;
   });
   return found;
@@ -183,7 +183,7 @@ bool moves_to_gpu(const SourceFacts& facts, const Call& call) {
 bool freezes_parameter(const Statement& statement) {
   return statement.kind == StatementKind::assignment &&
          last_name(statement.target) == "requires_grad" && statement.value != nullptr &&
-         statement.value->word == "False";
+         statement.value->word() == "False";
 }
 
 bool is_dtype(const Value& value, Words names) {
@@ -229,7 +229,7 @@ bool is_user_evaluation(const SourceFacts& facts, const Loop& loop) {
   const bool is_layer = def != nullptr && def->is_module && !steps_optimizer(*def);
   if (loop.role != LoopRole::evaluation_step || is_layer) return false;
   const Expr* iterable = loop.statement->value;
-  const Call* range = iterable == nullptr ? nullptr : iterable->call;
+  const Call* range = iterable == nullptr ? nullptr : iterable->call();
   if (range == nullptr || range->method != "range" || range->arguments.empty()) return true;
   constexpr std::int64_t kTimedPasses = 1000;
   const std::size_t stop = range->arguments.size() == 1 ? 0 : 1;  // before it: the start
@@ -267,9 +267,9 @@ bool stands_for_forward(const FunctionDef& function) {
            call->receiver->type->is(TypeKind::module) && is_in_training_loop(*call->statement);
   });
   return is_called && std::ranges::any_of(function.calls, [](const Call* call) {
-           const Expr* layer = call->expr->children.empty() ? nullptr : call->expr->children[0];
+           const Expr* layer = call->expr->children().empty() ? nullptr : call->expr->children()[0];
            return call->name == "torch.nn.Module.__call__" && layer != nullptr &&
-                  layer->kind == ExprKind::attribute && last_name(layer->children[0]) == "self";
+                  layer->kind == ExprKind::attribute && last_name(layer->children()[0]) == "self";
          });
 }
 
@@ -300,8 +300,8 @@ bool steps_environment(const Call& call) {
   const Expr* target = call.statement->target;
   const bool is_environment = is_one_of(name, {"env", "envs", "environment"}) ||
                               name.ends_with("_env") || name.ends_with("_envs");
-  if (!is_environment || target == nullptr || target->children.size() < 3) return false;
-  return std::ranges::any_of(target->children, [](const Expr* part) {
+  if (!is_environment || target == nullptr || target->children().size() < 3) return false;
+  return std::ranges::any_of(target->children(), [](const Expr* part) {
     return contains_any(lower(last_name(part)), {"reward", "done", "terminat", "truncat"});
   });
 }

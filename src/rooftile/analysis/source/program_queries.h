@@ -83,7 +83,7 @@ const Expr* resolved(const Expr* expr);
 template <class Action>
 void visit(const Expr* expr, const Action& action) {
   if (expr == nullptr || !action(*expr)) return;
-  for (const Expr* child : expr->children) visit(child, action);
+  for (const Expr* child : expr->children()) visit(child, action);
 }
 // Whether the expression has a name or attribute inside whose last part is one of the words.
 bool uses_name(const Expr* expr, Words names);

@@ -20,25 +20,26 @@ const Expr* passed_value(const Call& call, std::string_view name) {
 
 // Whether a condition on a parameter holds in the call; empty for other conditions.
 std::optional<bool> holds(const Call& call, const Expr& condition) {
-  if (condition.kind == ExprKind::logical && condition.word == "not") {
-    const auto inner = holds(call, *condition.children[0]);
+  if (condition.kind == ExprKind::logical && condition.word() == "not") {
+    const auto inner = holds(call, *condition.children()[0]);
     return inner ? std::optional(!*inner) : std::nullopt;
   }
   if (condition.kind == ExprKind::name) {
-    const Expr* given = passed_value(call, condition.word);
+    const Expr* given = passed_value(call, condition.word());
     const bool is_known = given != nullptr && given->kind == ExprKind::boolean;
-    return is_known ? std::optional(given->word == "True") : std::nullopt;
+    return is_known ? std::optional(given->word() == "True") : std::nullopt;
   }
-  const bool compares = condition.kind == ExprKind::comparison && condition.children.size() == 2 &&
-                        (condition.word == "==" || condition.word == "!=") &&
-                        condition.children[0]->kind == ExprKind::name;
+  const bool compares = condition.kind == ExprKind::comparison &&
+                        condition.children().size() == 2 &&
+                        (condition.word() == "==" || condition.word() == "!=") &&
+                        condition.children()[0]->kind == ExprKind::name;
   if (!compares) return std::nullopt;
-  const Expr* given = passed_value(call, condition.children[0]->word);
-  const Expr& wanted = *condition.children[1];
+  const Expr* given = passed_value(call, condition.children()[0]->word());
+  const Expr& wanted = *condition.children()[1];
   const bool has_texts =
       given != nullptr && given->kind == ExprKind::text && wanted.kind == ExprKind::text;
   if (!has_texts) return std::nullopt;
-  return (given->word == wanted.word) == (condition.word == "==");
+  return (given->word() == wanted.word()) == (condition.word() == "==");
 }
 
 bool returns_at_end(const Statement& branch) {
@@ -63,12 +64,13 @@ bool is_ruled_out(const Call& call, const Statement& statement) {
 
 // Where the name stands in `a, b = call()`; empty for other bindings.
 std::optional<std::size_t> place_in_target(const Expr& name) {
-  const Expr* target = name.binding->target;
-  const bool is_unpacked = name.binding->kind == StatementKind::assignment && target != nullptr &&
+  const Expr* target = name.binding()->target;
+  const bool is_unpacked = name.binding()->kind == StatementKind::assignment && target != nullptr &&
                            (target->kind == ExprKind::tuple || target->kind == ExprKind::list);
   if (!is_unpacked) return std::nullopt;
-  for (std::size_t i = 0; i < target->children.size(); ++i) {
-    if (target->children[i]->kind == ExprKind::name && target->children[i]->word == name.word) {
+  for (std::size_t i = 0; i < target->children().size(); ++i) {
+    if (target->children()[i]->kind == ExprKind::name &&
+        target->children()[i]->word() == name.word()) {
       return i;
     }
   }
@@ -96,18 +98,18 @@ std::optional<std::size_t> place_in_return(const Statement& made) {
   for_statements(made.function->body, [&](const Statement& statement) {
     const Expr* value = statement.kind == StatementKind::return_ ? statement.value : nullptr;
     const bool is_row = value != nullptr && value->kind == ExprKind::tuple;
-    for (std::size_t i = 0; is_row && i < value->children.size(); ++i) {
-      const Expr& item = *value->children[i];
-      if (item.kind != ExprKind::name || item.word != made.target->word) {
-        is_used = is_used || uses_variable(&item, made.target->word);
+    for (std::size_t i = 0; is_row && i < value->children().size(); ++i) {
+      const Expr& item = *value->children()[i];
+      if (item.kind != ExprKind::name || item.word() != made.target->word()) {
+        is_used = is_used || uses_variable(&item, made.target->word());
         continue;
       }
       is_used = is_used || place.has_value();
       place = i;
     }
     is_used = is_used || (!is_row && &statement != &made &&
-                          (uses_variable(statement.value, made.target->word) ||
-                           uses_variable(statement.target, made.target->word)));
+                          (uses_variable(statement.value, made.target->word()) ||
+                           uses_variable(statement.target, made.target->word())));
   });
   return is_used ? std::nullopt : place;
 }
@@ -126,9 +128,9 @@ bool is_dropped_by_callers(const Call& loader) {
            const Expr* target =
                use == nullptr || use->value != caller->expr ? nullptr : use->target;
            const bool is_row = target != nullptr && target->kind == ExprKind::tuple &&
-                               *place < target->children.size();
-           return is_row && target->children[*place]->kind == ExprKind::name &&
-                  target->children[*place]->word.starts_with('_');
+                               *place < target->children().size();
+           return is_row && target->children()[*place]->kind == ExprKind::name &&
+                  target->children()[*place]->word().starts_with('_');
          });
 }
 
@@ -148,43 +150,43 @@ const Call* returned_loader(const Call& call) {
 }
 
 std::vector<const Expr*> passed_values(const Expr& name) {
-  const bool is_open = name.kind == ExprKind::name && name.binding == nullptr;
+  const bool is_open = name.kind == ExprKind::name && name.binding() == nullptr;
   const FunctionDef* function =
       is_open && name.statement != nullptr ? name.statement->function : nullptr;
   constexpr std::size_t kFewCallers = 8;
   if (function == nullptr || function->callers.size() > kFewCallers) return {};
   std::vector<const Expr*> values;
   for (const Call* caller : function->callers) {
-    const Argument* given = passed_argument(*caller, *function, name.word);
+    const Argument* given = passed_argument(*caller, *function, name.word());
     if (given != nullptr) values.push_back(given->value);
   }
   return values;
 }
 
 std::vector<const Expr*> returned_values(const Expr& name) {
-  if (name.call != nullptr) return returned_wholes(*name.call);
-  const bool is_bound = name.kind == ExprKind::name && name.binding != nullptr;
-  const Expr* made = is_bound ? name.binding->value : nullptr;
-  if (made == nullptr || made->call == nullptr || made->call->target == nullptr) return {};
+  if (name.call() != nullptr) return returned_wholes(*name.call());
+  const bool is_bound = name.kind == ExprKind::name && name.binding() != nullptr;
+  const Expr* made = is_bound ? name.binding()->value : nullptr;
+  if (made == nullptr || made->call() == nullptr || made->call()->target == nullptr) return {};
   const auto place = place_in_target(name);
   if (!place) return {};
   std::vector<const Expr*> values;
   std::vector<std::string_view> variables;
-  const FunctionDef& function = *made->call->target;
+  const FunctionDef& function = *made->call()->target;
   for_statements(function.body, [&](const Statement& statement) {
     const bool is_tuple = statement.kind == StatementKind::return_ && statement.value != nullptr &&
                           statement.value->kind == ExprKind::tuple &&
-                          *place < statement.value->children.size();
+                          *place < statement.value->children().size();
     if (!is_tuple) return;
-    const Expr* value = statement.value->children[*place];
-    if (value->kind == ExprKind::name) variables.push_back(value->word);
+    const Expr* value = statement.value->children()[*place];
+    if (value->kind == ExprKind::name) variables.push_back(value->word());
     values.push_back(value);
   });
   for_statements(function.body, [&](const Statement& statement) {
     const Expr* target = statement.target;
     const bool sets = statement.kind == StatementKind::assignment && target != nullptr &&
                       statement.value != nullptr && target->kind == ExprKind::name;
-    if (sets && std::ranges::find(variables, target->word) != variables.end()) {
+    if (sets && std::ranges::find(variables, target->word()) != variables.end()) {
       values.push_back(statement.value);
     }
   });

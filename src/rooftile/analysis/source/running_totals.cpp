@@ -8,7 +8,7 @@
 namespace rooftile::source {
 
 std::string_view root_name(const Expr* expr) {
-  while (expr != nullptr && expr->kind == ExprKind::subscript) expr = expr->children.front();
+  while (expr != nullptr && expr->kind == ExprKind::subscript) expr = expr->children().front();
   return last_name(expr);
 }
 
@@ -18,7 +18,7 @@ namespace {
 bool sets_name(const Expr* target, std::string_view total) {
   if (target == nullptr || target->kind == ExprKind::subscript) return false;
   if (target->kind == ExprKind::tuple || target->kind == ExprKind::list) {
-    return std::ranges::any_of(target->children,
+    return std::ranges::any_of(target->children(),
                                [&](const Expr* part) { return sets_name(part, total); });
   }
   return root_name(target) == total;

@@ -52,18 +52,18 @@ class SizeSearch {
       case ExprKind::binary:
         return of_arithmetic(*expr, hops);
       case ExprKind::subscript:
-        return expr->children.empty() ? std::nullopt : of(expr->children[0], hops + 1);
+        return expr->children().empty() ? std::nullopt : of(expr->children()[0], hops + 1);
       case ExprKind::conditional:
-        return larger(of(expr->children[0], hops), of(expr->children[2], hops));
+        return larger(of(expr->children()[0], hops), of(expr->children()[2], hops));
       case ExprKind::list:
       case ExprKind::tuple:
       case ExprKind::dict:
         return in_list(*expr, hops);
       case ExprKind::comprehension:
-        return expr->children.empty() ? std::nullopt : of(expr->children[0], hops + 1);
+        return expr->children().empty() ? std::nullopt : of(expr->children()[0], hops + 1);
       case ExprKind::call:
-        if (expr->call->name == "min") return smallest_argument(*expr->call, hops);
-        if (expr->call->name == "len") return of_length(*expr->call);
+        if (expr->call()->name == "min") return smallest_argument(*expr->call(), hops);
+        if (expr->call()->name == "len") return of_length(*expr->call());
         return of_names_inside(*expr, hops);
       default:
         return of_names_inside(*expr, hops);
@@ -75,13 +75,13 @@ class SizeSearch {
   Size passed_for(const Expr& expr, const Value& value, int hops) {
     if (value.certainty != Certainty::configurable) return std::nullopt;
     if (expr.kind == ExprKind::attribute) return of_attribute(expr, hops);
-    const bool is_parameter = expr.kind == ExprKind::name && expr.binding == nullptr;
+    const bool is_parameter = expr.kind == ExprKind::name && expr.binding() == nullptr;
     return is_parameter ? of_parameter(expr, hops) : std::nullopt;
   }
 
   Size of_names_inside(const Expr& expr, int hops) {
     Size largest;
-    for (const Expr* part : expr.children) {
+    for (const Expr* part : expr.children()) {
       const bool is_written = part->kind == ExprKind::integer || part->kind == ExprKind::real;
       if (!is_written && part != callee_of(expr)) largest = larger(largest, of(part, hops));
     }
@@ -102,12 +102,12 @@ class SizeSearch {
     if (call.arguments.size() != 1) return std::nullopt;
     const Value list = facts_.value(call.arguments[0].value);
     if (list.kind != ValueKind::list || list.found == nullptr) return std::nullopt;
-    return static_cast<double>(list.found->children.size());
+    return static_cast<double>(list.found->children().size());
   }
 
   // The largest that the variable of a loop gets: n - 1 of range(n), one of the items of a list.
   Size of_passes(const Expr* iterable, int hops) {
-    const Call* range = iterable == nullptr ? nullptr : iterable->call;
+    const Call* range = iterable == nullptr ? nullptr : iterable->call();
     if (range == nullptr || range->name != "range" || range->arguments.empty()) {
       return of(iterable, hops + 1);
     }
@@ -119,63 +119,63 @@ class SizeSearch {
   // What the variable of a comprehension goes through; null for other names, and for parts of it.
   static const Expr* clause_of(const Expr& name) {
     const Expr* source = comprehension_source(name);
-    const bool is_whole = source != nullptr && source->parent->children[0]->word == name.word;
+    const bool is_whole = source != nullptr && source->parent->children()[0]->word() == name.word();
     return is_whole ? source : nullptr;
   }
 
   static const Expr* callee_of(const Expr& expr) {
-    return expr.call != nullptr ? expr.children.front() : nullptr;
+    return expr.call() != nullptr ? expr.children().front() : nullptr;
   }
 
   // Two largest sizes need not meet in one layer: they are multiplied and added only where one of
   // the operands is known.
   Size of_arithmetic(const Expr& expr, int hops) {
-    const Size left = of(expr.children[0], hops);
-    const Size right = of(expr.children[1], hops);
-    if (!left || !right) return expr.word == "%" ? std::nullopt : larger(left, right);
-    if (expr.word == "**") return std::min(std::pow(*left, *right), kLargestSize);
-    const bool is_of_lists = is_list(expr.children[0]) || is_list(expr.children[1]);
-    if (is_of_lists) return expr.word == "*" ? of(list_side(expr), hops) : larger(left, right);
-    const bool is_right_known = is_number(facts_.value(expr.children[1]));
-    if (expr.word == "-") return *left;
-    if (expr.word == "//" || expr.word == "/") {
+    const Size left = of(expr.children()[0], hops);
+    const Size right = of(expr.children()[1], hops);
+    if (!left || !right) return expr.word() == "%" ? std::nullopt : larger(left, right);
+    if (expr.word() == "**") return std::min(std::pow(*left, *right), kLargestSize);
+    const bool is_of_lists = is_list(expr.children()[0]) || is_list(expr.children()[1]);
+    if (is_of_lists) return expr.word() == "*" ? of(list_side(expr), hops) : larger(left, right);
+    const bool is_right_known = is_number(facts_.value(expr.children()[1]));
+    if (expr.word() == "-") return *left;
+    if (expr.word() == "//" || expr.word() == "/") {
       return is_right_known && *right > 0 ? Size(*left / *right) : left;
     }
-    const bool meet = is_right_known || is_number(facts_.value(expr.children[0])) ||
-                      is_power(*expr.children[0]) || is_power(*expr.children[1]);
+    const bool meet = is_right_known || is_number(facts_.value(expr.children()[0])) ||
+                      is_power(*expr.children()[0]) || is_power(*expr.children()[1]);
     if (!meet) return larger(left, right);
-    if (expr.word == "*") return std::min(*left * *right, kLargestSize);
-    if (expr.word == "+") return std::min(*left + *right, kLargestSize);
+    if (expr.word() == "*") return std::min(*left * *right, kLargestSize);
+    if (expr.word() == "+") return std::min(*left + *right, kLargestSize);
     return larger(left, right);
   }
 
   // 2 ** i: the last pass of a loop is as sure as the others.
   bool is_power(const Expr& expr) const {
-    return expr.kind == ExprKind::binary && expr.word == "**" &&
-           is_number(facts_.value(expr.children[0]));
+    return expr.kind == ExprKind::binary && expr.word() == "**" &&
+           is_number(facts_.value(expr.children()[0]));
   }
 
   bool is_list(const Expr* expr) const {
-    if (expr->kind == ExprKind::binary && !expr->children.empty()) {
-      return is_list(expr->children[0]);
+    if (expr->kind == ExprKind::binary && !expr->children().empty()) {
+      return is_list(expr->children()[0]);
     }
     return facts_.value(expr).kind == ValueKind::list;
   }
 
   const Expr* list_side(const Expr& expr) const {
-    return expr.children[is_list(expr.children[0]) ? 0 : 1];
+    return expr.children()[is_list(expr.children()[0]) ? 0 : 1];
   }
 
   Size in_list(const Expr& list, int hops) {
     Size largest;
-    for (const Expr* item : list.children) {
+    for (const Expr* item : list.children()) {
       if (item->kind != ExprKind::text) largest = larger(largest, of(item, hops + 1));
     }
     return largest;
   }
 
   Size of_name(const Expr& name, int hops) {
-    const Statement* binding = name.binding;
+    const Statement* binding = name.binding();
     // A comprehension's variable is bound by the statement that it stands in.
     if (const Expr* iterable = clause_of(name)) return of_passes(iterable, hops);
     if (binding == nullptr) return larger(of_parameter(name, hops), of_branches(name, hops));
@@ -201,7 +201,7 @@ class SizeSearch {
     for_statements(use->function->body, [&](const Statement& statement) {
       const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
       const bool is_it = target != nullptr && target->kind == ExprKind::name &&
-                         target->word == name.word && statement.word == "=" &&
+                         target->word() == name.word() && statement.word == "=" &&
                          statement.range.end < end;
       if (is_it && set.size() < kMaxAssignments) set.push_back(&statement);
     });
@@ -211,13 +211,13 @@ class SizeSearch {
   // self.width, set in a method of the class.
   Size of_attribute(const Expr& expr, int hops) {
     const FunctionDef* function = expr.statement != nullptr ? expr.statement->function : nullptr;
-    const bool is_own = !expr.children.empty() && expr.children[0]->word == "self" &&
+    const bool is_own = !expr.children().empty() && expr.children()[0]->word() == "self" &&
                         function != nullptr && function->class_def != nullptr;
     const FunctionDef* init = is_own ? function->class_def->method("__init__") : nullptr;
     if (init == nullptr) return std::nullopt;
     const auto is_it = [&](const Expr& target) {
-      return target.kind == ExprKind::attribute && target.word == expr.word &&
-             !target.children.empty() && target.children[0]->word == "self";
+      return target.kind == ExprKind::attribute && target.word() == expr.word() &&
+             !target.children().empty() && target.children()[0]->word() == "self";
     };
     std::vector<const Statement*> set;
     const Expr* in_tuple = nullptr;
@@ -228,9 +228,9 @@ class SizeSearch {
       const Expr* value = statement.value;
       const bool is_tuple = target->kind == ExprKind::tuple && value != nullptr &&
                             value->kind == ExprKind::tuple &&
-                            value->children.size() == target->children.size();
-      for (std::size_t i = 0; is_tuple && i < target->children.size(); ++i) {
-        if (is_it(*target->children[i])) in_tuple = value->children[i];
+                            value->children().size() == target->children().size();
+      for (std::size_t i = 0; is_tuple && i < target->children().size(); ++i) {
+        if (is_it(*target->children()[i])) in_tuple = value->children()[i];
       }
     });
     return larger(largest_of(set, hops), of(in_tuple, hops + 1));
@@ -250,7 +250,7 @@ class SizeSearch {
     const FunctionDef* function = name.statement != nullptr ? name.statement->function : nullptr;
     if (function == nullptr) return std::nullopt;
     for (std::size_t i = 0; i < function->parameters.size(); ++i) {
-      if (function->parameters[i].name != name.word) continue;
+      if (function->parameters[i].name != name.word()) continue;
       Size largest;
       bool is_left_out = false, is_passed = false;
       for (const Call* caller : function->callers) {
@@ -263,7 +263,7 @@ class SizeSearch {
       if (is_left_out || !is_passed) {
         largest = larger(largest, of(function->parameters[i].default_value, hops + 1));
       }
-      return largest ? largest : of_namesake(*function, name.word, hops);
+      return largest ? largest : of_namesake(*function, name.word(), hops);
     }
     return std::nullopt;
   }
@@ -301,10 +301,11 @@ std::optional<int> handed_on_after(const Call& layer) {
                         !layer.arguments.empty() && layer.arguments.front().unpacked;
   if (!hands_on) return std::nullopt;
   const Expr* starred = layer.arguments.front().value;
-  if (starred->word != "*" || starred->children.empty()) return std::nullopt;
+  if (starred->word() != "*" || starred->children().empty()) return std::nullopt;
   const auto& parameters = layer.function->parameters;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const bool is_it = parameters[i].starred && parameters[i].name == starred->children[0]->word;
+    const bool is_it =
+        parameters[i].starred && parameters[i].name == starred->children()[0]->word();
     const int own = layer.function->class_def != nullptr ? 1 : 0;
     if (is_it) return static_cast<int>(i) - own;
   }

@@ -46,10 +46,11 @@ const IteratedCall& call_of(const Iteration& iteration, std::string_view method)
   return kNone;
 }
 
-Iteration only_iteration(const SourceFacts& facts) {
-  std::vector<Iteration> iterations = training_iterations(facts);
+const Iteration& only_iteration(const SourceFacts& facts) {
+  const std::vector<Iteration>& iterations = training_iterations(facts);
   EXPECT_EQ(iterations.size(), 1u);
-  return iterations.empty() ? Iteration() : std::move(iterations.front());
+  static const Iteration kNone;
+  return iterations.empty() ? kNone : iterations.front();
 }
 
 TEST(Iteration, RunsArgumentsFirstAndFollowsOwnFunctions) {
@@ -83,7 +84,7 @@ TEST(Iteration, BranchesOfOneConditionExcludeEachOther) {
     SCOPED_TRACE(test.name);
     const SourceFacts facts = facts_of(
         training_loop(std::string(test.body) + "    loss.backward()\n    optimizer.step()\n"));
-    const Iteration iteration = only_iteration(facts);
+    const Iteration& iteration = only_iteration(facts);
     EXPECT_EQ(exclude_each_other(call_of(iteration, "a"), call_of(iteration, "b")), test.excluded);
   }
 }
@@ -93,7 +94,7 @@ TEST(Iteration, KnowsAccumulationTests) {
       facts_of(training_loop("    loss.backward()\n"
                              "    if (step + 1) % 4 == 0:\n"
                              "        optimizer.step()\n"));
-  const Iteration iteration = only_iteration(facts);
+  const Iteration& iteration = only_iteration(facts);
   const auto extra = extra_conditions(call_of(iteration, "step"), call_of(iteration, "backward"));
   ASSERT_EQ(extra.size(), 1u);
   EXPECT_EQ(extra.front().condition, "(step + 1) % 4 == 0");
@@ -219,7 +220,7 @@ TEST(LossScaling, EventsComeInOrderWithTheirObjects) {
                              "    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
                              "    scaler.step(optimizer)\n"
                              "    scaler.update()\n"));
-  const Iteration iteration = only_iteration(facts);
+  const Iteration& iteration = only_iteration(facts);
   const auto events = scaling_events(iteration);
   std::vector<ScalingKind> kinds;
   for (const ScalingEvent& event : events) kinds.push_back(event.kind);

@@ -25,7 +25,7 @@ bool is_early_exit(const Guard& guard) {
   if (guard.statement == nullptr || !guard.statement->otherwise.empty()) return false;
   const Expr* outer = guard.expr == nullptr ? nullptr : guard.expr->parent;
   const bool is_turned =
-      outer != nullptr && outer->kind == ExprKind::logical && outer->word == "not";
+      outer != nullptr && outer->kind == ExprKind::logical && outer->word() == "not";
   return guard.negated || is_turned;
 }
 
@@ -51,7 +51,7 @@ bool ends_the_loop(const Guard& guard) {
   if (last.kind == StatementKind::break_ || last.kind == StatementKind::raise_) return true;
   // That of a helper without a loop ends one call of it.
   if (last.kind == StatementKind::return_) return loop_around(branch) != nullptr;
-  const Call* call = last.value == nullptr ? nullptr : last.value->call;
+  const Call* call = last.value == nullptr ? nullptr : last.value->call();
   return call != nullptr && is_one_of(call->method, {"exit", "_exit", "quit"});
 }
 
@@ -69,36 +69,36 @@ bool assigns(const Statement& branch, std::string_view target) {
 bool is_first_time(const Guard& guard) {
   const Expr* expr = guard.expr;
   const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
-                        expr->children.size() == 2 && guard.statement != nullptr;
+                        expr->children().size() == 2 && guard.statement != nullptr;
   if (!compares) return false;
   const bool is_key =
-      expr->children[0]->kind != ExprKind::text && expr->children[1]->kind != ExprKind::call;
-  if (expr->word == "not in") return is_key && !guard.negated;
-  const bool asks_none = expr->word == "is" && expr->children[1]->kind == ExprKind::none;
+      expr->children()[0]->kind != ExprKind::text && expr->children()[1]->kind != ExprKind::call;
+  if (expr->word() == "not in") return is_key && !guard.negated;
+  const bool asks_none = expr->word() == "is" && expr->children()[1]->kind == ExprKind::none;
   return asks_none && !guard.negated && guard.statement->kind == StatementKind::if_ &&
-         expr->children[0]->kind == ExprKind::attribute &&
-         assigns(*guard.statement, guard.statement->file->slice(expr->children[0]->range));
+         expr->children()[0]->kind == ExprKind::attribute &&
+         assigns(*guard.statement, guard.statement->file->slice(expr->children()[0]->range));
 }
 
 // The text or texts that a name is compared with: `kind == "conv"`, `kind in ("conv", "pool")`.
 const Expr* compared_with_text(const Expr* expr) {
   const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
-                        expr->children.size() == 2 && is_one_of(expr->word, {"==", "in"}) &&
-                        expr->children[0]->kind == ExprKind::name;
+                        expr->children().size() == 2 && is_one_of(expr->word(), {"==", "in"}) &&
+                        expr->children()[0]->kind == ExprKind::name;
   if (!compares) return nullptr;
-  const Expr& right = *expr->children[1];
-  const bool is_list = expr->word == "in" &&
+  const Expr& right = *expr->children()[1];
+  const bool is_list = expr->word() == "in" &&
                        (right.kind == ExprKind::list || right.kind == ExprKind::tuple) &&
-                       !right.children.empty();
-  const Expr& first = is_list ? *right.children[0] : right;
-  return first.kind == ExprKind::text ? expr->children[0] : nullptr;
+                       !right.children().empty();
+  const Expr& first = is_list ? *right.children()[0] : right;
+  return first.kind == ExprKind::text ? expr->children()[0] : nullptr;
 }
 
 // Whether the value uses a variable that the target sets.
 bool uses_name_of(const Expr& target, const Expr& value) {
   bool found = false;
   visit(&target, [&](const Expr& part) {
-    found = found || (part.kind == ExprKind::name && uses_variable(&value, part.word));
+    found = found || (part.kind == ExprKind::name && uses_variable(&value, part.word()));
     return !found;
   });
   return found;
@@ -110,7 +110,7 @@ bool chooses_layer(const Guard& guard) {
   const Expr* kind = compared_with_text(guard.expr);
   const FunctionDef* function = kind == nullptr ? nullptr : kind->statement->function;
   const ClassDef* def = function == nullptr ? nullptr : function->class_def;
-  const Statement* binding = kind == nullptr ? nullptr : kind->binding;
+  const Statement* binding = kind == nullptr ? nullptr : kind->binding();
   if (def == nullptr || !def->is_module || binding == nullptr) return false;
   if (binding->kind == StatementKind::for_) return true;
   const Statement* loop = binding->parent;
@@ -120,7 +120,7 @@ bool chooses_layer(const Guard& guard) {
 }
 
 bool is_item_of_loop(const Expr& expr) {
-  const Statement* binding = expr.kind == ExprKind::name ? expr.binding : nullptr;
+  const Statement* binding = expr.kind == ExprKind::name ? expr.binding() : nullptr;
   return binding != nullptr && binding->kind == StatementKind::for_ && binding->loop != nullptr &&
          binding->loop->role == LoopRole::other;
 }
@@ -128,17 +128,18 @@ bool is_item_of_loop(const Expr& expr) {
 // `for key, value in losses.items(): if "loss" in key:` takes some of those that the loop goes
 // through, on each pass of the loop around it.
 bool picks_items(const Expr& expr) {
-  if (expr.kind == ExprKind::logical && expr.word != "not") {
-    return std::ranges::all_of(expr.children, [](const Expr* part) { return picks_items(*part); });
+  if (expr.kind == ExprKind::logical && expr.word() != "not") {
+    return std::ranges::all_of(expr.children(),
+                               [](const Expr* part) { return picks_items(*part); });
   }
-  if (expr.call != nullptr) {
-    return is_one_of(expr.call->method, {"startswith", "endswith"}) &&
-           expr.call->receiver != nullptr && is_item_of_loop(*expr.call->receiver);
+  if (expr.call() != nullptr) {
+    return is_one_of(expr.call()->method, {"startswith", "endswith"}) &&
+           expr.call()->receiver != nullptr && is_item_of_loop(*expr.call()->receiver);
   }
-  const bool looks_inside = expr.kind == ExprKind::comparison && expr.children.size() == 2 &&
-                            is_one_of(expr.word, {"in", "not in"});
-  return looks_inside && expr.children[0]->kind == ExprKind::text &&
-         is_item_of_loop(*expr.children[1]);
+  const bool looks_inside = expr.kind == ExprKind::comparison && expr.children().size() == 2 &&
+                            is_one_of(expr.word(), {"in", "not in"});
+  return looks_inside && expr.children()[0]->kind == ExprKind::text &&
+         is_item_of_loop(*expr.children()[1]);
 }
 
 // `for name in names: if name != "stereo":` leaves out one of those that the loop goes through.
@@ -146,10 +147,10 @@ bool leaves_one_out(const Guard& guard) {
   const Expr* expr = guard.expr;
   if (expr != nullptr && picks_items(*expr)) return true;
   const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
-                        expr->word == "!=" && expr->children.size() == 2 && !guard.negated;
-  if (!compares || expr->children[1]->kind != ExprKind::text) return false;
-  const Statement* binding = expr->children[0]->binding;
-  return expr->children[0]->kind == ExprKind::name && binding != nullptr &&
+                        expr->word() == "!=" && expr->children().size() == 2 && !guard.negated;
+  if (!compares || expr->children()[1]->kind != ExprKind::text) return false;
+  const Statement* binding = expr->children()[0]->binding();
+  return expr->children()[0]->kind == ExprKind::name && binding != nullptr &&
          binding->kind == StatementKind::for_;
 }
 
@@ -157,9 +158,9 @@ bool leaves_one_out(const Guard& guard) {
 bool ends_by_count(const Guard& guard) {
   return guard.expr != nullptr && ends_the_loop(guard) &&
          find_inside(guard.expr, [](const Expr& part) {
-           return part.kind == ExprKind::comparison && part.children.size() == 2 &&
-                  part.word.starts_with(">") &&
-                  contains_any(last_name(part.children[0]), {"step", "iter", "epoch"});
+           return part.kind == ExprKind::comparison && part.children().size() == 2 &&
+                  part.word().starts_with(">") &&
+                  contains_any(last_name(part.children()[0]), {"step", "iter", "epoch"});
          }) != nullptr;
 }
 
@@ -167,8 +168,9 @@ bool ends_by_count(const Guard& guard) {
 bool is_about_time(const Guard& guard) {
   const Expr* expr = guard.expr;
   const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
-                        expr->children.size() == 2 && expr->word.starts_with("<") && !guard.negated;
-  const Call* clock = compares ? expr->children[0]->call : nullptr;
+                        expr->children().size() == 2 && expr->word().starts_with("<") &&
+                        !guard.negated;
+  const Call* clock = compares ? expr->children()[0]->call() : nullptr;
   return clock != nullptr &&
          is_one_of(clock->name, {"time.time", "time.perf_counter", "time.monotonic"});
 }
@@ -191,10 +193,11 @@ bool asks_for_object(const Guard& guard) {
 // `if "aux_outputs" in outputs:` is the same for all that one network gives.
 bool is_about_keys(const Guard& guard) {
   const Expr* expr = guard.expr;
-  return expr != nullptr && expr->kind == ExprKind::comparison && expr->word == "in" &&
-         !guard.negated && expr->children.size() == 2 &&
-         expr->children[0]->kind == ExprKind::text && expr->children[1]->kind == ExprKind::name &&
-         contains_any(expr->children[1]->word, {"out", "batch", "pred", "input", "extras"});
+  return expr != nullptr && expr->kind == ExprKind::comparison && expr->word() == "in" &&
+         !guard.negated && expr->children().size() == 2 &&
+         expr->children()[0]->kind == ExprKind::text &&
+         expr->children()[1]->kind == ExprKind::name &&
+         contains_any(expr->children()[1]->word(), {"out", "batch", "pred", "input", "extras"});
 }
 
 bool returns_at_once(const Guard& guard) {
@@ -232,24 +235,24 @@ bool has_other_backward(const Call& backward, const Statement& branch) {
 }
 
 bool asks_for_none(const Expr* expr) {
-  return expr != nullptr && expr->kind == ExprKind::comparison && expr->children.size() == 2 &&
-         expr->word.starts_with("is") && expr->children[1]->kind == ExprKind::none;
+  return expr != nullptr && expr->kind == ExprKind::comparison && expr->children().size() == 2 &&
+         expr->word().starts_with("is") && expr->children()[1]->kind == ExprKind::none;
 }
 
 // `if p.requires_grad:`, `if p.grad is not None:` picks among the weights, on each pass the same.
 bool picks_weights(const Guard& guard) {
-  const Expr* expr = asks_for_none(guard.expr) ? guard.expr->children[0] : guard.expr;
+  const Expr* expr = asks_for_none(guard.expr) ? guard.expr->children()[0] : guard.expr;
   return expr != nullptr && expr->kind == ExprKind::attribute &&
-         is_one_of(expr->word, {"requires_grad", "grad"});
+         is_one_of(expr->word(), {"requires_grad", "grad"});
 }
 
 // `ignore = group.get("ignore"); if not ignore:` of a group of weights: a setting of the optimizer.
 bool asks_for_group_setting(const Guard& guard) {
-  const Expr* expr = asks_for_none(guard.expr) ? guard.expr->children[0] : guard.expr;
+  const Expr* expr = asks_for_none(guard.expr) ? guard.expr->children()[0] : guard.expr;
   const Expr* made = expr == nullptr || expr->kind != ExprKind::name ? nullptr : resolved(expr);
   if (made == nullptr) return false;
-  const Expr* group = made->kind == ExprKind::subscript ? made->children[0] : nullptr;
-  if (made->call != nullptr && made->call->method == "get") group = made->call->receiver;
+  const Expr* group = made->kind == ExprKind::subscript ? made->children()[0] : nullptr;
+  if (made->call() != nullptr && made->call()->method == "get") group = made->call()->receiver;
   return group != nullptr && is_one_of(last_name(group), {"group", "param_group"});
 }
 
@@ -259,10 +262,10 @@ bool is_from_some_step_on(const Guard& guard) {
   if (ends_the_loop(guard)) return false;
   const Expr* expr = guard.expr;
   const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
-                        expr->children.size() == 2 && expr->word.starts_with(">");
+                        expr->children().size() == 2 && expr->word().starts_with(">");
   if (!compares) return false;
-  const Expr* left = expr->children[0];
-  if (left->call != nullptr) return left->call->name == "len";
+  const Expr* left = expr->children()[0];
+  if (left->call() != nullptr) return left->call()->name == "len";
   return contains_any(last_name(left), {"step", "iter", "epoch"});
 }
 

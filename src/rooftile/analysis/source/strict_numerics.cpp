@@ -11,19 +11,19 @@ namespace {
 
 // `args.method in ["maml", "reptile"]`: whether it holds for the default; empty when not known.
 std::optional<bool> membership(const SourceFacts& facts, const Expr& condition) {
-  const bool asks = condition.kind == ExprKind::comparison && condition.children.size() == 2 &&
-                    (condition.word == "in" || condition.word == "not in");
+  const bool asks = condition.kind == ExprKind::comparison && condition.children().size() == 2 &&
+                    (condition.word() == "in" || condition.word() == "not in");
   if (!asks) return std::nullopt;
-  const Value value = facts.value(condition.children[0]);
-  const Expr& list = *condition.children[1];
+  const Value value = facts.value(condition.children()[0]);
+  const Expr& list = *condition.children()[1];
   const bool is_list = list.kind == ExprKind::list || list.kind == ExprKind::tuple;
   if (value.kind != ValueKind::text || !is_list) return std::nullopt;
   bool is_among = false;
-  for (const Expr* item : list.children) {
+  for (const Expr* item : list.children()) {
     if (item->kind != ExprKind::text) return std::nullopt;
-    is_among = is_among || item->word == value.text;
+    is_among = is_among || item->word() == value.text;
   }
-  return is_among == (condition.word == "in");
+  return is_among == (condition.word() == "in");
 }
 
 // Whether a run with all options at their defaults goes there, lists of methods looked into.

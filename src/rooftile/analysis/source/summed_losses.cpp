@@ -10,7 +10,8 @@ namespace rooftile::source {
 
 // `total = 0.0` that `total += loss` makes a tensor: no number has item().
 bool becomes_tensor(const Expr& name) {
-  const bool is_member = name.kind == ExprKind::attribute && last_name(name.children[0]) == "self";
+  const bool is_member =
+      name.kind == ExprKind::attribute && last_name(name.children()[0]) == "self";
   if ((name.kind != ExprKind::name && !is_member) || !name.type->is(TypeKind::number)) return false;
   if (name.statement == nullptr) return false;
   const FunctionDef* function = name.statement->function;
@@ -23,7 +24,7 @@ bool becomes_tensor(const Expr& name) {
   return std::ranges::any_of(statements, [&](const Statement* each) {
     const bool adds = each->kind == StatementKind::assignment && each->word == "+=" &&
                       is_beside(*each) && each->target != nullptr &&
-                      each->target->kind == name.kind && each->target->word == name.word;
+                      each->target->kind == name.kind && each->target->word() == name.word();
     if (!adds || each->value == nullptr || comes_from_numpy(each->value)) return false;
     return each->value->type->is(TypeKind::unknown) || each->value->type->is(TypeKind::tensor);
   });
@@ -36,7 +37,7 @@ bool runs_backward(const Expr& name) {
   const auto& calls = function != nullptr ? function->calls : name.statement->file->calls;
   return std::ranges::any_of(calls, [&](const Call* call) {
     return call->method == "backward" && call->function == function && call->receiver != nullptr &&
-           call->receiver->kind == ExprKind::name && call->receiver->word == name.word;
+           call->receiver->kind == ExprKind::name && call->receiver->word() == name.word();
   });
 }
 
@@ -47,12 +48,12 @@ bool is_summed_loss(const Expr& name) {
   bool is_read = false;
   const auto look = [&](const Statement& set) {
     const bool sets = set.kind == StatementKind::assignment && set.word == "=" &&
-                      last_name(set.target) == name.word && set.value != nullptr;
+                      last_name(set.target) == name.word() && set.value != nullptr;
     if (!sets) return;
-    const Call* call = set.value->call;
+    const Call* call = set.value->call();
     is_read = is_read || (call != nullptr && is_one_of(call->method, {"item", "float", "numpy"}));
     const bool is_item = set.value->kind == ExprKind::subscript;
-    is_read = is_read || (is_item && last_name(set.value->children[0]) == "data");
+    is_read = is_read || (is_item && last_name(set.value->children()[0]) == "data");
   };
   const FunctionDef* function = name.statement->function;
   if (function == nullptr) {

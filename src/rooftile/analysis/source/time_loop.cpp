@@ -11,7 +11,7 @@ namespace {
 // x of x, x[i] and x.data: what an assignment to them changes.
 std::string_view changed_name(const Expr& target) {
   const Expr* at = &target;
-  while (at->kind == ExprKind::subscript && !at->children.empty()) at = at->children[0];
+  while (at->kind == ExprKind::subscript && !at->children().empty()) at = at->children()[0];
   return last_name(at);
 }
 
@@ -23,7 +23,7 @@ bool changes_receiver(const Call& call) {
 
 void add_names(const Expr& target, std::vector<std::string_view>& names) {
   visit(&target, [&](const Expr& part) {
-    if (part.kind == ExprKind::name) names.push_back(part.word);
+    if (part.kind == ExprKind::name) names.push_back(part.word());
     return true;
   });
 }
@@ -38,7 +38,7 @@ TimeLoop::TimeLoop(const Statement& loop) : loop_(loop) {
 
 void TimeLoop::collect_target(const Expr& target, const Expr* value) {
   if (target.kind == ExprKind::tuple || target.kind == ExprKind::list) {
-    for (const Expr* part : target.children) collect_target(*part, value);
+    for (const Expr* part : target.children()) collect_target(*part, value);
     return;
   }
   const bool in_place = target.kind == ExprKind::subscript;
@@ -108,11 +108,11 @@ namespace {
 // `range(self.num_layers)` goes through layers, `range(2)` through few things.
 bool is_over_parts(const Statement& loop) {
   constexpr int kFewSteps = 4;
-  const Call* range = loop.value == nullptr ? nullptr : loop.value->call;
+  const Call* range = loop.value == nullptr ? nullptr : loop.value->call();
   if (range == nullptr || range->method != "range" || range->arguments.empty()) return false;
   const Expr* stop = range->arguments[range->arguments.size() == 1 ? 0 : 1].value;
-  if (stop->kind == ExprKind::integer && stop->word.size() == 1) {
-    return stop->word[0] - '0' <= kFewSteps;
+  if (stop->kind == ExprKind::integer && stop->word().size() == 1) {
+    return stop->word()[0] - '0' <= kFewSteps;
   }
   return contains_any(loop.file->slice(stop->range), {"layer", "block", "head", "stack", "level"});
 }
@@ -139,10 +139,10 @@ bool feeds_itself(const Loop& loop) {
     const Expr* target = statement->target;
     const bool extends = statement->kind == StatementKind::assignment && target != nullptr &&
                          target->kind == ExprKind::name &&
-                         uses_variable(statement->value, target->word);
+                         uses_variable(statement->value, target->word());
     return extends && std::ranges::any_of(calls, [&](const Call* call) {
              return call->name == "torch.nn.Module.__call__" && !call->arguments.empty() &&
-                    uses_variable(call->arguments[0].value, target->word);
+                    uses_variable(call->arguments[0].value, target->word());
            });
   });
 }

@@ -41,7 +41,7 @@ bool only_looks(const Call& call) {
 // `net`, or `net.module`.
 const Expr* whole(const Expr* part) {
   while (part->parent != nullptr && part->parent->kind == ExprKind::attribute &&
-         part->parent->word == "module") {
+         part->parent->word() == "module") {
     part = part->parent;
   }
   return part;
@@ -56,9 +56,9 @@ bool is_harmless_argument(const Call& call) {
 
 // `net.encode(x)`: a method of the network's own class.
 bool is_harmless_method(const Expr& attribute) {
-  if (is_plain_method(attribute.word)) return true;
-  const Call* call = attribute.parent == nullptr ? nullptr : attribute.parent->call;
-  const bool is_called = call != nullptr && call->expr->children.front() == &attribute;
+  if (is_plain_method(attribute.word())) return true;
+  const Call* call = attribute.parent == nullptr ? nullptr : attribute.parent->call();
+  const bool is_called = call != nullptr && call->expr->children().front() == &attribute;
   return is_called && call->target != nullptr && call->target->class_def != nullptr &&
          leaves_weights(*call->target);
 }
@@ -66,17 +66,17 @@ bool is_harmless_method(const Expr& attribute) {
 // What a variable is set to: under wrappers and moves, a network that is made there, a copy of one,
 // or the variable itself.
 bool is_made_here(const Expr* value, const Expr& target) {
-  while (value != nullptr && value->call != nullptr) {
-    const Call& call = *value->call;
+  while (value != nullptr && value->call() != nullptr) {
+    const Call& call = *value->call();
     const bool is_moved = call.receiver != nullptr && is_plain_method(call.method);
     if (!is_moved && !is_wrapper(call)) break;
     if (!is_moved && call.arguments.empty()) return false;
     value = is_moved ? call.receiver : call.arguments.front().value;
   }
   if (value == nullptr) return false;
-  const bool is_itself = value->kind == target.kind && value->word == target.word;
+  const bool is_itself = value->kind == target.kind && value->word() == target.word();
   if (value->kind == ExprKind::none || is_itself) return true;
-  const Call* call = value->call;
+  const Call* call = value->call();
   if (call == nullptr || !value->type->is(TypeKind::module)) return false;
   if (call->name == "copy.deepcopy") return true;
   const bool is_class = call->target != nullptr && call->target->name == "__init__";
@@ -96,8 +96,8 @@ bool is_harmless(const Expr& found) {
   }
   if (outer->kind == ExprKind::attribute) return is_harmless_method(*outer);
   if (outer->kind == ExprKind::comparison) return true;
-  if (outer->call == nullptr) return false;
-  return outer->children.front() == part || is_harmless_argument(*outer->call);
+  if (outer->call() == nullptr) return false;
+  return outer->children().front() == part || is_harmless_argument(*outer->call());
 }
 
 struct NetworkUses {
@@ -112,7 +112,7 @@ void read_uses(const File& file, ByteRange scope, ExprKind kind, std::string_vie
     if (at < scope.begin || at >= scope.end || uses.escapes) continue;
     for_own_expressions(*statement, [&](const Expr* expr) {
       visit(expr, [&](const Expr& part) {
-        const bool is_use = part.kind == kind && part.word == name;
+        const bool is_use = part.kind == kind && part.word() == name;
         if (!is_use) return true;
         uses.escapes = uses.escapes || !is_harmless(part);
         uses.is_made = uses.is_made || (statement->target == &part && statement->value != nullptr &&
@@ -130,14 +130,14 @@ const Expr* given_by_caller(const Expr* name) {
     const FunctionDef* function = name->statement == nullptr ? nullptr : name->statement->function;
     // `net = net.cuda()` is still what the caller gave.
     const bool is_set =
-        name->binding != nullptr && !uses_variable(name->binding->value, name->word);
+        name->binding() != nullptr && !uses_variable(name->binding()->value, name->word());
     const bool is_open = name->kind == ExprKind::name && !is_set && function != nullptr;
-    if (!is_open || std::ranges::find(function->parameters, name->word, &Parameter::name) ==
+    if (!is_open || std::ranges::find(function->parameters, name->word(), &Parameter::name) ==
                         function->parameters.end()) {
       return name;
     }
     if (function->callers.size() != 1 || !leaves_weights(*function)) return nullptr;
-    const Argument* given = passed_argument(*function->callers.front(), *function, name->word);
+    const Argument* given = passed_argument(*function->callers.front(), *function, name->word());
     if (given == nullptr || given->unpacked) return nullptr;
     name = given->value;
   }
@@ -192,9 +192,10 @@ bool keeps_graph(const Expr& part, const Expr* end) {
   for (const Expr* at = &part; at != nullptr && at != end; at = at->parent) {
     const Expr* outer = at->parent;
     if (outer == nullptr) break;
-    if (outer->kind == ExprKind::attribute && cuts_graph(outer->word)) return false;
+    if (outer->kind == ExprKind::attribute && cuts_graph(outer->word())) return false;
     if (outer->kind == ExprKind::comparison) return false;
-    if (outer->call != nullptr && is_one_of(outer->call->name, {"float", "int", "len", "print"})) {
+    if (outer->call() != nullptr &&
+        is_one_of(outer->call()->name, {"float", "int", "len", "print"})) {
       return false;
     }
   }
@@ -204,10 +205,10 @@ bool keeps_graph(const Expr& part, const Expr* end) {
 using Names = std::set<std::string_view>;
 
 void add_names(const Expr* target, Names& names) {
-  while (target != nullptr && target->kind == ExprKind::subscript) target = target->children[0];
+  while (target != nullptr && target->kind == ExprKind::subscript) target = target->children()[0];
   if (target == nullptr) return;
   if (target->kind == ExprKind::tuple || target->kind == ExprKind::list) {
-    for (const Expr* each : target->children) add_names(each, names);
+    for (const Expr* each : target->children()) add_names(each, names);
   } else if (!last_name(target).empty()) {
     names.insert(last_name(target));
   }
@@ -217,7 +218,7 @@ bool carries(const Expr* expr, const Names& names) {
   bool found = false;
   visit(expr, [&](const Expr& part) {
     const bool is_name = part.kind == ExprKind::name || part.kind == ExprKind::attribute;
-    found = found || (is_name && names.contains(part.word) && keeps_graph(part, expr));
+    found = found || (is_name && names.contains(part.word()) && keeps_graph(part, expr));
     return !found;
   });
   return found;
@@ -225,7 +226,7 @@ bool carries(const Expr* expr, const Names& names) {
 
 bool has_backward(const Expr* expr) {
   return find_inside(expr, [](const Expr& part) {
-           return part.call != nullptr && part.call->method == "backward";
+           return part.call() != nullptr && part.call()->method == "backward";
          }) != nullptr;
 }
 
@@ -236,7 +237,7 @@ bool follow(const Statement& statement, Names& names) {
   }
   if (statement.value == nullptr || !carries(statement.value, names)) return false;
   if (has_backward(statement.value)) return true;
-  const Call* call = statement.value->call;
+  const Call* call = statement.value->call();
   if (statement.kind == StatementKind::expression && call != nullptr &&
       is_one_of(call->method, {"append", "extend", "update", "add"})) {
     add_names(call->receiver, names);
@@ -272,7 +273,7 @@ bool reaches_backward(const Call& call, int levels) {
 
 bool is_in_no_optimizer(const SourceFacts& facts, const Call& call) {
   const bool is_method = call.name != "torch.nn.Module.__call__";
-  const Expr* network = is_method ? call.receiver : call.expr->children.front();
+  const Expr* network = is_method ? call.receiver : call.expr->children().front();
   if (network == nullptr || !is_network(*network->type)) return false;
   network = given_by_caller(network);
   if (network == nullptr || network->statement == nullptr) return false;
@@ -283,17 +284,17 @@ bool is_in_no_optimizer(const SourceFacts& facts, const Call& call) {
     const ByteRange scope = function != nullptr
                                 ? function->statement->range
                                 : ByteRange{0, static_cast<std::uint32_t>(at.file->text.size())};
-    read_uses(*at.file, scope, ExprKind::name, network->word, uses);
+    read_uses(*at.file, scope, ExprKind::name, network->word(), uses);
     // A global that a function uses.
     if (!uses.is_made && function != nullptr && !uses.escapes) {
       const auto end = static_cast<std::uint32_t>(at.file->text.size());
-      read_uses(*at.file, {0, end}, ExprKind::name, network->word, uses);
+      read_uses(*at.file, {0, end}, ExprKind::name, network->word(), uses);
     }
-  } else if (network->kind == ExprKind::attribute && last_name(network->children[0]) == "self") {
+  } else if (network->kind == ExprKind::attribute && last_name(network->children()[0]) == "self") {
     for (const Program* program : facts.programs_of(*call.file)) {
       for (const File* file : program->files) {
         const auto end = static_cast<std::uint32_t>(file->text.size());
-        read_uses(*file, {0, end}, ExprKind::attribute, network->word, uses);
+        read_uses(*file, {0, end}, ExprKind::attribute, network->word(), uses);
       }
     }
   }

@@ -20,15 +20,15 @@ constexpr std::size_t kMaxBatchPassers = 8;
 // Of `enumerate(loader)` the call of a library that made what it reads; null where that is not
 // seen.
 const Call* library_maker(const SourceFacts& facts, const Expr* read) {
-  while (read->call != nullptr && !read->call->arguments.empty() &&
-         is_one_of(read->call->method, {"enumerate", "tqdm", "iter", "zip", "cycle"})) {
-    read = read->call->arguments.front().value;
+  while (read->call() != nullptr && !read->call()->arguments.empty() &&
+         is_one_of(read->call()->method, {"enumerate", "tqdm", "iter", "zip", "cycle"})) {
+    read = read->call()->arguments.front().value;
   }
   const auto& globals = facts.store().globals;
-  const auto global = globals.find(read->full_name);
-  const bool is_global = !read->full_name.empty() && global != globals.end();
+  const auto global = globals.find(read->full_name());
+  const bool is_global = !read->full_name().empty() && global != globals.end();
   const Expr* made = is_global ? global->second->value : resolved(read);
-  const Call* call = made == nullptr ? nullptr : made->call;
+  const Call* call = made == nullptr ? nullptr : made->call();
   return call != nullptr && call->target == nullptr && !call->name.empty() ? call : nullptr;
 }
 
@@ -38,14 +38,14 @@ bool derives_from_loader(const ClassDef& def, int depth = 0) {
   return depth < kMaxBases && std::ranges::any_of(def.bases, [&](const Expr* base) {
            const ClassDef* own = base->type->class_def;
            return own != nullptr ? derives_from_loader(*own, depth + 1)
-                                 : base->full_name.ends_with(".DataLoader");
+                                 : base->full_name().ends_with(".DataLoader");
          });
 }
 
 // Its construction is known: no need to guess.
 bool is_seen(const Expr& read) {
   const Type& type = *read.type;
-  const Call* made = read.call != nullptr ? read.call : type.made_by;
+  const Call* made = read.call() != nullptr ? read.call() : type.made_by;
   return (made != nullptr && is_torch_loader(*made)) ||
          (type.class_def != nullptr && derives_from_loader(*type.class_def));
 }
@@ -76,18 +76,19 @@ class BatchSearch {
     if (value == nullptr || depth > kMaxBatchHops || ++visits_ > kMaxBatchVisits) return false;
     switch (value->kind) {
       case ExprKind::subscript:
-        return comes_from_batch(value->children.front(), depth + 1);
+        return comes_from_batch(value->children().front(), depth + 1);
       case ExprKind::attribute:
-        return is_kept_batch(*value, depth) || comes_from_batch(value->children.front(), depth + 1);
+        return is_kept_batch(*value, depth) ||
+               comes_from_batch(value->children().front(), depth + 1);
       case ExprKind::name:
         return is_batch_name(*value, depth);
       case ExprKind::call:
-        return is_batch_call(*value->call, depth);
+        return is_batch_call(*value->call(), depth);
       case ExprKind::list:
       case ExprKind::tuple:
-        return !value->children.empty() && std::ranges::all_of(value->children, [&](auto* part) {
-          return comes_from_batch(part, depth + 1);
-        });
+        return !value->children().empty() &&
+               std::ranges::all_of(value->children(),
+                                   [&](auto* part) { return comes_from_batch(part, depth + 1); });
       default:
         return false;
     }
@@ -101,7 +102,7 @@ class BatchSearch {
 
   bool is_batch_name(const Expr& name, int depth) {
     if (const Expr* source = comprehension_source(name)) return is_run_over(source, depth);
-    const Statement* binding = name.binding;
+    const Statement* binding = name.binding();
     if (binding != nullptr && binding->kind == StatementKind::for_) {
       return is_run_over(binding->value, depth);
     }
@@ -117,7 +118,7 @@ class BatchSearch {
     const Statement& use = *name.statement;
     return std::ranges::any_of(use.file->statements, [&](const Statement* statement) {
       const bool sets = statement->function == use.function && statement->target != nullptr &&
-                        statement != &use && uses_variable(statement->target, name.word) &&
+                        statement != &use && uses_variable(statement->target, name.word()) &&
                         statement->target->kind != ExprKind::subscript &&
                         statement->target->kind != ExprKind::attribute;
       if (!sets) return false;
@@ -131,7 +132,7 @@ class BatchSearch {
     const FunctionDef* function = name.statement->function;
     if (function == nullptr || function->callers.size() > kMaxBatchPassers) return false;
     return std::ranges::any_of(function->callers, [&](const Call* caller) {
-      const Argument* given = passed_argument(*caller, *function, name.word);
+      const Argument* given = passed_argument(*caller, *function, name.word());
       return given != nullptr && comes_from_batch(given->value, depth + 1);
     });
   }
@@ -157,7 +158,8 @@ class BatchSearch {
     for_statements(call.target->body, [&](const Statement& statement) {
       if (statement.kind != StatementKind::return_ || statement.value == nullptr || gives) return;
       const Expr* part = statement.value;
-      if (part->kind == ExprKind::tuple && !part->children.empty()) part = part->children.front();
+      if (part->kind == ExprKind::tuple && !part->children().empty())
+        part = part->children().front();
       gives = comes_from_batch(part, depth + 1);
     });
     return gives;
@@ -168,7 +170,7 @@ class BatchSearch {
     const FunctionDef* method =
         attribute.statement == nullptr ? nullptr : attribute.statement->function;
     const bool is_own = method != nullptr && method->class_def != nullptr &&
-                        attribute.children.front()->word == "self";
+                        attribute.children().front()->word() == "self";
     if (!is_own) return false;
     bool keeps = false;
     for (const FunctionDef* other : method->class_def->methods) {
@@ -186,10 +188,10 @@ class BatchSearch {
   // Whether `self.batch` is the target, or one of several.
   static bool has_part(const Expr& target, const Expr& attribute) {
     if (target.kind == ExprKind::tuple || target.kind == ExprKind::list) {
-      return std::ranges::any_of(target.children,
+      return std::ranges::any_of(target.children(),
                                  [&](const Expr* part) { return has_part(*part, attribute); });
     }
-    return target.kind == ExprKind::attribute && target.word == attribute.word;
+    return target.kind == ExprKind::attribute && target.word() == attribute.word();
   }
 
   const SourceFacts& facts_;

@@ -83,11 +83,11 @@ bool is_unwrapped_again(const Call& call) {
   return std::ranges::any_of(after(*wrap), [&](const Statement* each) {
     const bool rebinds = each->kind == StatementKind::assignment && each->word == "=" &&
                          each->target != nullptr && each->target->kind == ExprKind::name &&
-                         each->target->word == wrap->target->word && each->value != nullptr;
+                         each->target->word() == wrap->target->word() && each->value != nullptr;
     const Expr* value = rebinds ? each->value : nullptr;
-    while (value != nullptr && value->call != nullptr) value = value->call->receiver;
-    return value != nullptr && value->kind == ExprKind::attribute && value->word == "module" &&
-           last_name(value->children[0]) == wrap->target->word;
+    while (value != nullptr && value->call() != nullptr) value = value->call()->receiver;
+    return value != nullptr && value->kind == ExprKind::attribute && value->word() == "module" &&
+           last_name(value->children()[0]) == wrap->target->word();
   });
 }
 
@@ -96,8 +96,8 @@ bool only_evaluates(const SourceFacts& facts, const Type& type) {
   if (type.class_def == nullptr) return false;
   bool is_called = false;
   for (const Call* call : facts.calls("torch.nn.Module.__call__")) {
-    if (call->expr->children.empty() || call->statement == nullptr) continue;
-    if (call->expr->children[0]->type->class_def != type.class_def) continue;
+    if (call->expr->children().empty() || call->statement == nullptr) continue;
+    if (call->expr->children()[0]->type->class_def != type.class_def) continue;
     const auto contexts = facts.contexts(*call);
     is_called = true;
     if (!std::ranges::all_of(contexts, &Context::gradients_off)) return false;
@@ -109,9 +109,9 @@ bool only_evaluates(const SourceFacts& facts, const Type& type) {
 bool is_switched_in_place(const Call& call) {
   bool evaluates = false;
   const Expr* outer = call.expr->parent;
-  while (outer != nullptr && (outer->kind == ExprKind::attribute || outer->call != nullptr)) {
-    if (outer->kind == ExprKind::attribute && outer->word == "train") return false;
-    evaluates = evaluates || (outer->kind == ExprKind::attribute && outer->word == "eval");
+  while (outer != nullptr && (outer->kind == ExprKind::attribute || outer->call() != nullptr)) {
+    if (outer->kind == ExprKind::attribute && outer->word() == "train") return false;
+    evaluates = evaluates || (outer->kind == ExprKind::attribute && outer->word() == "eval");
     outer = outer->parent;
   }
   return evaluates;
@@ -196,13 +196,13 @@ bool is_made_for_evaluation(const Call& call) {
   if (function == nullptr) return false;
   const auto says = [](const Parameter& parameter) {
     return is_one_of(parameter.name, {"is_train", "isTrain", "is_training", "train_mode"}) &&
-           parameter.default_value != nullptr && parameter.default_value->word == "False";
+           parameter.default_value != nullptr && parameter.default_value->word() == "False";
   };
   const auto found = std::ranges::find_if(function->parameters, says);
   if (found == function->parameters.end()) return false;
   return std::ranges::none_of(function->callers, [&](const Call* caller) {
     const Argument* given = passed_argument(*caller, *function, found->name);
-    return caller->unknown_arguments || (given != nullptr && given->value->word != "False");
+    return caller->unknown_arguments || (given != nullptr && given->value->word() != "False");
   });
 }
 
@@ -228,7 +228,7 @@ bool is_copy(const Call& call, const Expr& model) {
 
 // `self.criterion = nn.NLLLoss(weight)` above: a loss of the library has nothing to train.
 bool is_set_to_loss(const Call& wrap, const Expr& model) {
-  if (wrap.function == nullptr || model.call != nullptr) return false;
+  if (wrap.function == nullptr || model.call() != nullptr) return false;
   const File& file = *wrap.file;
   bool is_loss = false, is_other = false;
   for_statements(wrap.function->body, [&](const Statement& statement) {
@@ -256,9 +256,9 @@ bool gives_weights_to_optimizer(const Call& wrap) {
     for (const Argument& argument : call->arguments) {
       if (!makes) break;
       visit(argument.value, [&](const Expr& part) {
-        found =
-            found || (is_one_of(part.word, {"parameters", "named_parameters"}) &&
-                      part.kind == ExprKind::attribute && part.children[0]->word == target->word);
+        found = found ||
+                (is_one_of(part.word(), {"parameters", "named_parameters"}) &&
+                 part.kind == ExprKind::attribute && part.children()[0]->word() == target->word());
         return !found;
       });
     }

@@ -22,9 +22,9 @@ bool is_surely_host(const Type& type) {
 bool comes_from_numpy(const Expr* expr) {
   bool found = false;
   visit(expr, [&](const Expr& part) {
-    found = found || part.full_name.starts_with("numpy.") ||
-            (part.kind == ExprKind::name && part.word == "np") ||
-            (part.call != nullptr && is_one_of(part.call->method, {"cpu", "numpy"}));
+    found = found || part.full_name().starts_with("numpy.") ||
+            (part.kind == ExprKind::name && part.word() == "np") ||
+            (part.call() != nullptr && is_one_of(part.call()->method, {"cpu", "numpy"}));
     return !found;
   });
   return found;
@@ -40,21 +40,21 @@ namespace {
 // self.x of a module: a parameter or buffer, which is where the module is.
 bool is_part_of_module(const Expr* expr) {
   if (!is_unplaced_tensor(*expr)) return false;
-  while (!expr->children.empty() &&
+  while (!expr->children().empty() &&
          (expr->kind == ExprKind::subscript || last_name(expr) == "data")) {
-    expr = expr->children[0];
+    expr = expr->children()[0];
   }
-  if (expr->kind != ExprKind::attribute || expr->children.empty()) return false;
-  const Expr& object = *expr->children[0];
-  return object.kind == ExprKind::name && object.word == "self" &&
+  if (expr->kind != ExprKind::attribute || expr->children().empty()) return false;
+  const Expr& object = *expr->children()[0];
+  return object.kind == ExprKind::name && object.word() == "self" &&
          object.type->is(TypeKind::module);
 }
 
 // `pool=False`: a switch, whatever a caller seems to pass for it.
 bool is_switch(const Expr& expr) {
   const FunctionDef* function = expr.statement == nullptr ? nullptr : expr.statement->function;
-  if (expr.kind != ExprKind::name || expr.binding != nullptr || function == nullptr) return false;
-  const auto parameter = std::ranges::find(function->parameters, expr.word, &Parameter::name);
+  if (expr.kind != ExprKind::name || expr.binding() != nullptr || function == nullptr) return false;
+  const auto parameter = std::ranges::find(function->parameters, expr.word(), &Parameter::name);
   return parameter != function->parameters.end() && parameter->default_value != nullptr &&
          parameter->default_value->kind == ExprKind::boolean;
 }
@@ -62,10 +62,10 @@ bool is_switch(const Expr& expr) {
 // A parameter for which one caller passes a tensor on a GPU, and others may pass one elsewhere.
 bool is_passed_from_gpu(const Expr& expr) {
   const FunctionDef* function = expr.statement == nullptr ? nullptr : expr.statement->function;
-  const bool is_parameter = expr.kind == ExprKind::name && expr.binding == nullptr;
+  const bool is_parameter = expr.kind == ExprKind::name && expr.binding() == nullptr;
   if (!is_parameter || function == nullptr) return false;
   return std::ranges::any_of(function->callers, [&](const Call* call) {
-    const Argument* given = passed_argument(*call, *function, expr.word);
+    const Argument* given = passed_argument(*call, *function, expr.word());
     return given != nullptr && !given->unpacked && is_gpu_value(given->value);
   });
 }
@@ -85,11 +85,11 @@ bool comes_from_gpu(const Expr* expr, int& names_left);
 bool is_set_from_gpu(const Expr& name, int& names_left) {
   const Statement* at = name.statement;
   const FunctionDef* function = at == nullptr ? nullptr : at->function;
-  if (function == nullptr || name.binding != nullptr) return false;
+  if (function == nullptr || name.binding() != nullptr) return false;
   bool found = false;
   for_statements(function->body, [&](const Statement& set) {
     const bool sets = set.kind == StatementKind::assignment && set.word == "=" &&
-                      set.target->kind == ExprKind::name && set.target->word == name.word &&
+                      set.target->kind == ExprKind::name && set.target->word() == name.word() &&
                       set.range.end < at->range.begin && set.value != nullptr;
     if (found || !sets || names_left <= 0) return;
     --names_left;
@@ -108,7 +108,7 @@ bool comes_from_gpu(const Expr* expr, int& names_left) {
     // (loss != loss).any(), pred.detach() > 0: no graph, but where the loss is.
     found = (is_gpu_value(&part) && trains_itself(part)) ||
             (is_unplaced_tensor(part) && is_passed_from_gpu(part)) || is_part_of_module(&part);
-    const Statement* set = part.kind == ExprKind::name ? part.binding : nullptr;
+    const Statement* set = part.kind == ExprKind::name ? part.binding() : nullptr;
     const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
                         set->word == "=" && set->function == part.statement->function;
     if (!found && is_set && names_left > 0) {
@@ -131,8 +131,8 @@ bool comes_from_gpu(const Expr* expr) {
 // norm = clip_grad_norm_(…): it is where the gradients are.
 bool is_gradient_norm(const Expr* expr) {
   const Expr* made = expr->type->is(TypeKind::tensor) ? resolved(expr) : nullptr;
-  return made != nullptr && made->call != nullptr &&
-         made->call->name == "torch.nn.utils.clip_grad_norm_";
+  return made != nullptr && made->call() != nullptr &&
+         made->call()->name == "torch.nn.utils.clip_grad_norm_";
 }
 
 }  // namespace
@@ -141,11 +141,11 @@ bool was_on_gpu(const Expr& value) {
   const Expr* from = &value;
   for (int hops = 0; hops < 4 && from != nullptr; ++hops) {
     const Expr* found = find_inside(from, [](const Expr& part) {
-      return part.type->on_gpu() || (part.call != nullptr && part.call->method == "cpu");
+      return part.type->on_gpu() || (part.call() != nullptr && part.call()->method == "cpu");
     });
     if (found != nullptr) return true;
-    while (from->kind != ExprKind::name && !from->children.empty()) from = from->children[0];
-    const Statement* set = from->kind == ExprKind::name ? from->binding : nullptr;
+    while (from->kind != ExprKind::name && !from->children().empty()) from = from->children()[0];
+    const Statement* set = from->kind == ExprKind::name ? from->binding() : nullptr;
     from = set != nullptr && set->kind == StatementKind::assignment ? set->value : nullptr;
   }
   return false;

@@ -11,14 +11,15 @@ namespace rooftile::source {
 bool draws_at_random(const Expr* expr) {
   bool found = false;
   visit(expr, [&](const Expr& part) {
-    if (part.call != nullptr) {
-      const std::string_view name = part.call->name;
+    if (part.call() != nullptr) {
+      const std::string_view name = part.call()->name;
       found = found || name.starts_with("random.") || name.starts_with("numpy.random.");
     }
     if (part.kind == ExprKind::name && resolved(&part) != &part) {
       visit(resolved(&part), [&](const Expr& bound) {
-        found = found || (bound.call != nullptr && (bound.call->name.starts_with("random.") ||
-                                                    bound.call->name.starts_with("numpy.random.")));
+        found =
+            found || (bound.call() != nullptr && (bound.call()->name.starts_with("random.") ||
+                                                  bound.call()->name.starts_with("numpy.random.")));
         return !found;
       });
     }
@@ -46,7 +47,8 @@ bool takes_longest(const Call& call) {
   bool has_sizes = false;
   visit(call.expr, [&](const Expr& part) {
     has_sizes = has_sizes || resolved(&part)->kind == ExprKind::comprehension ||
-                (part.call != nullptr && part.call->method == "len") || last_name(&part) == "shape";
+                (part.call() != nullptr && part.call()->method == "len") ||
+                last_name(&part) == "shape";
     return !has_sizes;
   });
   return has_sizes;
@@ -82,7 +84,7 @@ bool fills_rows(const Call& call) {
   const auto sizes = std::ranges::count_if(
       call.arguments, [](const Argument& argument) { return argument.name.empty(); });
   if (!is_row && call.method == "zeros" && sizes == 2) return true;
-  return call.method != "pad" && is_row && shape.children.size() == 2;
+  return call.method != "pad" && is_row && shape.children().size() == 2;
 }
 
 // Pads texts only, and stacks the images beside them as they are: those have one size.

@@ -10,17 +10,17 @@ namespace rooftile::source {
 namespace {
 
 bool is_listing(const Expr& part) {
-  if (part.call == nullptr || part.call->receiver == nullptr) return false;
-  const std::string_view method = part.call->method;
+  if (part.call() == nullptr || part.call()->receiver == nullptr) return false;
+  const std::string_view method = part.call()->method;
   return method == "parameters" || method == "named_parameters" || method == "state_dict";
 }
 
 // Lists by their name, where the source does not show what is in them: target_params,
 // group["params"].
 bool is_named_list(const Expr& part) {
-  const bool is_item = part.kind == ExprKind::subscript && part.children.size() == 2 &&
-                       part.children[1]->kind == ExprKind::text &&
-                       part.children[1]->word == "params";
+  const bool is_item = part.kind == ExprKind::subscript && part.children().size() == 2 &&
+                       part.children()[1]->kind == ExprKind::text &&
+                       part.children()[1]->word() == "params";
   const std::string_view name = last_name(&part);
   return is_item || is_one_of(name, {"params", "parameters", "weights", "grads", "gradients"}) ||
          name.ends_with("_params") || name.ends_with("_parameters");
@@ -38,7 +38,7 @@ WeightList lists_parameters(const Expr* iterable) {
     if (is_object) return false;
     visit(resolved(&part), [&](const Expr& inner) {
       if (found.call == nullptr && is_listing(inner)) {
-        found = {inner.call, inner.call->receiver};
+        found = {inner.call(), inner.call()->receiver};
       }
       return found.call == nullptr;
     });
@@ -53,7 +53,7 @@ WeightList weights_by_key(const Statement& loop) {
   WeightList found;
   if (loop.target == nullptr) return found;
   const Expr& first =
-      loop.target->kind == ExprKind::tuple ? *loop.target->children.front() : *loop.target;
+      loop.target->kind == ExprKind::tuple ? *loop.target->children().front() : *loop.target;
   if (first.kind != ExprKind::name) return found;
   for_statements(loop.body, [&](const Statement& statement) {
     const bool stores = statement.kind == StatementKind::assignment &&
@@ -61,18 +61,18 @@ WeightList weights_by_key(const Statement& loop) {
                         statement.target->kind == ExprKind::subscript;
     // average[k].copy_(…)
     const Call* call = statement.kind == StatementKind::expression && statement.value != nullptr
-                           ? statement.value->call
+                           ? statement.value->call()
                            : nullptr;
     const bool changes = call != nullptr && call->receiver != nullptr &&
                          call->receiver->kind == ExprKind::subscript && call->method.ends_with("_");
     if ((!stores && !changes) || found.shown != nullptr) return;
     visit(statement.value, [&](const Expr& part) {
-      const bool is_item = part.kind == ExprKind::subscript && part.children.size() == 2 &&
-                           part.children[1]->kind == ExprKind::name &&
-                           part.children[1]->word == first.word;
-      const Expr* whole = is_item ? resolved(part.children[0]) : nullptr;
-      const bool is_listed = whole != nullptr && whole->call != nullptr && is_listing(*whole);
-      if (is_listed) found = {whole->call, whole->call->receiver};
+      const bool is_item = part.kind == ExprKind::subscript && part.children().size() == 2 &&
+                           part.children()[1]->kind == ExprKind::name &&
+                           part.children()[1]->word() == first.word();
+      const Expr* whole = is_item ? resolved(part.children()[0]) : nullptr;
+      const bool is_listed = whole != nullptr && whole->call() != nullptr && is_listing(*whole);
+      if (is_listed) found = {whole->call(), whole->call()->receiver};
       return found.shown == nullptr;
     });
   });
@@ -98,15 +98,15 @@ bool reduces_tensor(const Call& call, const IsWeight& is_weight) {
 
 bool is_tensor_operation(const Expr& part) {
   if (part.kind == ExprKind::binary) {
-    return part.word == "*" || part.word == "+" || part.word == "-";
+    return part.word() == "*" || part.word() == "+" || part.word() == "-";
   }
-  if (part.call == nullptr) return false;
+  if (part.call() == nullptr) return false;
   for (const std::string_view method :
        {"mul_", "add_", "sub_", "div_", "copy_", "lerp_", "clamp_", "addcmul_", "addcdiv_", "norm",
         "all_reduce", "normal_", "pow_", "sign_", "clip_", "nan_to_num"}) {
-    if (part.call->method == method) return true;
+    if (part.call()->method == method) return true;
   }
-  return reduces_tensor(*part.call, [](const Expr* expr) {
+  return reduces_tensor(*part.call(), [](const Expr* expr) {
     return uses_name(expr, {"grad", "data"});
   });
 }
@@ -118,10 +118,10 @@ bool is_for_one_tensor(const Statement& statement, const Statement& loop) {
   for (const Statement* at = statement.parent; at != nullptr && at != &loop; at = at->parent) {
     const Expr* condition = at->kind == StatementKind::if_ ? at->value : nullptr;
     const bool compares = condition != nullptr && condition->kind == ExprKind::comparison &&
-                          (condition->word == "in" || condition->word == "==");
-    if (!compares || condition->children.size() != 2) continue;
-    for (const Expr* side : condition->children) {
-      const std::string_view text = side->kind == ExprKind::text ? side->word : "";
+                          (condition->word() == "in" || condition->word() == "==");
+    if (!compares || condition->children().size() != 2) continue;
+    for (const Expr* side : condition->children()) {
+      const std::string_view text = side->kind == ExprKind::text ? side->word() : "";
       const std::size_t dot = text.find('.');
       if (dot != std::string_view::npos && dot > 0 && dot + 1 < text.size()) return true;
     }
@@ -131,19 +131,19 @@ bool is_for_one_tensor(const Statement& statement, const Statement& loop) {
 
 // What `average.clone()` was computed by: average = a * x + b * y.
 const Expr* computed(const Expr* value) {
-  const bool copies = value != nullptr && value->call != nullptr &&
-                      value->call->receiver != nullptr &&
-                      (value->call->method == "clone" || value->call->method == "detach");
-  return resolved(copies ? value->call->receiver : value);
+  const bool copies = value != nullptr && value->call() != nullptr &&
+                      value->call()->receiver != nullptr &&
+                      (value->call()->method == "clone" || value->call()->method == "detach");
+  return resolved(copies ? value->call()->receiver : value);
 }
 
 // `ema.update(name, weight.data)`: a function of the project that works on the weight it is given.
 bool works_on_argument(const Expr& part) {
-  if (part.call == nullptr || part.call->target == nullptr) return false;
-  const FunctionDef& function = *part.call->target;
+  if (part.call() == nullptr || part.call()->target == nullptr) return false;
+  const FunctionDef& function = *part.call()->target;
   const Parameter* weight = nullptr;
   for (const Parameter& parameter : function.parameters) {
-    const Argument* given = passed_argument(*part.call, function, parameter.name);
+    const Argument* given = passed_argument(*part.call(), function, parameter.name);
     const Type* type = given == nullptr || given->value == nullptr ? nullptr : given->value->type;
     const bool is_weight = type != nullptr && type->is(TypeKind::tensor) &&
                            (type->requires_grad || uses_name(given->value, {"data", "grad"}));
@@ -153,9 +153,9 @@ bool works_on_argument(const Expr& part) {
   const auto is_of_weight = [&](const Expr* value) {
     bool found = false;
     visit(value, [&](const Expr& inner) {
-      found =
-          found || (inner.kind == ExprKind::name &&
-                    (inner.word == weight->name || uses_variable(resolved(&inner), weight->name)));
+      found = found ||
+              (inner.kind == ExprKind::name &&
+               (inner.word() == weight->name || uses_variable(resolved(&inner), weight->name)));
       return !found;
     });
     return found;
@@ -180,10 +180,10 @@ bool works_on_argument(const Expr& part) {
 // `average.data = self.update_average(average.data, weight.data)`: an own function that gives a sum
 // or product, or torch.lerp, for the weight that is stored.
 bool makes_weight(const Expr& part) {
-  if (part.call == nullptr) return false;
-  if (part.call->method == "lerp") return true;
-  const FunctionDef* function = part.call->target;
-  if (function == nullptr || part.call->name == "torch.nn.Module.__call__") return false;
+  if (part.call() == nullptr) return false;
+  if (part.call()->method == "lerp") return true;
+  const FunctionDef* function = part.call()->target;
+  if (function == nullptr || part.call()->name == "torch.nn.Module.__call__") return false;
   return std::ranges::any_of(function->body, [](const Statement* statement) {
     return statement->kind == StatementKind::return_ && statement->value != nullptr &&
            statement->value->kind == ExprKind::binary && is_tensor_operation(*statement->value);
@@ -195,11 +195,11 @@ bool uses_or_picks(const Expr* own, std::string_view name, const Statement& loop
   bool found = false;
   visit(own, [&](const Expr& part) {
     if (found || part.kind != ExprKind::name) return !found;
-    const Statement* set = part.binding;
+    const Statement* set = part.binding();
     const bool is_picked = set != nullptr && set->value != nullptr && set != &loop &&
                            set->value->kind == ExprKind::subscript && is_within(*set, loop) &&
                            uses_variable(set->value, name);
-    found = part.word == name || is_picked;
+    found = part.word() == name || is_picked;
     return !found;
   });
   return found;
@@ -210,7 +210,7 @@ bool uses_names_of(const Expr& target, const Statement& statement, const Stateme
   visit(&target, [&](const Expr& name) {
     for_own_expressions(statement, [&](const Expr* own) {
       found = found || (name.kind == ExprKind::name &&
-                        (uses_variable(own, name.word) || uses_or_picks(own, name.word, loop)));
+                        (uses_variable(own, name.word()) || uses_or_picks(own, name.word(), loop)));
     });
     return !found;
   });
@@ -222,15 +222,15 @@ bool uses_names_of(const Expr& target, const Statement& statement, const Stateme
 bool is_weight_of(const Expr& variable, const Statement& loop) {
   const Expr* target = loop.target;
   if (variable.kind != ExprKind::name || target == nullptr || loop.value == nullptr) return false;
-  const Call* over = loop.value->call;
+  const Call* over = loop.value->call();
   if (target->kind == ExprKind::name) {
     const bool is_key = over == nullptr || is_one_of(over->method, {"state_dict", "keys"});
-    return !is_key && target->word == variable.word;
+    return !is_key && target->word() == variable.word();
   }
   const bool is_zip = over != nullptr && over->method == "zip";
   bool found = false;
-  for (std::size_t i = is_zip ? 0 : 1; i < target->children.size(); ++i) {
-    found = found || uses_variable(target->children[i], variable.word);
+  for (std::size_t i = is_zip ? 0 : 1; i < target->children().size(); ++i) {
+    found = found || uses_variable(target->children()[i], variable.word());
   }
   return found;
 }
@@ -254,10 +254,10 @@ bool stores_computed(const Expr& part, const Statement& statement) {
 
 // `torch.isnan(weight).any()`, `loss += weight.abs().sum()`
 bool reduces_weight_of(const Expr& part, const Statement& loop) {
-  if (part.call == nullptr) return false;
-  return reduces_tensor(*part.call, [&](const Expr* expr) {
+  if (part.call() == nullptr) return false;
+  return reduces_tensor(*part.call(), [&](const Expr* expr) {
     const Expr* inner = expr;
-    while (inner != nullptr && inner->call != nullptr) inner = inner->call->receiver;
+    while (inner != nullptr && inner->call() != nullptr) inner = inner->call()->receiver;
     return inner != nullptr && is_weight_of(*inner, loop);
   });
 }

@@ -34,12 +34,13 @@ constexpr std::size_t kSlot = 64;  // bits of a word
 // Calls test(slot) for each three bytes in a row, while it returns true.
 template <class Test>
 bool all_trigrams(std::string_view text, std::size_t slots, const Test& test) {
+  if (text.size() < 3) return true;
   const int unused = 32 - std::countr_zero(slots);
-  std::uint32_t three = 0;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    three = (three << 8U) | static_cast<unsigned char>(text[at]);
-    if (at < 2) continue;
-    const std::uint32_t hash = (three & 0xFFFFFFU) * 0x9E3779B1U;  // Knuth, multiplicative
+  const auto byte = [](char c) { return std::uint32_t{static_cast<unsigned char>(c)}; };
+  std::uint32_t three = byte(text[0]) << 8U | byte(text[1]);
+  for (const char c : text.substr(2)) {
+    three = (three << 8U | byte(c)) & 0xFFFFFFU;
+    const std::uint32_t hash = three * 0x9E3779B1U;  // Knuth, multiplicative
     if (!test(hash >> unused)) return false;
   }
   return true;
@@ -51,8 +52,9 @@ bool may_have(const File& file, std::string_view part) {
     constexpr std::size_t kFewest = 1024, kMost = std::size_t{1} << 24U;
     const std::size_t slots = std::clamp(std::bit_ceil(file.text.size() * 2), kFewest, kMost);
     file.trigrams.resize(slots / kSlot);
-    all_trigrams(file.text, slots, [&](std::size_t slot) {
-      file.trigrams[slot / kSlot] |= std::uint64_t{1} << (slot % kSlot);
+    std::uint64_t* const words = file.trigrams.data();
+    all_trigrams(file.text, slots, [words](std::size_t slot) {
+      words[slot / kSlot] |= std::uint64_t{1} << (slot % kSlot);
       return true;
     });
   }

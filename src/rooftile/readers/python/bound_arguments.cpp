@@ -32,24 +32,26 @@ void bind(Call& call, const Call& partial, Arena& arena) {
 }  // namespace
 
 const Call* partial_behind(const Call& call) {
-  if (call.expr->children.empty()) return nullptr;
-  const Expr& callee = *call.expr->children[0];
+  if (call.expr->children().empty()) return nullptr;
+  const Expr& callee = *call.expr->children()[0];
   const bool can_be_made = callee.type->is(TypeKind::function) || callee.type->is(TypeKind::class_);
   const Call* made = can_be_made ? callee.type->made_by : nullptr;
-  const Statement* binding = callee.kind == ExprKind::name ? callee.binding : nullptr;
+  const Statement* binding = callee.kind == ExprKind::name ? callee.binding() : nullptr;
   if (made == nullptr && binding != nullptr && binding->kind == StatementKind::assignment &&
       binding->value != nullptr) {
-    made = binding->value->call;
+    made = binding->value->call();
   }
   return made != nullptr && made->name == "functools.partial" ? made : nullptr;
 }
 
 void add_bound_arguments(SourceFacts& facts) {
-  for (std::size_t i = 0; i < facts.files.size(); ++i) {
-    for (const Call* call : facts.files[i]->calls) {
+  const auto may_bind = [](const auto& file) { return file->imports_from("functools"); };
+  if (std::ranges::none_of(facts.files, may_bind)) return;
+  for (const auto& file : facts.files) {
+    for (const Call* call : file->calls) {
       const Call* partial = partial_behind(*call);
       if (partial == nullptr || partial == call || partial->arguments.empty()) continue;
-      bind(const_cast<Call&>(*call), *partial, facts.store().memory[i]->arena);
+      bind(const_cast<Call&>(*call), *partial, facts.store().arena);
     }
   }
 }

@@ -13,7 +13,7 @@ bool derives_within(const SourceFacts& facts, const ClassDef& def, const ClassDe
   if (depth > kMaxAncestors) return false;
   const auto& classes = facts.store().classes_by_name;
   return std::ranges::any_of(def.bases, [&](const Expr* each) {
-    const auto own = classes.find(each->full_name);
+    const auto own = classes.find(each->full_name());
     if (own == classes.end() || own->second == &def) return false;
     return own->second == &base || derives_within(facts, *own->second, base, depth + 1);
   });

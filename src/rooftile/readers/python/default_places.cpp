@@ -18,7 +18,7 @@ void Inference::find_default_places() {
       if (!is_setter || call->arguments.empty()) continue;
       const Expr& given = *call->arguments.front().value;
       const std::string_view name =
-          given.kind == ExprKind::text ? given.word : file->slice(given.range);
+          given.kind == ExprKind::text ? given.word() : file->slice(given.range);
       const bool is_gpu = is_type ? name.starts_with("torch.cuda.") : !contains(name, "cpu");
       if (is_gpu) default_places_.emplace(file.get(), Residence::gpu);
     }

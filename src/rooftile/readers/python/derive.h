@@ -24,6 +24,8 @@ void follow_names_in_texts(SourceFacts& facts);
 const ClassDef* named_by_text(const Store& store, std::string_view name);
 // Whether the call loads a module by a name or path, itself or in an own function.
 bool loads_module(const Call& call);
+// Whether the text may be the dotted name of a class or function: "models.Net".
+bool may_name(const Expr& expr);
 // The files that have a network of a name that is taken of what such a call gives:
 // `nets = load(path)`, then `nets.UNet(…)`.
 std::vector<const File*> modules_by_use(const SourceFacts& facts, const Call& call);

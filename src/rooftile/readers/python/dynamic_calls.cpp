@@ -112,10 +112,11 @@ class Linker {
   void note_member(const Statement& statement) {
     const bool sets = statement.kind == StatementKind::assignment && statement.target != nullptr &&
                       statement.target->kind == ExprKind::attribute && statement.value != nullptr &&
-                      !statement.target->children.empty();
+                      !statement.target->children().empty();
     const FunctionDef* set = sets ? statement.value->type->function : nullptr;
-    const ClassDef* owner = sets ? statement.target->children[0]->type->class_def : nullptr;
-    if (set != nullptr && owner != nullptr) members_[owner][statement.target->word].push_back(set);
+    const ClassDef* owner = sets ? statement.target->children()[0]->type->class_def : nullptr;
+    if (set != nullptr && owner != nullptr)
+      members_[owner][statement.target->word()].push_back(set);
   }
 
   // self.loss_function(x, y)
@@ -136,12 +137,12 @@ class Linker {
                       statement.value != nullptr;
     if (!sets) return;
     const Expr& value = *statement.value;
-    const bool is_lambda = value.kind == ExprKind::lambda && !value.children.empty();
-    const Call* inner = is_lambda ? value.children.back()->call : nullptr;
+    const bool is_lambda = value.kind == ExprKind::lambda && !value.children().empty();
+    const Call* inner = is_lambda ? value.children().back()->call() : nullptr;
     const FunctionDef* function = inner != nullptr ? inner->target : nullptr;
     if (!is_lambda && value.type->is(TypeKind::function)) function = value.type->function;
     if (function == nullptr) return;
-    held_[place_of(statement)][statement.target->word].push_back(function);
+    held_[place_of(statement)][statement.target->word()].push_back(function);
   }
 
   // `net = Large(n)`
@@ -149,11 +150,11 @@ class Linker {
     note_member(statement);
     const bool sets = statement.kind == StatementKind::assignment && statement.target != nullptr &&
                       statement.target->kind == ExprKind::name && statement.value != nullptr &&
-                      statement.value->call != nullptr;
+                      statement.value->call() != nullptr;
     if (!sets) return;
     const Type& made = *statement.value->type;
-    if (made.class_def == nullptr || made.made_by != statement.value->call) return;
-    objects_[place_of(statement)][statement.target->word].push_back(made.class_def);
+    if (made.class_def == nullptr || made.made_by != statement.value->call()) return;
+    objects_[place_of(statement)][statement.target->word()].push_back(made.class_def);
   }
 
   // `return train_slowly` of a function that makes several.
@@ -180,7 +181,7 @@ class Linker {
   // `train(x)` of `train = make_train(config)`: any of the functions that are made there.
   void link_returned(Call& call) {
     if (call.target == nullptr || call.target->outer == nullptr) return;
-    if (call.function == call.target->outer || call.expr->children.empty()) return;
+    if (call.function == call.target->outer || call.expr->children().empty()) return;
     const auto made = returned_.find(call.target->outer);
     if (made != returned_.end() && made->second.size() > 1) link(call, made->second);
   }
@@ -188,7 +189,7 @@ class Linker {
   const FunctionDef* method_of(const ClassDef& def, std::string_view name, int depth) const {
     if (const FunctionDef* own = def.method(name)) return own;
     for (const Expr* base : def.bases) {
-      const auto known = facts_.store().classes_by_name.find(base->full_name);
+      const auto known = facts_.store().classes_by_name.find(base->full_name());
       const bool is_other = known != facts_.store().classes_by_name.end() && known->second != &def;
       const FunctionDef* found =
           is_other && depth < kMaxBaseSteps ? method_of(*known->second, name, depth + 1) : nullptr;
@@ -200,11 +201,11 @@ class Linker {
   // `net.run()` after `if args.large: net = Large(n)` and `else: net = Small(n)`.
   void link_chosen(Call& call) {
     const bool is_named = call.target == nullptr && call.receiver->kind == ExprKind::name &&
-                          call.receiver->binding == nullptr && call.statement != nullptr;
+                          call.receiver->binding() == nullptr && call.statement != nullptr;
     if (!is_named) return;
     const auto place = objects_.find(place_of(*call.statement));
     if (place == objects_.end()) return;
-    const auto found = place->second.find(call.receiver->word);
+    const auto found = place->second.find(call.receiver->word());
     if (found == place->second.end() || found->second.size() > kMaxNamesakes) return;
     std::vector<const FunctionDef*> methods;
     for (const ClassDef* def : found->second) {
@@ -247,20 +248,20 @@ class Linker {
 
   // `loss(a, b)` of a name that stands for functions.
   void link_held(Call& call) {
-    if (call.expr->children.empty() || call.statement == nullptr) return;
-    const Expr& callee = *call.expr->children.front();
+    if (call.expr->children().empty() || call.statement == nullptr) return;
+    const Expr& callee = *call.expr->children().front();
     // Set in several branches: the type tells of one of them.
-    const bool is_known = call.target != nullptr && callee.binding != nullptr;
+    const bool is_known = call.target != nullptr && callee.binding() != nullptr;
     if (callee.kind != ExprKind::name || is_known) return;
     const bool is_parameter =
         call.function != nullptr &&
-        std::ranges::find(call.function->parameters, callee.word, &Parameter::name) !=
+        std::ranges::find(call.function->parameters, callee.word(), &Parameter::name) !=
             call.function->parameters.end();
     if (is_parameter) return;
     for (const void* place : {place_of(*call.statement), static_cast<const void*>(call.file)}) {
       const auto names = held_.find(place);
       if (names == held_.end()) continue;
-      const auto found = names->second.find(callee.word);
+      const auto found = names->second.find(callee.word());
       if (found == names->second.end()) continue;
       if (call.target == nullptr || found->second.size() > 1) link(call, found->second);
       return;
@@ -269,12 +270,12 @@ class Linker {
 
   // `losses = {"boxes": self.loss_boxes, …}`, and then `losses[name](outputs)`: all of them.
   static void link_table(Call& call) {
-    const Expr* callee = call.expr->children.empty() ? nullptr : call.expr->children.front();
+    const Expr* callee = call.expr->children().empty() ? nullptr : call.expr->children().front();
     const bool picks = callee != nullptr && callee->kind == ExprKind::subscript;
-    const Expr* items = picks ? callee->children.front()->type->items : nullptr;
-    if (items == nullptr || items->children.size() > 2 * kMaxNamesakes) return;
+    const Expr* items = picks ? callee->children().front()->type->items : nullptr;
+    if (items == nullptr || items->children().size() > 2 * kMaxNamesakes) return;
     std::vector<const FunctionDef*> held;
-    for (const Expr* item : items->children) {
+    for (const Expr* item : items->children()) {
       if (item->type->is(TypeKind::function) && item->type->function != nullptr) {
         held.push_back(item->type->function);
       }
@@ -285,11 +286,11 @@ class Linker {
   // `get_loss(batch)` of a parameter runs what the callers pass, also where they pass several.
   void link_passed(Call& call) {
     const FunctionDef* function = call.function;
-    if (function == nullptr || call.receiver != nullptr || call.expr->children.empty()) return;
-    const Expr& callee = *call.expr->children.front();
-    if (callee.kind != ExprKind::name || callee.binding != nullptr) return;
+    if (function == nullptr || call.receiver != nullptr || call.expr->children().empty()) return;
+    const Expr& callee = *call.expr->children().front();
+    if (callee.kind != ExprKind::name || callee.binding() != nullptr) return;
     for (const Call* caller : function->callers) {
-      const Argument* given = passed_argument(*caller, *function, callee.word);
+      const Argument* given = passed_argument(*caller, *function, callee.word());
       if (given == nullptr || given->value == nullptr) continue;
       const Type& type = *given->value->type;
       if (type.is(TypeKind::function) && type.function != nullptr) link(call, {type.function});
@@ -301,7 +302,7 @@ class Linker {
     const FunctionDef* target = call.target;
     if (target == nullptr) return link_derived(call);
     // super().run() leads to the base class alone.
-    const Call* made = call.receiver == nullptr ? nullptr : call.receiver->call;
+    const Call* made = call.receiver == nullptr ? nullptr : call.receiver->call();
     if (made != nullptr && made->name == "super") return;
     const bool is_method = target != nullptr && call.receiver != nullptr &&
                            target->class_def != nullptr && target->name == call.method &&
@@ -328,7 +329,7 @@ class Linker {
   // self.evaluate_pairs() of a base class that has no such method itself.
   void link_derived(Call& call) {
     const bool is_own = call.receiver != nullptr && call.receiver->kind == ExprKind::name &&
-                        call.receiver->word == "self" &&
+                        call.receiver->word() == "self" &&
                         call.receiver->type->class_def != nullptr && call.name.empty();
     const auto found = is_own ? methods_.find(call.method) : methods_.end();
     if (found == methods_.end() || found->second.size() > kMaxOverrides) return;

@@ -37,21 +37,23 @@ class NameReader {
     const Value value = facts_.value(expr);
     if (value.kind == ValueKind::text) return {std::string(value.text), true};
     if (expr->kind == ExprKind::format) return written(*expr, depth);
-    if (expr->kind == ExprKind::binary && expr->word == "+") return joined(*expr, depth);
-    if (expr->kind == ExprKind::binary && expr->word == "%") {
-      return until(read(expr->children[0], depth + 1), '%');
+    if (expr->kind == ExprKind::binary && expr->word() == "+") return joined(*expr, depth);
+    if (expr->kind == ExprKind::binary && expr->word() == "%") {
+      return until(read(expr->children()[0], depth + 1), '%');
     }
-    if (expr->call != nullptr && expr->call->method == "format") {
-      return until(read(expr->call->receiver, depth + 1), '{');
+    if (expr->call() != nullptr && expr->call()->method == "format") {
+      return until(read(expr->call()->receiver, depth + 1), '{');
     }
-    if (expr->call != nullptr && expr->call->name == "os.path.join") {
-      return in_a_row(expr->call->arguments, '/', depth);
+    if (expr->call() != nullptr && expr->call()->name == "os.path.join") {
+      return in_a_row(expr->call()->arguments, '/', depth);
     }
-    if (expr->call != nullptr && expr->call->method == "join") return listed(*expr->call, depth);
+    if (expr->call() != nullptr && expr->call()->method == "join")
+      return listed(*expr->call(), depth);
     if (expr->kind != ExprKind::name) return {};
-    if (expr->word == "__name__") return {expr->statement->file->module, true};
-    if (expr->word == "__package__") return {std::string(package_of(*expr->statement->file)), true};
-    const Statement* binding = expr->binding != nullptr ? expr->binding : set_before(*expr);
+    if (expr->word() == "__name__") return {expr->statement->file->module, true};
+    if (expr->word() == "__package__")
+      return {std::string(package_of(*expr->statement->file)), true};
+    const Statement* binding = expr->binding() != nullptr ? expr->binding() : set_before(*expr);
     const bool is_set = binding != nullptr && binding->kind == StatementKind::assignment &&
                         binding->word == "=" && binding->target != nullptr &&
                         binding->target->kind == ExprKind::name;
@@ -64,12 +66,12 @@ class NameReader {
     const Expr* separator = call.receiver;
     const Expr* list = call.arguments.size() == 1 ? call.arguments[0].value : nullptr;
     const bool is_written = separator != nullptr && separator->kind == ExprKind::text &&
-                            separator->word.size() == 1 && list != nullptr &&
+                            separator->word().size() == 1 && list != nullptr &&
                             (list->kind == ExprKind::list || list->kind == ExprKind::tuple);
     if (!is_written) return {};
     Beginning whole{"", true};
-    for (const Expr* part : list->children) {
-      if (part != list->children.front()) append(whole, {std::string(separator->word), true});
+    for (const Expr* part : list->children()) {
+      if (part != list->children().front()) append(whole, {std::string(separator->word()), true});
       append(whole, read(part, depth + 1));
     }
     return whole;
@@ -93,8 +95,8 @@ class NameReader {
   }
 
   Beginning joined(const Expr& expr, int depth) const {
-    Beginning left = read(expr.children[0], depth + 1);
-    append(left, read(expr.children[1], depth + 1));
+    Beginning left = read(expr.children()[0], depth + 1);
+    append(left, read(expr.children()[1], depth + 1));
     return left;
   }
 
@@ -104,7 +106,7 @@ class NameReader {
     const auto above = before(*name.statement);
     for (auto at = above.rbegin(); at != above.rend(); ++at) {
       const Expr* target = (*at)->kind == StatementKind::assignment ? (*at)->target : nullptr;
-      if (target != nullptr && target->kind == ExprKind::name && target->word == name.word) {
+      if (target != nullptr && target->kind == ExprKind::name && target->word() == name.word()) {
         return *at;
       }
     }
@@ -130,7 +132,7 @@ class NameReader {
     if (quote == std::string_view::npos || text.size() < quote + 2) return {};
     text = text.substr(quote + 1, text.size() - quote - 2);
     Beginning name{"", true};
-    for (const Expr* part : expr.children) {
+    for (const Expr* part : expr.children()) {
       const std::size_t hole = std::min(text.find('{'), text.size());
       name.text += text.substr(0, hole);
       text.remove_prefix(std::min(text.find('}', hole), text.size() - 1) + 1);
@@ -169,16 +171,16 @@ bool is_meant(std::string_view module, const Beginning& name) {
 
 // `MODULES[kind]` of a dictionary of module names that is written out; empty for other expressions.
 std::span<const Expr* const> names_to_choose(const SourceFacts& facts, const Expr& expr) {
-  if (expr.kind != ExprKind::subscript || expr.children.size() != 2) return {};
-  const Expr* table = expr.children[0];
-  if (table->binding == nullptr && !table->full_name.empty()) {
-    const auto global = facts.store().globals.find(table->full_name);
+  if (expr.kind != ExprKind::subscript || expr.children().size() != 2) return {};
+  const Expr* table = expr.children()[0];
+  if (table->binding() == nullptr && !table->full_name().empty()) {
+    const auto global = facts.store().globals.find(table->full_name());
     if (global != facts.store().globals.end()) table = global->second->value;
-  } else if (table->binding != nullptr) {
-    table = table->binding->value;
+  } else if (table->binding() != nullptr) {
+    table = table->binding()->value;
   }
   const bool is_table = table != nullptr && table->kind == ExprKind::dict;
-  return is_table ? table->children : std::span<const Expr* const>{};
+  return is_table ? table->children() : std::span<const Expr* const>{};
 }
 
 void import_by_name(SourceFacts& facts, const Call& call, Beginning name);
@@ -283,11 +285,11 @@ void import_by_path(SourceFacts& facts, const Call& call, const Expr* path) {
 void follow_loaded_path(SourceFacts& facts, const Call& load, const Expr& path) {
   const FunctionDef* helper = load.function;
   const bool is_given = helper != nullptr && path.kind == ExprKind::name &&
-                        std::ranges::find(helper->parameters, path.word, &Parameter::name) !=
+                        std::ranges::find(helper->parameters, path.word(), &Parameter::name) !=
                             helper->parameters.end();
   if (!is_given) return import_by_path(facts, load, &path);
   for (const Call* caller : helper->callers) {
-    const Argument* given = passed_argument(*caller, *helper, path.word);
+    const Argument* given = passed_argument(*caller, *helper, path.word());
     if (given != nullptr) import_by_path(facts, *caller, given->value);
   }
 }

@@ -84,14 +84,14 @@ bool Inference::defines(const File& file, std::string_view name) const {
     return true;
   }
   const auto is_it = [&](const Expr* target) {
-    return target->kind == ExprKind::name && target->word == name;
+    return target->kind == ExprKind::name && target->word() == name;
   };
   return std::ranges::any_of(file.statements, [&](const Statement* statement) {
     const Expr* target = statement->target;
     return std::ranges::any_of(
                statement->imports,
                [&](const ImportedName& each) { return each.local == name || each.local == "*"; }) ||
-           (target != nullptr && (is_it(target) || std::ranges::any_of(target->children, is_it)));
+           (target != nullptr && (is_it(target) || std::ranges::any_of(target->children(), is_it)));
   });
 }
 

@@ -20,13 +20,13 @@ struct Picked {
 
 // `kwargs.get("mode", "forward")`: the text that it falls back to; empty for other values.
 std::string_view fallback_of(const Expr& expr) {
-  const bool is_bound = expr.kind == ExprKind::name && expr.binding != nullptr &&
-                        expr.binding->kind == StatementKind::assignment &&
-                        expr.binding->value != nullptr;
-  const Call* call = is_bound ? expr.binding->value->call : expr.call;
+  const bool is_bound = expr.kind == ExprKind::name && expr.binding() != nullptr &&
+                        expr.binding()->kind == StatementKind::assignment &&
+                        expr.binding()->value != nullptr;
+  const Call* call = is_bound ? expr.binding()->value->call() : expr.call();
   const bool gets = call != nullptr && is_one_of(call->method, {"get", "pop"}) &&
                     call->arguments.size() == 2 && call->arguments[1].value->kind == ExprKind::text;
-  return gets ? call->arguments[1].value->word : std::string_view();
+  return gets ? call->arguments[1].value->word() : std::string_view();
 }
 
 Picked picked_by(const SourceFacts& facts, const Expr& name) {
@@ -35,11 +35,11 @@ Picked picked_by(const SourceFacts& facts, const Expr& name) {
     return std::string(value.kind == ValueKind::text ? value.text : fallback_of(part));
   };
   if (const std::string text = known(name); !text.empty()) return {text, true};
-  const bool joins = name.kind == ExprKind::binary && name.word == "+" &&
-                     name.children.size() == 2 && name.children[0]->kind == ExprKind::text;
+  const bool joins = name.kind == ExprKind::binary && name.word() == "+" &&
+                     name.children().size() == 2 && name.children()[0]->kind == ExprKind::text;
   if (!joins) return {};
-  const std::string rest = known(*name.children[1]);
-  return {std::string(name.children[0]->word) + rest, !rest.empty()};
+  const std::string rest = known(*name.children()[1]);
+  return {std::string(name.children()[0]->word()) + rest, !rest.empty()};
 }
 
 // Of the class and of those that derive from it.
@@ -60,11 +60,11 @@ std::vector<const FunctionDef*> methods_of(const SourceFacts& facts, const Class
 }
 
 void link_picked(const SourceFacts& facts, Call& call) {
-  const Expr* callee = call.expr->children.empty() ? nullptr : call.expr->children[0];
-  const Call* got = callee == nullptr ? nullptr : callee->call;
+  const Expr* callee = call.expr->children().empty() ? nullptr : call.expr->children()[0];
+  const Call* got = callee == nullptr ? nullptr : callee->call();
   const bool is_picked = call.target == nullptr && got != nullptr && got->method == "getattr" &&
                          got->receiver == nullptr && got->arguments.size() == 2 &&
-                         got->arguments[0].value->word == "self";
+                         got->arguments[0].value->word() == "self";
   const ClassDef* owner =
       is_picked && call.function != nullptr ? call.function->class_def : nullptr;
   if (owner == nullptr) return;

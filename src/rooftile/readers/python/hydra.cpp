@@ -22,12 +22,12 @@ constexpr std::uint32_t kMaxConfigurationLine = 20'000;
 
 std::string_view text_of(const Argument* argument) {
   const bool is_text = argument != nullptr && argument->value->kind == ExprKind::text;
-  return is_text ? argument->value->word : std::string_view();
+  return is_text ? argument->value->word() : std::string_view();
 }
 
 // `@hydra.main(…)` or `@main(…)`; null for other decorators.
 const Call* start_of(const Expr& decorator) {
-  const Call* call = decorator.call;
+  const Call* call = decorator.call();
   const bool is_main = call != nullptr && (call->method == "main" || call->method == "hydra_main");
   return is_main ? call : nullptr;
 }
@@ -99,7 +99,8 @@ std::string joined(const std::string& outer, const std::string& inner) {
 
 class Configuration {
  public:
-  explicit Configuration(const PythonOptions& options) : options_(options) {}
+  Configuration(const PythonOptions& options, FactsMemory& memory)
+      : options_(options), memory_(memory) {}
 
   std::vector<ParsedFile> read(const fs::path& file) {
     root_ = file.parent_path();
@@ -127,7 +128,7 @@ class Configuration {
     Candidate candidate;
     candidate.path = path;
     candidate.bytes = assignments(*scalars, package);
-    ParsedFile parsed = parse_file(std::move(candidate));
+    ParsedFile parsed = parse_file(std::move(candidate), memory_);
     if (parsed.file != nullptr) files_.push_back(std::move(parsed));
   }
 
@@ -172,6 +173,7 @@ class Configuration {
   }
 
   const PythonOptions& options_;
+  FactsMemory& memory_;
   fs::path root_;
   std::set<std::string> seen_;
   std::vector<ParsedFile> files_;
@@ -180,7 +182,7 @@ class Configuration {
 }  // namespace
 
 std::vector<ParsedFile> read_configurations(std::span<const ParsedFile> scripts,
-                                            const PythonOptions& options) {
+                                            const PythonOptions& options, FactsMemory& memory) {
   std::vector<ParsedFile> all;
   std::set<fs::path> done;
   for (const ParsedFile& script : scripts) {
@@ -190,7 +192,8 @@ std::vector<ParsedFile> read_configurations(std::span<const ParsedFile> scripts,
         const Call* start = start_of(*decorator);
         const auto file = start == nullptr ? std::nullopt : named_file(*start, *script.file);
         if (!file || !done.insert(*file).second) continue;
-        for (ParsedFile& each : Configuration(options).read(*file)) all.push_back(std::move(each));
+        for (ParsedFile& each : Configuration(options, memory).read(*file))
+          all.push_back(std::move(each));
       }
     }
   }

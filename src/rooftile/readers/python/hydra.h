@@ -13,6 +13,6 @@ namespace rooftile::source {
 // the text is `cfg.train.workers = 4`. Files that are missing or no YAML are passed over, as are
 // values that are computed (${…}) or lists.
 std::vector<ParsedFile> read_configurations(std::span<const ParsedFile> scripts,
-                                            const PythonOptions& options);
+                                            const PythonOptions& options, FactsMemory& memory);
 
 }  // namespace rooftile::source

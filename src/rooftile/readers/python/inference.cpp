@@ -17,17 +17,22 @@ constexpr int kMaxVisits = 4;
 Inference::Inference(SourceFacts& facts) : facts_(facts), store_(facts.store()) {}
 
 const Type* Inference::simple(TypeKind kind, Residence residence) {
+  const Type*& known =
+      simple_types_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(residence)];
+  if (known != nullptr) return known;
   Type type;
   type.kind = kind;
   type.residence = residence;
-  return store_.intern(type);
+  known = store_.intern(type);
+  return known;
 }
 
 const Type* Inference::tensor(Residence residence, bool requires_grad) {
+  if (!requires_grad) return simple(TypeKind::tensor, residence);
   Type type;
   type.kind = TypeKind::tensor;
   type.residence = residence;
-  type.requires_grad = requires_grad;
+  type.requires_grad = true;
   return store_.intern(type);
 }
 
@@ -155,9 +160,13 @@ const File* Inference::find_in_root(std::string_view name) const {
 std::string_view Inference::resolve_import(std::string_view full_name, const File& from) {
   std::string_view name = full_name;
   if (!has_own_library_ && is_library_root(name)) return known(name).name;
+  std::unordered_set<std::string_view>& foreign = foreign_names_[&from];
+  if (foreign.contains(name)) return known(name).name;
+  bool is_foreign = true;
   for (std::size_t end = name.size(); end != std::string_view::npos && end > 0;
        end = name.rfind('.', end - 1)) {
     const File* file = find_module(name.substr(0, end), from);
+    is_foreign = is_foreign && file == nullptr;
     if (file == nullptr || file == &from) continue;
     if (end != name.size()) {
       const std::string_view rest = name.substr(end + 1);
@@ -169,6 +178,7 @@ std::string_view Inference::resolve_import(std::string_view full_name, const Fil
     add_packages_of(*file, from);
     return intern(file->module + std::string(name.substr(end)));
   }
+  if (is_foreign) foreign.insert(intern(name));
   return known(name).name;
 }
 
@@ -178,14 +188,14 @@ void Inference::note_receiver(const Call& call) {
   const void* place = call.function;
   if (place == nullptr) place = call.file;
   if (is_one_of(call.method, {"eval", "train", "cuda", "parameters"})) {
-    switched_names_[place].insert(call.receiver->word);
+    switched_names_[place].insert(call.receiver->word());
   }
   // model.backward(loss) is another thing.
   const bool is_plain = call.method == "backward" &&
                         std::ranges::none_of(call.arguments, [](const Argument& argument) {
                           return argument.name.empty();
                         });
-  if (is_plain) backward_names_[place].insert(call.receiver->word);
+  if (is_plain) backward_names_[place].insert(call.receiver->word());
 }
 
 void Inference::collect_definitions() {
@@ -237,7 +247,7 @@ void Inference::visit_module(File& file) {
       if (contains(name, ".")) resolve_import(name, file);
     }
   }
-  Scope& scope = scopes_.emplace_back();
+  Scope& scope = scopes_.emplace_back(&scope_memory_);
   scope.file = &file;
   module_scopes_[&file] = &scope;
   scope_ = &scope;
@@ -264,7 +274,7 @@ const Type* Inference::method_parameter(const FunctionDef& def, std::size_t inde
   // `return cls(**settings)` of a classmethod makes one.
   const bool makes_own = index == 0 && parameter.name == "cls" &&
                          std::ranges::any_of(def.decorators, [](const Expr* each) {
-                           return each->word == "classmethod";
+                           return each->word() == "classmethod";
                          });
   if (makes_own) {
     Type own;
@@ -285,7 +295,7 @@ const Type* Inference::method_parameter(const FunctionDef& def, std::size_t inde
 // By its annotation; null where that does not tell.
 const Type* Inference::annotated_parameter(const Parameter& parameter) {
   if (parameter.annotation == nullptr || infer(parameter.annotation) == nullptr) return nullptr;
-  const std::string_view hint = parameter.annotation->full_name;
+  const std::string_view hint = parameter.annotation->full_name();
   // What callers seem to pass is less sure than that.
   if (hint == "int" || hint == "float" || hint == "bool") return simple(TypeKind::number);
   if (hint == "str") return simple(TypeKind::text);
@@ -342,7 +352,7 @@ void Inference::bind_parameters(const FunctionDef& def) {
 
 void Inference::visit_function(const FunctionDef& def) {
   ++visits_[&def];
-  Scope& scope = scopes_.emplace_back();
+  Scope& scope = scopes_.emplace_back(&scope_memory_);
   const auto outer =
       def.outer != nullptr ? function_scopes_.find(def.outer) : function_scopes_.end();
   scope.outer = outer != function_scopes_.end() ? outer->second : module_scopes_[def.file];

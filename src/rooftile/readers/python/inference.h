@@ -2,7 +2,9 @@
 // before the functions they call.
 #pragma once
 
+#include <array>
 #include <deque>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,7 +29,9 @@ struct Entry {
 
 // The names of one function or module.
 struct Scope {
-  std::unordered_map<std::string_view, Entry> names;
+  explicit Scope(std::pmr::memory_resource* memory) : names(memory) {}
+
+  std::pmr::unordered_map<std::string_view, Entry> names;
   std::unordered_set<std::string_view> global;  // declared with `global`
   const Scope* outer = nullptr;
   const File* file = nullptr;
@@ -236,12 +240,18 @@ class Inference {
 
   SourceFacts& facts_;
   Store& store_;
+  // By kind and residence, of nothing else known.
+  std::array<std::array<const Type*, 3>, static_cast<std::size_t>(TypeKind::host_object) + 1>
+      simple_types_{};
+  std::pmr::monotonic_buffer_resource scope_memory_;
   std::deque<Scope> scopes_;
   std::unordered_map<const FunctionDef*, Scope*> function_scopes_;
   std::unordered_map<const File*, Scope*> module_scopes_;
   std::unordered_map<std::string_view, const File*> modules_;  // by their whole names
   bool has_own_library_ = false;  // a module is named like one of a library: "torch.ops"
   std::unordered_map<std::string_view, std::vector<const File*>> modules_by_suffix_;
+  // What a file imports that is in no given file.
+  std::unordered_map<const File*, std::unordered_set<std::string_view>> foreign_names_;
   std::unordered_set<std::string_view> foreign_prefixes_;  // of names, not to be found in modules_
   std::unordered_map<const ClassDef*, std::unordered_map<std::string_view, Entry>> attributes_;
   std::unordered_map<std::string_view, Known> known_;

@@ -25,7 +25,7 @@ bool takes(const FunctionDef* init, const Call& call) {
 }
 
 const Call* builtin_call(const Expr& expr, std::string_view name) {
-  const Call* call = expr.call;
+  const Call* call = expr.call();
   const bool is_it = call != nullptr && call->receiver == nullptr && call->method == name;
   return is_it ? call : nullptr;
 }
@@ -51,18 +51,18 @@ const Type* only_network(const std::vector<const Scope*>& scopes, const Call& ca
 std::optional<std::string> text_of(const SourceFacts& facts, const Expr& expr) {
   const Value value = facts.value(&expr);
   if (value.kind == ValueKind::text) return std::string(value.text);
-  const bool is_bound = expr.kind == ExprKind::name && expr.binding != nullptr &&
-                        expr.binding->kind == StatementKind::assignment &&
-                        expr.binding->value != nullptr;
-  const Expr& made = is_bound ? *expr.binding->value : expr;
-  if (made.kind != ExprKind::binary || made.children.size() != 2) return std::nullopt;
-  const Value left = facts.value(made.children[0]);
-  const Value right = facts.value(made.children[1]);
+  const bool is_bound = expr.kind == ExprKind::name && expr.binding() != nullptr &&
+                        expr.binding()->kind == StatementKind::assignment &&
+                        expr.binding()->value != nullptr;
+  const Expr& made = is_bound ? *expr.binding()->value : expr;
+  if (made.kind != ExprKind::binary || made.children().size() != 2) return std::nullopt;
+  const Value left = facts.value(made.children()[0]);
+  const Value right = facts.value(made.children()[1]);
   if (left.kind != ValueKind::text || right.kind != ValueKind::text) return std::nullopt;
   std::string text(left.text);
-  if (made.word == "+") return text + std::string(right.text);
+  if (made.word() == "+") return text + std::string(right.text);
   const std::size_t mark = text.find("%s");
-  const bool has_one = made.word == "%" && mark != std::string::npos;
+  const bool has_one = made.word() == "%" && mark != std::string::npos;
   if (!has_one || text.find('%', mark + 1) != std::string::npos) return std::nullopt;
   return text.replace(mark, 2, right.text);
 }
@@ -71,8 +71,8 @@ std::optional<std::string> text_of(const SourceFacts& facts, const Expr& expr) {
 
 // Of `models` in getattr(models, name): the names of a given file; null for other objects.
 const Scope* Inference::namespace_of(const Expr& object) const {
-  const auto file = modules_.find(object.full_name);
-  if (object.full_name.empty() || file == modules_.end()) return nullptr;
+  const auto file = modules_.find(object.full_name());
+  if (object.full_name().empty() || file == modules_.end()) return nullptr;
   const auto scope = module_scopes_.find(file->second);
   return scope == module_scopes_.end() ? nullptr : scope->second;
 }
@@ -109,16 +109,16 @@ std::string_view Inference::picked_of_library(const Expr& callee) {
   if (got != nullptr && got->arguments.size() > 1 && !got->arguments[0].unpacked) {
     object = got->arguments[0].value;
     name = got->arguments[1].value;
-  } else if (callee.kind == ExprKind::subscript && callee.children.size() == 2) {
-    const Expr& table = *callee.children[0];
-    const bool is_dict = table.kind == ExprKind::attribute && table.word == "__dict__";
-    object = is_dict ? table.children[0] : nullptr;
-    name = callee.children[1];
+  } else if (callee.kind == ExprKind::subscript && callee.children().size() == 2) {
+    const Expr& table = *callee.children()[0];
+    const bool is_dict = table.kind == ExprKind::attribute && table.word() == "__dict__";
+    object = is_dict ? table.children()[0] : nullptr;
+    name = callee.children()[1];
   }
-  if (object == nullptr || !object->full_name.starts_with("torch")) return {};
+  if (object == nullptr || !object->full_name().starts_with("torch")) return {};
   if (namespace_of(*object) != nullptr) return {};
   const auto text = text_of(facts_, *name);
-  return text ? intern(std::string(object->full_name) + "." + *text) : std::string_view();
+  return text ? intern(std::string(object->full_name()) + "." + *text) : std::string_view();
 }
 
 // The only network among the names of a file, imported ones included; null where there are more.
@@ -141,11 +141,11 @@ const Type* Inference::only_network_of(const Scope& scope) {
 // `return globals()[name]`: the class or function that has this name in the file, or the only
 // network there is; null for other expressions.
 const Type* Inference::named_global(const Expr& subscript) {
-  if (subscript.children.size() != 2) return nullptr;
-  if (builtin_call(*subscript.children[0], "globals") == nullptr) return nullptr;
+  if (subscript.children().size() != 2) return nullptr;
+  if (builtin_call(*subscript.children()[0], "globals") == nullptr) return nullptr;
   const auto own = module_scopes_.find(file_);
   if (own == module_scopes_.end()) return nullptr;
-  const Value name = facts_.value(subscript.children[1]);
+  const Value name = facts_.value(subscript.children()[1]);
   std::optional<Entry> entry;
   if (name.kind == ValueKind::text) {
     const auto found = own->second->names.find(name.text);
@@ -163,7 +163,7 @@ const Type* Inference::named_global(const Expr& subscript) {
 
 const Expr& chosen_before(const Expr& callee) {
   const bool is_open = callee.type->is(TypeKind::unknown) || callee.type->guessed;
-  const Statement* set = callee.kind == ExprKind::name && is_open ? callee.binding : nullptr;
+  const Statement* set = callee.kind == ExprKind::name && is_open ? callee.binding() : nullptr;
   const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
                       set->word == "=" && set->target != nullptr &&
                       set->target->kind == ExprKind::name && set->value != nullptr;
@@ -177,15 +177,15 @@ const Type* Inference::picked_by_name(const Expr& callee, const Call& call) {
     if (got->arguments.size() < 2 || got->arguments[0].unpacked) return nullptr;
     const Scope* names = namespace_of(*got->arguments[0].value);
     if (names != nullptr) picked = named_in(names, *got->arguments[1].value, call);
-  } else if (callee.kind == ExprKind::subscript && callee.children.size() == 2) {
-    const Expr& table = *callee.children[0];
-    const bool is_dict = table.kind == ExprKind::attribute && table.word == "__dict__";
+  } else if (callee.kind == ExprKind::subscript && callee.children().size() == 2) {
+    const Expr& table = *callee.children()[0];
+    const bool is_dict = table.kind == ExprKind::attribute && table.word() == "__dict__";
     const auto own = module_scopes_.find(file_);
-    const Scope* names = is_dict ? namespace_of(*table.children[0])
+    const Scope* names = is_dict ? namespace_of(*table.children()[0])
                          : builtin_call(table, "globals") != nullptr && own != module_scopes_.end()
                              ? own->second
                              : nullptr;
-    if (names != nullptr) picked = named_in(names, *callee.children[1], call);
+    if (names != nullptr) picked = named_in(names, *callee.children()[1], call);
   }
   const bool is_own =
       picked != nullptr && (picked->is(TypeKind::class_) || picked->is(TypeKind::function));

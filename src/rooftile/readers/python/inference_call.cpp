@@ -21,17 +21,17 @@ bool reads_configuration(std::string_view name) {
 
 // getattr(module, name)(x), table[name](x)
 bool is_open_choice(const Expr& callee) {
-  return callee.type->is(TypeKind::unknown) && callee.full_name.empty() &&
+  return callee.type->is(TypeKind::unknown) && callee.full_name().empty() &&
          (callee.kind == ExprKind::call || callee.kind == ExprKind::subscript);
 }
 
 }  // namespace
 
 const Type* Inference::infer_call(Expr& expr) {
-  for (const Expr* child : expr.children) infer(child);
-  Call& call = writable(*expr.call);
-  if (expr.children.empty()) return &unknown_type();
-  const Expr& callee = *expr.children[0];
+  for (const Expr* child : expr.children()) infer(child);
+  Call& call = writable(*expr.call());
+  if (expr.children().empty()) return &unknown_type();
+  const Expr& callee = *expr.children()[0];
   const Expr& choice = chosen_before(callee);
   const bool may_be_picked = is_open_choice(choice);
   const Type* picked = may_be_picked ? picked_by_name(choice, call) : nullptr;
@@ -48,19 +48,19 @@ const Type* Inference::infer_call(Expr& expr) {
     const bool is_of_class =
         call.receiver != nullptr && call.receiver->type->is(TypeKind::class_) &&
         std::ranges::none_of(type.function->decorators,
-                             [](const Expr* each) { return each->word == "classmethod"; });
+                             [](const Expr* each) { return each->word() == "classmethod"; });
     // apply(x) gives forward(context, x) its first argument.
     const ClassDef* owner = type.function->class_def;
     const bool is_applied =
-        owner != nullptr && owner->is_autograd_function && callee.word != type.function->name;
+        owner != nullptr && owner->is_autograd_function && callee.word() != type.function->name;
     const bool bound = is_applied || (owner != nullptr && call.receiver != nullptr && !is_of_class);
     return own_function_call(call, *type.function, bound);
   }
   if (type.is(TypeKind::class_) && type.class_def != nullptr) {
     return own_class_call(call, *type.class_def);
   }
-  if (!callee.full_name.empty() && type.is(TypeKind::unknown)) {
-    const Known& what = known(callee.full_name);
+  if (!callee.full_name().empty() && type.is(TypeKind::unknown)) {
+    const Known& what = known(callee.full_name());
     call.name = what.name;
     if (call.name == "exec" && function_ == nullptr) writable(*file_).runs_exec = true;
     return library_result(call, what);
@@ -94,7 +94,7 @@ bool tries_out(const Call& call) {
   for (const Statement* outer = call.statement; outer != nullptr; outer = outer->parent) {
     if (outer->kind == StatementKind::for_ || outer->kind == StatementKind::while_) return false;
     if (outer->kind != StatementKind::if_ || outer->value == nullptr) continue;
-    if (find_inside(outer->value, [](const Expr& part) { return part.word == "__name__"; })) {
+    if (find_inside(outer->value, [](const Expr& part) { return part.word() == "__name__"; })) {
       return true;
     }
   }
@@ -128,7 +128,7 @@ const Type* Inference::own_function_call(Call& call, const FunctionDef& def, boo
   const bool room = callers.size() < kMaxCallers;
   if (room && std::ranges::find(callers, &call) == callers.end()) callers.push_back(&call);
   const bool is_static = std::ranges::any_of(
-      def.decorators, [](const Expr* each) { return each->word == "staticmethod"; });
+      def.decorators, [](const Expr* each) { return each->word() == "staticmethod"; });
   const bool has_context = def.class_def != nullptr && def.class_def->is_autograd_function;
   const bool has_self = def.class_def != nullptr && (!is_static || has_context);
   pass_arguments(call, def, bound && has_self);
@@ -146,7 +146,7 @@ Type Inference::instance_of(const ClassDef& def) {
                                                        : TypeKind::host_object;
   if (def.is_module && def.name.find("Loss") != def.name.npos) made.kind = TypeKind::loss;
   for (const Expr* base : def.bases) {
-    const LibraryCall parent = known(base->full_name).call;
+    const LibraryCall parent = known(base->full_name()).call;
     if (!def.is_module && parent.gives == Gives::instance) made.kind = parent.kind;
   }
   if (def.is_lightning_module) made.residence = Residence::gpu;
@@ -173,7 +173,7 @@ void Inference::set_weight_dtype(const Call& call, Type& made) {
   for (const std::string_view name : {"torch_dtype", "dtype"}) {
     const Argument* argument = call.argument(name);
     if (argument == nullptr || argument->unpacked) continue;
-    const std::string_view dtype = argument->value->full_name;
+    const std::string_view dtype = argument->value->full_name();
     made.half = dtype == "torch.float16" || dtype == "torch.half";
     made.bfloat16 = dtype == "torch.bfloat16";
   }
@@ -250,8 +250,8 @@ const Type* Inference::library_result(Call& call, const Known& known) {
 // `map(lambda x: x.cuda(), batch)`
 const Type* Inference::mapped(const Call& call) {
   const Expr& made = *call.arguments[0].value;
-  if (made.kind != ExprKind::lambda || made.children.empty()) return &unknown_type();
-  const Type& each = *made.children.back()->type;
+  if (made.kind != ExprKind::lambda || made.children().empty()) return &unknown_type();
+  const Type& each = *made.children().back()->type;
   if (each.is(TypeKind::unknown) && each.on_gpu()) return container_of(tensor(Residence::gpu));
   return container_of(&each);
 }
@@ -318,30 +318,32 @@ const Type* Inference::wrapped(Call& call, std::string_view name) {
 namespace {
 
 bool is_assigned(const Expr& name) {
-  return name.binding != nullptr && name.binding->kind == StatementKind::assignment;
+  return name.binding() != nullptr && name.binding()->kind == StatementKind::assignment;
 }
 
 }  // namespace
 
 // By the name itself, or by what was assigned to it.
 Residence Inference::named_residence(const Expr& name, int depth) {
-  if (names_a_gpu(name.word)) return Residence::gpu;
-  return is_assigned(name) ? device_residence(name.binding->value, depth + 1) : Residence::unknown;
+  if (names_a_gpu(name.word())) return Residence::gpu;
+  return is_assigned(name) ? device_residence(name.binding()->value, depth + 1)
+                           : Residence::unknown;
 }
 
 // `args.cuda is not None` where that option has no default.
 bool Inference::asks_for_unset_gpu(const Expr& condition, int depth) const {
-  if (depth > kMaxDeviceDepth || condition.children.size() < 2) return false;
-  if (condition.kind == ExprKind::logical && condition.word == "and") {
-    return std::ranges::any_of(
-        condition.children, [&](const Expr* part) { return asks_for_unset_gpu(*part, depth + 1); });
+  if (depth > kMaxDeviceDepth || condition.children().size() < 2) return false;
+  if (condition.kind == ExprKind::logical && condition.word() == "and") {
+    return std::ranges::any_of(condition.children(), [&](const Expr* part) {
+      return asks_for_unset_gpu(*part, depth + 1);
+    });
   }
-  const Expr& asked = *condition.children[0];
-  const bool asks = condition.kind == ExprKind::comparison && condition.word == "is not" &&
-                    condition.children[1]->kind == ExprKind::none &&
-                    asked.kind == ExprKind::attribute && is_one_of(asked.word, {"cuda", "gpu"});
+  const Expr& asked = *condition.children()[0];
+  const bool asks = condition.kind == ExprKind::comparison && condition.word() == "is not" &&
+                    condition.children()[1]->kind == ExprKind::none &&
+                    asked.kind == ExprKind::attribute && is_one_of(asked.word(), {"cuda", "gpu"});
   if (!asks) return false;
-  const auto option = store_.options.find(asked.word);
+  const auto option = store_.options.find(asked.word());
   if (option == store_.options.end() || option->second.several) return false;
   const Expr* usual = option->second.value;
   return option->second.action.empty() && (usual == nullptr || usual->kind == ExprKind::none);
@@ -357,31 +359,32 @@ Residence Inference::device_residence(const Expr* expr, int depth) {
     case ExprKind::integer:
       return Residence::gpu;
     case ExprKind::conditional: {
-      if (expr->children.size() != 3) return Residence::unknown;
-      if (asks_for_unset_gpu(*expr->children[1], depth)) {
-        return device_residence(expr->children[2], depth + 1);
+      if (expr->children().size() != 3) return Residence::unknown;
+      if (asks_for_unset_gpu(*expr->children()[1], depth)) {
+        return device_residence(expr->children()[2], depth + 1);
       }
-      const Residence yes = device_residence(expr->children[0], depth + 1);
-      const Residence no = device_residence(expr->children[2], depth + 1);
+      const Residence yes = device_residence(expr->children()[0], depth + 1);
+      const Residence no = device_residence(expr->children()[2], depth + 1);
       // The usual "cuda" if torch.cuda.is_available() else "cpu".
       return yes == Residence::gpu || no == Residence::gpu ? Residence::gpu : yes;
     }
     case ExprKind::binary:
-      return expr->children.empty() ? Residence::unknown
-                                    : device_residence(expr->children[0], depth + 1);
+      return expr->children().empty() ? Residence::unknown
+                                      : device_residence(expr->children()[0], depth + 1);
     case ExprKind::name:
       return named_residence(*expr, depth);
     case ExprKind::attribute: {
       const Residence named = named_residence(*expr, depth);
       if (named != Residence::unknown || is_assigned(*expr)) return named;
-      return option_residence(expr->word, depth);
+      return option_residence(expr->word(), depth);
     }
     case ExprKind::subscript: {  // config["device"] of a dictionary of options
-      const bool has_key = expr->children.size() == 2 && expr->children[1]->kind == ExprKind::text;
-      return has_key ? option_residence(expr->children[1]->word, depth) : Residence::unknown;
+      const bool has_key =
+          expr->children().size() == 2 && expr->children()[1]->kind == ExprKind::text;
+      return has_key ? option_residence(expr->children()[1]->word(), depth) : Residence::unknown;
     }
     case ExprKind::call:
-      return makes_gpu_device(*expr->call) ? Residence::gpu : Residence::unknown;
+      return makes_gpu_device(*expr->call()) ? Residence::gpu : Residence::unknown;
     default:
       return Residence::unknown;
   }
@@ -391,9 +394,9 @@ Residence Inference::device_residence(const Expr* expr, int depth) {
 bool Inference::asks_for_cuda(const Expr* condition) {
   if (condition == nullptr) return false;
   const bool is_kept = condition->kind == ExprKind::name && is_assigned(*condition);
-  const Expr* asked = is_kept ? condition->binding->value : condition;
-  return asked != nullptr && asked->call != nullptr &&
-         asked->call->name == "torch.cuda.is_available";
+  const Expr* asked = is_kept ? condition->binding()->value : condition;
+  return asked != nullptr && asked->call() != nullptr &&
+         asked->call()->name == "torch.cuda.is_available";
 }
 
 }  // namespace rooftile::source

@@ -15,8 +15,8 @@ bool Inference::derives_from(const ClassDef& def, std::initializer_list<std::str
                              int depth) {
   if (depth > kMaxClassBases) return false;
   for (const Expr* base : def.bases) {
-    if (std::ranges::find(bases, base->full_name) != bases.end()) return true;
-    const auto own = store_.classes_by_name.find(base->full_name);
+    if (std::ranges::find(bases, base->full_name()) != bases.end()) return true;
+    const auto own = store_.classes_by_name.find(base->full_name());
     if (own != store_.classes_by_name.end() && own->second != &def &&
         derives_from(*own->second, bases, depth + 1)) {
       return true;
@@ -43,10 +43,10 @@ bool is_pretrained_model(std::string_view name) {
 
 bool Inference::derives_from_layer(const ClassDef& def, int depth) {
   return depth <= kMaxClassBases && std::ranges::any_of(def.bases, [&](const Expr* base) {
-           const LibraryCall made = known(base->full_name).call;
+           const LibraryCall made = known(base->full_name()).call;
            if (made.gives == Gives::instance && made.kind == TypeKind::module) return true;
-           if (is_pretrained_model(base->full_name)) return true;
-           const auto own = store_.classes_by_name.find(base->full_name);
+           if (is_pretrained_model(base->full_name())) return true;
+           const auto own = store_.classes_by_name.find(base->full_name());
            return own != store_.classes_by_name.end() && own->second != &def &&
                   derives_from_layer(*own->second, depth + 1);
          });
@@ -58,11 +58,11 @@ namespace {
 bool sets_layer(const Statement& statement) {
   const bool sets = statement.kind == StatementKind::assignment && statement.target != nullptr &&
                     statement.target->kind == ExprKind::attribute && statement.value != nullptr &&
-                    statement.value->call != nullptr;
-  const Expr* package = sets ? statement.value->call->receiver : nullptr;
+                    statement.value->call() != nullptr;
+  const Expr* package = sets ? statement.value->call()->receiver : nullptr;
   const bool is_named =
-      package != nullptr && (package->kind == ExprKind::name || package->full_name == "torch.nn");
-  return is_named && package->word == "nn" && statement.value->call->method != "Parameter";
+      package != nullptr && (package->kind == ExprKind::name || package->full_name() == "torch.nn");
+  return is_named && package->word() == "nn" && statement.value->call()->method != "Parameter";
 }
 
 }  // namespace
@@ -73,8 +73,8 @@ bool Inference::looks_like_module(const ClassDef& def) {
   const FunctionDef* init = def.method("__init__");
   if (init == nullptr || def.bases.empty() || def.method("forward") == nullptr) return false;
   const bool is_open = std::ranges::all_of(def.bases, [&](const Expr* base) {
-    return !store_.classes_by_name.contains(base->full_name) && base->full_name != "object" &&
-           known(base->full_name).call.gives == Gives::unknown;
+    return !store_.classes_by_name.contains(base->full_name()) && base->full_name() != "object" &&
+           known(base->full_name()).call.gives == Gives::unknown;
   });
   return is_open &&
          std::ranges::any_of(init->body, [](const Statement* each) { return sets_layer(*each); });
@@ -109,10 +109,10 @@ void Inference::classify_classes() {
       def.is_hf_trainer =
           derives_from(def, {"transformers.Trainer", "transformers.Seq2SeqTrainer"}, 0);
       for (const Expr* decorator : def.decorators) {
-        const Expr* name = decorator->kind == ExprKind::call && !decorator->children.empty()
-                               ? decorator->children[0]
+        const Expr* name = decorator->kind == ExprKind::call && !decorator->children().empty()
+                               ? decorator->children()[0]
                                : decorator;
-        if (name->word == "dataclass") def.is_config = true;
+        if (name->word() == "dataclass") def.is_config = true;
       }
       if (derives_from(def, {"typing.NamedTuple"}, 0)) def.is_config = true;
     }
@@ -126,13 +126,13 @@ namespace {
 bool passes_options_on(const Call& call, const FunctionDef& init) {
   // One at its place is the data set, or what __init__ makes it from.
   const auto is_placed = [](const Argument& argument) {
-    return argument.unpacked ? argument.value->word == "*" : argument.name.empty();
+    return argument.unpacked ? argument.value->word() == "*" : argument.name.empty();
   };
   const bool is_first_named = init.parameters.size() > 2 && !init.parameters[1].starred;
   const bool are_named =
       std::ranges::count_if(call.arguments, is_placed) <= (is_first_named ? 1 : 0) &&
       std::ranges::none_of(call.arguments, [](const Argument& argument) {
-        return argument.unpacked && argument.value->word == "*";
+        return argument.unpacked && argument.value->word() == "*";
       });
   const std::string_view text = init.file->slice(init.statement->range);
   const std::string rest(init.parameters.back().name);
@@ -148,7 +148,7 @@ bool passes_options_on(const Call& call, const FunctionDef& init) {
 // but for the number of workers, which the call has to name.
 bool hands_on_first(const Call& call, const FunctionDef& init) {
   const Statement* first = init.body.empty() ? nullptr : init.body.front();
-  const Call* made = first == nullptr || first->value == nullptr ? nullptr : first->value->call;
+  const Call* made = first == nullptr || first->value == nullptr ? nullptr : first->value->call();
   const std::size_t count = init.parameters.size();
   const bool is_first = made != nullptr && made->method == "__init__" && count == 3 &&
                         init.parameters[1].starred && made->arguments.size() == 2 &&
@@ -165,7 +165,7 @@ bool hands_on_first(const Call& call, const FunctionDef& init) {
 std::string_view Inference::handed_on_loader(const Call& call, const ClassDef& def) {
   std::string_view name;
   for (const Expr* base : def.bases) {
-    const Known& parent = known(base->full_name);
+    const Known& parent = known(base->full_name());
     const bool is_loader =
         parent.call.gives == Gives::instance && parent.call.kind == TypeKind::loader;
     if (is_loader) name = parent.name;
@@ -191,13 +191,12 @@ std::string_view Inference::handed_on_loader(const Call& call, const ClassDef& d
 // Settings.width of `class Settings: width = 64`; null where the class has no such attribute.
 const Type* Inference::class_member(Expr& expr, const Type& owner, std::string_view full_name) {
   const Entry* member =
-      owner.is(TypeKind::class_) ? class_attribute(owner.class_def, expr.word) : nullptr;
+      owner.is(TypeKind::class_) ? class_attribute(owner.class_def, expr.word()) : nullptr;
   if (member == nullptr) return nullptr;
-  expr.binding = member->binding;
   // `DATA = datasets.CIFAR10` in the class: that of the library.
   const bool is_library = !member->full_name.empty() && member->type->is(TypeKind::unknown) &&
                           known(member->full_name).call.gives != Gives::unknown;
-  expr.full_name = is_library ? member->full_name : full_name;
+  store_.set_origin(expr, is_library ? member->full_name : full_name, member->binding);
   return member->type;
 }
 
@@ -209,13 +208,15 @@ const Type* Inference::base_object(const Call& super) {
   const Expr* use = super.expr->parent;
   if (def == nullptr || use == nullptr || use->kind != ExprKind::attribute) return &unknown_type();
   // What `*args` hands on is not followed, and would hide what other callers pass.
-  const Call* made = use->parent == nullptr ? nullptr : use->parent->call;
-  const auto hands_on = [](const Argument& one) { return one.unpacked && one.value->word == "*"; };
+  const Call* made = use->parent == nullptr ? nullptr : use->parent->call();
+  const auto hands_on = [](const Argument& one) {
+    return one.unpacked && one.value->word() == "*";
+  };
   if (made == nullptr || std::ranges::any_of(made->arguments, hands_on)) return &unknown_type();
   for (const Expr* base : def->bases) {
-    const auto own = store_.classes_by_name.find(base->full_name);
+    const auto own = store_.classes_by_name.find(base->full_name());
     if (own == store_.classes_by_name.end() || own->second == def) continue;
-    if (find_method(own->second, use->word) == nullptr) continue;
+    if (find_method(own->second, use->word()) == nullptr) continue;
     Type parent;
     parent.kind = own->second->is_module    ? TypeKind::module
                   : own->second->is_dataset ? TypeKind::dataset
@@ -232,8 +233,8 @@ namespace {
 // `**self.options` of a dict that is written out.
 bool spreads_literal(const Argument& argument) {
   const Expr& value = *argument.value;
-  if (value.word != "**" || value.children.empty()) return false;
-  const Statement* binding = value.children[0]->binding;
+  if (value.word() != "**" || value.children().empty()) return false;
+  const Statement* binding = value.children()[0]->binding();
   return binding != nullptr && binding->kind == StatementKind::assignment &&
          binding->value != nullptr && binding->value->kind == ExprKind::dict;
 }
@@ -242,8 +243,8 @@ bool spreads_literal(const Argument& argument) {
 
 // `super().__init__(dataset, …)` in a class derived from a library's DataLoader makes one.
 std::string_view Inference::base_loader(const Call& call) {
-  const bool is_base = call.method == "__init__" && call.receiver->call != nullptr &&
-                       call.receiver->call->name == "super";
+  const bool is_base = call.method == "__init__" && call.receiver->call() != nullptr &&
+                       call.receiver->call()->name == "super";
   const ClassDef* def = function_ == nullptr ? nullptr : function_->class_def;
   if (!is_base || def == nullptr) return {};
   // One that hands on what it is given has nothing to change.
@@ -253,7 +254,7 @@ std::string_view Inference::base_loader(const Call& call) {
     return {};
   }
   for (const Expr* base : def->bases) {
-    const Known& parent = known(base->full_name);
+    const Known& parent = known(base->full_name());
     if (parent.call.gives == Gives::instance && parent.call.kind == TypeKind::loader) {
       return parent.name;
     }
@@ -269,16 +270,16 @@ const FunctionDef* Inference::static_method(const ClassDef* def, std::string_vie
 
 // `Large if large else Small` of two classes is the one that a default run takes.
 const Type* Inference::chosen_type(const Expr& conditional) {
-  if (conditional.children.size() != 3) return &unknown_type();
-  const Type* yes = conditional.children[0]->type;
-  const Type* no = conditional.children[2]->type;
+  if (conditional.children().size() != 3) return &unknown_type();
+  const Type* yes = conditional.children()[0]->type;
+  const Type* no = conditional.children()[2]->type;
   if (yes->is(TypeKind::class_) && no->is(TypeKind::class_) && yes != no) {
-    const Expr& condition = *conditional.children[1];
+    const Expr& condition = *conditional.children()[1];
     Value asked = facts_.value(&condition);
     // Where callers hand on keywords that are not seen, its default is what it is.
     if (asked.unknown() && function_ != nullptr && condition.kind == ExprKind::name) {
       const auto& parameters = function_->parameters;
-      const auto found = std::ranges::find(parameters, condition.word, &Parameter::name);
+      const auto found = std::ranges::find(parameters, condition.word(), &Parameter::name);
       if (found != parameters.end()) asked = facts_.value(found->default_value);
     }
     if (asked.is_true()) return yes;

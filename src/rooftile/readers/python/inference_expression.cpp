@@ -59,7 +59,7 @@ const Type* Inference::infer_kind(Expr& expr) {
     case ExprKind::logical:
       return infer_operation(expr);
     case ExprKind::conditional:
-      for (const Expr* child : expr.children) infer(child);
+      for (const Expr* child : expr.children()) infer(child);
       return chosen_type(expr);
     case ExprKind::comprehension:
       return infer_comprehension(expr);
@@ -69,22 +69,22 @@ const Type* Inference::infer_kind(Expr& expr) {
     case ExprKind::yield:
       return infer_yield(expr);
     case ExprKind::walrus:
-      if (expr.children.size() != 2) return &unknown_type();
-      infer(expr.children[1]);
+      if (expr.children().size() != 2) return &unknown_type();
+      infer(expr.children()[1]);
       if (expr.statement != nullptr) {
-        bind(expr.children[0], expr.children[1]->type, expr.children[1], expr.statement);
+        bind(expr.children()[0], expr.children()[1]->type, expr.children()[1], expr.statement);
       }
-      return expr.children[1]->type;
+      return expr.children()[1]->type;
     default:
-      for (const Expr* child : expr.children) infer(child);
+      for (const Expr* child : expr.children()) infer(child);
       return &unknown_type();
   }
 }
 
 const Type* Inference::join_children(Expr& expr, std::size_t from) {
   const Type* joined = nullptr;
-  for (std::size_t i = 0; i < expr.children.size(); ++i) {
-    const Type* each = infer(expr.children[i]);
+  for (std::size_t i = 0; i < expr.children().size(); ++i) {
+    const Type* each = infer(expr.children()[i]);
     if (i >= from) joined = joined == nullptr ? each : join(joined, each);
   }
   return joined == nullptr ? &unknown_type() : joined;
@@ -92,9 +92,9 @@ const Type* Inference::join_children(Expr& expr, std::size_t from) {
 
 // Device names are devices: device = "cuda:0".
 const Type* Inference::infer_text(Expr& expr) {
-  for (const Expr* child : expr.children) infer(child);
-  if (is_cuda(expr.word)) return simple(TypeKind::device, Residence::gpu);
-  if (is_cpu(expr.word)) return simple(TypeKind::device, Residence::host);
+  for (const Expr* child : expr.children()) infer(child);
+  if (is_cuda(expr.word())) return simple(TypeKind::device, Residence::gpu);
+  if (is_cpu(expr.word())) return simple(TypeKind::device, Residence::host);
   return simple(TypeKind::text);
 }
 
@@ -174,22 +174,22 @@ std::optional<Entry> Inference::definition(std::string_view full_name) {
 
 const Type* Inference::infer_name(Expr& expr) {
   std::optional<Entry> found;
-  if (const Entry* entry = lookup(expr.word)) {
+  if (const Entry* entry = lookup(expr.word())) {
     found = *entry;
   } else {
-    found = lookup_wildcard(expr.word);
+    found = lookup_wildcard(expr.word());
   }
   if (!found) {
     // A file that was not given may hand `torch` on by `import *`.
-    if (is_builtin(expr.word) || expr.word == "torch") expr.full_name = expr.word;
+    const bool is_known = is_builtin(expr.word()) || expr.word() == "torch";
+    if (is_known) store_.set_origin(expr, expr.word(), expr.binding());
     return &unknown_type();
   }
   if (!found->full_name.empty() && found->type->is(TypeKind::unknown)) {
     if (const std::optional<Entry> defined = definition(found->full_name)) found = defined;
   }
-  expr.full_name = found->full_name;
-  expr.binding = found->binding;
-  if (is_dtype(expr.full_name)) return simple(TypeKind::dtype);
+  store_.set_origin(expr, found->full_name, found->binding);
+  if (is_dtype(expr.full_name())) return simple(TypeKind::dtype);
   return found->type;
 }
 
@@ -201,7 +201,7 @@ const Entry* Inference::class_attribute(const ClassDef* def, std::string_view na
     if (found != members->second.end()) return &found->second;
   }
   for (const Expr* base : def->bases) {
-    const auto own = store_.classes_by_name.find(base->full_name);
+    const auto own = store_.classes_by_name.find(base->full_name());
     if (own == store_.classes_by_name.end() || own->second == def) continue;
     if (const Entry* found = class_attribute(own->second, name, depth + 1)) return found;
   }
@@ -212,7 +212,7 @@ const FunctionDef* Inference::find_method(const ClassDef* def, std::string_view 
   if (def == nullptr || depth > kMaxBaseDepth) return nullptr;
   if (const FunctionDef* own = def->method(name)) return own;
   for (const Expr* base : def->bases) {
-    const auto found = store_.classes_by_name.find(base->full_name);
+    const auto found = store_.classes_by_name.find(base->full_name());
     if (found == store_.classes_by_name.end() || found->second == def) continue;
     if (const FunctionDef* inherited = find_method(found->second, name, depth + 1)) {
       return inherited;
@@ -226,7 +226,7 @@ const FunctionDef* Inference::find_property(const ClassDef& def, std::string_vie
   const FunctionDef* getter = find_method(&def, name);
   const bool is_property =
       getter != nullptr && std::ranges::any_of(getter->decorators, [](const Expr* each) {
-        return each->word == "property" || each->word == "cached_property";
+        return each->word() == "property" || each->word() == "cached_property";
       });
   if (!is_property) return nullptr;
   if (visits_[getter] == 0) {
@@ -241,12 +241,12 @@ const Type* Inference::dictionary_member(const Call& made_by, std::string_view w
   if (made_by.name != "torch.nn.ModuleDict" || made_by.arguments.empty()) return nullptr;
   const Expr& given = *made_by.arguments[0].value;
   const Type* found = nullptr;
-  if (given.call != nullptr) {
-    const Argument* argument = given.call->argument(word);
+  if (given.call() != nullptr) {
+    const Argument* argument = given.call()->argument(word);
     if (argument != nullptr) found = argument->value->type;
   }
-  for (std::size_t i = 0; given.kind == ExprKind::dict && i + 1 < given.children.size(); i += 2) {
-    if (given.children[i]->word == word) found = given.children[i + 1]->type;
+  for (std::size_t i = 0; given.kind == ExprKind::dict && i + 1 < given.children().size(); i += 2) {
+    if (given.children()[i]->word() == word) found = given.children()[i + 1]->type;
   }
   return found == nullptr ? nullptr : with_residence(*found, Residence::unknown);
 }
@@ -299,24 +299,25 @@ const Type* Inference::attribute_type(const Type& object, std::string_view word,
 }
 
 const Type* Inference::infer_attribute(Expr& expr) {
-  if (expr.children.empty()) return &unknown_type();
-  const Expr& object = *expr.children[0];
+  if (expr.children().empty()) return &unknown_type();
+  const Expr& object = *expr.children()[0];
   const Type* owner = infer(&object);
-  const bool instance = object.binding != nullptr &&
-                        object.binding->kind == StatementKind::assignment &&
+  const bool instance = object.binding() != nullptr &&
+                        object.binding()->kind == StatementKind::assignment &&
                         object.type->is(TypeKind::unknown);
-  if (!object.full_name.empty() && !instance) {
-    const std::string full = std::string(object.full_name) + "." + std::string(expr.word);
+  const std::string_view root =
+      object.call() != nullptr ? object.call()->module : object.full_name();
+  if (!root.empty() && !instance) {
+    const std::string full = std::string(root) + "." + std::string(expr.word());
     const std::string_view name = known(full).name;
     if (const std::optional<Entry> defined = definition(name)) {
-      expr.full_name = defined->full_name;
-      expr.binding = defined->binding;
+      store_.set_origin(expr, defined->full_name, defined->binding);
       return defined->type;
     }
     // Config.from_json(path), Moves.to_device(batch), Base.reset(self)
     if (const FunctionDef* method =
-            owner->is(TypeKind::class_) ? static_method(owner->class_def, expr.word) : nullptr) {
-      expr.full_name = method->full_name;
+            owner->is(TypeKind::class_) ? static_method(owner->class_def, expr.word()) : nullptr) {
+      store_.set_origin(expr, method->full_name, expr.binding());
       Type type;
       type.kind = TypeKind::function;
       type.function = method;
@@ -325,18 +326,21 @@ const Type* Inference::infer_attribute(Expr& expr) {
     }
     if (const Type* member = class_member(expr, *owner, name)) return member;
     if (owner->is(TypeKind::unknown) || owner->is(TypeKind::class_)) {
-      expr.full_name = resolve_import(name, *file_);
-      return is_dtype(expr.full_name) ? simple(TypeKind::dtype) : &unknown_type();
+      store_.set_origin(expr, resolve_import(name, *file_), expr.binding());
+      return is_dtype(expr.full_name()) ? simple(TypeKind::dtype) : &unknown_type();
     }
   }
-  return attribute_type(*owner, expr.word, &expr.binding);
+  const Statement* binding = expr.binding();
+  const Type* type = attribute_type(*owner, expr.word(), &binding);
+  store_.set_origin(expr, expr.full_name(), binding);
+  return type;
 }
 
 const Type* Inference::infer_subscript(Expr& expr) {
-  for (const Expr* child : expr.children) infer(child);
-  if (expr.children.empty()) return &unknown_type();
+  for (const Expr* child : expr.children()) infer(child);
+  if (expr.children().empty()) return &unknown_type();
   if (const Type* named = named_global(expr)) return named;
-  const Type* object = expr.children[0]->type;
+  const Type* object = expr.children()[0]->type;
   switch (object->kind) {
     case TypeKind::tensor:
     case TypeKind::array:
@@ -345,11 +349,11 @@ const Type* Inference::infer_subscript(Expr& expr) {
       if (object->is(TypeKind::module)) return simple(TypeKind::module, object->residence);
       return is_length_item(expr) ? &unknown_type() : object;
     case TypeKind::container:
-      if (expr.children.size() == 2) {
-        if (const Expr* module = chosen_module(*object, *expr.children[1])) {
-          expr.full_name = module->full_name;
+      if (expr.children().size() == 2) {
+        if (const Expr* module = chosen_module(*object, *expr.children()[1])) {
+          store_.set_origin(expr, module->full_name(), expr.binding());
         }
-        if (const Type* item = written_item(*object, *expr.children[1])) return item;
+        if (const Type* item = written_item(*object, *expr.children()[1])) return item;
       }
       return object->element == nullptr ? &unknown_type() : object->element;
     default:
@@ -361,8 +365,8 @@ namespace {
 
 // Of an operation without tensors and arrays: text + x is text.
 const Type& kept_type(const Expr& operation) {
-  if (operation.children.empty()) return unknown_type();
-  const Type& first = *operation.children[0]->type;
+  if (operation.children().empty()) return unknown_type();
+  const Type& first = *operation.children()[0]->type;
   const bool keeps =
       first.is(TypeKind::text) || first.is(TypeKind::container) || first.is(TypeKind::device);
   return keeps ? first : unknown_type();
@@ -373,7 +377,7 @@ const Type& kept_type(const Expr& operation) {
 const Type* Inference::infer_operation(Expr& expr) {
   const Type* joined = nullptr;
   bool all_numbers = true;
-  for (const Expr* child : expr.children) {
+  for (const Expr* child : expr.children()) {
     const Type* type = infer(child);
     all_numbers = all_numbers && type->is(TypeKind::number);
     if (type->is(TypeKind::tensor)) {
@@ -382,9 +386,9 @@ const Type* Inference::infer_operation(Expr& expr) {
       joined = type;
     }
   }
-  const bool identity = expr.word == "is" || expr.word == "is not" || expr.word == "in" ||
-                        expr.word == "not in" || expr.word == "not";
-  if (expr.kind == ExprKind::logical && expr.word != "not") return join_children(expr);
+  const bool identity = expr.word() == "is" || expr.word() == "is not" || expr.word() == "in" ||
+                        expr.word() == "not in" || expr.word() == "not";
+  if (expr.kind == ExprKind::logical && expr.word() != "not") return join_children(expr);
   if (identity || (joined == nullptr && expr.kind == ExprKind::comparison)) {
     return simple(TypeKind::number);
   }

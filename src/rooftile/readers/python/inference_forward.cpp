@@ -12,8 +12,8 @@ bool takes_options(const Call& call) {
   return std::ranges::any_of(call.arguments, [](const Argument& argument) {
     const Expr* value = argument.value;
     return value != nullptr && value->kind == ExprKind::name &&
-           is_one_of(value->word, {"opt", "opts", "args", "cfg", "config", "options", "hparams",
-                                   "hps", "params", "flags", "FLAGS"});
+           is_one_of(value->word(), {"opt", "opts", "args", "cfg", "config", "options", "hparams",
+                                     "hps", "params", "flags", "FLAGS"});
   });
 }
 

@@ -77,14 +77,14 @@ bool is_tensors_alone(const Call& call) {
 bool casts_comparison(const Call& call) {
   const Expr* compared = call.receiver;
   return compared != nullptr && compared->kind == ExprKind::comparison && call.arguments.empty() &&
-         !compared->word.starts_with("is") && !compared->word.ends_with("in") &&
+         !compared->word().starts_with("is") && !compared->word().ends_with("in") &&
          is_one_of(call.method, {"float", "long", "int", "byte", "half", "double", "bool"});
 }
 
 bool makes_half(const Call& call, std::string_view dtype, std::string_view method) {
   if (call.method == method) return true;
   return call.method == "to" && std::ranges::any_of(call.arguments, [&](const Argument& each) {
-           return each.value->full_name == dtype;
+           return each.value->full_name() == dtype;
          });
 }
 
@@ -237,11 +237,11 @@ const Type* Inference::module_method(Call& call, const Type& receiver) {
   if (makes_half(call, "torch.float16", "half")) made.half = true;
   if (makes_half(call, "torch.bfloat16", "bfloat16")) made.bfloat16 = true;
   if (method == "requires_grad_" && !call.arguments.empty() &&
-      call.arguments[0].value->word == "False") {
+      call.arguments[0].value->word() == "False") {
     made.frozen = true;
   }
   const Argument* format = call.argument("memory_format");
-  if (format != nullptr && format->value->full_name.starts_with("torch.channels_last")) {
+  if (format != nullptr && format->value->full_name().starts_with("torch.channels_last")) {
     made.channels_last = true;
   }
   const bool is_self = method == "cuda" || method == "cpu" || method == "to" || method == "half" ||
@@ -261,16 +261,17 @@ const Type* Inference::module_method(Call& call, const Type& receiver) {
 // `model = get_model(name).to(device)`: what an unknown call made is a tensor, or by the name that
 // it gets a module.
 const Type* Inference::moved_module(const Type* type, const Expr* value, std::string_view name) {
-  const Call* call = value == nullptr ? nullptr : value->call;
+  const Call* call = value == nullptr ? nullptr : value->call();
   if (call == nullptr || kind_by_convention(name) != TypeKind::module) return type;
   // `model = model(classes)`: the name stood for the class until now.
-  const Expr& callee = *value->children.front();
-  if (callee.kind == ExprKind::name && callee.word == name && callee.type->guessed) {
+  const Expr& callee = *value->children().front();
+  if (callee.kind == ExprKind::name && callee.word() == name && callee.type->guessed) {
     return &unknown_type();
   }
   // `model = torch.load(path)`, then model.eval(): no dictionary of weights.
-  const Call* loads =
-      call->receiver != nullptr && call->receiver->call != nullptr ? call->receiver->call : call;
+  const Call* loads = call->receiver != nullptr && call->receiver->call() != nullptr
+                          ? call->receiver->call()
+                          : call;
   if (loads->name == "torch.load" && (loads == call || call->method == "cuda")) {
     const auto switched =
         switched_names_.find(function_ != nullptr ? static_cast<const void*>(function_)
@@ -288,9 +289,9 @@ const Type* Inference::moved_module(const Type* type, const Expr* value, std::st
 // `x = torch.empty(n, m).float()`: items that are set are copied to where it is.
 bool Inference::is_made_in_place(const Entry& entry) {
   const Expr* value = entry.binding == nullptr ? nullptr : entry.binding->value;
-  const Call* made = value == nullptr ? nullptr : value->call;
-  while (made != nullptr && made->receiver != nullptr && made->receiver->call != nullptr) {
-    made = made->receiver->call;
+  const Call* made = value == nullptr ? nullptr : value->call();
+  while (made != nullptr && made->receiver != nullptr && made->receiver->call() != nullptr) {
+    made = made->receiver->call();
   }
   return made != nullptr && known(made->name).call.gives == Gives::new_tensor;
 }
@@ -313,10 +314,10 @@ void Inference::note_append(const Call& call, const Type& list) {
 // What a variable or an attribute of an own class is bound to; null for other expressions.
 const Entry* Inference::bound_entry(const Expr* object) {
   if (object == nullptr) return nullptr;
-  if (object->kind == ExprKind::name) return lookup(object->word);
-  const bool is_attribute = object->kind == ExprKind::attribute && !object->children.empty() &&
-                            object->children[0]->type->class_def != nullptr;
-  return is_attribute ? class_attribute(object->children[0]->type->class_def, object->word)
+  if (object->kind == ExprKind::name) return lookup(object->word());
+  const bool is_attribute = object->kind == ExprKind::attribute && !object->children().empty() &&
+                            object->children()[0]->type->class_def != nullptr;
+  return is_attribute ? class_attribute(object->children()[0]->type->class_def, object->word())
                       : nullptr;
 }
 
@@ -338,7 +339,7 @@ void Inference::note_buffer(const Call& call) {
   const bool is_tensor = call.arguments[1].value->type->is(TypeKind::tensor);
   if (name.kind != ExprKind::text || !is_tensor) return;
   const Residence place = makes_accelerator(*def) ? Residence::host : Residence::unknown;
-  attributes_[def].try_emplace(name.word, Entry{{}, tensor(place), nullptr});
+  attributes_[def].try_emplace(name.word(), Entry{{}, tensor(place), nullptr});
 }
 
 const Type* Inference::accelerator_method(Call& call) {
@@ -369,7 +370,7 @@ void Inference::note_backward(const Call& call) {
   type.kind = TypeKind::tensor;
   type.requires_grad = true;
   const Type* known = store_.intern(type);
-  if (const Entry* entry = lookup(loss->word)) writable(*entry).type = known;
+  if (const Entry* entry = lookup(loss->word())) writable(*entry).type = known;
   writable(*loss).type = known;
 }
 

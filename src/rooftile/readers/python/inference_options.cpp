@@ -27,7 +27,7 @@ bool is_same_literal(const Expr* a, const Expr* b) {
   const bool is_plain = a->kind == ExprKind::integer || a->kind == ExprKind::real ||
                         a->kind == ExprKind::text || a->kind == ExprKind::boolean ||
                         a->kind == ExprKind::none;
-  return is_plain && a->kind == b->kind && a->word == b->word;
+  return is_plain && a->kind == b->kind && a->word() == b->word();
 }
 
 // What a switch is when it is not given, however it is written: action="store_true" or
@@ -35,7 +35,7 @@ bool is_same_literal(const Expr* a, const Expr* b) {
 std::optional<bool> usual_state(const Option& option) {
   if (option.value != nullptr) {
     const bool is_truth = option.value->kind == ExprKind::boolean;
-    return is_truth ? std::optional(option.value->word == "True") : std::nullopt;
+    return is_truth ? std::optional(option.value->word() == "True") : std::nullopt;
   }
   if (option.action == "store_true") return false;
   return option.action == "store_false" ? std::optional(true) : std::nullopt;
@@ -67,9 +67,9 @@ bool is_open_dictionary(const Call& call) {
 }
 
 bool is_made_empty(const Expr& name) {
-  const Statement* binding = name.binding;
+  const Statement* binding = name.binding();
   const Call* call =
-      binding == nullptr || binding->value == nullptr ? nullptr : binding->value->call;
+      binding == nullptr || binding->value == nullptr ? nullptr : binding->value->call();
   return call != nullptr && call->arguments.empty() && is_open_dictionary(*call);
 }
 
@@ -78,7 +78,7 @@ bool is_under_main_guard(const Statement* statement) {
   for (; statement != nullptr; statement = statement->parent) {
     const Expr* test = statement->kind == StatementKind::if_ ? statement->value : nullptr;
     const bool is_guard = test != nullptr && test->kind == ExprKind::comparison &&
-                          !test->children.empty() && test->children[0]->word == "__name__";
+                          !test->children().empty() && test->children()[0]->word() == "__name__";
     if (is_guard) return true;
   }
   return false;
@@ -86,41 +86,42 @@ bool is_under_main_guard(const Statement* statement) {
 
 // `_C = CN()`, `_C = CfgNode(new_allowed=True)`
 bool is_config_node(const Expr& name) {
-  const Statement* binding = name.binding;
+  const Statement* binding = name.binding();
   const Call* call =
-      binding == nullptr || binding->value == nullptr ? nullptr : binding->value->call;
+      binding == nullptr || binding->value == nullptr ? nullptr : binding->value->call();
   return call != nullptr && is_one_of(call->method, {"CN", "CfgNode"}) &&
          std::ranges::all_of(call->arguments,
                              [](const Argument& one) { return !one.name.empty(); });
 }
 
 bool parses(const Expr* value) {
-  return value != nullptr && value->call != nullptr &&
-         is_one_of(value->call->method,
+  return value != nullptr && value->call() != nullptr &&
+         is_one_of(value->call()->method,
                    {"parse_args", "parse_known_args", "Namespace", "SimpleNamespace"});
 }
 
 // `edict(vars(parser.parse_args()))`
 bool keeps_parsed(const Expr* value) {
-  const Call* call = value == nullptr ? nullptr : value->call;
+  const Call* call = value == nullptr ? nullptr : value->call();
   if (call == nullptr || !is_open_dictionary(*call) || call->arguments.size() != 1) return false;
-  const Call* inner = call->arguments.front().value->call;
+  const Call* inner = call->arguments.front().value->call();
   if (inner == nullptr || inner->name != "vars" || inner->arguments.size() != 1) return false;
   const Expr* parsed = inner->arguments.front().value;
-  if (parsed->kind == ExprKind::name && parsed->binding != nullptr) parsed = parsed->binding->value;
+  if (parsed->kind == ExprKind::name && parsed->binding() != nullptr)
+    parsed = parsed->binding()->value;
   return parses(parsed);
 }
 
 // `args = parser.parse_args()`, or a parameter of the name that such objects have.
 bool is_parsed(const Expr& name) {
-  if (name.binding == nullptr) return is_one_of(name.word, {"args", "opt", "opts"});
-  return parses(name.binding->value) || keeps_parsed(name.binding->value);
+  if (name.binding() == nullptr) return is_one_of(name.word(), {"args", "opt", "opts"});
+  return parses(name.binding()->value) || keeps_parsed(name.binding()->value);
 }
 
 // `opt = parser.parse_args()` and then, in the same block, `opt.device = "cuda"`: whatever was
 // asked for.
 bool replaces_option(const Expr& target, const Statement& statement) {
-  const Statement* parsing = target.children[0]->binding;
+  const Statement* parsing = target.children()[0]->binding();
   return parsing != nullptr && parsing->file == statement.file &&
          parsing->block.data() == statement.block.data() && parsing->index < statement.index;
 }
@@ -143,9 +144,9 @@ bool is_known_value(const Expr* value) {
 // `torch.cuda.is_available()`, also `len(args.gpu_ids) > 0 and torch.cuda.is_available()`.
 bool asks_for_cuda_inside(const Expr* condition) {
   if (condition == nullptr) return false;
-  if (condition->call != nullptr) return condition->call->name == "torch.cuda.is_available";
-  return condition->kind == ExprKind::logical && condition->word == "and" &&
-         std::ranges::any_of(condition->children, asks_for_cuda_inside);
+  if (condition->call() != nullptr) return condition->call()->name == "torch.cuda.is_available";
+  return condition->kind == ExprKind::logical && condition->word() == "and" &&
+         std::ranges::any_of(condition->children(), asks_for_cuda_inside);
 }
 
 // add_argument("action"), add_argument("--data", required=True)
@@ -153,10 +154,10 @@ bool has_to_be_given(const Call& call) {
   const auto is_given = [&](std::string_view name) { return call.argument(name) != nullptr; };
   if (is_given("default") || is_given("action")) return false;
   const Argument* required = call.argument("required");
-  if (required != nullptr) return required->value->word == "True";
+  if (required != nullptr) return required->value->word() == "True";
   const Expr* first = call.arguments.empty() ? nullptr : call.arguments[0].value;
   const bool is_positional = call.method == "add_argument" && first != nullptr &&
-                             first->kind == ExprKind::text && !first->word.starts_with("-");
+                             first->kind == ExprKind::text && !first->word().starts_with("-");
   return is_positional && !is_given("nargs");
 }
 
@@ -173,7 +174,7 @@ void Inference::record_named(std::string_view name, const Call& call, std::strin
   option.action = action;
   option.is_required = has_to_be_given(call);
   const Argument* type = call.argument("type");
-  option.is_number = type != nullptr && is_one_of(type->value->word, {"int", "float"});
+  option.is_number = type != nullptr && is_one_of(type->value->word(), {"int", "float"});
   add_option(intern(key), option, store_.options);
   add_option(intern(key), option, store_.file_options[file_]);
 }
@@ -183,12 +184,12 @@ void Inference::record_option(const Call& call) {
   std::string_view name;
   for (const Argument& argument : call.arguments) {
     if (!argument.name.empty() || argument.value->kind != ExprKind::text) continue;
-    const std::string_view flag = argument.value->word;
+    const std::string_view flag = argument.value->word();
     if (name.empty() || flag.starts_with("--")) name = option_name(flag);
   }
-  if (const Argument* dest = call.argument("dest")) name = dest->value->word;
+  if (const Argument* dest = call.argument("dest")) name = dest->value->word();
   const Argument* action = call.argument("action");
-  record_named(name, call, action == nullptr ? "" : action->value->word);
+  record_named(name, call, action == nullptr ? "" : action->value->word());
 }
 
 // @click.option("-n", "--workers", "num_workers", default=0), "--cache/--no-cache"
@@ -196,33 +197,33 @@ void Inference::record_click_option(const Call& call) {
   std::string_view name;
   for (const Argument& argument : call.arguments) {
     if (!argument.name.empty() || argument.value->kind != ExprKind::text) continue;
-    const std::string_view flag = argument.value->word;
+    const std::string_view flag = argument.value->word();
     const bool is_name = !flag.starts_with("-");
     if (name.empty() || is_name || flag.starts_with("--")) name = option_name(flag);
     if (is_name) break;
   }
   const Argument* flag = call.argument("is_flag");
-  const bool is_switch = flag != nullptr && flag->value->word == "True";
+  const bool is_switch = flag != nullptr && flag->value->word() == "True";
   record_named(name.substr(0, name.find('/')), call, is_switch ? "store_true" : "");
 }
 
 // `config.device = "cuda"` of `config = ConfigNode()`, a class derived from that of yacs.
 void Inference::record_own_node_entry(const Expr& target, const Expr* value) {
-  const Expr* root = target.children.empty() ? nullptr : target.children[0];
+  const Expr* root = target.children().empty() ? nullptr : target.children()[0];
   const bool is_single = function_ == nullptr && root != nullptr && root->kind == ExprKind::name &&
-                         root->binding != nullptr && is_configuration(root->word);
-  const Expr* made = is_single ? root->binding->value : nullptr;
-  if (made == nullptr || made->call == nullptr || !made->call->arguments.empty()) return;
+                         root->binding() != nullptr && is_configuration(root->word());
+  const Expr* made = is_single ? root->binding()->value : nullptr;
+  if (made == nullptr || made->call() == nullptr || !made->call()->arguments.empty()) return;
   const ClassDef* def = made->type->class_def;
-  const bool is_named = def == nullptr && made->call->method == "ConfigNode";
+  const bool is_named = def == nullptr && made->call()->method == "ConfigNode";
   const bool is_node =
       is_named || (def != nullptr && std::ranges::any_of(def->bases, [](const Expr* base) {
-                     return base->full_name.ends_with("CfgNode");
+                     return base->full_name().ends_with("CfgNode");
                    }));
   if (!is_node) return;
   Option option{value, {}};
   option.is_entry = true;
-  const auto [place, added] = store_.options.try_emplace(target.word, option);
+  const auto [place, added] = store_.options.try_emplace(target.word(), option);
   Option& kept = place->second;
   if (!added && kept.is_entry && !is_same_literal(kept.value, value)) kept.several = true;
 }
@@ -254,7 +255,7 @@ void Inference::record_defaults(const Call& call) {
 
 // `args.device = "cuda"` of an object that no option of the name fills: as good as a default.
 void Inference::record_parsed_entry(const Expr& target, const Statement& statement) {
-  if (target.children.empty() || !is_parsed(*target.children[0])) return;
+  if (target.children().empty() || !is_parsed(*target.children()[0])) return;
   auto& own = store_.file_options[file_];
   const bool is_in_branch =
       statement.parent != nullptr && statement.parent->kind == StatementKind::if_;
@@ -267,22 +268,22 @@ void Inference::record_parsed_entry(const Expr& target, const Statement& stateme
       is_known_value(statement.value) && statement.word == "=" && (!is_in_branch || is_device);
   Option option{statement.value, {}, !is_sure};
   option.is_entry = true;
-  const auto [place, added] = own.try_emplace(target.word, option);
+  const auto [place, added] = own.try_emplace(target.word(), option);
   Option& kept = place->second;
   if (!kept.is_entry) {
     if (!is_sure || !replaces_option(target, statement)) return;
     kept = {statement.value, {}, false, true};
-    const auto shared = store_.options.find(target.word);
+    const auto shared = store_.options.find(target.word());
     if (shared != store_.options.end()) shared->second.several = true;
     return;
   }
   if (!added && !is_same_literal(kept.value, option.value)) kept.several = true;
   if (kept.several) {
-    const auto shared = store_.options.find(target.word);
+    const auto shared = store_.options.find(target.word());
     if (shared != store_.options.end() && shared->second.is_entry) shared->second.several = true;
     return;
   }
-  const auto [shared, is_first] = store_.options.try_emplace(target.word, kept);
+  const auto [shared, is_first] = store_.options.try_emplace(target.word(), kept);
   const bool differs =
       !is_first && shared->second.is_entry && !is_same_literal(shared->second.value, kept.value);
   if (differs) shared->second.several = true;
@@ -299,7 +300,7 @@ Residence Inference::option_residence(std::string_view name, int depth) {
 void Inference::record_single_entry(const Expr& target, const Expr* value) {
   Option option{value, {}};
   option.is_entry = true;
-  const auto [place, added] = store_.options.try_emplace(target.word, option);
+  const auto [place, added] = store_.options.try_emplace(target.word(), option);
   Option& kept = place->second;
   if (!added && kept.is_entry && !is_same_literal(kept.value, value)) kept.several = true;
 }
@@ -323,18 +324,18 @@ void Inference::record_entry(const Expr& target, const Expr* value) {
   if (!is_plain) return;
   record_own_node_entry(target, value);
   const Expr* root = &target;
-  while (root->kind == ExprKind::attribute && !root->children.empty()) root = root->children[0];
+  while (root->kind == ExprKind::attribute && !root->children().empty()) root = root->children()[0];
   if (root->kind == ExprKind::name && is_made_empty(*root)) {
-    note_entry(target.word, value);
+    note_entry(target.word(), value);
     // cfg.TRAIN.FLIP and cfg.TEST.FLIP
     const std::string_view path = file_->slice(target.range);
-    if (function_ == nullptr && target.children[0] != root) {
+    if (function_ == nullptr && target.children()[0] != root) {
       note_entry(path.substr(path.find('.') + 1), value);
     }
     return;
   }
   if (function_ != nullptr) return;
-  if (root->kind != ExprKind::name || !is_configuration(root->word)) return;
+  if (root->kind != ExprKind::name || !is_configuration(root->word())) return;
   const std::string_view whole = file_->slice(target.range);
   const std::size_t dot = whole.find('.');
   // One word alone may be an option of the command line as well.

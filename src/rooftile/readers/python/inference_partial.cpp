@@ -17,11 +17,11 @@ const Type* Inference::partial_of(const Call& call) {
 
 // make_norm = functools.partial(torch.nn.LayerNorm, eps=1e-6) stands for LayerNorm.
 void Inference::note_partial(const Expr* value, Entry& entry) {
-  const Call* partial = value == nullptr ? nullptr : value->call;
+  const Call* partial = value == nullptr ? nullptr : value->call();
   const bool is_partial = partial != nullptr && partial->name == "functools.partial" &&
                           !partial->arguments.empty() && value->type->is(TypeKind::unknown);
   if (!is_partial) return;
-  const std::string_view name = partial->arguments[0].value->full_name;
+  const std::string_view name = partial->arguments[0].value->full_name();
   if (known(name).call.gives == Gives::unknown) return;
   entry.full_name = name;
   entry.type = &unknown_type();
@@ -30,7 +30,7 @@ void Inference::note_partial(const Expr* value, Entry& entry) {
 // `networks = importlib.import_module(args.model)` stands for the module, by the option's default,
 // or by what is taken of it.
 void Inference::note_imported(const Expr* value, Entry& entry) {
-  const Call* call = value == nullptr ? nullptr : value->call;
+  const Call* call = value == nullptr ? nullptr : value->call();
   if (call == nullptr || call->arguments.empty() || !loads_module(*call)) return;
   const Value name = facts_.value(call->arguments[0].value);
   const bool is_named = call->name == "importlib.import_module" && name.kind == ValueKind::text;
@@ -44,17 +44,13 @@ void Inference::note_imported(const Expr* value, Entry& entry) {
   if (files.size() > 1) entry.type = simple(TypeKind::host_object);
 }
 
-// `instantiate(cfg.agent)` of Hydra makes the class that the configuration names. Of a module that
-// is loaded, and used at once (`load_source(name, path).Network()`), the call stands for it.
+// `instantiate(cfg.agent)` of Hydra makes the class that the configuration names. A call that
+// loads a module may be used at once: `load_source(name, path).Network()`.
 const Type* Inference::loaded_or_made(Call& call) {
   if (call.arguments.empty() || call.arguments[0].unpacked) return &unknown_type();
   if (loads_module(call)) {
     const std::vector<const File*> files = modules_by_use(facts_, call);
-    const bool is_used_at_once =
-        call.expr->parent != nullptr && call.expr->parent->kind == ExprKind::attribute;
-    if (files.size() == 1 && is_used_at_once) {
-      writable(*call.expr).full_name = files.front()->module;
-    }
+    if (files.size() == 1) call.module = files.front()->module;
     return &unknown_type();
   }
   if (call.name != "hydra.utils.instantiate") return &unknown_type();
@@ -63,7 +59,7 @@ const Type* Inference::loaded_or_made(Call& call) {
   for (std::size_t i = 0; def == nullptr && function_ != nullptr && i < function_->callers.size();
        ++i) {
     const Call& caller = *function_->callers[i];
-    const Argument* given = passed_argument(caller, *function_, call.arguments[0].value->word);
+    const Argument* given = passed_argument(caller, *function_, call.arguments[0].value->word());
     if (given != nullptr) def = configured_class(*given->value, *caller.file);
   }
   return def == nullptr ? &unknown_type() : store_.intern(instance_of(*def));
@@ -78,7 +74,7 @@ const ClassDef* Inference::configured_class(const Expr& part, const File& file) 
     if (target == store_.options.end() || target->second.several) continue;
     const Expr* named = target->second.value;
     if (named != nullptr && named->kind == ExprKind::text)
-      return named_by_text(store_, named->word);
+      return named_by_text(store_, named->word());
   }
   return nullptr;
 }

@@ -43,7 +43,7 @@ void Inference::read_callers(const FunctionDef& def) {
 void Inference::note_returned_items(const Statement& statement, const Type& type) {
   if (type.items == nullptr) return;
   std::vector<const Type*> items;
-  for (const Expr* item : type.items->children) items.push_back(item->type);
+  for (const Expr* item : type.items->children()) items.push_back(item->type);
   const auto [place, is_first] = returned_items_.try_emplace(&statement, items);
   if (is_first || place->second == items) return;
   place->second = std::move(items);
@@ -56,18 +56,18 @@ namespace {
 // it gives something else.
 bool adds_picked(const Expr* value, const FunctionDef& def, std::vector<std::string_view>& picked) {
   if (value == nullptr) return false;
-  if (value->kind == ExprKind::conditional && value->children.size() == 3) {
-    return adds_picked(value->children[0], def, picked) &&
-           adds_picked(value->children[2], def, picked);
+  if (value->kind == ExprKind::conditional && value->children().size() == 3) {
+    return adds_picked(value->children()[0], def, picked) &&
+           adds_picked(value->children()[2], def, picked);
   }
   // usual() of what may be a function that makes it
-  const bool makes = value->kind == ExprKind::call && value->call->arguments.empty() &&
-                     value->call->receiver == nullptr;
-  const Expr* name = makes ? value->children[0] : value;
+  const bool makes = value->kind == ExprKind::call && value->call()->arguments.empty() &&
+                     value->call()->receiver == nullptr;
+  const Expr* name = makes ? value->children()[0] : value;
   const bool is_parameter =
       name->kind == ExprKind::name &&
-      std::ranges::find(def.parameters, name->word, &Parameter::name) != def.parameters.end();
-  if (is_parameter && !makes) picked.push_back(name->word);
+      std::ranges::find(def.parameters, name->word(), &Parameter::name) != def.parameters.end();
+  if (is_parameter && !makes) picked.push_back(name->word());
   return is_parameter;
 }
 

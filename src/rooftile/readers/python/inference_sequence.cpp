@@ -29,10 +29,10 @@ bool is_worth_following(const Expr* item) {
 const Type* Inference::infer_sequence(Expr& expr) {
   const Type* element = nullptr;
   bool same = true;
-  for (std::size_t i = 0; i < expr.children.size(); ++i) {
-    const Type* type = infer(expr.children[i]);
+  for (std::size_t i = 0; i < expr.children().size(); ++i) {
+    const Type* type = infer(expr.children()[i]);
     if (expr.kind == ExprKind::dict && i % 2 == 0) continue;
-    if (expr.children[i]->kind == ExprKind::starred && type->is(TypeKind::container)) {
+    if (expr.children()[i]->kind == ExprKind::starred && type->is(TypeKind::container)) {
       type = type->element;
     }
     if (type == nullptr) continue;
@@ -40,8 +40,8 @@ const Type* Inference::infer_sequence(Expr& expr) {
     element = element == nullptr ? type : join(element, type);
   }
   Type made = *container_of(same ? element : nullptr);
-  const bool is_followed = std::ranges::any_of(expr.children, [&](const Expr* item) {
-    return is_worth_following(item) || modules_.contains(item->full_name);
+  const bool is_followed = std::ranges::any_of(expr.children(), [&](const Expr* item) {
+    return is_worth_following(item) || modules_.contains(item->full_name());
   });
   if (is_followed) made.items = &expr;
   return store_.intern(made);
@@ -51,11 +51,11 @@ const Type* Inference::infer_sequence(Expr& expr) {
 // offer the same: the one of a key that is written, else the first. Null for other lists.
 const Expr* Inference::chosen_module(const Type& container, const Expr& index) const {
   if (container.items == nullptr || container.items->kind != ExprKind::dict) return nullptr;
-  const auto items = container.items->children;
+  const auto items = container.items->children();
   const Expr* chosen = nullptr;
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
-    if (!modules_.contains(items[i + 1]->full_name)) return nullptr;
-    const bool is_key = index.kind == ExprKind::text && items[i]->word == index.word;
+    if (!modules_.contains(items[i + 1]->full_name())) return nullptr;
+    const bool is_key = index.kind == ExprKind::text && items[i]->word() == index.word();
     if (chosen == nullptr || is_key) chosen = items[i + 1];
   }
   return chosen;
@@ -64,18 +64,18 @@ const Expr* Inference::chosen_module(const Type& container, const Expr& index) c
 // Of one that is written: pair[0], loaders["train"]; null where the index does not tell.
 const Type* Inference::written_item(const Type& container, const Expr& index) const {
   if (container.items == nullptr) return nullptr;
-  const auto items = container.items->children;
+  const auto items = container.items->children();
   if (container.items->kind == ExprKind::dict) {
     // networks[args.model]: the default of the option.
     const Value key = facts_.value(&index);
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
       const bool is_it = items[i]->kind == ExprKind::text && key.kind == ValueKind::text &&
-                         items[i]->word == key.text;
+                         items[i]->word() == key.text;
       if (is_it) return items[i + 1]->type;
     }
     return nullptr;
   }
-  const auto place = index.kind == ExprKind::integer ? parse_integer(index.word) : std::nullopt;
+  const auto place = index.kind == ExprKind::integer ? parse_integer(index.word()) : std::nullopt;
   const bool is_inside = place && *place >= 0 && std::cmp_less(*place, items.size());
   return is_inside ? items[static_cast<std::size_t>(*place)]->type : nullptr;
 }
@@ -83,38 +83,38 @@ const Type* Inference::written_item(const Type& container, const Expr& index) co
 // `[x.cuda() for x in args]` with `def to_cuda(*args)`.
 bool Inference::goes_through_arguments(const Expr& comprehension) const {
   if (function_ == nullptr) return false;
-  return std::ranges::any_of(comprehension.children, [&](const Expr* clause) {
-    if (clause->kind != ExprKind::for_clause || clause->children.size() < 2) return false;
-    const Expr& iterable = *clause->children[1];
+  return std::ranges::any_of(comprehension.children(), [&](const Expr* clause) {
+    if (clause->kind != ExprKind::for_clause || clause->children().size() < 2) return false;
+    const Expr& iterable = *clause->children()[1];
     return iterable.kind == ExprKind::name &&
            std::ranges::any_of(function_->parameters, [&](const Parameter& parameter) {
-             return parameter.starred && parameter.name == iterable.word;
+             return parameter.starred && parameter.name == iterable.word();
            });
   });
 }
 
 bool is_length_item(const Expr& subscript) {
-  const Expr* key = subscript.children.size() == 2 ? subscript.children[1] : nullptr;
-  return key != nullptr && key->kind == ExprKind::text && subscript.children[0]->type->on_gpu() &&
-         (key->word.ends_with("_len") || key->word.ends_with("lens") ||
-          key->word.ends_with("lengths"));
+  const Expr* key = subscript.children().size() == 2 ? subscript.children()[1] : nullptr;
+  return key != nullptr && key->kind == ExprKind::text && subscript.children()[0]->type->on_gpu() &&
+         (key->word().ends_with("_len") || key->word().ends_with("lens") ||
+          key->word().ends_with("lengths"));
 }
 
 const Type* Inference::infer_comprehension(Expr& expr) {
   const std::size_t mark = changes_.size();
-  for (const Expr* child : expr.children) {
-    if (child->kind != ExprKind::for_clause || child->children.size() < 2) continue;
-    infer(child->children[1]);
+  for (const Expr* child : expr.children()) {
+    if (child->kind != ExprKind::for_clause || child->children().size() < 2) continue;
+    infer(child->children()[1]);
     if (expr.statement != nullptr) {
-      bind_iteration(child->children[0], child->children[1], expr.statement);
+      bind_iteration(child->children()[0], child->children()[1], expr.statement);
     }
   }
   const Type* element = &unknown_type();
-  for (const Expr* child : expr.children) {
+  for (const Expr* child : expr.children()) {
     if (child->kind == ExprKind::for_clause) continue;
     const Type* type = infer(child);
-    if (child == expr.children[0] ||
-        (child == expr.children[1] && expr.children[1]->kind != ExprKind::for_clause)) {
+    if (child == expr.children()[0] ||
+        (child == expr.children()[1] && expr.children()[1]->kind != ExprKind::for_clause)) {
       element = type;  // of a dict, the value
     }
   }
@@ -135,13 +135,13 @@ bool passes_items(std::string_view name) {
 
 // `bar = tqdm(enumerate(loader))`, and then `for i, batch in bar`: what the name was set to.
 const Expr* made_sequence(const Expr* iterable) {
-  const Statement* set = iterable == nullptr ? nullptr : iterable->binding;
+  const Statement* set = iterable == nullptr ? nullptr : iterable->binding();
   const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
                       set->target->kind == ExprKind::name && iterable->statement != nullptr &&
                       set->file == iterable->statement->file &&
                       set->range.end <= iterable->range.begin;
   const Expr* value = is_set ? set->value : nullptr;
-  const Call* call = value == nullptr ? nullptr : value->call;
+  const Call* call = value == nullptr ? nullptr : value->call();
   const bool hands_on = call != nullptr && (passes_items(call->name) || call->name == "enumerate" ||
                                             call->name == "zip");
   return hands_on ? value : iterable;
@@ -153,7 +153,7 @@ const Expr* made_sequence(const Expr* iterable) {
 void Inference::bind_iteration(const Expr* target, const Expr* iterable,
                                const Statement* statement) {
   iterable = made_sequence(iterable);
-  const Call* call = iterable == nullptr ? nullptr : iterable->call;
+  const Call* call = iterable == nullptr ? nullptr : iterable->call();
   const Expr* given =
       call == nullptr || call->arguments.empty() ? nullptr : call->arguments[0].value;
   if (given != nullptr && passes_items(call->name)) return bind_iteration(target, given, statement);
@@ -161,12 +161,12 @@ void Inference::bind_iteration(const Expr* target, const Expr* iterable,
     return bind(target, simple(TypeKind::number), nullptr, statement);
   }
   if (target->kind == ExprKind::tuple && given != nullptr && call->name == "zip") {
-    for (std::size_t i = 0; i < target->children.size() && i < call->arguments.size(); ++i) {
-      bind_iteration(target->children[i], call->arguments[i].value, statement);
+    for (std::size_t i = 0; i < target->children().size() && i < call->arguments.size(); ++i) {
+      bind_iteration(target->children()[i], call->arguments[i].value, statement);
     }
     return;
   }
-  if (target->kind == ExprKind::tuple && target->children.size() == 2 &&
+  if (target->kind == ExprKind::tuple && target->children().size() == 2 &&
       bind_pairs(target, iterable, statement)) {
     return;
   }
@@ -182,18 +182,18 @@ void Inference::bind_iteration(const Expr* target, const Expr* iterable,
 // `for i, batch in enumerate(loader)`, `for key, value in batch.items()`, `for name, weight in
 // model.named_parameters()`.
 bool Inference::bind_pairs(const Expr* target, const Expr* iterable, const Statement* statement) {
-  const Call* call = iterable == nullptr ? nullptr : iterable->call;
+  const Call* call = iterable == nullptr ? nullptr : iterable->call();
   if (call != nullptr && call->name == "enumerate" && !call->arguments.empty()) {
-    bind(target->children[0], simple(TypeKind::number), nullptr, statement);
-    bind_iteration(target->children[1], call->arguments[0].value, statement);
+    bind(target->children()[0], simple(TypeKind::number), nullptr, statement);
+    bind_iteration(target->children()[1], call->arguments[0].value, statement);
     return true;
   }
   const bool has_items = call != nullptr && call->method == "items";
   const bool is_named = iterable != nullptr && iterable->type->is(TypeKind::gradients);
   if (!has_items && !is_named) return false;
   const Type* second = iterable->type->element;
-  bind(target->children[0], simple(TypeKind::text), nullptr, statement);
-  bind(target->children[1], second == nullptr ? &unknown_type() : second, nullptr, statement);
+  bind(target->children()[0], simple(TypeKind::text), nullptr, statement);
+  bind(target->children()[1], second == nullptr ? &unknown_type() : second, nullptr, statement);
   return true;
 }
 
@@ -216,7 +216,7 @@ const Type* loader_around(const Statement* statement) {
 // A generator that hands on what a loader gives, once or without end, is a loader itself.
 const Type* Inference::infer_yield(Expr& expr) {
   const Type* given = nullptr;
-  for (const Expr* child : expr.children) given = infer(child);
+  for (const Expr* child : expr.children()) given = infer(child);
   if (given == nullptr || function_ == nullptr) return &unknown_type();
   if (given->is(TypeKind::loader)) {
     returns(*function_, given);
@@ -228,10 +228,10 @@ const Type* Inference::infer_yield(Expr& expr) {
 
 // `for k in batch: batch[k] = batch[k].cuda()`: then all of the batch is there.
 void Inference::note_moved_items(const Expr& target, const Type& type) {
-  if (target.kind != ExprKind::subscript || target.children.size() != 2) return;
-  const Expr& batch = *target.children[0];
-  const Expr& key = *target.children[1];
-  const Statement* loop = key.kind == ExprKind::name ? key.binding : nullptr;
+  if (target.kind != ExprKind::subscript || target.children().size() != 2) return;
+  const Expr& batch = *target.children()[0];
+  const Expr& key = *target.children()[1];
+  const Statement* loop = key.kind == ExprKind::name ? key.binding() : nullptr;
   const bool is_each = loop != nullptr && loop->kind == StatementKind::for_;
   if (!is_each || !type.is(TypeKind::tensor) || type.residence == Residence::host) return;
   const Entry* entry = bound_entry(&batch);
@@ -281,16 +281,16 @@ const Type* Inference::object_dictionary(const Call& call) {
 // `losses = [0] * n`, then `losses[i] = loss`: a list of tensors.
 void Inference::note_set_tensor(const Expr& target, const Type& type) {
   if (target.kind != ExprKind::subscript || !type.is(TypeKind::tensor)) return;
-  const Expr& list = *target.children[0];
-  const Entry* entry = list.kind == ExprKind::name ? lookup(list.word) : nullptr;
+  const Expr& list = *target.children()[0];
+  const Entry* entry = list.kind == ExprKind::name ? lookup(list.word()) : nullptr;
   const Expr* made =
       entry == nullptr || entry->binding == nullptr ? nullptr : entry->binding->value;
-  const bool is_repeated = made != nullptr && made->kind == ExprKind::binary && made->word == "*" &&
-                           made->children.size() == 2 &&
-                           made->children[0]->kind == ExprKind::list &&
-                           made->children[0]->children.size() == 1;
-  const bool is_filler =
-      is_repeated && is_one_of(made->children[0]->children[0]->word, {"0", "0.", "0.0", "None"});
+  const bool is_repeated = made != nullptr && made->kind == ExprKind::binary &&
+                           made->word() == "*" && made->children().size() == 2 &&
+                           made->children()[0]->kind == ExprKind::list &&
+                           made->children()[0]->children().size() == 1;
+  const bool is_filler = is_repeated && is_one_of(made->children()[0]->children()[0]->word(),
+                                                  {"0", "0.", "0.0", "None"});
   if (!is_filler || entry->type == nullptr || !entry->type->is(TypeKind::container)) return;
   const Type* held = entry->type->element;
   const bool is_tensor = held != nullptr && held->is(TypeKind::tensor);
@@ -302,20 +302,20 @@ void Inference::note_set_item(const Expr& target, const Type& type) {
   note_set_tensor(target, type);
   if (target.kind != ExprKind::subscript) return;
   if (!is_part_of_training(type) && !is_recorded(type)) return;
-  const Entry* entry = bound_entry(target.children[0]);
+  const Entry* entry = bound_entry(target.children()[0]);
   const Statement* binding = entry == nullptr ? nullptr : entry->binding;
   const Expr* value = binding == nullptr ? nullptr : binding->value;
   if (value == nullptr || entry->type == nullptr) return;
-  const bool is_object = value->call != nullptr && is_object_dictionary(*value->call) &&
-                         value->call->arguments.empty();
-  const bool is_empty = is_object || (value->kind == ExprKind::dict && value->children.empty());
+  const bool is_object = value->call() != nullptr && is_object_dictionary(*value->call()) &&
+                         value->call()->arguments.empty();
+  const bool is_empty = is_object || (value->kind == ExprKind::dict && value->children().empty());
   if (!is_empty || entry->type->is(TypeKind::module)) return;
   Type made = *container_of(&type);
   if (entry->type->is(TypeKind::container) && entry->type->element != nullptr) {
     if (entry->type->element->kind != type.kind) return;
     made = *container_of(join(entry->type->element, &type));
   }
-  if (is_object) made.made_by = value->call;
+  if (is_object) made.made_by = value->call();
   writable(*entry).type = store_.intern(made);
 }
 

@@ -1,5 +1,8 @@
 // Statements of inference.h: what they bind.
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory_resource>
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/inference.h"
@@ -8,6 +11,7 @@ namespace rooftile::source {
 namespace {
 
 constexpr int kMaxForgetDepth = 128;
+constexpr std::size_t kFewNames = 2048;        // bytes that the names of most branches fit into
 constexpr std::size_t kMaxAssignments = 1000;  // of one dotted name
 
 bool leaves(std::span<const Statement* const> block) {
@@ -22,12 +26,12 @@ bool lists_weights(const Statement& loop) {
   const Expr* listed = loop.value;
   const ClassDef* def = loop.function == nullptr ? nullptr : loop.function->class_def;
   const bool takes_item = def != nullptr && listed != nullptr &&
-                          listed->kind == ExprKind::subscript && listed->children.size() == 2 &&
-                          listed->children[1]->kind == ExprKind::text &&
-                          listed->children[1]->word == "params";
+                          listed->kind == ExprKind::subscript && listed->children().size() == 2 &&
+                          listed->children()[1]->kind == ExprKind::text &&
+                          listed->children()[1]->word() == "params";
   return takes_item && listed->type->is(TypeKind::unknown) &&
          std::ranges::any_of(def->bases, [](const Expr* base) {
-           return base->full_name.starts_with("torch.optim.");
+           return base->full_name().starts_with("torch.optim.");
          });
 }
 
@@ -96,7 +100,10 @@ void Inference::set_name(std::string_view name, const Entry& entry) {
 // Undoes what was bound since, and returns it, one change a name.
 std::vector<Inference::Change> Inference::take_changes(std::size_t mark) {
   std::vector<Change> taken;
-  std::unordered_map<std::string_view, std::size_t> places;
+  if (changes_.size() == mark) return taken;
+  std::array<std::byte, kFewNames> few;
+  std::pmr::monotonic_buffer_resource memory(few.data(), few.size());
+  std::pmr::unordered_map<std::string_view, std::size_t> places(&memory);
   for (std::size_t i = mark; i < changes_.size(); ++i) {
     const auto [place, added] = places.emplace(changes_[i].name, taken.size());
     if (added) {
@@ -132,7 +139,9 @@ Entry Inference::join(const std::optional<Entry>& a, const std::optional<Entry>&
 }
 
 void Inference::join_branches(const std::vector<Change>& first, const std::vector<Change>& second) {
-  std::unordered_map<std::string_view, const Change*> others;
+  std::array<std::byte, kFewNames> few;
+  std::pmr::monotonic_buffer_resource memory(few.data(), few.size());
+  std::pmr::unordered_map<std::string_view, const Change*> others(&memory);
   for (const Change& change : second) others.emplace(change.name, &change);
   for (const Change& change : first) {
     const auto other = others.find(change.name);
@@ -169,13 +178,13 @@ void Inference::visit_if(const Statement& statement) {
 void Inference::forget_target(const Expr* target) {
   if (target == nullptr) return;
   if (target->kind == ExprKind::name) {
-    const auto found = scope_->names.find(target->word);
+    const auto found = scope_->names.find(target->word());
     if (found == scope_->names.end() || found->second.binding == nullptr) return;
     Entry entry = found->second;
     entry.binding = nullptr;
-    set_name(target->word, entry);
+    set_name(target->word(), entry);
   } else if (target->kind == ExprKind::tuple || target->kind == ExprKind::list) {
-    for (const Expr* part : target->children) forget_target(part);
+    for (const Expr* part : target->children()) forget_target(part);
   }
 }
 
@@ -239,7 +248,7 @@ void Inference::visit_class(const Statement& statement) {
   const ClassDef& def = *statement.class_def;
   for (const Expr* base : def.bases) infer(base);
   for (const Expr* decorator : def.decorators) infer(decorator);
-  Scope& inner = scopes_.emplace_back();
+  Scope& inner = scopes_.emplace_back(&scope_memory_);
   inner.outer = scope_;
   inner.file = scope_->file;
   Scope* const outer = std::exchange(scope_, &inner);
@@ -300,19 +309,19 @@ void Inference::bind(const Expr* target, const Type* type, const Expr* value,
                      const Statement* statement) {
   switch (target->kind) {
     case ExprKind::name: {
-      const Type* made = of_backward(moved_module(type, value, target->word), target->word);
-      Entry entry{{}, guess(made, target->word), statement};
+      const Type* made = of_backward(moved_module(type, value, target->word()), target->word());
+      Entry entry{{}, guess(made, target->word()), statement};
       // Net = models.Net, autocast = torch.cuda.amp.autocast
-      const bool alias = value != nullptr && !value->full_name.empty() &&
+      const bool alias = value != nullptr && !value->full_name().empty() &&
                          (value->kind == ExprKind::name || value->kind == ExprKind::attribute) &&
-                         !is_dtype(value->full_name) && statement->word == "=";
+                         !is_dtype(value->full_name()) && statement->word == "=";
       if (alias && (value->type->is(TypeKind::function) || value->type->is(TypeKind::class_) ||
-                    known(value->full_name).call.gives != Gives::unknown)) {
-        entry.full_name = value->full_name;
+                    known(value->full_name()).call.gives != Gives::unknown)) {
+        entry.full_name = value->full_name();
       }
       note_partial(value, entry);
       note_imported(value, entry);
-      set_name(target->word, entry);
+      set_name(target->word(), entry);
       writable(*target).type = entry.type;
       return;
     }
@@ -320,8 +329,8 @@ void Inference::bind(const Expr* target, const Type* type, const Expr* value,
     case ExprKind::list:
       return bind_sequence(target, type, value, statement);
     case ExprKind::starred:
-      if (!target->children.empty()) {
-        bind(target->children[0], container_of(type->element), nullptr, statement);
+      if (!target->children().empty()) {
+        bind(target->children()[0], container_of(type->element), nullptr, statement);
       }
       return;
     case ExprKind::attribute:
@@ -343,9 +352,9 @@ void Inference::read_again(const ClassDef& def) {
 // self.net = Net()
 void Inference::bind_own_attribute(const Expr& target, const Type* type,
                                    const Statement& statement) {
-  const Type& owner = *target.children[0]->type;
-  Entry& entry = attributes_[owner.class_def][target.word];
-  const Type* guessed = guess(type, target.word);
+  const Type& owner = *target.children()[0]->type;
+  Entry& entry = attributes_[owner.class_def][target.word()];
+  const Type* guessed = guess(type, target.word());
   // Layers and parameters move with the module that has them.
   const bool moves = guessed->is(TypeKind::module) || guessed->is(TypeKind::tensor);
   if (owner.is(TypeKind::module) && moves && guessed->residence == Residence::host) {
@@ -354,8 +363,10 @@ void Inference::bind_own_attribute(const Expr& target, const Type* type,
   const Type* before = entry.type;
   // `self.batch = {}`, and then `self.batch = next(self.loader)`.
   const Expr* value = statement.value;
-  const bool is_next = value != nullptr && value->call != nullptr && value->call->name == "next";
-  const bool clears = value != nullptr && value->kind == ExprKind::dict && value->children.empty();
+  const bool is_next =
+      value != nullptr && value->call() != nullptr && value->call()->name == "next";
+  const bool clears =
+      value != nullptr && value->kind == ExprKind::dict && value->children().empty();
   if (before != nullptr && clears && before->is(TypeKind::tensor)) guessed = before;
   if (before != nullptr && is_next && before->is(TypeKind::container)) entry.type = guessed;
   entry = entry.type == nullptr || entry.binding == &statement
@@ -366,16 +377,16 @@ void Inference::bind_own_attribute(const Expr& target, const Type* type,
 }
 
 void Inference::bind_attribute(const Expr* target, const Type* type, const Statement* statement) {
-  const Expr* object = target->children.empty() ? nullptr : target->children[0];
+  const Expr* object = target->children().empty() ? nullptr : target->children()[0];
   if (object == nullptr) return;
   const Type* owner = infer(object);
-  const bool is_self = object->kind == ExprKind::name && object->word == "self";
+  const bool is_self = object->kind == ExprKind::name && object->word() == "self";
   if (is_self && owner->class_def != nullptr) return bind_own_attribute(*target, type, *statement);
   infer(target);
   record_entry(*target, statement->value);
   if (statement->kind == StatementKind::assignment) record_parsed_entry(*target, *statement);
-  if (target->full_name.empty()) return;
-  std::vector<const Statement*>& all = store_.assignments_by_name[target->full_name];
+  if (target->full_name().empty()) return;
+  std::vector<const Statement*>& all = store_.assignments_by_name[target->full_name()];
   const bool room = all.size() < kMaxAssignments;
   if (room && std::ranges::find(all, statement) == all.end()) all.push_back(statement);
 }

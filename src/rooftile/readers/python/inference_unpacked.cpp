@@ -16,7 +16,7 @@ void add_returned(std::span<const Statement* const> block, std::size_t count,
     if (statement->function_def != nullptr || statement->class_def != nullptr) continue;
     const bool is_tuple =
         statement->kind == StatementKind::return_ && statement->value != nullptr &&
-        statement->value->kind == ExprKind::tuple && statement->value->children.size() == count;
+        statement->value->kind == ExprKind::tuple && statement->value->children().size() == count;
     if (is_tuple) tuples.push_back(statement->value);
     add_returned(statement->body, count, tuples, depth + 1);
     add_returned(statement->otherwise, count, tuples, depth + 1);
@@ -29,16 +29,16 @@ void add_returned(std::span<const Statement* const> block, std::size_t count,
 std::vector<const Type*> Inference::unpacked_items(const Type& type, const Expr* value,
                                                    std::size_t count) {
   const bool is_written = type.items != nullptr && type.items->kind != ExprKind::dict &&
-                          type.items->children.size() == count;
+                          type.items->children().size() == count;
   std::vector<const Expr*> tuples;
   if (is_written) tuples.push_back(type.items);
   const FunctionDef* function =
-      value != nullptr && value->call != nullptr ? value->call->target : nullptr;
+      value != nullptr && value->call() != nullptr ? value->call()->target : nullptr;
   if (function != nullptr && !is_written) add_returned(function->body, count, tuples);
   std::vector<const Type*> items;
   for (const Expr* tuple : tuples) {
     items.resize(count, nullptr);
-    for (std::size_t i = 0; i < count; ++i) items[i] = join(items[i], tuple->children[i]->type);
+    for (std::size_t i = 0; i < count; ++i) items[i] = join(items[i], tuple->children()[i]->type);
   }
   return items;
 }
@@ -48,8 +48,8 @@ namespace {
 // `loss, scores = criterion(outputs, target)` with a criterion that is not seen: the rest may be
 // numbers.
 bool is_unseen_loss(const Call* call) {
-  if (call == nullptr || call->target != nullptr || call->expr->children.empty()) return false;
-  const Type& callee = *call->expr->children.front()->type;
+  if (call == nullptr || call->target != nullptr || call->expr->children().empty()) return false;
+  const Type& callee = *call->expr->children().front()->type;
   return callee.is(TypeKind::loss) && callee.class_def == nullptr;
 }
 
@@ -66,24 +66,24 @@ bool tells_more(const Type* item, const Type& whole) {
 
 void Inference::bind_sequence(const Expr* target, const Type* type, const Expr* value,
                               const Statement* statement) {
-  const Call* call = value == nullptr ? nullptr : value->call;
+  const Call* call = value == nullptr ? nullptr : value->call();
   const bool prepared = call != nullptr && call->method == "prepare";
   const bool pairwise = value != nullptr &&
                         (value->kind == ExprKind::tuple || value->kind == ExprKind::list) &&
-                        value->children.size() == target->children.size();
+                        value->children().size() == target->children().size();
   std::vector<const Type*> items;
-  if (!pairwise) items = unpacked_items(*type, value, target->children.size());
-  for (std::size_t i = 0; i < target->children.size(); ++i) {
-    const Expr* part = target->children[i];
+  if (!pairwise) items = unpacked_items(*type, value, target->children().size());
+  for (std::size_t i = 0; i < target->children().size(); ++i) {
+    const Expr* part = target->children()[i];
     const Type* each = type->element;
     if (type->is(TypeKind::tensor)) each = type;
     if (prepared && i < call->arguments.size()) {
       each = with_residence(*call->arguments[i].value->type, Residence::gpu);
     }
-    if (pairwise) each = value->children[i]->type;
+    if (pairwise) each = value->children()[i]->type;
     if (!items.empty() && tells_more(items[i], *type)) each = items[i];
     if (i > 0 && items.empty() && is_unseen_loss(call)) each = &unknown_type();
-    bind(part, each == nullptr ? &unknown_type() : each, pairwise ? value->children[i] : nullptr,
+    bind(part, each == nullptr ? &unknown_type() : each, pairwise ? value->children()[i] : nullptr,
          statement);
   }
 }

@@ -45,12 +45,12 @@ class LayerFinder {
 
   void read_assignment(const Statement& statement, bool conditional, bool repeated) {
     const Expr* target = statement.target;
-    if (target == nullptr || target->kind != ExprKind::attribute || target->children.empty() ||
-        target->children[0]->word != "self" || statement.value == nullptr) {
+    if (target == nullptr || target->kind != ExprKind::attribute || target->children().empty() ||
+        target->children()[0]->word() != "self" || statement.value == nullptr) {
       return;
     }
     Layer layer;
-    layer.attribute = target->word;
+    layer.attribute = target->word();
     layer.statement = &statement;
     layer.conditional = conditional;
     layer.repeated = repeated;
@@ -58,7 +58,7 @@ class LayerFinder {
   }
 
   void add(Layer layer, const Expr& made, int depth) {
-    const Call* call = made.call;
+    const Call* call = made.call();
     if (call == nullptr || depth > kMaxNesting || def_.layers.size() >= kMaxLayers) return;
     const Type& type = *made.type;
     if (!type.is(TypeKind::module) && !type.is(TypeKind::loss)) return;
@@ -80,22 +80,24 @@ class LayerFinder {
 
   // `copy.deepcopy(module)` in `def clones(module, n)`: what this call of it passes.
   const Expr& passed_to_helper(const Expr& made) const {
-    const Call* copy = made.call;
+    const Call* copy = made.call();
     const bool is_copy = helper_ != nullptr && copy != nullptr && copy->method == "deepcopy" &&
                          copy->arguments.size() == 1 && copy->function == helper_->target;
     const Expr* copied = is_copy ? copy->arguments[0].value : nullptr;
     if (copied == nullptr || copied->kind != ExprKind::name) return made;
-    const Argument* given = passed_argument(*helper_, *helper_->target, copied->word);
-    return given == nullptr || given->value->call == nullptr ? made : *given->value;
+    const Argument* given = passed_argument(*helper_, *helper_->target, copied->word());
+    return given == nullptr || given->value->call() == nullptr ? made : *given->value;
   }
 
   // The list or dict inside of an OrderedDict(…) or behind a star.
   static const Expr& contents(const Expr& written) {
     const Expr* value = &written;
-    if (value->kind == ExprKind::starred && !value->children.empty()) value = value->children[0];
-    const bool is_ordered = value->kind == ExprKind::call && value->call->method == "OrderedDict" &&
-                            !value->call->arguments.empty();
-    return is_ordered ? *value->call->arguments[0].value : *value;
+    if (value->kind == ExprKind::starred && !value->children().empty())
+      value = value->children()[0];
+    const bool is_ordered = value->kind == ExprKind::call &&
+                            value->call()->method == "OrderedDict" &&
+                            !value->call()->arguments.empty();
+    return is_ordered ? *value->call()->arguments[0].value : *value;
   }
 
   void add_members(const Layer& parent, const Call& call, int depth) {
@@ -106,20 +108,20 @@ class LayerFinder {
   }
 
   void add_contents(const Layer& parent, const Expr& value, std::size_t& index, int depth) {
-    if (value.call != nullptr && value.call->name == "dict") {
-      for (const Argument& member : value.call->arguments) {
+    if (value.call() != nullptr && value.call()->name == "dict") {
+      for (const Argument& member : value.call()->arguments) {
         if (!member.name.empty()) add_named(parent, *member.value, member.name, depth);
       }
     } else if (value.kind == ExprKind::dict) {
-      for (std::size_t i = 0; i + 1 < value.children.size(); i += 2) {
-        add_named(parent, *value.children[i + 1], value.children[i]->word, depth);
+      for (std::size_t i = 0; i + 1 < value.children().size(); i += 2) {
+        add_named(parent, *value.children()[i + 1], value.children()[i]->word(), depth);
       }
     } else if (value.kind == ExprKind::list || value.kind == ExprKind::tuple) {
-      for (const Expr* item : value.children) add_member(parent, *item, index++, depth);
-    } else if (value.kind == ExprKind::comprehension && !value.children.empty()) {
+      for (const Expr* item : value.children()) add_member(parent, *item, index++, depth);
+    } else if (value.kind == ExprKind::comprehension && !value.children().empty()) {
       Layer repeated = parent;
       repeated.repeated = true;
-      add_member(repeated, *value.children[0], index++, depth);
+      add_member(repeated, *value.children()[0], index++, depth);
     } else {
       add_member(parent, value, index++, depth);
     }
@@ -129,10 +131,10 @@ class LayerFinder {
     const Expr* made = &item;
     std::string name = std::to_string(index);
     // ("conv1", nn.Conv2d(…)) of an OrderedDict
-    if (item.kind == ExprKind::tuple && item.children.size() == 2 &&
-        item.children[0]->kind == ExprKind::text) {
-      name = item.children[0]->word;
-      made = item.children[1];
+    if (item.kind == ExprKind::tuple && item.children().size() == 2 &&
+        item.children()[0]->kind == ExprKind::text) {
+      name = item.children()[0]->word();
+      made = item.children()[1];
     }
     add_named(parent, *made, name, depth);
   }
@@ -157,7 +159,7 @@ class LayerFinder {
   // features of self.features(x), a part of the forward.
   const FunctionDef* own_method(const Call& call) const {
     const bool is_own = call.receiver != nullptr && call.receiver->kind == ExprKind::name &&
-                        call.receiver->word == "self" && entered_.size() < kMaxNesting;
+                        call.receiver->word() == "self" && entered_.size() < kMaxNesting;
     return is_own && call.target != nullptr && call.target->class_def == &def_ ? call.target
                                                                                : nullptr;
   }
@@ -168,12 +170,12 @@ class LayerFinder {
 
   // Methods that a forward hands on: self.run_wrapped(self.stem)(x).
   void note_method(const Expr& expr) {
-    const bool is_own = expr.kind == ExprKind::attribute && !expr.children.empty() &&
-                        expr.children[0]->word == "self" && handed_on_.size() < kMaxLayers;
-    const bool is_callee = expr.parent != nullptr && expr.parent->call != nullptr &&
-                           expr.parent->children.front() == &expr;
+    const bool is_own = expr.kind == ExprKind::attribute && !expr.children().empty() &&
+                        expr.children()[0]->word() == "self" && handed_on_.size() < kMaxLayers;
+    const bool is_callee = expr.parent != nullptr && expr.parent->call() != nullptr &&
+                           expr.parent->children().front() == &expr;
     if (!is_own || is_callee) return;
-    if (const FunctionDef* method = def_.method(expr.word)) handed_on_.push_back(method);
+    if (const FunctionDef* method = def_.method(expr.word())) handed_on_.push_back(method);
   }
 
   void read_handed_on() {
@@ -209,11 +211,11 @@ class LayerFinder {
   }
 
   const Layer* layer_of(const Call& call) const {
-    if (call.expr->children.empty()) return nullptr;
-    const Expr& callee = *call.expr->children[0];
-    const bool own = callee.kind == ExprKind::attribute && !callee.children.empty() &&
-                     callee.children[0]->word == "self";
-    return own ? def_.layer(callee.word) : nullptr;
+    if (call.expr->children().empty()) return nullptr;
+    const Expr& callee = *call.expr->children()[0];
+    const bool own = callee.kind == ExprKind::attribute && !callee.children().empty() &&
+                     callee.children()[0]->word() == "self";
+    return own ? def_.layer(callee.word()) : nullptr;
   }
 
   // The layer that `call_bn(self.bn1, x)` runs, of `def call_bn(bn, x): return bn(x)`, and what it
@@ -227,17 +229,17 @@ class LayerFinder {
     const Call* inner =
         only == nullptr || only->kind != StatementKind::return_ || only->value == nullptr
             ? nullptr
-            : only->value->call;
+            : only->value->call();
     if (inner == nullptr || inner->arguments.size() != 1 || inner->receiver != nullptr) {
       return nullptr;
     }
     const Argument* given = passed_argument(call, *target, inner->method);
-    const Argument* value = passed_argument(call, *target, inner->arguments[0].value->word);
+    const Argument* value = passed_argument(call, *target, inner->arguments[0].value->word());
     if (given == nullptr || value == nullptr || given == value) return nullptr;
     const Expr& made = *given->value;
-    const bool own = made.kind == ExprKind::attribute && !made.children.empty() &&
-                     made.children[0]->word == "self";
-    const Layer* layer = own ? def_.layer(made.word) : nullptr;
+    const bool own = made.kind == ExprKind::attribute && !made.children().empty() &&
+                     made.children()[0]->word() == "self";
+    const Layer* layer = own ? def_.layer(made.word()) : nullptr;
     if (layer != nullptr) input = value->value;
     return layer;
   }
@@ -258,11 +260,11 @@ class LayerFinder {
   bool consumes_previous(const Expr* input) const {
     if (def_.forward.empty() || input == nullptr) return false;
     const Call* previous = def_.forward.back().call;
-    if (input->call != nullptr) return input->call == previous;
-    if (input->kind != ExprKind::name || input->binding == nullptr) return false;
-    const Statement& binding = *input->binding;
+    if (input->call() != nullptr) return input->call() == previous;
+    if (input->kind != ExprKind::name || input->binding() == nullptr) return false;
+    const Statement& binding = *input->binding();
     const auto reads = reads_.find(&binding);
-    return binding.value != nullptr && binding.value->call == previous && binding.word == "=" &&
+    return binding.value != nullptr && binding.value->call() == previous && binding.word == "=" &&
            binding.target != nullptr && binding.target->kind == ExprKind::name &&
            reads != reads_.end() && reads->second == 1;
   }
@@ -270,8 +272,8 @@ class LayerFinder {
   void count_reads(const Expr* expr) {
     if (expr == nullptr) return;
     note_method(*expr);
-    if (expr->kind == ExprKind::name && expr->binding != nullptr) ++reads_[expr->binding];
-    for (const Expr* child : expr->children) count_reads(child);
+    if (expr->kind == ExprKind::name && expr->binding() != nullptr) ++reads_[expr->binding()];
+    for (const Expr* child : expr->children()) count_reads(child);
   }
 
   void count_reads(const Statement& statement, int depth) {

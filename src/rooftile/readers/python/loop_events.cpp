@@ -16,11 +16,11 @@ bool is_backward(const Call& call) {
 std::string_view receiver_word(const Call& call) {
   const Expr* receiver = call.receiver;
   if (receiver == nullptr) return {};
-  if (receiver->kind == ExprKind::subscript && receiver->children.size() > 1) {
-    const Expr* key = receiver->children[1];  // state["optimizer"], optimizers[0]
-    receiver = key->kind == ExprKind::text ? key : receiver->children[0];
+  if (receiver->kind == ExprKind::subscript && receiver->children().size() > 1) {
+    const Expr* key = receiver->children()[1];  // state["optimizer"], optimizers[0]
+    receiver = key->kind == ExprKind::text ? key : receiver->children()[0];
   }
-  return receiver->word;
+  return receiver->word();
 }
 
 std::string_view receiver_text(const Call& call) {
@@ -49,8 +49,8 @@ bool is_optimizer_step(const Call& call) {
   if (contains(word, "sched") || word == "env" || word == "envs") return false;
   // optim.learner.step() of a class around an optimizer
   const bool is_part = call.receiver->kind == ExprKind::attribute &&
-                       !call.receiver->children.empty() &&
-                       contains(lower(call.receiver->children[0]->word), "optim");
+                       !call.receiver->children().empty() &&
+                       contains(lower(call.receiver->children()[0]->word()), "optim");
   return is_part || contains(word, "opt") || contains(word, "scaler") || contains(word, "engine") ||
          contains(word, "sgd") || contains(word, "adam") || contains(word, "solver") ||
          steps_what_runs_backward(call);
@@ -76,15 +76,15 @@ bool is_forward(const Call& call) {
   if (call.method == "forward" && call.receiver != nullptr) {
     return call.receiver->type->is(TypeKind::module);
   }
-  return call.name == "torch.nn.Module.__call__" && !call.expr->children.empty() &&
-         call.expr->children[0]->type->is(TypeKind::module);
+  return call.name == "torch.nn.Module.__call__" && !call.expr->children().empty() &&
+         call.expr->children()[0]->type->is(TypeKind::module);
 }
 
 bool switches_to_evaluation(const Call& call) {
   if (call.receiver == nullptr || !call.receiver_type().is(TypeKind::module)) return false;
   if (call.method == "eval") return call.arguments.empty();
   return call.method == "train" && call.arguments.size() == 1 &&
-         call.arguments[0].value->word == "False";
+         call.arguments[0].value->word() == "False";
 }
 
 void add_written_events(const Call& call, Events& events) {
@@ -93,7 +93,7 @@ void add_written_events(const Call& call, Events& events) {
   // Own optimizers in 16 bits: optimizer.step(loss).
   const bool takes_loss = events.step != nullptr && !call.arguments.empty() &&
                           (call.arguments[0].value->type->is(TypeKind::tensor) ||
-                           contains(call.arguments[0].value->word, "loss"));
+                           contains(call.arguments[0].value->word(), "loss"));
   if (takes_loss) events.backward = &call;
   events.forward = is_forward(call) || infers_with(call);
   events.eval_mode = switches_to_evaluation(call);

@@ -182,7 +182,7 @@ class RoleFinder {
 
   // `for _ in range(50): net(x)` measures the time.
   static bool repeats(const Loop& loop) {
-    const Call* over = loop.statement->value == nullptr ? nullptr : loop.statement->value->call;
+    const Call* over = loop.statement->value == nullptr ? nullptr : loop.statement->value->call();
     return over != nullptr && over->name == "range";
   }
 
@@ -191,7 +191,7 @@ class RoleFinder {
     if (loop.function == nullptr || loop.function->callers.empty()) return false;
     const Expr* over = loop.statement->value;
     return over != nullptr && over->kind == ExprKind::name &&
-           contains_any(lower(over->word), {"scales", "flips"});
+           contains_any(lower(over->word()), {"scales", "flips"});
   }
 
   // An evaluation by the function that also trains, `compute_loss(scores, y, only_loss=True)`.
@@ -239,10 +239,11 @@ class RoleFinder {
   // `evaluate`'s loop over a parameter for which all callers seen pass `data.test_batches`.
   static bool is_given_evaluation_data(const Expr& read) {
     const FunctionDef* function = read.statement == nullptr ? nullptr : read.statement->function;
-    if (read.binding != nullptr || function == nullptr || function->callers.empty()) return false;
+    if (read.binding() != nullptr || function == nullptr || function->callers.empty()) return false;
     return std::ranges::all_of(function->callers, [&](const Call* caller) {
-      const Argument* given = passed_argument(*caller, *function, read.word);
-      return given != nullptr && !given->unpacked && is_evaluation_name(lower(given->value->word));
+      const Argument* given = passed_argument(*caller, *function, read.word());
+      return given != nullptr && !given->unpacked &&
+             is_evaluation_name(lower(given->value->word()));
     });
   }
 
@@ -250,11 +251,11 @@ class RoleFinder {
   static bool reads_evaluation_data(const Loop& loop) {
     const Expr* read = loop.statement->value;
     if (read != nullptr && read->kind == ExprKind::name) {
-      return is_evaluation_name(lower(read->word)) || is_given_evaluation_data(*read);
+      return is_evaluation_name(lower(read->word())) || is_given_evaluation_data(*read);
     }
-    const Call* call = read == nullptr ? nullptr : read->call;
+    const Call* call = read == nullptr ? nullptr : read->call();
     return call != nullptr && std::ranges::any_of(call->arguments, [](const Argument& argument) {
-             return argument.value != nullptr && is_evaluation_name(lower(argument.value->word));
+             return argument.value != nullptr && is_evaluation_name(lower(argument.value->word()));
            });
   }
 
@@ -264,8 +265,8 @@ class RoleFinder {
     if (reads_evaluation_data(inner) && !reads_evaluation_data(outer)) return true;
     const Expr* loader = loader_in(inner.statement->value);
     const Expr* trained = loader_in(outer.statement->value);
-    return loader != nullptr && trained != nullptr && loader->word != trained->word &&
-           is_evaluation_name(lower(loader->word));
+    return loader != nullptr && trained != nullptr && loader->word() != trained->word() &&
+           is_evaluation_name(lower(loader->word()));
   }
 
   // Several updates of one network within a step are part of that step.

@@ -6,8 +6,8 @@
 
 namespace rooftile::source {
 
-Lowering::Lowering(const python::SyntaxTree& tree, File& file, FileMemory& memory)
-    : tree_(tree), file_(file), memory_(memory), arena_(memory.arena) {}
+Lowering::Lowering(const python::SyntaxTree& tree, File& file, FactsMemory& memory)
+    : tree_(tree), file_(file), memory_(memory), arena_(memory.others) {}
 
 std::string_view Lowering::text(Id id) const {
   return std::string_view(file_.text).substr(node(id).begin, node(id).end - node(id).begin);
@@ -223,7 +223,7 @@ void Lowering::run() {
   }
 }
 
-void lower_tree(const python::SyntaxTree& tree, File& file, FileMemory& memory) {
+void lower_tree(const python::SyntaxTree& tree, File& file, FactsMemory& memory) {
   Lowering(tree, file, memory).run();
 }
 

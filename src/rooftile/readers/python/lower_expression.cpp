@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "rooftile/readers/python/derive.h"
 #include "rooftile/readers/python/lowering.h"
 
 namespace rooftile::source {
@@ -66,7 +67,7 @@ ExprKind expr_kind(Kind kind) {
 }  // namespace
 
 Expr* Lowering::make(ExprKind kind, Id id) {
-  Expr* expr = arena_.make<Expr>();
+  Expr* expr = memory_.expressions.make<Expr>();
   expr->kind = kind;
   expr->range = range(id);
   expr->statement = statement_;
@@ -98,7 +99,7 @@ void Lowering::fill(Expr* expr, Id id) {
     case ExprKind::integer:
     case ExprKind::real:
     case ExprKind::boolean:
-      expr->word = text(id);
+      expr->set_word(text(id));
       return;
     case ExprKind::attribute:
       return attribute(expr, id);
@@ -107,7 +108,9 @@ void Lowering::fill(Expr* expr, Id id) {
     case ExprKind::subscript:
       return subscript(expr, id);
     case ExprKind::text:
-      return kind(id) == Kind::string ? string(expr, id) : concatenated(expr, id);
+      kind(id) == Kind::string ? string(expr, id) : concatenated(expr, id);
+      if (may_name(*expr)) file_.dotted_texts.push_back(expr->word());
+      return;
     case ExprKind::dict:
       return dictionary(expr, id);
     case ExprKind::unary:
@@ -121,7 +124,7 @@ void Lowering::fill(Expr* expr, Id id) {
     case ExprKind::lambda:
       return lambda(expr, id);
     case ExprKind::starred:
-      expr->word = text(id).starts_with("**") ? "**" : "*";
+      expr->set_word(text(id).starts_with("**") ? "**" : "*");
       return take_children(expr, id);
     case ExprKind::none:
     case ExprKind::ellipsis:
@@ -139,7 +142,8 @@ void Lowering::push(Id id, Expr* parent) {
 }
 
 void Lowering::set_children(Expr* expr, std::size_t mark) {
-  expr->children = arena_.copy(std::span<const Expr* const>(children_).subspan(mark));
+  const auto own = std::span<const Expr* const>(children_).subspan(mark);
+  expr->set_children(own.size() == 1 ? own : arena_.copy(own));
   children_.resize(mark);
 }
 
@@ -154,7 +158,7 @@ void Lowering::take_children(Expr* expr, Id id) {
 void Lowering::attribute(Expr* expr, Id id) {
   const std::size_t mark = children_.size();
   if (const Id object = child(id, Field::object)) push(object, expr);
-  if (const Id name = child(id, Field::attribute)) expr->word = text(name);
+  if (const Id name = child(id, Field::attribute)) expr->set_word(text(name));
   set_children(expr, mark);
 }
 
@@ -164,10 +168,10 @@ void Lowering::subscript(Expr* expr, Id id) {
 
 void Lowering::operation(Expr* expr, Id id) {
   const std::size_t mark = children_.size();
-  if (kind(id) == Kind::not_operator) expr->word = "not";
+  if (kind(id) == Kind::not_operator) expr->set_word("not");
   each_child(id, [&](Id child) {
     if (kind(child) == Kind::token) {
-      expr->word = text(child);
+      expr->set_word(text(child));
     } else {
       push(child, expr);
     }
@@ -179,7 +183,7 @@ void Lowering::comparison(Expr* expr, Id id) {
   const std::size_t mark = children_.size();
   each_child(id, [&](Id child) {
     if (node(child).field == Field::operator_) {
-      if (expr->word.empty()) expr->word = text(child);
+      if (expr->word().empty()) expr->set_word(text(child));
     } else {
       push(child, expr);
     }
@@ -241,7 +245,7 @@ void Lowering::string(Expr* expr, Id id) {
     expr->kind = ExprKind::format;
     if (const Id inner = expression_child(child)) push(inner, expr);
   });
-  if (begin <= end) expr->word = std::string_view(file_.text).substr(begin, end - begin);
+  if (begin <= end) expr->set_word(std::string_view(file_.text).substr(begin, end - begin));
   set_children(expr, mark);
 }
 
@@ -253,20 +257,20 @@ void Lowering::concatenated(Expr* expr, Id id) {
     if (kind(child) != Kind::string) return;
     Expr part;
     string(&part, child);
-    joined += part.word;
+    joined += part.word();
     if (part.kind == ExprKind::format) expr->kind = ExprKind::format;
-    for (const Expr* inner : part.children) {
+    for (const Expr* inner : part.children()) {
       const_cast<Expr*>(inner)->parent = expr;
       children_.push_back(inner);
     }
   });
-  expr->word = arena_.copy(std::string_view(joined));
+  expr->set_word(arena_.copy(std::string_view(joined)));
   set_children(expr, mark);
 }
 
 void Lowering::call(Expr* expr, Id id) {
-  Call* call = arena_.make<Call>();
-  expr->call = call;
+  Call* call = memory_.calls.make<Call>();
+  expr->set_call(call);
   call->expr = expr;
   call->statement = statement_;
   call->function = function_;
@@ -278,10 +282,10 @@ void Lowering::call(Expr* expr, Id id) {
     push(callee, expr);
     const Expr* written = children_.back();
     call->method = written->kind == ExprKind::name || written->kind == ExprKind::attribute
-                       ? written->word
+                       ? written->word()
                        : std::string_view();
-    if (written->kind == ExprKind::attribute && !written->children.empty()) {
-      call->receiver = written->children[0];
+    if (written->kind == ExprKind::attribute && !written->children().empty()) {
+      call->receiver = written->children()[0];
     }
   }
   std::vector<Argument> arguments;
@@ -310,7 +314,7 @@ void Lowering::argument(Id id, Expr* expr, std::vector<Argument>& arguments) {
     argument.name = text(name);
   } else if (kind(id) == Kind::list_splat || kind(id) == Kind::dictionary_splat) {
     argument.unpacked = true;
-    const_cast<Call*>(expr->call)->unknown_arguments = true;
+    const_cast<Call*>(expr->call())->unknown_arguments = true;
   } else {
     argument.position = static_cast<std::uint32_t>(arguments.size());
   }

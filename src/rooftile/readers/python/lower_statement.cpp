@@ -41,7 +41,7 @@ bool has_value(StatementKind kind) {
 }  // namespace
 
 Statement* Lowering::make_statement(StatementKind kind, Id id) {
-  Statement* statement = arena_.make<Statement>();
+  Statement* statement = memory_.statements.make<Statement>();
   statement->kind = kind;
   statement->range = range(id);
   statement->function = function_;
@@ -266,7 +266,7 @@ void Lowering::with_item(Id id, std::vector<WithItem>& items) {
     items.push_back(item);
     return;
   }
-  for (const Expr* each : item.context->children) items.push_back({each, nullptr});
+  for (const Expr* each : item.context->children()) items.push_back({each, nullptr});
 }
 
 void Lowering::try_statement(Id id, std::vector<Statement*>& out) {

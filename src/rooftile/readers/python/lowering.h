@@ -11,7 +11,7 @@ namespace rooftile::source {
 
 class Lowering {
  public:
-  Lowering(const python::SyntaxTree& tree, File& file, FileMemory& memory);
+  Lowering(const python::SyntaxTree& tree, File& file, FactsMemory& memory);
 
   void run();
 
@@ -86,7 +86,7 @@ class Lowering {
 
   const python::SyntaxTree& tree_;
   File& file_;
-  FileMemory& memory_;
+  FactsMemory& memory_;
   Arena& arena_;
   Statement* statement_ = nullptr;  // whose expressions are being read
   FunctionDef* function_ = nullptr;

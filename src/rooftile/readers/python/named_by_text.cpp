@@ -9,24 +9,6 @@
 namespace rooftile::source {
 namespace {
 
-constexpr std::size_t kMaxNameLength = 120;
-
-bool may_name(const Expr& expr) {
-  if (expr.kind != ExprKind::text || expr.word.size() > kMaxNameLength) return false;
-  const std::size_t dot = expr.word.find('.');
-  return dot != std::string_view::npos && dot != 0 && !expr.word.ends_with('.') &&
-         expr.word.find_first_of(" /\\\n") == std::string_view::npos;
-}
-
-// Calls look(text) for the texts in the expression.
-template <class Look>
-void for_names(const Expr* expr, const Look& look, int depth = 0) {
-  constexpr int kMaxDepth = 12;
-  if (expr == nullptr || depth > kMaxDepth) return;
-  if (may_name(*expr)) look(expr->word);
-  for (const Expr* child : expr->children) for_names(child, look, depth + 1);
-}
-
 const File* file_named(const Store& store, std::string_view full_name) {
   const auto def = store.classes_by_name.find(full_name);
   if (def != store.classes_by_name.end()) return def->second->file;
@@ -41,10 +23,9 @@ const File* file_named(const Store& store, std::string_view full_name) {
 void follow_texts(const SourceFacts& facts) {
   const Store& store = facts.store();
   for (const auto& file : facts.files) {
-    const auto look = [&](std::string_view name) {
-      if (const File* named = file_named(store, name)) add_import(*file, *named);
-    };
-    for (const Statement* statement : file->statements) for_names(statement->value, look);
+    for (const std::string_view text : file->dotted_texts) {
+      if (const File* named = file_named(store, text)) add_import(*file, *named);
+    }
   }
 }
 
@@ -63,10 +44,10 @@ void follow_targets(const SourceFacts& facts) {
     for (const Statement* statement : configuration->statements) {
       const bool is_target = statement->kind == StatementKind::assignment &&
                              statement->target != nullptr && statement->value != nullptr &&
-                             statement->target->word == "_target_" && may_name(*statement->value);
+                             statement->target->word() == "_target_" && may_name(*statement->value);
       if (!is_target) continue;
-      const ClassDef* def = named_by_text(store, statement->value->word);
-      const File* file = def != nullptr ? def->file : file_named(store, statement->value->word);
+      const ClassDef* def = named_by_text(store, statement->value->word());
+      const File* file = def != nullptr ? def->file : file_named(store, statement->value->word());
       for (const File* maker : makers) {
         if (file != nullptr) add_import(*maker, *file);
       }
@@ -75,6 +56,14 @@ void follow_targets(const SourceFacts& facts) {
 }
 
 }  // namespace
+
+bool may_name(const Expr& expr) {
+  constexpr std::size_t kMaxBytes = 120;
+  if (expr.kind != ExprKind::text || expr.word().size() > kMaxBytes) return false;
+  const std::size_t dot = expr.word().find('.');
+  return dot != std::string_view::npos && dot != 0 && !expr.word().ends_with('.') &&
+         expr.word().find_first_of(" /\\\n") == std::string_view::npos;
+}
 
 const ClassDef* named_by_text(const Store& store, std::string_view name) {
   const auto exact = store.classes_by_name.find(name);

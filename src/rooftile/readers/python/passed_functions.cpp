@@ -12,34 +12,34 @@ namespace {
 // or the default. Empty where that is not written as True or False.
 std::optional<bool> passed_truth(const Call& call, const Expr* condition) {
   const bool is_turned =
-      condition != nullptr && condition->kind == ExprKind::logical && condition->word == "not";
+      condition != nullptr && condition->kind == ExprKind::logical && condition->word() == "not";
   if (is_turned) {
-    const auto truth = passed_truth(call, condition->children.front());
+    const auto truth = passed_truth(call, condition->children().front());
     return truth ? std::optional(!*truth) : std::nullopt;
   }
   if (condition == nullptr || condition->kind != ExprKind::name || call.unknown_arguments) {
     return std::nullopt;
   }
   const auto& parameters = call.target->parameters;
-  const auto asked = std::ranges::find(parameters, condition->word, &Parameter::name);
+  const auto asked = std::ranges::find(parameters, condition->word(), &Parameter::name);
   if (asked == parameters.end()) return std::nullopt;
   const Argument* given = passed_argument(call, *call.target, asked->name);
   const Expr* value = given == nullptr ? asked->default_value : given->value;
   const bool is_known = value != nullptr && value->kind == ExprKind::boolean;
-  return is_known ? std::optional(value->word == "True") : std::nullopt;
+  return is_known ? std::optional(value->word() == "True") : std::nullopt;
 }
 
 // The parameter that is called; null for other calls.
 const Expr* called_parameter(const Call& call) {
-  if (call.function == nullptr || call.receiver != nullptr || call.expr->children.empty()) {
+  if (call.function == nullptr || call.receiver != nullptr || call.expr->children().empty()) {
     return nullptr;
   }
-  const Expr& callee = *call.expr->children.front();
-  const bool is_free = callee.kind == ExprKind::name && callee.binding == nullptr &&
+  const Expr& callee = *call.expr->children().front();
+  const bool is_free = callee.kind == ExprKind::name && callee.binding() == nullptr &&
                        !callee.type->is(TypeKind::module) && !callee.type->is(TypeKind::loss);
   const auto& parameters = call.function->parameters;
   const bool is_parameter =
-      is_free && std::ranges::find(parameters, callee.word, &Parameter::name) != parameters.end();
+      is_free && std::ranges::find(parameters, callee.word(), &Parameter::name) != parameters.end();
   return is_parameter ? &callee : nullptr;
 }
 
@@ -62,7 +62,7 @@ PassedFunctions::PassedFunctions(const SourceFacts& facts) {
       if (const FunctionDef* closure = closure_of(*call)) run_by_[call].push_back(closure);
       const Expr* parameter = called_parameter(*call);
       if (parameter == nullptr) continue;
-      called.emplace_back(call, parameter->word);
+      called.emplace_back(call, parameter->word());
       calls_of_parameters_.insert(call);
     }
   }

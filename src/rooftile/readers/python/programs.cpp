@@ -14,7 +14,7 @@ namespace {
 bool is_main_guard(const Statement& statement) {
   if (statement.kind != StatementKind::if_ || statement.value == nullptr) return false;
   return find_inside(statement.value, [](const Expr& expr) {
-           return expr.kind == ExprKind::name && expr.word == "__name__";
+           return expr.kind == ExprKind::name && expr.word() == "__name__";
          }) != nullptr;
 }
 
@@ -184,12 +184,12 @@ void describe(Program& program, const Shares& shares, bool only_runs) {
 // `for _ in range(5):` at the top of a file, over no loader.
 bool is_short_trial(const Loop& loop) {
   constexpr int kFewPasses = 100;
-  const Call* over = loop.statement->value == nullptr ? nullptr : loop.statement->value->call;
+  const Call* over = loop.statement->value == nullptr ? nullptr : loop.statement->value->call();
   const bool counts = loop.function == nullptr && loop.loader == nullptr && over != nullptr &&
                       over->name == "range" && over->arguments.size() == 1;
   const Expr* passes = counts ? over->arguments.front().value : nullptr;
-  return passes != nullptr && passes->kind == ExprKind::integer && passes->word.size() <= 3 &&
-         std::atoi(std::string(passes->word).c_str()) <= kFewPasses;
+  return passes != nullptr && passes->kind == ExprKind::integer && passes->word().size() <= 3 &&
+         std::atoi(std::string(passes->word()).c_str()) <= kFewPasses;
 }
 
 // A file of modules that tries them out under its main guard.
@@ -241,10 +241,10 @@ bool has_unseen_base(const SourceFacts& facts, const ClassDef& def, int depth = 
     return false;
   const auto& classes = facts.store().classes_by_name;
   return std::ranges::any_of(def.bases, [&](const Expr* base) {
-    const auto own = classes.find(base->full_name);
+    const auto own = classes.find(base->full_name());
     if (own != classes.end()) return has_unseen_base(facts, *own->second, depth + 1);
-    const std::string_view root = base->full_name.substr(0, base->full_name.find('.'));
-    return contains(base->full_name, ".") && !is_one_of(root, {"torch", "abc", "typing", "enum"});
+    const std::string_view root = base->full_name().substr(0, base->full_name().find('.'));
+    return contains(base->full_name(), ".") && !is_one_of(root, {"torch", "abc", "typing", "enum"});
   });
 }
 
@@ -253,7 +253,7 @@ bool has_unseen_base(const SourceFacts& facts, const ClassDef& def, int depth = 
 bool is_made(const SourceFacts& facts, const ClassDef& def, int depth = 0) {
   if (depth > kMaxBases) return false;
   const bool is_registered = std::ranges::any_of(def.decorators, [](const Expr* each) {
-    return each->call != nullptr && contains(lower(each->call->method), "regist");
+    return each->call() != nullptr && contains(lower(each->call()->method), "regist");
   });
   if (is_registered) return true;
   return std::ranges::any_of(facts.files, [&](const auto& file) {
@@ -262,7 +262,7 @@ bool is_made(const SourceFacts& facts, const ClassDef& def, int depth = 0) {
            std::ranges::any_of(file->classes, [&](const ClassDef* derived) {
              return std::ranges::any_of(
                         derived->bases,
-                        [&](const Expr* base) { return base->full_name == def.full_name; }) &&
+                        [&](const Expr* base) { return base->full_name() == def.full_name; }) &&
                     is_made(facts, *derived, depth + 1);
            });
   });

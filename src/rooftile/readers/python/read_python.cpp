@@ -13,18 +13,21 @@ namespace {
 Result<SourceFacts> build(std::vector<Candidate> candidates, const PythonOptions* options) {
   SourceFacts facts;
   std::vector<ParsedFile> parsed(candidates.size());
-  run_parallel(candidates.size(), [&](std::size_t i) {
-    if (candidates[i].relevant) parsed[i] = parse_file(std::move(candidates[i]));
+  std::vector<std::unique_ptr<FactsMemory>>& memory = facts.store().memory;
+  for (std::size_t i = 0; i < threads_for(candidates.size()); ++i) {
+    memory.push_back(std::make_unique<FactsMemory>());
+  }
+  run_parallel(candidates.size(), [&](std::size_t i, std::size_t thread) {
+    if (candidates[i].relevant) parsed[i] = parse_file(std::move(candidates[i]), *memory[thread]);
   });
   std::vector<ParsedFile> configurations;
-  if (options != nullptr) configurations = read_configurations(parsed, *options);
+  if (options != nullptr) configurations = read_configurations(parsed, *options, *memory.front());
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const std::string& problem =
         parsed[i].problem.empty() ? candidates[i].problem : parsed[i].problem;
     if (parsed[i].file != nullptr) {
       parsed[i].file->number = static_cast<std::uint32_t>(facts.files.size());
       facts.files.push_back(std::move(parsed[i].file));
-      facts.store().memory.push_back(std::move(parsed[i].memory));
     } else if (!problem.empty()) {
       if (candidates[i].named) return fail(problem, candidates[i].path);
       facts.skipped.push_back({candidates[i].path, problem});
@@ -37,7 +40,6 @@ Result<SourceFacts> build(std::vector<Candidate> candidates, const PythonOptions
     each.file->number =
         static_cast<std::uint32_t>(facts.files.size() + facts.store().configurations.size());
     facts.store().configurations.push_back(std::move(each.file));
-    facts.store().memory.push_back(std::move(each.memory));
   }
   Inference(facts).run();
   follow_unpacked_arguments(facts);

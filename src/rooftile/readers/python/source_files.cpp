@@ -132,16 +132,20 @@ Result<std::vector<Candidate>> find_candidates(std::span<const std::string> path
   return all;
 }
 
-void run_parallel(std::size_t count, const std::function<void(std::size_t)>& work) {
+std::size_t threads_for(std::size_t count) {
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
-  const std::size_t threads = std::min({cores, kMaxThreads, count / 8 + 1});
+  return std::min({cores, kMaxThreads, count / 8 + 1});
+}
+
+void run_parallel(std::size_t count,
+                  const std::function<void(std::size_t i, std::size_t thread)>& work) {
   std::atomic<std::size_t> next{0};
-  const auto run = [&] {
-    for (std::size_t i = next++; i < count; i = next++) work(i);
+  const auto run = [&](std::size_t thread) {
+    for (std::size_t i = next++; i < count; i = next++) work(i, thread);
   };
   std::vector<std::jthread> helpers;
-  for (std::size_t i = 1; i < threads; ++i) helpers.emplace_back(run);
-  run();
+  for (std::size_t i = 1; i < threads_for(count); ++i) helpers.emplace_back(run, i);
+  run(0);
 }
 
 Result<std::string> read_bytes(const std::string& path, const PythonOptions& options) {
@@ -151,7 +155,7 @@ Result<std::string> read_bytes(const std::string& path, const PythonOptions& opt
 }
 
 void read_candidates(std::vector<Candidate>& candidates, const PythonOptions& options) {
-  run_parallel(candidates.size(), [&](std::size_t i) {
+  run_parallel(candidates.size(), [&](std::size_t i, std::size_t) {
     Candidate& candidate = candidates[i];
     Result<std::string> bytes = read_bytes(candidate.path, options);
     if (!bytes) {
@@ -163,7 +167,7 @@ void read_candidates(std::vector<Candidate>& candidates, const PythonOptions& op
   });
 }
 
-ParsedFile parse_file(Candidate&& candidate) {
+ParsedFile parse_file(Candidate&& candidate, FactsMemory& memory) {
   ParsedFile parsed;
   auto file = std::make_unique<File>();
   file->path = candidate.path;
@@ -193,8 +197,7 @@ ParsedFile parse_file(Candidate&& candidate) {
     return parsed;
   }
   file->line_starts = python::line_starts(file->text);
-  parsed.memory = std::make_unique<FileMemory>();
-  lower_tree(*tree, *file, *parsed.memory);
+  lower_tree(*tree, *file, memory);
   parsed.file = std::move(file);
   return parsed;
 }

@@ -42,12 +42,14 @@ void leave_out_tests(std::vector<Candidate>& candidates);
 
 struct ParsedFile {
   std::unique_ptr<File> file;
-  std::unique_ptr<FileMemory> memory;
   std::string problem;
 };
 
-ParsedFile parse_file(Candidate&& candidate);
-// Runs work(i) for each i below `count` on all cores.
-void run_parallel(std::size_t count, const std::function<void(std::size_t)>& work);
+ParsedFile parse_file(Candidate&& candidate, FactsMemory& memory);
+// Threads that `count` parts of work are worth; 1 at least.
+std::size_t threads_for(std::size_t count);
+// Runs work(i, thread) for each i below `count` in threads_for(count) threads, counted from 0.
+void run_parallel(std::size_t count,
+                  const std::function<void(std::size_t i, std::size_t thread)>& work);
 
 }  // namespace rooftile::source

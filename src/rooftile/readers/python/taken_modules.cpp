@@ -13,25 +13,25 @@ namespace {
 std::string_view taken_at_once(const Call& call) {
   const Expr* use = call.expr->parent;
   if (use == nullptr) return {};
-  if (use->kind == ExprKind::attribute) return use->word;
-  const Call* taken = use->call;
+  if (use->kind == ExprKind::attribute) return use->word();
+  const Call* taken = use->call();
   const bool is_taken = taken != nullptr && taken->name == "getattr" &&
                         taken->arguments.size() > 1 && taken->arguments[0].value == call.expr &&
                         taken->arguments[1].value->kind == ExprKind::text;
-  return is_taken ? taken->arguments[1].value->word : std::string_view();
+  return is_taken ? taken->arguments[1].value->word() : std::string_view();
 }
 
 // The files with the function of `load(path).create_model()`, a path that is not known.
 std::vector<const File*> modules_by_function(const SourceFacts& facts, const Call& call) {
   const Expr* use = call.expr->parent;
   const bool is_taken = use != nullptr && use->kind == ExprKind::attribute &&
-                        use->parent != nullptr && use->parent->call != nullptr;
-  if (!is_taken || !contains_any(use->word, {"model", "net", "backbone"})) return {};
+                        use->parent != nullptr && use->parent->call() != nullptr;
+  if (!is_taken || !contains_any(use->word(), {"model", "net", "backbone"})) return {};
   constexpr std::size_t kMaxFiles = 16;
   std::vector<const File*> found;
   for (const auto& file : facts.files) {
     const bool has_it = std::ranges::any_of(file->functions, [&](const FunctionDef* one) {
-      return one->name == use->word && one->class_def == nullptr && one->outer == nullptr;
+      return one->name == use->word() && one->class_def == nullptr && one->outer == nullptr;
     });
     if (has_it && file.get() != call.file) found.push_back(file.get());
   }
@@ -77,7 +77,7 @@ std::vector<const File*> modules_by_use(const SourceFacts& facts, const Call& ca
   for (const Call* use : call.file->calls) {
     const bool is_of_it = is_kept && use->receiver != nullptr &&
                           use->receiver->kind == ExprKind::name &&
-                          use->receiver->word == variable->word;
+                          use->receiver->word() == variable->word();
     if (is_of_it) taken.insert(use->method);
   }
   constexpr std::size_t kMaxFiles = 16;

@@ -24,23 +24,24 @@ class Follower {
   bool follow(const Expr& unpacked, int depth = 0) {
     if (depth > kMaxDepth || items_.size() > kMaxItems) return false;
     if (unpacked.kind == ExprKind::dict) return take_literal(unpacked, depth);
-    if (unpacked.kind == ExprKind::call && makes_dictionary(*unpacked.call)) {
-      return take_call(*unpacked.call, depth);
+    if (unpacked.kind == ExprKind::call && makes_dictionary(*unpacked.call())) {
+      return take_call(*unpacked.call(), depth);
     }
-    if (unpacked.kind == ExprKind::call && unpacked.call->target != nullptr) {
-      return follow_function(*unpacked.call->target, depth);
+    if (unpacked.kind == ExprKind::call && unpacked.call()->target != nullptr) {
+      return follow_function(*unpacked.call()->target, depth);
     }
-    if (unpacked.kind == ExprKind::conditional && unpacked.children.size() == 3) {
+    if (unpacked.kind == ExprKind::conditional && unpacked.children().size() == 3) {
       // {"num_workers": 1} if use_cuda else {}
-      return follow(*unpacked.children[0], depth + 1) && follow(*unpacked.children[2], depth + 1);
+      return follow(*unpacked.children()[0], depth + 1) &&
+             follow(*unpacked.children()[2], depth + 1);
     }
-    if (unpacked.kind == ExprKind::attribute && unpacked.binding != nullptr) {
+    if (unpacked.kind == ExprKind::attribute && unpacked.binding() != nullptr) {
       // self.options = {"num_workers": 1}, once
-      const Expr* set = assigned_value(*unpacked.binding, unpacked.word);
+      const Expr* set = assigned_value(*unpacked.binding(), unpacked.word());
       return set != nullptr && set->kind == ExprKind::dict && take_literal(*set, depth);
     }
     return unpacked.kind == ExprKind::name && !is_elsewhere_ &&
-           follow_variable(unpacked.word, depth);
+           follow_variable(unpacked.word(), depth);
   }
 
   std::vector<Argument> take() { return std::move(items_); }
@@ -89,12 +90,12 @@ class Follower {
 
   bool take_literal(const Expr& dict, int depth) {
     bool all = true;
-    for (std::size_t i = 0; i + 1 < dict.children.size(); i += 2) {
-      const Expr& key = *dict.children[i];
+    for (std::size_t i = 0; i + 1 < dict.children().size(); i += 2) {
+      const Expr& key = *dict.children()[i];
       if (key.kind == ExprKind::text) {
-        add(key.word, dict.children[i + 1]);
-      } else if (key.kind == ExprKind::starred && !key.children.empty()) {
-        all = follow(*key.children[0], depth + 1) && all;
+        add(key.word(), dict.children()[i + 1]);
+      } else if (key.kind == ExprKind::starred && !key.children().empty()) {
+        all = follow(*key.children()[0], depth + 1) && all;
       } else {
         all = false;
       }
@@ -108,8 +109,8 @@ class Follower {
       if (argument.followed || !argument.name.empty()) {
         add(argument.name, argument.value);
       } else if (argument.unpacked) {
-        all = !argument.value->children.empty() &&
-              follow(*argument.value->children[0], depth + 1) && all;
+        all = !argument.value->children().empty() &&
+              follow(*argument.value->children()[0], depth + 1) && all;
       } else {
         all = follow(*argument.value, depth + 1) && all;
       }
@@ -134,7 +135,7 @@ class Follower {
     if (last.value->kind == ExprKind::dict) return take_literal(*last.value, depth + 1);
     if (last.value->kind != ExprKind::name) return false;
     const Before end{function.file, &function, last.range.begin};
-    return read_variable(end, last.value->word, depth + 1).value_or(false);
+    return read_variable(end, last.value->word(), depth + 1).value_or(false);
   }
 
   static int count_returns(std::span<const Statement* const> block, int nesting = 0) {
@@ -179,14 +180,14 @@ class Follower {
       if (statement->kind == StatementKind::assignment && statement->target != nullptr &&
           statement->value != nullptr) {
         const Expr& target = *statement->target;
-        if (target.kind == ExprKind::name && target.word == variable) {
+        if (target.kind == ExprKind::name && target.word() == variable) {
           all = follow(*statement->value, depth + 1);
           found = true;
         } else if (is_item_of(target, variable)) {
-          const Expr& key = *target.children[1];
-          if (key.kind == ExprKind::text) set_item(key.word, *statement);
+          const Expr& key = *target.children()[1];
+          if (key.kind == ExprKind::text) set_item(key.word(), *statement);
         } else if (is_member_of(target, variable)) {
-          set_item(target.word, *statement);
+          set_item(target.word(), *statement);
         }
       } else if (const Call* update = update_of(*statement, variable)) {
         all = take_call(*update, depth + 1) && all;
@@ -235,8 +236,8 @@ class Follower {
     bool all = true;
     for (const Argument& argument : caller.arguments) {
       if (argument.unpacked) {
-        all = argument.value->word == "**" && !argument.value->children.empty() &&
-              there.follow(*argument.value->children[0], depth + 1) && all;
+        all = argument.value->word() == "**" && !argument.value->children().empty() &&
+              there.follow(*argument.value->children()[0], depth + 1) && all;
       } else if (!argument.name.empty()) {
         there.add(argument.name, argument.value);
       }
@@ -255,10 +256,10 @@ class Follower {
     const Argument* given = passed_argument(caller, *call_.function, variable);
     const Expr* passed = given == nullptr ? nullptr : given->value;
     for (const Argument& argument : caller.arguments) {
-      if (passed != nullptr || !argument.unpacked || argument.value->word != "**") continue;
-      if (argument.value->children.empty()) continue;
+      if (passed != nullptr || !argument.unpacked || argument.value->word() != "**") continue;
+      if (argument.value->children().empty()) continue;
       Follower config(caller);
-      config.follow(*argument.value->children[0], depth + 1);
+      config.follow(*argument.value->children()[0], depth + 1);
       passed = config.item(variable);
     }
     if (passed == nullptr) return false;
@@ -274,21 +275,21 @@ class Follower {
   }
 
   static bool is_member_of(const Expr& target, std::string_view variable) {
-    return target.kind == ExprKind::attribute && !target.children.empty() &&
-           target.children[0]->kind == ExprKind::name && target.children[0]->word == variable;
+    return target.kind == ExprKind::attribute && !target.children().empty() &&
+           target.children()[0]->kind == ExprKind::name && target.children()[0]->word() == variable;
   }
 
   static bool is_item_of(const Expr& target, std::string_view variable) {
-    return target.kind == ExprKind::subscript && target.children.size() == 2 &&
-           target.children[0]->kind == ExprKind::name && target.children[0]->word == variable;
+    return target.kind == ExprKind::subscript && target.children().size() == 2 &&
+           target.children()[0]->kind == ExprKind::name && target.children()[0]->word() == variable;
   }
 
   static const Call* update_of(const Statement& statement, std::string_view variable) {
     const Expr* value = statement.value;
     if (statement.kind != StatementKind::expression || value == nullptr) return nullptr;
-    const Call* call = value->call;
+    const Call* call = value->call();
     const bool matches = call != nullptr && call->method == "update" && call->receiver != nullptr &&
-                         call->receiver->word == variable;
+                         call->receiver->word() == variable;
     return matches ? call : nullptr;
   }
 
@@ -308,8 +309,8 @@ void follow(Call& call, Arena& arena) {
     if (!argument.unpacked) continue;
     const Expr& value = *argument.value;
     Follower follower(call);
-    const bool known = value.word == "**" && !value.children.empty() &&
-                       follower.follow(*value.children[0]) && !follower.differs();
+    const bool known = value.word() == "**" && !value.children().empty() &&
+                       follower.follow(*value.children()[0]) && !follower.differs();
     unknown = unknown || !known;
     for (Argument& item : follower.take()) all.push_back(item);
   }
@@ -320,11 +321,11 @@ void follow(Call& call, Arena& arena) {
 }  // namespace
 
 void follow_unpacked_arguments(SourceFacts& facts) {
-  for (std::size_t i = 0; i < facts.files.size(); ++i) {
+  for (const auto& file : facts.files) {
     std::size_t followed = 0;
-    for (const Call* call : facts.files[i]->calls) {
+    for (const Call* call : file->calls) {
       if (!call->unknown_arguments || ++followed > kMaxCalls) continue;
-      follow(const_cast<Call&>(*call), facts.store().memory[i]->arena);
+      follow(const_cast<Call&>(*call), facts.store().arena);
     }
   }
 }

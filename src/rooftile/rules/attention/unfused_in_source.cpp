@@ -36,9 +36,9 @@ bool keeps_channels(const Call& made, const Argument* in, const Argument* out) {
   if (in == nullptr || out == nullptr) return false;
   const std::string width = code_text(*made.file, in->value);
   if (code_text(*made.file, out->value) == width) return true;
-  const auto& factors = out->value->children;
+  const auto& factors = out->value->children();
   const bool is_product =
-      out->value->kind == ExprKind::binary && out->value->word == "*" && factors.size() == 2;
+      out->value->kind == ExprKind::binary && out->value->word() == "*" && factors.size() == 2;
   if (!is_product) return false;
   const bool is_first = factors[0]->kind == ExprKind::integer;
   return factors[is_first ? 0 : 1]->kind == ExprKind::integer &&
@@ -53,10 +53,10 @@ bool keeps_channels(const Call& convolution) {
 bool keeps_channels(const Layer& layer) {
   const Expr* value = layer.statement == nullptr ? nullptr : layer.statement->value;
   const bool is_by_function =
-      value != nullptr && value->call != nullptr && value->call->target != nullptr &&
-      value->call->target == layer.made_by->function && value->call->arguments.size() > 1;
+      value != nullptr && value->call() != nullptr && value->call()->target != nullptr &&
+      value->call()->target == layer.made_by->function && value->call()->arguments.size() > 1;
   if (!is_by_function) return keeps_channels(*layer.made_by);
-  return keeps_channels(*value->call, &value->call->arguments[0], &value->call->arguments[1]);
+  return keeps_channels(*value->call(), &value->call()->arguments[0], &value->call()->arguments[1]);
 }
 
 // `norm(nn.Conv1d(n, n // 8, 1))`: an own function gets the convolution, and the layer is what it
@@ -69,9 +69,9 @@ std::vector<const Call*> wrapped_convolutions(const ClassDef& def) {
     const Expr* outer = call->expr->parent;
     const Expr* target = call->statement->target;
     const bool is_attribute = target != nullptr && target->kind == ExprKind::attribute &&
-                              outer != nullptr && outer->call != nullptr;
+                              outer != nullptr && outer->call() != nullptr;
     if (!is_attribute || !is_convolution(*call)) continue;
-    const Layer* layer = def.layer(target->word);
+    const Layer* layer = def.layer(target->word());
     const bool is_known =
         layer != nullptr && layer->made_by != nullptr && is_convolution(*layer->made_by);
     if (!is_known) wrapped.push_back(call);

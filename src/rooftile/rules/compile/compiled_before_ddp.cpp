@@ -40,7 +40,7 @@ using namespace source;
 // branch before.
 const Call* compile_behind(const SourceFacts& facts, const Call& ddp, const Expr& module) {
   const Expr* made = resolved(&module);
-  if (made->call != nullptr && made->call->name == "torch.compile") return made->call;
+  if (made->call() != nullptr && made->call()->name == "torch.compile") return made->call();
   const Call* last = nullptr;
   for (const Call* call : compile_calls(facts)) {
     const bool is_before = call->file == ddp.file && call->function == ddp.function &&

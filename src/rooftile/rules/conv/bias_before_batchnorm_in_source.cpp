@@ -38,8 +38,8 @@ bool is_same_width(const SourceFacts& facts, const Call& layer, const Call& norm
 
 bool is_on_by_default(const FunctionDef& function, const Expr& condition) {
   return std::ranges::any_of(function.parameters, [&](const Parameter& parameter) {
-    return parameter.name == condition.word && parameter.default_value != nullptr &&
-           parameter.default_value->word == "True";
+    return parameter.name == condition.word() && parameter.default_value != nullptr &&
+           parameter.default_value->word() == "True";
   });
 }
 
@@ -50,7 +50,7 @@ bool is_passed_by_a_caller(const SourceFacts& facts, const Expr& condition, int 
   if (function == nullptr || condition.kind != ExprKind::name || depth > kMaxCallDepth)
     return false;
   return std::any_of(function->callers.begin(), function->callers.end(), [&](const Call* call) {
-    const Argument* given = passed_argument(*call, *function, condition.word);
+    const Argument* given = passed_argument(*call, *function, condition.word());
     if (given == nullptr) return is_on_by_default(*function, condition);
     return facts.value(given->value).is_true() ||
            is_passed_by_a_caller(facts, *given->value, depth + 1);
@@ -61,10 +61,10 @@ bool is_passed_by_a_caller(const SourceFacts& facts, const Expr& condition, int 
 bool is_normalized(const SourceFacts& facts, const LayerPair& pair) {
   if (pair.condition == nullptr) return true;
   // `self.batch_norm = batch_norm`
-  const Statement* kept = pair.condition->binding;
+  const Statement* kept = pair.condition->binding();
   const bool is_kept = pair.condition->kind == ExprKind::attribute && kept != nullptr &&
                        kept->value != nullptr && kept->value->kind == ExprKind::name &&
-                       kept->value->binding == nullptr;
+                       kept->value->binding() == nullptr;
   const Expr& condition = is_kept ? *kept->value : *pair.condition;
   if (is_passed_by_a_caller(facts, condition)) return true;
   const Value value = facts.value(pair.condition);
@@ -156,7 +156,7 @@ bool switches_norm(const Call& call) {
                              test->kind == StatementKind::if_ && test->value != nullptr &&
                              test->body.data() == call.statement->block.data();
   return is_under_test && contains_any(call.file->slice(test->value->range), {"BatchNorm"}) &&
-         test->value->word != "not";
+         test->value->word() != "not";
 }
 
 // `self.apply(set_norm_eval)`

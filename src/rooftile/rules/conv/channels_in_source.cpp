@@ -65,8 +65,8 @@ BlockWidths widths_of_block(const FunctionDef& init, int depth = 0) {
   constexpr int kMaxBlocks = 3;
   const auto parameter = [](const Argument* given) -> std::string_view {
     const bool is_name = given != nullptr && !given->unpacked &&
-                         given->value->kind == ExprKind::name && given->value->binding == nullptr;
-    return is_name ? given->value->word : std::string_view();
+                         given->value->kind == ExprKind::name && given->value->binding() == nullptr;
+    return is_name ? given->value->word() : std::string_view();
   };
   const auto widths = [&](const Argument* in, const Argument* out) -> BlockWidths {
     const std::string_view first = parameter(in), second = parameter(out);
@@ -92,8 +92,8 @@ BlockWidths widths_of_block(const FunctionDef& init, int depth = 0) {
 
 // `features + classes + parts`: joined features.
 bool joins_widths(const Expr& expr) {
-  return expr.kind == ExprKind::binary && expr.word == "+" &&
-         std::ranges::all_of(expr.children, [](const Expr* part) {
+  return expr.kind == ExprKind::binary && expr.word() == "+" &&
+         std::ranges::all_of(expr.children(), [](const Expr* part) {
            return part->kind == ExprKind::name || part->kind == ExprKind::integer ||
                   joins_widths(*part);
          });

@@ -82,19 +82,19 @@ const Call* autocast_of_training(const SourceFacts& facts, const Program& progra
 // channels, or what divides them: `groups=math.gcd(c1, c2)`.
 bool is_one_or_depthwise(const Expr& groups, int depth = 0) {
   constexpr int kMostHops = 3;
-  const Call* divisor = groups.call;
+  const Call* divisor = groups.call();
   if (divisor != nullptr) return divisor->method == "gcd";
   if (groups.kind == ExprKind::boolean) return true;
-  if (groups.kind == ExprKind::integer) return groups.word == "1";
+  if (groups.kind == ExprKind::integer) return groups.word() == "1";
   const FunctionDef* function = groups.statement == nullptr ? nullptr : groups.statement->function;
-  const bool is_parameter = groups.kind == ExprKind::name && groups.binding == nullptr;
+  const bool is_parameter = groups.kind == ExprKind::name && groups.binding() == nullptr;
   if (!is_parameter || function == nullptr || depth > kMostHops) return false;
-  const auto found = std::ranges::find(function->parameters, groups.word, &Parameter::name);
+  const auto found = std::ranges::find(function->parameters, groups.word(), &Parameter::name);
   const bool has_default =
       found != function->parameters.end() && found->default_value != nullptr &&
-      (found->default_value->kind == ExprKind::boolean || found->default_value->word == "1");
+      (found->default_value->kind == ExprKind::boolean || found->default_value->word() == "1");
   return has_default && std::ranges::all_of(function->callers, [&](const Call* caller) {
-           const Argument* given = passed_argument(*caller, *function, groups.word);
+           const Argument* given = passed_argument(*caller, *function, groups.word());
            if (given == nullptr) return true;
            if (is_one_or_depthwise(*given->value, depth + 1)) return true;
            // Block(channels, channels, groups=channels)

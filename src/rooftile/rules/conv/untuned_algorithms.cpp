@@ -51,7 +51,8 @@ bool asks_for_seed(const SourceFacts& facts, const Statement& statement) {
   if (test == nullptr || test->kind != StatementKind::if_ || test->value == nullptr) return false;
   if (test->body.data() != statement.block.data()) return false;  // in the else
   const Expr* asked = test->value;
-  if (asked->kind == ExprKind::comparison && asked->word == "is not") asked = asked->children[0];
+  if (asked->kind == ExprKind::comparison && asked->word() == "is not")
+    asked = asked->children()[0];
   return lower(last_name(asked)).find("seed") != std::string::npos && facts.value(asked).unknown();
 }
 
@@ -63,7 +64,7 @@ bool is_only_for_seeds(const SourceFacts& facts, const Program& program, const F
        {"torch.backends.cudnn.benchmark", "torch.backends.cudnn.deterministic"}) {
     for (const Statement* statement : facts.assignments(name)) {
       if (statement->file != &file || file.slice(statement->range) != line) continue;
-      const bool is_on = statement->value == nullptr || statement->value->word != "False";
+      const bool is_on = statement->value == nullptr || statement->value->word() != "False";
       const bool is_tuned = is_on && name.ends_with("benchmark");
       return !runs_in(facts, program, *statement) ||
              (!is_tuned &&
@@ -173,7 +174,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     const bool may_be_transformer =
         has_attention(*program) && !trains_plain_convolution(facts, *program);
     if (may_be_transformer || trains_tensors_only(*program)) continue;
-    if (runs_linear_layers_only(*program)) continue;
+    if (runs_linear_layers_only(facts, *program)) continue;
     const auto layer = main_convolution(facts, *program);
     if (!layer) continue;
     // It sets both flags of cuDNN.

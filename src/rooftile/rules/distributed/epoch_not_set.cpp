@@ -76,8 +76,8 @@ bool is_in_training_branch(const SourceFacts& facts, const Call& sampler) {
 // Written in the call of an evaluation's loader, or in a function that makes one by its name.
 bool stands_in_evaluation(const SourceFacts& facts, const Call& sampler) {
   for (const Expr* outer = sampler.expr->parent; outer != nullptr; outer = outer->parent) {
-    const bool is_loader = outer->call != nullptr && outer->type->is(TypeKind::loader);
-    if (is_loader && source::is_for_evaluation(facts, *outer->call)) return true;
+    const bool is_loader = outer->call() != nullptr && outer->type->is(TypeKind::loader);
+    if (is_loader && source::is_for_evaluation(facts, *outer->call())) return true;
   }
   const std::string name = sampler.function == nullptr ? "" : lower(sampler.function->name);
   return contains_any(name, {"valid", "_val", "val_", "test", "eval"}) && !contains(name, "train");
@@ -104,7 +104,7 @@ bool serves_evaluation(const SourceFacts& facts, const Call& sampler) {
 }
 
 bool sets_epoch(const SourceFacts& facts, const Program& program) {
-  const auto calls = facts.method_calls("set_epoch");
+  const auto& calls = facts.method_calls("set_epoch");
   return std::any_of(calls.begin(), calls.end(),
                      [&](const Call* call) { return program.has(*call->file); });
 }
@@ -125,7 +125,7 @@ std::vector<const Call*> samplers_of(const SourceFacts& facts) {
   for (const auto& file : facts.files) {
     for (const ClassDef* def : file->classes) {
       if (!is_told_its_epoch(*def)) continue;
-      const auto made = facts.calls(def->full_name);
+      const auto& made = facts.calls(def->full_name);
       samplers.insert(samplers.end(), made.begin(), made.end());
     }
   }

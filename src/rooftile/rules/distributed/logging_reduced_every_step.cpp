@@ -77,7 +77,7 @@ bool holds_numbers(const Expr* expr) {
   bool found = false;
   visit(made, [&](const Expr& part) {
     visit(resolved(&part), [&](const Expr& inner) {
-      found = found || (inner.call != nullptr && inner.call->method == "item");
+      found = found || (inner.call() != nullptr && inner.call()->method == "item");
       return !found;
     });
     return !found;
@@ -94,8 +94,9 @@ bool is_metric_word(std::string_view word) {
 // {"loss": loss, "accuracy": …}
 bool has_metric_keys(const Expr* expr) {
   const Expr* made = resolved(expr);
-  return made->kind == ExprKind::dict && std::ranges::any_of(made->children, [](const Expr* part) {
-           return part->kind == ExprKind::text && is_metric_word(part->word);
+  return made->kind == ExprKind::dict &&
+         std::ranges::any_of(made->children(), [](const Expr* part) {
+           return part->kind == ExprKind::text && is_metric_word(part->word());
          });
 }
 
@@ -103,16 +104,16 @@ bool has_metric_keys(const Expr* expr) {
 bool becomes_number(const Call& call) {
   const auto goes_on = [](const Expr* made) {  // .mean(), of the attribute behind the call
     const bool is_reduction = made != nullptr && made->kind == ExprKind::attribute &&
-                              made->parent != nullptr && made->parent->call != nullptr &&
-                              made->parent->call->receiver == made->children.front();
-    return is_reduction && is_one_of(made->word, {"mean", "sum", "max", "min", "float", "detach",
-                                                  "cpu", "double", "std", "squeeze"});
+                              made->parent != nullptr && made->parent->call() != nullptr &&
+                              made->parent->call()->receiver == made->children().front();
+    return is_reduction && is_one_of(made->word(), {"mean", "sum", "max", "min", "float", "detach",
+                                                    "cpu", "double", "std", "squeeze"});
   };
   const Expr* outer = call.expr->parent;
   while (goes_on(outer)) outer = outer->parent->parent;
   if (outer == nullptr) return false;
-  if (outer->call != nullptr && outer->call->name == "float") return true;
-  return outer->kind == ExprKind::attribute && outer->word == "item";
+  if (outer->call() != nullptr && outer->call()->name == "float") return true;
+  return outer->kind == ExprKind::attribute && outer->word() == "item";
 }
 
 // Says by its name or by its class that it keeps numbers for a log.
@@ -141,18 +142,18 @@ bool keeps_for_training(const FunctionDef* function) {
 
 // args.loss_buffer_size
 bool is_setting(const Expr* expr) {
-  while (expr->kind == ExprKind::attribute && !expr->children.empty()) expr = expr->children[0];
+  while (expr->kind == ExprKind::attribute && !expr->children().empty()) expr = expr->children()[0];
   return expr->kind == ExprKind::name &&
-         contains_any(expr->word, {"arg", "opt", "cfg", "conf", "hparams"}) &&
-         !contains(expr->word, "optim");
+         contains_any(expr->word(), {"arg", "opt", "cfg", "conf", "hparams"}) &&
+         !contains(expr->word(), "optim");
 }
 
 // torch.tensor(time.time() - start): how long a step took is for the log.
 bool holds_time(const Expr* expr) {
   bool found = false;
   visit(resolved(expr), [&](const Expr& part) {
-    found = found || (part.call != nullptr &&
-                      is_one_of(part.call->name, {"time.time", "time.perf_counter"}));
+    found = found || (part.call() != nullptr &&
+                      is_one_of(part.call()->name, {"time.time", "time.perf_counter"}));
     return !found;
   });
   return found;
@@ -180,7 +181,7 @@ bool is_in_module(const Call& call) {
 
 void add_names(const Expr* target, std::vector<std::string_view>& names) {
   visit(target, [&](const Expr& part) {
-    if (part.kind == ExprKind::name) names.push_back(part.word);
+    if (part.kind == ExprKind::name) names.push_back(part.word());
     return part.kind != ExprKind::subscript && part.kind != ExprKind::attribute;
   });
 }

@@ -38,7 +38,7 @@ using namespace source;
 
 bool is_list_of_several(const Argument* devices) {
   return devices != nullptr && devices->value->kind == ExprKind::list &&
-         devices->value->children.size() > 1;
+         devices->value->children().size() > 1;
 }
 
 bool is_plain_move(const Call* call) {
@@ -51,7 +51,7 @@ bool is_moved_above(const Call& call, const Expr& model) {
   if (!is_variable || call.statement == nullptr) return false;
   const std::string_view text = call.file->slice(model.range);
   return std::ranges::any_of(before(*call.statement), [&](const Statement* above) {
-    const Call* moved = above->value == nullptr ? nullptr : above->value->call;
+    const Call* moved = above->value == nullptr ? nullptr : above->value->call();
     return is_plain_move(moved) && moved->receiver != nullptr &&
            call.file->slice(moved->receiver->range) == text;
   });
@@ -61,7 +61,7 @@ bool is_moved_above(const Call& call, const Expr& model) {
 bool is_on_default_gpu(const Call& call) {
   const Expr& given = *call.arguments.front().value;
   const Expr* model = resolved(&given);
-  return is_plain_move(model == nullptr ? nullptr : model->call) || is_moved_above(call, given);
+  return is_plain_move(model == nullptr ? nullptr : model->call()) || is_moved_above(call, given);
 }
 
 bool chooses_device(const SourceFacts& facts, const File& file) {

@@ -99,8 +99,8 @@ struct Accumulation {
 bool is_open_by_default(const SourceFacts& facts, const Statement& test) {
   const Expr* condition = test.value;
   const bool is_choice = test.kind == StatementKind::if_ && condition != nullptr &&
-                         condition->kind == ExprKind::logical && condition->word == "or";
-  return is_choice && std::ranges::any_of(condition->children, [&](const Expr* operand) {
+                         condition->kind == ExprKind::logical && condition->word() == "or";
+  return is_choice && std::ranges::any_of(condition->children(), [&](const Expr* operand) {
            const std::string text = lower(test.file->slice(operand->range));
            return facts.value(operand).is_true() && !contains_any(text, {"accum", "%"});
          });

@@ -67,7 +67,7 @@ bool has_branches(const ClassDef& def) {
   for_statements(forward->body, [&](const Statement& statement) {
     const bool is_branch = statement.kind == StatementKind::if_;
     const bool tests_none = is_branch && statement.value->kind == ExprKind::comparison &&
-                            statement.value->word.starts_with("is");
+                            statement.value->word().starts_with("is");
     found = found || (is_branch && !tests_none);
   });
   return found;
@@ -96,16 +96,16 @@ bool has_unused_layers(const ClassDef& def) {
 // nothing that the function sets it to has the teacher inside.
 bool freezes_another(const Statement& freeze, const Expr& wrapped) {
   const Statement* loop = loop_around(&freeze);
-  const Call* over = loop == nullptr || loop->value == nullptr ? nullptr : loop->value->call;
+  const Call* over = loop == nullptr || loop->value == nullptr ? nullptr : loop->value->call();
   const bool is_plain = over != nullptr && over->method == "parameters" &&
                         over->receiver != nullptr && over->receiver->kind == ExprKind::name &&
                         wrapped.kind == ExprKind::name && freeze.file == wrapped.statement->file &&
                         freeze.function == wrapped.statement->function;
-  if (!is_plain || over->receiver->word == wrapped.word) return false;
+  if (!is_plain || over->receiver->word() == wrapped.word()) return false;
   const auto& statements = freeze.file->statements;
   return std::ranges::none_of(statements, [&](const Statement* each) {
-    return each->kind == StatementKind::assignment && last_name(each->target) == wrapped.word &&
-           uses_variable(each->value, over->receiver->word);
+    return each->kind == StatementKind::assignment && last_name(each->target) == wrapped.word() &&
+           uses_variable(each->value, over->receiver->word());
   });
 }
 
@@ -130,13 +130,13 @@ bool is_apart_from(const Expr& frozen, const Expr& wrapped, const File& file) {
 bool freezes_what_others_pass(const Statement& freeze, const Expr& wrapped) {
   const FunctionDef* helper = freeze.function;
   const Statement* loop = loop_around(&freeze);
-  const Call* over = loop == nullptr || loop->value == nullptr ? nullptr : loop->value->call;
+  const Call* over = loop == nullptr || loop->value == nullptr ? nullptr : loop->value->call();
   const bool is_plain = helper != nullptr && !helper->callers.empty() && over != nullptr &&
                         over->method == "parameters" && over->receiver != nullptr &&
                         over->receiver->kind == ExprKind::name &&
-                        over->receiver->binding == nullptr;
+                        over->receiver->binding() == nullptr;
   return is_plain && std::ranges::all_of(helper->callers, [&](const Call* caller) {
-           const Argument* given = passed_argument(*caller, *helper, over->receiver->word);
+           const Argument* given = passed_argument(*caller, *helper, over->receiver->word());
            return given != nullptr && is_apart_from(*given->value, wrapped, *caller->file);
          });
 }

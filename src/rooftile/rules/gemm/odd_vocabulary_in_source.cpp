@@ -153,13 +153,13 @@ bool is_any_length(const Value& size) {
   const Expr* given = resolved(size.expr);
   // len(tokenizer) + new tokens
   const bool is_sum =
-      given != nullptr && given->kind == ExprKind::binary && given->word == "+" && !size.known();
+      given != nullptr && given->kind == ExprKind::binary && given->word() == "+" && !size.known();
   const auto is_length = [](const Expr* part) {
     const Expr* made = resolved(part);
-    return made != nullptr && made->call != nullptr && made->call->name == "len";
+    return made != nullptr && made->call() != nullptr && made->call()->name == "len";
   };
   return is_length(given) ||
-         (is_sum && std::any_of(given->children.begin(), given->children.end(), is_length));
+         (is_sum && std::any_of(given->children().begin(), given->children().end(), is_length));
 }
 
 // A text encoder without an output layer gains nothing.

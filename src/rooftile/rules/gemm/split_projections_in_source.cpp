@@ -38,11 +38,11 @@ bool fills_in(const Statement& statement, std::string_view parameter) {
   if (outer == nullptr || outer->kind != StatementKind::if_ || outer->value == nullptr)
     return false;
   const Expr& asked = *outer->value;
-  const bool asks_none = asked.kind == ExprKind::comparison && asked.word == "is" &&
-                         asked.children.size() == 2 && asked.children[0]->word == parameter &&
-                         asked.children[1]->kind == ExprKind::none;
+  const bool asks_none = asked.kind == ExprKind::comparison && asked.word() == "is" &&
+                         asked.children().size() == 2 && asked.children()[0]->word() == parameter &&
+                         asked.children()[1]->kind == ExprKind::none;
   return asks_none && statement.kind == StatementKind::assignment && statement.target != nullptr &&
-         statement.target->kind == ExprKind::name && statement.target->word == parameter &&
+         statement.target->kind == ExprKind::name && statement.target->word() == parameter &&
          outer->otherwise.empty();
 }
 
@@ -67,20 +67,21 @@ bool are_given_the_same(const FunctionDef& method, std::string_view a, std::stri
 }
 
 bool is_same_value(const Expr& a, const Expr& b) {
-  if (a.kind != ExprKind::name || b.kind != ExprKind::name || a.binding != b.binding) return false;
-  if (a.word == b.word) return true;
+  if (a.kind != ExprKind::name || b.kind != ExprKind::name || a.binding() != b.binding())
+    return false;
+  if (a.word() == b.word()) return true;
   const FunctionDef* function = a.statement->function;
-  return a.binding == nullptr && function != nullptr &&
-         are_given_the_same(*function, a.word, b.word);
+  return a.binding() == nullptr && function != nullptr &&
+         are_given_the_same(*function, a.word(), b.word());
 }
 
 // Whether the variable is set anew in the function before it is read, or may be in a loop; its
 // binding is then unknown in branches.
 bool is_unknown(const Expr& input) {
-  if (input.binding != nullptr) return false;
+  if (input.binding() != nullptr) return false;
   const FunctionDef* function = input.statement->function;
   if (function == nullptr) return true;
-  const bool is_parameter = parameter_index(*function, input.word) >= 0;
+  const bool is_parameter = parameter_index(*function, input.word()) >= 0;
   bool is_in_loop = false;
   for (const Statement* at = input.statement; at != function->statement && at != nullptr;
        at = at->parent) {
@@ -91,8 +92,8 @@ bool is_unknown(const Expr& input) {
     const bool is_before = statement.range.begin < input.statement->range.begin;
     if (is_parameter && !is_in_loop && !is_before) return;
     const Expr* target = statement.target;
-    is_set = is_set || (target != nullptr && uses_variable(target, input.word) &&
-                        !fills_in(statement, input.word));
+    is_set = is_set || (target != nullptr && uses_variable(target, input.word()) &&
+                        !fills_in(statement, input.word()));
   });
   return is_set;
 }
@@ -102,7 +103,7 @@ bool makes_linear(const Call& made) {
   if (made.name == "torch.nn.Linear") return true;
   const ClassDef* def = made.expr->type->class_def;
   return def != nullptr && std::ranges::any_of(def->bases, [](const Expr* base) {
-           return base->full_name == "torch.nn.Linear";
+           return base->full_name() == "torch.nn.Linear";
          });
 }
 
@@ -190,7 +191,7 @@ bool belongs_together(const Family& family) {
   if (layers >= 3) return true;
   // Cross attention shares the class where the queries differ.
   const auto is_other = [&](const LayerUse* use) {
-    return use->call->arguments.front().value->word != family.input->word;
+    return use->call->arguments.front().value->word() != family.input->word();
   };
   if (layers != 2 || std::any_of(family.uses.begin(), family.uses.end(), is_other)) return false;
   const bool keys = is_named(family, {"key", "k_proj", "to_k", "w_k"}) &&
@@ -260,13 +261,13 @@ bool is_loaded_by_name(const SourceFacts& facts, const ClassDef& def) {
 // [layer(x) for layer, x in zip(self.layers, (query, key, value))] with three or more layers
 // written as one, and all inputs the same; null for others.
 const Expr* zipped_inputs(const SourceFacts& facts, const ClassDef& def, const Expr& written) {
-  if (written.kind != ExprKind::comprehension || written.children.size() != 2) return nullptr;
-  const Expr& clause = *written.children[1];
-  if (clause.kind != ExprKind::for_clause || clause.children.size() != 2) return nullptr;
-  const Call* zip = clause.children[1]->call;
-  const Expr& target = *clause.children[0];
+  if (written.kind != ExprKind::comprehension || written.children().size() != 2) return nullptr;
+  const Expr& clause = *written.children()[1];
+  if (clause.kind != ExprKind::for_clause || clause.children().size() != 2) return nullptr;
+  const Call* zip = clause.children()[1]->call();
+  const Expr& target = *clause.children()[0];
   const bool is_zip = zip != nullptr && zip->method == "zip" && zip->arguments.size() == 2 &&
-                      target.kind == ExprKind::tuple && target.children.size() == 2;
+                      target.kind == ExprKind::tuple && target.children().size() == 2;
   if (!is_zip) return nullptr;
   const Expr* layers = zip->arguments[0].value;
   const Expr* inputs = zip->arguments[1].value;
@@ -275,10 +276,10 @@ const Expr* zipped_inputs(const SourceFacts& facts, const ClassDef& def, const E
       layer != nullptr && layer->made_by->name == "torch.nn.Linear" &&
       fixed_argument(facts, *layer->made_by, "out_features", 1).value_or(kAdapter) >= kAdapter;
   const bool is_list = inputs->kind == ExprKind::tuple || inputs->kind == ExprKind::list;
-  if (!is_linear || !is_list || inputs->children.size() < 3) return nullptr;
-  for (const Expr* input : inputs->children) {
+  if (!is_linear || !is_list || inputs->children().size() < 3) return nullptr;
+  for (const Expr* input : inputs->children()) {
     const bool is_parameter = input->kind == ExprKind::name && !is_unknown(*input);
-    if (!is_parameter || !is_same_value(*inputs->children[0], *input)) return nullptr;
+    if (!is_parameter || !is_same_value(*inputs->children()[0], *input)) return nullptr;
   }
   return inputs;
 }
@@ -305,8 +306,8 @@ Finding finding_for(const ClassDef& def, const Expr& at, std::size_t count, std:
                             "result (.chunk, .split)",
                             count),
                 Exactness::exact_arithmetic};
-  Finding finding =
-      at.call != nullptr ? finding_at(*at.call, text, fix) : finding_at(*at.statement, text, fix);
+  Finding finding = at.call() != nullptr ? finding_at(*at.call(), text, fix)
+                                         : finding_at(*at.statement, text, fix);
   finding.count = static_cast<std::int64_t>(count);
   finding.evidence = {"concatenate weights that share an input: NVIDIA, GTC 2019 talk S9143"};
   return finding;
@@ -315,13 +316,13 @@ Finding finding_for(const ClassDef& def, const Expr& at, std::size_t count, std:
 Finding finding_for(const ClassDef& def, const Family& family) {
   std::vector<std::string> names;
   for (const LayerUse* use : family.uses) names.push_back(std::string(use->layer->attribute));
-  return finding_for(def, *family.uses.front()->call->expr, family.uses.size(), family.input->word,
-                     ": " + join(names, ", "));
+  return finding_for(def, *family.uses.front()->call->expr, family.uses.size(),
+                     family.input->word(), ": " + join(names, ", "));
 }
 
 std::optional<Finding> judge(const SourceFacts& facts, const ClassDef& def) {
   if (const Expr* inputs = zipped_family(facts, def)) {
-    return finding_for(def, *inputs, inputs->children.size(), "one value", "");
+    return finding_for(def, *inputs, inputs->children().size(), "one value", "");
   }
   for (const Family& family : families_of(facts, def)) {
     if (belongs_together(family)) return finding_for(def, family);

@@ -59,7 +59,8 @@ bool is_sum(const SourceFacts& facts, const Call& call) {
   constexpr std::int64_t kFeatures = 16;
   const Argument* in = call.argument("in_features", 0);
   return in != nullptr && !in->unpacked && in->value->kind == ExprKind::binary &&
-         in->value->word == "+" && std::ranges::all_of(in->value->children, [&](const Expr* part) {
+         in->value->word() == "+" &&
+         std::ranges::all_of(in->value->children(), [&](const Expr* part) {
            const Value size = facts.value(part);
            return size.kind == ValueKind::integer && size.integer >= kFeatures;
          });
@@ -72,8 +73,8 @@ bool is_linear(const Call& call) {
   if (call.name == "torch.nn.Linear") return true;
   const ClassDef* def = call.expr->type->made_by == &call ? call.expr->type->class_def : nullptr;
   return def != nullptr && def->method("__init__") == nullptr &&
-         std::ranges::any_of(def->bases,
-                             [](const Expr* base) { return base->full_name == "torch.nn.Linear"; });
+         std::ranges::any_of(
+             def->bases, [](const Expr* base) { return base->full_name() == "torch.nn.Linear"; });
 }
 
 // FeedForward(200, 150), an own block with one linear layer of these sizes.
@@ -87,8 +88,8 @@ std::optional<Written> block_of(const SourceFacts& facts, const Call& call) {
   const Call& linear = **std::ranges::find_if(init->calls, [](auto* c) { return is_linear(*c); });
   const auto passed = [&](const Argument* given) -> std::optional<std::int64_t> {
     const bool is_name = given != nullptr && !given->unpacked &&
-                         given->value->kind == ExprKind::name && given->value->binding == nullptr;
-    const Argument* size = is_name ? passed_argument(call, *init, given->value->word) : nullptr;
+                         given->value->kind == ExprKind::name && given->value->binding() == nullptr;
+    const Argument* size = is_name ? passed_argument(call, *init, given->value->word()) : nullptr;
     if (size == nullptr) return std::nullopt;
     return size->name.empty() ? chosen_argument(facts, call, "", static_cast<int>(size->position))
                               : chosen_argument(facts, call, size->name, -1);

@@ -77,8 +77,8 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
 bool asks_for_gpu(const source::Expr* condition) {
   const source::Expr* asked = source::resolved(condition);
   if (asked == nullptr || source::truth_on_gpu(asked)) return source::truth_on_gpu(asked) == true;
-  return asked->kind == source::ExprKind::logical && asked->word == "and" &&
-         std::any_of(asked->children.begin(), asked->children.end(), asks_for_gpu);
+  return asked->kind == source::ExprKind::logical && asked->word() == "and" &&
+         std::any_of(asked->children().begin(), asked->children().end(), asks_for_gpu);
 }
 
 bool is_pinning(const source::SourceFacts& facts, const source::Expr* value, int depth);
@@ -107,7 +107,7 @@ bool is_set_to_pin(const source::SourceFacts& facts, const source::Expr& name, i
   for (const source::Statement* statement : file.statements) {
     const bool sets =
         statement->kind == source::StatementKind::assignment && statement->target != nullptr &&
-        statement->value != nullptr && source::last_name(statement->target) == name.word &&
+        statement->value != nullptr && source::last_name(statement->target) == name.word() &&
         file.slice(statement->target->range) == spelled &&
         (statement->function == name.statement->function || statement->function == nullptr ||
          (is_own && statement->function->class_def != nullptr));
@@ -126,13 +126,13 @@ std::optional<bool> is_passed_to_pin(const source::SourceFacts& facts, const sou
   if (function == nullptr) return std::nullopt;
   std::optional<bool> all;
   for (const source::Call* caller : function->callers) {
-    const source::Argument* given = source::passed_argument(*caller, *function, name.word);
+    const source::Argument* given = source::passed_argument(*caller, *function, name.word());
     if (given == nullptr) continue;
     all = is_pinning(facts, given->value, depth + 1) && all.value_or(true);
   }
   if (all || function->callers.empty()) return all;
   const auto& parameters = function->parameters;
-  const auto own = std::ranges::find(parameters, name.word, &source::Parameter::name);
+  const auto own = std::ranges::find(parameters, name.word(), &source::Parameter::name);
   if (own == parameters.end()) return all;
   return is_pinning(facts, own->default_value, depth + 1);
 }
@@ -143,13 +143,13 @@ bool is_pinning(const source::SourceFacts& facts, const source::Expr* value, int
   if (value == nullptr || depth > kMaxSteps) return false;
   if (asks_for_gpu(value)) return true;
   const bool is_name = value->kind == source::ExprKind::name;
-  if (is_name && value->binding == nullptr && value->statement != nullptr) {
+  if (is_name && value->binding() == nullptr && value->statement != nullptr) {
     if (const auto passed = is_passed_to_pin(facts, *value, depth)) return *passed;
   }
   // `True if args.use_cuda else False`
   const bool is_choice = value->kind == source::ExprKind::conditional &&
-                         value->children.size() == 3 && value->children[0]->word == "True";
-  if (is_choice) return is_pinning(facts, value->children[1], depth + 1);
+                         value->children().size() == 3 && value->children()[0]->word() == "True";
+  if (is_choice) return is_pinning(facts, value->children()[1], depth + 1);
   const source::Value pinned = facts.value(value);
   if (pinned.is_true() || source::is_set_by_default(facts, pinned)) return true;
   const bool is_variable = is_name || value->kind == source::ExprKind::attribute;
@@ -168,11 +168,11 @@ bool is_there_already(const source::SourceFacts& facts, const source::Expr* valu
   value = source::resolved(value);
   if (value == nullptr || depth > kMaxDepth) return false;
   if (value->kind == source::ExprKind::binary || value->kind == source::ExprKind::subscript) {
-    return is_there_already(facts, value->children.front(), depth + 1);
+    return is_there_already(facts, value->children().front(), depth + 1);
   }
-  if (value->call == nullptr) return false;
-  if (source::copies_to_device(facts, *value->call)) return true;
-  return is_there_already(facts, value->call->receiver, depth + 1);
+  if (value->call() == nullptr) return false;
+  if (source::copies_to_device(facts, *value->call())) return true;
+  return is_there_already(facts, value->call()->receiver, depth + 1);
 }
 
 // `torch.zeros(n)`, `torch.ones(n) * weight`
@@ -180,33 +180,34 @@ bool is_filled(const source::Expr* value, int depth = 0) {
   constexpr int kMaxDepth = 4;
   const source::Expr* made = source::resolved(value);
   if (made->kind == source::ExprKind::binary && depth < kMaxDepth) {
-    return std::ranges::any_of(made->children,
+    return std::ranges::any_of(made->children(),
                                [&](const auto* side) { return is_filled(side, depth + 1); });
   }
-  return made->call != nullptr &&
-         is_one_of(made->call->name,
+  return made->call() != nullptr &&
+         is_one_of(made->call()->name,
                    {"torch.zeros", "torch.ones", "torch.full", "torch.empty", "torch.arange"});
 }
 
 // The name, unpacked from what an own function returns, stands there for a tensor that it makes:
 // `mask = torch.zeros(n)`.
 bool is_made_by_callee(const source::Expr& name) {
-  const source::Statement* binding = name.kind == source::ExprKind::name ? name.binding : nullptr;
+  const source::Statement* binding = name.kind == source::ExprKind::name ? name.binding() : nullptr;
   const source::Expr* target = binding == nullptr ? nullptr : binding->target;
   const source::Call* call =
-      binding == nullptr || binding->value == nullptr ? nullptr : binding->value->call;
+      binding == nullptr || binding->value == nullptr ? nullptr : binding->value->call();
   if (call == nullptr || call->target == nullptr || target == nullptr) return false;
   if (target->kind != source::ExprKind::tuple) return false;
   std::size_t place = 0;
-  while (place < target->children.size() && target->children[place]->word != name.word) ++place;
+  while (place < target->children().size() && target->children()[place]->word() != name.word())
+    ++place;
   bool is_made = false;
   source::for_statements(call->target->body, [&](const source::Statement& statement) {
     const source::Expr* given =
         statement.kind == source::StatementKind::return_ ? statement.value : nullptr;
     const bool is_tuple = given != nullptr && given->kind == source::ExprKind::tuple &&
-                          given->children.size() == target->children.size();
-    if (!is_tuple || place >= given->children.size()) return;
-    is_made = is_made || is_filled(given->children[place]);
+                          given->children().size() == target->children().size();
+    if (!is_tuple || place >= given->children().size()) return;
+    is_made = is_made || is_filled(given->children()[place]);
   });
   return is_made;
 }
@@ -215,13 +216,13 @@ bool is_made_by_callee(const source::Expr& name) {
 bool is_encoded(const source::Expr* value) {
   const source::Expr* made = source::resolved(value);
   if (made == nullptr) return false;
-  if (made->call == nullptr) return is_made_by_callee(*made);
+  if (made->call() == nullptr) return is_made_by_callee(*made);
   // What an own function computes is new as well, or on the GPU.
-  if (made->call->target != nullptr) {
-    const source::Type& given = *made->call->target->returns;
+  if (made->call()->target != nullptr) {
+    const source::Type& given = *made->call()->target->returns;
     return given.is(source::TypeKind::tensor) && given.residence != source::Residence::host;
   }
-  return contains_any(lower(made->call->method), {"token", "processor", "encode"});
+  return contains_any(lower(made->call()->method), {"token", "processor", "encode"});
 }
 
 bool is_blocking(const source::SourceFacts& facts, const source::Call& copy) {
@@ -276,13 +277,13 @@ const source::Call* unseen_loader(const source::SourceFacts& facts, const Loader
 
 // `x`, `x.cuda()`, `Variable(x)`: what was copied, and nothing made of it.
 bool is_copied_alone(const source::Expr* value, std::string_view name) {
-  while (value != nullptr && value->call != nullptr) {
-    const source::Call& call = *value->call;
+  while (value != nullptr && value->call() != nullptr) {
+    const source::Call& call = *value->call();
     if (call.target != nullptr) return false;
     const bool is_wrapped = call.method == "Variable" && !call.arguments.empty();
     value = is_wrapped ? call.arguments.front().value : call.receiver;
   }
-  return value != nullptr && value->kind == source::ExprKind::name && value->word == name;
+  return value != nullptr && value->kind == source::ExprKind::name && value->word() == name;
 }
 
 // `def make_variable(x): x = x.cuda(); return Variable(x)`
@@ -302,9 +303,9 @@ const source::Expr* handed_to_copy(const source::SourceFacts& facts, const sourc
   for (const source::Call* inner : function->calls) {
     const source::Expr* copied = inner->receiver;
     if (copied == nullptr || copied->kind != source::ExprKind::name) continue;
-    if (!is_blocking(facts, *inner) || !returns_copy(*function, copied->word)) continue;
+    if (!is_blocking(facts, *inner) || !returns_copy(*function, copied->word())) continue;
     if (!source::is_reached_by_default(facts, *inner)) continue;
-    const source::Argument* given = source::passed_argument(call, *function, copied->word);
+    const source::Argument* given = source::passed_argument(call, *function, copied->word());
     if (given != nullptr && !is_there_already(facts, given->value)) return given->value;
   }
   return nullptr;
@@ -314,7 +315,7 @@ const source::Expr* handed_to_copy(const source::SourceFacts& facts, const sourc
 bool is_inside_helper(const source::Call& copy) {
   return copy.function != nullptr && !copy.function->callers.empty() && copy.receiver != nullptr &&
          copy.receiver->kind == source::ExprKind::name &&
-         returns_copy(*copy.function, copy.receiver->word);
+         returns_copy(*copy.function, copy.receiver->word());
 }
 
 // What the call copies to the GPU while the host waits; null for other calls.

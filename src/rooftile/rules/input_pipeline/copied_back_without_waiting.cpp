@@ -38,7 +38,7 @@ time says what there is to gain.
 using namespace source;
 
 bool is_host_device(const Expr* expr) {
-  const bool is_text = expr->kind == ExprKind::text && expr->word.starts_with("cpu");
+  const bool is_text = expr->kind == ExprKind::text && expr->word().starts_with("cpu");
   return is_text || (expr->type->is(TypeKind::device) && expr->type->residence == Residence::host);
 }
 

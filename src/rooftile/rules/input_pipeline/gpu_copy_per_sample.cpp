@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -40,8 +41,8 @@ using namespace source;
 // `settings["device"]` where each `x["device"] = device` of the program sets a GPU.
 bool is_kept_gpu(const SourceFacts& facts, const File& file, const Expr& item) {
   const auto is_key = [](const Expr* expr) {
-    return expr != nullptr && expr->kind == ExprKind::subscript && expr->children.size() == 2 &&
-           expr->children[1]->kind == ExprKind::text;
+    return expr != nullptr && expr->kind == ExprKind::subscript && expr->children().size() == 2 &&
+           expr->children()[1]->kind == ExprKind::text;
   };
   if (!is_key(&item)) return false;
   bool is_set = false;
@@ -50,7 +51,7 @@ bool is_kept_gpu(const SourceFacts& facts, const File& file, const Expr& item) {
       for (const Statement* each : one->statements) {
         const bool sets = each->kind == StatementKind::assignment && each->value != nullptr &&
                           is_key(each->target) &&
-                          each->target->children[1]->word == item.children[1]->word;
+                          each->target->children()[1]->word() == item.children()[1]->word();
         if (!sets) continue;
         if (!is_gpu_device(facts, each->value)) return false;
         is_set = true;

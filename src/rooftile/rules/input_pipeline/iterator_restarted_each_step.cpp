@@ -36,7 +36,7 @@ using namespace source;
 
 const Call* iterated_loader(const Call& call) {
   if (call.name != "next" || call.arguments.empty()) return nullptr;
-  const Call* inner = call.arguments.front().value->call;
+  const Call* inner = call.arguments.front().value->call();
   if (inner == nullptr || inner->name != "iter" || inner->arguments.empty()) return nullptr;
   const Expr* loader = inner->arguments.front().value;
   const bool is_named = last_name(loader).find("loader") != std::string_view::npos;
@@ -49,7 +49,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     const Call* inner = iterated_loader(*call);
     if (inner == nullptr || call->statement == nullptr || !is_in_step_loop(facts, *call)) continue;
     const Expr* loader = inner->arguments.front().value;
-    if (loader->call != nullptr) continue;
+    if (loader->call() != nullptr) continue;
     const std::string name = code_text(*call->file, loader);
     Finding finding = finding_at(
         *call,

@@ -63,17 +63,17 @@ const Statement* step_loop_with_epochs(const Statement* statement) {
   const Statement* test = statement == nullptr ? nullptr : statement->parent;
   const Expr* asked = test == nullptr || test->kind != StatementKind::if_ ? nullptr : test->value;
   const bool compares = asked != nullptr && asked->kind == ExprKind::comparison &&
-                        asked->word == "==" && asked->children.size() == 2;
-  const Expr* remainder = compares ? asked->children[0] : nullptr;
+                        asked->word() == "==" && asked->children().size() == 2;
+  const Expr* remainder = compares ? asked->children()[0] : nullptr;
   const bool counts = remainder != nullptr && remainder->kind == ExprKind::binary &&
-                      remainder->word == "%" && statement->block.data() == test->body.data() &&
-                      asked->children[1]->word == "0" && remainder->children.size() == 2;
+                      remainder->word() == "%" && statement->block.data() == test->body.data() &&
+                      asked->children()[1]->word() == "0" && remainder->children().size() == 2;
   const Statement* loop = counts ? test->parent : nullptr;
   const bool is_step_loop = loop != nullptr && loop->loop != nullptr &&
                             loop->loop->role == LoopRole::training_step &&
                             loop->kind == StatementKind::for_;
   const bool is_counter =
-      is_step_loop && uses_variable(loop->target, last_name(remainder->children[0]));
+      is_step_loop && uses_variable(loop->target, last_name(remainder->children()[0]));
   return is_counter ? loop : nullptr;
 }
 
@@ -95,7 +95,7 @@ bool sets_variable(std::span<const Statement* const> block, std::string_view nam
         statement.kind == StatementKind::assignment || statement.kind == StatementKind::for_;
     if (sets || !binds || statement.target == nullptr) return;
     visit(statement.target, [&](const Expr& part) {
-      const bool is_variable = part.kind == ExprKind::name && part.word == name;
+      const bool is_variable = part.kind == ExprKind::name && part.word() == name;
       sets = sets || is_variable;
       // self.a = …, a[0] = …
       return part.kind != ExprKind::attribute && part.kind != ExprKind::subscript;
@@ -106,31 +106,31 @@ bool sets_variable(std::span<const Statement* const> block, std::string_view nam
 
 // What stands for the expression at the loop: of a parameter, what the caller passes.
 const Expr* at_loop(const Expr* expr, const Making& making) {
-  if (making.caller == nullptr || expr->kind != ExprKind::name || expr->binding != nullptr ||
-      sets_variable(making.caller->target->body, expr->word)) {
+  if (making.caller == nullptr || expr->kind != ExprKind::name || expr->binding() != nullptr ||
+      sets_variable(making.caller->target->body, expr->word())) {
     return expr;
   }
   const auto& parameters = making.caller->target->parameters;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (parameters[i].name != expr->word) continue;
-    const Argument* argument = making.caller->argument(expr->word, static_cast<int>(i));
+    if (parameters[i].name != expr->word()) continue;
+    const Argument* argument = making.caller->argument(expr->word(), static_cast<int>(i));
     return argument == nullptr ? expr : argument->value;
   }
   return expr;
 }
 
 bool is_made_outside(const Expr* name, const Statement& loop) {
-  if (name->kind == ExprKind::subscript) name = name->children.front();
-  if (name->kind == ExprKind::attribute) return last_name(name->children.front()) == "self";
+  if (name->kind == ExprKind::subscript) name = name->children().front();
+  if (name->kind == ExprKind::attribute) return last_name(name->children().front()) == "self";
   if (name->kind != ExprKind::name) return false;
-  return name->binding != nullptr && !is_within(*name->binding, loop);
+  return name->binding() != nullptr && !is_within(*name->binding(), loop);
 }
 
 bool is_set_inside(const Expr* expr, const Statement& loop, int depth = 0) {
   constexpr int kMaxLoops = 4;
   bool found = false;
   visit(expr, [&](const Expr& part) {
-    const Statement* binding = part.kind == ExprKind::name ? part.binding : nullptr;
+    const Statement* binding = part.kind == ExprKind::name ? part.binding() : nullptr;
     const bool is_inside =
         binding != nullptr && is_within(*binding, loop) && binding->kind != StatementKind::function;
     // `for split in splits:` goes over the same in every epoch.
@@ -139,7 +139,7 @@ bool is_set_inside(const Expr* expr, const Statement& loop, int depth = 0) {
     // Bound several times, one of them in the loop.
     const bool may_be = part.kind == ExprKind::name && binding == nullptr &&
                         part.statement != nullptr && part.statement->function == loop.function &&
-                        sets_variable(loop.body, part.word);
+                        sets_variable(loop.body, part.word());
     found = found || (is_inside && !is_same) || may_be;
     return !found;
   });
@@ -150,7 +150,7 @@ bool is_set_inside(const Expr* expr, const Statement& loop, int depth = 0) {
 bool has_workers(const Value& workers) {
   if (workers.kind == ValueKind::integer) return workers.integer > 0;
   const Expr* given = resolved(workers.expr);
-  return given != nullptr && given->call != nullptr && given->call->method == "cpu_count";
+  return given != nullptr && given->call() != nullptr && given->call()->method == "cpu_count";
 }
 
 // A name that the epoch loop sets stands in the arguments, or is passed for one.
@@ -168,21 +168,21 @@ bool depends_on_epoch(const Call& loader, const Making& making) {
 // A dataset that the loader's function makes itself is another one each time.
 bool is_made_beside(const Expr& dataset, const Call& loader) {
   if (dataset.kind != ExprKind::name || loader.function == nullptr) return false;
-  if (dataset.binding == nullptr) return sets_variable(loader.function->body, dataset.word);
-  return dataset.binding->function == loader.function &&
-         dataset.binding->kind == StatementKind::assignment;
+  if (dataset.binding() == nullptr) return sets_variable(loader.function->body, dataset.word());
+  return dataset.binding()->function == loader.function &&
+         dataset.binding()->kind == StatementKind::assignment;
 }
 
 // `epoch == last + 1`
 bool picks_one_pass(const Expr& condition, const Statement& loop) {
-  if (condition.kind == ExprKind::logical && condition.word == "and") {
-    return std::ranges::any_of(condition.children,
+  if (condition.kind == ExprKind::logical && condition.word() == "and") {
+    return std::ranges::any_of(condition.children(),
                                [&](const Expr* part) { return picks_one_pass(*part, loop); });
   }
-  const bool compares = condition.kind == ExprKind::comparison && condition.word == "==";
-  return compares && std::ranges::any_of(condition.children, [&](const Expr* part) {
+  const bool compares = condition.kind == ExprKind::comparison && condition.word() == "==";
+  return compares && std::ranges::any_of(condition.children(), [&](const Expr* part) {
            return part->kind == ExprKind::name &&
-                  (contains(part->word, "epoch") || uses_variable(loop.target, part->word));
+                  (contains(part->word(), "epoch") || uses_variable(loop.target, part->word()));
          });
 }
 
@@ -217,8 +217,8 @@ bool is_changed_inside(const Expr* dataset, const Statement& loop) {
     const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
     const bool is_part = target != nullptr && (target->kind == ExprKind::attribute ||
                                                target->kind == ExprKind::subscript);
-    is_changed = is_changed ||
-                 (is_part && !variable.empty() && last_name(target->children.front()) == variable);
+    is_changed = is_changed || (is_part && !variable.empty() &&
+                                last_name(target->children().front()) == variable);
   });
   return is_changed;
 }

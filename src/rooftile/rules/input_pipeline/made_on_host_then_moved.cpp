@@ -65,7 +65,7 @@ bool reads_variable(const Statement& statement, std::string_view variable) {
 bool binds_name(const Expr* target, std::string_view variable) {
   if (target == nullptr) return false;
   if (target->kind == ExprKind::tuple || target->kind == ExprKind::list) {
-    return std::any_of(target->children.begin(), target->children.end(),
+    return std::any_of(target->children().begin(), target->children().end(),
                        [&](const Expr* part) { return binds_name(part, variable); });
   }
   return last_name(target) == variable;
@@ -93,8 +93,8 @@ bool is_used_on_host(const Call& maker, const Call& move) {
 
 // `Tensor(np.random.normal(…))` copies to the GPU without a call that says so.
 const Call* moving_maker(const Call& call) {
-  if (call.expr->children.empty() || !is_gpu_class(*call.expr->children[0])) return nullptr;
-  if (!is_legacy_class(*call.expr->children[0])) return nullptr;
+  if (call.expr->children().empty() || !is_gpu_class(*call.expr->children()[0])) return nullptr;
+  if (!is_legacy_class(*call.expr->children()[0])) return nullptr;
   return is_maker(call) && !has_only_sizes(call) ? &call : nullptr;
 }
 
@@ -107,11 +107,11 @@ bool is_used_as_tensor(const Expr& name) {
     if (is_used) return;
     for_own_expressions(statement, [&](const Expr* expr) {
       visit(expr, [&](const Expr& part) {
-        const bool asks = part.kind == ExprKind::attribute && !part.children.empty() &&
-                          is_one_of(part.word, {"shape", "size", "device", "is_cuda", "dim",
-                                                "unsqueeze", "masked_fill"});
-        is_used = is_used || (asks && part.children[0]->kind == ExprKind::name &&
-                              part.children[0]->word == name.word);
+        const bool asks = part.kind == ExprKind::attribute && !part.children().empty() &&
+                          is_one_of(part.word(), {"shape", "size", "device", "is_cuda", "dim",
+                                                  "unsqueeze", "masked_fill"});
+        is_used = is_used || (asks && part.children()[0]->kind == ExprKind::name &&
+                              part.children()[0]->word() == name.word());
         return !is_used;
       });
     });
@@ -124,7 +124,7 @@ bool follows_tensor(const Call& call) {
   if (call.receiver == nullptr || call.arguments.size() != 1) return false;
   const Expr* other = call.arguments.front().value;
   if (call.method == "type") {
-    const Call* asked = other->call;
+    const Call* asked = other->call();
     const bool asks = asked != nullptr && asked->method == "type" && asked->arguments.empty();
     if (!asks || asked->receiver == nullptr) return false;
     other = asked->receiver;
@@ -151,18 +151,18 @@ bool moves_parameter(const SourceFacts& facts, const FunctionDef& function,
     if (!copies_to_device(facts, *inner)) return false;
     const Expr* root = resolved(inner->receiver);
     // Not on to the package of torch.autograd.Variable(x).
-    while (root->call != nullptr && root->call->receiver != nullptr &&
-           root->call->receiver->full_name.empty()) {
-      root = root->call->receiver;
+    while (root->call() != nullptr && root->call()->receiver != nullptr &&
+           root->call()->receiver->full_name().empty()) {
+      root = root->call()->receiver;
     }
     // Variable(x).cuda(), Variable(x, requires_grad=grad).long().cuda()
     const auto is_more = [](const Argument& argument) { return argument.name.empty(); };
-    const bool is_wrapped = root->call != nullptr && !root->call->arguments.empty() &&
-                            is_more(root->call->arguments[0]) &&
-                            std::ranges::count_if(root->call->arguments, is_more) == 1 &&
-                            !root->call->unknown_arguments;
-    if (is_wrapped) root = root->call->arguments.front().value;
-    return root->kind == ExprKind::name && root->word == parameter &&
+    const bool is_wrapped = root->call() != nullptr && !root->call()->arguments.empty() &&
+                            is_more(root->call()->arguments[0]) &&
+                            std::ranges::count_if(root->call()->arguments, is_more) == 1 &&
+                            !root->call()->unknown_arguments;
+    if (is_wrapped) root = root->call()->arguments.front().value;
+    return root->kind == ExprKind::name && root->word() == parameter &&
            is_reached_by_default(facts, *inner);
   });
 }
@@ -194,19 +194,20 @@ const Call* maker_handed_over(const SourceFacts& facts, const Call& call) {
 bool is_data(const Call& maker, const Call& move) {
   const Expr* target = maker.statement->target;
   return target != nullptr && target->kind == ExprKind::name && maker.statement != move.statement &&
-         is_filled_between(target->word, *maker.statement, *move.statement);
+         is_filled_between(target->word(), *maker.statement, *move.statement);
 }
 
 // The attribute that keeps what the statement makes: `self.mask = …`, `self.grids[i] = …`, and
 // `mask = …` with `self.mask = mask` behind it.
 const Expr* kept_in(const Statement& made) {
   const Expr* target = made.target;
-  while (target != nullptr && target->kind == ExprKind::subscript) target = target->children[0];
+  while (target != nullptr && target->kind == ExprKind::subscript) target = target->children()[0];
   if (target == nullptr || target->kind != ExprKind::name) return target;
   for (const Statement* next : after(made)) {
     const bool keeps = next->kind == StatementKind::assignment && next->value != nullptr &&
-                       next->value->kind == ExprKind::name && next->value->word == target->word &&
-                       next->target != nullptr && next->target->kind == ExprKind::attribute;
+                       next->value->kind == ExprKind::name &&
+                       next->value->word() == target->word() && next->target != nullptr &&
+                       next->target->kind == ExprKind::attribute;
     if (keeps) return next->target;
   }
   return nullptr;
@@ -222,7 +223,8 @@ bool is_kept_for_later(const Call& call) {
     bool asks = false;
     visit(outer->value, [&](const Expr& part) {
       const bool is_text = part.kind == ExprKind::text;  // hasattr(self, "mask")
-      asks = asks || ((is_text || part.kind == ExprKind::attribute) && part.word == target->word);
+      asks =
+          asks || ((is_text || part.kind == ExprKind::attribute) && part.word() == target->word());
       return !asks;
     });
     if (asks) return true;
@@ -236,9 +238,9 @@ bool asks_for_host_tensor(const Call& call) {
     const Statement* outer = each->parent;
     if (outer == nullptr || outer->kind != StatementKind::if_ || outer->value == nullptr) continue;
     const Expr& asked = *outer->value;
-    const bool is_test = asked.kind == ExprKind::attribute && asked.word == "is_cuda";
-    if (is_test && asked.children[0]->type->is(TypeKind::tensor) &&
-        asked.children[0]->type->residence == Residence::host) {
+    const bool is_test = asked.kind == ExprKind::attribute && asked.word() == "is_cuda";
+    if (is_test && asked.children()[0]->type->is(TypeKind::tensor) &&
+        asked.children()[0]->type->residence == Residence::host) {
       return true;
     }
   }

@@ -68,9 +68,9 @@ bool is_explained(const Call& loader, const Value& pinned) {
 bool is_own_options(const Argument& argument, const FunctionDef& function) {
   const Expr* starred = argument.value;
   const Parameter& last = function.parameters.back();
-  return starred->kind == ExprKind::starred && starred->word == "**" &&
-         !starred->children.empty() && last.double_starred &&
-         starred->children[0]->word == last.name;
+  return starred->kind == ExprKind::starred && starred->word() == "**" &&
+         !starred->children().empty() && last.double_starred &&
+         starred->children()[0]->word() == last.name;
 }
 
 // `DataLoader(data, **options)` in a function that is called with options, none of them pin_memory.

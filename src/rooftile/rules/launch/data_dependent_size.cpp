@@ -67,15 +67,16 @@ bool may_be_tensor(const Expr* value) {
   const Type& type = *value->type;
   if (type.is(TypeKind::tensor)) return type.residence != Residence::host;
   if (!type.is(TypeKind::unknown)) return false;
-  return value->kind != ExprKind::call || value->call->receiver != nullptr;
+  return value->kind != ExprKind::call || value->call()->receiver != nullptr;
 }
 
 // `weight.data.eq(1)`: no array has these.
 bool works_like_tensor(const Expr* value) {
   bool found = false;
   visit(value, [&](const Expr& part) {
-    found = found || (part.call != nullptr && part.call->receiver != nullptr &&
-                      is_one_of(part.call->method, {"eq", "ne", "ge", "gt", "le", "lt", "detach"}));
+    found =
+        found || (part.call() != nullptr && part.call()->receiver != nullptr &&
+                  is_one_of(part.call()->method, {"eq", "ne", "ge", "gt", "le", "lt", "detach"}));
     return !found;
   });
   return found && value->type->is(TypeKind::unknown);

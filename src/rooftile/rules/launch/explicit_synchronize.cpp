@@ -57,7 +57,7 @@ bool is_near_clock(const Statement& statement) {
 bool is_in_timed_block(const Statement& statement) {
   for (const Statement* at = statement.parent; at != nullptr; at = at->parent) {
     const bool is_timed = std::ranges::any_of(at->items, [](const WithItem& item) {
-      const Call* made = item.context == nullptr ? nullptr : item.context->call;
+      const Call* made = item.context == nullptr ? nullptr : item.context->call();
       return made != nullptr && contains_any(lower(made->method), {"time", "clock", "stopwatch"});
     });
     if (is_timed) return true;

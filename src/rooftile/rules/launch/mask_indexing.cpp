@@ -52,8 +52,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
       const Expr* masked = nullptr;
       for_own_expressions(*statement, [&](const Expr* expr) {
         visit(expr, [&](const Expr& part) {
-          const bool is_subscript = part.kind == ExprKind::subscript && part.children.size() == 2;
-          if (is_subscript && !is_stored_to(part, *statement) && is_mask(part.children[1])) {
+          const bool is_subscript = part.kind == ExprKind::subscript && part.children().size() == 2;
+          if (is_subscript && !is_stored_to(part, *statement) && is_mask(part.children()[1])) {
             masked = &part;
           }
           return masked == nullptr;

@@ -130,7 +130,7 @@ struct Group {
 };
 
 void add_reads_of(const SourceFacts& facts, const File& file, std::vector<Read>& reads) {
-  for (const HostRead& read : host_reads(file)) {
+  for (const HostRead& read : host_reads(facts, file)) {
     if (feeds_host(read) || is_conversion(facts, read)) continue;
     Read found{read, is_hot_read(facts, read), {}};
     if (found.is_hot && is_in_evaluation(facts, read)) continue;
@@ -180,7 +180,7 @@ std::string_view remedy_for(const HostRead& read) {
   const Expr* top = read.expr;
   for (; top->parent != nullptr; top = top->parent) {
     const Expr& parent = *top->parent;
-    if (parent.kind == ExprKind::subscript && parent.children.front() != top) {
+    if (parent.kind == ExprKind::subscript && parent.children().front() != top) {
       return "Index with the tensor itself, or let the host draw the number, since each read "
              "empties the queue of launches";
     }

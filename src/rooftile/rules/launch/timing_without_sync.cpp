@@ -55,14 +55,14 @@ const Statement* step_loop_around(const Statement& statement) {
 // `clock() - start` with the statement that set start; null for others.
 const Statement* started_at(const Expr& part) {
   const bool is_difference =
-      part.kind == ExprKind::binary && part.word == "-" && part.children.size() == 2;
+      part.kind == ExprKind::binary && part.word() == "-" && part.children().size() == 2;
   if (!is_difference) return nullptr;
-  const Expr* now = resolved(part.children[0]);
-  const Statement* binding = part.children[1]->binding;
-  if (now == nullptr || now->call == nullptr || !is_clock(*now->call)) return nullptr;
-  if (part.children[1]->kind != ExprKind::name || binding == nullptr) return nullptr;
-  const bool is_start = binding->value != nullptr && binding->value->call != nullptr &&
-                        is_clock(*binding->value->call);
+  const Expr* now = resolved(part.children()[0]);
+  const Statement* binding = part.children()[1]->binding();
+  if (now == nullptr || now->call() == nullptr || !is_clock(*now->call())) return nullptr;
+  if (part.children()[1]->kind != ExprKind::name || binding == nullptr) return nullptr;
+  const bool is_start = binding->value != nullptr && binding->value->call() != nullptr &&
+                        is_clock(*binding->value->call());
   return is_start ? binding : nullptr;
 }
 
@@ -73,7 +73,7 @@ struct Interval {
 
 // `self.model(x)`, also where nothing shows what the model is.
 bool is_named_model(const Call& call) {
-  const Expr* callee = call.expr->children.empty() ? nullptr : call.expr->children.front();
+  const Expr* callee = call.expr->children().empty() ? nullptr : call.expr->children().front();
   return call.target == nullptr && callee != nullptr && callee->type->is(TypeKind::unknown) &&
          is_one_of(last_name(callee), {"model", "net", "network"});
 }
@@ -127,9 +127,9 @@ bool names_rank(const Expr* expr) {
 bool skips_passes(const SourceFacts& facts, const Expr* condition) {
   bool skips = false;
   visit(condition, [&](const Expr& part) {
-    const bool is_remainder = part.kind == ExprKind::binary && part.word == "%" &&
-                              part.children.size() == 2 && !names_rank(part.children[0]);
-    skips = skips || (is_remainder && !facts.value(part.children[1]).is(1));
+    const bool is_remainder = part.kind == ExprKind::binary && part.word() == "%" &&
+                              part.children().size() == 2 && !names_rank(part.children()[0]);
+    skips = skips || (is_remainder && !facts.value(part.children()[1]).is(1));
     return !skips;
   });
   return skips;
@@ -138,8 +138,8 @@ bool skips_passes(const SourceFacts& facts, const Expr* condition) {
 // `if i == n_critic - 1:` of the loop's own counter.
 bool is_for_one_pass(const Expr* condition) {
   const bool compares = condition != nullptr && condition->kind == ExprKind::comparison &&
-                        condition->word == "==" && condition->children.size() == 2;
-  const Statement* counts = compares ? condition->children[0]->binding : nullptr;
+                        condition->word() == "==" && condition->children().size() == 2;
+  const Statement* counts = compares ? condition->children()[0]->binding() : nullptr;
   return counts != nullptr && counts->kind == StatementKind::for_;
 }
 
@@ -168,7 +168,7 @@ Interval between(const SourceFacts& facts, const Statement& start, const Stateme
     const bool waits = waits_for_gpu(*call) || may_read_result(*call);
     interval.waits = interval.waits || (waits && !is_rare(facts, *call->statement, loop, last));
   }
-  for (const HostRead& read : host_reads(file)) {
+  for (const HostRead& read : host_reads(facts, file)) {
     const ByteRange at = read.expr->range;
     const bool is_inside = at.begin > begin && at.end <= end;
     if (is_inside && !is_rare(facts, *read.statement, loop, last)) interval.waits = true;
@@ -181,7 +181,7 @@ bool is_used(const Expr& part) {
   const Statement& statement = *part.statement;
   if (statement.kind != StatementKind::assignment || statement.target == nullptr) return true;
   if (statement.target->kind != ExprKind::name || statement.value != &part) return true;
-  const std::string_view name = statement.target->word;
+  const std::string_view name = statement.target->word();
   for (const Statement* other : statement.file->statements) {
     if (other == &statement || other->function != statement.function) continue;
     bool reads = false;
@@ -221,7 +221,7 @@ bool follows_gpu_work(const Statement& statement) {
 
 bool is_untimed_work(const SourceFacts& facts, const Expr& part, const Statement& start) {
   const Statement* loop = step_loop_around(start);
-  const Expr* now = resolved(part.children[0]);
+  const Expr* now = resolved(part.children()[0]);
   // `print(t3 - t2)` behind the loop tells of its last pass.
   const bool is_behind = loop != nullptr && !is_within(*part.statement, *loop) &&
                          now->statement != nullptr && follows_gpu_work(*now->statement);
@@ -230,7 +230,7 @@ bool is_untimed_work(const SourceFacts& facts, const Expr& part, const Statement
       loop != nullptr ? is_within(last, *loop) : is_function_of_step(facts, start, last);
   if (!is_in_step) return false;
   if (start.range.begin >= part.range.begin) return false;
-  if (!trains_on_gpu(facts, *start.file) && !is_evaluated_on_gpu(facts, *now->call)) return false;
+  if (!trains_on_gpu(facts, *start.file) && !is_evaluated_on_gpu(facts, *now->call())) return false;
   const Interval interval =
       between(facts, start, last, std::min(now->range.begin, part.range.begin));
   return interval.has_gpu_work && !interval.waits && is_used(part) &&
@@ -239,7 +239,7 @@ bool is_untimed_work(const SourceFacts& facts, const Expr& part, const Statement
 
 bool is_clock_read(const Expr* value) {
   const Expr* made = value == nullptr ? nullptr : resolved(value);
-  return made != nullptr && made->call != nullptr && is_clock(*made->call);
+  return made != nullptr && made->call() != nullptr && is_clock(*made->call());
 }
 
 // Below the loop itself, not in an `if` or an inner loop of it.
@@ -253,12 +253,12 @@ bool is_on_each_pass(const Statement& statement, const Statement& loop) {
 // for the next one. Null for others.
 const Statement* set_again(const Expr& part, const Statement& loop) {
   const bool is_difference =
-      part.kind == ExprKind::binary && part.word == "-" && part.children.size() == 2;
-  if (!is_difference || !is_clock_read(part.children[0])) return nullptr;
+      part.kind == ExprKind::binary && part.word() == "-" && part.children().size() == 2;
+  if (!is_difference || !is_clock_read(part.children()[0])) return nullptr;
   const File& file = *loop.file;
-  const std::string_view start = file.slice(part.children[1]->range);
+  const std::string_view start = file.slice(part.children()[1]->range);
   const Statement* again = nullptr;
-  bool is_only = !last_name(part.children[1]).empty();
+  bool is_only = !last_name(part.children()[1]).empty();
   for_statements(loop.body, [&](const Statement& statement) {
     const bool sets = statement.kind == StatementKind::assignment && statement.target != nullptr &&
                       file.slice(statement.target->range) == start;
@@ -283,14 +283,14 @@ bool is_untimed_pass(const SourceFacts& facts, const Expr& part, const Statement
     return statement.range.begin > part.statement->range.end &&
            statement.range.end < again.range.begin;
   };
-  for (const HostRead& read : host_reads(file)) {
+  for (const HostRead& read : host_reads(facts, file)) {
     if (is_outside(*read.statement)) continue;
     if (is_within(*read.statement, loop) &&
         !is_rare(facts, *read.statement, &loop, *part.statement))
       return false;
   }
   bool has_work = false;
-  for (const IteratedCall& one : iteration_of(loop.body).calls) {
+  for (const IteratedCall& one : iteration_of(facts, loop.body).calls) {
     const bool is_rarely =
         std::any_of(one.branches.begin(), one.branches.end(),
                     [](const Branch& branch) { return contains(branch.condition, "%"); });
@@ -325,7 +325,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
           const Statement* start = untimed_start(facts, part);
           if (start == nullptr) return true;
           Finding finding = finding_at(
-              *file, resolved(part.children[0])->range.begin, "step",
+              *file, resolved(part.children()[0])->range.begin, "step",
               fmt::format("`{}` measures how long the launches took: nothing since {} waits for "
                           "the GPU",
                           code_text(*file, &part), place_text(*start, *file)),

@@ -50,7 +50,7 @@ constexpr std::size_t kFewLayers = 5;  // about ten tensors: weights and biases
 // A member that a layer of the class does not say all of: own modules, lists that functions make.
 bool may_hold_more(const ClassDef& def) {
   const bool is_plain = std::ranges::all_of(
-      def.bases, [](const Expr* base) { return base->full_name == "torch.nn.Module"; });
+      def.bases, [](const Expr* base) { return base->full_name() == "torch.nn.Module"; });
   const FunctionDef* init = def.method("__init__");
   if (!is_plain || init == nullptr) return true;
   bool holds = false;
@@ -58,13 +58,13 @@ bool may_hold_more(const ClassDef& def) {
     // `self.layer.weight.data = …` is no member of its own.
     const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
     const bool sets_member = target != nullptr && target->kind == ExprKind::attribute &&
-                             target->children.front()->kind == ExprKind::name;
+                             target->children().front()->kind == ExprKind::name;
     if (!sets_member || statement.value == nullptr) return;
     const TypeKind kind = resolved(statement.value)->type->kind;
     const bool is_layer = std::ranges::any_of(
         def.layers, [&](const Layer& layer) { return layer.statement == &statement; });
     const bool may_be = kind == TypeKind::module || kind == TypeKind::container ||
-                        (kind == TypeKind::unknown && resolved(statement.value)->call != nullptr);
+                        (kind == TypeKind::unknown && resolved(statement.value)->call() != nullptr);
     holds = holds || (may_be && !is_layer);
   });
   return holds;
@@ -73,7 +73,7 @@ bool may_hold_more(const ClassDef& def) {
 // One layer out of a list of them; `pair[0]` of a pair of models is a whole model.
 bool is_one_of_list(const Expr* module) {
   if (module == nullptr || module->kind != ExprKind::subscript) return false;
-  const std::string list = lower(last_name(module->children.front()));
+  const std::string list = lower(last_name(module->children().front()));
   return !contains_any(list, {"model", "net", "pair", "agent", "critic", "encoder", "ema"});
 }
 
@@ -204,18 +204,19 @@ bool has_multi_tensor_way(const Statement& loop) {
 // `for k, v in params.items():`, `for w in weights:`, weights by that name alone: numbers, or a few
 // tensors that are joined already, may have it too.
 bool may_be_numbers(const WeightList& list, const Statement& loop, const Statement& operation) {
-  const Call* over = loop.value == nullptr ? nullptr : loop.value->call;
+  const Call* over = loop.value == nullptr ? nullptr : loop.value->call();
   const bool is_table = over != nullptr && over->method == "items";
   const bool is_open =
       is_table || is_one_of(last_name(list.shown), {"weights", "grads", "gradients"});
   if (list.call != nullptr || !is_open) return false;
   bool is_tensor = false;
   const auto look = [&](const Expr& part) {
-    const bool is_call = part.call != nullptr && part.call->receiver != nullptr;
-    is_tensor = is_tensor || is_one_of(last_name(&part), {"grad", "data"}) ||
-                (is_call && (part.call->method.ends_with("_") || part.call->method == "norm")) ||
-                (is_table && (contains(last_name(&part), "grad") ||
-                              (is_call && part.call->name.starts_with("torch."))));
+    const bool is_call = part.call() != nullptr && part.call()->receiver != nullptr;
+    is_tensor =
+        is_tensor || is_one_of(last_name(&part), {"grad", "data"}) ||
+        (is_call && (part.call()->method.ends_with("_") || part.call()->method == "norm")) ||
+        (is_table && (contains(last_name(&part), "grad") ||
+                      (is_call && part.call()->name.starts_with("torch."))));
     return !is_tensor;
   };
   for_own_expressions(operation, [&](const Expr* expr) { visit(expr, look); });
@@ -238,15 +239,16 @@ std::optional<Finding> judge(const SourceFacts& facts, const File& file, const S
 
 // `torch.sum(p ** 2)`: a reduction of what the comprehension goes through.
 bool reduces_weight(const Expr& part, const Expr& comprehension) {
-  if (part.call == nullptr || !is_one_of(part.call->method, {"sum", "norm", "mean", "square"})) {
+  if (part.call() == nullptr ||
+      !is_one_of(part.call()->method, {"sum", "norm", "mean", "square"})) {
     return false;
   }
   bool is_of_weight = false;
-  for (const Expr* clause : comprehension.children) {
-    if (clause->kind != ExprKind::for_clause || clause->children.empty()) continue;
-    visit(clause->children[0], [&](const Expr& target) {
+  for (const Expr* clause : comprehension.children()) {
+    if (clause->kind != ExprKind::for_clause || clause->children().empty()) continue;
+    visit(clause->children()[0], [&](const Expr& target) {
       is_of_weight =
-          is_of_weight || (target.kind == ExprKind::name && uses_variable(&part, target.word));
+          is_of_weight || (target.kind == ExprKind::name && uses_variable(&part, target.word()));
       return true;
     });
   }
@@ -258,18 +260,18 @@ const Expr* norms_in(const Statement& statement, WeightList& list) {
   const Expr* found = nullptr;
   const auto look = [&](const Expr& part) {
     if (found != nullptr || part.kind == ExprKind::lambda) return false;
-    if (part.kind != ExprKind::comprehension || part.children.size() < 2) return true;
+    if (part.kind != ExprKind::comprehension || part.children().size() < 2) return true;
     bool works = false, reduces = false;
-    visit(part.children[0], [&](const Expr& inner) {
+    visit(part.children()[0], [&](const Expr& inner) {
       reduces = reduces || reduces_weight(inner, part);
-      works = works || (inner.call != nullptr && is_tensor_operation(inner) &&
+      works = works || (inner.call() != nullptr && is_tensor_operation(inner) &&
                         uses_name(&inner, {"grad", "data"}));
       return !works;
     });
-    for (const Expr* clause : part.children) {
-      const bool is_loop = clause->kind == ExprKind::for_clause && clause->children.size() == 2;
+    for (const Expr* clause : part.children()) {
+      const bool is_loop = clause->kind == ExprKind::for_clause && clause->children().size() == 2;
       if ((works || reduces) && is_loop && list.shown == nullptr) {
-        list = lists_parameters(clause->children[1]);
+        list = lists_parameters(clause->children()[1]);
       }
     }
     // By a name alone it may be any list of numbers.

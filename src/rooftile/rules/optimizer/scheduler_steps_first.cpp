@@ -45,7 +45,7 @@ bool is_from_torch(const Type& type) {
     // Its own step() may start where it likes.
     if (type.class_def->method("step") != nullptr) return false;
     return std::any_of(type.class_def->bases.begin(), type.class_def->bases.end(),
-                       [&](const Expr* base) { return base->full_name.starts_with(kTorch); });
+                       [&](const Expr* base) { return base->full_name().starts_with(kTorch); });
   }
   return type.made_by != nullptr && type.made_by->name.starts_with(kTorch);
 }
@@ -89,22 +89,23 @@ bool is_optimizer_step(const Call& call) {
 
 // `if scheduler.get_last_lr()[0] < highest:` asks where the schedule is.
 bool asks_for_rate(const Expr& asked, std::string_view scheduler) {
-  if (asked.kind != ExprKind::comparison || asked.children.empty()) return false;
-  const Expr* rate = asked.children.front();
-  if (rate->kind == ExprKind::subscript) rate = rate->children.front();
-  return rate->call != nullptr && rate->call->receiver != nullptr &&
-         is_one_of(rate->call->method, {"get_lr", "get_last_lr"}) &&
-         rate->call->file->slice(rate->call->receiver->range) == scheduler;
+  if (asked.kind != ExprKind::comparison || asked.children().empty()) return false;
+  const Expr* rate = asked.children().front();
+  if (rate->kind == ExprKind::subscript) rate = rate->children().front();
+  return rate->call() != nullptr && rate->call()->receiver != nullptr &&
+         is_one_of(rate->call()->method, {"get_lr", "get_last_lr"}) &&
+         rate->call()->file->slice(rate->call()->receiver->range) == scheduler;
 }
 
 // The else of `if step < warmup:`, and `if step >= warmup:`: on each pass from some step on.
 bool is_after_warm_up(const Branch& branch) {
   const Expr* test = branch.statement->value;
   const bool compares = branch.statement->kind == StatementKind::if_ && test != nullptr &&
-                        test->kind == ExprKind::comparison && test->children.size() == 2 &&
-                        test->word.starts_with(branch.otherwise ? "<" : ">");
-  return compares && contains_any(lower(last_name(test->children[0])), {"step", "iter", "epoch"}) &&
-         contains(lower(branch.statement->file->slice(test->children[1]->range)), "warm");
+                        test->kind == ExprKind::comparison && test->children().size() == 2 &&
+                        test->word().starts_with(branch.otherwise ? "<" : ">");
+  return compares &&
+         contains_any(lower(last_name(test->children()[0])), {"step", "iter", "epoch"}) &&
+         contains(lower(branch.statement->file->slice(test->children()[1]->range)), "warm");
 }
 
 // `if scheduler is not None:`, `if is_stepwise(self.scheduler):`: the kind of scheduler decides,
@@ -115,17 +116,17 @@ bool asks_for_scheduler(const Branch& branch, const Call& step) {
   const std::string_view scheduler = step.file->slice(step.receiver->range);
   if (branch.condition == scheduler) return true;
   if (!branch.otherwise && asks_for_rate(*asked, scheduler)) return true;
-  return !branch.otherwise && asked->call != nullptr && asked->call->arguments.size() == 1 &&
-         asked->statement->file->slice(asked->call->arguments.front().value->range) == scheduler;
+  return !branch.otherwise && asked->call() != nullptr && asked->call()->arguments.size() == 1 &&
+         asked->statement->file->slice(asked->call()->arguments.front().value->range) == scheduler;
 }
 
 // `if i == 0:`, the first pass of an epoch.
 bool is_first_pass(const Branch& branch) {
   const Expr* test = branch.statement == nullptr ? nullptr : branch.statement->value;
   return test != nullptr && !branch.otherwise && test->kind == ExprKind::comparison &&
-         test->word == "==" && test->children.size() == 2 &&
-         test->children[0]->kind == ExprKind::name &&
-         test->children[1]->kind == ExprKind::integer && test->children[1]->word == "0";
+         test->word() == "==" && test->children().size() == 2 &&
+         test->children()[0]->kind == ExprKind::name &&
+         test->children()[1]->kind == ExprKind::integer && test->children()[1]->word() == "0";
 }
 
 // `if args.solver == "sgd":` with that default: a choice for the run, and none for a pass.
@@ -162,7 +163,7 @@ Order wrong_order(const SourceFacts& facts, const Iteration& iteration) {
 // A function that ignite calls at the start of each epoch: @trainer.on(Events.EPOCH_STARTED).
 bool begins_epoch(const FunctionDef* function) {
   return function != nullptr && std::ranges::any_of(function->decorators, [](const Expr* each) {
-           const Call* on = each->call;
+           const Call* on = each->call();
            return on != nullptr && on->method == "on" && !on->arguments.empty() &&
                   last_name(on->arguments.front().value) == "EPOCH_STARTED";
          });
@@ -189,7 +190,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
   for (const Loop* loop : facts.loops(LoopRole::epoch)) loops.push_back(loop);
   for (const Loop* loop : loops) {
     if (!trains_on_gpu(facts, *loop->file)) continue;
-    const Order order = wrong_order(facts, iteration_of(loop->statement->body));
+    const Order order = wrong_order(facts, iteration_of(facts, loop->statement->body));
     if (order.scheduler == nullptr || !seen.insert(order.scheduler).second) continue;
     Finding finding = finding_at(
         *order.scheduler,

@@ -110,7 +110,7 @@ bool has_two_optimizers(const SourceFacts& facts, const Program& program) {
 // share its only backward, as of an encoder and a decoder.
 bool is_adversarial(const SourceFacts& facts, const Program& program) {
   for (const Loop* loop : program.training_loops) {
-    const Iteration iteration = iteration_of(loop->statement->body);
+    const Iteration& iteration = iteration_of(facts, loop->statement->body);
     const Expr* first = nullptr;
     const Expr* given = nullptr;
     const auto backwards = std::ranges::count_if(

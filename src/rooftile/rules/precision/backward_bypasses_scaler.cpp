@@ -46,9 +46,8 @@ bool has_scaled_backward(const std::vector<ScalingEvent>& events, std::size_t st
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
-  std::vector<Iteration> iterations;
-  if (!facts.constructions(TypeKind::scaler).empty()) iterations = training_iterations(facts);
-  for (const Iteration& iteration : iterations) {
+  if (facts.constructions(TypeKind::scaler).empty()) return findings;
+  for (const Iteration& iteration : training_iterations(facts)) {
     if (!trains_on_gpu(facts, *iteration.file)) continue;
     const std::vector<ScalingEvent> events = scaling_events(iteration);
     for (std::size_t i = 0; i < events.size(); ++i) {

@@ -41,19 +41,19 @@ says what there is to gain.
 using namespace source;
 
 bool is_matrix_product(const Expr& part) {
-  if (part.kind == ExprKind::binary && part.word == "@") return true;
-  if (part.call == nullptr) return false;
+  if (part.kind == ExprKind::binary && part.word() == "@") return true;
+  if (part.call() == nullptr) return false;
   for (const std::string_view name :
        {"mm", "matmul", "bmm", "addmm", "baddbmm", "einsum", "linear", "conv1d", "conv2d", "conv3d",
         "conv_transpose2d", "conv_transpose3d"}) {
-    if (part.call->method == name) return true;
+    if (part.call()->method == name) return true;
   }
   return false;
 }
 
 bool chooses_dtype(const Expr& part) {
-  if (part.call == nullptr) return false;
-  const std::string_view method = part.call->method;
+  if (part.call() == nullptr) return false;
+  const std::string_view method = part.call()->method;
   return method == "float" || method == "half" || method == "to" || method == "type" ||
          method == "type_as" || method == "bfloat16" || method == "autocast" ||
          method == "is_autocast_enabled";
@@ -87,7 +87,7 @@ bool is_prepared(const ClassDef& def) {
 }
 
 bool is_applied(const SourceFacts& facts, const ClassDef& def) {
-  const auto calls = facts.method_calls("apply");
+  const auto& calls = facts.method_calls("apply");
   const bool is_called = std::any_of(calls.begin(), calls.end(), [&](const Call* call) {
     return last_name(call->receiver) == def.name;
   });

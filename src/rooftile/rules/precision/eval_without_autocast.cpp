@@ -43,8 +43,8 @@ says what there is to gain.
 using namespace source;
 
 const Expr* callee_of(const Call& call) {
-  return call.expr == nullptr || call.expr->children.empty() ? nullptr
-                                                             : call.expr->children.front();
+  return call.expr == nullptr || call.expr->children().empty() ? nullptr
+                                                               : call.expr->children().front();
 }
 
 bool is_forward(const Call& call) { return call.name == "torch.nn.Module.__call__"; }
@@ -54,7 +54,7 @@ const Call* autocast_forward(const SourceFacts& facts, const Program& program) {
   const auto names_it = [](const File* file) { return has_text(*file, "autocast"); };
   if (std::ranges::none_of(program.files, names_it)) return nullptr;
   for (const Loop* loop : program.training_loops) {
-    for (const IteratedCall& one : iteration_of(loop->statement->body).calls) {
+    for (const IteratedCall& one : iteration_of(facts, loop->statement->body).calls) {
       if (!is_forward(*one.call)) continue;
       for (const Context& context : facts.contexts(*one.call)) {
         const auto around = autocast_around(facts, context);
@@ -120,7 +120,7 @@ bool lacks_autocast(const SourceFacts& facts, const Call& call) {
 }
 
 const Call* plain_forward(const SourceFacts& facts, const Loop& loop, const Call& trained) {
-  for (const IteratedCall& one : iteration_of(loop.statement->body).calls) {
+  for (const IteratedCall& one : iteration_of(facts, loop.statement->body).calls) {
     if (!is_forward(*one.call) || is_inside_module(*one.call)) continue;
     if (!is_same_model(*one.call, trained)) continue;
     return lacks_autocast(facts, *one.call) ? one.call : nullptr;

@@ -76,7 +76,7 @@ Unscaled unscaled_backward(const SourceFacts& facts, const Iteration& iteration)
     if (event.kind != ScalingKind::backward || found.backward != nullptr) continue;
     bool is_multiplied = false;  // (loss * 1024).backward() scales by hand
     visit(resolved(event.at->call->receiver), [&](const Expr& part) {
-      is_multiplied = is_multiplied || (part.kind == ExprKind::binary && part.word == "*");
+      is_multiplied = is_multiplied || (part.kind == ExprKind::binary && part.word() == "*");
       return part.kind != ExprKind::call;
     });
     if (!is_multiplied) found.backward = event.at->call;

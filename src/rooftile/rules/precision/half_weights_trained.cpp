@@ -42,9 +42,9 @@ const Expr* trained_module(const Expr* parameters) {
   const Expr* found = nullptr;
   visit(resolved(parameters), [&](const Expr& part) {
     const bool is_one =
-        part.call != nullptr && part.call->receiver != nullptr &&
-        (part.call->method == "parameters" || part.call->method == "named_parameters");
-    if (is_one && found == nullptr) found = part.call->receiver;
+        part.call() != nullptr && part.call()->receiver != nullptr &&
+        (part.call()->method == "parameters" || part.call()->method == "named_parameters");
+    if (is_one && found == nullptr) found = part.call()->receiver;
     return found == nullptr;
   });
   return found;

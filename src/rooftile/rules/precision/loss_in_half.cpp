@@ -46,8 +46,8 @@ bool is_loss(const Call& call) {
       return true;
     }
   }
-  if (call.expr == nullptr || call.expr->children.empty()) return false;
-  const Type* callee = call.expr->children.front()->type;
+  if (call.expr == nullptr || call.expr->children().empty()) return false;
+  const Type* callee = call.expr->children().front()->type;
   return callee != nullptr && callee->is(TypeKind::loss) && callee->made_by != nullptr;
 }
 
@@ -68,13 +68,13 @@ bool halves_by_default(const SourceFacts& facts, const File& file) {
 
 bool gives_half(const SourceFacts& facts, const Expr* expr) {
   const Expr* made = resolved(expr);
-  if (made == nullptr || made->call == nullptr) return false;
-  const Call& call = *made->call;
+  if (made == nullptr || made->call() == nullptr) return false;
+  const Call& call = *made->call();
   if (call.method == "half" || call.method == "bfloat16") return call.receiver != nullptr;
   if (call.method == "to" || call.method == "type") {
     return is_dtype(facts.argument(call, "dtype", 0), {"float16", "half", "bfloat16"});
   }
-  const Type* callee = made->children.empty() ? nullptr : made->children.front()->type;
+  const Type* callee = made->children().empty() ? nullptr : made->children().front()->type;
   return callee != nullptr && callee->is(TypeKind::module) && (callee->half || callee->bfloat16) &&
          halves_by_default(facts, *call.file);
 }

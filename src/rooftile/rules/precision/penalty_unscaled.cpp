@@ -41,7 +41,7 @@ using namespace source;
 bool is_scaled(const Expr* outputs) {
   bool found = false;
   visit(resolved(outputs), [&](const Expr& part) {
-    if (part.call != nullptr && part.call->method == "scale") found = true;
+    if (part.call() != nullptr && part.call()->method == "scale") found = true;
     return !found;
   });
   return found;
@@ -56,9 +56,9 @@ bool is_outside_mixed_precision(const SourceFacts& facts, const Call& call) {
 }
 
 const ScalingEvent* scaled_after(const ScaledPass& pass, std::size_t at) {
-  const IteratedCall& grad = pass.iteration.calls[at];
+  const IteratedCall& grad = pass.iteration->calls[at];
   for (const ScalingEvent& event : pass.events) {
-    const auto index = static_cast<std::size_t>(event.at - pass.iteration.calls.data());
+    const auto index = static_cast<std::size_t>(event.at - pass.iteration->calls.data());
     const bool follows = event.kind == ScalingKind::scaled_backward && index > at;
     if (follows && !exclude_each_other(*event.at, grad)) return &event;
   }
@@ -70,8 +70,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
   std::unordered_set<const Call*> seen;
   if (facts.calls("torch.autograd.grad").empty()) return {};
   for (const ScaledPass& pass : scaled_passes(facts)) {
-    for (std::size_t i = 0; i < pass.iteration.calls.size(); ++i) {
-      const Call& call = *pass.iteration.calls[i].call;
+    for (std::size_t i = 0; i < pass.iteration->calls.size(); ++i) {
+      const Call& call = *pass.iteration->calls[i].call;
       if (call.name != "torch.autograd.grad") continue;
       const Argument* outputs = call.argument("outputs", 0);
       const bool is_penalty = facts.argument(call, "create_graph", 4).is_true();

@@ -55,8 +55,8 @@ bool is_kept(const Call& call) {
   if (is_item) return true;
   for (const Expr* outer = call.expr->parent; outer != nullptr; outer = outer->parent) {
     if (outer->kind == ExprKind::dict) return true;
-    if (outer->call == nullptr) continue;
-    const std::string_view method = outer->call->method;
+    if (outer->call() == nullptr) continue;
+    const std::string_view method = outer->call()->method;
     if (method == "dict" || method == "save" || method == "update") return true;
     if (method == "load_state_dict") return false;
   }
@@ -71,16 +71,16 @@ bool keeps_others(const Call& state) {
   for_statements(body, [&](const Statement& statement) {
     const bool sets_item =
         statement.kind == StatementKind::assignment && statement.target != nullptr &&
-        statement.target->kind == ExprKind::subscript && statement.target->children.size() == 2 &&
-        statement.target->children[1]->kind == ExprKind::name;
-    const Call* kept = statement.value == nullptr ? nullptr : statement.value->call;
+        statement.target->kind == ExprKind::subscript && statement.target->children().size() == 2 &&
+        statement.target->children()[1]->kind == ExprKind::name;
+    const Call* kept = statement.value == nullptr ? nullptr : statement.value->call();
     keeps = keeps || (sets_item && kept != nullptr && kept->method == "state_dict");
   });
   return keeps;
 }
 
 bool saves_scaler(const SourceFacts& facts, const Program& program) {
-  const auto calls = facts.method_calls("state_dict");
+  const auto& calls = facts.method_calls("state_dict");
   return std::any_of(calls.begin(), calls.end(), [&](const Call* call) {
     const bool is_one = is_scaler(call->receiver) ||
                         last_name(call->receiver).find("scaler") != std::string_view::npos;
@@ -122,7 +122,7 @@ Finding finding_for(const Call& state, const Call& scaler) {
 
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
-  const std::vector<const Call*> states = facts.method_calls("state_dict");
+  const std::vector<const Call*>& states = facts.method_calls("state_dict");
   // A function that keeps several states, or several copies, is one place to edit.
   std::set<std::pair<const File*, const FunctionDef*>> seen;
   for (const Program* program : training_programs(facts)) {

@@ -38,7 +38,7 @@ Nothing is saved: the rule is about a wrong result, which costs the whole run.
 using namespace source;
 
 bool updates_scaler(const SourceFacts& facts, const Program& program) {
-  const auto calls = facts.method_calls("update");
+  const auto& calls = facts.method_calls("update");
   return std::any_of(calls.begin(), calls.end(), [&](const Call* call) {
     const std::string_view name = last_name(call->receiver);
     const bool is_one = is_scaler(call->receiver) || name.find("scaler") != std::string_view::npos;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "rooftile/analysis/source/loss_scaling.h"

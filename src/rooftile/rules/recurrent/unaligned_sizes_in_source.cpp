@@ -27,7 +27,7 @@ std::optional<Size> size_of(const SourceFacts& facts, const Expr* expr) {
   if (value.kind == ValueKind::integer) return Size{value.integer, !value.fixed()};
   if (expr->kind == ExprKind::conditional) {
     for (const std::size_t branch : {0U, 2U}) {
-      const auto size = size_of(facts, expr->children[branch]);
+      const auto size = size_of(facts, expr->children()[branch]);
       if (size && size->units % kStep != 0) return size;
     }
     return std::nullopt;

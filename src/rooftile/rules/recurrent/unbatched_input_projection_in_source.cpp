@@ -15,8 +15,8 @@ using namespace source;
 
 const Type& callee_type(const Call& call) {
   static const Type unknown;
-  const bool has_type = !call.expr->children.empty() && call.expr->children[0]->type != nullptr;
-  return has_type ? *call.expr->children[0]->type : unknown;
+  const bool has_type = !call.expr->children().empty() && call.expr->children()[0]->type != nullptr;
+  return has_type ? *call.expr->children()[0]->type : unknown;
 }
 
 bool is_linear(const Call& call) {
@@ -57,8 +57,8 @@ bool multiplies(const FunctionDef& forward, std::size_t parameter) {
   return std::any_of(forward.calls.begin(), forward.calls.end(), [&](const Call* call) {
     if (!is_product(*call) || call->arguments.empty()) return false;
     const Expr* input = call->arguments[0].value;
-    return input->kind == ExprKind::name && input->binding == nullptr &&
-           input->word == forward.parameters[parameter].name;
+    return input->kind == ExprKind::name && input->binding() == nullptr &&
+           input->word() == forward.parameters[parameter].name;
   });
 }
 

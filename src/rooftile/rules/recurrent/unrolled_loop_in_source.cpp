@@ -16,8 +16,8 @@ using namespace source;
 
 // The constructor of the layer that is called; null where it is unknown.
 const Call* made_by(const Call& call) {
-  if (call.expr->children.empty()) return nullptr;
-  const Type* type = call.expr->children[0]->type;
+  if (call.expr->children().empty()) return nullptr;
+  const Type* type = call.expr->children()[0]->type;
   return type == nullptr ? nullptr : type->made_by;
 }
 
@@ -25,11 +25,12 @@ const Call* made_by(const Call& call) {
 bool is_one_step(const Expr& input) {
   bool is_piece = false;
   visit(&input, [&](const Expr& part) {
-    if (part.kind != ExprKind::slice || part.children.size() != 2) return !is_piece;
-    const Expr* start = part.children[0];
-    const Expr* stop = part.children[1];
-    const bool is_next = stop->kind == ExprKind::binary && stop->word == "+" &&
-                         stop->children[0]->word == start->word && stop->children[1]->word == "1";
+    if (part.kind != ExprKind::slice || part.children().size() != 2) return !is_piece;
+    const Expr* start = part.children()[0];
+    const Expr* stop = part.children()[1];
+    const bool is_next = stop->kind == ExprKind::binary && stop->word() == "+" &&
+                         stop->children()[0]->word() == start->word() &&
+                         stop->children()[1]->word() == "1";
     is_piece = is_piece || !is_next;
     return !is_piece;
   });
@@ -41,11 +42,11 @@ bool only_feeds_itself(const TimeLoop& loop, const Call& cell, const Expr& state
   bool has_state = false, is_plain = true;
   visit(&state, [&](const Expr& part) {
     // One step of the gradient at a time: no whole layer does that.
-    if (part.call != nullptr && part.call->method.starts_with("detach")) is_plain = false;
+    if (part.call() != nullptr && part.call()->method.starts_with("detach")) is_plain = false;
     const std::string_view name = last_name(&part);
     for (const Expr* value : name.empty() ? std::vector<const Expr*>{} : loop.assigned_to(name)) {
       has_state = true;
-      is_plain = is_plain && value != nullptr && value->call == &cell;
+      is_plain = is_plain && value != nullptr && value->call() == &cell;
     }
     return true;
   });

@@ -49,7 +49,7 @@ std::optional<Finding> judge_heads(const SourceFacts& facts, const HeadedType& t
 bool has_number(const Expr* expr, std::string_view number) {
   bool found = false;
   visit(expr, [&](const Expr& part) {
-    found = found || (part.kind == ExprKind::integer && part.word == number);
+    found = found || (part.kind == ExprKind::integer && part.word() == number);
     return !found;
   });
   return found;
@@ -57,14 +57,14 @@ bool has_number(const Expr* expr, std::string_view number) {
 
 // int(8 * d / 3), int(2 * 4 * d / 3) or int(2 / 3 * d), not within a rounding.
 bool is_two_thirds(const Expr& expr) {
-  if (expr.call == nullptr || expr.call->arguments.size() != 1) return false;
-  const Expr* width = expr.call->arguments[0].value;
+  if (expr.call() == nullptr || expr.call()->arguments.size() != 1) return false;
+  const Expr* width = expr.call()->arguments[0].value;
   bool has_name = false, by_three = false;
   visit(width, [&](const Expr& part) {
     has_name = has_name || !last_name(&part).empty();
-    const bool divides = part.kind == ExprKind::binary && part.word == "/";
-    by_three = by_three || (divides && part.children[1]->kind == ExprKind::integer &&
-                            part.children[1]->word == "3");
+    const bool divides = part.kind == ExprKind::binary && part.word() == "/";
+    by_three = by_three || (divides && part.children()[1]->kind == ExprKind::integer &&
+                            part.children()[1]->word() == "3");
     return true;
   });
   return has_name && by_three && (has_number(width, "8") || has_number(width, "2"));
@@ -77,7 +77,7 @@ bool rounds(const Statement& statement) {
     for_own_expressions(other, [&](const Expr* expr) {
       found = found || uses_name(expr, {"multiple_of", "round_up", "make_divisible"});
       visit(expr, [&](const Expr& part) {
-        found = found || (part.kind == ExprKind::binary && part.word == "//");
+        found = found || (part.kind == ExprKind::binary && part.word() == "//");
         return !found;
       });
     });

@@ -46,10 +46,10 @@ using namespace source;
 
 // `attack = torchattacks.PGD(model); attack(x, y)`, of code that is not given.
 bool attacks(const Call& call) {
-  if (call.target != nullptr || call.expr->children.empty()) return false;
-  const Expr* callee = call.expr->children.front();
+  if (call.target != nullptr || call.expr->children().empty()) return false;
+  const Expr* callee = call.expr->children().front();
   const Expr* made = resolved(callee);
-  const std::string_view maker = made->call != nullptr ? made->call->name : "";
+  const std::string_view maker = made->call() != nullptr ? made->call()->name : "";
   const std::string_view library = maker.substr(0, maker.find('.'));
   if (is_one_of(library, {"torchattacks", "foolbox", "advertorch", "autoattack", "art"}))
     return true;
@@ -78,7 +78,7 @@ bool runs_on_gpu(const SourceFacts& facts, const Loop& loop) {
 
 // Frameworks that run evaluation without gradients.
 bool is_of_framework(const Expr& base) {
-  const std::string_view name = base.full_name;
+  const std::string_view name = base.full_name();
   return is_one_of(name.substr(0, name.find('.')),
                    {"pytorch_lightning", "lightning", "transformers", "fairseq", "detectron2",
                     "mmcv", "mmengine", "mmdet", "fastai", "composer", "catalyst", "espnet2",
@@ -107,7 +107,7 @@ bool names_evaluation(std::string_view name) {
 
 bool switches_to_eval(const Call* call) {
   return call->method == "eval" || (call->method == "train" && call->arguments.size() == 1 &&
-                                    call->arguments.front().value->word == "False");
+                                    call->arguments.front().value->word() == "False");
 }
 
 // Something says that the loop evaluates: the name of its function, its data or file, or a model
@@ -155,7 +155,7 @@ bool asks_for_training(const Context& context) {
   return std::ranges::any_of(context.guards, [](const Guard& guard) {
     return guard.kind == GuardKind::training && !guard.negated && guard.in_loop &&
            guard.expr != nullptr && guard.expr->kind == ExprKind::attribute &&
-           guard.expr->word == "training";
+           guard.expr->word() == "training";
   });
 }
 
@@ -178,7 +178,7 @@ bool freezes_argument(const Call& call, const Expr& model) {
                          contains_any(call.method, {"requires_grad", "toggle_grad"});
   if (!is_switch || call.arguments.empty() || call.arguments.front().value == nullptr) return false;
   const bool stays_on = std::ranges::any_of(call.arguments, [](const Argument& argument) {
-    return argument.value != nullptr && argument.value->word == "True";
+    return argument.value != nullptr && argument.value->word() == "True";
   });
   const std::string_view given = last_name(call.arguments.front().value);
   return !stays_on && !given.empty() && given == last_name(&model);
@@ -189,13 +189,13 @@ bool is_frozen_in_place(const Expr& model, const File& file) {
   if (!mentions(file, {"requires_grad", "requires_grad_", "freeze", "toggle_grad"})) return false;
   const auto is_toggled = [&](const Call* call) {
     const bool is_on = call->arguments.size() == 2 && call->arguments[1].value != nullptr &&
-                       call->arguments[1].value->word == "True";
+                       call->arguments[1].value->word() == "True";
     return is_on && contains_any(call->method, {"requires_grad", "toggle_grad"});
   };
   if (std::ranges::any_of(file.calls, is_toggled)) return false;
   return std::any_of(file.calls.begin(), file.calls.end(), [&](const Call* call) {
     const bool switches_off = call->method == "requires_grad_" && !call->arguments.empty() &&
-                              call->arguments.front().value->word == "False";
+                              call->arguments.front().value->word() == "False";
     if (switches_off && is_same_object(call->receiver, &model)) return true;
     return freezes_argument(*call, model);
   });
@@ -204,9 +204,9 @@ bool is_frozen_in_place(const Expr& model, const File& file) {
 // A call of a model whose weights want gradients, also model.forward(x); a loss has none.
 bool is_model_call(const Call& call) {
   const bool is_forward = call.method == "forward" && call.receiver != nullptr;
-  if (call.expr->children.empty()) return false;
+  if (call.expr->children().empty()) return false;
   if (!is_forward && call.name != "torch.nn.Module.__call__") return false;
-  const Expr& model = is_forward ? *call.receiver : *call.expr->children.front();
+  const Expr& model = is_forward ? *call.receiver : *call.expr->children().front();
   const bool is_trainable = model.type != nullptr && model.type->is(TypeKind::module) &&
                             !model.type->frozen && !has_no_weights(*model.type) &&
                             !freezes_itself(*model.type);
@@ -252,10 +252,11 @@ bool only_tries(const Call& forward) {
                           statement->value == forward.expr;
   return is_dropped && !forward.arguments.empty() &&
          std::ranges::all_of(forward.arguments, [](const Argument& argument) {
-           const Call* made = resolved(argument.value)->call;
+           const Call* made = resolved(argument.value)->call();
            // torch.zeros(1, 3, 64, 64).to(device).type_as(weight)
-           while (made != nullptr && made->receiver != nullptr && made->receiver->call != nullptr) {
-             made = made->receiver->call;
+           while (made != nullptr && made->receiver != nullptr &&
+                  made->receiver->call() != nullptr) {
+             made = made->receiver->call();
            }
            return made != nullptr &&
                   is_one_of(made->name, {"torch.randn", "torch.rand", "torch.zeros", "torch.ones"});
@@ -264,8 +265,8 @@ bool only_tries(const Call& forward) {
 
 // What is called: the type of `model` in model(x), model.forward(x) and model.predict(x).
 const Type& model_type(const Call& forward) {
-  if (forward.name == "torch.nn.Module.__call__" && !forward.expr->children.empty()) {
-    return *forward.expr->children.front()->type;
+  if (forward.name == "torch.nn.Module.__call__" && !forward.expr->children().empty()) {
+    return *forward.expr->children().front()->type;
   }
   return forward.receiver_type();
 }
@@ -307,14 +308,14 @@ bool is_in_training_mode(const Loop& loop) {
 }
 
 // A decorator is surely right where the function does nothing but evaluate.
-Fix fix_for(const Loop& loop) {
+Fix fix_for(const SourceFacts& facts, const Loop& loop) {
   Fix fix{
       "Put the loop under `with torch.no_grad():`, or decorate the function with "
       "@torch.inference_mode()",
       Exactness::bit_exact};
   const FunctionDef* function = loop.function;
   if (function == nullptr || !binds_torch(*loop.file)) return fix;
-  const Iteration whole = iteration_of(function->body);
+  const Iteration& whole = iteration_of(facts, function->body);
   const bool is_evaluation =
       !uses_gradients(whole) && function->file == loop.file &&
       std::none_of(whole.calls.begin(), whole.calls.end(), [](const auto& one) {
@@ -336,23 +337,23 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (!runs_on_gpu(facts, *loop) || !is_user_evaluation(facts, *loop)) continue;
     if (is_wrapped(*loop) || is_never_reached(*loop->statement)) continue;
     if (!is_marked(*loop)) continue;
-    const Iteration iteration = iteration_of(loop->statement->body);
+    const Iteration& iteration = iteration_of(facts, loop->statement->body);
     const Call* forward = recorded_forward(facts, iteration, *loop);
     if (forward == nullptr || uses_gradients(iteration)) continue;
     if (runs_once(*loop) || is_in_training_mode(*loop)) continue;
     if (takes_gradients_inside(facts, model_type(*forward), *loop->file)) continue;
     if (switches_gradients_off(facts, *loop) || !seen.emplace(forward, loop->function).second)
       continue;
-    const std::string model = forward->expr->children.empty()
+    const std::string model = forward->expr->children().empty()
                                   ? "the model"
-                                  : code_text(*forward->file, forward->expr->children.front());
+                                  : code_text(*forward->file, forward->expr->children().front());
     Finding finding = finding_at(
         *loop->statement,
         fmt::format(
             "the evaluation loop calls {} with gradients on: all activations are kept for a "
             "backward that never comes",
             model),
-        fix_for(*loop));
+        fix_for(facts, *loop));
     finding.evidence = {fmt::format("forward at {}, with no no_grad or inference_mode around it",
                                     place_text(*forward, *loop->file)),
                         "PyTorch performance tuning guide, Disable gradient calculation for "

@@ -52,14 +52,15 @@ struct TrainedPart {
 std::vector<TrainedPart> parts_of(const Expr* parameters, bool& has_whole_model) {
   std::vector<TrainedPart> parts;
   visit(resolved(parameters), [&](const Expr& expr) {
-    if (expr.call == nullptr || expr.call->receiver == nullptr) return true;
-    if (expr.call->method != "parameters" && expr.call->method != "named_parameters") return true;
-    const Expr& module = *expr.call->receiver;
-    const bool is_part = module.kind == ExprKind::attribute && !module.children.empty() &&
-                         module.children.front()->type != nullptr &&
-                         module.children.front()->type->is(TypeKind::module);
+    if (expr.call() == nullptr || expr.call()->receiver == nullptr) return true;
+    if (expr.call()->method != "parameters" && expr.call()->method != "named_parameters")
+      return true;
+    const Expr& module = *expr.call()->receiver;
+    const bool is_part = module.kind == ExprKind::attribute && !module.children().empty() &&
+                         module.children().front()->type != nullptr &&
+                         module.children().front()->type->is(TypeKind::module);
     if (is_part) {
-      parts.push_back({module.children.front(), module.word});
+      parts.push_back({module.children().front(), module.word()});
     } else {
       has_whole_model = true;
     }
@@ -86,8 +87,8 @@ bool is_head(std::string_view part) {
 
 bool is_called_in_training(const SourceFacts& facts, const Program& program, const Expr& model) {
   for (const Call* call : facts.calls("torch.nn.Module.__call__")) {
-    if (call->expr->children.empty() || !program.has(*call->file)) continue;
-    const bool is_same = is_same_object(call->expr->children.front(), &model);
+    if (call->expr->children().empty() || !program.has(*call->file)) continue;
+    const bool is_same = is_same_object(call->expr->children().front(), &model);
     if (is_same && facts.in_each_training_step(*call)) return true;
   }
   return false;
@@ -162,7 +163,7 @@ bool is_about(const Expr* expr, const Expr& network) {
 bool is_about_part(const Expr* expr, const Expr& network) {
   while (expr != nullptr && !is_about(expr, network)) {
     const bool is_part = expr->kind == ExprKind::attribute || expr->kind == ExprKind::subscript;
-    expr = is_part && !expr->children.empty() ? expr->children[0] : nullptr;
+    expr = is_part && !expr->children().empty() ? expr->children()[0] : nullptr;
   }
   return expr != nullptr;
 }
@@ -193,7 +194,7 @@ bool is_cut_off(const Call& call) {
   const Expr* outer = call.expr->parent;
   const auto cuts = [](const Expr* expr) {
     return expr != nullptr && expr->kind == ExprKind::attribute &&
-           is_one_of(expr->word, {"detach", "data", "detach_", "item"});
+           is_one_of(expr->word(), {"detach", "data", "detach_", "item"});
   };
   if (cuts(outer)) return true;
   const Statement* set = call.statement;
@@ -203,7 +204,7 @@ bool is_cut_off(const Call& call) {
   if (!is_set || call.function == nullptr) return false;
   return std::ranges::any_of(call.function->calls, [&](const Call* each) {
     return each->receiver != nullptr && each->method == "detach" &&
-           each->receiver->word == set->target->word;
+           each->receiver->word() == set->target->word();
   });
 }
 
@@ -212,7 +213,9 @@ const Expr* network_of(const Call& call) {
   const bool is_call = call.name == "torch.nn.Module.__call__";
   const bool is_method = !is_call && call.receiver != nullptr && call.target != nullptr &&
                          call.target->class_def != nullptr && call.target->class_def->is_module;
-  const Expr* network = is_call ? call.expr->children.front() : is_method ? call.receiver : nullptr;
+  const Expr* network = is_call     ? call.expr->children().front()
+                        : is_method ? call.receiver
+                                    : nullptr;
   return network != nullptr && network->type->is(TypeKind::module) ? network : nullptr;
 }
 
@@ -243,7 +246,8 @@ void check_networks(const SourceFacts& facts, std::vector<Finding>& findings) {
   std::unordered_set<const Call*> seen;
   for (const Program* program : training_programs(facts)) {
     for (const Loop* loop : program->training_loops) {
-      const Call* call = untrained_forward(facts, *program, iteration_of(loop->statement->body));
+      const Call* call =
+          untrained_forward(facts, *program, iteration_of(facts, loop->statement->body));
       if (call == nullptr || !seen.insert(call).second) continue;
       const Expr* network = network_of(*call);
       const std::string name = code_text(*call->file, network);

@@ -75,11 +75,11 @@ bool carries_graph(const Loop* loop) {
         if (part.kind != ExprKind::name) return true;
         for (const std::string_view name : {"hidden", "hx", "hc", "state", "states", "memory",
                                             "mems", "hiddens", "carry", "h", "c", "h0", "c0"}) {
-          if (part.word == name) carries = true;
+          if (part.word() == name) carries = true;
         }
         const bool has_graph = part.type != nullptr && part.type->is(TypeKind::tensor) &&
-                               part.type->requires_grad && part.binding != nullptr;
-        if (has_graph && !is_within(*part.binding, *loop->statement)) carries = true;
+                               part.type->requires_grad && part.binding() != nullptr;
+        if (has_graph && !is_within(*part.binding(), *loop->statement)) carries = true;
         return true;
       });
     });

@@ -54,15 +54,15 @@ std::vector<std::string_view> backward_names(const Iteration& iteration) {
     const auto note = [&](const Expr* expr) {
       visit(expr, [&](const Expr& part) {
         if (part.kind != ExprKind::name) return true;
-        names.push_back(part.word);
+        names.push_back(part.word());
         // What the loss is a sum of takes part in backward as well.
         const Expr* made = resolved(&part);
         if (made != &part && made->kind == ExprKind::binary) {
           visit(made, [&](const Expr& inner) {
             // One factor of a product may be a number.
-            const bool is_factor = inner.parent != nullptr && inner.parent->word == "*";
-            const bool counts = !is_factor || names_a_loss(inner.word);
-            if (inner.kind == ExprKind::name && counts) names.push_back(inner.word);
+            const bool is_factor = inner.parent != nullptr && inner.parent->word() == "*";
+            const bool counts = !is_factor || names_a_loss(inner.word());
+            if (inner.kind == ExprKind::name && counts) names.push_back(inner.word());
             return inner.kind != ExprKind::call;
           });
         }
@@ -77,20 +77,20 @@ std::vector<std::string_view> backward_names(const Iteration& iteration) {
 
 bool is_detached(const Expr& part) {
   if (part.kind == ExprKind::attribute) return true;  // .data, or of something that is no tensor
-  if (part.kind == ExprKind::subscript) return is_detached(*part.children.front());
+  if (part.kind == ExprKind::subscript) return is_detached(*part.children().front());
   if (part.kind == ExprKind::binary) {  // loss.data * count
     const auto has_graph = [](const Expr* side) {
       return !is_detached(*side) && side->type != nullptr && side->type->requires_grad;
     };
-    return std::ranges::any_of(part.children,
+    return std::ranges::any_of(part.children(),
                                [](const Expr* side) { return is_detached(*side); }) &&
-           std::ranges::none_of(part.children, has_graph);
+           std::ranges::none_of(part.children(), has_graph);
   }
-  if (part.call == nullptr) return false;
+  if (part.call() == nullptr) return false;
   for (const std::string_view name :
        {"item", "detach", "detach_", "float", "int", "numpy", "tolist", "no_grad", "cpu_item",
         "reduce_tensor", "len", "round", "str"}) {
-    if (part.call->method == name) return true;
+    if (part.call()->method == name) return true;
   }
   return false;
 }
@@ -98,23 +98,24 @@ bool is_detached(const Expr& part) {
 // Whether the variable is what an own function returns detached: `loss, n = step(batch)` with
 // `return loss.data[0], n`.
 bool is_returned_detached(const Expr& name) {
-  const Statement* binding = name.binding;
+  const Statement* binding = name.binding();
   const Expr* value = binding == nullptr ? nullptr : binding->value;
-  if (value == nullptr || value->call == nullptr || value->call->target == nullptr) return false;
+  if (value == nullptr || value->call() == nullptr || value->call()->target == nullptr)
+    return false;
   std::size_t place = 0;
   const Expr* target = binding->target;
   const bool is_tuple = target != nullptr && target->kind == ExprKind::tuple;
-  while (is_tuple && place < target->children.size() &&
-         target->children[place]->word != name.word) {
+  while (is_tuple && place < target->children().size() &&
+         target->children()[place]->word() != name.word()) {
     ++place;
   }
   bool is_cut = false;
-  for_statements(value->call->target->body, [&](const Statement& statement) {
+  for_statements(value->call()->target->body, [&](const Statement& statement) {
     if (statement.kind != StatementKind::return_ || statement.value == nullptr) return;
     const Expr* given = statement.value;
     const bool is_part =
-        is_tuple && given->kind == ExprKind::tuple && place < given->children.size();
-    is_cut = is_cut || is_detached(is_part ? *given->children[place] : *given);
+        is_tuple && given->kind == ExprKind::tuple && place < given->children().size();
+    is_cut = is_cut || is_detached(is_part ? *given->children()[place] : *given);
   });
   return is_cut;
 }
@@ -126,10 +127,10 @@ const Expr* value_set(const Statement& statement, std::string_view name) {
   const bool sets =
       statement.kind == StatementKind::assignment && statement.word == "=" && value != nullptr;
   if (!sets || target == nullptr) return nullptr;
-  if (target->kind == ExprKind::name) return target->word == name ? value : nullptr;
+  if (target->kind == ExprKind::name) return target->word() == name ? value : nullptr;
   if (target->kind != ExprKind::tuple || value->kind != ExprKind::tuple) return nullptr;
-  for (std::size_t i = 0; i < std::min(target->children.size(), value->children.size()); ++i) {
-    if (target->children[i]->word == name) return value->children[i];
+  for (std::size_t i = 0; i < std::min(target->children().size(), value->children().size()); ++i) {
+    if (target->children()[i]->word() == name) return value->children()[i];
   }
   return nullptr;
 }
@@ -142,7 +143,7 @@ bool is_number_by_now(const Expr& name) {
     if (at->function_def != nullptr || at->loop != nullptr) return false;
     for (std::size_t i = at->index; i > 0 && left > 0; --i, --left) {
       const Statement& before = *at->block[i - 1];
-      if (const Expr* value = value_set(before, name.word)) return is_detached(*value);
+      if (const Expr* value = value_set(before, name.word())) return is_detached(*value);
     }
   }
   return false;
@@ -151,21 +152,21 @@ bool is_number_by_now(const Expr& name) {
 // "%f" % loss
 bool makes_text(const Expr& part) {
   if (part.type != nullptr && part.type->is(TypeKind::text)) return true;
-  return part.kind == ExprKind::binary && part.word == "%" &&
-         part.children.front()->type->is(TypeKind::text);
+  return part.kind == ExprKind::binary && part.word() == "%" &&
+         part.children().front()->type->is(TypeKind::text);
 }
 
 // `loss == 0` of `0 if loss == 0 else loss.item()`.
 bool is_condition(const Expr& part) {
   const Expr* choice = part.parent;
   return choice != nullptr && choice->kind == ExprKind::conditional &&
-         choice->children.size() == 3 && choice->children[1] == &part;
+         choice->children().size() == 3 && choice->children()[1] == &part;
 }
 
 // `loss.item() if has_old else loss`: without the one, the other is a number as well.
 bool chooses_detached(const Expr& part) {
-  return part.kind == ExprKind::conditional && part.children.size() == 3 &&
-         (is_detached(*part.children[0]) || is_detached(*part.children[2]));
+  return part.kind == ExprKind::conditional && part.children().size() == 3 &&
+         (is_detached(*part.children()[0]) || is_detached(*part.children()[2]));
 }
 
 // The attached loss in the value: on which backward is called, or a tensor with a graph by its
@@ -177,9 +178,9 @@ const Expr* attached_name(const Expr* value, const std::vector<std::string_view>
     if (makes_text(part) || is_condition(part)) return false;
     if (part.kind == ExprKind::call || part.kind == ExprKind::subscript) return false;
     if (part.kind != ExprKind::name) return true;
-    const bool is_loss = std::find(losses.begin(), losses.end(), part.word) != losses.end();
+    const bool is_loss = std::find(losses.begin(), losses.end(), part.word()) != losses.end();
     const bool has_graph =
-        part.type != nullptr && part.type->requires_grad && names_a_loss(part.word);
+        part.type != nullptr && part.type->requires_grad && names_a_loss(part.word());
     const bool is_number = part.type != nullptr &&
                            (part.type->is(TypeKind::number) || part.type->is(TypeKind::container));
     const Expr* made = resolved(&part);
@@ -196,8 +197,8 @@ std::size_t added_parameter(std::span<const Parameter> parameters, const Expr* s
   for (std::size_t i = 1; i < parameters.size(); ++i) {
     bool is_added = false;
     visit(sum, [&](const Expr& part) {
-      if (is_detached(part) || part.call != nullptr) return false;
-      is_added = is_added || (part.kind == ExprKind::name && part.word == parameters[i].name);
+      if (is_detached(part) || part.call() != nullptr) return false;
+      is_added = is_added || (part.kind == ExprKind::name && part.word() == parameters[i].name);
       return true;
     });
     if (is_added) return i;
@@ -206,15 +207,15 @@ std::size_t added_parameter(std::span<const Parameter> parameters, const Expr* s
 }
 
 bool is_own_attribute(const Expr* target) {
-  return target != nullptr && target->kind == ExprKind::attribute && !target->children.empty() &&
-         target->children[0]->word == "self";
+  return target != nullptr && target->kind == ExprKind::attribute && !target->children().empty() &&
+         target->children()[0]->word() == "self";
 }
 
 // `self.v = (self.v * self.n + x) / (self.n + 1)`, a mean that goes on.
 bool continues_itself(const Statement& statement) {
   bool found = false;
   visit(statement.value, [&](const Expr& part) {
-    found = found || (is_own_attribute(&part) && part.word == statement.target->word);
+    found = found || (is_own_attribute(&part) && part.word() == statement.target->word());
     return !found;
   });
   return found;
@@ -252,21 +253,21 @@ Sum sum_of(const Statement& statement) {
   }
   const bool is_set = statement.kind == StatementKind::assignment && statement.word == "=";
   const Expr* value = statement.value;
-  if (is_set && value != nullptr && value->kind == ExprKind::binary && value->word == "+" &&
-      statement.target != nullptr && value->children.size() == 2) {
+  if (is_set && value != nullptr && value->kind == ExprKind::binary && value->word() == "+" &&
+      statement.target != nullptr && value->children().size() == 2) {
     for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
       const bool is_same = !root_name(statement.target).empty() &&
-                           root_name(value->children[side]) == root_name(statement.target);
-      if (is_same) return {statement.target, value->children[1 - side]};
+                           root_name(value->children()[side]) == root_name(statement.target);
+      if (is_same) return {statement.target, value->children()[1 - side]};
     }
   }
   const bool appends = statement.kind == StatementKind::expression && value != nullptr &&
-                       value->call != nullptr && value->call->method == "append" &&
-                       value->call->arguments.size() == 1 &&
-                       !value->call->receiver_type().is(TypeKind::host_object);
-  if (appends) return {value->call->receiver, value->call->arguments.front().value};
+                       value->call() != nullptr && value->call()->method == "append" &&
+                       value->call()->arguments.size() == 1 &&
+                       !value->call()->receiver_type().is(TypeKind::host_object);
+  if (appends) return {value->call()->receiver, value->call()->arguments.front().value};
   const Call* call =
-      statement.kind == StatementKind::expression && value != nullptr ? value->call : nullptr;
+      statement.kind == StatementKind::expression && value != nullptr ? value->call() : nullptr;
   if (call == nullptr || call->receiver == nullptr || call->target == nullptr) return {};
   const std::size_t place = summed_parameter(*call->target);
   if (place >= call->target->parameters.size()) return {};
@@ -276,8 +277,9 @@ Sum sum_of(const Statement& statement) {
 }
 
 Fix fix_for(const File& file, const Expr& loss) {
-  Fix fix{fmt::format("Add {}.detach(): the number is the same, and the graph is freed", loss.word),
-          Exactness::bit_exact};
+  Fix fix{
+      fmt::format("Add {}.detach(): the number is the same, and the graph is freed", loss.word()),
+      Exactness::bit_exact};
   add_edit(replace(file, {loss.range.end, loss.range.end}, ".detach()"), fix);
   fix.safe = !fix.edits.empty() && loss.type != nullptr && loss.type->is(TypeKind::tensor);
   return fix;
@@ -292,19 +294,20 @@ bool is_recorded(const SourceFacts& facts, const Statement& statement) {
 }
 
 void check_loop(const SourceFacts& facts, const Loop& loop, std::vector<Finding>& findings) {
-  const std::vector<std::string_view> losses = backward_names(iteration_of(loop.statement->body));
+  const std::vector<std::string_view> losses =
+      backward_names(iteration_of(facts, loop.statement->body));
   for_statements(loop.statement->body, [&](const Statement& statement) {
     const Sum sum = sum_of(statement);
     const std::string_view total = root_name(sum.total);
     if (total.empty() || starts_anew(loop, statement, total)) return;
     if (std::find(losses.begin(), losses.end(), total) != losses.end()) return;
     const Expr* loss = attached_name(sum.value, losses);
-    if (loss == nullptr || loss->word == total || !is_recorded(facts, statement)) return;
+    if (loss == nullptr || loss->word() == total || !is_recorded(facts, statement)) return;
     Finding finding = finding_at(
         statement,
         fmt::format("{} takes {} with its graph: the activations' graph of every step stays in "
                     "memory until the total is dropped",
-                    code_text(*loop.file, sum.total), loss->word),
+                    code_text(*loop.file, sum.total), loss->word()),
         fix_for(*loop.file, *loss));
     finding.evidence = {
         fmt::format("training loop at {}, no reset of {} in it",

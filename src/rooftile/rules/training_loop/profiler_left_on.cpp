@@ -40,7 +40,7 @@ using namespace source;
 // The profiler that records without end; null otherwise.
 const Call* endless_profiler(const SourceFacts& facts, const Expr* manager) {
   const Expr* made = resolved(manager);
-  const Call* call = made == nullptr ? nullptr : made->call;
+  const Call* call = made == nullptr ? nullptr : made->call();
   if (call == nullptr) return nullptr;
   const bool is_old = call->name == "torch.autograd.profiler.profile" ||
                       call->name == "torch.autograd.profiler.emit_nvtx" ||
@@ -61,7 +61,7 @@ bool is_bounded(const SourceFacts& facts, const Loop& loop) {
   });
   if (breaks) return true;
   const Expr* iterable = loop.statement->value;
-  const Call* range = iterable == nullptr ? nullptr : iterable->call;
+  const Call* range = iterable == nullptr ? nullptr : iterable->call();
   if (range == nullptr || range->method != "range" || range->arguments.empty()) return false;
   const Value steps = facts.value(range->arguments.back().value);
   return steps.kind == ValueKind::integer && steps.integer <= kShortRun;

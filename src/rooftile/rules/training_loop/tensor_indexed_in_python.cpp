@@ -40,13 +40,14 @@ constexpr std::int64_t kMany = 10;  // passes
 
 // `range(x.size(0))`, `range(len(x))`, or a literal range of many passes.
 bool is_long_range(const SourceFacts& facts, const Expr* iterable) {
-  const Call* call = iterable == nullptr ? nullptr : iterable->call;
+  const Call* call = iterable == nullptr ? nullptr : iterable->call();
   if (call == nullptr || call->method != "range" || call->arguments.empty()) return false;
   const Expr* end =
       call->arguments.size() == 1 ? call->arguments.front().value : call->arguments[1].value;
   const Value value = facts.value(end);
   if (value.kind == ValueKind::integer) return value.integer >= kMany;
-  return (end->call != nullptr && (end->call->method == "size" || end->call->method == "len")) ||
+  return (end->call() != nullptr &&
+          (end->call()->method == "size" || end->call()->method == "len")) ||
          (end->kind == ExprKind::subscript && uses_name(end, {"shape"}));
 }
 
@@ -54,13 +55,13 @@ bool is_long_range(const SourceFacts& facts, const Expr* iterable) {
 const Expr* indexed_tensor(const Expr* expr, std::string_view counter) {
   const Expr* found = nullptr;
   visit(expr, [&](const Expr& part) {
-    if (found != nullptr || part.kind != ExprKind::subscript || part.children.size() < 2)
+    if (found != nullptr || part.kind != ExprKind::subscript || part.children().size() < 2)
       return true;
-    const Expr* object = part.children.front();
+    const Expr* object = part.children().front();
     const bool is_gpu = object->type != nullptr && object->type->on_gpu() &&
                         (object->type->is(TypeKind::tensor) || object->type->is(TypeKind::unknown));
-    const Expr* index = part.children[1];
-    if (is_gpu && index->kind == ExprKind::name && index->word == counter) found = object;
+    const Expr* index = part.children()[1];
+    if (is_gpu && index->kind == ExprKind::name && index->word() == counter) found = object;
     return true;
   });
   return found;
@@ -75,8 +76,8 @@ bool is_element_wise(const Statement& loop) {
     only = only && is_simple;
     for_own_expressions(statement, [&](const Expr* expr) {
       visit(expr, [&](const Expr& part) {
-        if (part.call != nullptr &&
-            (part.call->target != nullptr || part.call->name.ends_with(".__call__"))) {
+        if (part.call() != nullptr &&
+            (part.call()->target != nullptr || part.call()->name.ends_with(".__call__"))) {
           only = false;
         }
         return true;
@@ -86,7 +87,7 @@ bool is_element_wise(const Statement& loop) {
     const std::string_view target = statement.target == nullptr
                                         ? std::string_view()
                                         : last_name(statement.target->kind == ExprKind::subscript
-                                                        ? statement.target->children.front()
+                                                        ? statement.target->children().front()
                                                         : statement.target);
     if (!target.empty() && uses_variable(statement.value, target)) only = false;
   });

@@ -108,7 +108,7 @@ bool lists_weights(const Expr* iterable) {
 bool asks_for_gradient(const Expr* condition) {
   bool reads = false, asks = false;
   visit(condition, [&](const Expr& part) {
-    reads = reads || (part.call != nullptr && part.call->name != "hasattr");
+    reads = reads || (part.call() != nullptr && part.call()->name != "hasattr");
     asks = asks || part.kind == ExprKind::none ||
            is_one_of(last_name(&part), {"grad", "requires_grad", "hasattr"});
     return true;
