@@ -194,6 +194,10 @@ bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth) {
   if (dataset->kind == ExprKind::list || dataset->kind == ExprKind::comprehension) return true;
   const auto branches = values_of_branches(*dataset);
   if (!branches.empty()) return std::ranges::all_of(branches, is_kept);
+  // `self.samples = []`, which other methods fill.
+  const bool is_list =
+      type.is(TypeKind::container) && !type.guessed && dataset->kind == ExprKind::attribute;
+  if (is_list && (type.element == nullptr || !type.element->is(TypeKind::dataset))) return true;
   if (type.class_def != nullptr) {
     if (is_iterable_dataset(*type.class_def)) return true;
     return only_indexes(*type.class_def) && !wraps_others(facts, type.made_by, depth);

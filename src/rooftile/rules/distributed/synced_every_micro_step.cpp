@@ -128,25 +128,28 @@ std::vector<Accumulation> accumulations_in(const SourceFacts& facts, const Itera
   return found;
 }
 
-bool is_distributed(const SourceFacts& facts, const Program& program) {
-  const auto wraps = calls_in(
-      facts, program,
-      {"torch.nn.parallel.DistributedDataParallel", "apex.parallel.DistributedDataParallel"});
-  if (!wraps.empty()) return true;
-  for (const Call* call : facts.method_calls("prepare")) {
-    const bool is_accelerator = call->receiver_type().is(TypeKind::accelerator);
-    if (is_accelerator && program.has(*call->file)) return true;
-  }
-  return false;
+bool wraps_in_ddp(const SourceFacts& facts, const Program& program) {
+  return !calls_in(facts, program,
+                   {"torch.nn.parallel.DistributedDataParallel",
+                    "apex.parallel.DistributedDataParallel"})
+              .empty();
 }
 
-bool is_synced_always(const SourceFacts& facts, const Program& program) {
-  return is_distributed(facts, program) &&
-         std::ranges::none_of(program.files, [](const File* file) {
-           return has_any_text(
-               *file, {"no_sync", "require_backward_grad_sync", "set_requires_gradient_sync",
-                       "accelerator.accumulate(", "gradient_accumulation_plugin"});
-         });
+// By accelerate, which other parts of the program need not know of.
+bool is_prepared(const SourceFacts& facts, const Program& program, const Call& backward) {
+  const bool is_own = backward.receiver_type().is(TypeKind::accelerator);
+  return std::ranges::any_of(facts.method_calls("prepare"), [&](const Call* call) {
+    return call->receiver_type().is(TypeKind::accelerator) && program.has(*call->file) &&
+           (is_own || call->file == backward.file);
+  });
+}
+
+bool is_never_unsynced(const Program& program) {
+  return std::ranges::none_of(program.files, [](const File* file) {
+    return has_any_text(*file,
+                        {"no_sync", "require_backward_grad_sync", "set_requires_gradient_sync",
+                         "accelerator.accumulate(", "gradient_accumulation_plugin"});
+  });
 }
 
 // The count is 1 unless a run changes it.
@@ -178,11 +181,18 @@ Finding finding_for(const SourceFacts& facts, const Accumulation& found) {
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
-  ProgramQuestion is_synced(
-      [&](const Program& program) { return is_synced_always(facts, program); });
+  ProgramQuestion wraps([&](const Program& program) { return wraps_in_ddp(facts, program); });
+  ProgramQuestion is_left_so(is_never_unsynced);
+  const auto is_synced = [&](const Call& backward) {
+    const auto programs = training_programs_of(facts, *backward.file);
+    return std::ranges::any_of(programs, [&](const Program* program) {
+      const bool exchanges = wraps.holds(*program) || is_prepared(facts, *program, backward);
+      return exchanges && is_left_so.holds(*program);
+    });
+  };
   for (const Iteration& iteration : training_iterations(facts)) {
     for (const Accumulation& found : accumulations_in(facts, iteration)) {
-      if (!is_synced.holds_for(facts, *found.backward->file)) continue;
+      if (!is_synced(*found.backward)) continue;
       if (seen.insert(found.backward).second) findings.push_back(finding_for(facts, found));
     }
   }
