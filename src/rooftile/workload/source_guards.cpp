@@ -102,14 +102,33 @@ bool is_turned(const Expr& part, const Expr& condition) {
   return turned;
 }
 
+// `if not hasattr(self, "mask"): self.mask = …`, also by register_buffer: from then on it has it.
+bool is_made_by_branch(const Call& asked, const Statement& branch) {
+  if (asked.name != "hasattr" || asked.arguments.size() != 2) return false;
+  const Expr& name = *asked.arguments[1].value;
+  return name.kind == ExprKind::text &&
+         std::ranges::any_of(branch.body, [&](const Statement* each) {
+           const Call* call = each->value == nullptr ? nullptr : each->value->call();
+           const bool registers = call != nullptr && call->method == "register_buffer" &&
+                                  !call->arguments.empty() &&
+                                  call->arguments[0].value->word() == name.word();
+           return registers ||
+                  (each->kind == StatementKind::assignment && each->target != nullptr &&
+                   each->target->kind == ExprKind::attribute &&
+                   each->target->word() == name.word());
+         });
+}
+
 // `if self.first: self.first = False; …`, `if not self.ready: self.ready = True; …`: the branch
 // shuts the door behind it.
 bool is_flag_of_branch(const Expr& flag, const Statement* branch) {
-  const bool is_plain = flag.kind == ExprKind::name || flag.kind == ExprKind::attribute;
-  if (!is_plain || branch == nullptr || branch->kind != StatementKind::if_ ||
-      branch->value == nullptr) {
+  if (branch == nullptr || branch->kind != StatementKind::if_ || branch->value == nullptr) {
     return false;
   }
+  if (flag.call() != nullptr) {
+    return is_turned(flag, *branch->value) && is_made_by_branch(*flag.call(), *branch);
+  }
+  if (flag.kind != ExprKind::name && flag.kind != ExprKind::attribute) return false;
   const std::string_view text = branch->file->slice(flag.range);
   const std::string_view shut = is_turned(flag, *branch->value) ? "True" : "False";
   return std::ranges::any_of(branch->body, [&](const Statement* each) {

@@ -15,6 +15,12 @@ bool is_number_method(std::string_view name) {
   return std::ranges::find(kNumberMethods, name) != std::end(kNumberMethods);
 }
 
+// Only texts have these: a sentence that was taken for a batch.
+bool answers_about_text(std::string_view method) {
+  return is_one_of(method, {"isspace", "isdigit", "isalpha", "isalnum", "isnumeric", "isupper",
+                            "islower", "startswith", "endswith"});
+}
+
 constexpr std::string_view kModuleMethods[] = {"__call__",
                                                "add_module",
                                                "apply",
@@ -204,6 +210,7 @@ const Type* Inference::moved(const Type& what, const Call& call) {
 const Type* Inference::tensor_method(Call& call, const Type& receiver) {
   const std::string_view method = call.method;
   if (is_number_method(method)) return simple(TypeKind::number);
+  if (answers_about_text(method)) return simple(TypeKind::number);
   if (method == "numpy") return simple(TypeKind::array);
   if (method == "type" && call.arguments.empty()) return simple(TypeKind::text);
   if (method == "tolist") return container_of(simple(TypeKind::number));
