@@ -13,6 +13,8 @@ namespace rooftile::source {
 namespace {
 
 constexpr std::size_t kMaxCalls = 4000;
+// Calls, and branches around them, that are kept in all: 160 MB.
+constexpr std::size_t kMaxKept = 4'000'000;
 constexpr std::size_t kMaxBodies = 6;
 
 bool leaves_block(std::span<const Statement* const> block) {
@@ -52,7 +54,8 @@ Branch branch_of(const Statement& statement, bool otherwise) {
 
 class Walk {
  public:
-  explicit Walk(Iteration& iteration) : iteration_(iteration) {}
+  // `kept` counts over all walks.
+  Walk(Iteration& iteration, std::size_t& kept) : iteration_(iteration), kept_(kept) {}
 
   void block(std::span<const Statement* const> statements) {
     const std::size_t depth = branches_.size();
@@ -119,7 +122,9 @@ class Walk {
     if (expr == nullptr || expr->kind == ExprKind::lambda) return;
     for (const Expr* child : expr->children()) expression(child);
     if (expr->call() == nullptr || iteration_.calls.size() >= kMaxCalls) return;
+    if (kept_ >= kMaxKept) return;
     iteration_.calls.push_back({expr->call(), branches(), anchor_});
+    ++kept_;
     follow(expr->call()->target);
   }
 
@@ -135,11 +140,13 @@ class Walk {
   std::span<const Branch> branches() {
     if (iteration_.branches.empty() || iteration_.branches.back() != branches_) {
       iteration_.branches.push_back(branches_);
+      kept_ += branches_.size();
     }
     return iteration_.branches.back();
   }
 
   Iteration& iteration_;
+  std::size_t& kept_;
   std::vector<Branch> branches_;
   std::vector<const FunctionDef*> functions_;
   const Statement* anchor_ = nullptr;
@@ -158,14 +165,15 @@ namespace {
 struct Iterations {
   std::unordered_map<const void*, Iteration> by_block;
   std::optional<std::vector<Iteration>> training;
+  std::size_t kept = 0;
 };
 
-std::vector<Iteration> find_training_iterations(const SourceFacts& facts) {
+std::vector<Iteration> find_training_iterations(const SourceFacts& facts, std::size_t& kept) {
   std::vector<Iteration> iterations;
   std::unordered_set<const Call*> seen;
   const auto add = [&](std::span<const Statement* const> block) -> Iteration& {
     Iteration& iteration = iterations.emplace_back();
-    Walk(iteration).block(block);
+    Walk(iteration, kept).block(block);
     for (const IteratedCall& one : iteration.calls) seen.insert(one.call);
     return iteration;
   };
@@ -189,16 +197,16 @@ std::vector<Iteration> find_training_iterations(const SourceFacts& facts) {
 }  // namespace
 
 const Iteration& iteration_of(const SourceFacts& facts, std::span<const Statement* const> block) {
-  auto& known = facts.store().kept<Iterations>().by_block;
-  const auto [found, is_new] = known.try_emplace(block.data());
-  if (is_new) Walk(found->second).block(block);
+  auto& known = facts.store().kept<Iterations>();
+  const auto [found, is_new] = known.by_block.try_emplace(block.data());
+  if (is_new) Walk(found->second, known.kept).block(block);
   return found->second;
 }
 
 const std::vector<Iteration>& training_iterations(const SourceFacts& facts) {
-  auto& known = facts.store().kept<Iterations>().training;
-  if (!known) known = find_training_iterations(facts);
-  return *known;
+  auto& known = facts.store().kept<Iterations>();
+  if (!known.training) known.training = find_training_iterations(facts, known.kept);
+  return *known.training;
 }
 
 namespace {

@@ -64,6 +64,25 @@ TEST(Iteration, RunsArgumentsFirstAndFollowsOwnFunctions) {
   EXPECT_EQ(methods(only_iteration(facts)), expected);
 }
 
+TEST(Iteration, KeepsSoManyCallsAndNoMore) {
+  constexpr int kLoops = 52, kLadders = 97, kSteps = 40;
+  std::string text = "def work(x):\n";
+  for (int i = 0; i < kLadders; ++i) {
+    for (int step = 1; step <= kSteps; ++step) {
+      const std::string indent(4 * static_cast<std::size_t>(step), ' ');
+      text += indent + "if x:\n" + indent + "    f(x)\n";
+    }
+  }
+  for (int i = 0; i < kLoops; ++i) {
+    text += training_loop("    work(x).backward()\n    optimizer.step()\n");
+  }
+  const SourceFacts facts = facts_of(text);
+  const std::vector<Iteration>& iterations = training_iterations(facts);
+  ASSERT_EQ(iterations.size(), static_cast<std::size_t>(kLoops));
+  EXPECT_GE(iterations.front().calls.size(), static_cast<std::size_t>(kLadders * kSteps));
+  EXPECT_TRUE(iterations.back().calls.empty());
+}
+
 TEST(Iteration, BranchesOfOneConditionExcludeEachOther) {
   struct Case {
     const char* name;
