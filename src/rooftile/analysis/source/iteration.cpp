@@ -164,16 +164,23 @@ namespace {
 
 struct Iterations {
   std::unordered_map<const void*, Iteration> by_block;
-  std::optional<std::vector<Iteration>> training;
+  std::optional<std::vector<std::reference_wrapper<const Iteration>>> training;
   std::size_t kept = 0;
+
+  Iteration& of(std::span<const Statement* const> block) {
+    const auto [found, is_new] = by_block.try_emplace(block.data());
+    if (is_new) Walk(found->second, kept).block(block);
+    return found->second;
+  }
 };
 
-std::vector<Iteration> find_training_iterations(const SourceFacts& facts, std::size_t& kept) {
-  std::vector<Iteration> iterations;
+std::vector<std::reference_wrapper<const Iteration>> find_training_iterations(
+    const SourceFacts& facts, Iterations& known) {
+  std::vector<std::reference_wrapper<const Iteration>> iterations;
   std::unordered_set<const Call*> seen;
   const auto add = [&](std::span<const Statement* const> block) -> Iteration& {
-    Iteration& iteration = iterations.emplace_back();
-    Walk(iteration, kept).block(block);
+    Iteration& iteration = known.of(block);
+    iterations.emplace_back(iteration);
     for (const IteratedCall& one : iteration.calls) seen.insert(one.call);
     return iteration;
   };
@@ -197,15 +204,13 @@ std::vector<Iteration> find_training_iterations(const SourceFacts& facts, std::s
 }  // namespace
 
 const Iteration& iteration_of(const SourceFacts& facts, std::span<const Statement* const> block) {
-  auto& known = facts.store().kept<Iterations>();
-  const auto [found, is_new] = known.by_block.try_emplace(block.data());
-  if (is_new) Walk(found->second, known.kept).block(block);
-  return found->second;
+  return facts.store().kept<Iterations>().of(block);
 }
 
-const std::vector<Iteration>& training_iterations(const SourceFacts& facts) {
+const std::vector<std::reference_wrapper<const Iteration>>& training_iterations(
+    const SourceFacts& facts) {
   auto& known = facts.store().kept<Iterations>();
-  if (!known.training) known.training = find_training_iterations(facts, known.kept);
+  if (!known.training) known.training = find_training_iterations(facts, known);
   return *known.training;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,7 @@ struct IteratedCall {
 
 // One pass of a training loop, or of a function that does such a pass for a library.
 struct Iteration {
+  // Those of training_iterations() say where they stand.
   const Loop* loop = nullptr;             // null where no loop is seen
   const FunctionDef* function = nullptr;  // that holds the loop, or is the pass; null at the top
   const File* file = nullptr;
@@ -52,7 +54,8 @@ struct Iteration {
 const Iteration& iteration_of(const SourceFacts& facts, std::span<const Statement* const> block);
 // Of every training-step loop, and of every function with a backward that no such loop reaches
 // (training_step of Lightning, a step function that a library calls). Tests are left out.
-const std::vector<Iteration>& training_iterations(const SourceFacts& facts);
+const std::vector<std::reference_wrapper<const Iteration>>& training_iterations(
+    const SourceFacts& facts);
 
 // Whether no pass runs both: branches of one if, or of two with the same condition.
 bool exclude_each_other(const IteratedCall& a, const IteratedCall& b);

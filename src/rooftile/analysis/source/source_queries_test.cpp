@@ -47,10 +47,10 @@ const IteratedCall& call_of(const Iteration& iteration, std::string_view method)
 }
 
 const Iteration& only_iteration(const SourceFacts& facts) {
-  const std::vector<Iteration>& iterations = training_iterations(facts);
+  const auto& iterations = training_iterations(facts);
   EXPECT_EQ(iterations.size(), 1u);
   static const Iteration kNone;
-  return iterations.empty() ? kNone : iterations.front();
+  return iterations.empty() ? kNone : iterations.front().get();
 }
 
 TEST(Iteration, RunsArgumentsFirstAndFollowsOwnFunctions) {
@@ -77,10 +77,10 @@ TEST(Iteration, KeepsSoManyCallsAndNoMore) {
     text += training_loop("    work(x).backward()\n    optimizer.step()\n");
   }
   const SourceFacts facts = facts_of(text);
-  const std::vector<Iteration>& iterations = training_iterations(facts);
+  const auto& iterations = training_iterations(facts);
   ASSERT_EQ(iterations.size(), static_cast<std::size_t>(kLoops));
-  EXPECT_GE(iterations.front().calls.size(), static_cast<std::size_t>(kLadders * kSteps));
-  EXPECT_TRUE(iterations.back().calls.empty());
+  EXPECT_GE(iterations.front().get().calls.size(), static_cast<std::size_t>(kLadders * kSteps));
+  EXPECT_TRUE(iterations.back().get().calls.empty());
 }
 
 TEST(Iteration, BranchesOfOneConditionExcludeEachOther) {

@@ -18,6 +18,9 @@
 
 namespace rooftile::source {
 
+// Of an annotation that says no more than that.
+inline constexpr std::string_view kAnyModule = "torch.nn.Module";
+
 // What a name stands for at some place in the text.
 struct Entry {
   std::string_view full_name;  // of an import or definition
@@ -138,7 +141,6 @@ class Inference {
   const Type* written_item(const Type& container, const Expr& index) const;
   const Expr* chosen_module(const Type& container, const Expr& index) const;
   const Type* chosen_type(const Expr& conditional);
-  const Type* join_children(Expr& expr, std::size_t from = 0);
   const Type* own_member(const ClassDef* def, std::string_view word, const Statement** binding);
   const Type* tensor_attribute(const Type& object, std::string_view word);
   const Type* attribute_type(const Type& object, std::string_view word, const Statement** binding);
@@ -163,7 +165,6 @@ class Inference {
   const Type* library_result(Call& call, const Known& known);
   const Type* library_instance(Call& call, const Known& known);
   const Type* configuration_of(const Call& call);
-  Type instance_of(const ClassDef& def);
   std::string_view base_loader(const Call& call);
   const Type* base_object(const Call& super);
   const Type* class_member(Expr& expr, const Type& owner, std::string_view full_name);
@@ -228,7 +229,9 @@ class Inference {
   Residence option_residence(std::string_view name, int depth);
   const Known& known(std::string_view full_name);
 
-  // Types.
+  // Types (inference_types.cpp).
+  Type instance_of(const ClassDef& def);
+  const Type* join_children(Expr& expr, std::size_t from = 0);
   const Type* simple(TypeKind kind, Residence residence = Residence::unknown);
   const Type* tensor(Residence residence, bool requires_grad = false);
   const Type* container_of(const Type* element);

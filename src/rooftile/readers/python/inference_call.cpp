@@ -136,25 +136,6 @@ const Type* Inference::own_function_call(Call& call, const FunctionDef& def, boo
   return chosen_argument_of(call, def);
 }
 
-Type Inference::instance_of(const ClassDef& def) {
-  Type made;
-  made.kind = def.is_module                            ? TypeKind::module
-              : def.is_dataset                         ? TypeKind::dataset
-              : def.is_hf_trainer                      ? TypeKind::trainer
-              : def.name.ends_with("Loader")           ? TypeKind::loader
-              : def.name.find("Loss") != def.name.npos ? TypeKind::loss
-                                                       : TypeKind::host_object;
-  if (def.is_module && def.name.find("Loss") != def.name.npos) made.kind = TypeKind::loss;
-  for (const Expr* base : def.bases) {
-    const LibraryCall parent = known(base->full_name()).call;
-    if (!def.is_module && parent.gives == Gives::instance) made.kind = parent.kind;
-  }
-  if (def.is_lightning_module) made.residence = Residence::gpu;
-  made.class_def = &def;
-  made.name = def.full_name;
-  return made;
-}
-
 const Type* Inference::own_class_call(Call& call, const ClassDef& def) {
   call.name = def.full_name;
   if (const FunctionDef* init = find_method(&def, "__init__")) {

@@ -81,15 +81,6 @@ const Type* Inference::infer_kind(Expr& expr) {
   }
 }
 
-const Type* Inference::join_children(Expr& expr, std::size_t from) {
-  const Type* joined = nullptr;
-  for (std::size_t i = 0; i < expr.children().size(); ++i) {
-    const Type* each = infer(expr.children()[i]);
-    if (i >= from) joined = joined == nullptr ? each : join(joined, each);
-  }
-  return joined == nullptr ? &unknown_type() : joined;
-}
-
 // Device names are devices: device = "cuda:0".
 const Type* Inference::infer_text(Expr& expr) {
   for (const Expr* child : expr.children()) infer(child);

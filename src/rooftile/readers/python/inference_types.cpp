@@ -1,0 +1,138 @@
+// Types of inference.h: made once each, and joined.
+#include "rooftile/readers/python/inference.h"
+#include "rooftile/readers/python/known_names.h"
+
+namespace rooftile::source {
+
+const Type* Inference::simple(TypeKind kind, Residence residence) {
+  const Type*& known =
+      simple_types_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(residence)];
+  if (known != nullptr) return known;
+  Type type;
+  type.kind = kind;
+  type.residence = residence;
+  known = store_.intern(type);
+  return known;
+}
+
+const Type* Inference::tensor(Residence residence, bool requires_grad) {
+  if (!requires_grad) return simple(TypeKind::tensor, residence);
+  Type type;
+  type.kind = TypeKind::tensor;
+  type.residence = residence;
+  type.requires_grad = true;
+  return store_.intern(type);
+}
+
+const Type* Inference::container_of(const Type* element) {
+  Type type;
+  type.kind = TypeKind::container;
+  // Containers of containers of … would never end in a loop.
+  if (element != nullptr && !element->is(TypeKind::container) && !element->is(TypeKind::unknown)) {
+    type.element = element;
+    type.residence = element->residence;
+  }
+  return store_.intern(type);
+}
+
+const Type* Inference::with_residence(const Type& type, Residence residence) {
+  Type moved = type;
+  moved.residence = residence;
+  return store_.intern(moved);
+}
+
+namespace {
+
+// A device is a GPU with the CPU as the fallback.
+Residence joined_residence(const Type& a, const Type& b) {
+  if (a.residence == Residence::unknown) return b.residence;
+  if (b.residence == Residence::unknown || a.residence == b.residence) return a.residence;
+  return a.is(TypeKind::device) ? Residence::gpu : Residence::unknown;
+}
+
+// By an annotation alone: whichever module it is.
+bool is_any_module(const Type& type) {
+  return type.is(TypeKind::module) && type.class_def == nullptr && type.name == kAnyModule;
+}
+
+// Of two types of one kind.
+Type joined(const Type& a, const Type& b) {
+  Type both = a;
+  both.residence = joined_residence(a, b);
+  both.requires_grad = a.requires_grad || b.requires_grad;
+  both.data_parallel = a.data_parallel || b.data_parallel;
+  both.ddp = a.ddp || b.ddp;
+  both.fsdp = a.fsdp || b.fsdp;
+  both.compiled = a.compiled || b.compiled;
+  if (is_any_module(a)) {
+    both.name = b.name;
+    both.class_def = b.class_def;
+  } else if (!is_any_module(b)) {
+    if (a.name != b.name) both.name = {};
+    if (a.class_def != b.class_def) both.class_def = nullptr;
+  }
+  if (a.made_by == nullptr) both.made_by = b.made_by;
+  if (a.element != b.element) both.element = nullptr;
+  if (a.items != b.items) both.items = nullptr;
+  return both;
+}
+
+}  // namespace
+
+const Type* Inference::join(const Type* a, const Type* b) {
+  if (a == b || b == nullptr || b->is(TypeKind::unknown)) return a;
+  if (a == nullptr || a->is(TypeKind::unknown)) return b;
+  if (a->guessed && !b->guessed) return b;
+  if (b->guessed && !a->guessed) return a;
+  if (a->kind != b->kind) {
+    const bool tensors = (a->is(TypeKind::tensor) && b->is(TypeKind::number)) ||
+                         (a->is(TypeKind::number) && b->is(TypeKind::tensor));
+    return tensors ? (a->is(TypeKind::tensor) ? a : b) : &unknown_type();
+  }
+  return store_.intern(joined(*a, *b));
+}
+
+// Of an operation on two tensors: with one on a GPU, the result is there.
+const Type* Inference::combine(const Type* a, const Type* b) {
+  const bool on_gpu = a->on_gpu() || b->on_gpu();
+  const Type* both = join(a, b);
+  return on_gpu && both->is(TypeKind::tensor) ? with_residence(*both, Residence::gpu) : both;
+}
+
+const Type* Inference::guess(const Type* type, std::string_view name) {
+  if (!type->is(TypeKind::unknown)) return type;
+  Type guessed;
+  guessed.kind = kind_by_convention(name);
+  guessed.guessed = true;
+  return guessed.kind == TypeKind::unknown ? type : store_.intern(guessed);
+}
+
+const Type* Inference::join_children(Expr& expr, std::size_t from) {
+  const Type* joined = nullptr;
+  for (std::size_t i = 0; i < expr.children().size(); ++i) {
+    const Type* each = infer(expr.children()[i]);
+    if (i >= from) joined = joined == nullptr ? each : join(joined, each);
+  }
+  return joined == nullptr ? &unknown_type() : joined;
+}
+
+Type Inference::instance_of(const ClassDef& def) {
+  Type made;
+  made.kind = def.is_module                            ? TypeKind::module
+              : def.is_dataset                         ? TypeKind::dataset
+              : def.is_hf_trainer                      ? TypeKind::trainer
+              : def.name.ends_with("Loader")           ? TypeKind::loader
+              : def.name.find("Loss") != def.name.npos ? TypeKind::loss
+                                                       : TypeKind::host_object;
+  if (def.is_module && def.name.find("Loss") != def.name.npos) made.kind = TypeKind::loss;
+  for (const Expr* base : def.bases) {
+    const LibraryCall parent = known(base->full_name()).call;
+    if (!def.is_module && parent.gives == Gives::instance) made.kind = parent.kind;
+  }
+  if (def.is_lightning_module) made.residence = Residence::gpu;
+  made.class_def = &def;
+  made.name = def.full_name;
+  return made;
+}
+
+}  // namespace rooftile::source
