@@ -10,6 +10,7 @@ sheet's peak and bandwidth; "fitted" is a roofline of three constants fitted to 
 
 import argparse
 import csv
+import dataclasses
 import datetime
 import io
 import json
@@ -144,10 +145,12 @@ def situations(folder):
             if rows:
                 yield "Memory-bound", Situation(f"{title}, {gpu}", bar, gpu, rows, floor)
     for gpu, rows in by_gpu(folder, "fp32_conv").items():
-        median = np.median([row.seconds for row in rows])
-        longer = [row for row in rows if row.seconds > median]
-        yield "Convolution", Situation(f"fp32 forward, {gpu}", "18", gpu, rows)
-        yield "Convolution", Situation(f"… longer half, {gpu}", "18", gpu, longer)
+        host = tables.conv_host_times(rows)
+        yield "Convolution", Situation(f"fp32 forward with the host's time, {gpu}", "18", gpu, rows,
+                                       host)
+        kernels = [dataclasses.replace(row, seconds=row.seconds - time)
+                   for row, time in zip(rows, host) if row.seconds > 2 * time]
+        yield "Convolution", Situation(f"… kernels longer than that, {gpu}", "18", gpu, kernels)
     for precision, bar in (("fp16_in_fp32_acc", "22"), ("fp32", "")):
         for phase in ("forward", "dgrad", "wgrad"):
             groups = by_gpu(folder, "deepbench_conv", precision=precision, phase=phase)

@@ -9,8 +9,13 @@ Tables are gzip CSV files NAME.csv.gz in one folder.
 
 import csv
 import dataclasses
+import functools
 import gzip
+import json
 import pathlib
+import random
+
+import numpy as np
 
 
 @dataclasses.dataclass
@@ -48,7 +53,27 @@ def fp32_rowwise_and_elementwise(r):
     return (f"elementwise fp32 fn={r['op']} elements={rows * columns} inputs={1 + binary}",)
 
 
+@functools.cache
+def conv_places():
+    """(batch, in channels, out channels, size) -> its place among the shapes of fp32_conv as they
+    were measured: drawn one after the other from seed 42, those of more than 1e9 flop an image left
+    out (NeuSight, neusight/Dataset/dims.py)."""
+    draw, places = random.Random(42), {}
+    while len(places) < 5000:
+        batch = draw.randint(1, 64)
+        in_channels, out_channels = draw.randint(3, 2048), draw.randint(3, 2048)
+        draw.randint(3, 3)  # the filter
+        size = draw.randint(5, 256)
+        draw.randint(1, 1), draw.randint(1, 1)  # stride and padding
+        if 2 * 9 * in_channels * out_channels * size**2 <= 1e9:
+            places[batch, in_channels, out_channels, size] = len(places)
+    return places
+
+
 def fp32_conv(r):
+    """Also notes the row's place in the recording, from 0."""
+    r["place"] = conv_places()[tuple(
+        int(r[c]) for c in ("batch", "in_channels", "out_channels", "input_size"))]
     size, kernel = r["input_size"], r["kernel_size"]
     return (f"conv fp32 n={r['batch']} c={r['in_channels']} k={r['out_channels']}"
             f" in={size}x{size} kernel={kernel}x{kernel} stride={r['stride']}x{r['stride']}"
@@ -147,6 +172,24 @@ def host_floors(rows):
     for row in rows:
         groups.setdefault((row.gpu, row.columns["op"]), []).append(row.seconds)
     return {key: sorted(seconds)[len(seconds) // 100] for key, seconds in groups.items()}
+
+
+# Places at which the host's time is fitted, linear between them.
+CONV_HOST_PLACES = np.linspace(0, 5000, 11)
+CONV_HOST_TIMES = pathlib.Path(__file__).with_name("fp32_conv_host_times.json")
+
+
+def conv_host_times(rows, fitted=None):
+    """Seconds that each row of fp32_conv, all of one GPU, has besides its kernels.
+
+    A row is the time between two events around one call on an idle GPU, so the host's way to the
+    first kernel is in it. That grew from 0.05 to 0.3 (V100) or 0.8 ms (P100) while the table was
+    recorded, whatever the shape. `fitted` at CONV_HOST_PLACES; by default what
+    tools/fit_convolution wrote.
+    """
+    if fitted is None:
+        fitted = json.loads(CONV_HOST_TIMES.read_text(encoding="utf-8"))["host_s"][rows[0].gpu]
+    return np.interp([row.columns["place"] for row in rows], CONV_HOST_PLACES, fitted)
 
 
 def read_llm_memory_layers(folder):

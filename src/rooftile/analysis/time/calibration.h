@@ -171,7 +171,8 @@ struct ConvolutionConstants {
   double depthwise_efficiency = 1;       // of the DRAM bandwidth
   double depthwise_math_efficiency = 1;  // of the CUDA core peak
   Intervals intervals;                   // on Tensor Cores
-  Intervals fp32_intervals;              // on CUDA cores
+  Intervals fp32_intervals;              // on CUDA cores, 3x3 kernels of stride 1, forward
+  Intervals fp32_other_intervals;        // on CUDA cores, the rest
   Interval depthwise_interval;
 };
 

@@ -143,6 +143,13 @@ Candidate cheapest(const Cuda& cuda, const ConvolutionWork& work) {
   return best;
 }
 
+// Those that were measured on each generation.
+const Intervals& intervals_of(const ConvolutionConstants& constants, const ConvolutionWork& work) {
+  const bool measured = takes_winograd(work) && work.phase == Phase::forward &&
+                        work.conv.kernel == Extents{3, 3};
+  return measured ? constants.fp32_intervals : constants.fp32_other_intervals;
+}
+
 Bound bound_of(const Candidate& candidate) {
   if (candidate.total < candidate.launch + kLatencyMargin) return Bound::latency;
   if (candidate.memory >= candidate.compute) return Bound::memory;
@@ -156,7 +163,7 @@ TimeEstimate cuda_core_convolution(const TimeContext& context, const Convolution
   const MathUnit unit = math_unit(context.device, work.product.math);
   const Candidate best = cheapest({section.constants, context.device, unit.peak}, work);
   TimeEstimate estimate =
-      make_estimate(Seconds(best.total), bound_of(best), section.constants.fp32_intervals,
+      make_estimate(Seconds(best.total), bound_of(best), intervals_of(section.constants, work),
                     widening(context, section));
   estimate.launch = Seconds(best.launch);
   estimate.compute = Seconds(best.compute);

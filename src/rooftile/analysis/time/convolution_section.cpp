@@ -73,6 +73,7 @@ void read_constants(SectionReader& reader, ConvolutionConstants& constants) {
   reader.number("depthwise_math_efficiency", constants.depthwise_math_efficiency, 0.01, 1);
   reader.intervals("measured_over_predicted", constants.intervals);
   reader.intervals("fp32_measured_over_predicted", constants.fp32_intervals);
+  reader.intervals("fp32_other_measured_over_predicted", constants.fp32_other_intervals);
   reader.interval("depthwise_measured_over_predicted", constants.depthwise_interval);
 }
 
