@@ -172,7 +172,7 @@ def above_launch(rows):
     floors = tables.host_floors(rows)
     floor = lambda row: floors[row.gpu, row.columns["op"]]
     kept = [row for row in rows if row.seconds > 3 * floor(row)]
-    shares = [tables.host_share(row.columns["op"]) * floor(row) for row in kept]
+    shares = [tables.host_share(row.gpu, row.columns["op"]) * floor(row) for row in kept]
     return kept, np.array(shares)
 
 

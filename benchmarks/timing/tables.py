@@ -152,14 +152,15 @@ def read_csv(folder, name):
         return list(csv.DictReader(file))
 
 
-# Share of an operation's fastest rows that passes before the kernel starts, about the fits of
-# tools/fit_fp32 and tools/fit_stream; elementwise operations where not named.
-HOST_SHARES = {"linear": 0.75, "bmm": 0.75, "ln": 1.05, "softmax": 0.85}
-ELEMENTWISE_HOST_SHARE = 0.52
+PRODUCT_HOST_SHARE = 0.75  # about the fits of tools/fit_fp32
 
 
-def host_share(op):
-    return HOST_SHARES.get(op, ELEMENTWISE_HOST_SHARE)
+def host_share(gpu, op):
+    """Share of an operation's fastest rows that passes before the kernel starts."""
+    if op in ("linear", "bmm"):
+        return PRODUCT_HOST_SHARE
+    family = op if op in ROW_KINDS else "elementwise"
+    return read_host_times()["fp32_rowwise_and_elementwise"]["share"][gpu][family]
 
 
 def host_floors(rows):
@@ -174,9 +175,21 @@ def host_floors(rows):
     return {key: sorted(seconds)[len(seconds) // 100] for key, seconds in groups.items()}
 
 
-# Places at which the host's time is fitted, linear between them.
+# What NeuSight's rows have besides kernels, a part of each table, as the fitting tools wrote it.
+HOST_TIMES = pathlib.Path(__file__).with_name("host_times.json")
+
+
+def read_host_times():
+    return json.loads(HOST_TIMES.read_text(encoding="utf-8")) if HOST_TIMES.exists() else {}
+
+
+def write_host_times(table, content):
+    text = json.dumps(read_host_times() | {table: content}, indent=2) + "\n"
+    HOST_TIMES.write_text(text, encoding="utf-8")
+
+
+# Places at which the host's time of fp32_conv is fitted, linear between them.
 CONV_HOST_PLACES = np.linspace(0, 5000, 11)
-CONV_HOST_TIMES = pathlib.Path(__file__).with_name("fp32_conv_host_times.json")
 
 
 def conv_host_times(rows, fitted=None):
@@ -188,7 +201,7 @@ def conv_host_times(rows, fitted=None):
     tools/fit_convolution wrote.
     """
     if fitted is None:
-        fitted = json.loads(CONV_HOST_TIMES.read_text(encoding="utf-8"))["host_s"][rows[0].gpu]
+        fitted = read_host_times()["fp32_conv"]["host_s"][rows[0].gpu]
     return np.interp([row.columns["place"] for row in rows], CONV_HOST_PLACES, fitted)
 
 

@@ -252,7 +252,7 @@ void set_intervals(const Family& family, Json& section) {
       interval = own_interval(of_regime.size() >= kPointsForOwnRegime ? of_regime : errors);
     }
   }
-  // Those of kernels that need not be among the points: row_measured_over_predicted.
+  // Those of kernels that need not be among the points: norm_measured_over_predicted.
   for (auto& [key, others] : section.items()) {
     if (key == kIntervals || !key.ends_with(kIntervals) || !others.is_object()) continue;
     for (auto& interval : others) interval = widened(interval, widening);

@@ -47,6 +47,7 @@ template <class Constants>
 std::optional<Error> read_own_section(SectionReader reader, Section<Constants>& section) {
   section = {};
   reader.text("origin", section.origin);
+  reader.optional_texts("fitted_on", section.fitted_on);
   read_constants(reader, section.constants);
   return reader.finish();
 }
@@ -103,13 +104,6 @@ std::optional<Error> read_sections(const json& file, Calibration& calibration) {
 std::optional<Error> read_header(const json& file, Calibration& calibration) {
   SectionReader reader(file, calibration.name);
   reader.text("generation", calibration.generation);
-  if (const json* list = reader.member("fitted_on")) {
-    if (!list->is_array()) reader.report("\"fitted_on\": expected a list");
-    for (const json& id : *list) {
-      if (!id.is_string()) return Error{"\"fitted_on\": expected device ids", calibration.name};
-      calibration.fitted_on.push_back(id.get<std::string>());
-    }
-  }
   visit_sections(calibration, [&](const char* key, auto&) { reader.member(key); });
   return reader.finish();
 }

@@ -131,7 +131,8 @@ struct StreamConstants {
   double rows_in_flight = 1;            // on the whole GPU
   Seconds cast_row;                     // fixed time of a row that is cast on its own, on one SM
   double sm_bytes_per_clock = 16;       // that one SM can draw and store
-  Intervals intervals, row_intervals;   // the latter for normalisation and softmax
+  Intervals intervals, norm_intervals, softmax_intervals;
+  Intervals assumed_intervals;  // gather, transpose: never measured
 };
 
 // A kernel of convolutions: output tiles in waves, the steps along k of each one after the other.
@@ -251,12 +252,12 @@ struct Section {
   double widening = 1.0;  // of the intervals, in log; above 1 where another GPU donated
   bool own = true;        // fitted on this generation
   bool this_gpu = false;  // fitted on this very GPU: its device file brings the section
+  std::vector<std::string> fitted_on;  // device ids; none where the numbers are not measured
 };
 
 struct Calibration {
   std::string name;  // file name without ".json": sm80
   std::string generation;
-  std::vector<std::string> fitted_on;  // device ids
   bool residual = true;                // learned corrections count, where there are any
   Section<GemmConstants> tensor_gemm, fp8_gemm;
   Section<CudaCoreConstants> cuda_gemm;

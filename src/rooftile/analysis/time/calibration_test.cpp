@@ -34,8 +34,13 @@ TEST(Calibration, FittedGpusExist) {
   for (const std::string& name : calibration_names()) {
     const auto calibration = read_calibration(name);
     ASSERT_TRUE(calibration);
-    for (const std::string& id : calibration->fitted_on) {
-      EXPECT_TRUE(std::ranges::any_of(devices, [&](const Device& d) { return d.id == id; })) << id;
+    for (const std::vector<std::string>& ids :
+         {calibration->tensor_gemm.fitted_on, calibration->fp8_gemm.fitted_on,
+          calibration->cuda_gemm.fitted_on, calibration->stream.fitted_on,
+          calibration->convolution.fitted_on, calibration->attention.fitted_on}) {
+      for (const std::string& id : ids) {
+        EXPECT_TRUE(std::ranges::any_of(devices, [&](const Device& d) { return d.id == id; })) << id;
+      }
     }
   }
 }

@@ -1,6 +1,8 @@
 // What every kernel family of the time model reads.
 #pragma once
 
+#include <algorithm>
+
 #include "rooftile/analysis/time/calibration.h"
 #include "rooftile/analysis/time/gemm_residual.h"
 #include "rooftile/analysis/time/time_estimate.h"
@@ -33,8 +35,20 @@ struct TimeContext {
   const GemmConstants& fp8_gemm;
   const CudaCoreConstants& cuda_gemm;
   const ProductResiduals& residuals;
-  bool measured = false;  // this very GPU was fitted on
 };
+
+// Whether the section was fitted on this very GPU.
+template <class Constants>
+bool is_fitted(const TimeContext& context, const Section<Constants>& section) {
+  return section.this_gpu || std::ranges::count(section.fitted_on, context.device.id) > 0;
+}
+
+// Whether it was fitted on another GPU of this one's generation. Numbers that are not measured have
+// ranges for the whole generation.
+template <class Constants>
+bool is_sister(const TimeContext& context, const Section<Constants>& section) {
+  return section.own && !section.fitted_on.empty() && !is_fitted(context, section);
+}
 
 // How much wider than fitted the intervals of a part of the model are, in log: sections that
 // another generation donated say so themselves; a sister of the fitted GPU gets 1.3, read off H200
@@ -42,8 +56,7 @@ struct TimeContext {
 template <class Constants>
 double widening(const TimeContext& context, const Section<Constants>& section) {
   constexpr double kSisterGpu = 1.3;
-  if (section.this_gpu || !section.own) return section.widening;
-  return context.measured ? 1.0 : kSisterGpu;
+  return is_sister(context, section) ? kSisterGpu : section.widening;
 }
 
 // The interval around an expected time.

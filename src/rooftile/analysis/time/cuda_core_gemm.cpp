@@ -52,13 +52,17 @@ double weight_readings(const GemmWork& work, const Tile& tile, const CudaCoreCon
   return 1 + (bands - 1) * (1 - warm_share(weights, c, device));
 }
 
-// Output and operands between DRAM and L2. Where both operands lie along k they are read in slabs,
-// a few elements of each row.
+// Output and operands between DRAM and L2. Where both operands of a single product lie along k they
+// are read in slabs, a few elements of each row; rows of the other layouts come no slower.
 double dram_time(const GemmWork& work, bool nt, const Tile& tile, const CudaCoreConstants& c,
                  const Device& device) {
   const double out = cold_time(work.out_bytes, work.out_bytes, c.dram_efficiency, c, device);
   const double operands = work.operand_bytes;
-  if (!nt) return out + cold_time(operands, operands, c.dram_efficiency, c, device);
+  if (!nt) {
+    const double efficiency = work.batch > 1 ? c.dram_efficiency
+                                             : std::max(c.dram_efficiency, c.slab_efficiency);
+    return out + cold_time(operands, operands, efficiency, c, device);
+  }
   const double weights = operands * work.n / (work.m + work.n);
   const double bytes = operands + weights * (weight_readings(work, tile, c, device) - 1);
   return out + long_row_slowdown(work, c) * cold_time(bytes, bytes, c.slab_efficiency, c, device);
@@ -219,8 +223,7 @@ Bound bound_of(const GemmParts& parts, const CudaCoreConstants& constants) {
 double own_widening(const TimeContext& context) {
   constexpr double kSisterGpu = 1.8;
   const auto& section = context.calibration.cuda_gemm;
-  const bool sister = section.own && !section.this_gpu && !context.measured;
-  return sister ? kSisterGpu : widening(context, section);
+  return is_sister(context, section) ? kSisterGpu : widening(context, section);
 }
 
 // Both operands stored along k, as in a Linear layer.
@@ -301,7 +304,8 @@ TimeEstimate estimate_cuda_core_product(const TimeContext& context, const Matrix
 
   // Shapes like these were measured on this GPU.
   const bool measured =
-      residual && context.measured && residual->model->supports(work, modelled * 1e6);
+      residual && is_fitted(context, context.calibration.cuda_gemm) &&
+      residual->model->supports(work, modelled * 1e6);
   const Intervals& wider = product.batch > 1 ? constants.batched_intervals : constants.intervals;
   const Intervals& own = measured ? residual->model->intervals : wider;
   const double wide = measured ? 1 : own_widening(context);

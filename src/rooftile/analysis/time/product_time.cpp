@@ -158,7 +158,7 @@ TimeEstimate estimate_product(const TimeContext& context, const MatrixProduct& g
   scale_parts(parts, learned);
 
   // Shapes like these were measured on this GPU.
-  const bool measured = residual && context.measured && factor.low == factor.high &&
+  const bool measured = residual && is_fitted(context, section) && factor.low == factor.high &&
                         residual->model->supports(work, modelled * 1e6);
   const Intervals& own = measured ? residual->model->intervals : constants.intervals;
   TimeEstimate estimate = traits.intervals

@@ -54,6 +54,16 @@ void SectionReader::text(const char* key, std::string& value) {
   value = found->get<std::string>();
 }
 
+void SectionReader::optional_texts(const char* key, std::vector<std::string>& values) {
+  const json* found = optional_member(key);
+  if (!found) return;
+  const auto is_text = [](const json& value) { return value.is_string(); };
+  if (!found->is_array() || !std::ranges::all_of(*found, is_text)) {
+    return report(fmt::format("\"{}\": expected a list of texts", key));
+  }
+  values = found->get<std::vector<std::string>>();
+}
+
 void SectionReader::interval(const char* key, Interval& value) {
   const json* found = member(key);
   if (!found) return;
@@ -294,7 +304,9 @@ void read_constants(SectionReader& reader, StreamConstants& constants) {
   reader.number("l2_speedup", constants.l2_speedup, 1, 100);
   reader.number("l2_share", constants.l2_share, 0.01, 10);
   reader.number("l2_sharpness", constants.l2_sharpness, 1, 100);
-  reader.intervals("row_measured_over_predicted", constants.row_intervals);
+  reader.intervals("norm_measured_over_predicted", constants.norm_intervals);
+  reader.intervals("softmax_measured_over_predicted", constants.softmax_intervals);
+  reader.intervals("assumed_measured_over_predicted", constants.assumed_intervals);
   read_rows(reader, "norm", constants.norm);
   read_rows(reader, "softmax", constants.softmax);
   reader.number("short_softmax_efficiency", constants.short_softmax_efficiency, 0.01, 1);

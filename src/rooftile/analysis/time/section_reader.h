@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "rooftile/analysis/time/calibration.h"
 
@@ -30,6 +31,8 @@ class SectionReader {
   }
   void flag(const char* key, bool& value);
   void text(const char* key, std::string& value);
+  // A list of texts that may be absent.
+  void optional_texts(const char* key, std::vector<std::string>& values);
   // [low, high] with low <= 1 <= high.
   void interval(const char* key, Interval& value);
   void intervals(const char* key, Intervals& value);

@@ -120,6 +120,12 @@ Traffic traffic_of(const Op& op) {
   return traffic;
 }
 
+const Intervals& intervals_of(const StreamConstants& constants, Access access) {
+  if (access == Access::elementwise) return constants.intervals;
+  if (access == Access::norm) return constants.norm_intervals;
+  return access == Access::rows ? constants.softmax_intervals : constants.assumed_intervals;
+}
+
 bool is_unknown(const Op& op) {
   const auto* other = std::get_if<Other>(&op.body);
   return other && other->bytes <= 0;
@@ -133,10 +139,9 @@ TimeEstimate estimate_stream(const TimeContext& context, Bytes bytes, Access acc
   const StreamConstants& c = section.constants;
   const double kernel = kernel_time(c, access, {bytes.value(), rows, cols}, context.device);
   const bool is_short = kernel < c.launch.value();
-  const bool plain = access == Access::elementwise;
   TimeEstimate estimate =
       make_estimate(c.launch + Seconds(kernel), is_short ? Bound::latency : Bound::memory,
-                    plain ? c.intervals : c.row_intervals, widening(context, section));
+                    intervals_of(c, access), widening(context, section));
   estimate.launch = c.launch;
   estimate.memory = Seconds(kernel);
   return estimate;

@@ -39,7 +39,6 @@ struct TimeModel::State {
   GemmConstants tensor_gemm, fp8_gemm;
   CudaCoreConstants cuda_gemm;
   ProductResiduals residuals;
-  bool measured = false;
 
   State(const Device& given, std::shared_ptr<const Calibration> constants)
       : device(given),
@@ -49,13 +48,10 @@ struct TimeModel::State {
         cuda_gemm(scale_constants(calibration->cuda_gemm.constants, given)),
         residuals{
             lazy(calibration->tensor_gemm, "bf16"), lazy(calibration->fp8_gemm, "fp8_quantized"),
-            lazy(calibration->cuda_gemm, "fp32_linear"), lazy(calibration->cuda_gemm, "fp32_bmm")} {
-    const auto& fitted = calibration->fitted_on;
-    measured = std::ranges::find(fitted, device.id) != fitted.end();
-  }
+            lazy(calibration->cuda_gemm, "fp32_linear"), lazy(calibration->cuda_gemm, "fp32_bmm")} {}
 
   TimeContext context() const {
-    return {device, *calibration, tensor_gemm, fp8_gemm, cuda_gemm, residuals, measured};
+    return {device, *calibration, tensor_gemm, fp8_gemm, cuda_gemm, residuals};
   }
 
  private:
