@@ -109,6 +109,10 @@ void move_to(const Device& device, const GemmConstants& scaled, Json& section) {
   section["sustained_efficiency"] = scaled.sustained_efficiency;
   section["dram_efficiency"] = scaled.dram_efficiency;
   section["reference_boost_clock_hz"] = device.boost_clock.value();
+  section["tile_edge_elements"] = scaled.tile_edge_elements;
+  if (const auto rate = flop_per_clock_and_sm(device)) {
+    section["reference_flop_per_clock_and_sm"] = *rate;
+  }
   section["reference_inline_ecc"] = device.dram_ecc_share.value_or(0) > 0;
   const auto peak = device.tensor_core_peak.find(Dtype::fp16);
   if (device.power_limit && peak != device.tensor_core_peak.end()) {

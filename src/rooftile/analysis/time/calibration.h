@@ -59,6 +59,7 @@ struct GemmConstants {
   // Of the GPU they were fitted on; other GPUs scale by them.
   Hertz reference_clock;
   double reference_watts_per_flop_rate = 1;  // power limit over peak rate
+  double reference_flop_per_clock = 0;       // dense fp16 of one SM
   bool reference_inline_ecc = false;
   std::vector<GemmTile> tiles;       // the library chooses among them, or
   std::vector<TileRule> tile_rules;  // takes that of the first rule that holds
@@ -258,7 +259,7 @@ struct Section {
 struct Calibration {
   std::string name;  // file name without ".json": sm80
   std::string generation;
-  bool residual = true;                // learned corrections count, where there are any
+  bool residual = true;  // learned corrections count, where there are any
   Section<GemmConstants> tensor_gemm, fp8_gemm;
   Section<CudaCoreConstants> cuda_gemm;
   Section<KnownTileConstants> known_tile;

@@ -39,7 +39,8 @@ TEST(Calibration, FittedGpusExist) {
           calibration->cuda_gemm.fitted_on, calibration->stream.fitted_on,
           calibration->convolution.fitted_on, calibration->attention.fitted_on}) {
       for (const std::string& id : ids) {
-        EXPECT_TRUE(std::ranges::any_of(devices, [&](const Device& d) { return d.id == id; })) << id;
+        EXPECT_TRUE(std::ranges::any_of(devices, [&](const Device& d) { return d.id == id; }))
+            << id;
       }
     }
   }
@@ -99,7 +100,8 @@ std::string rule_error(const char* rules) {
       "sustained_decline": 0.03, "dram_efficiency": 0.8, "dram_latency_s": 1e-6,
       "wave_sharpness": 1, "split_launch_s": 2e-6, "l2_speedup": 2, "l2_share": 0.5,
       "operand_sets": 6, "reference_boost_clock_hz": 1.83e9,
-      "reference_watts_per_flop_per_s": 7e-13, "reference_inline_ecc": false,
+      "reference_watts_per_flop_per_s": 7e-13, "reference_flop_per_clock_and_sm": 4094,
+      "reference_inline_ecc": false,
       "measured_over_predicted": {{"latency": [0.9, 1.1], "memory": [0.9, 1.1],
       "math": [0.9, 1.1]}}, "tile_rules": {}}}}})",
       rules);

@@ -145,8 +145,8 @@ Candidate cheapest(const Cuda& cuda, const ConvolutionWork& work) {
 
 // Those that were measured on each generation.
 const Intervals& intervals_of(const ConvolutionConstants& constants, const ConvolutionWork& work) {
-  const bool measured = takes_winograd(work) && work.phase == Phase::forward &&
-                        work.conv.kernel == Extents{3, 3};
+  const bool measured =
+      takes_winograd(work) && work.phase == Phase::forward && work.conv.kernel == Extents{3, 3};
   return measured ? constants.fp32_intervals : constants.fp32_other_intervals;
 }
 

@@ -59,8 +59,8 @@ double dram_time(const GemmWork& work, bool nt, const Tile& tile, const CudaCore
   const double out = cold_time(work.out_bytes, work.out_bytes, c.dram_efficiency, c, device);
   const double operands = work.operand_bytes;
   if (!nt) {
-    const double efficiency = work.batch > 1 ? c.dram_efficiency
-                                             : std::max(c.dram_efficiency, c.slab_efficiency);
+    const double efficiency =
+        work.batch > 1 ? c.dram_efficiency : std::max(c.dram_efficiency, c.slab_efficiency);
     return out + cold_time(operands, operands, efficiency, c, device);
   }
   const double weights = operands * work.n / (work.m + work.n);
@@ -303,9 +303,8 @@ TimeEstimate estimate_cuda_core_product(const TimeContext& context, const Matrix
   scale_parts(parts, learned);
 
   // Shapes like these were measured on this GPU.
-  const bool measured =
-      residual && is_fitted(context, context.calibration.cuda_gemm) &&
-      residual->model->supports(work, modelled * 1e6);
+  const bool measured = residual && is_fitted(context, context.calibration.cuda_gemm) &&
+                        residual->model->supports(work, modelled * 1e6);
   const Intervals& wider = product.batch > 1 ? constants.batched_intervals : constants.intervals;
   const Intervals& own = measured ? residual->model->intervals : wider;
   const double wide = measured ? 1 : own_widening(context);

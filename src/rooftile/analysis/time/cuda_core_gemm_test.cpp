@@ -193,6 +193,18 @@ TEST(CudaCoreGemm, LearnedCorrectionsHoldForMeasuredProductsAlone) {
   EXPECT_EQ(learned("p4", fp32_op(1000, 1 << 18, 1000)), 1);  // beyond the measured sizes
 }
 
+// The fp32 products of sm80 were measured on the PCIe card.
+TEST(CudaCoreGemm, RangesAreWiderOnASister) {
+  const auto width = [](const char* gpu) {
+    Op op;
+    op.body = Gemm{.m = 2048, .n = 4096, .k = 4096, .layout = GemmLayout::tn};
+    op.dtypes = Dtypes(Dtype::fp32);
+    const Range<Seconds> time = TimeModel(*find_device(gpu)).estimate(op)->time;
+    return time.high / time.low;
+  };
+  EXPECT_GT(width("a100_sxm_80gb"), 1.1 * width("a100_pcie_40gb"));
+}
+
 TEST(CudaCoreGemm, LearnedCorrectionsScaleAllParts) {
   Device t4 = device("t4");
   const Op op = fp32_op(1000, 1000, 1000);

@@ -268,7 +268,22 @@ double in_core_efficiency(const GemmConstants& constants, double scale) {
                   std::min(constants.in_core_efficiency * scale, kFullClock));
 }
 
+// What small tiles lose goes into feeding the Tensor Cores, which those of a lower rate a clock
+// (GeForce, Volta beside Ampere) wait for as much less.
+double tile_edge(const GemmConstants& constants, const Device& device) {
+  const auto rate = flop_per_clock_and_sm(device);
+  return constants.tile_edge_elements *
+         (rate ? std::min(*rate / constants.reference_flop_per_clock, 1.0) : 1.0);
+}
+
 }  // namespace
+
+std::optional<double> flop_per_clock_and_sm(const Device& device) {
+  const auto peak = device.tensor_core_peak.find(Dtype::fp16);
+  const double clocks = device.boost_clock.value() * device.sms;
+  if (peak == device.tensor_core_peak.end() || !(clocks > 0)) return std::nullopt;
+  return peak->second.value() / clocks;
+}
 
 GemmConstants scale_constants(GemmConstants constants, const Device& device) {
   const double clock = device.boost_clock.value() > 0
@@ -282,6 +297,7 @@ GemmConstants scale_constants(GemmConstants constants, const Device& device) {
   constants.in_core_efficiency = in_core_efficiency(constants, scale);
   constants.sustained_efficiency *= scale;
   constants.dram_efficiency = dram_efficiency(constants, device);
+  constants.tile_edge_elements = tile_edge(constants, device);
   return constants;
 }
 

@@ -2,6 +2,8 @@
 // split.
 #pragma once
 
+#include <optional>
+
 #include "rooftile/analysis/tiles.h"
 #include "rooftile/analysis/time/calibration.h"
 #include "rooftile/analysis/time/math_unit.h"
@@ -31,8 +33,12 @@ struct GemmParts {
 };
 
 // The constants of a generation on one of its GPUs: latency goes with 1/clock, the port of an SM
-// with the clock, the sustained rate with power per peak rate, the DRAM efficiency with ECC.
+// with the clock, the sustained rate with power per peak rate, the DRAM efficiency with ECC, the
+// loss of small tiles with the rate of the Tensor Cores.
 GemmConstants scale_constants(GemmConstants constants, const Device& device);
+
+// Dense fp16 flop that an SM's Tensor Cores do in a clock; none where a number is missing.
+std::optional<double> flop_per_clock_and_sm(const Device& device);
 
 GemmWork gemm_work(const MatrixProduct& product, const MathUnit& unit,
                    const GemmConstants& constants);

@@ -252,6 +252,7 @@ void read_constants(SectionReader& reader, GemmConstants& constants) {
   reader.quantity("reference_boost_clock_hz", constants.reference_clock);
   reader.number("reference_watts_per_flop_per_s", constants.reference_watts_per_flop_rate, 1e-15,
                 1);
+  reader.number("reference_flop_per_clock_and_sm", constants.reference_flop_per_clock, 1, 1e6);
   reader.flag("reference_inline_ecc", constants.reference_inline_ecc);
   reader.intervals("measured_over_predicted", constants.intervals);
   if (reader.optional_member("quantize")) read_quantize(reader, constants.quantize);

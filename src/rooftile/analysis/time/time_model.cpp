@@ -48,7 +48,8 @@ struct TimeModel::State {
         cuda_gemm(scale_constants(calibration->cuda_gemm.constants, given)),
         residuals{
             lazy(calibration->tensor_gemm, "bf16"), lazy(calibration->fp8_gemm, "fp8_quantized"),
-            lazy(calibration->cuda_gemm, "fp32_linear"), lazy(calibration->cuda_gemm, "fp32_bmm")} {}
+            lazy(calibration->cuda_gemm, "fp32_linear"), lazy(calibration->cuda_gemm, "fp32_bmm")} {
+  }
 
   TimeContext context() const {
     return {device, *calibration, tensor_gemm, fp8_gemm, cuda_gemm, residuals};
