@@ -56,6 +56,12 @@ def choose(rows, count, rng):
     return taken
 
 
+def others(gpu):
+    """The generations that an unknown GPU would start from, the nearest first."""
+    return [NEAREST[gpu]] + [
+        g for name, g in GENERATION.items() if name != gpu and g != NEAREST[gpu]]
+
+
 def calibrated(spec, rows, donors):
     with tempfile.NamedTemporaryFile("w", suffix=".workload") as file:
         for i, row in enumerate(rows):
@@ -83,9 +89,7 @@ def report(folder, gpu, draws):
     seconds = np.array([row.seconds for row in scored])
     predictor = Predictor(everything[0].gpu, scored)
     print(f"{gpu}: fitted constants        {score(predictor, {}, seconds)}")
-    nearest_first = [NEAREST[gpu]] + [
-        g for name, g in GENERATION.items() if name != gpu and g != NEAREST[gpu]]
-    for label, donors in [("unknown", nearest_first), ("sister", [GENERATION[gpu]])]:
+    for label, donors in [("unknown", others(gpu)), ("sister", [GENERATION[gpu]])]:
         for count, draw in [(20, None), (50, None)] + [(50, d) for d in range(draws)]:
             rng = None if draw is None else np.random.default_rng(draw)
             points = [everything[i] for i in choose(everything, count, rng)]

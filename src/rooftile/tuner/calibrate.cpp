@@ -22,17 +22,19 @@ using Json = nlohmann::ordered_json;
 // the points scatter more than those of the donor.
 constexpr double kWidening = 1.2, kMostWidening = 3;
 // Half a sum of squares by which another generation's constants must fit better than those of the
-// generation that the calibration files name as the nearest.
-constexpr double kClearlyBetter = 4;
+// generation that the calibration files name as the nearest. Fits within a few times that count
+// too: their errors differ, and a mean of all is nearer to the truth than the best of them.
+constexpr double kClearlyBetter = 4, kLeastWeight = 0.05;
 // From here on the fit's own errors say how wide the intervals are.
 constexpr std::size_t kPointsForOwnIntervals = 200, kPointsForOwnRegime = 30;
 
 constexpr const char* kIntervals = "measured_over_predicted";
 
 struct Start {
-  Json section;  // scaled to the device
+  Json section;  // scaled to the device, with the learned corrections that hold there
   std::string donor;
-  bool own = false;  // fitted on the device's generation
+  bool own = false;         // fitted on the device's generation
+  Json residual_intervals;  // null without corrections of this GPU
 };
 
 // Points of one section on one device.
@@ -127,12 +129,49 @@ void move_to(const Device& device, const CudaCoreConstants& scaled, Json& sectio
   section["reference_boost_clock_hz"] = device.boost_clock.value();
 }
 
+const char* residual_product(std::string_view key) {
+  if (key == "tensor_gemm") return "bf16";
+  return key == "fp8_gemm" ? "fp8_quantized" : "fp32_linear";
+}
+
+Json json_of(const Intervals& intervals) {
+  const auto pair = [](const Interval& interval) {
+    return Json::array({interval.low, interval.high});
+  };
+  return {{"latency", pair(intervals.latency)},
+          {"memory", pair(intervals.memory)},
+          {"math", pair(intervals.math)}};
+}
+
+// The id by which learned corrections know the device: its own, or that of an earlier calibration;
+// empty where the device does without.
+std::string learned_id(const Device& device, const std::string& key) {
+  const Json file = Json::parse(device.time_model, nullptr, false);
+  if (!file.is_object()) return device.id;
+  if (file.contains("residual") && file["residual"] == false) return "";
+  const Json::json_pointer known("/" + key + "/residual_of");
+  const bool told = file.contains(known) && file[known].is_string();
+  return told ? file[known].get<std::string>() : device.id;
+}
+
+// What the generation's kernels are corrected by stays in force; where it was learned on this very
+// GPU, so do its intervals.
+void keep_residual(const Device& device, const std::string& key, Start& start) {
+  if (!start.own || key == "stream") return;
+  const std::string id = learned_id(device, key);
+  const auto model = residual_for(id, residual_product(key));
+  if (!model) return;
+  start.section["residual_of"] = id;
+  if (model->gpu == id) start.residual_intervals = json_of(model->intervals);
+}
+
 Result<Start> start_from(const Device& device, std::string_view key, const std::string& donor) {
   const Result<SectionText> text = section_text(donor, key);
   if (!text) return tl::unexpected(text.error());
   const Result<Calibration> calibration = read_calibration(donor);
   if (!calibration) return tl::unexpected(calibration.error());
-  Start start{Json::parse(text->json), text->donor, text->own};
+  Start start{Json::parse(text->json), text->donor, text->own, {}};
+  start.section.erase("fitted_on");
   const auto scaled = [&](const auto& own) { return scale_constants(own.constants, device); };
   if (key == "tensor_gemm") move_to(device, scaled(calibration->tensor_gemm), start.section);
   if (key == "fp8_gemm") move_to(device, scaled(calibration->fp8_gemm), start.section);
@@ -239,11 +278,14 @@ double scatter(const std::vector<double>& errors, const std::vector<Bound>& boun
   return factors.empty() ? 1 : quantile(std::move(factors), 0.9);
 }
 
-void set_intervals(const Family& family, Json& section) {
+void set_intervals(const Family& family, const Json& residual_intervals, Json& section) {
   const std::vector<double> errors = family.log_errors(section);
   const std::vector<Bound> bounds = family.bounds(section);
-  const double widening =
-      std::clamp(scatter(errors, bounds, section[kIntervals]), kWidening, kMostWidening);
+  const auto widening_of = [&](const Json& intervals) {
+    return std::clamp(scatter(errors, bounds, intervals), kWidening, kMostWidening);
+  };
+  if (!residual_intervals.is_null()) section["residual_widening"] = widening_of(residual_intervals);
+  const double widening = widening_of(section[kIntervals]);
   for (auto& [name, interval] : section[kIntervals].items()) {
     std::vector<double> of_regime;
     for (std::size_t i = 0; i < errors.size(); ++i) {
@@ -272,34 +314,64 @@ void round_numbers(Json& value) {
   }
 }
 
-Result<Fitted> best_fit(const Device& device, const Family& family, const CalibratedSection& kind,
-                        const CalibrationOptions& options) {
+// The first is the best.
+Result<std::vector<Fitted>> fits_of(const Device& device, const Family& family,
+                                    const CalibratedSection& kind,
+                                    const CalibrationOptions& options) {
   const std::vector<std::string> donors =
       options.donors.empty() ? donors_for(device, family.key()) : options.donors;
-  std::optional<Fitted> best;
+  std::vector<Fitted> fits;
+  std::size_t best = 0;
   for (const std::string& donor : donors) {
     Result<Start> start = start_from(device, family.key(), donor);
     if (!start) return tl::unexpected(start.error());
-    if (!options.donors.empty()) start->own = donors_for(device, family.key()) == options.donors;
-    Fitted fitted = fit_from(family, kind, std::move(*start));
+    if (options.donors.empty()) {
+      keep_residual(device, family.key(), *start);
+    } else {
+      start->own = donors_for(device, family.key()) == options.donors;
+    }
+    fits.push_back(fit_from(family, kind, std::move(*start)));
     // The first one stays unless another is clearly better; the others are equals.
-    const double margin = best && best->start.donor == donors.front() ? kClearlyBetter : 0;
-    if (!best || fitted.solution.cost + margin < best->solution.cost) best = std::move(fitted);
+    const double margin = best == 0 ? kClearlyBetter : 0;
+    if (fits.back().solution.cost + margin < fits[best].solution.cost) best = fits.size() - 1;
   }
-  if (!best) return fail(fmt::format("found no calibration with a section \"{}\"", family.key()));
-  return std::move(*best);
+  if (fits.empty())
+    return fail(fmt::format("found no calibration with a section \"{}\"", family.key()));
+  std::swap(fits.front(), fits[best]);
+  return fits;
+}
+
+// What the device keeps of further fits: their constants with a weight.
+Json alternatives_of(std::span<const Fitted> fits) {
+  Json alternatives = Json::array();
+  for (const Fitted& fitted : fits.subspan(1)) {
+    const double behind = fitted.solution.cost - fits.front().solution.cost;
+    const double weight = std::min(std::exp(-behind / kClearlyBetter), 1.0);
+    if (weight < kLeastWeight) continue;
+    Json entry{{"weight", weight}};
+    for (const auto& [key, value] : fitted.section.items()) {
+      if (key != "origin") entry[key] = value;
+    }
+    alternatives.push_back(std::move(entry));
+  }
+  return alternatives;
 }
 
 Result<FittedSection> fit_section(const Device& device, const Family& family,
                                   const CalibratedSection& kind, const CalibrationOptions& options,
                                   Json& time_model) {
-  Result<Fitted> fitted = best_fit(device, family, kind, options);
-  if (!fitted) return tl::unexpected(fitted.error());
-  Json& section = fitted->section;
+  Result<std::vector<Fitted>> fits = fits_of(device, family, kind, options);
+  if (!fits) return tl::unexpected(fits.error());
+  const Fitted* fitted = &fits->front();
+  Json section = fitted->section;
+  if (kind.averages_donors) {
+    Json alternatives = alternatives_of(*fits);
+    if (!alternatives.empty()) section["alternatives"] = std::move(alternatives);
+  }
   round_numbers(section);
   section["origin"] = fmt::format("fitted to {} points on {}; start and priors: {}; {}",
                                   family.size(), device.name, fitted->start.donor, options.origin);
-  set_intervals(family, section);
+  set_intervals(family, fitted->start.residual_intervals, section);
   round_numbers(section);
   FittedSection told{family.key(), fitted->start.donor, family.size(),
                      error_of(family.log_errors(Json())), error_of(family.log_errors(section))};

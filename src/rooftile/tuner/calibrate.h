@@ -15,7 +15,7 @@ namespace rooftile {
 
 struct CalibrationOptions {
   // Calibrations (sm80 …) to start from. Empty: the GPU's generation where it was fitted itself,
-  // else every one that was.
+  // else every one that was. Those named here go without learned corrections.
   std::vector<std::string> donors;
   // Goes into the origin of the constants: "measured by rooftile, November 2026".
   std::string origin = "measured points";

@@ -119,6 +119,62 @@ TEST(Calibrate, StartsFromTheNearestOfAllGenerationsForAnUnknownOne) {
   EXPECT_LT(result->sections[0].after.mean, 0.05);
 }
 
+// Few scattered points do not tell generations apart: what starts from each has a say.
+TEST(Calibrate, FitsOfOtherGenerationsCountWhereTheyAreAboutAsGood) {
+  Device unknown = l40s();
+  unknown.compute_capability = 120;
+  std::vector<Op> few = products(8, 5), many = products(120, 5);
+  measure_on(l40s(), few, 0.3, 6);
+  measure_on(l40s(), many, 0.02, 6);
+  const auto alternatives = [&](const std::vector<Op>& points) {
+    const auto result = calibrate(unknown, points);
+    EXPECT_TRUE(result) << to_string(result.error());
+    return Json::parse(result->time_model)["tensor_gemm"].value("alternatives", Json::array());
+  };
+  const Json found = alternatives(few);
+  ASSERT_FALSE(found.empty());
+  for (const Json& entry : found) {
+    EXPECT_GT(entry["weight"].get<double>(), 0);
+    EXPECT_LE(entry["weight"].get<double>(), 1);
+  }
+  EXPECT_TRUE(alternatives(many).empty());
+}
+
+// A GPU that corrections were learned on is predicted no worse for having been calibrated.
+TEST(Calibrate, LearnedCorrectionsStayInForce) {
+  const Device a100 = find_device("a100_sxm_80gb").value();
+  std::vector<Op> seen = products(50, 19), unseen = products(200, 20);
+  measure_on(a100, seen, 0.02, 21);
+  measure_on(a100, unseen, 0, 22);
+  const auto once = calibrate(a100, seen);
+  ASSERT_TRUE(once) << to_string(once.error());
+  Device calibrated = a100;
+  calibrated.time_model = once->time_model;
+  EXPECT_LT(mean_error(calibrated, unseen), 0.02);
+  const Json section = Json::parse(once->time_model)["tensor_gemm"];
+  EXPECT_EQ(section["residual_of"], "a100_sxm_80gb");
+  EXPECT_EQ(section["residual_widening"], 1.2);
+  // The device file has another name; what it says of itself counts when it is measured again.
+  calibrated.id = "mine";
+  const auto twice = calibrate(calibrated, seen);
+  ASSERT_TRUE(twice);
+  EXPECT_EQ(Json::parse(twice->time_model)["tensor_gemm"]["residual_of"], "a100_sxm_80gb");
+  calibrated.time_model = twice->time_model;
+  EXPECT_LT(mean_error(calibrated, unseen), 0.02);
+}
+
+TEST(Calibrate, IntervalsOfLearnedCorrectionsHoldWhereTheyWereLearnedAlone) {
+  std::vector<Op> points = products(50, 19);
+  const auto section_on = [&](Device device) {
+    measure_on(device, points, 0.02, 21);
+    return Json::parse(calibrate(device, points).value().time_model)["tensor_gemm"];
+  };
+  const Device h200 = find_device("h200_sxm").value();
+  EXPECT_EQ(section_on(h200)["residual_of"], "h200_sxm");
+  EXPECT_FALSE(section_on(h200).contains("residual_widening"));
+  EXPECT_FALSE(section_on(l40s()).contains("residual_of"));
+}
+
 TEST(Calibrate, FitsEachSectionToItsOwnPoints) {
   const Device truth = changed_l40s("stream", {{"dram_efficiency", 0.8}, {"launch_s", 1.5}});
   std::vector<Op> points = products(20, 7, "fp32");

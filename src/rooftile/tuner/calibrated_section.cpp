@@ -15,11 +15,11 @@ namespace {
 constexpr std::array<TunedConstant, 15> kTensorCoreConstants{{
     {"/launch_s", 0.3, 2e-7, 1e-4},
     {"/latency_per_k_s", 0.75, 1e-10, 1e-6},
-    {"/prologue_s", 0.75, 1e-9, 1e-4},
+    {"/prologue_s", 1.0, 1e-9, 1e-4},
     {"/epilogue_of_128x128_s", 0.3, 1e-8, 1e-3},
     {"/in_core_efficiency", 0.22, 0.05, 4},
-    {"/tile_edge_elements", 0.75, 0.1, 200},
-    {"/operand_port_bytes_per_s", 0.3, 1e9, 1e13},
+    {"/tile_edge_elements", 1.2, 0.1, 200},
+    {"/operand_port_bytes_per_s", 0.5, 1e9, 1e13},
     {"/sustained_efficiency", 0.22, 0.05, 2},
     {"/sustained_decline", 0.5, 1e-3, 0.2},
     {"/dram_efficiency", 0.1, 0.1, 1},
@@ -58,10 +58,10 @@ constexpr std::array<TunedConstant, 11> kStreamConstants{{
 }};
 
 constexpr std::array<CalibratedSection, 4> kSections{{
-    {"tensor_gemm", kTensorCoreConstants, 0.12, 0.4},
-    {"fp8_gemm", kTensorCoreConstants, 0.12, 0.4},
-    {"cuda_gemm", kCudaCoreConstants, 0.12, 0.4},
-    {"stream", kStreamConstants, 0.06, 1},
+    {"tensor_gemm", kTensorCoreConstants, 0.12, 0.4, true},
+    {"fp8_gemm", kTensorCoreConstants, 0.12, 0.4, true},
+    {"cuda_gemm", kCudaCoreConstants, 0.12, 0.4, false},
+    {"stream", kStreamConstants, 0.06, 1, false},
 }};
 
 // Kinds that are one kernel of known traffic.

@@ -26,6 +26,8 @@ struct CalibratedSection {
   double noise;
   // Factor on the priors where the GPU's own generation was fitted: its constants are nearly known.
   double same_generation_prior;
+  // Whether fits that start from other generations count too, where they are about as good.
+  bool averages_donors;
 };
 
 // tensor_gemm, fp8_gemm, cuda_gemm, stream.

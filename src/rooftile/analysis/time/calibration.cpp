@@ -44,11 +44,35 @@ void visit_sections(Calibration& calibration, const Visit& visit) {
 }
 
 template <class Constants>
+void read_alternatives(SectionReader&, std::vector<Alternative<Constants>>&) {}
+void read_alternatives(SectionReader& reader,
+                       std::vector<Alternative<GemmConstants>>& alternatives) {
+  const json* found = reader.optional_member("alternatives");
+  if (!found) return;
+  constexpr std::size_t kMost = 16;
+  if (!found->is_array() || found->size() > kMost) {
+    return reader.report(fmt::format("\"alternatives\": expected a list of at most {}", kMost));
+  }
+  for (const json& entry : *found) {
+    SectionReader inner(entry, fmt::format("{}, alternatives", reader.where()));
+    Alternative<GemmConstants>& alternative = alternatives.emplace_back();
+    inner.number("weight", alternative.weight, 0, 1);
+    read_constants(inner, alternative.constants);
+    if (const auto error = inner.finish()) reader.report(error->message);
+  }
+}
+
+template <class Constants>
 std::optional<Error> read_own_section(SectionReader reader, Section<Constants>& section) {
   section = {};
   reader.text("origin", section.origin);
   reader.optional_texts("fitted_on", section.fitted_on);
+  if (reader.optional_member("residual_of")) reader.text("residual_of", section.residual_of);
+  if (reader.optional_member("residual_widening")) {
+    reader.number("residual_widening", section.residual_widening, 1, 10);
+  }
   read_constants(reader, section.constants);
+  read_alternatives(reader, section.alternatives);
   return reader.finish();
 }
 
@@ -123,8 +147,10 @@ std::optional<Error> replace_sections(const Device& device, Calibration& calibra
     known.insert(key);
     const auto found = file.find(key);
     if (first || found == file.end()) return;
+    auto replaced = section.own ? std::optional(section.constants) : std::nullopt;
     first = read_own_section(SectionReader(*found, fmt::format("{}, {}", place, key)), section);
     section.this_gpu = true;
+    section.replaced = std::move(replaced);
   });
   for (const auto& [key, unused] : file.items()) {
     if (!first && !known.contains(key)) {

@@ -245,14 +245,27 @@ struct CollectiveConstants {
   Interval interval;
 };
 
+// Another fit to the same measurements, from other start values; `weight` beside 1 of the first.
+template <class Constants>
+struct Alternative {
+  double weight = 0;
+  Constants constants;
+};
+
 // What a part of the model was fitted on, and how far the GPU at hand is from it.
 template <class Constants>
 struct Section {
   Constants constants;
-  std::string origin;     // where the numbers come from
+  std::vector<Alternative<Constants>> alternatives;  // of products on Tensor Cores alone
+  std::string origin;                                // where the numbers come from
   double widening = 1.0;  // of the intervals, in log; above 1 where another GPU donated
   bool own = true;        // fitted on this generation
   bool this_gpu = false;  // fitted on this very GPU: its device file brings the section
+  // Of such a section: the device id whose learned corrections it was fitted with, how much wider
+  // than theirs the intervals are (0: they have none here), and the constants it replaces.
+  std::string residual_of;
+  double residual_widening = 0;
+  std::optional<Constants> replaced;
   std::vector<std::string> fitted_on;  // device ids; none where the numbers are not measured
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 
 #include "rooftile/analysis/time/calibration.h"
 #include "rooftile/analysis/time/gemm_residual.h"
@@ -17,7 +18,9 @@ struct ProductResidual {
   std::shared_ptr<const ResidualModel> model;
   Device reference;
   Constants constants;        // scaled to the reference
-  bool is_reference = false;  // the GPU at hand is the reference
+  bool is_reference = false;  // the GPU at hand is the reference, with those constants
+  // Of the correction's intervals, in log; none where they were measured on another GPU.
+  std::optional<double> widening;
 };
 using GemmResidual = ProductResidual<GemmConstants>;
 using CudaCoreResidual = ProductResidual<CudaCoreConstants>;
@@ -28,11 +31,17 @@ struct ProductResiduals {
   Lazy<CudaCoreResidual> fp32_linear, fp32_batched;
 };
 
+// Scaled to the device.
+struct GemmFits {
+  GemmConstants constants;
+  std::vector<Alternative<GemmConstants>> alternatives;
+};
+
 struct TimeContext {
   const Device& device;
   const Calibration& calibration;
-  const GemmConstants& tensor_gemm;  // scaled to the device
-  const GemmConstants& fp8_gemm;
+  const GemmFits& tensor_gemm;
+  const GemmFits& fp8_gemm;
   const CudaCoreConstants& cuda_gemm;
   const ProductResiduals& residuals;
 };

@@ -303,11 +303,11 @@ TimeEstimate estimate_cuda_core_product(const TimeContext& context, const Matrix
   scale_parts(parts, learned);
 
   // Shapes like these were measured on this GPU.
-  const bool measured = residual && is_fitted(context, context.calibration.cuda_gemm) &&
-                        residual->model->supports(work, modelled * 1e6);
+  const bool measured =
+      residual && residual->widening && residual->model->supports(work, modelled * 1e6);
   const Intervals& wider = product.batch > 1 ? constants.batched_intervals : constants.intervals;
   const Intervals& own = measured ? residual->model->intervals : wider;
-  const double wide = measured ? 1 : own_widening(context);
+  const double wide = measured ? *residual->widening : own_widening(context);
   TimeEstimate estimate = traits.intervals ? make_estimate(Seconds(parts.total), bound,
                                                            *traits.intervals, traits.widening)
                                            : make_estimate(Seconds(parts.total), bound, own, wide);

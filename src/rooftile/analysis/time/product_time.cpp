@@ -129,6 +129,17 @@ TimeEstimate estimate_of(const GemmParts& parts, Bound bound, const Intervals& i
   return estimate;
 }
 
+// The weighted geometric mean of all fits' times over that of the first.
+template <class TimeWith>
+double mean_of_alternatives(const GemmFits& fits, double first, const TimeWith& time_with) {
+  double sum = 0, weights = 1;
+  for (const auto& [weight, constants] : fits.alternatives) {
+    sum += weight * std::log(time_with(constants) / first);
+    weights += weight;
+  }
+  return std::exp(sum / weights);
+}
+
 TileGrid grid_of(const MatrixProduct& product, Tile tile, const Device& device) {
   return tile_grid(to_double(product.m), to_double(product.n), to_double(product.batch), tile,
                    std::max(device.sms, 1));
@@ -144,7 +155,8 @@ TimeEstimate estimate_product(const TimeContext& context, const MatrixProduct& g
   const Calibration& calibration = context.calibration;
   const bool fp8 = unit.dtype == Dtype::fp8;
   const auto& section = fp8 ? calibration.fp8_gemm : calibration.tensor_gemm;
-  const GemmConstants& constants = fp8 ? context.fp8_gemm : context.tensor_gemm;
+  const GemmFits& fits = fp8 ? context.fp8_gemm : context.tensor_gemm;
+  const GemmConstants& constants = fits.constants;
   const Range<double> factor = alignment_factor(calibration.alignment.constants, product, unit);
 
   const GemmWork aligned = work_of(product, unit, constants, traits);
@@ -155,15 +167,20 @@ TimeEstimate estimate_product(const TimeContext& context, const MatrixProduct& g
   const Bound bound = bound_of(parts, constants);
   const GemmResidual* residual = residual_of(context, product, unit, traits);
   const double learned = residual ? learned_factor(*residual, work, aligned, parts, traits) : 1;
-  scale_parts(parts, learned);
+  scale_parts(parts, learned * mean_of_alternatives(fits, modelled, [&](const auto& other) {
+                       GemmWork same = work_of(product, unit, other, traits);
+                       same.throughput_factor *= factor.expected;
+                       return product_parts(same, traits, other, context.device).total;
+                     }));
 
   // Shapes like these were measured on this GPU.
-  const bool measured = residual && is_fitted(context, section) && factor.low == factor.high &&
+  const bool measured = residual && residual->widening && factor.low == factor.high &&
                         residual->model->supports(work, modelled * 1e6);
   const Intervals& own = measured ? residual->model->intervals : constants.intervals;
+  const double wide = measured ? *residual->widening : widening(context, section);
   TimeEstimate estimate = traits.intervals
                               ? estimate_of(parts, bound, *traits.intervals, traits.widening)
-                              : estimate_of(parts, bound, own, widening(context, section));
+                              : estimate_of(parts, bound, own, wide);
   estimate.learned = learned;
   estimate.grid = grid_of(product, parts.tile.tile, context.device);
   if (factor.low < factor.high) {
@@ -180,7 +197,7 @@ TimeEstimate estimate_known_tile(const TimeContext& context, const MatrixProduct
                                  Tile tile) {
   const MathUnit unit = math_unit(context.device, product.math);
   const Calibration& calibration = context.calibration;
-  const GemmConstants& gemm = context.tensor_gemm;
+  const GemmConstants& gemm = context.tensor_gemm.constants;
   const KnownTileConstants& known = calibration.known_tile.constants;
   const double factor = alignment_factor(calibration.alignment.constants, product, unit).expected;
   const TileGrid grid = grid_of(product, tile, context.device);

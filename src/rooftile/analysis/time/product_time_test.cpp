@@ -5,7 +5,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <nlohmann/json.hpp>
+
 #include "rooftile/analysis/time/gemm_time.h"
+#include "rooftile/analysis/time/section_text.h"
 #include "rooftile/analysis/time/time_model.h"
 #include "rooftile/hardware/device_file.h"
 
@@ -122,6 +126,44 @@ TEST(Products, ABoardWithPowerToSpareComesNearItsPeak) {
   EXPECT_NEAR(flop / time_of(rtx_4090, gemm_op(4096, 8192, 4096)) / 165.2e12, 0.98, 0.06);
   const double bytes = 2.0 * 16384 * 8192;
   EXPECT_NEAR(bytes / time_of(rtx_4090, gemm_op(1, 16384, 8192)) / 1008e9, 0.9, 0.06);
+}
+
+TEST(Products, AlternativesAreAWeightedMean) {
+  using nlohmann::json;
+  json section = json::parse(section_text("sm90", "tensor_gemm").value().json);
+  json other = section;
+  other.erase("origin");
+  other.erase("fitted_on");
+  other["dram_efficiency"] = 0.4;
+  const auto time_with = [](const json& tensor_gemm) {
+    Device device = *find_device("h100_sxm");
+    device.time_model = json{{"tensor_gemm", tensor_gemm}}.dump();
+    return time_of(TimeModel::create(device).value(), gemm_op(16, 12288, 12288));
+  };
+  const double first = time_with(section);
+  json slow = section;
+  slow["dram_efficiency"] = 0.4;
+  const double second = time_with(slow);
+  EXPECT_GT(second, 1.5 * first);
+  other["weight"] = 0.5;
+  section["alternatives"] = json::array({other});
+  EXPECT_NEAR(time_with(section), std::pow(first * std::sqrt(second), 1 / 1.5), 1e-3 * first);
+}
+
+TEST(Products, AlternativesAreReadStrictly) {
+  const auto error_of = [](const char* alternatives) {
+    nlohmann::json section =
+        nlohmann::json::parse(section_text("sm90", "tensor_gemm").value().json);
+    section["alternatives"] = nlohmann::json::parse(alternatives);
+    Device device = *find_device("h100_sxm");
+    device.time_model = nlohmann::json{{"tensor_gemm", section}}.dump();
+    const auto model = TimeModel::create(device);
+    return model ? "" : model.error().message;
+  };
+  EXPECT_EQ(error_of("[]"), "");
+  EXPECT_EQ(error_of("3"), "\"alternatives\": expected a list of at most 16");
+  EXPECT_NE(error_of("[{}]").find("weight"), std::string::npos);
+  EXPECT_NE(error_of("[3]"), "");
 }
 
 // 512 flop a clock and SM where L40S, whose constants it takes, has 1,011.

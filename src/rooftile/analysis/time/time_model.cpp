@@ -22,13 +22,28 @@ std::optional<ProductResidual<Constants>> residual_of(const Calibration& calibra
                                                       const Section<Constants>& section,
                                                       const Device& device,
                                                       std::string_view product) {
-  if (!calibration.residual || section.this_gpu || !section.own) return std::nullopt;
-  const auto model = residual_for(device.id, product);
+  const bool measured_here = section.this_gpu;
+  if (!calibration.residual || !section.own || (measured_here && !section.replaced)) {
+    return std::nullopt;
+  }
+  const auto model = residual_for(measured_here ? section.residual_of : device.id, product);
   const auto reference = model ? find_device(model->gpu) : fail("no residual", "");
   if (!reference) return std::nullopt;
-  return ProductResidual<Constants>{model, *reference,
-                                    scale_constants(section.constants, *reference),
-                                    has_same_rates(device, *reference)};
+  const Constants& generation = measured_here ? *section.replaced : section.constants;
+  ProductResidual<Constants> residual{model, *reference, scale_constants(generation, *reference),
+                                      !measured_here && has_same_rates(device, *reference),
+                                      std::nullopt};
+  if (std::ranges::count(section.fitted_on, device.id) > 0) residual.widening = 1;
+  if (section.residual_widening > 0) residual.widening = section.residual_widening;
+  return residual;
+}
+
+GemmFits scaled(const Section<GemmConstants>& section, const Device& device) {
+  GemmFits fits{scale_constants(section.constants, device), section.alternatives};
+  for (auto& [weight, constants] : fits.alternatives) {
+    constants = scale_constants(constants, device);
+  }
+  return fits;
 }
 
 }  // namespace
@@ -36,15 +51,15 @@ std::optional<ProductResidual<Constants>> residual_of(const Calibration& calibra
 struct TimeModel::State {
   Device device;
   std::shared_ptr<const Calibration> calibration;
-  GemmConstants tensor_gemm, fp8_gemm;
+  GemmFits tensor_gemm, fp8_gemm;
   CudaCoreConstants cuda_gemm;
   ProductResiduals residuals;
 
   State(const Device& given, std::shared_ptr<const Calibration> constants)
       : device(given),
         calibration(std::move(constants)),
-        tensor_gemm(scale_constants(calibration->tensor_gemm.constants, given)),
-        fp8_gemm(scale_constants(calibration->fp8_gemm.constants, given)),
+        tensor_gemm(scaled(calibration->tensor_gemm, given)),
+        fp8_gemm(scaled(calibration->fp8_gemm, given)),
         cuda_gemm(scale_constants(calibration->cuda_gemm.constants, given)),
         residuals{
             lazy(calibration->tensor_gemm, "bf16"), lazy(calibration->fp8_gemm, "fp8_quantized"),
