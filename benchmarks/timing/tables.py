@@ -71,9 +71,9 @@ def conv_places():
 
 
 def fp32_conv(r):
-    """Also notes the row's place in the recording, from 0."""
-    r["place"] = conv_places()[tuple(
-        int(r[c]) for c in ("batch", "in_channels", "out_channels", "input_size"))]
+    """Also notes the row's place in the recording, from 0; None for shapes of other recordings."""
+    r["place"] = conv_places().get(tuple(
+        int(r[c]) for c in ("batch", "in_channels", "out_channels", "input_size")))
     size, kernel = r["input_size"], r["kernel_size"]
     return (f"conv fp32 n={r['batch']} c={r['in_channels']} k={r['out_channels']}"
             f" in={size}x{size} kernel={kernel}x{kernel} stride={r['stride']}x{r['stride']}"
@@ -160,7 +160,9 @@ def host_share(gpu, op):
     if op in ("linear", "bmm"):
         return PRODUCT_HOST_SHARE
     family = op if op in ROW_KINDS else "elementwise"
-    return read_host_times()["fp32_rowwise_and_elementwise"]["share"][gpu][family]
+    shares = read_host_times()["fp32_rowwise_and_elementwise"]["share"]
+    known = [shares[gpu]] if gpu in shares else shares.values()
+    return float(np.mean([share[family] for share in known]))
 
 
 def host_floors(rows):
@@ -192,17 +194,22 @@ def write_host_times(table, content):
 CONV_HOST_PLACES = np.linspace(0, 5000, 11)
 
 
-def conv_host_times(rows, fitted=None):
+def conv_host_times(rows, fitted):
     """Seconds that each row of fp32_conv, all of one GPU, has besides its kernels.
 
     A row is the time between two events around one call on an idle GPU, so the host's way to the
     first kernel is in it. That grew from 0.05 to 0.3 (V100) or 0.8 ms (P100) while the table was
-    recorded, whatever the shape. `fitted` at CONV_HOST_PLACES; by default what
-    tools/fit_convolution wrote.
+    recorded, whatever the shape. `fitted` at CONV_HOST_PLACES.
     """
-    if fitted is None:
-        fitted = read_host_times()["fp32_conv"]["host_s"][rows[0].gpu]
     return np.interp([row.columns["place"] for row in rows], CONV_HOST_PLACES, fitted)
+
+
+def known_conv_host_times(rows):
+    """The same as tools/fit_convolution found them; 0 for a GPU or shape that it did not see."""
+    fitted = read_host_times()["fp32_conv"]["host_s"].get(rows[0].gpu)
+    if fitted is None or any(row.columns["place"] is None for row in rows):
+        return np.zeros(len(rows))
+    return conv_host_times(rows, fitted)
 
 
 def read_llm_memory_layers(folder):
