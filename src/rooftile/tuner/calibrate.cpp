@@ -7,16 +7,16 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "rooftile/analysis/time/cuda_core_gemm.h"
-#include "rooftile/analysis/time/gemm_time.h"
-#include "rooftile/analysis/time/section_text.h"
+#include "rooftile/analysis/time/time_model.h"
 #include "rooftile/tuner/calibrated_section.h"
+#include "rooftile/tuner/calibration_start.h"
 #include "rooftile/tuner/map_fit.h"
 
 namespace rooftile {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Start = CalibrationStart;
 
 // How much wider than the donor's the intervals are, in log, after a short calibration; more where
 // the points scatter more than those of the donor.
@@ -29,13 +29,6 @@ constexpr double kClearlyBetter = 4, kLeastWeight = 0.05;
 constexpr std::size_t kPointsForOwnIntervals = 200, kPointsForOwnRegime = 30;
 
 constexpr const char* kIntervals = "measured_over_predicted";
-
-struct Start {
-  Json section;  // scaled to the device, with the learned corrections that hold there
-  std::string donor;
-  bool own = false;         // fitted on the device's generation
-  Json residual_intervals;  // null without corrections of this GPU
-};
 
 // Points of one section on one device.
 class Family {
@@ -101,102 +94,6 @@ FitError error_of(const std::vector<double>& log_errors) {
   error.median = quantile(errors, 0.5);
   error.p90 = quantile(errors, 0.9);
   return error;
-}
-
-// The donor's constants as they hold on this device, which is their reference from now on.
-void move_to(const Device& device, const GemmConstants& scaled, Json& section) {
-  section["latency_per_k_s"] = scaled.latency_per_k.value();
-  section["operand_port_bytes_per_s"] = scaled.operand_port.value();
-  section["in_core_efficiency"] = scaled.in_core_efficiency;
-  section["sustained_efficiency"] = scaled.sustained_efficiency;
-  section["dram_efficiency"] = scaled.dram_efficiency;
-  section["reference_boost_clock_hz"] = device.boost_clock.value();
-  section["tile_edge_elements"] = scaled.tile_edge_elements;
-  if (const auto rate = flop_per_clock_and_sm(device)) {
-    section["reference_flop_per_clock_and_sm"] = *rate;
-  }
-  section["reference_inline_ecc"] = device.dram_ecc_share.value_or(0) > 0;
-  const auto peak = device.tensor_core_peak.find(Dtype::fp16);
-  if (device.power_limit && peak != device.tensor_core_peak.end()) {
-    section["reference_watts_per_flop_per_s"] = device.power_limit->value() / peak->second.value();
-  }
-}
-
-void move_to(const Device& device, const CudaCoreConstants& scaled, Json& section) {
-  section["prologue_s"] = scaled.prologue.value();
-  section["epilogue_of_128x128_s"] = scaled.epilogue.value();
-  section["operand_port_bytes_per_s"] = scaled.operand_port.value();
-  section["reference_boost_clock_hz"] = device.boost_clock.value();
-}
-
-const char* residual_product(std::string_view key) {
-  if (key == "tensor_gemm") return "bf16";
-  return key == "fp8_gemm" ? "fp8_quantized" : "fp32_linear";
-}
-
-Json json_of(const Intervals& intervals) {
-  const auto pair = [](const Interval& interval) {
-    return Json::array({interval.low, interval.high});
-  };
-  return {{"latency", pair(intervals.latency)},
-          {"memory", pair(intervals.memory)},
-          {"math", pair(intervals.math)}};
-}
-
-// The id by which learned corrections know the device: its own, or that of an earlier calibration;
-// empty where the device does without.
-std::string learned_id(const Device& device, const std::string& key) {
-  const Json file = Json::parse(device.time_model, nullptr, false);
-  if (!file.is_object()) return device.id;
-  if (file.contains("residual") && file["residual"] == false) return "";
-  const Json::json_pointer known("/" + key + "/residual_of");
-  const bool told = file.contains(known) && file[known].is_string();
-  return told ? file[known].get<std::string>() : device.id;
-}
-
-// What the generation's kernels are corrected by stays in force; where it was learned on this very
-// GPU, so do its intervals.
-void keep_residual(const Device& device, const std::string& key, Start& start) {
-  if (!start.own || key == "stream") return;
-  const std::string id = learned_id(device, key);
-  const auto model = residual_for(id, residual_product(key));
-  if (!model) return;
-  start.section["residual_of"] = id;
-  if (model->gpu == id) start.residual_intervals = json_of(model->intervals);
-}
-
-Result<Start> start_from(const Device& device, std::string_view key, const std::string& donor) {
-  const Result<SectionText> text = section_text(donor, key);
-  if (!text) return tl::unexpected(text.error());
-  const Result<Calibration> calibration = read_calibration(donor);
-  if (!calibration) return tl::unexpected(calibration.error());
-  Start start{Json::parse(text->json), text->donor, text->own, {}};
-  start.section.erase("fitted_on");
-  const auto scaled = [&](const auto& own) { return scale_constants(own.constants, device); };
-  if (key == "tensor_gemm") move_to(device, scaled(calibration->tensor_gemm), start.section);
-  if (key == "fp8_gemm") move_to(device, scaled(calibration->fp8_gemm), start.section);
-  if (key == "cuda_gemm") move_to(device, scaled(calibration->cuda_gemm), start.section);
-  return start;
-}
-
-// Where the device's generation was fitted, its constants; else those of every one that was, the
-// one that the generation borrows first.
-std::vector<std::string> donors_for(const Device& device, std::string_view key) {
-  Device plain = device;
-  plain.time_model.clear();
-  const auto calibration = calibration_for(plain);
-  if (!calibration) return {};
-  const std::string& own = (*calibration)->name;
-  const auto text = section_text(own, key);
-  if (text && text->own) return {own};
-  std::vector<std::string> donors;
-  if (text) donors.push_back(text->donor);
-  for (const std::string& name : calibration_names()) {
-    const auto other = section_text(name, key);
-    if (other && other->own && std::ranges::find(donors, name) == donors.end())
-      donors.push_back(name);
-  }
-  return donors;
 }
 
 struct Fitted {
