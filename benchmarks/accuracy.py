@@ -185,18 +185,20 @@ def above_launch(rows):
     return kept, np.array(shares)
 
 
-def claimed(situation, pairs, scale, predicted):
-    """Which of the pairs `compare` would tell apart: from the slower to the faster, with a range of
-    savings that does not reach down to 0."""
+def told_apart(situation, pairs, scale, predicted):
+    """Of what `compare` would say of the pairs, from the slower to the faster: which it tells apart,
+    with a range of savings that does not reach down to 0, and whose range holds the measured one."""
     slower_first = predicted[:, 0] >= predicted[:, 1]
-    ordered = np.where(slower_first[:, None], pairs, pairs[:, ::-1])
-    times = scale[ordered[:, 0]] / scale[ordered[:, 1]]
-    return savings(situation.gpu, situation.rows, ordered, times)[:, 0] > 0
+    first, second = np.where(slower_first[:, None], pairs, pairs[:, ::-1]).T
+    times = scale[first] / scale[second]
+    low, _, high = savings(situation.gpu, situation.rows, np.stack([first, second], 1), times).T
+    saved = situation.measured[first] - times * situation.measured[second]
+    return low > 0, (saved >= low) & (saved <= high)
 
 
 def signs(folder):
     """Lines of the table on claims: what, agreement where the range of the saving excludes 0, of how
-    many pairs, agreement of all predicted changes above 5 %, of how many."""
+    many pairs; of all predicted changes above 5 %: agreement, savings inside the range, how many."""
     for gpu, rows in by_gpu(folder, "gemm_bf16").items():
         situation = Situation("", "", gpu, rows)
         shapes = [tuple(int(row.columns[key]) for key in "mnk") for row in situation.rows]
@@ -209,15 +211,15 @@ def signs(folder):
             pairs = pairs[scores.predicted_changes(predicted)]
             predicted = (situation.expected / scale)[pairs]
             measured = (situation.measured / scale)[pairs]
-            sure = claimed(situation, pairs, scale, predicted)
+            sure, inside = told_apart(situation, pairs, scale, predicted)
             yield [f"{name}, {gpu}",
                    f"{scores.sign_agreement(predicted[sure], measured[sure]):.1f}", f"≥ {bar}",
                    f"{sure.sum():,} pairs", f"{scores.sign_agreement(predicted, measured):.1f}",
-                   f"{len(pairs):,} pairs"]
+                   f"{100 * inside.mean():.0f}", f"{len(pairs):,} pairs"]
         recall, precision, count = scores.cliffs(shapes, situation.expected, situation.measured)
         bar = "80 / 80" if gpu.startswith("a100") else ""
         yield [f"cliffs m to m + 1, {gpu}: recall / precision", f"{recall:.0f} / {precision:.0f}",
-               bar, f"{count:,} jumps", "", ""]
+               bar, f"{count:,} jumps", "", "", ""]
 
 
 def calibrations(folder):
@@ -334,8 +336,12 @@ def report(folder, only):
            "generations alone, as for a GPU like none that was\nmeasured.\n\n"
            + markdown(["GPU", "start", "MAPE / median / p90", "bar", "inside the 90 % range"],
                       calibrations(folder)))
-    yield "## Claims\n\n" + markdown(
-        ["claim", "agrees, %", "bar", "of", "all predicted changes, %", "of"], signs(folder))
+    yield ("## Claims\n\nOf neighbouring sizes (up to 1.5 times apart) whose predicted times or "
+           "throughput differ by more than\n5 %: whether the measured ones differ the same way, where "
+           "`compare` is sure and altogether, and whether\nthe measured saving lies in the range that "
+           "`compare` prints.\n\n" + markdown(
+               ["claim", "agrees, %", "bar", "of", "all predicted changes agree, %",
+                "savings inside their range, %", "of"], signs(folder)))
     lines = list(alignment(folder))
     if lines:
         yield ("## Alignment on A100, TFLOP/s\n\n"

@@ -9,9 +9,8 @@ constexpr std::int64_t kFullBits = 128;
 
 // Largest power of two that divides `value`, at most kFullBits; all of them divide 0.
 std::int64_t power_of_two_divisor(std::int64_t value) {
-  std::int64_t divisor = kFullBits;
-  while (value % divisor != 0) divisor /= 2;
-  return divisor;
+  const std::int64_t capped = value | kFullBits;
+  return capped & -capped;
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ struct GemmTile {
   Tile tile;
   int cluster_rows = 0;
 };
+constexpr std::size_t kMostGemmTiles = 32;  // that a library chooses among
 
 // The tile of a library that chooses it by the shape alone.
 struct TileRule {

@@ -6,7 +6,9 @@
 #include <algorithm>
 
 #include "rooftile/analysis/time/section_reader.h"
+#include "rooftile/analysis/time/time_model.h"
 #include "rooftile/hardware/device_file.h"
+#include "rooftile/workload/workload_text.h"
 
 namespace rooftile {
 namespace {
@@ -91,10 +93,11 @@ TEST(Calibration, ReadingIsStrict) {
             "found unknown key \"creeep\"");
 }
 
-std::string rule_error(const char* rules) {
+// `key` and `value` say the kernels of the section.
+Device with_section(const char* section, const char* key, const std::string& value) {
   Device device = *find_device("h100_sxm");
   device.time_model = fmt::format(
-      R"({{"fp8_gemm": {{"origin": "x", "launch_s": 2e-6, "latency_per_k_s": 1e-9,
+      R"({{"{}": {{"origin": "x", "launch_s": 2e-6, "latency_per_k_s": 1e-9,
       "prologue_s": 1e-7, "epilogue_of_128x128_s": 1e-6, "in_core_efficiency": 1,
       "tile_edge_elements": 1, "operand_port_bytes_per_s": 1e11, "sustained_efficiency": 0.8,
       "sustained_decline": 0.03, "dram_efficiency": 0.8, "dram_latency_s": 1e-6,
@@ -103,11 +106,17 @@ std::string rule_error(const char* rules) {
       "reference_watts_per_flop_per_s": 7e-13, "reference_flop_per_clock_and_sm": 4094,
       "reference_inline_ecc": false,
       "measured_over_predicted": {{"latency": [0.9, 1.1], "memory": [0.9, 1.1],
-      "math": [0.9, 1.1]}}, "tile_rules": {}}}}})",
-      rules);
-  const auto calibration = calibration_for(device);
+      "math": [0.9, 1.1]}}, "{}": {}}}, "residual": false}})",
+      section, key, value);
+  return device;
+}
+
+std::string section_error(const char* section, const char* key, const std::string& value) {
+  const auto calibration = calibration_for(with_section(section, key, value));
   return calibration ? "" : calibration.error().message;
 }
+
+std::string rule_error(const char* rules) { return section_error("fp8_gemm", "tile_rules", rules); }
 
 TEST(Calibration, TileRulesEndWithOneForAll) {
   EXPECT_EQ(rule_error(R"([{"m_at_most": 64, "tile": [64, 64]}, {"tile": [128, 128, 256]}])"), "");
@@ -116,6 +125,26 @@ TEST(Calibration, TileRulesEndWithOneForAll) {
   EXPECT_EQ(rule_error(R"([{"tile": [64]}])"),
             "\"tile\": expected [rows, columns] or [rows, columns, pair]");
   EXPECT_EQ(rule_error(R"([{"tile": [64, 64], "rows": 1}])"), "found unknown key \"rows\"");
+}
+
+TEST(Calibration, TilesAreAShortList) {
+  const auto tiles = [](int count) {
+    std::string list = "[[128, 128]";
+    for (int i = 1; i < count; ++i) list += ", [64, 64]";
+    return section_error("tensor_gemm", "tiles", list + "]");
+  };
+  EXPECT_EQ(tiles(32), "");
+  EXPECT_NE(tiles(33).find("found 33, expected at most 32"), std::string::npos) << tiles(33);
+}
+
+TEST(Calibration, TilesThatAreAllTooHighStillHaveATime) {
+  const TimeModel model(with_section("tensor_gemm", "tiles", "[[256, 128], [128, 256]]"));
+  const auto workload = parse_workload("gemm few_rows bf16 m=2 n=4096 k=4096");
+  ASSERT_TRUE(workload);
+  const auto estimate = model.estimate(workload->ops.front());
+  ASSERT_TRUE(estimate);
+  EXPECT_GT(estimate->time.expected.value(), 1e-6);
+  EXPECT_LT(estimate->time.expected.value(), 1e-3);
 }
 
 TEST(Calibration, UnknownNamesAreErrors) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace rooftile {
 namespace {
@@ -144,24 +145,52 @@ class Search {
     for (const CudaCoreTile& tile : tiles) consider(tile);
   }
 
-  const GemmParts& best() const { return best_; }
+  GemmParts best() const {
+    GemmParts parts;
+    parts.tile = {best_terms_.tile->tile, best_terms_.tile->tile.rows};
+    parts.split_k = best_.split;
+    parts.waves = best_.waves;
+    parts.launch = launch(best_.split);
+    parts.compute = best_.compute;
+    parts.power = best_.power;
+    parts.memory = best_.memory;
+    parts.total = parts.best = total(best_);
+    parts.waits_for_latency = best_terms_.blocks * best_.split < sms_;
+    return parts;
+  }
 
  private:
+  // One split of one tile.
+  struct Candidate {
+    int split = 1;
+    double waves = 0, compute = 0, power = 0, memory = 0;
+
+    double math() const { return compute - power; }
+  };
+
   void consider(const CudaCoreTile& tile) {
     CudaCoreTileTerms terms = tile_terms(tile, work_, c_, device_);
     terms.dram = dram_time(work_, nt_, tile.tile, c_, device_);
-    GemmParts best = candidate(terms, 1);
-    double math = best.compute - best.power;
+    Candidate best = candidate(terms, 1);
+    double math = best.math();
+    std::optional<double> best_total;  // roots take long: only where two are to be compared
     for (const int split : kCudaCoreSplits) {
       if (split == 1) continue;
       if (!may_split(terms, split)) break;
-      const GemmParts tried = candidate(terms, split);
-      math = std::min(math, tried.compute - tried.power);
-      if (tried.total < best.total) best = tried;
+      const Candidate tried = candidate(terms, split);
+      math = std::min(math, tried.math());
+      if (!best_total) best_total = total(best);
+      if (launch(split) + std::max(tried.compute, tried.memory) >= *best_total) continue;
+      const double tried_total = total(tried);
+      if (tried_total >= *best_total) continue;
+      best = tried;
+      best_total = tried_total;
     }
-    const double score = use_reluctance_ ? math * (1 + tile.reluctance) : best.total;
-    if (score >= best_score_) return;
+    if (!use_reluctance_ && !best_total) best_total = total(best);
+    const double score = use_reluctance_ ? math * (1 + tile.reluctance) : *best_total;
+    if (best_terms_.tile && score >= best_score_) return;
     best_score_ = score;
+    best_terms_ = terms;
     best_ = best;
   }
 
@@ -170,23 +199,26 @@ class Search {
            terms.blocks * split <= kMostBlocksOfSplit * sms_;
   }
 
-  GemmParts candidate(const CudaCoreTileTerms& terms, int split) const {
-    const double waves = std::ceil(terms.blocks * split / sms_);
-    const double plain = slowdown_ * compute_time(terms, work_, split, waves, c_);
-    GemmParts parts;
-    parts.tile = {terms.tile->tile, terms.tile->tile.rows};
-    parts.split_k = split;
-    parts.waves = waves;
-    parts.launch = c_.launch.value() + (split > 1 ? c_.split_launch.value() : 0);
-    parts.compute = throttled(plain, work_.peak.value(), c_, device_);
-    parts.power = parts.compute - plain;
-    parts.memory = std::max(terms.dram + workspace_time(work_, split, c_, device_), terms.port);
-    const double p = c_.overlap_exponent;
-    parts.total =
-        parts.launch + std::pow(std::pow(parts.compute, p) + std::pow(parts.memory, p), 1 / p);
-    parts.best = parts.total;
-    parts.waits_for_latency = terms.blocks * split < sms_;
-    return parts;
+  Candidate candidate(const CudaCoreTileTerms& terms, int split) const {
+    Candidate made;
+    made.split = split;
+    made.waves = std::ceil(terms.blocks * split / sms_);
+    const double plain = slowdown_ * compute_time(terms, work_, split, made.waves, c_);
+    made.compute = throttled(plain, work_.peak.value(), c_, device_);
+    made.power = made.compute - plain;
+    made.memory = std::max(terms.dram + workspace_time(work_, split, c_, device_), terms.port);
+    return made;
+  }
+
+  double launch(int split) const {
+    return c_.launch.value() + (split > 1 ? c_.split_launch.value() : 0);
+  }
+
+  // Math and memory overlap: the norm of both.
+  double total(const Candidate& of) const {
+    const auto [shorter, longer] = std::minmax(of.compute, of.memory);
+    const double p = c_.overlap_exponent, ratio = shorter / longer;
+    return launch(of.split) + longer * std::pow(1 + std::pow(ratio, p), 1 / p);
   }
 
   const GemmWork& work_;
@@ -196,7 +228,8 @@ class Search {
   bool use_reluctance_, nt_;
   double slowdown_;
   double best_score_ = std::numeric_limits<double>::infinity();
-  GemmParts best_;
+  CudaCoreTileTerms best_terms_;
+  Candidate best_;
 };
 
 // A vector times a matrix has no tile: one pass over the matrix.

@@ -3,26 +3,19 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdint>
-#include <limits>
 
 namespace rooftile {
 namespace {
 
-struct Split {
-  int parts;
-  double score;  // the library's reluctance: e^(0.03 log2 parts)
-};
-constexpr std::array<Split, 8> kTensorCoreSplits{{{1, 1.0},
-                                                  {2, 1.0305},
-                                                  {3, 1.0487},
-                                                  {4, 1.0618},
-                                                  {6, 1.0806},
-                                                  {8, 1.0942},
-                                                  {16, 1.1275},
-                                                  {32, 1.1618}}};
+constexpr std::size_t kSplits = 8;
+constexpr std::array<double, kSplits> kPartsOfK{1, 2, 3, 4, 6, 8, 16, 32};
+// The library's reluctance to take so many: e^(0.03 log2 parts).
+constexpr std::array<double, kSplits> kReluctance{1,      1.0305, 1.0487, 1.0618,
+                                                  1.0806, 1.0942, 1.1275, 1.1618};
 // Splitting k although the tiles already fill the GPU: e^0.2.
 constexpr double kNeedlessSplit = 1.2214;
+// Splitting k helps to fill the GPU; nobody does it where tiles fill it this often.
+constexpr double kMostSplitWaves = 4;
 // Shortest part of k that a split leaves.
 constexpr double kTensorCoreMinPartOfK = 64;
 // k advances in steps of 32 elements.
@@ -71,172 +64,222 @@ double power_time(const GemmWork& work, const GemmConstants& c) {
                         : time * std::pow(std::min(time, kEnd) / kStart, c.sustained_decline);
 }
 
-// ceil(size / part), without the library call that older x86 needs for it.
-double whole_parts(double size, double part) {
-  const double parts = size / part;
-  const double floor = static_cast<double>(static_cast<std::int64_t>(parts));
-  return floor < parts ? floor + 1 : floor;
+// Of x >= 0; library calls for it keep loops from going over several at once.
+double nearest_whole(double x) {
+  constexpr double kNoFraction = 4503599627370496;  // 2^52; doubles from here on are whole
+  return x + kNoFraction - kNoFraction;
 }
 
-// What the candidates of one tile share.
-struct TensorCoreTileTerms {
-  const GemmTile* tile = nullptr;
-  double tiles = 0;      // thread blocks without a split
-  double per_k = 0;      // seconds one block takes for each element of k
-  double overhead = 0;   // prologue and epilogue of a block
-  bool latency = false;  // per_k is mostly latency
-};
+double whole_parts(double size, double part) {
+  const double parts = size / part, nearest = nearest_whole(parts);
+  return nearest < parts ? nearest + 1 : nearest;
+}
 
-// What the tiles of one product share.
-class TileModel {
- public:
-  TileModel(const GemmWork& work, const GemmConstants& c, const Device& device)
-      : work_(work), c_(c) {
-    const double sm_peak = work.peak.value() / std::max(device.sms, 1);
-    math_ = 2 / (c.in_core_efficiency * work.throughput_factor * sm_peak);
-    operands_ = work.element_bytes / (c.operand_port.value() * work.throughput_factor);
-    latency_term_ = fourth_power(c.latency_per_k.value() * work.element_bytes / 2);
-    epilogue_ = c.epilogue.value() / (128 * 128);
-  }
-
-  TensorCoreTileTerms terms(const GemmTile& tile) const {
-    const double a = tile.tile.rows, b = tile.tile.cols;
-    const double math = math_ * (a + c_.tile_edge_elements) * (b + c_.tile_edge_elements);
-    const double operands = operands_ * (std::min(work_.m, a) + std::min(work_.n, b));
-    const double rate = fourth_power(math) + fourth_power(operands);
-    const int pair = tile.cluster_rows / tile.tile.rows;
-    return {&tile,
-            work_.batch * whole_parts(work_.m, tile.cluster_rows) * pair * whole_parts(work_.n, b),
-            fourth_root(rate + latency_term_), c_.prologue.value() + epilogue_ * a * b,
-            latency_term_ > rate};
-  }
-
- private:
-  const GemmWork& work_;
-  const GemmConstants& c_;
-  double math_, operands_, latency_term_, epilogue_;
-};
-
-// Which kernel the library takes is not known: candidates count by their score to the power -16,
-// those beyond the cut-off not at all.
-constexpr double kCutOff = 1.22;
+// Which kernel the library takes is not known: candidates count by their score, which is time times
+// reluctance, to the power -16.
 double likelihood(double score) { return 1 / square(square(fourth_power(score))); }
 
-// Share of a sum below which a term is left out.
-constexpr double kNegligible = 1e-4;
+// Splits that score this much worse than the best whole tile do not count at all.
+constexpr double kCutOff = 1.22;
 
-// Splitting k helps to fill the GPU; nobody does it where tiles fill it this often.
-constexpr double kMostSplitWaves = 4;
+// The slower of the Tensor Cores and of what power allows them; memory overlaps softly.
+double overlapped(double compute, double power_term, double memory_term) {
+  const double math = std::sqrt(square(fourth_power(compute)) + power_term);
+  return fourth_root(math + memory_term);
+}
 
-// One candidate after the other; keeps the best and the expected time over all.
-class Search {
+// All kernels that the library may choose for one product. Its loops go over arrays with few
+// branches, so that the processor works on several at once.
+class Candidates {
  public:
-  Search(const GemmWork& work, const GemmConstants& constants, const Device& device)
-      : constants_(constants),
+  Candidates(const GemmWork& work, const GemmConstants& constants, const Device& device)
+      : work_(work),
+        constants_(constants),
         sms_(std::max(device.sms, 1)),
         per_sm_(1 / sms_),
-        per_launch_(1 / constants.launch.value()) {
-    power_ = power_time(work, constants);
-    power_term_ = square(fourth_power(power_));
-    const double memory = memory_time(work, constants, device);
-    const double workspace = workspace_time(work, device);
-    for (const Split& split : kTensorCoreSplits) {
-      const bool splits = split.parts > 1;
-      if (splits && work.k < kTensorCoreMinPartOfK * split.parts) break;
-      terms_[splits_++] = {
-          split.parts, split.score,
-          kTensorCoreStepOfK * std::ceil(work.k / split.parts / kTensorCoreStepOfK),
-          memory + (splits ? workspace * split.parts : 0),
-          constants.launch.value() + (splits ? constants.split_launch.value() : 0)};
+        memory_(memory_time(work, constants, device)),
+        workspace_(workspace_time(work, device)),
+        power_(power_time(work, constants)),
+        power_term_(square(fourth_power(power_))),
+        latency_term_(fourth_power(constants.latency_per_k.value() * work.element_bytes / 2)) {}
+
+  void add_tile(const GemmTile& tile) {
+    rows_[tiles_] = tile.tile.rows;
+    cols_[tiles_] = tile.tile.cols;
+    cluster_rows_[tiles_] = tile.cluster_rows;
+    ++tiles_;
+  }
+
+  bool any() const { return tiles_ > 0; }
+
+  // `efficiency` of these tiles' kernels inside an SM, against others.
+  void time_blocks(double efficiency = 1) {
+    const double throughput = work_.throughput_factor * efficiency;
+    const double sm_rate =
+        constants_.in_core_efficiency * throughput * (work_.peak.value() * per_sm_);
+    const double per_element = 2 / sm_rate;
+    const double per_operand = work_.element_bytes / (constants_.operand_port.value() * throughput);
+    const double edge = constants_.tile_edge_elements;
+    const double prologue = constants_.prologue.value();
+    const double epilogue = constants_.epilogue.value() / (128 * 128);
+    const double latency_term = latency_term_;
+    const double m = work_.m, n = work_.n, batch = work_.batch;
+    for (std::size_t t = 0; t < tiles_; ++t) {
+      const double a = rows_[t], b = cols_[t];
+      const double math = per_element * (a + edge) * (b + edge);
+      const double operands = per_operand * ((m < a ? m : a) + (n < b ? n : b));
+      const double rate = fourth_power(math) + fourth_power(operands);
+      rate_[t] = rate;
+      per_k_[t] = fourth_root(rate + latency_term);
+      overhead_[t] = prologue + epilogue * a * b;
+    }
+    for (std::size_t t = 0; t < tiles_; ++t) {
+      const double cluster = cluster_rows_[t], pair = cluster / rows_[t];
+      blocks_[t] = batch * whole_parts(m, cluster) * pair * whole_parts(n, cols_[t]);
     }
   }
 
-  void consider_splits(const TensorCoreTileTerms& tile) {
-    const std::size_t last = tile.tiles > kMostSplitWaves * sms_ ? 1 : splits_;
-    for (std::size_t i = 0; i < last; ++i) {
-      const bool fits = consider(tile, i);
-      // More parts of k only make more waves of the same work.
-      if (!fits && tile.tiles * terms_[i].parts >= 2 * sms_) return;
+  // One block for each tile.
+  void time_whole_tiles() {
+    const double part_of_k = whole_steps_of_k(1), launch = constants_.launch.value();
+    const double memory_term = fourth_power(memory_), power_term = power_term_;
+    for (std::size_t t = 0; t < tiles_; ++t) {
+      tile_[t] = t;
+      split_[t] = 0;
+      compute_[t] = quantized_waves(blocks_[t]) * (part_of_k * per_k_[t] + overhead_[t]);
     }
+    for (std::size_t t = 0; t < tiles_; ++t) {
+      total_[t] = score_[t] = launch + overlapped(compute_[t], power_term, memory_term);
+    }
+    found_ = tiles_;
   }
 
-  // False where the candidate is too slow to count.
-  bool consider(const TensorCoreTileTerms& tile, std::size_t i) {
-    const SplitTerms& split = terms_[i];
-    const double waves = quantized_waves(tile.tiles * split.parts);
-    const double compute = waves * (split.part_of_k * tile.per_k + tile.overhead);
-    const bool needless = i > 0 && tile.tiles > sms_;
-    const double reluctance = needless ? split.score * kNeedlessSplit : split.score;
-    const double limit = cut_off_ / reluctance - split.launch;
-    if (power_ >= limit || compute >= limit) return false;
-    const double compute_term = fourth_power(compute), memory_term = fourth_power(split.memory);
-    if (compute_term + memory_term >= fourth_power(limit)) return false;
-    // The slower of the Tensor Cores and of what power allows them; memory overlaps softly.
-    const double math_term = square(compute_term);
-    const double math =
-        power_term_ < kNegligible * math_term ? compute_term : std::sqrt(math_term + power_term_);
-    const double total = split.launch + fourth_root(math + memory_term);
-    const double score = total * reluctance;
-    const double weight = likelihood(score * per_launch_);
-    weights_ += weight;
-    weighted_times_ += weight * total;
-    if (score >= best_score_) return true;
-    best_score_ = score;
-    cut_off_ = score * kCutOff;
-    best_tile_ = tile;
-    best_split_ = i;
-    best_compute_ = compute;
-    best_total_ = total;
-    return true;
+  // Several blocks for each tile, where that helps.
+  void time_splits() {
+    const double launch = split_launch();
+    const std::size_t splits = useful_splits(best_score() * kCutOff, launch);
+    if (splits == 0) return;
+    for (std::size_t t = 0; t < tiles_; ++t) {
+      if (blocks_[t] <= kMostSplitWaves * sms_) collect_splits(t, splits);
+    }
+    const double power_term = power_term_;
+    for (std::size_t c = tiles_; c < found_; ++c) {
+      total_[c] = launch + overlapped(compute_[c], power_term, memory_term_[c]);
+      score_[c] *= total_[c];
+    }
   }
 
   // Parts scaled along with the total.
-  GemmParts result() const {
-    const SplitTerms& split = terms_[best_split_];
-    const double total = weighted_times_ / weights_;
-    const double scale = total / best_total_;
+  GemmParts likeliest() const {
+    const double best_score = this->best_score(), scale_to_best = 1 / best_score;
+    double weights = 0, weighted_times = 0;
+    for (std::size_t c = 0; c < found_; ++c) {
+      const double weight = likelihood(score_[c] * scale_to_best);
+      weights += weight;
+      weighted_times += weight * total_[c];
+    }
+    std::size_t best = 0;
+    while (score_[best] > best_score) ++best;
+    const std::size_t tile = tile_[best];
+    const double split = kPartsOfK[split_[best]];
+    const double total = weighted_times / weights, scale = total / total_[best];
     GemmParts parts;
-    parts.tile = *best_tile_.tile;
-    parts.split_k = split.parts;
-    parts.waves = quantized_waves(best_tile_.tiles * split.parts);
-    parts.launch = split.launch * scale;
-    parts.compute = best_compute_ * scale;
-    parts.memory = split.memory * scale;
+    parts.tile = {{static_cast<int>(rows_[tile]), static_cast<int>(cols_[tile])},
+                  static_cast<int>(cluster_rows_[tile])};
+    parts.split_k = static_cast<int>(split);
+    parts.waves = quantized_waves(blocks_[tile] * split);
+    parts.launch = (split > 1 ? split_launch() : constants_.launch.value()) * scale;
+    parts.compute = compute_[best] * scale;
+    parts.memory = (split > 1 ? split_memory(split) : memory_) * scale;
     parts.power = power_ * scale;
-    parts.best = best_total_;
+    parts.best = total_[best];
     parts.total = total;
-    parts.waits_for_latency = best_tile_.latency;
+    parts.waits_for_latency = latency_term_ > rate_[tile];
     return parts;
   }
 
  private:
   // What the candidates of one split share.
   struct SplitTerms {
-    int parts = 1;
-    double score = 1, part_of_k = 0, memory = 0, launch = 0;
+    double parts = 1, part_of_k = 0, memory_term = 0;
+    // Fourth powers of the compute and memory time together that the cut-off leaves.
+    double limit = 0, needless_limit = 0;
   };
 
-  static constexpr double kManyWaves = 1e12;  // no rounding matters
+  double split_launch() const {
+    return constants_.launch.value() + constants_.split_launch.value();
+  }
+  double split_memory(double parts) const { return memory_ + workspace_ * parts; }
+
+  double whole_steps_of_k(double parts) const {
+    return kTensorCoreStepOfK * whole_parts(work_.k, parts * kTensorCoreStepOfK);
+  }
+
   // Whole waves as far as the library's scheduling is that sharp.
   double quantized_waves(double blocks) const {
     const double waves = blocks * per_sm_;
-    if (waves > kManyWaves) return waves;
-    double whole = static_cast<double>(static_cast<std::int64_t>(waves));
-    if (whole * sms_ < blocks) ++whole;
+    const double nearest = nearest_whole(waves);
+    const double whole = nearest * sms_ < blocks ? nearest + 1 : nearest;
     return constants_.wave_sharpness * whole +
-           (1 - constants_.wave_sharpness) * std::max(1.0, waves);
+           (1 - constants_.wave_sharpness) * (waves > 1 ? waves : 1.0);
   }
 
+  double best_score() const {
+    double best = score_[0];
+    for (std::size_t c = 1; c < found_; ++c) best = score_[c] < best ? score_[c] : best;
+    return best;
+  }
+
+  // Fills terms_ from 1 on to the last split that can score below the cut-off.
+  std::size_t useful_splits(double cut_off, double launch) {
+    std::size_t i = 1;
+    for (; i < kSplits && work_.k >= kTensorCoreMinPartOfK * kPartsOfK[i]; ++i) {
+      const double parts = kPartsOfK[i], memory = split_memory(parts);
+      const double limit = cut_off / kReluctance[i] - launch;
+      if (limit <= power_ || limit <= memory) break;
+      const double needless_limit = cut_off / (kReluctance[i] * kNeedlessSplit) - launch;
+      terms_[i] = {parts, whole_steps_of_k(parts), fourth_power(memory), fourth_power(limit),
+                   fourth_power(std::max(needless_limit, 0.0))};
+    }
+    return i - 1;
+  }
+
+  void collect_splits(std::size_t t, std::size_t splits) {
+    const bool needless = blocks_[t] > sms_;
+    const double reluctance = needless ? kNeedlessSplit : 1;
+    for (std::size_t i = 1; i <= splits; ++i) {
+      const SplitTerms& split = terms_[i];
+      const double blocks = blocks_[t] * split.parts;
+      const double compute = quantized_waves(blocks) * (split.part_of_k * per_k_[t] + overhead_[t]);
+      const double limit = needless ? split.needless_limit : split.limit;
+      const bool fits = fourth_power(compute) + split.memory_term < limit;
+      tile_[found_] = t;
+      split_[found_] = i;
+      compute_[found_] = compute;
+      memory_term_[found_] = split.memory_term;
+      score_[found_] = kReluctance[i] * reluctance;  // until its time is known
+      found_ += fits ? 1 : 0;
+      // More parts of k only make more waves of the same work.
+      if (!fits && blocks >= 2 * sms_) return;
+    }
+  }
+
+  static constexpr std::size_t kCandidates = kMostGemmTiles * kSplits + 1;  // and one ahead
+
+  const GemmWork& work_;
   const GemmConstants& constants_;
-  double sms_, per_sm_, per_launch_;
-  std::array<SplitTerms, kTensorCoreSplits.size()> terms_;
-  std::size_t splits_ = 0;
-  double power_ = 0, power_term_ = 0;
-  double best_score_ = std::numeric_limits<double>::infinity(), cut_off_ = best_score_;
-  double weights_ = 0, weighted_times_ = 0;
-  TensorCoreTileTerms best_tile_{};
-  std::size_t best_split_ = 0;
-  double best_compute_ = 0, best_total_ = 0;
+  double sms_, per_sm_;
+  double memory_, workspace_, power_, power_term_, latency_term_;
+  std::array<SplitTerms, kSplits> terms_;
+  std::size_t tiles_ = 0;
+  std::array<double, kMostGemmTiles> rows_, cols_, cluster_rows_;
+  std::array<double, kMostGemmTiles> blocks_;    // without a split
+  std::array<double, kMostGemmTiles> per_k_;     // seconds a block takes for each element of k
+  std::array<double, kMostGemmTiles> rate_;      // fourth power of that without latency
+  std::array<double, kMostGemmTiles> overhead_;  // prologue and epilogue of a block
+  std::size_t found_ = 0;
+  std::array<std::size_t, kCandidates> tile_, split_;
+  std::array<double, kCandidates> compute_, memory_term_, total_, score_;
 };
 
 // A part with far less power per peak rate than its donor is not limited in proportion. One with
@@ -319,22 +362,27 @@ GemmWork gemm_work(const MatrixProduct& product, const MathUnit& unit,
 }
 
 GemmParts gemm_parts(const GemmWork& work, const GemmConstants& constants, const Device& device) {
-  Search search(work, constants, device);
+  Candidates candidates(work, constants, device);
   for (const TileRule& rule : constants.tile_rules) {
     if (work.m > rule.max_m || work.n > rule.max_n || work.m < rule.min_m || work.k < rule.min_k) {
       continue;
     }
-    GemmWork ruled = work;
-    ruled.throughput_factor *= rule.efficiency;
-    search.consider(TileModel(ruled, constants, device).terms(rule.tile), 0);
-    return search.result();
+    candidates.add_tile(rule.tile);
+    candidates.time_blocks(rule.efficiency);
+    candidates.time_whole_tiles();
+    return candidates.likeliest();
   }
-  const TileModel tiles(work, constants, device);
+  const auto too_high = [&](const GemmTile& tile) {
+    return tile.tile.rows >= 128 && tile.tile.rows > 2 * work.m;
+  };
   for (const GemmTile& tile : constants.tiles) {
-    if (tile.tile.rows >= 128 && tile.tile.rows > 2 * work.m) continue;
-    search.consider_splits(tiles.terms(tile));
+    if (!too_high(tile)) candidates.add_tile(tile);
   }
-  return search.result();
+  if (!candidates.any()) candidates.add_tile(constants.tiles.front());
+  candidates.time_blocks();
+  candidates.time_whole_tiles();
+  candidates.time_splits();
+  return candidates.likeliest();
 }
 
 }  // namespace rooftile

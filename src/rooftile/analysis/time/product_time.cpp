@@ -19,7 +19,6 @@ Bound bound_of(const GemmParts& parts, const GemmConstants& constants) {
 }
 
 MatrixProduct padded(MatrixProduct product) {
-  if (!must_pad_fp8(product)) return product;
   const std::int64_t step = alignment_elements(Dtype::fp8);
   product.n = round_up(product.n, step);
   product.k = round_up(product.k, step);
@@ -145,11 +144,9 @@ TileGrid grid_of(const MatrixProduct& product, Tile tile, const Device& device) 
                    std::max(device.sms, 1));
 }
 
-}  // namespace
-
-TimeEstimate estimate_product(const TimeContext& context, const MatrixProduct& given,
-                              const ProductTraits& traits) {
-  const MatrixProduct product = padded(given);
+// Of the sizes as they are.
+TimeEstimate estimate_unpadded(const TimeContext& context, const MatrixProduct& product,
+                               const ProductTraits& traits) {
   const MathUnit unit = math_unit(context.device, product.math);
   if (!unit.tensor_cores) return estimate_cuda_core_product(context, product, unit, traits);
   const Calibration& calibration = context.calibration;
@@ -191,6 +188,14 @@ TimeEstimate estimate_product(const TimeContext& context, const MatrixProduct& g
     add_own_effects(estimate);
   }
   return estimate * to_double(product.repeats);
+}
+
+}  // namespace
+
+TimeEstimate estimate_product(const TimeContext& context, const MatrixProduct& product,
+                              const ProductTraits& traits) {
+  if (must_pad_fp8(product)) return estimate_unpadded(context, padded(product), traits);
+  return estimate_unpadded(context, product, traits);
 }
 
 TimeEstimate estimate_known_tile(const TimeContext& context, const MatrixProduct& product,

@@ -112,6 +112,10 @@ void read_tiles(SectionReader& reader, std::vector<GemmTile>& tiles) {
   const json* found = reader.member("tiles");
   if (!found) return;
   if (!found->is_array() || found->empty()) return reader.report("\"tiles\": expected a list");
+  if (found->size() > kMostGemmTiles) {
+    return reader.report(
+        fmt::format("\"tiles\": found {}, expected at most {}", found->size(), kMostGemmTiles));
+  }
   for (const json& entry : *found) {
     const auto tile = read_tile(entry);
     if (!tile) return reader.report("\"tiles\": expected [rows, columns] or [rows, columns, pair]");
