@@ -56,6 +56,7 @@ DeviceSummary summary_of(const Device& device, const TimeModel& model, const Wor
                          const Analysis& analysis) {
   DeviceSummary summary{device.id, device.name, model.calibrated(), std::nullopt, ""};
   if (const std::optional<Dtype> dtype = main_dtype(workload, analysis, device)) {
+    summary.calibrated = model.calibrated(*dtype);
     summary.peak = device.peak(*dtype);
     summary.peak_dtype = to_string(*dtype);
   }

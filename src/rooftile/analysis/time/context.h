@@ -52,11 +52,17 @@ bool is_fitted(const TimeContext& context, const Section<Constants>& section) {
   return section.this_gpu || std::ranges::count(section.fitted_on, context.device.id) > 0;
 }
 
+// Whether it was fitted on this GPU or another of its generation.
+template <class Constants>
+bool is_measured(const Section<Constants>& section) {
+  return section.this_gpu || (section.own && !section.fitted_on.empty());
+}
+
 // Whether it was fitted on another GPU of this one's generation. Numbers that are not measured have
 // ranges for the whole generation.
 template <class Constants>
 bool is_sister(const TimeContext& context, const Section<Constants>& section) {
-  return section.own && !section.fitted_on.empty() && !is_fitted(context, section);
+  return is_measured(section) && !is_fitted(context, section);
 }
 
 // How much wider than fitted the intervals of a part of the model are, in log: sections that

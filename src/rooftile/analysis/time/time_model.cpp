@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/time/cuda_core_gemm.h"
 #include "rooftile/analysis/time/families.h"
+#include "rooftile/analysis/time/math_unit.h"
 #include "rooftile/analysis/time/product_time.h"
 #include "rooftile/hardware/device_file.h"
 
@@ -132,7 +133,15 @@ const Device& TimeModel::device() const { return state_->device; }
 
 bool TimeModel::calibrated() const {
   const bool tensor_cores = !state_->device.tensor_core_peak.empty();
-  return tensor_cores ? state_->calibration->tensor_gemm.own : state_->calibration->cuda_gemm.own;
+  return tensor_cores ? is_measured(state_->calibration->tensor_gemm)
+                      : is_measured(state_->calibration->cuda_gemm);
+}
+
+bool TimeModel::calibrated(Dtype math) const {
+  const MathUnit unit = math_unit(state_->device, math);
+  const Calibration& calibration = *state_->calibration;
+  if (!unit.tensor_cores) return is_measured(calibration.cuda_gemm);
+  return is_measured(unit.dtype == Dtype::fp8 ? calibration.fp8_gemm : calibration.tensor_gemm);
 }
 
 }  // namespace rooftile

@@ -32,6 +32,8 @@ class TimeModel {
   // False when the constants of its matrix products come from another GPU generation: ranges are
   // then wide.
   bool calibrated() const;
+  // Of products in that precision alone.
+  bool calibrated(Dtype math) const;
 
  private:
   struct State;

@@ -130,6 +130,8 @@ TEST(TimeModel, CalibratedGenerations) {
   EXPECT_TRUE(calibrated("l40s"));
   EXPECT_FALSE(calibrated("b200"));
   EXPECT_FALSE(calibrated("v100"));
+  EXPECT_TRUE(TimeModel(*find_device("v100")).calibrated(Dtype::fp32));
+  EXPECT_FALSE(TimeModel(*find_device("v100")).calibrated(Dtype::fp16));
 }
 
 struct Change {
