@@ -85,11 +85,13 @@ MatrixProduct gemm_product(const Op& op, const Gemm& gemm, Phase phase) {
 
 // A product of two activations has a gradient for each.
 std::vector<MatrixProduct> gemm_products(const Op& op, const Gemm& gemm) {
+  std::vector<MatrixProduct> products;
   if (op.phase != Phase::dgrad || gemm.weight_is_parameter) {
-    return {gemm_product(op, gemm, op.phase)};
+    products.push_back(gemm_product(op, gemm, op.phase));
+    return products;
   }
-  std::vector<MatrixProduct> products{gemm_product(op, gemm, Phase::dgrad),
-                                      gemm_product(op, gemm, Phase::wgrad)};
+  products.push_back(gemm_product(op, gemm, Phase::dgrad));
+  products.push_back(gemm_product(op, gemm, Phase::wgrad));
   products[0].part = "dx";
   products[1].part = "dw";
   return products;

@@ -13,6 +13,7 @@ const Interval& interval_of(const Intervals& intervals, Bound bound) {
 }  // namespace
 
 Range<Seconds> interval_around(Seconds expected, const Interval& interval, double widening) {
+  if (widening == 1) return {expected * interval.low, expected, expected * interval.high};
   return {expected * std::pow(interval.low, widening), expected,
           expected * std::pow(interval.high, widening)};
 }
