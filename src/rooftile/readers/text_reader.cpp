@@ -9,13 +9,13 @@ namespace {
 
 constexpr std::size_t kMaxTextBytes = std::size_t{256} << 20;
 
-// A first line that is no comment and starts like an operation or a header.
+// The first line that is no comment is an operation, even one with mistakes, or a header.
 bool recognises_text(std::string_view path, std::string_view head) {
   if (path == "-" || path.ends_with(".workload")) return true;
   for (const std::string_view line : split(head, '\n')) {
     const std::string_view text = trim(line);
     if (text.empty() || text.front() == '#') continue;
-    return parse_workload(text).has_value();
+    return is_operation_line(text) || parse_workload(text).has_value();
   }
   return false;
 }

@@ -310,6 +310,17 @@ Result<bool> parse_line(std::string_view line, std::string_view source, std::int
 
 }  // namespace
 
+bool is_operation_line(std::string_view line) {
+  const std::vector<std::string_view> words = words_of(line);
+  if (words.size() < 3 || words[1] == "=") return false;
+  const bool has_value = std::any_of(words.begin() + 2, words.end(), [](std::string_view word) {
+    const std::size_t equals = word.find('=');
+    return equals != std::string_view::npos && equals > 0 && equals + 1 < word.size();
+  });
+  return has_value && (make_body(words[0], std::make_index_sequence<std::variant_size_v<Body>>()) ||
+                       parse_dtype(words[2]));
+}
+
 Result<Workload> parse_workload(std::string_view text, std::string_view source) {
   Workload workload;
   workload.sources = {std::string(source)};

@@ -13,6 +13,10 @@ namespace rooftile {
 // Any text gives a workload or an error with its line; `source` is named in errors and provenance.
 Result<Workload> parse_workload(std::string_view text, std::string_view source = "-");
 
+// Whether the line is meant as an operation, mistakes or not: it has a key=value and a kind or a
+// dtype in its place.
+bool is_operation_line(std::string_view line);
+
 // Reads back to an equal workload.
 std::string to_text(const Workload& workload);
 std::string to_text(const Op& op);

@@ -103,6 +103,17 @@ TEST(WorkloadText, ErrorsSayFoundExpectedAndLine) {
   }
 }
 
+TEST(WorkloadText, LinesWithMistakesAreKnownAsOperations) {
+  for (const char* line : {"gemm a bf16 m=4k n=1 k=1", "gemm a bf61 m=1", "gem a bf16 m=1 n=1 k=1",
+                           "conv a bf16 n=1", "  attention a fp16 batch=0"}) {
+    EXPECT_TRUE(is_operation_line(line)) << line;
+  }
+  for (const char* line : {"", "gemm", "gemm a bf16", "conv = nn.Conv2d(in_channels=3)",
+                           "hello a b", "norm of x = 3", "x = 3", "{\"a\": 1}", "m,n,k,seconds"}) {
+    EXPECT_FALSE(is_operation_line(line)) << line;
+  }
+}
+
 TEST(WorkloadText, ErrorsNameTheFile) {
   const auto workload = parse_workload("gemm", "net.workload");
   EXPECT_EQ(workload.error().where, "net.workload: line 1");
