@@ -246,8 +246,8 @@ GemmParts vector_parts(const GemmWork& work, const CudaCoreConstants& c, const D
   return parts;
 }
 
-Bound bound_of(const GemmParts& parts, const CudaCoreConstants& constants) {
-  if (parts.total < constants.launch.value() + kLatencyMargin) return Bound::latency;
+Bound bound_of(const GemmParts& parts) {
+  if (parts.total < parts.launch + kLatencyMargin) return Bound::latency;
   if (parts.memory >= parts.compute) return Bound::memory;
   return parts.waits_for_latency ? Bound::latency : Bound::math;
 }
@@ -329,7 +329,7 @@ TimeEstimate estimate_cuda_core_product(const TimeContext& context, const Matrix
   work.out_bytes = traits.out_bytes.value_or(work.out_bytes);
   const bool nt = is_nt(product);
   GemmParts parts = cuda_core_parts(work, nt, constants, context.device);
-  const Bound bound = bound_of(parts, constants);
+  const Bound bound = bound_of(parts);
   const double modelled = parts.total;
   const CudaCoreResidual* residual = cuda_core_residual_of(context, product, traits);
   const double learned = residual ? learned_cuda_core_factor(*residual, work, nt, parts) : 1;
