@@ -17,14 +17,13 @@ import json
 import pathlib
 import subprocess
 import sys
-import time
 
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from timing import (few_points, matmul_heuristics, scores, tables,  # noqa: E402  (needs the path above)
                     whole_models)
-from timing.predictor import ROOT, Predictor, savings  # noqa: E402
+from timing.predictor import ROOT, Predictor, savings, speed  # noqa: E402
 
 ROOFTILE = ROOT / "build/release/rooftile"
 
@@ -294,22 +293,6 @@ def networks(folder):
         yield [f"{run.columns['run']}, {run.gpu}", f"{1e3 * run.seconds:.0f}",
                f"{1e3 * predicted:.0f}", f"{100 * (predicted / run.seconds - 1):+.1f}",
                f"{100 * (neusight / run.seconds - 1):+.1f}"]
-
-
-def speed(sections):
-    """Products that one core predicts in a second under these calibration sections: the best of
-    several runs, since other programs only ever slow one down."""
-    rows = [tables.Row("h100", (f"gemm bf16 m={m} n={n} k={k}",), 1.0, {})
-            for m in range(64, 8192, 64) for n in range(512, 16384, 1016)
-            for k in range(512, 16384, 1024)]
-    predictor = Predictor("h100", rows)
-    times = []
-    for _ in range(10):
-        started = time.perf_counter()
-        predictor.predict(sections)
-        times.append(time.perf_counter() - started)
-    predictor.close()
-    return len(rows) / min(times)
 
 
 def markdown(header, lines):

@@ -5,8 +5,11 @@ import json
 import pathlib
 import subprocess
 import tempfile
+import time
 
 import numpy as np
+
+from timing import tables
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BINARY = ROOT / "build/release/rooftile_predict"
@@ -70,3 +73,19 @@ class Predictor:
     def close(self):
         self._process.stdin.close()
         self._process.wait()
+
+
+def speed(sections):
+    """Products that one core predicts in a second under these calibration sections: the best of
+    several runs, since other programs only ever slow one down."""
+    rows = [tables.Row("h100", (f"gemm bf16 m={m} n={n} k={k}",), 1.0, {})
+            for m in range(64, 8192, 64) for n in range(512, 16384, 1016)
+            for k in range(512, 16384, 1024)]
+    predictor = Predictor("h100", rows)
+    times = []
+    for _ in range(10):
+        started = time.perf_counter()
+        predictor.predict(sections)
+        times.append(time.perf_counter() - started)
+    predictor.close()
+    return len(rows) / min(times)
