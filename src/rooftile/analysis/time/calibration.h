@@ -89,8 +89,9 @@ struct CudaCoreConstants {
   double energy_per_flop = 0;  // J; the power limit over it is the rate that can be sustained
   Seconds power_response;      // until the clock has come down to that
   double long_row_slowdown = 0, long_row_elements = 1;
-  double slab_efficiency = 1;  // of DRAM, reading operands that are stored along k
-  Hertz reference_clock;       // of the GPU they were fitted on
+  double slab_efficiency = 1;   // of DRAM, reading operands that are stored along k
+  Hertz reference_clock;        // of the GPU they were fitted on
+  double flop_per_clock = 128;  // dense fp32 of one SM
   std::vector<CudaCoreTile> tiles, batched_tiles;
   Intervals intervals, batched_intervals;
 };

@@ -90,6 +90,7 @@ struct CudaCoreTileTerms {
   const CudaCoreTile* tile = nullptr;
   double blocks = 0;        // without a split
   double per_k = 0;         // seconds an SM takes for each element of k of one block
+  double usual_per_k = 0;   // on the generation's SMs at this clock
   double lone_block = 1;    // times as long if it is alone there
   double side_by_side = 1;  // blocks that take as long as one
   double epilogue = 0;
@@ -101,12 +102,13 @@ CudaCoreTileTerms tile_terms(const CudaCoreTile& tile, const GemmWork& work,
                              const CudaCoreConstants& c, const Device& device) {
   const double rows = tile.tile.rows, cols = tile.tile.cols;
   const double sms = std::max(device.sms, 1);
-  const double rate = tile.efficiency * work.throughput_factor * work.peak.value() / sms;
+  const double flops = 2 * rows * cols / (tile.efficiency * work.throughput_factor);
   const double in_flight = rows * cols * tile.slices;
   CudaCoreTileTerms terms;
   terms.tile = &tile;
   terms.blocks = work.batch * std::ceil(work.m / rows) * std::ceil(work.n / cols);
-  terms.per_k = 2 * rows * cols / rate;
+  terms.per_k = flops * sms / work.peak.value();
+  terms.usual_per_k = flops / (c.flop_per_clock * c.reference_clock.value());
   terms.lone_block = std::max(1.0, c.elements_to_fill_sm / in_flight);
   terms.side_by_side = in_flight < kFullTileElements ? c.blocks_side_by_side : 1;
   terms.epilogue = c.epilogue.value() * rows * cols / 16384;
@@ -116,19 +118,27 @@ CudaCoreTileTerms tile_terms(const CudaCoreTile& tile, const GemmWork& work,
   return terms;
 }
 
-// Seconds on the busiest SM, which works off `waves` blocks.
-double compute_time(const CudaCoreTileTerms& terms, const GemmWork& work, int split, double waves,
-                    const CudaCoreConstants& c) {
+// On the busiest SM, which works off `waves` blocks.
+struct ComputeTerms {
+  double elements = 0;  // of k of one block that take as long
+  double fixed = 0;     // seconds
+
+  double time(double per_k) const { return elements * per_k + fixed; }
+};
+
+ComputeTerms compute_terms(const CudaCoreTileTerms& terms, const GemmWork& work, int split,
+                           double waves, const CudaCoreConstants& c) {
   const double part_of_k =
       kCudaCoreStepOfK * std::ceil(std::ceil(work.k / split) / kCudaCoreStepOfK);
   const double shared = std::min(waves * terms.lone_block,
                                  terms.side_by_side * std::ceil(waves / terms.side_by_side));
   const double exposed = c.exposed_latency * std::ceil(waves / kResidentBlocks);
-  return (shared + exposed) * part_of_k * terms.per_k + waves * terms.epilogue + c.prologue.value();
+  return {(shared + exposed) * part_of_k, waves * terms.epilogue + c.prologue.value()};
 }
 
 // One tile after the other, each with its best split; keeps the one that the library prefers, by
-// its math: a GPU with a faster memory or a higher limit gets the same kernels.
+// the math on the generation's SMs: a GPU with faster ones, a faster memory or a higher limit gets
+// the same kernels.
 class Search {
  public:
   Search(const GemmWork& work, bool nt, bool use_reluctance, const CudaCoreConstants& constants,
@@ -164,21 +174,20 @@ class Search {
   struct Candidate {
     int split = 1;
     double waves = 0, compute = 0, power = 0, memory = 0;
-
-    double math() const { return compute - power; }
+    double usual_math = 0;  // seconds on the generation's SMs
   };
 
   void consider(const CudaCoreTile& tile) {
     CudaCoreTileTerms terms = tile_terms(tile, work_, c_, device_);
     terms.dram = dram_time(work_, nt_, tile.tile, c_, device_);
     Candidate best = candidate(terms, 1);
-    double math = best.math();
+    double math = best.usual_math;
     std::optional<double> best_total;  // roots take long: only where two are to be compared
     for (const int split : kCudaCoreSplits) {
       if (split == 1) continue;
       if (!may_split(terms, split)) break;
       const Candidate tried = candidate(terms, split);
-      math = std::min(math, tried.math());
+      math = std::min(math, tried.usual_math);
       if (!best_total) best_total = total(best);
       if (launch(split) + std::max(tried.compute, tried.memory) >= *best_total) continue;
       const double tried_total = total(tried);
@@ -203,7 +212,9 @@ class Search {
     Candidate made;
     made.split = split;
     made.waves = std::ceil(terms.blocks * split / sms_);
-    const double plain = slowdown_ * compute_time(terms, work_, split, made.waves, c_);
+    const ComputeTerms compute = compute_terms(terms, work_, split, made.waves, c_);
+    const double plain = slowdown_ * compute.time(terms.per_k);
+    made.usual_math = slowdown_ * compute.time(terms.usual_per_k);
     made.compute = throttled(plain, work_.peak.value(), c_, device_);
     made.power = made.compute - plain;
     made.memory = std::max(terms.dram + workspace_time(work_, split, c_, device_), terms.port);
@@ -305,6 +316,7 @@ CudaCoreConstants scale_constants(CudaCoreConstants constants, const Device& dev
   constants.prologue = constants.prologue / clock;
   constants.epilogue = constants.epilogue / clock;
   constants.operand_port = constants.operand_port * clock;
+  constants.reference_clock = device.boost_clock;
   return constants;
 }
 

@@ -65,6 +65,28 @@ TEST(CudaCoreGemm, PowerLimitsLongKernelsOnly) {
   EXPECT_EQ(parts_of(t4, 8192, 8192, 8192).power, 0);
 }
 
+// Among tiles of one time the library keeps its preference, however fast the SMs are.
+TEST(CudaCoreGemm, FasterSmsGetTheSameKernel) {
+  for (const char* name : {"p100", "p4", "v100_pcie_32gb", "t4", "a100_pcie_40gb"}) {
+    const Device slow = device(name);
+    Device fast = slow;
+    fast.cuda_core_peak.at(Dtype::fp32) = slow.cuda_core_peak.at(Dtype::fp32) * 4;
+    for (const double m : {100, 512, 2305}) {
+      for (const double k : {64, 1000, 4096}) {
+        EXPECT_EQ(parts_of(fast, m, 64, k).tile.tile, parts_of(slow, m, 64, k).tile.tile)
+            << name << ": " << m << " " << k;
+      }
+    }
+  }
+}
+
+// The host's way to the first kernel, which the measured rows hold, is no part of it.
+TEST(CudaCoreGemm, OneMultiplicationTakesALaunch) {
+  for (const char* name : {"p100", "p4", "v100_pcie_32gb", "t4", "a100_pcie_40gb"}) {
+    EXPECT_LT(parts_of(device(name), 2, 2, 1).total, 12e-6) << name;
+  }
+}
+
 TEST(CudaCoreGemm, AVectorReadsTheMatrixOnce) {
   const Device a100 = device("a100_pcie_40gb");
   const GemmParts parts = parts_of(a100, 1, 16384, 16384);

@@ -282,6 +282,7 @@ void read_constants(SectionReader& reader, CudaCoreConstants& constants) {
   reader.number("long_row_elements", constants.long_row_elements, 1, 1e9);
   reader.number("slab_efficiency", constants.slab_efficiency, 0.01, 1);
   reader.quantity("reference_boost_clock_hz", constants.reference_clock);
+  reader.number("flop_per_clock_and_sm", constants.flop_per_clock, 1, 1e6);
   reader.intervals("measured_over_predicted", constants.intervals);
   reader.intervals("batched_measured_over_predicted", constants.batched_intervals);
   read_cuda_core_tiles(reader, "tiles", constants.tiles);
