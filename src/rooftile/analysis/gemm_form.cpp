@@ -31,28 +31,36 @@ bool w_transposed(const Gemm& gemm) {
   return gemm.layout == GemmLayout::nt || gemm.layout == GemmLayout::tt;
 }
 
-MatrixOperand with_stride(MatrixOperand operand, std::int64_t stride, std::int64_t offset) {
-  if (stride > 0) operand.leading = stride;
-  operand.offset = offset;
-  return operand;
+std::string_view name_of_m(const Gemm& gemm) { return gemm.weight_is_parameter ? "tokens" : "m"; }
+std::string_view name_of_n(const Gemm& gemm) {
+  return gemm.weight_is_parameter ? "out_features" : "n";
+}
+std::string_view name_of_k(const Gemm& gemm) {
+  return gemm.weight_is_parameter ? "in_features" : "k";
 }
 
-struct GemmOperands {
-  MatrixOperand x, w, out;
-};
+// From row to row; a stride of 0 is none of its own.
+std::int64_t step(std::int64_t stride, std::int64_t row) { return stride > 0 ? stride : row; }
 
-GemmOperands gemm_operands(const Op& op, const Gemm& gemm) {
-  const bool linear = gemm.weight_is_parameter;
-  const std::string_view m = linear ? "tokens" : "m";
-  const std::string_view n = linear ? "out_features" : "n";
-  const std::string_view k = linear ? "in_features" : "k";
-  const MatrixOperand x = x_transposed(gemm) ? dense("x", m, gemm.m, op.dtypes.input)
-                                             : dense("x", k, gemm.k, op.dtypes.input);
-  const MatrixOperand w = w_transposed(gemm) ? dense("w", k, gemm.k, op.dtypes.weight)
-                                             : dense("w", n, gemm.n, op.dtypes.weight);
-  return {with_stride(x, gemm.x_stride, gemm.x_offset),
-          with_stride(w, gemm.w_stride, gemm.w_offset),
-          with_stride(dense("out", n, gemm.n, op.dtypes.output), gemm.out_stride, gemm.out_offset)};
+MatrixOperand x_of(const Op& op, const Gemm& gemm) {
+  const bool transposed = x_transposed(gemm);
+  const std::int64_t row = transposed ? gemm.m : gemm.k;
+  return {"x",           transposed ? name_of_m(gemm) : name_of_k(gemm),
+          row,           step(gemm.x_stride, row),
+          gemm.x_offset, op.dtypes.input};
+}
+
+MatrixOperand w_of(const Op& op, const Gemm& gemm) {
+  const bool transposed = w_transposed(gemm);
+  const std::int64_t row = transposed ? gemm.k : gemm.n;
+  return {"w",           transposed ? name_of_k(gemm) : name_of_n(gemm),
+          row,           step(gemm.w_stride, row),
+          gemm.w_offset, op.dtypes.weight};
+}
+
+MatrixOperand out_of(const Op& op, const Gemm& gemm) {
+  return {"out",           name_of_n(gemm), gemm.n, step(gemm.out_stride, gemm.n),
+          gemm.out_offset, op.dtypes.output};
 }
 
 MatrixOperand gradient_of(MatrixOperand operand, std::string_view role) {
@@ -62,36 +70,36 @@ MatrixOperand gradient_of(MatrixOperand operand, std::string_view role) {
   return operand;
 }
 
-MatrixProduct gemm_product(const Op& op, const Gemm& gemm, Phase phase) {
-  const auto [x, w, out] = gemm_operands(op, gemm);
+MatrixProduct product_of_phase(const Op& op, const Gemm& gemm, Phase phase) {
   MatrixProduct product;
   product.batch = gemm.batch;
   product.math = op.dtypes.input;
   switch (phase) {
     case Phase::dgrad:
       product.m = gemm.m, product.n = gemm.k, product.k = gemm.n;
-      product.a = gradient_of(out, "dout"), product.b = w, product.out = gradient_of(x, "dx");
+      product.a = gradient_of(out_of(op, gemm), "dout");
+      product.b = w_of(op, gemm);
+      product.out = gradient_of(x_of(op, gemm), "dx");
       break;
     case Phase::wgrad:
       product.m = gemm.k, product.n = gemm.n, product.k = gemm.m;
-      product.a = x, product.b = gradient_of(out, "dout"), product.out = gradient_of(w, "dw");
+      product.a = x_of(op, gemm);
+      product.b = gradient_of(out_of(op, gemm), "dout");
+      product.out = gradient_of(w_of(op, gemm), "dw");
       break;
     default:
       product.m = gemm.m, product.n = gemm.n, product.k = gemm.k;
-      product.a = x, product.b = w, product.out = out;
+      product.a = x_of(op, gemm);
+      product.b = w_of(op, gemm);
+      product.out = out_of(op, gemm);
   }
   return product;
 }
 
-// A product of two activations has a gradient for each.
 std::vector<MatrixProduct> gemm_products(const Op& op, const Gemm& gemm) {
-  std::vector<MatrixProduct> products;
-  if (op.phase != Phase::dgrad || gemm.weight_is_parameter) {
-    products.push_back(gemm_product(op, gemm, op.phase));
-    return products;
-  }
-  products.push_back(gemm_product(op, gemm, Phase::dgrad));
-  products.push_back(gemm_product(op, gemm, Phase::wgrad));
+  if (!has_two_gradients(op, gemm)) return {gemm_product(op, gemm)};
+  std::vector<MatrixProduct> products{product_of_phase(op, gemm, Phase::dgrad),
+                                      product_of_phase(op, gemm, Phase::wgrad)};
   products[0].part = "dx";
   products[1].part = "dw";
   return products;
@@ -243,7 +251,7 @@ MatrixProduct cell_product(const Op& op, std::string_view part, std::int64_t tok
                            std::int64_t rows, std::int64_t cols, std::int64_t repeats) {
   Op linear = op;
   linear.body = Gemm{.m = tokens, .n = rows, .k = cols};
-  MatrixProduct product = gemm_product(linear, std::get<Gemm>(linear.body), op.phase);
+  MatrixProduct product = gemm_product(linear, std::get<Gemm>(linear.body));
   product.part = part;
   product.repeats = repeats;
   product.batch = std::get<Recurrent>(op.body).directions;
@@ -272,6 +280,14 @@ std::vector<MatrixProduct> recurrent_products(const Op& op, const Recurrent& rnn
 }
 
 }  // namespace
+
+MatrixProduct gemm_product(const Op& op, const Gemm& gemm) {
+  return product_of_phase(op, gemm, op.phase);
+}
+
+bool has_two_gradients(const Op& op, const Gemm& gemm) {
+  return op.phase == Phase::dgrad && !gemm.weight_is_parameter;
+}
 
 std::vector<MatrixProduct> matrix_products(const Op& op) {
   if (const auto* gemm = std::get_if<Gemm>(&op.body)) return gemm_products(op, *gemm);

@@ -32,6 +32,11 @@ struct MatrixProduct {
   Flop flop() const;  // of all batches and repeats, without the inserted zeros
 };
 
+// The only product of a Linear layer's or a batch's phase; a product of two activations has two
+// gradients.
+MatrixProduct gemm_product(const Op& op, const Gemm& gemm);
+bool has_two_gradients(const Op& op, const Gemm& gemm);
+
 // Empty for operations without products. Sources: NVIDIA Linear Layers and Convolutional Layers
 // User's Guides.
 std::vector<MatrixProduct> matrix_products(const Op& op);

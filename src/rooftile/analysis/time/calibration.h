@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rooftile/analysis/tiles.h"
+#include "rooftile/analysis/time/gemm_tiles.h"
 #include "rooftile/base/result.h"
 #include "rooftile/base/units.h"
 #include "rooftile/hardware/device.h"
@@ -23,18 +24,10 @@ struct Intervals {
   Interval latency, memory, math;
 };
 
-// A kernel's output tile; `cluster_rows` is what m is rounded up to, the tile's rows unless blocks
-// work in pairs.
-struct GemmTile {
-  Tile tile;
-  int cluster_rows = 0;
-};
-constexpr std::size_t kMostGemmTiles = 32;  // that a library chooses among
-
 // The tile of a library that chooses it by the shape alone.
 struct TileRule {
   double min_m = 0, max_m = 0, max_n = 0, min_k = 0;
-  GemmTile tile;
+  GemmTiles tile;         // one
   double efficiency = 1;  // of this kernel inside an SM, against the others
 };
 
@@ -62,7 +55,7 @@ struct GemmConstants {
   double reference_watts_per_flop_rate = 1;  // power limit over peak rate
   double reference_flop_per_clock = 0;       // dense fp16 of one SM
   bool reference_inline_ecc = false;
-  std::vector<GemmTile> tiles;       // the library chooses among them, or
+  GemmTiles tiles;                   // the library chooses among them, or
   std::vector<TileRule> tile_rules;  // takes that of the first rule that holds
   QuantizeConstants quantize;        // of the left operand, for fp8
   Intervals intervals;

@@ -8,7 +8,7 @@
 
 namespace rooftile {
 
-TimeEstimate estimate_gemm(const TimeContext& context, const Op& op);
+TimeEstimate estimate_gemm(const TimeContext& context, const Op& op, const Gemm& gemm);
 TimeEstimate estimate_convolution(const TimeContext& context, const Op& op,
                                   const Convolution& conv);
 TimeEstimate estimate_attention(const TimeContext& context, const Op& op,

@@ -22,16 +22,14 @@ TimeEstimate estimate_quantized(const TimeContext& context, MatrixProduct produc
 
 }  // namespace
 
-TimeEstimate estimate_gemm(const TimeContext& context, const Op& op) {
-  const std::vector<MatrixProduct> products = matrix_products(op);
-  if (quantizes_activations(op, context.device)) {
-    return estimate_quantized(context, products.front());
+TimeEstimate estimate_gemm(const TimeContext& context, const Op& op, const Gemm& gemm) {
+  if (has_two_gradients(op, gemm)) {
+    const std::vector<MatrixProduct> gradients = matrix_products(op);
+    return estimate_product(context, gradients[0]) + estimate_product(context, gradients[1]);
   }
-  TimeEstimate total = estimate_product(context, products.front());
-  for (std::size_t i = 1; i < products.size(); ++i) {
-    total = total + estimate_product(context, products[i]);
-  }
-  return total;
+  const MatrixProduct product = gemm_product(op, gemm);
+  return quantizes_activations(op, context.device) ? estimate_quantized(context, product)
+                                                   : estimate_product(context, product);
 }
 
 }  // namespace rooftile

@@ -3,6 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
+
+// Compiled a second time for processors whose instructions take four numbers; which one runs is
+// decided where the program starts. Both give the same values.
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)
+#define ROOFTILE_FOR_WIDER_VECTORS __attribute__((target_clones("avx2", "default")))
+#else
+#define ROOFTILE_FOR_WIDER_VECTORS
+#endif
 
 namespace rooftile {
 namespace {
@@ -70,9 +79,10 @@ double nearest_whole(double x) {
   return x + kNoFraction - kNoFraction;
 }
 
-double whole_parts(double size, double part) {
-  const double parts = size / part, nearest = nearest_whole(parts);
-  return nearest < parts ? nearest + 1 : nearest;
+// The parts of a size that cover it; `per_unit` is the inverse of a part's.
+double whole_parts(double size, double part, double per_unit) {
+  const double nearest = nearest_whole(size * per_unit);
+  return nearest * part < size ? nearest + 1 : nearest;
 }
 
 // Which kernel the library takes is not known: candidates count by their score, which is time times
@@ -92,9 +102,14 @@ double overlapped(double compute, double power_term, double memory_term) {
 // branches, so that the processor works on several at once.
 class Candidates {
  public:
-  Candidates(const GemmWork& work, const GemmConstants& constants, const Device& device)
+  // Of `tiles` from the first given on.
+  Candidates(const GemmTiles& tiles, std::size_t first, const GemmWork& work,
+             const GemmConstants& constants, const Device& device)
       : work_(work),
         constants_(constants),
+        table_(tiles),
+        first_(first),
+        tiles_(tiles.size() - first),
         sms_(std::max(device.sms, 1)),
         per_sm_(1 / sms_),
         memory_(memory_time(work, constants, device)),
@@ -102,15 +117,6 @@ class Candidates {
         power_(power_time(work, constants)),
         power_term_(square(fourth_power(power_))),
         latency_term_(fourth_power(constants.latency_per_k.value() * work.element_bytes / 2)) {}
-
-  void add_tile(const GemmTile& tile) {
-    rows_[tiles_] = tile.tile.rows;
-    cols_[tiles_] = tile.tile.cols;
-    cluster_rows_[tiles_] = tile.cluster_rows;
-    ++tiles_;
-  }
-
-  bool any() const { return tiles_ > 0; }
 
   // `efficiency` of these tiles' kernels inside an SM, against others.
   void time_blocks(double efficiency = 1) {
@@ -125,7 +131,7 @@ class Candidates {
     const double latency_term = latency_term_;
     const double m = work_.m, n = work_.n, batch = work_.batch;
     for (std::size_t t = 0; t < tiles_; ++t) {
-      const double a = rows_[t], b = cols_[t];
+      const double a = table_.rows[first_ + t], b = table_.cols[first_ + t];
       const double math = per_element * (a + edge) * (b + edge);
       const double operands = per_operand * ((m < a ? m : a) + (n < b ? n : b));
       const double rate = fourth_power(math) + fourth_power(operands);
@@ -134,8 +140,10 @@ class Candidates {
       overhead_[t] = prologue + epilogue * a * b;
     }
     for (std::size_t t = 0; t < tiles_; ++t) {
-      const double cluster = cluster_rows_[t], pair = cluster / rows_[t];
-      blocks_[t] = batch * whole_parts(m, cluster) * pair * whole_parts(n, cols_[t]);
+      const std::size_t i = first_ + t;
+      const double down = whole_parts(m, table_.cluster_rows[i], table_.per_cluster_row[i]);
+      const double across = whole_parts(n, table_.cols[i], table_.per_col[i]);
+      blocks_[t] = batch * down * table_.blocks_per_cluster[i] * across;
     }
   }
 
@@ -152,12 +160,13 @@ class Candidates {
       total_[t] = score_[t] = launch + overlapped(compute_[t], power_term, memory_term);
     }
     found_ = tiles_;
+    keep_best_score(0);
   }
 
   // Several blocks for each tile, where that helps.
   void time_splits() {
     const double launch = split_launch();
-    const std::size_t splits = useful_splits(best_score() * kCutOff, launch);
+    const std::size_t splits = useful_splits(best_score_ * kCutOff, launch);
     if (splits == 0) return;
     for (std::size_t t = 0; t < tiles_; ++t) {
       if (blocks_[t] <= kMostSplitWaves * sms_) collect_splits(t, splits);
@@ -167,11 +176,12 @@ class Candidates {
       total_[c] = launch + overlapped(compute_[c], power_term, memory_term_[c]);
       score_[c] *= total_[c];
     }
+    keep_best_score(tiles_);
   }
 
   // Parts scaled along with the total.
   GemmParts likeliest() const {
-    const double best_score = this->best_score(), scale_to_best = 1 / best_score;
+    const double scale_to_best = 1 / best_score_;
     double weights = 0, weighted_times = 0;
     for (std::size_t c = 0; c < found_; ++c) {
       const double weight = likelihood(score_[c] * scale_to_best);
@@ -179,13 +189,12 @@ class Candidates {
       weighted_times += weight * total_[c];
     }
     std::size_t best = 0;
-    while (score_[best] > best_score) ++best;
+    while (score_[best] > best_score_) ++best;
     const std::size_t tile = tile_[best];
     const double split = kPartsOfK[split_[best]];
     const double total = weighted_times / weights, scale = total / total_[best];
     GemmParts parts;
-    parts.tile = {{static_cast<int>(rows_[tile]), static_cast<int>(cols_[tile])},
-                  static_cast<int>(cluster_rows_[tile])};
+    parts.tile = table_.tile(first_ + tile);
     parts.split_k = static_cast<int>(split);
     parts.waves = quantized_waves(blocks_[tile] * split);
     parts.launch = (split > 1 ? split_launch() : constants_.launch.value()) * scale;
@@ -201,9 +210,9 @@ class Candidates {
  private:
   // What the candidates of one split share.
   struct SplitTerms {
-    double parts = 1, part_of_k = 0, memory_term = 0;
+    double parts, part_of_k, memory_term;
     // Fourth powers of the compute and memory time together that the cut-off leaves.
-    double limit = 0, needless_limit = 0;
+    double limit, needless_limit;
   };
 
   double split_launch() const {
@@ -212,7 +221,8 @@ class Candidates {
   double split_memory(double parts) const { return memory_ + workspace_ * parts; }
 
   double whole_steps_of_k(double parts) const {
-    return kTensorCoreStepOfK * whole_parts(work_.k, parts * kTensorCoreStepOfK);
+    const double part = parts * kTensorCoreStepOfK;
+    return kTensorCoreStepOfK * whole_parts(work_.k, part, 1 / part);
   }
 
   // Whole waves as far as the library's scheduling is that sharp.
@@ -224,10 +234,11 @@ class Candidates {
            (1 - constants_.wave_sharpness) * (waves > 1 ? waves : 1.0);
   }
 
-  double best_score() const {
-    double best = score_[0];
-    for (std::size_t c = 1; c < found_; ++c) best = score_[c] < best ? score_[c] : best;
-    return best;
+  // Of the candidates from the first one given on and those before.
+  void keep_best_score(std::size_t first) {
+    double best = best_score_;
+    for (std::size_t c = first; c < found_; ++c) best = score_[c] < best ? score_[c] : best;
+    best_score_ = best;
   }
 
   // Fills terms_ from 1 on to the last split that can score below the cut-off.
@@ -268,16 +279,17 @@ class Candidates {
 
   const GemmWork& work_;
   const GemmConstants& constants_;
+  const GemmTiles& table_;
+  std::size_t first_, tiles_;  // those in use
   double sms_, per_sm_;
   double memory_, workspace_, power_, power_term_, latency_term_;
   std::array<SplitTerms, kSplits> terms_;
-  std::size_t tiles_ = 0;
-  std::array<double, kMostGemmTiles> rows_, cols_, cluster_rows_;
-  std::array<double, kMostGemmTiles> blocks_;    // without a split
-  std::array<double, kMostGemmTiles> per_k_;     // seconds a block takes for each element of k
-  std::array<double, kMostGemmTiles> rate_;      // fourth power of that without latency
-  std::array<double, kMostGemmTiles> overhead_;  // prologue and epilogue of a block
+  GemmTiles::Column blocks_;    // without a split
+  GemmTiles::Column per_k_;     // seconds a block takes for each element of k
+  GemmTiles::Column rate_;      // fourth power of that without latency
+  GemmTiles::Column overhead_;  // prologue and epilogue of a block
   std::size_t found_ = 0;
+  double best_score_ = std::numeric_limits<double>::infinity();
   std::array<std::size_t, kCandidates> tile_, split_;
   std::array<double, kCandidates> compute_, memory_term_, total_, score_;
 };
@@ -317,6 +329,15 @@ double tile_edge(const GemmConstants& constants, const Device& device) {
   const auto rate = flop_per_clock_and_sm(device);
   return constants.tile_edge_elements *
          (rate ? std::min(*rate / constants.reference_flop_per_clock, 1.0) : 1.0);
+}
+
+// Tiles from this one on are not much higher than the product.
+std::size_t first_useful_tile(const GemmTiles& tiles, double m) {
+  constexpr double kAnyProduct = 128;  // rows, and lower
+  std::size_t first = 0;
+  while (first + 1 < tiles.size() && tiles.rows[first] >= kAnyProduct && tiles.rows[first] > 2 * m)
+    ++first;
+  return first;
 }
 
 }  // namespace
@@ -361,24 +382,19 @@ GemmWork gemm_work(const MatrixProduct& product, const MathUnit& unit,
   return work;
 }
 
+ROOFTILE_FOR_WIDER_VECTORS
 GemmParts gemm_parts(const GemmWork& work, const GemmConstants& constants, const Device& device) {
-  Candidates candidates(work, constants, device);
   for (const TileRule& rule : constants.tile_rules) {
     if (work.m > rule.max_m || work.n > rule.max_n || work.m < rule.min_m || work.k < rule.min_k) {
       continue;
     }
-    candidates.add_tile(rule.tile);
+    Candidates candidates(rule.tile, 0, work, constants, device);
     candidates.time_blocks(rule.efficiency);
     candidates.time_whole_tiles();
     return candidates.likeliest();
   }
-  const auto too_high = [&](const GemmTile& tile) {
-    return tile.tile.rows >= 128 && tile.tile.rows > 2 * work.m;
-  };
-  for (const GemmTile& tile : constants.tiles) {
-    if (!too_high(tile)) candidates.add_tile(tile);
-  }
-  if (!candidates.any()) candidates.add_tile(constants.tiles.front());
+  Candidates candidates(constants.tiles, first_useful_tile(constants.tiles, work.m), work,
+                        constants, device);
   candidates.time_blocks();
   candidates.time_whole_tiles();
   candidates.time_splits();

@@ -108,7 +108,7 @@ std::optional<GemmTile> read_tile(const json& entry) {
   return GemmTile{{rows, entry[1].get<int>()}, entry.size() == 3 ? entry[2].get<int>() : rows};
 }
 
-void read_tiles(SectionReader& reader, std::vector<GemmTile>& tiles) {
+void read_tiles(SectionReader& reader, GemmTiles& tiles) {
   const json* found = reader.member("tiles");
   if (!found) return;
   if (!found->is_array() || found->empty()) return reader.report("\"tiles\": expected a list");
@@ -119,7 +119,7 @@ void read_tiles(SectionReader& reader, std::vector<GemmTile>& tiles) {
   for (const json& entry : *found) {
     const auto tile = read_tile(entry);
     if (!tile) return reader.report("\"tiles\": expected [rows, columns] or [rows, columns, pair]");
-    tiles.push_back(*tile);
+    tiles.add(*tile);
   }
 }
 
@@ -147,7 +147,7 @@ void read_tile_rule(const json& entry, SectionReader& parent, std::vector<TileRu
   const auto tile = entry_tile ? read_tile(*entry_tile) : std::nullopt;
   if (!tile) reader.report("\"tile\": expected [rows, columns] or [rows, columns, pair]");
   if (const auto error = reader.finish()) return parent.report(error->message);
-  rule.tile = *tile;
+  rule.tile.add(*tile);
   rules.push_back(rule);
 }
 

@@ -86,7 +86,9 @@ struct EstimateOp {
   const TimeContext& context;
   const Op& op;
 
-  std::optional<TimeEstimate> operator()(const Gemm&) const { return estimate_gemm(context, op); }
+  std::optional<TimeEstimate> operator()(const Gemm& gemm) const {
+    return estimate_gemm(context, op, gemm);
+  }
   std::optional<TimeEstimate> operator()(const Convolution& conv) const {
     return estimate_convolution(context, op, conv);
   }
