@@ -8,10 +8,10 @@ namespace rooftile {
 namespace {
 
 // Share of an estimate's error that another shape does not have: much, for the library chooses a
-// kernel for each; kernels that wait for different things share less. Four in five measured savings
+// kernel for each; kernels that wait for different things share less. Nine in ten measured savings
 // of neighbouring shapes lie in the range then (docs/time_model.md).
-constexpr double kUnsharedSameBound = 0.5;
-constexpr double kUnsharedOtherBound = 0.7;
+constexpr double kUnsharedSameBound = 0.7;
+constexpr double kUnsharedOtherBound = 0.9;
 
 // The model's common error, as factors on the time, without the effects of this shape alone.
 Range<double> common_error(const TimeEstimate& estimate) {
