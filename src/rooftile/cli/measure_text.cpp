@@ -1,6 +1,7 @@
 #include "rooftile/cli/measure_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 
@@ -108,6 +109,24 @@ std::string summary_line(const gpu::Verification& verification) {
                      verification.ops.size(), percent(error / count), share_text(inside / count));
 }
 
+// Empty where the GPU runs about as expected.
+std::string pace_text(const FittedSection& section) {
+  constexpr double kWorthSaying = 0.15;  // in log
+  std::vector<std::string> parts;
+  const auto add = [&](Pace pace, const char* what) {
+    const double factor = section.paces.of(pace);
+    if (std::abs(std::log(factor)) < kWorthSaying) return;
+    parts.push_back(fmt::format("{:.1f} of the {}", factor, what));
+  };
+  add(Pace::sm_clock, "SM clock");
+  add(Pace::memory_clock, "memory bandwidth");
+  add(Pace::power, "sustained rate");
+  if (parts.empty()) return "";
+  return fmt::format(
+      "{}: at about {} expected\n  (locked clocks, a power limit, a part of a GPU, other programs?)\n",
+      section.key, fmt::join(parts, ", "));
+}
+
 }  // namespace
 
 std::string calibration_text(const CalibrationResult& result, const TextStyle& style) {
@@ -122,6 +141,7 @@ std::string calibration_text(const CalibrationResult& result, const TextStyle& s
                           error_text(section.before), error_text(section.after)});
   }
   std::string text = table_text(table, table_width(style));
+  for (const FittedSection& section : result.sections) text += pace_text(section);
   if (result.unused > 0) {
     text += fmt::format("{} points fit no section and were left out\n", result.unused);
   }

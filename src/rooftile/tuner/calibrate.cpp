@@ -11,6 +11,7 @@
 #include "rooftile/tuner/calibrated_section.h"
 #include "rooftile/tuner/calibration_start.h"
 #include "rooftile/tuner/map_fit.h"
+#include "rooftile/tuner/pace_search.h"
 
 namespace rooftile {
 namespace {
@@ -98,6 +99,7 @@ FitError error_of(const std::vector<double>& log_errors) {
 
 struct Fitted {
   Start start;
+  Paces paces;
   FitSolution solution;
   Json section;
 };
@@ -119,7 +121,22 @@ Json with_values(Json section, std::span<const TunedConstant> constants,
   return section;
 }
 
+Json at_paces(Json section, std::span<const TunedConstant> constants, const Paces& paces) {
+  for (const TunedConstant& constant : constants) {
+    const double value = value_at(section, constant), factor = paces.of(constant.pace);
+    if (value <= 0 || factor == 1) continue;
+    section[Json::json_pointer(constant.pointer)] =
+        std::clamp(constant.is_time ? value / factor : value * factor, constant.low, constant.high);
+  }
+  return section;
+}
+
 Fitted fit_from(const Family& family, const CalibratedSection& kind, Start start) {
+  const Paces paces = find_paces([&](const Paces& tried) {
+    const Json section = at_paces(start.section, kind.constants, tried);
+    return robust_cost(family.log_errors(section), kind.noise);
+  });
+  start.section = at_paces(std::move(start.section), kind.constants, paces);
   FitProblem problem;
   problem.noise = kind.noise;
   const double tightness = start.own ? kind.same_generation_prior : 1;
@@ -134,7 +151,7 @@ Fitted fit_from(const Family& family, const CalibratedSection& kind, Start start
   };
   FitSolution solution = fit_posterior(problem);
   Json section = with_values(start.section, kind.constants, solution.values);
-  return {std::move(start), std::move(solution), std::move(section)};
+  return {std::move(start), paces, std::move(solution), std::move(section)};
 }
 
 Json widened(const Json& interval, double widening) {
@@ -270,8 +287,12 @@ Result<FittedSection> fit_section(const Device& device, const Family& family,
                                   family.size(), device.name, fitted->start.donor, options.origin);
   set_intervals(family, fitted->start.residual_intervals, section);
   round_numbers(section);
-  FittedSection told{family.key(), fitted->start.donor, family.size(),
-                     error_of(family.log_errors(Json())), error_of(family.log_errors(section))};
+  FittedSection told{family.key(),
+                     fitted->start.donor,
+                     family.size(),
+                     error_of(family.log_errors(Json())),
+                     error_of(family.log_errors(section)),
+                     fitted->start.own ? fitted->paces : Paces()};
   time_model[family.key()] = std::move(section);
   return told;
 }

@@ -9,6 +9,7 @@
 
 #include "rooftile/base/result.h"
 #include "rooftile/hardware/device.h"
+#include "rooftile/tuner/pace_search.h"
 #include "rooftile/workload/op.h"
 
 namespace rooftile {
@@ -31,6 +32,9 @@ struct FittedSection {
   std::string donor;  // whose constants it started from: sm90
   std::size_t points = 0;
   FitError before, after;  // with the GPU's constants as they were, and with the fitted ones
+  // At which the points were measured, against what is known of the GPU; 1 where its generation was
+  // never fitted.
+  Paces paces;
 };
 
 struct CalibrationResult {

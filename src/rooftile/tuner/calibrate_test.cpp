@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -106,6 +107,56 @@ TEST(Calibrate, FindsChangedConstantsInNoisyProducts) {
   EXPECT_GT(mean_error(l40s(), unseen), 0.12);
   EXPECT_LT(mean_error(calibrated, unseen), 0.04);
 }
+
+// The device's numbers are those of the data sheet; it runs at 0.6 of one of its clocks.
+struct SlowGpu {
+  const char* what;
+  const char* gpu;
+  const char* dtype;
+  std::function<void(Device&)> slow_down;
+  Pace pace;
+};
+
+class CalibrateSlowGpu : public testing::TestWithParam<SlowGpu> {};
+
+TEST_P(CalibrateSlowGpu, FollowsItsClocksWithFewPoints) {
+  const SlowGpu& gpu = GetParam();
+  Device nominal = find_device(gpu.gpu).value();
+  nominal.time_model = R"({"residual": false})";
+  Device truth = nominal;
+  gpu.slow_down(truth);
+  std::vector<Op> seen = products(50, 23, gpu.dtype), unseen = products(300, 24, gpu.dtype);
+  measure_on(truth, seen, 0.03, 25);
+  measure_on(truth, unseen, 0, 26);
+  const auto result = calibrate(nominal, seen);
+  ASSERT_TRUE(result) << to_string(result.error());
+  Device calibrated = nominal;
+  calibrated.time_model = result->time_model;
+  const double before = mean_error(nominal, unseen), after = mean_error(calibrated, unseen);
+  EXPECT_GT(before, 0.08);
+  EXPECT_LT(after, before / 2);
+  EXPECT_LT(after, 0.08);
+  EXPECT_NEAR(result->sections[0].paces.of(gpu.pace), 0.6, 0.15);
+}
+
+void lower_sm_clock(Device& device) {
+  device.boost_clock = device.boost_clock * 0.6;
+  for (auto* peaks : {&device.tensor_core_peak, &device.cuda_core_peak}) {
+    for (auto& [dtype, peak] : *peaks) peak = peak * 0.6;
+  }
+}
+void lower_memory_clock(Device& device) { device.dram_bandwidth = device.dram_bandwidth * 0.6; }
+
+INSTANTIATE_TEST_SUITE_P(
+    Clocks, CalibrateSlowGpu,
+    testing::Values(
+        SlowGpu{"sm_h100", "h100_sxm", "bf16", lower_sm_clock, Pace::sm_clock},
+        SlowGpu{"memory_h100", "h100_sxm", "bf16", lower_memory_clock, Pace::memory_clock},
+        SlowGpu{"sm_a100", "a100_sxm_80gb", "bf16", lower_sm_clock, Pace::sm_clock},
+        SlowGpu{"memory_a100", "a100_sxm_80gb", "bf16", lower_memory_clock, Pace::memory_clock},
+        SlowGpu{"sm_v100", "v100_pcie_32gb", "fp32", lower_sm_clock, Pace::sm_clock},
+        SlowGpu{"memory_t4", "t4", "fp32", lower_memory_clock, Pace::memory_clock}),
+    [](const auto& info) { return std::string(info.param.what); });
 
 TEST(Calibrate, StartsFromTheNearestOfAllGenerationsForAnUnknownOne) {
   Device unknown = l40s();

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "rooftile/analysis/time/time_model.h"
+#include "rooftile/tuner/pace_search.h"
 #include "rooftile/workload/op.h"
 
 namespace rooftile {
@@ -17,6 +18,8 @@ struct TunedConstant {
   const char* pointer;
   double prior_sd;
   double low, high;
+  Pace pace = Pace::none;
+  bool is_time = false;  // and grows where the pace falls; a rate falls with it
 };
 
 struct CalibratedSection {

@@ -90,6 +90,15 @@ class Residuals {
 
 }  // namespace
 
+double robust_cost(std::span<const double> log_errors, double noise) {
+  double cost = 0;
+  for (const double error : log_errors) {
+    const double root = robust(error, noise);
+    cost += root * root / 2;
+  }
+  return cost;
+}
+
 FitSolution fit_posterior(const FitProblem& problem) {
   Residuals residuals(problem);
   Eigen::VectorXd x = residuals.start(), rows;

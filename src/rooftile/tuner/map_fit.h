@@ -22,6 +22,9 @@ struct FitProblem {
   double noise = 0.12;
 };
 
+// Half the sum of squares of such errors, the pseudo-Huber loss of each.
+double robust_cost(std::span<const double> log_errors, double noise);
+
 struct FitSolution {
   std::vector<double> values;  // within the parameters' bounds
   double cost = 0;             // half the sum of squares, of points and priors

@@ -72,6 +72,7 @@ struct CudaCoreTile {
 // Products on CUDA cores; docs/time_model.md explains each in its formula.
 struct CudaCoreConstants {
   Seconds launch, prologue, epilogue;
+  double math_efficiency = 1;      // of the peak that a tile of efficiency 1 reaches
   double exposed_latency = 0;      // share of a block that the blocks beside it do not hide
   double elements_to_fill_sm = 0;  // outputs, times slices, in flight that feed all pipes
   double blocks_side_by_side = 1;  // of tiles too small for that, which take as long as one

@@ -107,7 +107,7 @@ CudaCoreTileTerms tile_terms(const CudaCoreTile& tile, const GemmWork& work,
   CudaCoreTileTerms terms;
   terms.tile = &tile;
   terms.blocks = work.batch * std::ceil(work.m / rows) * std::ceil(work.n / cols);
-  terms.per_k = flops * sms / work.peak.value();
+  terms.per_k = flops * sms / (c.math_efficiency * work.peak.value());
   terms.usual_per_k = flops / (c.flop_per_clock * c.reference_clock.value());
   terms.lone_block = std::max(1.0, c.elements_to_fill_sm / in_flight);
   terms.side_by_side = in_flight < kFullTileElements ? c.blocks_side_by_side : 1;

@@ -268,6 +268,7 @@ void read_constants(SectionReader& reader, CudaCoreConstants& constants) {
   reader.quantity("launch_s", constants.launch);
   reader.quantity("prologue_s", constants.prologue);
   reader.quantity("epilogue_of_128x128_s", constants.epilogue);
+  reader.number("math_efficiency", constants.math_efficiency, 0.01, 4);
   reader.number("exposed_latency", constants.exposed_latency, 0, 4);
   reader.number("elements_to_fill_sm", constants.elements_to_fill_sm, 1, 65536);
   reader.number("blocks_side_by_side", constants.blocks_side_by_side, 1, 32);
