@@ -109,21 +109,19 @@ std::string summary_line(const gpu::Verification& verification) {
                      verification.ops.size(), percent(error / count), share_text(inside / count));
 }
 
-// Empty where the GPU runs about as expected.
+// Empty where the GPU runs as fast as expected.
 std::string pace_text(const FittedSection& section) {
-  constexpr double kWorthSaying = 0.15;  // in log
   std::vector<std::string> parts;
   const auto add = [&](Pace pace, const char* what) {
     const double factor = section.paces.of(pace);
-    if (std::abs(std::log(factor)) < kWorthSaying) return;
-    parts.push_back(fmt::format("{:.1f} of the {}", factor, what));
+    if (factor != 1) parts.push_back(fmt::format("{:.2f} of the {}", factor, what));
   };
   add(Pace::sm_clock, "SM clock");
   add(Pace::memory_clock, "memory bandwidth");
   add(Pace::power, "sustained rate");
   if (parts.empty()) return "";
   return fmt::format(
-      "{}: at about {} expected\n  (locked clocks, a power limit, a part of a GPU, other programs?)\n",
+      "{}: at {} expected\n  (locked clocks, a power limit, a part of a GPU, other programs?)\n",
       section.key, fmt::join(parts, ", "));
 }
 

@@ -29,6 +29,9 @@ constexpr double kClearlyBetter = 4, kLeastWeight = 0.05;
 // From here on the fit's own errors say how wide the intervals are.
 constexpr std::size_t kPointsForOwnIntervals = 200, kPointsForOwnRegime = 30;
 
+// Smaller differences, in log, are the constants' own and no other clock.
+constexpr double kLeastPace = 0.15;
+
 constexpr const char* kIntervals = "measured_over_predicted";
 
 // Points of one section on one device.
@@ -131,7 +134,28 @@ Json at_paces(Json section, std::span<const TunedConstant> constants, const Pace
   return section;
 }
 
+// What the fit made of the factors it started from: the mean of the constants that follow each.
+Paces fitted_paces(const Json& donor, const Json& fitted, std::span<const TunedConstant> constants,
+                   const Paces& started_from) {
+  Paces paces;
+  for (const Pace pace : {Pace::sm_clock, Pace::memory_clock, Pace::power}) {
+    if (started_from.of(pace) == 1) continue;
+    double sum = 0, weights = 0;
+    for (const TunedConstant& constant : constants) {
+      const double before = value_at(donor, constant), after = value_at(fitted, constant);
+      if (constant.pace != pace || before <= 0 || after <= 0) continue;
+      const double weight = 1 / (constant.prior_sd * constant.prior_sd);
+      sum += weight * std::log(constant.is_time ? before / after : after / before);
+      weights += weight;
+    }
+    const double log = sum / weights;
+    if (std::abs(log) >= kLeastPace) paces.set(pace, std::exp(log));
+  }
+  return paces;
+}
+
 Fitted fit_from(const Family& family, const CalibratedSection& kind, Start start) {
+  const Json donor = start.section;
   const Paces paces = find_paces([&](const Paces& tried) {
     const Json section = at_paces(start.section, kind.constants, tried);
     return robust_cost(family.log_errors(section), kind.noise);
@@ -151,7 +175,8 @@ Fitted fit_from(const Family& family, const CalibratedSection& kind, Start start
   };
   FitSolution solution = fit_posterior(problem);
   Json section = with_values(start.section, kind.constants, solution.values);
-  return {std::move(start), paces, std::move(solution), std::move(section)};
+  const Paces fitted = fitted_paces(donor, section, kind.constants, paces);
+  return {std::move(start), fitted, std::move(solution), std::move(section)};
 }
 
 Json widened(const Json& interval, double widening) {
@@ -297,6 +322,17 @@ Result<FittedSection> fit_section(const Device& device, const Family& family,
   return told;
 }
 
+// For kernels that none of the sections describes: the first pace found of each clock.
+Json pace_of(std::span<const FittedSection> sections) {
+  const auto found = [&](Pace pace) {
+    for (const FittedSection& section : sections) {
+      if (section.paces.of(pace) != 1) return section.paces.of(pace);
+    }
+    return 1.0;
+  };
+  return {{"sm_clock", found(Pace::sm_clock)}, {"memory_clock", found(Pace::memory_clock)}};
+}
+
 }  // namespace
 
 Result<CalibrationResult> calibrate(const Device& device, std::span<const Op> points,
@@ -323,6 +359,11 @@ Result<CalibrationResult> calibrate(const Device& device, std::span<const Op> po
         fmt::format("found no {} measured points of one kind, expected aligned 16-bit or "
                     "fp32 products, or memory-bound operations",
                     kMinCalibrationPoints));
+  }
+  const auto has_products = [](const FittedSection& section) { return section.key != "stream"; };
+  if (std::ranges::any_of(result.sections, has_products) || !time_model.contains("pace")) {
+    time_model["pace"] = pace_of(result.sections);
+    round_numbers(time_model["pace"]);
   }
   result.time_model = time_model.dump(2);
   return result;

@@ -139,6 +139,32 @@ TEST_P(CalibrateSlowGpu, FollowsItsClocksWithFewPoints) {
   EXPECT_NEAR(result->sections[0].paces.of(gpu.pace), 0.6, 0.15);
 }
 
+// What no section describes follows: the forward pass of fused attention waits for the Tensor
+// Cores.
+TEST(Calibrate, OtherKernelsFollowTheClocksThatWereFound) {
+  const Device nominal = find_device("h100_sxm").value();
+  Device slow = nominal;
+  slow.boost_clock = slow.boost_clock * 0.6;
+  for (auto& [dtype, peak] : slow.tensor_core_peak) peak = peak * 0.6;
+  const std::vector<Op> attention =
+      ops({"attention a bf16 batch=4 heads=32 q=8192 d=128 kv_heads=8 causal=1"});
+  const auto seconds = [&](const Device& device) {
+    return TimeModel::create(device)->estimate(attention[0])->time.expected.value();
+  };
+  std::vector<Op> seen = products(50, 23);
+  measure_on(nominal, seen, 0.03, 25);
+  Device calibrated = nominal;
+  calibrated.time_model = calibrate(nominal, seen)->time_model;
+  EXPECT_EQ(seconds(calibrated), seconds(nominal));
+  measure_on(slow, seen, 0.03, 25);
+  calibrated.time_model = calibrate(nominal, seen)->time_model;
+  EXPECT_NEAR(seconds(calibrated) / seconds(slow), 1, 0.15);
+  EXPECT_GT(seconds(slow) / seconds(nominal), 1.5);
+  const Range<Seconds> time = TimeModel::create(calibrated)->estimate(attention[0])->time;
+  EXPECT_LT(time.low.value(), seconds(slow));
+  EXPECT_GT(time.high.value(), seconds(slow));
+}
+
 void lower_sm_clock(Device& device) {
   device.boost_clock = device.boost_clock * 0.6;
   for (auto* peaks : {&device.tensor_core_peak, &device.cuda_core_peak}) {

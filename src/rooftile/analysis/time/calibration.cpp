@@ -132,13 +132,23 @@ std::optional<Error> read_header(const json& file, Calibration& calibration) {
   return reader.finish();
 }
 
+std::optional<Error> read_pace(const json& file, const std::string& place,
+                               Calibration& calibration) {
+  const auto found = file.find("pace");
+  if (found == file.end()) return std::nullopt;
+  SectionReader reader(*found, fmt::format("{}, pace", place));
+  reader.number("sm_clock", calibration.sm_clock, 0.01, 10);
+  reader.number("memory_clock", calibration.memory_clock, 0.01, 10);
+  return reader.finish();
+}
+
 // The sections that a device file brings itself take the place of the generation's.
 std::optional<Error> replace_sections(const Device& device, Calibration& calibration) {
   const json file = json::parse(device.time_model, nullptr, false);
   const std::string place = fmt::format("{}, time_model", device.id);
   if (!file.is_object()) return Error{"found no JSON object, expected one", place};
-  std::optional<Error> first;
-  std::set<std::string> known{"residual"};
+  std::optional<Error> first = read_pace(file, place, calibration);
+  std::set<std::string> known{"residual", "pace"};
   if (const auto residual = file.find("residual"); residual != file.end()) {
     if (!residual->is_boolean()) return Error{"\"residual\": expected true or false", place};
     calibration.residual = residual->get<bool>();

@@ -269,6 +269,8 @@ struct Calibration {
   std::string name;  // file name without ".json": sm80
   std::string generation;
   bool residual = true;  // learned corrections count, where there are any
+  // Against the device's numbers, where measurements found the GPU slower than those say.
+  double sm_clock = 1, memory_clock = 1;
   Section<GemmConstants> tensor_gemm, fp8_gemm;
   Section<CudaCoreConstants> cuda_gemm;
   Section<KnownTileConstants> known_tile;

@@ -40,11 +40,11 @@ Parts parts_at(const TimeContext& context, const ConvolutionWork& work, const Ma
   const TensorConvolutionConstants& c = context.calibration.convolution.constants.tensor;
   const double efficiency = alignment * (skips_pixels(work) ? c.kernel.strided_efficiency : 1.0);
   Parts parts;
-  parts.kernel = fastest_kernel(kernel_product(work, unit, efficiency), c.kernel, context.device);
+  parts.kernel = fastest_kernel(kernel_product(work, unit, efficiency), c.kernel, context.running);
   const Seconds launch =
       c.kernel.launch + (work.phase == Phase::dgrad ? c.dgrad_launch : Seconds());
   parts.launch = launch.value();
-  parts.memory = (work.bytes / (context.device.dram_bandwidth * c.kernel.dram_efficiency)).value();
+  parts.memory = (work.bytes / (context.running.dram_bandwidth * c.kernel.dram_efficiency)).value();
   parts.total = parts.launch + overlapped(parts.kernel.compute, parts.memory);
   return parts;
 }
@@ -67,7 +67,7 @@ void add_alignment_range(TimeEstimate& estimate, double total, double best, doub
 
 TimeEstimate tensor_core_convolution(const TimeContext& context, const ConvolutionWork& work) {
   const auto& section = context.calibration.convolution;
-  const MathUnit unit = math_unit(context.device, work.product.math);
+  const MathUnit unit = math_unit(context.running, work.product.math);
   const Range<double> alignment =
       alignment_factor(context.calibration.alignment.constants, work.product, unit);
   const Parts parts = parts_at(context, work, unit, alignment.expected);

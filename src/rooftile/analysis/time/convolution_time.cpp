@@ -25,9 +25,9 @@ TimeEstimate depthwise(const TimeContext& context, const Op& op) {
   const auto& section = context.calibration.convolution;
   const ConvolutionConstants& c = section.constants;
   const Cost cost = count_cost(op);
-  const MathUnit unit = math_unit(context.device, Dtype::fp32);
+  const MathUnit unit = math_unit(context.running, Dtype::fp32);
   const Seconds launch = context.calibration.stream.constants.launch;
-  const Seconds memory = cost.bytes / (context.device.dram_bandwidth * c.depthwise_efficiency);
+  const Seconds memory = cost.bytes / (context.running.dram_bandwidth * c.depthwise_efficiency);
   const Seconds compute = cost.flop / (unit.peak * c.depthwise_math_efficiency);
   TimeEstimate estimate;
   estimate.bound = compute > memory ? Bound::math : Bound::memory;

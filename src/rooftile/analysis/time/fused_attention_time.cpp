@@ -72,7 +72,7 @@ class FusedAttention {
  public:
   FusedAttention(const TimeContext& context, const Op& op, const Attention& attention)
       : c_(context.calibration.attention.constants),
-        device_(context.device),
+        device_(context.running),
         op_(op),
         shape_(attention_shape(op, attention)),
         sms_(std::max(context.device.sms, 1)),

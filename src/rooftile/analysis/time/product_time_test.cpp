@@ -117,6 +117,17 @@ TEST(Products, TheSwitchIsTrueOrFalse) {
   EXPECT_EQ(model.error().message, "\"residual\": expected true or false");
 }
 
+TEST(Products, PacesAreFactors) {
+  Device device = *find_device("a100");
+  device.time_model = R"({"pace": {"sm_clock": 0, "memory_clock": 1}})";
+  const auto model = TimeModel::create(device);
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().message, "\"sm_clock\": found 0, expected 0.01 to 10");
+  EXPECT_TRUE(model.error().where.ends_with("time_model, pace")) << model.error().where;
+  device.time_model = R"({"pace": 1})";
+  EXPECT_FALSE(TimeModel::create(device));
+}
+
 // NVIDIA Ada GPU Architecture white paper: 165.2 TFLOP/s in bf16 at boost clock and 1008 GB/s. The
 // board has more power per rate than L40S, whose constants it takes, and no ECC in its memory.
 // Layers of Llama-3.1-8B reach 161 to 166 of them (casys-kaist/LLMServingSim).

@@ -21,7 +21,7 @@ bool is_persistent(const TimeContext& context, const Op& op, const Recurrent& rn
 TimeEstimate persistent_steps(const TimeContext& context, const MatrixProduct& product) {
   const auto& section = context.calibration.recurrent;
   const RecurrentConstants& c = section.constants;
-  const MathUnit unit = math_unit(context.device, product.math);
+  const MathUnit unit = math_unit(context.running, product.math);
   const double steps = static_cast<double>(product.repeats);
   TimeEstimate estimate;
   estimate.launch = c.persistent_step * steps;

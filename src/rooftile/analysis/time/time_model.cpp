@@ -47,10 +47,19 @@ GemmFits scaled(const Section<GemmConstants>& section, const Device& device) {
   return fits;
 }
 
+Device at_pace(Device device, const Calibration& calibration) {
+  device.boost_clock = device.boost_clock * calibration.sm_clock;
+  for (auto* peaks : {&device.tensor_core_peak, &device.cuda_core_peak}) {
+    for (auto& [dtype, peak] : *peaks) peak = peak * calibration.sm_clock;
+  }
+  device.dram_bandwidth = device.dram_bandwidth * calibration.memory_clock;
+  return device;
+}
+
 }  // namespace
 
 struct TimeModel::State {
-  Device device;
+  Device device, running;
   std::shared_ptr<const Calibration> calibration;
   GemmFits tensor_gemm, fp8_gemm;
   CudaCoreConstants cuda_gemm;
@@ -58,6 +67,7 @@ struct TimeModel::State {
 
   State(const Device& given, std::shared_ptr<const Calibration> constants)
       : device(given),
+        running(at_pace(given, *constants)),
         calibration(std::move(constants)),
         tensor_gemm(scaled(calibration->tensor_gemm, given)),
         fp8_gemm(scaled(calibration->fp8_gemm, given)),
@@ -68,7 +78,7 @@ struct TimeModel::State {
   }
 
   TimeContext context() const {
-    return {device, *calibration, tensor_gemm, fp8_gemm, cuda_gemm, residuals};
+    return {device, running, *calibration, tensor_gemm, fp8_gemm, cuda_gemm, residuals};
   }
 
  private:
