@@ -322,15 +322,16 @@ Result<FittedSection> fit_section(const Device& device, const Family& family,
   return told;
 }
 
-// For kernels that none of the sections describes: the first pace found of each clock.
-Json pace_of(std::span<const FittedSection> sections) {
-  const auto found = [&](Pace pace) {
-    for (const FittedSection& section : sections) {
-      if (section.paces.of(pace) != 1) return section.paces.of(pace);
-    }
-    return 1.0;
-  };
-  return {{"sm_clock", found(Pace::sm_clock)}, {"memory_clock", found(Pace::memory_clock)}};
+// For kernels that none of the sections describes. Products tell the SMs' clock, streams that of
+// the memory; products do where there are no streams.
+std::optional<Json> pace_of(std::span<const FittedSection> sections) {
+  const auto is_stream = [](const FittedSection& section) { return section.key == "stream"; };
+  const auto products = std::ranges::find_if_not(sections, is_stream);
+  const auto streams = std::ranges::find_if(sections, is_stream);
+  if (products == sections.end()) return std::nullopt;
+  const FittedSection& memory = streams == sections.end() ? *products : *streams;
+  return Json{{"sm_clock", products->paces.of(Pace::sm_clock)},
+              {"memory_clock", memory.paces.of(Pace::memory_clock)}};
 }
 
 }  // namespace
@@ -360,10 +361,9 @@ Result<CalibrationResult> calibrate(const Device& device, std::span<const Op> po
                     "fp32 products, or memory-bound operations",
                     kMinCalibrationPoints));
   }
-  const auto has_products = [](const FittedSection& section) { return section.key != "stream"; };
-  if (std::ranges::any_of(result.sections, has_products) || !time_model.contains("pace")) {
-    time_model["pace"] = pace_of(result.sections);
-    round_numbers(time_model["pace"]);
+  if (std::optional<Json> pace = pace_of(result.sections)) {
+    round_numbers(*pace);
+    time_model["pace"] = std::move(*pace);
   }
   result.time_model = time_model.dump(2);
   return result;

@@ -47,6 +47,7 @@ GemmFits scaled(const Section<GemmConstants>& section, const Device& device) {
   return fits;
 }
 
+// At the clocks that measurements found.
 Device at_pace(Device device, const Calibration& calibration) {
   device.boost_clock = device.boost_clock * calibration.sm_clock;
   for (auto* peaks : {&device.tensor_core_peak, &device.cuda_core_peak}) {
