@@ -29,7 +29,7 @@ constexpr double kClearlyBetter = 4, kLeastWeight = 0.05;
 // From here on the fit's own errors say how wide the intervals are.
 constexpr std::size_t kPointsForOwnIntervals = 200, kPointsForOwnRegime = 30;
 
-// Smaller differences, in log, are the constants' own and no other clock.
+// Smaller differences, in log, are the constants' own and no lower clock.
 constexpr double kLeastPace = 0.15;
 
 constexpr const char* kIntervals = "measured_over_predicted";
@@ -149,7 +149,7 @@ Paces fitted_paces(const Json& donor, const Json& fitted, std::span<const TunedC
       weights += weight;
     }
     const double log = sum / weights;
-    if (std::abs(log) >= kLeastPace) paces.set(pace, std::exp(log));
+    if (log <= -kLeastPace) paces.set(pace, std::exp(log));
   }
   return paces;
 }
@@ -264,11 +264,7 @@ Result<std::vector<Fitted>> fits_of(const Device& device, const Family& family,
   for (const std::string& donor : donors) {
     Result<Start> start = start_from(device, family.key(), donor);
     if (!start) return tl::unexpected(start.error());
-    if (options.donors.empty()) {
-      keep_residual(device, family.key(), *start);
-    } else {
-      start->own = donors_for(device, family.key()) == options.donors;
-    }
+    if (options.donors.empty()) keep_residual(device, family.key(), *start);
     fits.push_back(fit_from(family, kind, std::move(*start)));
     // The first one stays unless another is clearly better; the others are equals.
     const double margin = best == 0 ? kClearlyBetter : 0;

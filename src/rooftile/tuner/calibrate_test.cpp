@@ -12,6 +12,7 @@
 #include "rooftile/analysis/time/time_model.h"
 #include "rooftile/hardware/device_file.h"
 #include "rooftile/tuner/calibrated_section.h"
+#include "rooftile/tuner/calibration_start.h"
 #include "rooftile/workload/workload_text.h"
 
 namespace rooftile {
@@ -196,11 +197,23 @@ TEST(Calibrate, StartsFromTheNearestOfAllGenerationsForAnUnknownOne) {
   EXPECT_LT(result->sections[0].after.mean, 0.05);
 }
 
+// Constants of another generation may be far off: only those of the own one are nearly known.
+TEST(Calibrate, OnlyTheOwnGenerationIsNearlyKnown) {
+  const auto is_own = [](const char* gpu, const char* donor) {
+    return start_from(*find_device(gpu), "tensor_gemm", donor)->own;
+  };
+  EXPECT_TRUE(is_own("l40s", "sm89"));
+  EXPECT_TRUE(is_own("h200_sxm", "sm90"));
+  EXPECT_FALSE(is_own("l40s", "sm80"));
+  EXPECT_FALSE(is_own("rtx_pro_6000", "sm89"));  // which it borrows
+  EXPECT_FALSE(is_own("b200", "sm90"));
+}
+
 // Few scattered points do not tell generations apart: what starts from each has a say.
 TEST(Calibrate, FitsOfOtherGenerationsCountWhereTheyAreAboutAsGood) {
   Device unknown = l40s();
   unknown.compute_capability = 120;
-  std::vector<Op> few = products(8, 5), many = products(120, 5);
+  std::vector<Op> few = products(8, 5), many = products(400, 5);
   measure_on(l40s(), few, 0.3, 6);
   measure_on(l40s(), many, 0.02, 6);
   const auto alternatives = [&](const std::vector<Op>& points) {

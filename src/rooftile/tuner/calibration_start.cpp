@@ -80,7 +80,8 @@ Result<CalibrationStart> start_from(const Device& device, std::string_view key,
   if (!text) return tl::unexpected(text.error());
   const Result<Calibration> calibration = read_calibration(donor);
   if (!calibration) return tl::unexpected(calibration.error());
-  CalibrationStart start{Json::parse(text->json), text->donor, text->own, {}};
+  const bool own = donors_for(device, key) == std::vector{donor};
+  CalibrationStart start{Json::parse(text->json), text->donor, own, {}};
   start.section.erase("fitted_on");
   const auto scaled = [&](const auto& own) { return scale_constants(own.constants, device); };
   if (key == "tensor_gemm") move_to(device, scaled(calibration->tensor_gemm), start.section);
