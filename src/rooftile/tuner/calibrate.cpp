@@ -29,6 +29,9 @@ constexpr double kClearlyBetter = 4, kLeastWeight = 0.05;
 // From here on the fit's own errors say how wide the intervals are.
 constexpr std::size_t kPointsForOwnIntervals = 200, kPointsForOwnRegime = 30;
 
+// The worst fit to sound points leaves 11 % (fp32 products on P4, single launches).
+constexpr double kLargestMedian = 0.5;
+
 // Smaller differences, in log, are the constants' own and no lower clock.
 constexpr double kLeastPace = 0.15;
 
@@ -276,6 +279,17 @@ Result<std::vector<Fitted>> fits_of(const Device& device, const Family& family,
   return fits;
 }
 
+// Points that no constants explain are no times of this GPU: another unit, another meaning.
+std::optional<Error> misfit(const Family& family, const FittedSection& fitted) {
+  if (fitted.after.median <= kLargestMedian) return std::nullopt;
+  const double ratio = std::exp(-quantile(family.log_errors(Json()), 0.5));
+  return Error{fmt::format("found {} points at {:.2g} times what was predicted (median), half of "
+                           "them more than {:.0f} % off even after the fit; expected times of one "
+                           "call on this GPU, in the unit that their column names",
+                           family.size(), ratio, 100 * fitted.after.median),
+               family.key()};
+}
+
 // What the device keeps of further fits: their constants with a weight.
 Json alternatives_of(std::span<const Fitted> fits) {
   Json alternatives = Json::array();
@@ -314,6 +328,7 @@ Result<FittedSection> fit_section(const Device& device, const Family& family,
                      error_of(family.log_errors(Json())),
                      error_of(family.log_errors(section)),
                      fitted->start.own ? fitted->paces : Paces()};
+  if (const std::optional<Error> error = misfit(family, told)) return tl::unexpected(*error);
   time_model[family.key()] = std::move(section);
   return told;
 }

@@ -49,7 +49,8 @@ inline constexpr std::size_t kMinCalibrationPoints = 5;
 
 // Fits tensor_gemm to 16-bit and fp8_gemm to fp8 products on Tensor Cores, cuda_gemm to products on
 // CUDA cores and stream to memory-bound operations, from Op::measured. Sections without enough
-// points keep the text that `device` brings. An error when no section has enough.
+// points keep the text that `device` brings. An error when no section has enough, or no constants
+// come near the points.
 Result<CalibrationResult> calibrate(const Device& device, std::span<const Op> points,
                                     const CalibrationOptions& options = {});
 

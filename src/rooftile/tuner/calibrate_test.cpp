@@ -326,6 +326,18 @@ TEST(Calibrate, TooFewPointsAreAnError) {
   EXPECT_FALSE(calibrate(l40s(), {}));
 }
 
+TEST(Calibrate, PointsThatNoConstantsExplainAreAnError) {
+  std::vector<Op> points = products(20, 19);
+  measure_on(l40s(), points, 0.05, 20);
+  ASSERT_TRUE(calibrate(l40s(), points));
+  for (Op& op : points) op.measured = *op.measured * 1000.0;  // milliseconds
+  const auto result = calibrate(l40s(), points);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().where, "tensor_gemm");
+  EXPECT_NE(result.error().message.find("20 points at 1e+03 times"), std::string::npos)
+      << result.error().message;
+}
+
 TEST(Calibrate, UnknownDonorsAreAnError) {
   std::vector<Op> points = products(10, 17);
   measure_on(l40s(), points, 0, 18);
