@@ -125,11 +125,15 @@ TextTable changes_table(const Comparison& comparison, std::size_t shown) {
   return table;
 }
 
+bool has_times(const ComparedSide& side) { return side.coverage.ops_with_time > 0; }
+
 std::string side_text(std::string_view title, const ComparedSide& side) {
   std::vector<std::string> names;
   for (const std::string& input : side.inputs) names.push_back(printable(input));
-  return fmt::format("{}  {}: {} ({}), {}\n", title, join(names, ", "),
-                     time_text(side.total.expected), range_text(side.total), flop_text(side.flop));
+  const std::string time = has_times(side) ? fmt::format("{} ({})", time_text(side.total.expected),
+                                                         range_text(side.total))
+                                           : "time unknown";
+  return fmt::format("{}  {}: {}, {}\n", title, join(names, ", "), time, flop_text(side.flop));
 }
 
 Json side_json(const ComparedSide& side) {
@@ -165,12 +169,8 @@ std::string_view verdict_name(Verdict verdict) {
   return "unclear";
 }
 
-}  // namespace
-
-std::string render_comparison_text(const Comparison& comparison, const TextStyle& style) {
-  std::string text = fmt::format("On {}\n", printable(comparison.device.name));
-  text += side_text("first ", comparison.before) + side_text("second", comparison.after);
-  text += wrapped(verdict_text(comparison), style.width);
+std::string changes_text(const Comparison& comparison, const TextStyle& style) {
+  std::string text;
   const std::size_t rows = comparison.changed.size();
   const std::size_t shown = style.verbose ? rows : std::min(rows, kShownRows);
   if (shown > 0) {
@@ -180,8 +180,20 @@ std::string render_comparison_text(const Comparison& comparison, const TextStyle
   const bool unsure = std::ranges::any_of(comparison.changed, [](const ComparedOp& op) {
     return op.saving.low <= Seconds() && op.saving.high >= Seconds();
   });
-  text += fmt::format("\n{} unchanged.{}\n", count_text(comparison.unchanged),
-                      unsure ? " A difference with ? is within the model's error." : "");
+  return text + fmt::format("\n{} unchanged.{}\n", count_text(comparison.unchanged),
+                            unsure ? " A difference with ? is within the model's error." : "");
+}
+
+}  // namespace
+
+std::string render_comparison_text(const Comparison& comparison, const TextStyle& style) {
+  std::string text = fmt::format("On {}\n", printable(comparison.device.name));
+  text += side_text("first ", comparison.before) + side_text("second", comparison.after);
+  text += wrapped(verdict_text(comparison), style.width);
+  // Against nothing, all operations of the other side would be new.
+  if (has_times(comparison.before) && has_times(comparison.after)) {
+    text += changes_text(comparison, style);
+  }
   for (const std::string& note : comparison.notes) {
     text += wrapped("Note: " + printable(note), style.width);
   }

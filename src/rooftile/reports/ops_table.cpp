@@ -3,6 +3,7 @@
 
 #include "rooftile/reports/json_values.h"
 #include "rooftile/reports/reports.h"
+#include "rooftile/reports/text_frame.h"
 
 namespace rooftile {
 namespace {
@@ -183,10 +184,7 @@ std::string recorded_table(const Report& report, const TextStyle& style) {
   return table_text(table, style.terminal ? style.width : 0);
 }
 
-}  // namespace
-
-std::string render_ops_text(const Report& report, const TextStyle& style) {
-  if (!report.traces.empty()) return recorded_table(report, style);
+std::string predicted_table(const Report& report, const TextStyle& style) {
   TextTable table{{{"name", false, Cut::start},
                    {"kind"},
                    {"dtype"},
@@ -204,6 +202,14 @@ std::string render_ops_text(const Report& report, const TextStyle& style) {
   return table_text(table, style.terminal ? style.width : 0);
 }
 
+}  // namespace
+
+std::string render_ops_text(const Report& report, const TextStyle& style) {
+  const std::string table =
+      report.traces.empty() ? predicted_table(report, style) : recorded_table(report, style);
+  return table + '\n' + header_text(report, style) + basis_text(report, style);
+}
+
 std::string render_ops_csv(const Report& report) {
   std::string text(kCsvHeader);
   for (const OpRow& row : report.ops) text += csv_row(row);
@@ -216,6 +222,8 @@ std::string render_ops_json(const Report& report) {
   return dump_json({{"schema", kOpsSchema},
                     {"inputs", report.inputs},
                     {"gpu", {{"id", report.device.id}, {"name", report.device.name}}},
+                    {"skipped", report.skipped},
+                    {"notes", report.notes},
                     {"ops", rows}});
 }
 

@@ -48,14 +48,26 @@ TEST(OpsCsv, RecordedRunsFillTheLastColumns) {
 }
 
 TEST(OpsJson, UnknownIsNull) {
-  const auto json = nlohmann::json::parse(render_ops_json(sample_report()));
+  const Report report = sample_report();
+  const auto json = nlohmann::json::parse(render_ops_json(report));
   EXPECT_EQ(json["schema"], "rooftile-ops/1");
+  EXPECT_EQ(json["notes"], report.notes);
+  EXPECT_EQ(json["skipped"], report.skipped);
   ASSERT_EQ(json["ops"].size(), 4u);
   EXPECT_EQ(json["ops"][0]["flop"], 14495514624);
   EXPECT_DOUBLE_EQ(json["ops"][0]["time_s"]["low"], 2e-05);
   for (const char* key : {"flop", "bytes", "bound", "time_s"}) {
     EXPECT_TRUE(json["ops"][3][key].is_null()) << key;
   }
+}
+
+TEST(OpsText, SaysWhatTheTimesStandFor) {
+  Report report = sample_report();
+  report.notes = {"seq 1024 assumed"};
+  EXPECT_THAT(render_ops_text(report),
+              testing::AllOf(testing::HasSubstr("\n\n"), testing::HasSubstr("\nExpected time "),
+                             testing::HasSubstr("\nNote: seq 1024 assumed\n"),
+                             testing::HasSubstr("\nTimes cover ")));
 }
 
 TEST(OpsText, SharesAreOfAllRuns) {
