@@ -21,12 +21,12 @@ constexpr std::array<Signature, 23> kSignatures{{
     {"GIF8"sv, "a GIF image"},
     {"%PDF"sv, "a PDF document"},
     {"PK\x03\x04"sv, "a zip archive"},
-    {"\x1f\x8b"sv, "gzip-compressed data"},
+    {"\x1f\x8b"sv, "gzip-compressed data (unpack it with 'gunzip')"},
     {"\xfd"
      "7zXZ"sv,
-     "xz-compressed data"},
-    {"BZh"sv, "bzip2-compressed data"},
-    {"\x28\xb5\x2f\xfd"sv, "zstd-compressed data"},
+     "xz-compressed data (unpack it with 'unxz')"},
+    {"BZh"sv, "bzip2-compressed data (unpack it with 'bunzip2')"},
+    {"\x28\xb5\x2f\xfd"sv, "zstd-compressed data (unpack it with 'unzstd')"},
     {"\x7f"
      "ELF"sv,
      "an ELF program or library"},

@@ -30,10 +30,11 @@ namespace {
 constexpr std::size_t kHeadBytes = 4096;
 
 Error unknown_format(const std::string& path, std::string_view head) {
-  return {fmt::format("{}: expected an ONNX model, a Hugging Face config.json, a PyTorch "
-                      "profiler trace, an Nsight Systems export or the text form",
-                      describe_content(head)),
-          path};
+  return {
+      fmt::format("{}: expected an ONNX model, a Hugging Face config.json, a PyTorch "
+                  "profiler trace, an Nsight Systems export, a script, timings or the text form",
+                  describe_content(head)),
+      path};
 }
 
 // Operations written in the place of a file: they have spaces and sizes; a file of that name wins.

@@ -46,7 +46,7 @@ std::string verdict_text(const Comparison& comparison) {
       break;
   }
   const bool gains = saving.expected > Seconds();
-  return fmt::format("Too close to call: the second likely {} {}, {}, but the range includes none.",
+  return fmt::format("Not certain: the second likely {} {}, {}, but the range includes none.",
                      gains ? "saves" : "takes",
                      time_text(Seconds(std::abs(saving.expected.value()))) + (gains ? "" : " more"),
                      share);

@@ -208,6 +208,16 @@ TEST(ConvolutionTime, ImageChannelsTakeTheStepsOfEight) {
   EXPECT_EQ(eight.own_effects.high, 1.0);
 }
 
+// Effects of its own and the model's error together never widen a saving beyond the two ranges.
+TEST(ConvolutionTime, SavingsAreNoWiderThanTheTimes) {
+  const TimeModel t4 = model_of("t4");
+  Convolution image = conv2d(64, 7, 2, 224);
+  image.c = 3;
+  const TimeEstimate plain = *t4.estimate(op_of(image, Dtype::fp32));
+  const TimeEstimate half = *t4.estimate(op_of(image, Dtype::fp16));
+  EXPECT_GE(estimate_saving(plain, half).low, plain.time.low - half.time.high);
+}
+
 // The tables of T4 hold 3x3 kernels of stride 1, forward; all else was measured on V100 alone.
 TEST(ConvolutionTime, RangesAreWiderForWhatWasNotMeasured) {
   const TimeModel t4 = model_of("t4");

@@ -75,8 +75,14 @@ Range<Seconds> saved_by_kernels(const TimeEstimate& before, const TimeEstimate& 
   const auto scaled = [](Seconds saving, double shrunk, double grown) {
     return saving * (saving.value() > 0 ? shrunk : grown);
   };
-  return {std::min(scaled(std::min(least, modelled), common.low, common.high) - margin, expected),
-          expected,
+  // Ranges that do not touch leave no doubt, whatever the two have in common.
+  const auto at_least = [&](Seconds saving, Seconds apart) {
+    return std::max(scaled(saving, common.low, common.high) - margin, apart);
+  };
+  const Seconds low = at_least(least, before.time.low - after.time.high);
+  const Seconds low_modelled =
+      at_least(modelled, before.time.low / before.learned - after.time.high / after.learned);
+  return {std::min({low, low_modelled, expected}), expected,
           std::max(scaled(std::max(most, modelled), common.high, common.low) + margin, expected)};
 }
 
