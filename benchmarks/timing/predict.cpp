@@ -4,17 +4,18 @@
 //   rooftile_predict GPU ROWS [features|savings]
 //
 // ROWS holds one operation a line in text form. Each line on standard input is a JSON object of
-// calibration sections ({} for the built-in ones); the answer is one line "ok COUNT" followed by
-// COUNT * 4 little-endian doubles (expected, low, high in seconds, and the bound as its
-// enumerator), or one line "error TEXT". With "features" it prints what the learned correction of
-// matrix products reads, in the order of kResidualFeatures: one line of numbers a row. With
-// "savings" standard input holds lines "BEFORE AFTER TIMES", two rows by their places from 0: the
-// answer to each are three doubles (low, expected, high in seconds), what running AFTER TIMES times
-// saves of running BEFORE once.
+// calibration sections ({} for the built-in ones); the answer is one line "ok COUNT SECONDS",
+// with the time that predicting took, followed by COUNT * 4 little-endian doubles (expected, low,
+// high in seconds, and the bound as its enumerator), or one line "error TEXT". With "features" it
+// prints what the learned correction of matrix products reads, in the order of kResidualFeatures:
+// one line of numbers a row. With "savings" standard input holds lines "BEFORE AFTER TIMES", two
+// rows by their places from 0: the answer to each are three doubles (low, expected, high in
+// seconds), what running AFTER TIMES times saves of running BEFORE once.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -52,8 +53,10 @@ int serve(Device device, const std::vector<Op>& ops) {
     if (!model) {
       fmt::print("error {}\n", to_string(model.error()));
     } else {
+      const auto started = std::chrono::steady_clock::now();
       const std::vector<double> answer = predict(ops, *model);
-      fmt::print("ok {}\n", ops.size());
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - started;
+      fmt::print("ok {} {}\n", ops.size(), taken.count());
       std::fwrite(answer.data(), sizeof(double), answer.size(), stdout);
     }
     std::fflush(stdout);

@@ -5,7 +5,6 @@ import json
 import pathlib
 import subprocess
 import tempfile
-import time
 
 import numpy as np
 
@@ -40,6 +39,7 @@ class Predictor:
     """Times of a list of rows (tables.Row) on one GPU; needs build/release/rooftile_predict.
 
     `gpu` is a name that --gpu takes, or a device file. Rows of several operations get the sum.
+    `seconds` is what the last prediction of all rows took.
     """
 
     def __init__(self, gpu, rows, binary=BINARY):
@@ -58,7 +58,7 @@ class Predictor:
         line = self._process.stdout.readline().decode()
         if not line.startswith("ok "):
             raise ValueError(line.strip() or "rooftile_predict ended")
-        count = int(line[3:])
+        count, self.seconds = int(line.split()[1]), float(line.split()[2])
         data = np.frombuffer(self._process.stdout.read(count * 32), "<f8").reshape(count, 4)
         # Sums per row; the bound is that of the row's last operation.
         times = np.add.reduceat(data[:, :3], self._first, axis=0)
@@ -75,6 +75,11 @@ class Predictor:
         self._process.wait()
 
 
+def _seconds(predictor, sections):
+    predictor.predict(sections)
+    return predictor.seconds
+
+
 def speed(sections):
     """Products that one core predicts in a second under these calibration sections: the best of
     several runs, since other programs only ever slow one down."""
@@ -82,10 +87,6 @@ def speed(sections):
             for m in range(64, 8192, 64) for n in range(512, 16384, 1016)
             for k in range(512, 16384, 1024)]
     predictor = Predictor("h100", rows)
-    times = []
-    for _ in range(10):
-        started = time.perf_counter()
-        predictor.predict(sections)
-        times.append(time.perf_counter() - started)
+    best = min(_seconds(predictor, sections) for _ in range(40))
     predictor.close()
-    return len(rows) / min(times)
+    return len(rows) / best

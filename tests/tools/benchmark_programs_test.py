@@ -29,7 +29,7 @@ def predicted(*sections):
     times = []
     for _ in sections:
         line, answer = answer.split(b"\n", 1)
-        count = int(line.removeprefix(b"ok "))
+        count = int(line.split()[1])
         rows = struct.iter_unpack("<4d", answer[:32 * count])
         times.append([(low, expected, high) for expected, low, high, _ in rows])
         answer = answer[32 * count:]
