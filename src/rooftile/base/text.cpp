@@ -1,6 +1,7 @@
 #include "rooftile/base/text.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <numeric>
 
@@ -81,6 +82,19 @@ std::string quoted(std::string_view text, std::size_t limit) {
     result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
   }
   return result + (text.size() > limit ? "…'" : "'");
+}
+
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view kPlain = "_-./:=,+@%";
+  const bool plain = std::ranges::all_of(text, [&](char c) {
+    return static_cast<unsigned char>(c) >= 0x80 ||
+           std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           kPlain.find(c) != std::string_view::npos;
+  });
+  if (plain && !text.empty()) return std::string(text);
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
 }
 
 std::vector<std::string> nearest(std::string_view text,

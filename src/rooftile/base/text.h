@@ -37,6 +37,8 @@ bool is_one_of(std::string_view word, const Table& words) {
 }
 // At most `limit` bytes of the text, control characters replaced, for error messages.
 std::string quoted(std::string_view text, std::size_t limit = 60);
+// As one word of a POSIX shell.
+std::string shell_word(std::string_view text);
 // The candidates nearest to `text` by edit distance, at most three and only close ones.
 std::vector<std::string> nearest(std::string_view text, const std::vector<std::string>& candidates);
 

@@ -32,6 +32,13 @@ TEST(Text, QuotedIsShortAndPrintable) {
   EXPECT_LT(rooftile::quoted(std::string(1000, 'x')).size(), 70U);
 }
 
+TEST(Text, ShellWordsStayOneWord) {
+  EXPECT_EQ(shell_word("runs/a_1.onnx"), "runs/a_1.onnx");
+  EXPECT_EQ(shell_word("my model.onnx"), "'my model.onnx'");
+  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_word(""), "''");
+}
+
 TEST(FileKind, NamesWhatItIs) {
   EXPECT_EQ(describe_content("\xff\xd8\xff\xe0"), "a JPEG image");
   EXPECT_EQ(describe_content("\n<html><body>"), "an HTML page");

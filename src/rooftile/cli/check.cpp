@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "rooftile/base/file.h"
+#include "rooftile/base/text.h"
 #include "rooftile/cli/commands.h"
 #include "rooftile/cli/inputs.h"
 #include "rooftile/cli/output.h"
@@ -75,6 +76,13 @@ ExitCode verdict(const Report& report, const CheckCommand& command, Level lowest
   return found || over_budget ? ExitCode::findings : ExitCode::clean;
 }
 
+// Empty for several files and for standard input, which is gone.
+std::string typed_again(const InputOptions& input, const DeviceSummary& device) {
+  if (input.files.size() != 1 || input.files.front() == "-" || device.id.empty()) return "";
+  const bool gpu_named = !input.gpu.empty() || !input.gpu_file.empty();
+  return shell_word(input.files.front()) + (gpu_named ? "" : " --gpu " + device.id) + input.flags;
+}
+
 }  // namespace
 
 Result<Outcome> run(const CheckCommand& command, const TextStyle& style) {
@@ -87,6 +95,7 @@ Result<Outcome> run(const CheckCommand& command, const TextStyle& style) {
   Report report = subject->device ? check(subject->workload, *subject->device, project->rules)
                                   : check(subject->workload, project->rules);
   report.options = input.shown;
+  report.arguments = typed_again(input, report.device);
   report.budget = command.budget;
   ignore_by_path(project->settings, report);
   if (!command.write_baseline.empty()) return write_baseline(command.write_baseline, report);

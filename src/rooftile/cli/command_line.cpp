@@ -268,6 +268,22 @@ void remember(std::string_view flag, const std::string& value, InputOptions& inp
   if (!value.empty()) input.shown.emplace_back(flag, value);
 }
 
+std::string typed_flags(const RawInput& raw, const InputOptions& input) {
+  std::string flags;
+  const auto add = [&](std::string_view flag, const std::string& value) {
+    if (!value.empty()) flags += fmt::format(" {} {}", flag, shell_word(value));
+  };
+  add("--gpu", input.gpu);
+  add("--gpu-file", input.gpu_file);
+  add("--batch", raw.batch);
+  add("--seq", raw.seq);
+  for (const std::string& dim : raw.dims) add("--dim", dim);
+  for (const std::string& shape : raw.shapes) add("--shape", shape);
+  add("--dtype", raw.dtype);
+  if (raw.mode != RawInput().mode) add("--mode", raw.mode);
+  return flags;
+}
+
 Result<void> finish_input(const RawInput& raw, InputOptions& input) {
   const auto sizes = read_sizes(raw, input.read);
   if (!sizes) return sizes;
@@ -285,6 +301,7 @@ Result<void> finish_input(const RawInput& raw, InputOptions& input) {
     input.shown.emplace_back(shape.substr(0, equals), shape.substr(equals + 1));
   }
   remember("dtype", raw.dtype, input);
+  input.flags = typed_flags(raw, input);
   return {};
 }
 

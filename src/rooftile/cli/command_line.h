@@ -19,6 +19,8 @@ struct InputOptions {
   ReadOptions read;
   // What the user fixed, as flag and value, for the report's header.
   std::vector<std::pair<std::string, std::string>> shown;
+  // As they were typed, each with a space before it: " --gpu h100 --batch 32".
+  std::string flags;
 };
 
 struct OutputOptions {

@@ -101,6 +101,9 @@ struct Report {
   Mode mode = Mode::inference;
   // What the user fixed, as flag and value: {"batch", "32"}. Filled in by the caller of check().
   std::vector<std::pair<std::string, std::string>> options;
+  // What reads the same input again, "model.onnx --gpu h100 --batch 32", for a command to run next;
+  // from the caller too.
+  std::string arguments;
   std::optional<Seconds> budget;  // the expected time may not exceed it; from the caller too
   Coverage coverage;
   std::map<std::string, std::int64_t> skipped;

@@ -111,12 +111,8 @@ std::string next_step(const Report& report, const TextStyle& style) {
     return fmt::format("Next: --verbose shows {} more for information.\n", hidden);
   }
   const bool listed = report.coverage.ops_with_time > 0 || !report.traces.empty();
-  if (!listed || report.inputs.size() != 1 || report.inputs.front() == "-" ||
-      report.device.id.empty()) {
-    return "";
-  }
-  return fmt::format("Next: rooftile ops {} --gpu {}\n", printable(report.inputs.front()),
-                     report.device.id);
+  if (!listed || report.arguments.empty()) return "";
+  return fmt::format("Next: rooftile ops {}\n", printable(report.arguments));
 }
 
 }  // namespace
