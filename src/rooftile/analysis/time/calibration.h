@@ -112,6 +112,7 @@ struct AlignmentConstants {
 struct RowConstants {
   double efficiency = 1;  // of the DRAM bandwidth
   Seconds row;            // fixed time of one row on one SM: reductions, synchronisation
+  Seconds latency;        // of the first row beyond that: it has no others to overlap with
   double reread = 0;      // of the traffic again where the rows in flight do not fit L2
 };
 

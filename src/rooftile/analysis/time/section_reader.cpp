@@ -220,6 +220,7 @@ void read_rows(SectionReader& reader, const char* key, RowConstants& rows) {
   SectionReader inner(*found, fmt::format("{}, {}", reader.where(), key));
   inner.number("efficiency", rows.efficiency, 0.01, 1);
   inner.quantity("row_s", rows.row);
+  if (inner.optional_member("latency_s")) inner.quantity("latency_s", rows.latency);
   inner.number("reread", rows.reread, 0, 4);
   if (const auto error = inner.finish()) reader.report(error->message);
 }

@@ -10,8 +10,9 @@ namespace {
 
 // Softmax rows up to this length stay in the registers of a warp (PyTorch's persistent softmax).
 constexpr double kShortSoftmax = 1024;
-// How sharply the fixed time of rows gives way to their traffic.
-constexpr double kRowOverlap = 3;
+// How sharply the fixed time of rows gives way to their traffic. The blocks of a normalisation wait
+// for their whole row twice.
+constexpr double kRowOverlap = 3, kNormOverlap = 1.5;
 
 struct Traffic {
   double bytes = 0;
@@ -42,14 +43,15 @@ double with_busiest_sm(const StreamConstants& c, double transfer, const Traffic&
 }
 
 // The fixed time of rows and their traffic; the larger counts.
-double with_fixed_time(double transfer, double rows, Seconds row, const Device& device) {
+double with_fixed_time(double transfer, double rows, Seconds row, double overlap,
+                       const Device& device) {
   const double fixed = std::ceil(rows / std::max(device.sms, 1)) * row.value();
-  return std::pow(std::pow(transfer, kRowOverlap) + std::pow(fixed, kRowOverlap), 1 / kRowOverlap);
+  return std::pow(std::pow(transfer, overlap) + std::pow(fixed, overlap), 1 / overlap);
 }
 
 // A row is read again to normalise it, from L2 while the rows in flight fit there.
 double row_time(const StreamConstants& c, const RowConstants& row, const Traffic& traffic,
-                const Device& device) {
+                double overlap, const Device& device) {
   double in_flight = traffic.bytes;
   if (traffic.rows > 0) {
     in_flight = std::min(traffic.rows, c.rows_in_flight) * traffic.bytes / traffic.rows / 2;
@@ -57,8 +59,8 @@ double row_time(const StreamConstants& c, const RowConstants& row, const Traffic
   const double cold = 1 - warm_share(c, in_flight, 2, device);
   const double transfer =
       transfer_time(c, traffic.bytes, row.efficiency, device) * (1 + row.reread * cold);
-  return with_fixed_time(with_busiest_sm(c, transfer, traffic, device), traffic.rows, row.row,
-                         device);
+  return row.latency.value() + with_fixed_time(with_busiest_sm(c, transfer, traffic, device),
+                                               traffic.rows, row.row, overlap, device);
 }
 
 double softmax_time(const StreamConstants& c, const Traffic& traffic, const Device& device) {
@@ -66,7 +68,7 @@ double softmax_time(const StreamConstants& c, const Traffic& traffic, const Devi
   const double cols = traffic.cols > 0 || traffic.rows <= 0
                           ? traffic.cols
                           : traffic.bytes / traffic.rows / kBytesOfRowElement;
-  if (cols > kShortSoftmax) return row_time(c, c.softmax, traffic, device);
+  if (cols > kShortSoftmax) return row_time(c, c.softmax, traffic, kRowOverlap, device);
   return transfer_time(c, traffic.bytes, c.short_softmax_efficiency, device);
 }
 
@@ -81,7 +83,7 @@ double kernel_time(const StreamConstants& c, Access access, const Traffic& traff
       // Statistics over all rows: the input is read once for them and once to apply them.
       if (traffic.rows <= 0)
         return transfer_time(c, 1.5 * traffic.bytes, c.dram_efficiency, device);
-      return row_time(c, c.norm, traffic, device);
+      return row_time(c, c.norm, traffic, kNormOverlap, device);
     case Access::gather:
       return transfer_time(c, traffic.bytes, c.gather_efficiency, device);
     case Access::transpose:
@@ -89,7 +91,7 @@ double kernel_time(const StreamConstants& c, Access access, const Traffic& traff
   }
   const double transfer = transfer_time(c, traffic.bytes, c.dram_efficiency, device);
   return with_fixed_time(with_busiest_sm(c, transfer, traffic, device), traffic.rows, c.cast_row,
-                         device);
+                         kRowOverlap, device);
 }
 
 // The optimizer of PyTorch runs over many tensors in few launches; its traffic is plain.

@@ -37,6 +37,24 @@ TEST(StreamTime, LongSoftmaxRowsAreReadAgain) {
   }
 }
 
+// Kernels in profiles of an H100, AMD-AGI/TraceLens (MIT): what a layer norm takes at least.
+TEST(StreamTime, SmallNormsWaitForTheirRows) {
+  const auto norm = [](std::int64_t rows, std::int64_t cols) {
+    return seconds("h100", Normalization{NormKind::layer, rows, cols}, Dtype::bf16);
+  };
+  EXPECT_NEAR(norm(141, 512), 3.09e-6, 0.4e-6);
+  EXPECT_NEAR(norm(788, 768), 4.45e-6, 0.4e-6);
+}
+
+// A block for each row: heads of 128 cost several times their traffic. Measured on B200 with one
+// warp a row: 345 us (flashinfer-ai/flashinfer, issue 2396).
+TEST(StreamTime, ShortNormRowsCostMoreThanTheirTraffic) {
+  const double bytes = 4.0 * 327680 * 128;
+  const double time = seconds("b200", Normalization{NormKind::rms, 327680, 128}, Dtype::bf16);
+  EXPECT_GT(time, 5 * bytes / find_device("b200")->dram_bandwidth.value());
+  EXPECT_LT(time, 2 * 345e-6);
+}
+
 // The gradient reads and writes more than the forward pass, in two kernels.
 TEST(StreamTime, NormGradientsTakeTwoKernels) {
   const Normalization norm{NormKind::layer, 65536, 1024};
