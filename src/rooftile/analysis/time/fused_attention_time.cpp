@@ -231,6 +231,11 @@ class FusedAttention {
   Traffic traffic_;
 };
 
+// FlashAttention takes 16 bits or less. Wider inputs go to kernels with tiles of their own, some on
+// Tensor Cores, that were never measured; set by hand.
+constexpr Interval kOther{0.3, 2.0};
+constexpr Intervals kOtherKernels{kOther, kOther, kOther};
+
 // No cache is written; twice the traffic, and per tile the fixed cost of two kernels.
 void make_backward(Parts& parts, const AttentionConstants& c) {
   parts.fixed *= 2;
@@ -261,8 +266,9 @@ TimeEstimate estimate_fused_attention(const TimeContext& context, const Op& op,
   constexpr double kMostDecodeQueries = 8;
   const double queries = model.shape().query_len;
   const bool decode = queries <= kMostDecodeQueries && queries < model.shape().kv_len;
-  const Intervals& intervals =
+  const Intervals& measured =
       decode ? section.constants.decode_intervals : section.constants.prefill_intervals;
+  const Intervals& intervals = size_in_bytes(op.dtypes.input) > 2 ? kOtherKernels : measured;
   TimeEstimate estimate = make_estimate(Seconds(parts.total()), bound_of(parts), intervals,
                                         wider * widening(context, section));
   estimate.launch = Seconds(parts.launch + parts.combine);

@@ -45,6 +45,18 @@ void scale_peaks(Device& device, double factor) {
   for (auto& [dtype, peak] : device.cuda_core_peak) peak = peak * factor;
 }
 
+TEST(FusedAttention, KernelsThatWereNeverMeasuredHaveWideRanges) {
+  const TimeModel a100(gpu("a100"));
+  Op op = attention_of({8, 16, 16, 1024, 1024, 64});
+  const auto width = [&] {
+    const Range<Seconds> time = a100.estimate(op)->time;
+    return time.high / time.low;
+  };
+  EXPECT_LT(width(), 1.5);
+  op.dtypes = Dtypes(Dtype::fp32);
+  EXPECT_GT(width(), 4);
+}
+
 // More SMs may split the keys, whose shares must then be combined: up to 5 %.
 TEST(FusedAttention, AFasterGpuIsNeverSlower) {
   for (const char* name : {"a100", "h100", "l40s", "t4"}) {
