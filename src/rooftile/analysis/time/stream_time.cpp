@@ -80,7 +80,8 @@ double kernel_time(const StreamConstants& c, Access access, const Traffic& traff
     case Access::rows:
       return softmax_time(c, traffic, device);
     case Access::norm:
-      // Statistics over all rows: the input is read once for them and once to apply them.
+      // Statistics over all rows, or of the neighbours of each element: the input is read once for
+      // them and once to apply them.
       if (traffic.rows <= 0)
         return transfer_time(c, 1.5 * traffic.bytes, c.dram_efficiency, device);
       return row_time(c, c.norm, traffic, kNormOverlap, device);
@@ -115,7 +116,9 @@ Traffic traffic_of(const Op& op) {
     traffic.rows = static_cast<double>(cast->rows);
   }
   const auto* norm = std::get_if<Normalization>(&op.body);
-  if (norm && norm->fn != NormKind::batch) {
+  const bool has_row_blocks =
+      norm && norm->fn != NormKind::batch && norm->fn != NormKind::local_response;
+  if (has_row_blocks) {
     traffic.rows = static_cast<double>(norm->rows);
     traffic.cols = static_cast<double>(norm->cols);
   }

@@ -55,6 +55,12 @@ TEST(StreamTime, ShortNormRowsCostMoreThanTheirTraffic) {
   EXPECT_LT(time, 2 * 345e-6);
 }
 
+// A thread for each element looks at its neighbours: no block for each row.
+TEST(StreamTime, LocalResponseNormsHaveNoRows) {
+  EXPECT_LT(seconds("a100", Normalization{NormKind::local_response, 46656, 96}),
+            0.5 * seconds("a100", Normalization{NormKind::layer, 46656, 96}));
+}
+
 // The gradient reads and writes more than the forward pass, in two kernels.
 TEST(StreamTime, NormGradientsTakeTwoKernels) {
   const Normalization norm{NormKind::layer, 65536, 1024};
