@@ -130,9 +130,8 @@ std::string misfit_text(const FittedSection& section) {
   constexpr double kPoorFit = 0.2;
   if (section.after.median <= kPoorFit) return "";
   return fmt::format(
-      "{}: half of the points stay more than {} off\n  (of another GPU, with other programs, of "
-      "other "
-      "layouts?)\n",
+      "{}: half of the points stay more than {} off\n"
+      "  (of another GPU, with other programs, of other layouts?)\n",
       section.key, percent(section.after.median));
 }
 
@@ -150,8 +149,9 @@ std::string calibration_text(const CalibrationResult& result, const TextStyle& s
                           error_text(section.before), error_text(section.after)});
   }
   std::string text = table_text(table, table_width(style));
-  for (const FittedSection& section : result.sections)
+  for (const FittedSection& section : result.sections) {
     text += pace_text(section) + misfit_text(section);
+  }
   if (result.unused > 0) {
     text += fmt::format("{} points fit no section and were left out\n", result.unused);
   }

@@ -6,8 +6,9 @@ namespace rooftile {
 namespace {
 
 Error nothing_to_list(const Workload& workload, const std::string& input) {
-  if (workload.source)
+  if (workload.source) {
     return {"scripts hold no operations: expected a model or a recording", input};
+  }
   std::string message = "found no operation of known shape";
   for (const std::string& note : workload.notes) message += "; " + note;
   return {message, input};
