@@ -72,6 +72,7 @@ class FusedAttention {
  public:
   FusedAttention(const TimeContext& context, const Op& op, const Attention& attention)
       : c_(context.calibration.attention.constants),
+        one_kernel_launch_(context.calibration.stream.constants.launch),
         device_(context.running),
         op_(op),
         shape_(attention_shape(op, attention)),
@@ -106,9 +107,13 @@ class FusedAttention {
     return reference > 0 ? reference / clock() : 1.0;
   }
 
+  bool keeps_cache() const { return shape_.causal || shape_.query_len == 1; }
+
+  // Without a cache the kernel that attends is the only one; its gradient is a chain again.
   double launch() const {
-    return c_.launch.value() + (shape_.narrow ? c_.narrow_launch.value() : 0) + copies() +
-           sequences();
+    const bool alone = !keeps_cache() && op_.phase == Phase::forward;
+    const Seconds chain = alone ? one_kernel_launch_ : c_.launch;
+    return chain.value() + (shape_.narrow ? c_.narrow_launch.value() : 0) + copies() + sequences();
   }
 
   // FlashAttention-2 takes the heads of a single query as rows and copies the outputs back; unless
@@ -138,10 +143,9 @@ class FusedAttention {
     return (1 - warm) + warm / c_.l2_speedup;
   }
 
-  // Encoders keep no cache. One block per token, of one thread per element up to 512; the SM holds
-  // 2048 threads.
+  // One block per token, of one thread per element up to 512; the SM holds 2048 threads.
   double cache_write() const {
-    if (!shape_.causal && shape_.query_len > 1) return 0;
+    if (!keeps_cache()) return 0;
     constexpr double kMostThreads = 512, kThreadsPerSm = 2048, kOverlap = 4;
     const double tokens = shape_.batch * std::min(shape_.query_len, shape_.kv_len);
     const double elements = shape_.kv_heads * shape_.head_dim;
@@ -223,6 +227,7 @@ class FusedAttention {
   }
 
   const AttentionConstants& c_;
+  Seconds one_kernel_launch_;
   const Device& device_;
   const Op& op_;
   AttentionShape shape_;

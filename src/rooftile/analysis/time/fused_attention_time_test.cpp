@@ -57,6 +57,14 @@ TEST(FusedAttention, KernelsThatWereNeverMeasuredHaveWideRanges) {
   EXPECT_GT(width(), 4);
 }
 
+// Kernels in profiles of an H100, AMD-AGI/TraceLens (MIT): ViT-B/16 and a small BERT. No keys go to
+// a cache, so one kernel runs.
+TEST(FusedAttention, EncodersRunOneKernel) {
+  const Device h100 = gpu("h100");
+  EXPECT_NEAR(seconds(h100, attention_of({4, 12, 12, 197, 197, 64, 0, false})), 10.24e-6, 1e-6);
+  EXPECT_NEAR(seconds(h100, attention_of({1, 8, 8, 141, 141, 64, 0, false})), 9.35e-6, 1e-6);
+}
+
 // More SMs may split the keys, whose shares must then be combined: up to 5 %.
 TEST(FusedAttention, AFasterGpuIsNeverSlower) {
   for (const char* name : {"a100", "h100", "l40s", "t4"}) {
