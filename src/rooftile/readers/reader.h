@@ -19,6 +19,7 @@ namespace rooftile {
 // What the user says about dimensions and precision that a file leaves open.
 struct ReadOptions {
   std::optional<std::int64_t> batch, seq;
+  std::optional<std::int64_t> past;  // --past: positions in the cache of a decode step
   std::map<std::string, std::int64_t> dims;  // --dim NAME=VALUE
   std::map<std::string, Extents> shapes;     // --shape INPUT=1x3x224x224
   std::optional<Dtype> dtype;                // --dtype: floating-point operations run in this one

@@ -45,7 +45,7 @@ std::string kinds_text(Skipped skipped) {
 
 }  // namespace
 
-std::string_view mode_name(Mode mode) { return mode == Mode::training ? "training" : "inference"; }
+std::string_view mode_name(Mode mode) { return kModeNames[static_cast<std::size_t>(mode)]; }
 
 std::string_view exactness_text(Exactness exactness) {
   switch (exactness) {

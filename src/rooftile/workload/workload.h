@@ -1,6 +1,7 @@
 // The neutral form: what every reader produces and every analysis reads.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,7 +19,9 @@ namespace source {
 class SourceFacts;
 }
 
-enum class Mode { inference, training };
+// decode: one new token for each sequence, whose past is in the cache.
+enum class Mode { inference, training, decode };
+inline constexpr std::array<std::string_view, 3> kModeNames{"inference", "training", "decode"};
 
 // Summaries that never change, shared by the copies of a workload; what reads them includes
 // trace_summary.h.
@@ -45,6 +48,12 @@ struct Workload {
   std::vector<Op> ops;
   Mode mode = Mode::inference;
   std::optional<std::int64_t> parameters;       // of the whole model, where the reader knows
+  // Samples in one pass and positions of each, where the reader knows; when decoding, the positions
+  // in the cache.
+  std::optional<std::int64_t> batch, sequence;
+  // Keys and values, or states that stand for them, of all sequences and layers: what a decoder
+  // keeps of `sequence` positions. In bytes.
+  std::optional<double> kv_cache_bytes;
   std::vector<std::string> sources;             // files or "-" it was read from
   std::map<std::string, std::int64_t> skipped;  // what was left out: name -> count
   std::vector<std::string> notes;               // assumptions, in words

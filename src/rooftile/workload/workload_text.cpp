@@ -265,9 +265,17 @@ Result<Op> parse_op(const std::vector<std::string_view>& words, std::string_view
   return op;
 }
 
-// workload mode=training parameters=124439808
+std::optional<std::int64_t> parse_positive(FieldParser& parser, std::string_view key,
+                                           std::string_view text) {
+  const std::optional<std::int64_t> size = parse_integer(text);
+  if (size && *size > 0 && *size <= kMaxSize) return size;
+  parser.mistake(fmt::format("{}: expected a size of at least 1, found {}", key,
+                             rooftile::quoted(text)));
+  return std::nullopt;
+}
+
+// workload mode=training parameters=124439808 batch=8 sequence=1024
 Result<bool> parse_header(const std::vector<std::string_view>& words, Workload& workload) {
-  static constexpr std::array<std::string_view, 2> kModeNames{"inference", "training"};
   Result<std::vector<Word>> pairs = key_values(words, 1);
   if (!pairs) return tl::unexpected(pairs.error());
   FieldParser parser(std::move(*pairs));
@@ -276,6 +284,19 @@ Result<bool> parse_header(const std::vector<std::string_view>& words, Workload& 
     workload.parameters = parse_integer(word->value);
     if (!workload.parameters || *workload.parameters < 0) {
       parser.mistake("parameters: expected a whole number, found " + rooftile::quoted(word->value));
+    }
+  }
+  if (const Word* word = parser.take("batch")) {
+    workload.batch = parse_positive(parser, "batch", word->value);
+  }
+  if (const Word* word = parser.take("sequence")) {
+    workload.sequence = parse_positive(parser, "sequence", word->value);
+  }
+  if (const Word* word = parser.take("kv_cache_bytes")) {
+    workload.kv_cache_bytes = parse_number(word->value);
+    if (!workload.kv_cache_bytes || !(*workload.kv_cache_bytes >= 0) ||
+        *workload.kv_cache_bytes > kMaxElements) {
+      parser.mistake("kv_cache_bytes: expected bytes, found " + rooftile::quoted(word->value));
     }
   }
   if (const Word* word = parser.take("source")) workload.sources = decode_names(word->value);

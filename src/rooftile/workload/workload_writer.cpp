@@ -69,8 +69,13 @@ void write_provenance(FieldWriter& writer, const Provenance& source, std::string
 
 std::string header_text(const Workload& workload) {
   FieldWriter writer;
-  if (workload.mode == Mode::training) writer.add("mode", "training");
+  writer.choice("mode", workload.mode, kModeNames, Mode::inference);
   if (workload.parameters) writer.required("parameters", *workload.parameters);
+  if (workload.batch) writer.required("batch", *workload.batch);
+  if (workload.sequence) writer.required("sequence", *workload.sequence);
+  if (workload.kv_cache_bytes) {
+    writer.add("kv_cache_bytes", fmt::format("{}", *workload.kv_cache_bytes));
+  }
   if (!workload.sources.empty()) writer.add("source", encode_names(workload.sources));
   return writer.text.empty() ? "" : "workload " + writer.text + "\n";
 }
