@@ -1,11 +1,15 @@
 #include "rooftile/rooftile.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "rooftile/allowed.h"
-#include "rooftile/analysis/step.h"
+#include "rooftile/analysis/bound_share.h"
+#include "rooftile/analysis/host_time.h"
+#include "rooftile/analysis/memory/fit_changes.h"
 #include "rooftile/analysis/time/math_unit.h"
 #include "rooftile/findings/fingerprint.h"
 #include "rooftile/op_row.h"
@@ -108,13 +112,49 @@ void add_totals(const Workload& workload, const Analysis& analysis, Report& repo
                                          : kernel_shares(workload.traces.front());
 }
 
-void add_step(const Workload& workload, const Device& device, Report& report) {
+void add_host(const Workload& workload, Report& report) {
   const HostEstimate host = estimate_host(workload);
   report.launches = host.launches;
   report.host = host.time;
-  const MemoryEstimate memory = estimate_memory(workload);
-  report.memory = {memory.weights,   device.dram_size,   memory.gradients,
-                   memory.optimizer, memory.activations, memory.total()};
+}
+
+void add_memory(const Workload& workload, const Analysis& analysis, const TimeModel& model,
+                Report& report) {
+  if (workload.ops.empty()) return;
+  const MemoryEstimate memory = estimate_memory(workload, model.device());
+  MemorySummary& summary = report.memory;
+  summary.weights = memory.weights;
+  summary.gradients = memory.gradients;
+  summary.optimizer = memory.optimizer;
+  summary.activations = memory.activations;
+  summary.kv_cache = memory.kv_cache;
+  summary.workspace = memory.workspace;
+  summary.total = memory.total();
+  summary.capacity = model.device().dram_size;
+  summary.usable = memory.usable;
+  summary.verdict = to_string(memory.fit());
+  summary.largest_batch = largest_batch(workload, memory);
+  for (const FitChange& change : changes_that_fit(workload, analysis, model, memory)) {
+    summary.changes.push_back({std::string(to_string(change.by)), change.amount,
+                               change.with_checkpointing, change.per_gpu, change.cost});
+  }
+}
+
+void add_bounds(const Workload& workload, const Analysis& analysis, Report& report) {
+  const BoundShare share = bound_share(workload, analysis);
+  report.bound_share = {share.math, share.memory, share.latency, share.other};
+}
+
+// Why a network, as against a script, cannot be judged as a whole.
+std::string not_judged_because(const Workload& workload, const Report& report) {
+  const bool scripts_only = workload.ops.empty() && workload.source && workload.traces.empty();
+  if (scripts_only && report.scripts->training > 0) return "";
+  if (scripts_only) return "nothing here trains on a GPU, as far as the source tells";
+  if (report.coverage.ops <= 0) return "no operation was found";
+  if (is_sufficient(report.coverage)) return "";
+  return fmt::format(
+      "only {:.0f} of {:.0f} operations could be timed, at least {:.0f} % are needed",
+      report.coverage.ops_with_time, report.coverage.ops, 100 * kEnoughCoverage);
 }
 
 // All of a report but its findings and rows.
@@ -131,7 +171,10 @@ Report summary(const Workload& workload, const Device& device, const TimeModel& 
   note_tf32(workload, device, report);
   report.parameters = count_parameters(workload);
   add_totals(workload, analysis, report);
-  add_step(workload, device, report);
+  add_host(workload, report);
+  add_memory(workload, analysis, model, report);
+  add_bounds(workload, analysis, report);
+  report.not_judged_because = not_judged_because(workload, report);
   return report;
 }
 
@@ -167,7 +210,12 @@ Report check(const Workload& workload, std::span<const Rule* const> rules) {
   report.skipped = workload.skipped;
   report.notes = workload.notes;
   report.scripts = script_summary(workload);
-  if (!workload.traces.empty()) describe_recording(workload, report);
+  if (!workload.traces.empty()) {
+    describe_recording(workload, report);
+    report.not_judged_because = "the GPU of the trace is not known; name one with --gpu";
+  } else {
+    report.not_judged_because = not_judged_because(workload, report);
+  }
   if (workload.source) report.findings = findings_in_scripts(workload, rules);
   finish(workload, rules, report);
   return report;

@@ -18,4 +18,18 @@ bool uses_vocabulary(const Workload& workload, const Gemm& gemm) {
   });
 }
 
+std::optional<std::size_t> logits_layer(const Workload& workload) {
+  std::optional<std::size_t> last;
+  for (std::size_t op = 0; op < workload.ops.size(); ++op) {
+    const Op& candidate = workload.ops[op];
+    if (candidate.phase != Phase::forward || !is_matrix_op(candidate)) continue;
+    const auto* gemm = std::get_if<Gemm>(&candidate.body);
+    if (gemm == nullptr || gemm->weight_is_parameter) last = op;
+  }
+  if (!last) return std::nullopt;
+  const auto* gemm = std::get_if<Gemm>(&workload.ops[*last].body);
+  const bool widens = gemm != nullptr && gemm->n >= kSmallestVocabulary && gemm->n > gemm->k;
+  return widens ? last : std::nullopt;
+}
+
 }  // namespace rooftile

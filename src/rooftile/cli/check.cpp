@@ -73,7 +73,10 @@ ExitCode verdict(const Report& report, const CheckCommand& command, Level lowest
   // A budget that cannot be judged is not kept.
   const bool over_budget = command.budget && (report.total.expected > *command.budget ||
                                               !is_sufficient(report.coverage));
-  return found || over_budget ? ExitCode::findings : ExitCode::clean;
+  if (found || over_budget) return ExitCode::findings;
+  // A network or trace that nobody could judge has not passed; a folder without training code has.
+  const bool is_failure = report.coverage.ops > 0 && verdict_of(report) == CheckVerdict::not_judged;
+  return is_failure ? ExitCode::error : ExitCode::clean;
 }
 
 // Empty for several files and for standard input, which is gone.

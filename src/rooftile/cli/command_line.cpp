@@ -90,6 +90,9 @@ void add_output_flags(CLI::App& app, OutputOptions& output,
   app.add_option("--format", output.format, "form of the output, text unless given")
       ->check(CLI::IsMember(formats))
       ->option_text(join(formats, "|"));
+  app.add_option("--color", output.color, "colors in text: on a terminal unless given")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->option_text("auto|always|never");
   app.add_option("-o,--output", output.path, "write to this file, all of it or nothing")
       ->option_text("FILE");
 }

@@ -25,7 +25,8 @@ struct InputOptions {
 
 struct OutputOptions {
   std::string format = "text";
-  std::string path;  // empty: standard output
+  std::string color = "auto";  // or always, never
+  std::string path;            // empty: standard output
   bool verbose = false;
 };
 

@@ -23,8 +23,17 @@ std::string output_path(const Command& command) {
       command);
 }
 
+std::string output_color(const Command& command) {
+  return std::visit(
+      [](const auto& options) -> std::string {
+        if constexpr (requires { options.output; }) return options.output.color;
+        return "auto";
+      },
+      command);
+}
+
 Result<Outcome> run_command(const Command& command) {
-  const TextStyle style = output_style(output_path(command));
+  const TextStyle style = output_style(output_path(command), output_color(command));
   return std::visit(
       [&](const auto& options) -> Result<Outcome> {
         if constexpr (requires { options.text; }) {

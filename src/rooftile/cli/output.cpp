@@ -63,13 +63,30 @@ bool wants_colour() {
          (term == nullptr || std::strcmp(term, "dumb") != 0);
 }
 
+// Terminals that show OSC 8 hyperlinks name themselves so; others print nothing of them, but some
+// print the address.
+bool knows_links() {
+  constexpr int kFirstVte = 5000;  // 0.50
+  for (const char* name : {"WT_SESSION", "KITTY_WINDOW_ID", "KONSOLE_VERSION", "DOMTERM"}) {
+    if (std::getenv(name) != nullptr) return true;
+  }
+  const char* vte = std::getenv("VTE_VERSION");
+  if (vte != nullptr && std::atoi(vte) >= kFirstVte) return true;
+  const char* program = std::getenv("TERM_PROGRAM");
+  if (program == nullptr) return false;
+  const std::string_view known = program;
+  return known == "iTerm.app" || known == "WezTerm" || known == "vscode" || known == "ghostty";
+}
+
 }  // namespace
 
-TextStyle output_style(const std::string& path) {
+TextStyle output_style(const std::string& path, const std::string& color) {
   TextStyle style;
+  style.colour = color == "always";
   if (!path.empty() || ::isatty(STDOUT_FILENO) == 0) return style;
   style.terminal = true;
-  style.colour = wants_colour();
+  style.colour = style.colour || (color == "auto" && wants_colour());
+  style.links = style.colour && knows_links();
   winsize window{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0) {
     style.width = std::clamp(static_cast<int>(window.ws_col), kNarrowest, kWidest);

@@ -8,9 +8,9 @@
 
 namespace rooftile {
 
-// Colour and width of standard output: colour only on a terminal and without NO_COLOR; a pipe gets
-// 100 columns, a file too.
-TextStyle output_style(const std::string& path);
+// Colour and width of standard output: colour "auto" means on a terminal and without NO_COLOR; a
+// pipe gets 100 columns, a file too.
+TextStyle output_style(const std::string& path, const std::string& color = "auto");
 
 // All of the text or nothing: a new file appears under its name when it is complete. An empty path
 // is standard output, where a reader that went away is no error.

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -67,16 +68,39 @@ struct Coverage {
   double skipped = 0;                 // records left out, see Report::skipped
 };
 
-// What the GPU's memory holds, in bytes; docs/time_model.md says what is counted.
-struct MemorySummary {
-  Bytes weights, capacity;  // capacity is the GPU's
-  Range<Bytes> gradients, optimizer, activations, total;
+// A change that makes the network fit into the GPU's memory.
+struct MemoryChange {
+  std::string kind;         // smaller_batch checkpointing half_precision … : report.schema.json
+  std::int64_t amount = 0;  // samples of a smaller batch, GPUs of a spread network; else 0
+  bool with_checkpointing = false;
+  Bytes per_gpu;                       // expected, on each GPU
+  std::optional<Range<Seconds>> cost;  // time that it adds to a pass, nothing overlapped
 };
 
+// What the GPU's memory holds, in bytes; docs/time_model.md says what is counted.
+struct MemorySummary {
+  Bytes weights;
+  Range<Bytes> gradients, optimizer, activations, kv_cache, workspace, total;
+  Bytes capacity, usable;  // of the GPU; by one process
+  std::string verdict;     // fits, tight, does_not_fit; empty where there are no operations
+  std::optional<std::int64_t> largest_batch;  // that fits
+  std::vector<MemoryChange> changes;          // that make it fit
+};
+
+// Shares of the time by what it waits for.
+struct BoundShares {
+  double math = 0, memory = 0, latency = 0, other = 0;
+};
+
+// findings: something to change. no_change_worth_making: all was judged, nothing is worth it.
+// not_judged: too little is known to say either.
+enum class CheckVerdict { findings, no_change_worth_making, not_judged };
+std::string_view to_string(CheckVerdict verdict);
+
 // Whether enough operations have a time for totals and silence to mean something.
+inline constexpr double kEnoughCoverage = 0.9;  // of the operations
 constexpr bool is_sufficient(const Coverage& coverage) {
-  constexpr double kEnough = 0.9;  // of the operations
-  return coverage.ops > 0 && coverage.ops_with_time >= kEnough * coverage.ops;
+  return coverage.ops > 0 && coverage.ops_with_time >= kEnoughCoverage * coverage.ops;
 }
 
 // The scripts that were read.
@@ -116,6 +140,7 @@ struct Report {
   double launches = 0;
   Range<Seconds> host;
   MemorySummary memory;
+  BoundShares bound_share;
   std::vector<KindShare> kinds;
   std::vector<Finding> findings;   // ranked: errors first, then by expected saving
   std::vector<RuleSummary> rules;  // of the findings, in their order, each once
@@ -123,14 +148,14 @@ struct Report {
   TraceList traces;                // recordings judged, one per rank
   std::optional<SourceSummary> scripts;
   SetAside set_aside;
+  // Why nothing can be said of the input as a whole; empty where it was judged.
+  std::string not_judged_because;
 };
 
-// Whether the host takes longer to start the operations than the GPU to run them, both at the ends
-// that speak against it.
-inline bool is_launch_bound(const Report& report) {
-  constexpr double kProgram = 20;  // operations; fewer are a part of something else
-  return is_sufficient(report.coverage) && report.launches >= kProgram &&
-         report.host.low > report.total.high;
-}
+// By the findings above level info and by what could be judged.
+CheckVerdict verdict_of(const Report& report);
+
+// Whether the host is expected to take longer to start the operations than the GPU to run them.
+bool is_launch_bound(const Report& report);
 
 }  // namespace rooftile

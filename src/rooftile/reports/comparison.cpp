@@ -108,7 +108,7 @@ std::string difference_cell(const ComparedOp& op) {
 }
 
 TextTable changes_table(const Comparison& comparison, std::size_t shown) {
-  TextTable table{{{"operation", false, Cut::start},
+  TextTable table{{{"operation", false, Cut::middle},
                    {"kind"},
                    {"phase"},
                    {"change", false, Cut::end},

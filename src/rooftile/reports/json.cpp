@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kReportSchema = "rooftile-report/1";
+constexpr std::string_view kReportSchema = "rooftile-report/2";
 
 Json location_json(const Finding& finding) {
   const Provenance& location = finding.location;
@@ -60,9 +60,9 @@ Json options_json(const Report& report) {
   return options;
 }
 
-// A total of nothing is unknown, not zero.
+// A total of a few operations is unknown.
 Json total_json(const Report& report) {
-  if (report.coverage.ops_with_time <= 0) return nullptr;
+  if (!is_sufficient(report.coverage)) return nullptr;
   return json_range(report.total);
 }
 
@@ -72,13 +72,41 @@ Json bytes_json(const Range<Bytes>& range) {
           {"high", json_number(range.high.value())}};
 }
 
+Json memory_change_json(const MemoryChange& change) {
+  Json amount = nullptr;
+  if (change.amount > 0) amount = change.amount;
+  return {{"change", change.kind},
+          {"amount", amount},
+          {"with_checkpointing", change.with_checkpointing},
+          {"bytes_per_gpu", json_number(change.per_gpu.value())},
+          {"cost_s", json_range(change.cost)}};
+}
+
+// Null where nothing is known of what the GPU holds: scripts and traces.
 Json memory_json(const MemorySummary& memory) {
-  return {{"weights", json_number(memory.weights.value())},
-          {"gradients", bytes_json(memory.gradients)},
-          {"optimizer", bytes_json(memory.optimizer)},
-          {"activations", bytes_json(memory.activations)},
-          {"total", bytes_json(memory.total)},
-          {"capacity", json_number(memory.capacity.value())}};
+  if (memory.verdict.empty()) return nullptr;
+  Json largest = nullptr, changes = Json::array();
+  if (memory.largest_batch) largest = *memory.largest_batch;
+  for (const MemoryChange& change : memory.changes) changes.push_back(memory_change_json(change));
+  return {{"weights_bytes", json_number(memory.weights.value())},
+          {"gradients_bytes", json_number(memory.gradients.expected.value())},
+          {"optimizer_bytes", json_number(memory.optimizer.expected.value())},
+          {"activations_bytes", json_number(memory.activations.expected.value())},
+          {"kv_cache_bytes", json_number(memory.kv_cache.expected.value())},
+          {"workspace_bytes", json_number(memory.workspace.expected.value())},
+          {"total_bytes", bytes_json(memory.total)},
+          {"capacity_bytes", json_number(memory.capacity.value())},
+          {"usable_bytes", json_number(memory.usable.value())},
+          {"verdict", memory.verdict},
+          {"largest_batch", largest},
+          {"changes", changes}};
+}
+
+Json bounds_json(const BoundShares& shares) {
+  return {{"math", json_number(shares.math)},
+          {"memory", json_number(shares.memory)},
+          {"latency", json_number(shares.latency)},
+          {"other", json_number(shares.other)}};
 }
 
 Json timeline_json(const TimeBreakdown& time) {
@@ -173,10 +201,16 @@ Json findings_json(const Report& report) {
 }  // namespace
 
 std::string render_json(const Report& report) {
-  Json json = {{"schema", kReportSchema},         {"inputs", report.inputs},
-               {"gpu", gpu_json(report.device)},  {"mode", mode_name(report.mode)},
-               {"options", options_json(report)}, {"coverage", coverage_json(report.coverage)},
-               {"skipped", report.skipped},       {"notes", report.notes},
+  Json json = {{"schema", kReportSchema},
+               {"inputs", report.inputs},
+               {"gpu", gpu_json(report.device)},
+               {"mode", mode_name(report.mode)},
+               {"options", options_json(report)},
+               {"coverage", coverage_json(report.coverage)},
+               {"skipped", report.skipped},
+               {"notes", report.notes},
+               {"verdict", to_string(verdict_of(report))},
+               {"not_judged_because", json_text_or_null(report.not_judged_because)},
                {"total_s", total_json(report)}};
   if (report.budget) json["budget_s"] = json_number(report.budget->value());
   json["flop"] = json_number(report.flop.value());
@@ -184,7 +218,8 @@ std::string render_json(const Report& report) {
   json["parameters"] = json_number(report.parameters);
   json["launches"] = json_number(report.launches);
   json["host_s"] = json_range(report.host);
-  json["memory_bytes"] = memory_json(report.memory);
+  json["memory"] = memory_json(report.memory);
+  json["bound_share"] = bounds_json(report.bound_share);
   json["kinds"] = kinds_json(report.kinds);
   if (report.scripts) json["scripts"] = scripts_json(*report.scripts);
   json["set_aside"] = set_aside_json(report.set_aside);

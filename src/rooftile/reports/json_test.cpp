@@ -13,11 +13,17 @@ using nlohmann::json;
 
 TEST(JsonReport, HoldsTheContract) {
   const json report = json::parse(render_json(sample_report()));
-  EXPECT_EQ(report["schema"], "rooftile-report/1");
+  EXPECT_EQ(report["schema"], "rooftile-report/2");
   EXPECT_EQ(report["inputs"], json::array({"gpt.txt"}));
   EXPECT_EQ(report["gpu"]["id"], "h100_sxm");
   EXPECT_EQ(report["skipped"], (json{{"Loop", 1}, {"NonZero", 2}}));
   EXPECT_DOUBLE_EQ(report["total_s"]["expected"], 0.01);
+  EXPECT_EQ(report["verdict"], "findings");
+  EXPECT_TRUE(report["not_judged_because"].is_null());
+  EXPECT_EQ(report["memory"]["verdict"], "fits");
+  EXPECT_DOUBLE_EQ(report["memory"]["optimizer_bytes"], 1.5e9);
+  EXPECT_DOUBLE_EQ(report["memory"]["total_bytes"]["high"], 7.75e9);
+  EXPECT_DOUBLE_EQ(report["bound_share"]["math"], 0.7);
   const json& finding = report["findings"][0];
   EXPECT_EQ(finding["rule"], "gemm/unaligned-row-stride");
   EXPECT_EQ(finding["level"], "warning");

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 namespace rooftile {
 namespace {
@@ -57,9 +59,9 @@ void shrink_to(const TextTable& table, int width, std::vector<int>& widths) {
 }
 
 std::string cell_text(const std::string& cell, const TableColumn& column, int width) {
-  const std::string text = column.cut == Cut::start ? cut_start(cell, width)
-                           : column.cut == Cut::end ? cut_end(cell, width)
-                                                    : cell;
+  const std::string text = column.cut == Cut::middle ? cut_middle(cell, width)
+                           : column.cut == Cut::end  ? cut_end(cell, width)
+                                                     : cell;
   const std::string padding = spaces(width - display_width(text));
   return column.right_aligned ? padding + text : text + padding;
 }
@@ -114,10 +116,12 @@ std::string printable(std::string_view text) {
   return result;
 }
 
-std::string cut_start(const std::string& text, int width) {
+std::string cut_middle(const std::string& text, int width) {
   const int columns = display_width(text);
   if (columns <= width) return text;
-  return "…" + text.substr(byte_of_column(text, columns - std::max(width, 1) + 1));
+  const int shown = std::max(width, 1) - 1, head = shown / 2;
+  return text.substr(0, byte_of_column(text, head)) + "…" +
+         text.substr(byte_of_column(text, columns - (shown - head)));
 }
 
 std::string cut_end(const std::string& text, int width) {
@@ -142,6 +146,14 @@ std::string wrapped(std::string_view text, int width, int indent) {
     line += word;
   }
   return line.empty() ? result : result + margin + line + '\n';
+}
+
+std::string bar(double share, int width) {
+  static constexpr std::array<std::string_view, 8> kEighths{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const long eighths = std::lround(std::clamp(share, 0.0, 1.0) * width * 8);
+  std::string text;
+  for (long i = 0; i < eighths / 8; ++i) text += "█";
+  return text.append(kEighths[static_cast<std::size_t>(eighths % 8)]);
 }
 
 std::string table_text(const TextTable& table, int width, int indent) {

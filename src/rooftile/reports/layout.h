@@ -13,15 +13,15 @@ int display_width(std::string_view text);
 // Control characters become spaces: names in hostile files must not drive a terminal.
 std::string printable(std::string_view text);
 
-// At most `width` columns, with "…" for what is cut off the start or the end.
-std::string cut_start(const std::string& text, int width);
+// At most `width` columns, with "…" for what is left out: the ends of a name say most.
+std::string cut_middle(const std::string& text, int width);
 std::string cut_end(const std::string& text, int width);
 
 // Breaks at spaces; every line is indented and ends in '\n'. `width` 0 never breaks.
 std::string wrapped(std::string_view text, int width, int indent = 0);
 
 // Where a column gives way when the table is wider than the terminal.
-enum class Cut { never, start, end };
+enum class Cut { never, middle, end };
 
 struct TableColumn {
   std::string title;
@@ -33,6 +33,9 @@ struct TextTable {
   std::vector<TableColumn> columns;
   std::vector<std::vector<std::string>> rows;  // one cell per column
 };
+
+// "██████▌" for a share of 1 at `width` columns, to the eighth of a column.
+std::string bar(double share, int width);
 
 // Title line and rows; `width` 0 is unlimited. Lines are never broken: columns that may be cut
 // give way.

@@ -18,12 +18,12 @@ TEST(Layout, ControlCharactersBecomeSpaces) {
   EXPECT_EQ(printable("µ × \xc2\xa0"), "µ × \xc2\xa0");
 }
 
-TEST(Layout, CutsKeepTheWantedEnd) {
-  EXPECT_EQ(cut_start("/layers.0/mlp/MatMul", 11), "…mlp/MatMul");
+TEST(Layout, CutsKeepBothEndsOfNames) {
+  EXPECT_EQ(cut_middle("/layers.0/mlp/MatMul", 11), "/laye…atMul");
   EXPECT_EQ(cut_end("m=4096 n=2304", 7), "m=4096…");
   EXPECT_EQ(cut_end("µµµ", 3), "µµµ");
   EXPECT_EQ(cut_end("µµµµ", 3), "µµ…");
-  EXPECT_EQ(cut_start("µµµµ", 3), "…µµ");
+  EXPECT_EQ(cut_middle("µµµµ", 3), "µ…µ");
 }
 
 TEST(Layout, WrapsAtSpacesAndKeepsLongWords) {
@@ -33,7 +33,7 @@ TEST(Layout, WrapsAtSpacesAndKeepsLongWords) {
   EXPECT_EQ(wrapped("", 10), "");
 }
 
-const TextTable kTable{{{"name", false, Cut::start}, {"n", true}, {"last"}},
+const TextTable kTable{{{"name", false, Cut::middle}, {"n", true}, {"last"}},
                        {{"/a/b/c/d/e/f/g", "7", "x"}, {"µ", "1234", ""}}};
 
 TEST(Layout, TablesAlignAndHaveNoTrailingSpaces) {
@@ -46,7 +46,7 @@ TEST(Layout, TablesAlignAndHaveNoTrailingSpaces) {
 TEST(Layout, NarrowTablesCutOnlyWhatMayBeCut) {
   EXPECT_EQ(table_text(kTable, 25, 1),
             " name             n  last\n"
-            " …b/c/d/e/f/g     7  x\n"
+            " /a/b…/e/f/g     7  x\n"
             " µ             1234\n");
 }
 

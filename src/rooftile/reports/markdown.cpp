@@ -39,13 +39,12 @@ std::string header(const Report& report) {
     for (const std::string& line : trace_lines(report)) text += '\n' + escaped(line) + '\n';
     return text;
   }
-  if (report.coverage.ops_with_time <= 0) return text + "; expected time unknown.\n";
+  if (!is_sufficient(report.coverage)) {
+    return text + "; expected time unknown: " + escaped(report.not_judged_because) + ".\n";
+  }
   text += fmt::format("; expected time **{}**, likely {}", range_text(report.total),
                       time_text(report.total.expected));
-  if (report.budget && !is_sufficient(report.coverage)) {
-    text +=
-        fmt::format(", too few operations to judge the budget of {}", time_text(*report.budget));
-  } else if (report.budget) {
+  if (report.budget) {
     text += fmt::format(", {} the budget of {}",
                         report.total.expected <= *report.budget ? "within" : "**over**",
                         time_text(*report.budget));
@@ -61,7 +60,7 @@ std::string finding_markdown(const Finding& finding, const Report& report) {
   const std::string saving = saving_text(finding, report);
   std::string text =
       fmt::format("### {}: {}{}\n\n**{}**{} · {}\n\n{}\n", finding.rule,
-                  code(place_text(finding.location, report.inputs.size() > 1)), times,
+                  code(place_text(finding.location, report.inputs.size() > 1).joined()), times,
                   to_string(finding.level), saving.empty() ? "" : " · " + saving,
                   code("rooftile explain " + finding.rule), escaped(finding.message));
   if (!finding.fix.text.empty()) {

@@ -163,7 +163,7 @@ std::vector<std::string> recorded_cells(const OpRow& row, const Report& report) 
 }
 
 std::string recorded_table(const Report& report, const TextStyle& style) {
-  TextTable table{{{"operator", false, Cut::start},
+  TextTable table{{{"operator", false, Cut::middle},
                    {"dtype"},
                    {"phase"},
                    {"dims", false, Cut::end},
@@ -185,7 +185,7 @@ std::string recorded_table(const Report& report, const TextStyle& style) {
 }
 
 std::string predicted_table(const Report& report, const TextStyle& style) {
-  TextTable table{{{"name", false, Cut::start},
+  TextTable table{{{"name", false, Cut::middle},
                    {"kind"},
                    {"dtype"},
                    {"phase"},

@@ -15,7 +15,8 @@ struct TextStyle {
   bool colour = false;
   bool verbose = false;   // info findings, evidence
   int width = 100;        // columns; 0 never breaks or cuts
-  bool terminal = false;  // tables are cut to the width only there
+  bool terminal = false;  // tables are cut to the width, and shares have bars, only there
+  bool links = false;     // places in files are hyperlinks (OSC 8)
 };
 
 std::string render_text(const Report& report, const TextStyle& style = {});

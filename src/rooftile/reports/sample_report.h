@@ -99,12 +99,17 @@ inline Report sample_report() {
   report.parameters = 124439808;
   report.launches = 37;
   report.host = {Seconds(148e-6), Seconds(296e-6), Seconds(740e-6)};
-  report.memory = {Bytes(0.25e9),
-                   Bytes(85.9e9),
-                   {Bytes(0.25e9), Bytes(0.5e9), Bytes(0.5e9)},
-                   {Bytes(0.5e9), Bytes(1.5e9), Bytes(1.5e9)},
-                   {Bytes(2e9), Bytes(3e9), Bytes(5e9)},
-                   {Bytes(3e9), Bytes(5.25e9), Bytes(7.25e9)}};
+  report.memory.weights = Bytes(0.25e9);
+  report.memory.gradients = {Bytes(0.25e9), Bytes(0.5e9), Bytes(0.5e9)};
+  report.memory.optimizer = {Bytes(0.5e9), Bytes(1.5e9), Bytes(1.5e9)};
+  report.memory.activations = {Bytes(2e9), Bytes(3e9), Bytes(5e9)};
+  report.memory.workspace = {Bytes(0.1e9), Bytes(0.2e9), Bytes(0.5e9)};
+  report.memory.total = {Bytes(3.1e9), Bytes(5.45e9), Bytes(7.75e9)};
+  report.memory.capacity = Bytes(85.9e9);
+  report.memory.usable = Bytes(84.4e9);
+  report.memory.verdict = "fits";
+  report.memory.largest_batch = 102;
+  report.bound_share = {0.7, 0.24, 0.06, 0};
   report.kinds = {{"gemm", 13, milliseconds(7.5), 0.75},
                   {"elementwise", 12, milliseconds(2.46), 0.246},
                   {"softmax", 2, milliseconds(0.03), 0.003},
@@ -153,6 +158,7 @@ inline Report sample_hostile_report() {
 inline Report sample_unknown_report() {
   Report report = sample_clean_report();
   report.coverage = {1, 0, 0};
+  report.not_judged_because = "only 0 of 1 operations could be timed, at least 90 % are needed";
   report.total = {};
   report.flop = Flop(0);
   report.kinds = {{"other", 1, Seconds(0), 0}};

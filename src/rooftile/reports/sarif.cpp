@@ -40,22 +40,8 @@ std::string_view problem_severity(Level level) {
   return level == Level::warning ? "warning" : "recommendation";
 }
 
-bool is_unreserved(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         std::string_view("-._~/").find(c) != std::string_view::npos;
-}
-
-// RFC 3986: relative paths as they are, absolute ones as file URIs, other bytes percent-encoded.
 // Code scanning shows a result only under a path relative to the repository.
-std::string uri_of(const std::string& given) {
-  const std::string path = given == "-" ? "stdin" : normal_path(given);
-  std::string uri = path.starts_with('/') ? "file://" : "";
-  for (const char c : path) {
-    uri += is_unreserved(c) ? std::string(1, c)
-                            : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return uri;
-}
+std::string uri_of(const std::string& given) { return path_uri(given == "-" ? "stdin" : given); }
 
 // A notebook's lines are those of a cell, which its file does not know.
 Json region_json(const Finding& finding) {
@@ -179,6 +165,7 @@ std::string render_sarif(const Report& report) {
                     {"properties",
                      {{"gpu", report.device.id},
                       {"mode", mode_name(report.mode)},
+                      {"verdict", to_string(verdict_of(report))},
                       {"total_s", json_range(report.total)}}}};
   return dump_json({{"$schema", kSarifSchema}, {"version", "2.1.0"}, {"runs", Json::array({run})}});
 }

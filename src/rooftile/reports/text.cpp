@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "rooftile/base/path.h"
 #include "rooftile/reports/reports.h"
 #include "rooftile/reports/text_frame.h"
 #include "rooftile/reports/trace_words.h"
@@ -15,7 +16,7 @@ namespace rooftile {
 namespace {
 
 constexpr int kIndent = 4;  // of what belongs to a finding
-constexpr int kShortestPlace = 24;
+constexpr int kShortestName = 24;
 
 std::string_view level_colour(Level level) {
   switch (level) {
@@ -35,23 +36,32 @@ bool is_shown(const Finding& finding, const TextStyle& style) {
   return style.verbose || finding.level != Level::info;
 }
 
+// A link on "train.py:12" where the terminal knows links (OSC 8).
+std::string linked(const std::string& text, const Provenance& location, const TextStyle& style) {
+  if (!style.links || location.line <= 0 || location.file == "-") return text;
+  return fmt::format("\033]8;;{}#{}\033\\{}\033]8;;\033\\", file_uri(location.file), location.line,
+                     text);
+}
+
 // "warning  gemm/unaligned-row-stride  lm_head                    saves 0.8–1.5 ms, 12 %"
 std::string finding_headline(const Finding& finding, const Report& report, const TextStyle& style) {
   const std::string level = fmt::format("{:<7}", to_string(finding.level));
   const std::string saving = saving_text(finding, report);
   const std::string times = finding.count > 1 ? fmt::format(" (×{})", finding.count) : "";
   const std::string before = fmt::format("{}  {}  ", level, finding.rule);
-  const int taken = display_width(before + times + "  " + saving);
-  std::string place = place_text(finding.location, report.inputs.size() > 1);
-  if (style.width > 0) place = cut_start(place, std::max(kShortestPlace, style.width - taken));
-  const int gap = style.width - taken - display_width(place);
+  PlaceText place = place_text(finding.location, report.inputs.size() > 1);
+  const int taken = display_width(before + times + "  " + saving) + (place.path.empty() ? 0 : 1);
+  const int room = style.width - taken - display_width(place.path);
+  if (style.width > 0) place.name = cut_middle(place.name, std::max(kShortestName, room));
+  const int gap = style.width - taken - display_width(place.path + place.name);
   // A saving that does not fit starts a line of its own.
   const std::string padding = gap >= 0 || style.width == 0
                                   ? std::string(static_cast<std::size_t>(std::max(gap, 0) + 2), ' ')
                                   : '\n' + std::string(kIndent, ' ');
+  place.path = linked(place.path, finding.location, style);
   const std::string line =
       fmt::format("{}  {}  {}{}", painted(level, level_colour(finding.level), style),
-                  painted(finding.rule, kBold, style), place, times);
+                  painted(finding.rule, kBold, style), place.joined(), times);
   if (saving.empty()) return line + '\n';
   return fmt::format("{}{}{}\n", line, padding, painted(saving, kBold, style));
 }
@@ -90,7 +100,7 @@ std::string findings_text(const Report& report, const TextStyle& style) {
     text += finding_text(finding, before, report, style);
     before = &finding;
   }
-  return text.empty() ? std::string(nothing_found_text(report)) + '\n' : text;
+  return text.empty() ? nothing_found_text(report) + '\n' : text;
 }
 
 std::string next_step(const Report& report, const TextStyle& style) {
@@ -123,7 +133,7 @@ std::string render_text(const Report& report, const TextStyle& style) {
     text += '\n' + table_text(pass_table(report.traces.front()), 0, 2);
     if (report.traces.size() > 1) text += '\n' + table_text(ranks_table(report), 0, 2);
   }
-  if (report.kinds.size() > 1) text += '\n' + table_text(kinds_table(report), 0, 2);
+  if (report.kinds.size() > 1) text += '\n' + table_text(kinds_table(report, style.terminal), 0, 2);
   text += '\n' + findings_text(report, style);
   const std::string basis = basis_text(report, style);
   text += basis.empty() ? "" : '\n' + basis;

@@ -17,7 +17,7 @@ bool has_operations(const Report& report) {
 std::string title(const Report& report, const TextStyle& style) {
   std::vector<std::string> inputs;
   for (const std::string& input : report.inputs) {
-    inputs.push_back(input == "-" ? "standard input" : printable(input));
+    inputs.push_back(input == "-" ? "standard input" : shown_path(input));
   }
   const std::string network = painted(join(inputs, " + "), kBold, style);
   std::string line = network;
@@ -40,7 +40,9 @@ std::string budget_text(const Report& report) {
 }
 
 std::string time_line(const Report& report) {
-  if (report.coverage.ops_with_time <= 0) return "Expected time unknown.\n";
+  if (!is_sufficient(report.coverage)) {
+    return fmt::format("Expected time unknown: {}.\n", printable(report.not_judged_because));
+  }
   return fmt::format("Expected time {}, likely {}{}.\n", range_text(report.total),
                      time_text(report.total.expected), budget_text(report));
 }
@@ -49,7 +51,7 @@ std::string work_line(const Report& report) {
   if (report.coverage.ops_with_time <= 0 && report.flop.value() <= 0) return "";
   std::string line = flop_text(report.flop);
   const Seconds time = report.total.expected;
-  if (time.value() > 0 && report.flop.value() > 0) {
+  if (is_sufficient(report.coverage) && time.value() > 0 && report.flop.value() > 0) {
     const FlopPerSecond rate = report.flop / time;
     line += " at " + rate_text(rate);
     if (report.device.peak) {

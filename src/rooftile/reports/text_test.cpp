@@ -55,8 +55,17 @@ TEST(TextReport, NothingToChangeIsAnAnswer) {
 
 TEST(TextReport, UnknownTimeIsNotZero) {
   const std::string text = render_text(sample_unknown_report());
-  EXPECT_THAT(text, AllOf(HasSubstr("Expected time unknown."),
-                          HasSubstr("Times cover 0 of 1 operations"), Not(HasSubstr("0 s"))));
+  EXPECT_THAT(text, AllOf(HasSubstr("Expected time unknown: only 0 of 1"),
+                          HasSubstr("Not judged: only 0 of 1"), HasSubstr("Times cover 0 of 1 operations"), Not(HasSubstr("0 s"))));
+}
+
+TEST(TextReport, ATerminalShowsBarsAndLinks) {
+  TextStyle style;
+  EXPECT_THAT(render_text(sample_report(), style), Not(HasSubstr("█")));
+  style.terminal = style.links = true;
+  const std::string text = render_text(sample_report(), style);
+  EXPECT_THAT(text, AllOf(HasSubstr("75 %  ███████████████\n"), HasSubstr("\033]8;;file:///"),
+                          HasSubstr("/gpt.txt#3\033\\gpt.txt:3\033]8;;\033\\")));
 }
 
 TEST(TextReport, ScriptsAloneHaveNoMode) {

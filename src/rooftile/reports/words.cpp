@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "rooftile/base/path.h"
 #include "rooftile/base/text.h"
 #include "rooftile/reports/scale.h"
 
@@ -63,16 +64,18 @@ std::string_view exactness_text(Exactness exactness) {
   return "";
 }
 
-std::string place_text(const Provenance& location, bool several_inputs) {
-  std::string place;
+std::string shown_path(const std::string& path) { return printable(normal_path(path)); }
+
+PlaceText place_text(const Provenance& location, bool several_inputs) {
+  PlaceText place;
+  place.name = printable(location.node.empty() ? location.module : location.node);
+  const std::string path = shown_path(location.file);
   if (location.line > 0) {
-    place = fmt::format("{}:{}", location.file, location.line);
-  } else if (several_inputs) {
-    place = location.file;
+    place.path = fmt::format("{}:{}", path, location.line);
+  } else if (several_inputs || place.name.empty()) {
+    place.path = path;
   }
-  const std::string& name = location.node.empty() ? location.module : location.node;
-  if (!name.empty()) place += place.empty() ? name : ' ' + name;
-  return printable(place.empty() ? location.file : place);
+  return place;
 }
 
 std::string saving_text(const Finding& finding, const Report& report) {
@@ -132,15 +135,10 @@ std::string coverage_text(const Report& report) {
                      count_text(report.coverage.ops));
 }
 
-std::string_view nothing_found_text(const Report& report) {
+std::string nothing_found_text(const Report& report) {
   if (report.set_aside.known > 0) return "Nothing new.";
-  if (report.scripts && report.coverage.ops <= 0) {
-    return report.scripts->training > 0
-               ? "No change worth making."
-               : "Nothing here trains on a GPU, as far as the source tells.";
-  }
-  return is_sufficient(report.coverage) ? "No change worth making."
-                                        : "No verdict: too few operations could be judged.";
+  if (report.not_judged_because.empty()) return "No change worth making.";
+  return fmt::format("Not judged: {}.", printable(report.not_judged_because));
 }
 
 std::string options_text(const Report& report) {
@@ -151,30 +149,73 @@ std::string options_text(const Report& report) {
   return join(parts, ", ");
 }
 
+namespace {
+
+// "bound by math 71 %, memory 25 %, latency 4 %": largest first, nothing below a hundredth.
+std::string bound_line(const BoundShares& shares) {
+  std::vector<std::pair<double, std::string_view>> parts{
+      {shares.math, "math"},
+      {shares.memory, "memory"},
+      {shares.latency, "latency"},
+      {shares.other, "communication or unknown"}};
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  constexpr double kVisible = 0.01;
+  std::vector<std::string> words;
+  for (const auto& [share, name] : parts) {
+    if (share >= kVisible) words.push_back(fmt::format("{} {}", name, share_text(share)));
+  }
+  return words.empty() ? "" : "Time is bound by " + join(words, ", ") + '.';
+}
+
+std::string_view fit_words(const std::string& verdict) {
+  return verdict == "does_not_fit" ? "does not fit" : std::string_view(verdict);
+}
+
+std::string memory_parts(const MemorySummary& memory) {
+  const std::pair<std::string_view, Bytes> parts[] = {{"weights", memory.weights},
+                                                      {"gradients", memory.gradients.expected},
+                                                      {"optimizer", memory.optimizer.expected},
+                                                      {"KV cache", memory.kv_cache.expected},
+                                                      {"activations", memory.activations.expected},
+                                                      {"workspace", memory.workspace.expected}};
+  std::vector<std::string> words;
+  for (const auto& [name, bytes] : parts) {
+    if (bytes > Bytes()) words.push_back(fmt::format("{} {}", name, bytes_text(bytes)));
+  }
+  return join(words, ", ");
+}
+
+std::string memory_line(const MemorySummary& memory) {
+  std::string line = fmt::format("Memory {}–{}, likely {} of {} usable: {}. It holds {}.",
+                                 bytes_text(memory.total.low), bytes_text(memory.total.high),
+                                 bytes_text(memory.total.expected), bytes_text(memory.usable),
+                                 fit_words(memory.verdict), memory_parts(memory));
+  if (memory.largest_batch && *memory.largest_batch > 0) {
+    line += fmt::format(" Largest batch that fits: about {}.",
+                        count_text(to_double(*memory.largest_batch)));
+  }
+  return line;
+}
+
+}  // namespace
+
 std::vector<std::string> step_lines(const Report& report) {
   std::vector<std::string> lines;
-  const MemorySummary& memory = report.memory;
-  const Bytes state = memory.weights + memory.gradients.expected + memory.optimizer.expected;
-  const bool too_large = memory.total.low > memory.capacity;
-  if (report.mode == Mode::training || too_large) {
-    lines.push_back(fmt::format("Memory about {} of {}: weights{} {}, activations {}.{}",
-                                bytes_text(memory.total.expected), bytes_text(memory.capacity),
-                                report.mode == Mode::training ? ", gradients and optimizer" : "",
-                                bytes_text(state), bytes_text(memory.activations.expected),
-                                too_large ? " It does not fit." : ""));
-  }
+  const std::string bounds = bound_line(report.bound_share);
+  if (!bounds.empty() && is_sufficient(report.coverage)) lines.push_back(bounds);
+  if (!report.memory.verdict.empty()) lines.push_back(memory_line(report.memory));
   if (is_launch_bound(report)) {
     lines.push_back(fmt::format(
-        "Launch-bound: in PyTorch the host needs {} to start the {} operations, longer than the "
-        "GPU needs to run them. A CUDA graph or torch.compile(mode=\"reduce-overhead\") starts "
-        "them "
-        "at once; so does a larger batch.",
+        "Launch-bound: without compilation PyTorch's host code needs {} to launch the {} "
+        "operations, longer than the GPU runs. A CUDA graph, "
+        "torch.compile(mode=\"reduce-overhead\") or a larger batch hides the launches.",
         range_text(report.host), count_text(report.launches)));
   }
   return lines;
 }
 
-TextTable kinds_table(const Report& report) {
+TextTable kinds_table(const Report& report, bool with_bars) {
   const bool recorded = !report.traces.empty();
   TextTable table{
       {{recorded ? "kernels" : "time goes to"}, {"runs", true}, {"time", true}, {"share", true}},
@@ -182,9 +223,11 @@ TextTable kinds_table(const Report& report) {
   KindShare rest;
   rest.kind = "the rest";
   const KindShare* only = nullptr;
+  std::vector<double> shares;  // by row
   for (const KindShare& kind : report.kinds) {
     if (kind.share >= kSmallKind) {
       table.rows.push_back(kind_row(kind));
+      shares.push_back(kind.share);
       continue;
     }
     only = rest.runs == 0 ? &kind : nullptr;
@@ -192,7 +235,17 @@ TextTable kinds_table(const Report& report) {
     rest.time += kind.time;
     rest.share += kind.share;
   }
-  if (rest.runs > 0) table.rows.push_back(kind_row(only != nullptr ? *only : rest));
+  if (rest.runs > 0) {
+    const KindShare& last = only != nullptr ? *only : rest;
+    table.rows.push_back(kind_row(last));
+    shares.push_back(last.share);
+  }
+  if (!with_bars) return table;
+  constexpr int kBarWidth = 20;
+  table.columns.push_back({});
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    table.rows[i].push_back(bar(shares[i], kBarWidth));
+  }
   return table;
 }
 

@@ -16,9 +16,19 @@ std::string_view mode_name(Mode mode);
 // changes.
 std::string_view exactness_text(Exactness exactness);
 
-// "workload.txt:3 vocab": the line where there is one, then the operation. The file alone where
-// nothing else is known; a file without line is named only when there are `several_inputs`.
-std::string place_text(const Provenance& location, bool several_inputs);
+// As in normal_path(), printable.
+std::string shown_path(const std::string& path);
+
+// Where a finding is: "workload.txt:3" and "vocab". The path alone where nothing else is known; a
+// path without line stands only where there are `several_inputs`.
+struct PlaceText {
+  std::string path, name;
+
+  std::string joined() const {
+    return path.empty() || name.empty() ? path + name : path + ' ' + name;
+  }
+};
+PlaceText place_text(const Provenance& location, bool several_inputs);
 
 // "saves 0.8–1.5 ms, 12 %", "saving unknown"; empty for information, which saves nothing.
 std::string saving_text(const Finding& finding, const Report& report);
@@ -37,7 +47,7 @@ std::string scripts_text(const Report& report);
 std::string set_aside_text(const Report& report);
 
 // The answer when there is no finding; says so when nothing could be judged.
-std::string_view nothing_found_text(const Report& report);
+std::string nothing_found_text(const Report& report);
 
 // "batch 32, seq 2048", empty when the user fixed nothing.
 std::string options_text(const Report& report);
@@ -45,7 +55,7 @@ std::string options_text(const Report& report);
 // What the kernels do not tell: memory of a training step, and a host that is slower than the GPU.
 std::vector<std::string> step_lines(const Report& report);
 
-// Where the expected time goes, kinds below half a percent in one row.
-TextTable kinds_table(const Report& report);
+// Where the expected time goes, kinds below half a percent in one row; a column of bars on demand.
+TextTable kinds_table(const Report& report, bool with_bars = false);
 
 }  // namespace rooftile

@@ -1,6 +1,7 @@
 // Logits that take a large part of the GPU's memory in training.
 #include <fmt/format.h>
 
+#include "rooftile/analysis/vocabulary.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 
@@ -37,23 +38,7 @@ the product.
 )md";
 
 constexpr double kMinMemoryShare = 0.1;
-constexpr std::int64_t kSmallestVocabulary = 4096;
 constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
-
-// The last product with weights in the forward pass, if it widens to a vocabulary.
-std::optional<std::size_t> output_layer(const Workload& workload) {
-  std::optional<std::size_t> last;
-  for (std::size_t op = 0; op < workload.ops.size(); ++op) {
-    const Op& candidate = workload.ops[op];
-    if (candidate.phase != Phase::forward || !is_matrix_op(candidate)) continue;
-    const auto* gemm = std::get_if<Gemm>(&candidate.body);
-    if (gemm == nullptr || gemm->weight_is_parameter) last = op;
-  }
-  if (!last) return std::nullopt;
-  const auto* gemm = std::get_if<Gemm>(&workload.ops[*last].body);
-  const bool widens = gemm != nullptr && gemm->n >= kSmallestVocabulary && gemm->n > gemm->k;
-  return widens ? last : std::nullopt;
-}
 
 // The logits as computed and, where they are 16-bit, the fp32 copy that the loss takes.
 Bytes logits_bytes(const Op& op) {
@@ -66,7 +51,7 @@ Bytes logits_bytes(const Op& op) {
 
 std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.mode != Mode::training) return {};
-  const auto layer = output_layer(input.workload);
+  const auto layer = logits_layer(input.workload);
   if (!layer) return {};
   const Op& op = input.workload.ops[*layer];
   const Bytes logits = logits_bytes(op);

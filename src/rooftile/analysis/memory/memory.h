@@ -1,0 +1,45 @@
+// What a process holds in the memory of a GPU, and whether it fits.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "rooftile/base/units.h"
+#include "rooftile/hardware/device.h"
+#include "rooftile/workload/workload.h"
+
+namespace rooftile {
+
+// By the expected total against what a process can use: up to nine tenths of it, up to all, more.
+enum class Fit { fits, tight, does_not_fit };
+std::string_view to_string(Fit fit);
+
+// What the driver and the CUDA context leave of the GPU's memory.
+Bytes usable_memory(const Device& device);
+
+// Of a training step, or of an inference pass or decode step with its cache. Ranges cover what the
+// workload does not say: whether fp32 copies of 16-bit weights exist, which activations a framework
+// keeps, whether the loss holds its logits in fp32, fragmentation.
+struct MemoryEstimate {
+  Bytes weights;
+  Range<Bytes> gradients, optimizer, activations, kv_cache, workspace;
+  Bytes usable;  // of the GPU, by one process
+
+  Range<Bytes> total() const;
+  Fit fit() const;
+  // The part that does not grow with the batch: weights, gradients, optimizer.
+  Bytes state() const { return weights + gradients.expected + optimizer.expected; }
+};
+
+MemoryEstimate estimate_memory(const Workload& workload, const Device& device);
+
+// The largest batch that fits (not tight), when everything that grows with the batch grows in
+// proportion; 0 where not one sample fits; empty where the workload does not state its batch.
+std::optional<std::int64_t> largest_batch(const Workload& workload, const MemoryEstimate& memory);
+
+// Activations when each repeated layer keeps only its input and computes the rest once more in the
+// backward pass; empty for inference and where no layers repeat.
+std::optional<Bytes> checkpointed_activations(const Workload& workload);
+
+}  // namespace rooftile

@@ -1,0 +1,153 @@
+#include "rooftile/analysis/memory/memory.h"
+
+#include <gtest/gtest.h>
+
+#include "rooftile/analysis/memory/fit_changes.h"
+#include "rooftile/analysis/memory/live_tensors.h"
+#include "rooftile/analysis/memory/output_bytes.h"
+#include "rooftile/hardware/device_file.h"
+#include "rooftile/workload/training.h"
+#include "rooftile/workload/workload_text.h"
+
+namespace rooftile {
+namespace {
+
+constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
+
+Device gpu(const char* name) { return *find_device(name); }
+
+MemoryEstimate estimate(std::string_view text, const char* name = "h100") {
+  return estimate_memory(*parse_workload(text), gpu(name));
+}
+
+MemoryEstimate trained(std::string_view text) {
+  return estimate_memory(derive_training(*parse_workload(text)), gpu("h100"));
+}
+
+// S. Bekman, Machine Learning Engineering, "Anatomy of Model's Memory Usage": AdamW in mixed
+// precision takes 18 bytes a parameter: weights 6, gradients 4, state 8.
+TEST(Memory, AdamWInMixedPrecisionTakes18BytesAParameter) {
+  const MemoryEstimate memory = trained("gemm a bf16 m=1 n=1000 k=1000\n");
+  EXPECT_DOUBLE_EQ(memory.state().value(), 18e6);
+  const Range<Bytes> state = memory.gradients + memory.optimizer;
+  EXPECT_DOUBLE_EQ(memory.weights.value() + state.low.value(), 8e6);  // all in bf16
+}
+
+TEST(Memory, AdamWInFp32Takes16BytesAParameter) {
+  EXPECT_DOUBLE_EQ(trained("gemm a fp32 m=1 n=1000 k=1000\n").state().value(), 16e6);
+}
+
+// The same chapter: one hidden state of Llama-3-8B at 32,768 tokens in bf16 is 0.25 GiB.
+TEST(Memory, ActivationsAreTheForwardOutputs) {
+  const MemoryEstimate memory = trained("norm n bf16 fn=rms rows=32768 cols=4096 count=4\n");
+  EXPECT_LT(memory.activations.low.value(), 0x1p30);
+  EXPECT_GT(memory.activations.high.value(), 0x1p30);
+}
+
+TEST(Memory, TheLossHoldsItsLogitsInFp32) {
+  // 1024 tokens and 50304 entries: log-softmax and gradient of 4 bytes each.
+  const MemoryEstimate memory = trained("gemm head bf16 m=1024 n=50304 k=768\n");
+  const double logits = 1024.0 * 50304;
+  EXPECT_DOUBLE_EQ(memory.activations.expected.value(), logits * (0.8 * 2 + 8));
+  EXPECT_DOUBLE_EQ(memory.activations.low.value(), logits * 0.5 * 2);  // a fused loss
+}
+
+TEST(Memory, InferenceKeepsNoGradients) {
+  const MemoryEstimate memory = estimate("gemm a bf16 m=64 n=32 k=16\n");
+  EXPECT_EQ(memory.gradients.high, Bytes());
+  EXPECT_EQ(memory.optimizer.high, Bytes());
+  EXPECT_DOUBLE_EQ(memory.weights.value(), 2 * 32 * 16);
+}
+
+// a: 8 bytes, b: 16, c: 4. a lives until c reads it: 28 bytes at once.
+TEST(Memory, TensorsLiveUntilTheirLastReader) {
+  const auto workload = *parse_workload(
+      "elementwise a fp32 fn=relu elements=2\n"
+      "elementwise b fp32 fn=relu elements=4 from=a\n"
+      "elementwise c fp32 fn=add elements=1 inputs=2 from=b,a\n"
+      "elementwise d fp32 fn=relu elements=1 from=c\n");
+  EXPECT_EQ(peak_live_bytes(workload, output_bytes), Bytes(28));
+}
+
+TEST(Memory, TensorsOfAChainWithoutNamesLiveForOneStep) {
+  const auto workload = *parse_workload(
+      "elementwise a fp32 fn=relu elements=2\n"
+      "elementwise b fp32 fn=relu elements=4\n"
+      "elementwise c fp32 fn=relu elements=1\n");
+  EXPECT_EQ(peak_live_bytes(workload, output_bytes), Bytes(24));
+}
+
+TEST(Memory, GenerationMakesTheLogitsOfTheLastPosition) {
+  // 8 sequences of 1024 tokens, vocabulary 128256: 8 rows of logits, or all 8192.
+  const MemoryEstimate memory = estimate(
+      "workload batch=8 sequence=1024 kv_cache_bytes=1e9\n"
+      "gemm head bf16 m=8192 n=128256 k=4096\n");
+  EXPECT_DOUBLE_EQ(memory.activations.expected.value(), 8.0 * 128256 * 2);
+  EXPECT_DOUBLE_EQ(memory.activations.high.value(), 1.5 * 8192.0 * 128256 * 2);
+  EXPECT_EQ(memory.kv_cache.expected, Bytes(1e9));
+}
+
+struct Usable {
+  const char* gpu;
+  double total_capacity;  // GiB, in public out-of-memory messages of PyTorch
+};
+
+// A process has half a GiB less: the CUDA context.
+TEST(Memory, UsableMemoryFollowsOutOfMemoryMessages) {
+  for (const Usable& row : {Usable{"t4", 14.75},
+                            {"a10g", 21.99},
+                            {"l4", 22.03},
+                            {"rtx_4090", 23.65},
+                            {"l40s", 44.42},
+                            {"a100", 79.25}}) {
+    const double usable = usable_memory(gpu(row.gpu)).value() / kGibibyte;
+    EXPECT_NEAR(usable, row.total_capacity - 0.5, 0.25) << row.gpu;
+  }
+}
+
+TEST(Memory, FitIsOfTheExpectedTotal) {
+  MemoryEstimate memory;
+  memory.usable = Bytes(100);
+  memory.weights = Bytes(90);
+  EXPECT_EQ(memory.fit(), Fit::fits);
+  memory.weights = Bytes(91);
+  EXPECT_EQ(memory.fit(), Fit::tight);
+  memory.weights = Bytes(101);
+  EXPECT_EQ(memory.fit(), Fit::does_not_fit);
+}
+
+TEST(Memory, TheLargestBatchFillsWhatTheWeightsLeave) {
+  const auto workload = *parse_workload("workload batch=4\ngemm a bf16 m=4 n=8 k=8\n");
+  MemoryEstimate memory;
+  memory.usable = Bytes(100);
+  memory.weights = Bytes(40);
+  memory.activations = {Bytes(20), Bytes(20), Bytes(20)};  // 5 a sample, so 12 samples in 60
+  EXPECT_EQ(largest_batch(workload, memory), 12);
+}
+
+TEST(Memory, CheckpointingKeepsTheInputsOfLayers) {
+  // Two layers of 100 + 10 elements and a head of 5: inputs of both layers, one layer, the head.
+  const auto workload =
+      derive_training(*parse_workload("elementwise wide fp32 fn=relu elements=100 count=2\n"
+                                      "elementwise out fp32 fn=relu elements=10 count=2\n"
+                                      "elementwise head fp32 fn=relu elements=5\n"));
+  EXPECT_EQ(checkpointed_activations(workload), Bytes(0.8 * 4 * (110 + 5) + 2 * 4 * 10));
+}
+
+TEST(Memory, WeightsThatDoNotFitAreSpreadOrStoredInFewerBits) {
+  // 34.4 billion parameters in bf16: 64 GiB on 48; 32 GiB in 8 bits or on each of two.
+  const auto workload =
+      *parse_workload("workload batch=1\ngemm a bf16 m=1 n=65536 k=65536 count=8\n");
+  const TimeModel model(gpu("rtx_a6000"));
+  const Analysis analysis = analyse(workload, model);
+  const auto changes =
+      changes_that_fit(workload, analysis, model, estimate_memory(workload, gpu("rtx_a6000")));
+  ASSERT_EQ(changes.size(), 3U);
+  EXPECT_EQ(changes[0].by, FitBy::eight_bits);
+  EXPECT_EQ(changes[1].by, FitBy::four_bits);
+  EXPECT_EQ(changes[2].by, FitBy::tensor_parallel);
+  EXPECT_EQ(changes[2].amount, 2);
+}
+
+}  // namespace
+}  // namespace rooftile

@@ -1,0 +1,126 @@
+// A network whose expected memory is more than one process can use of the GPU.
+#include <fmt/format.h>
+
+#include "rooftile/analysis/memory/fit_changes.h"
+#include "rooftile/base/text.h"
+#include "rooftile/rules/rule.h"
+
+namespace rooftile {
+namespace gpu_memory_does_not_fit_rule {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A model whose weights, gradients, optimizer state, activations, KV cache and workspace are expected to
+take more memory than one process can use of the GPU.
+
+## Why it costs time
+The run ends with an out-of-memory error. Where only the high end of the range is above the limit, it
+may end so with another sequence length or another fragmentation.
+
+## How to fix
+The finding names each change that makes it fit, with its price: a smaller batch, activation
+checkpointing (the forward pass once more), weights in fewer bits, weights and optimizer sharded over
+GPUs (FSDP, ZeRO-3: weights gathered twice and gradients reduced once a step), tensor parallelism (two
+sums over all GPUs a layer).
+
+## How the saving is estimated
+No time is saved. The price of a change is predicted by the time model, communication without overlap.
+Memory is the sum of
+- weights as stored, and in training gradients, optimizer state and fp32 copies;
+- activations: in training 50 to 120 % of all forward outputs and the loss in fp32, in inference the
+  tensors that are alive at the same time;
+- the KV cache of all sequences, and the workspace of cuBLAS with 2 to 16 % fragmentation.
+
+A process can use what ECC, driver (0.2 GiB and 0.9 %) and CUDA context (0.5 GiB) leave.
+
+## When not to
+- Offloading to the host's memory, paged optimizers and LoRA hold less than the model's own step.
+- A serving engine that reserves a pool for its cache holds as much cache as is left.
+
+## Evidence
+- S. Bekman, Machine Learning Engineering Open Book, "Anatomy of Model's Memory Usage": 18 bytes a
+  parameter for AdamW in mixed precision.
+- Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2020.
+- Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016.
+- "Total capacity" in public out-of-memory messages of PyTorch: T4 14.75 GiB, L4 22.03, RTX 4090
+  23.65, L40S 44.42, A100 79.25.
+)md";
+
+constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
+double gibibytes(Bytes bytes) { return bytes.value() / kGibibyte; }
+
+std::string change_text(const FitChange& change) {
+  switch (change.by) {
+    case FitBy::smaller_batch:
+      return fmt::format("batch {}", change.amount);
+    case FitBy::checkpointing:
+      return "activation checkpointing";
+    case FitBy::half_precision:
+      return "weights in 16 bits";
+    case FitBy::eight_bits:
+      return "weights in 8 bits";
+    case FitBy::four_bits:
+      return "weights in 4 bits";
+    case FitBy::sharding:
+      return fmt::format("{} GPUs with FSDP or ZeRO-3{}", change.amount,
+                         change.with_checkpointing ? " and activation checkpointing" : "");
+    case FitBy::tensor_parallel:
+      break;
+  }
+  return fmt::format("{} GPUs with tensor parallelism", change.amount);
+}
+
+// "2 GPUs with tensor parallelism (38.2 GiB each, at most +12 % time)"
+std::string priced(const FitChange& change, Seconds pass) {
+  const bool spread = change.by == FitBy::sharding || change.by == FitBy::tensor_parallel;
+  std::string text = fmt::format("{} ({:.1f} GiB{}", change_text(change), gibibytes(change.per_gpu),
+                                 spread ? " each" : "");
+  if (change.cost && pass > Seconds()) {
+    text += fmt::format(", {}{:.0f} % time", spread ? "at most +" : "+",
+                        100 * (change.cost->expected / pass));
+  }
+  return text + ')';
+}
+
+std::string fix_text(const std::vector<FitChange>& changes, Seconds pass) {
+  if (changes.empty()) return "Use a smaller model or GPUs with more memory";
+  std::vector<std::string> parts;
+  for (const FitChange& change : changes) parts.push_back(priced(change, pass));
+  return "Any of these makes it fit: " + join(parts, ", ");
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.ops.empty() || !input.workload.traces.empty()) return {};
+  const MemoryEstimate memory = estimate_memory(input.workload, input.device());
+  const Range<Bytes> total = memory.total();
+  if (memory.fit() != Fit::does_not_fit) return {};
+  Finding finding;
+  // A crash for sure only where even the low end is too much.
+  finding.own_level = total.low > memory.usable ? Level::error : Level::warning;
+  finding.message =
+      fmt::format("about {:.1f} GiB ({:.1f}–{:.1f}) are needed, {:.1f} GiB of {} are usable",
+                  gibibytes(total.expected), gibibytes(total.low), gibibytes(total.high),
+                  gibibytes(memory.usable), input.device().name);
+  if (!input.workload.sources.empty()) finding.location.file = input.workload.sources.front();
+  finding.fix = {fix_text(changes_that_fit(input.workload, input.analysis, input.model, memory),
+                          input.analysis.total.expected),
+                 Exactness::not_applicable};
+  finding.evidence = {
+      fmt::format("weights {:.1f} GiB, gradients {:.1f}, optimizer {:.1f}, "
+                  "activations {:.1f}, KV cache {:.1f}",
+                  gibibytes(memory.weights), gibibytes(memory.gradients.expected),
+                  gibibytes(memory.optimizer.expected), gibibytes(memory.activations.expected),
+                  gibibytes(memory.kv_cache.expected))};
+  return {finding};
+}
+
+}  // namespace gpu_memory_does_not_fit_rule
+
+extern const Rule gpu_memory_does_not_fit{.id = "gpu_memory/does-not-fit",
+                                          .level = Level::error,
+                                          .cause = Cause::none,
+                                          .summary = "The model needs more memory than the GPU has",
+                                          .doc = gpu_memory_does_not_fit_rule::kDoc,
+                                          .check = gpu_memory_does_not_fit_rule::check};
+
+}  // namespace rooftile
