@@ -72,36 +72,48 @@ INSTANTIATE_TEST_SUITE_P(
                       Spelling{"a100 pcie", "a100_pcie_80gb"}, Spelling{"v100", "v100_sxm2"},
                       Spelling{"h200", "h200_sxm"}, Spelling{"b200", "b200"},
                       Spelling{"nvidia_l4", "l4"}, Spelling{"rtx4090", "rtx_4090"},
-                      Spelling{"4090", "rtx_4090"}, Spelling{"p100", "p100_pcie"}));
+                      Spelling{"4090", "rtx_4090"}, Spelling{"p100", "p100_pcie"},
+                      Spelling{"RTX 4080 Super", "rtx_4080_super"}, Spelling{"3060", "rtx_3060"},
+                      Spelling{"4070 ti super", "rtx_4070_ti_super"}, Spelling{"h800", "h800_sxm"},
+                      Spelling{"a800", "a800_sxm"}, Spelling{"dgx spark", "gb10"},
+                      Spelling{"orin", "jetson_agx_orin_64gb"}, Spelling{"thor", "jetson_thor"}));
 
 // What torch.cuda.get_device_name and nvidia-smi print.
 INSTANTIATE_TEST_SUITE_P(
     Driver, FindDevice,
-    ::testing::Values(Spelling{"Tesla P4", "p4"}, Spelling{"Tesla P100-SXM2-16GB", "p100_sxm2"},
-                      Spelling{"Tesla P100-PCIE-16GB", "p100_pcie"}, Spelling{"Tesla T4", "t4"},
-                      Spelling{"Tesla V100-SXM2-16GB", "v100_sxm2"},
-                      Spelling{"Tesla V100-SXM2-32GB", "v100_sxm2_32gb"},
-                      Spelling{"Tesla V100-PCIE-16GB", "v100_pcie"},
-                      Spelling{"Tesla V100-PCIE-32GB", "v100_pcie_32gb"},
-                      Spelling{"NVIDIA A100-SXM4-40GB", "a100_sxm_40gb"},
-                      Spelling{"NVIDIA A100-SXM4-80GB", "a100_sxm_80gb"},
-                      Spelling{"NVIDIA A100-PCIE-40GB", "a100_pcie_40gb"},
-                      Spelling{"NVIDIA A100 80GB PCIe", "a100_pcie_80gb"},
-                      Spelling{"NVIDIA A10", "a10"}, Spelling{"NVIDIA A10G", "a10g"},
-                      Spelling{"NVIDIA A30", "a30"}, Spelling{"NVIDIA A40", "a40"},
-                      Spelling{"NVIDIA L4", "l4"}, Spelling{"NVIDIA L40", "l40"},
-                      Spelling{"NVIDIA L40S", "l40s"}, Spelling{"NVIDIA RTX A6000", "rtx_a6000"},
-                      Spelling{"NVIDIA GeForce RTX 2080 Ti", "rtx_2080_ti"},
-                      Spelling{"NVIDIA GeForce RTX 3090", "rtx_3090"},
-                      Spelling{"NVIDIA GeForce RTX 4090", "rtx_4090"},
-                      Spelling{"NVIDIA GeForce RTX 5090", "rtx_5090"},
-                      Spelling{"NVIDIA RTX 6000 Ada Generation", "rtx_6000_ada"},
-                      Spelling{"NVIDIA H100 80GB HBM3", "h100_sxm"},
-                      Spelling{"NVIDIA H100 PCIe", "h100_pcie"},
-                      Spelling{"NVIDIA H100 NVL", "h100_nvl"}, Spelling{"NVIDIA H200", "h200_sxm"},
-                      Spelling{"NVIDIA H200 NVL", "h200_nvl"},
-                      Spelling{"NVIDIA GH200 480GB", "gh200"}, Spelling{"NVIDIA B200", "b200"},
-                      Spelling{"NVIDIA GB200", "gb200"}, Spelling{"NVIDIA B300 SXM6 AC", "b300"}));
+    ::testing::Values(
+        Spelling{"Tesla P4", "p4"}, Spelling{"Tesla P100-SXM2-16GB", "p100_sxm2"},
+        Spelling{"Tesla P100-PCIE-16GB", "p100_pcie"}, Spelling{"Tesla T4", "t4"},
+        Spelling{"Tesla V100-SXM2-16GB", "v100_sxm2"},
+        Spelling{"Tesla V100-SXM2-32GB", "v100_sxm2_32gb"},
+        Spelling{"Tesla V100-PCIE-16GB", "v100_pcie"},
+        Spelling{"Tesla V100-PCIE-32GB", "v100_pcie_32gb"},
+        Spelling{"NVIDIA A100-SXM4-40GB", "a100_sxm_40gb"},
+        Spelling{"NVIDIA A100-SXM4-80GB", "a100_sxm_80gb"},
+        Spelling{"NVIDIA A100-PCIE-40GB", "a100_pcie_40gb"},
+        Spelling{"NVIDIA A100 80GB PCIe", "a100_pcie_80gb"}, Spelling{"NVIDIA A10", "a10"},
+        Spelling{"NVIDIA A10G", "a10g"}, Spelling{"NVIDIA A30", "a30"},
+        Spelling{"NVIDIA A40", "a40"}, Spelling{"NVIDIA L4", "l4"}, Spelling{"NVIDIA L40", "l40"},
+        Spelling{"NVIDIA L40S", "l40s"}, Spelling{"NVIDIA RTX A6000", "rtx_a6000"},
+        Spelling{"NVIDIA GeForce RTX 2080 Ti", "rtx_2080_ti"},
+        Spelling{"NVIDIA GeForce RTX 3090", "rtx_3090"},
+        Spelling{"NVIDIA GeForce RTX 4090", "rtx_4090"},
+        Spelling{"NVIDIA GeForce RTX 5090", "rtx_5090"},
+        Spelling{"NVIDIA RTX 6000 Ada Generation", "rtx_6000_ada"},
+        Spelling{"NVIDIA H100 80GB HBM3", "h100_sxm"}, Spelling{"NVIDIA H100 PCIe", "h100_pcie"},
+        Spelling{"NVIDIA H100 NVL", "h100_nvl"}, Spelling{"NVIDIA H200", "h200_sxm"},
+        Spelling{"NVIDIA H200 NVL", "h200_nvl"}, Spelling{"NVIDIA GH200 480GB", "gh200"},
+        Spelling{"NVIDIA B200", "b200"}, Spelling{"NVIDIA GB200", "gb200"},
+        Spelling{"NVIDIA B300 SXM6 AC", "b300"},
+        Spelling{"NVIDIA GeForce RTX 2070 SUPER", "rtx_2070_super"},
+        Spelling{"NVIDIA GeForce RTX 3080 Ti", "rtx_3080_ti"},
+        Spelling{"NVIDIA GeForce RTX 4070 Ti SUPER", "rtx_4070_ti_super"},
+        Spelling{"NVIDIA RTX A5000", "rtx_a5000"},
+        Spelling{"NVIDIA RTX 4000 Ada Generation", "rtx_4000_ada"}, Spelling{"NVIDIA H20", "h20"},
+        Spelling{"NVIDIA L20", "l20"}, Spelling{"NVIDIA H800", "h800_sxm"},
+        Spelling{"NVIDIA GB10", "gb10"}, Spelling{"NVIDIA A800-SXM4-80GB", "a800_sxm"},
+        Spelling{"NVIDIA TITAN RTX", "titan_rtx"}, Spelling{"Quadro RTX 8000", "quadro_rtx_8000"},
+        Spelling{"NVIDIA Thor", "jetson_thor"}));
 
 INSTANTIATE_TEST_SUITE_P(
     LongDriverNames, FindDevice,
@@ -126,9 +138,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Spelling{"rtx_pro_6000_server", "rtx_pro_6000_server"}));
 
 TEST(FindDevice, NamesTheNearestForAnUnknownOne) {
-  const Result<Device> device = find_device("rtx 4080");
+  // With the letter o, so that no card comes to have the name.
+  const Result<Device> device = find_device("rtx 409o");
   ASSERT_FALSE(device);
-  EXPECT_THAT(device.error().message, HasSubstr("unknown GPU 'rtx 4080'"));
+  EXPECT_THAT(device.error().message, HasSubstr("unknown GPU 'rtx 409o'"));
   EXPECT_THAT(device.error().message, HasSubstr("rtx_4090"));
 }
 

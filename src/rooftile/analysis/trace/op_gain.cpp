@@ -17,9 +17,12 @@ SmLimits limits_of(int compute_capability) {
     case 75:
       return {1024, 16, 65536};
     case 86:
+    case 87:
       return {1536, 16, 65536};
     case 89:
+    case 110:
     case 120:
+    case 121:
       return {1536, 24, 65536};
     default:
       return limits;
