@@ -15,8 +15,6 @@
 namespace rooftile {
 namespace {
 
-constexpr std::string_view kMig = " MIG ";
-
 std::optional<EmbeddedFile> file_of_id(std::string_view id) {
   for (const EmbeddedFile& file : embedded_devices()) {
     if (file.name == id) return file;
@@ -29,12 +27,6 @@ bool goes_by(const EmbeddedFile& file, std::string_view key) {
   const std::vector<std::string> names = device_names(file.text);
   return std::any_of(names.begin(), names.end(),
                      [&](const std::string& name) { return device_key(name) == key; });
-}
-
-std::string ids() {
-  std::vector<std::string> names;
-  for (const EmbeddedFile& file : embedded_devices()) names.emplace_back(file.name);
-  return join(names, " ");
 }
 
 // Ids of the devices with a name near the key, nearest first.
@@ -56,9 +48,15 @@ std::vector<std::string> near_ids(std::string_view key) {
 }
 
 Error unknown_gpu(std::string_view name, std::string_view key) {
+  if (const auto maker = other_maker(key)) {
+    return {fmt::format("{} is made by {}: only NVIDIA GPUs are modelled", rooftile::quoted(name),
+                        *maker),
+            ""};
+  }
   const std::vector<std::string> near = key.size() < 2 ? std::vector<std::string>{} : near_ids(key);
   const std::string hint =
-      near.empty() ? "known are " + ids() : "did you mean " + join(near, " or ") + "?";
+      near.empty() ? "`rooftile gpus` lists the known ones, --gpu-file takes the numbers of another"
+                   : "did you mean " + join(near, " or ") + "?";
   return {fmt::format("unknown GPU {}, {}", rooftile::quoted(name), hint), ""};
 }
 
@@ -70,19 +68,57 @@ Result<Device> find_whole(std::string_view name) {
   return tl::unexpected(unknown_gpu(name, key));
 }
 
-// "h100:1g.10gb", or "NVIDIA H100 80GB HBM3 MIG 1g.10gb" as the driver names a slice.
 struct SliceName {
   std::string_view gpu, profile;
 };
 
+bool is_separator(char c) { return c == ' ' || c == '_' || c == '-'; }
+
+// "h100:1g.10gb", "h100_mig_1g_10gb", or "NVIDIA H100 80GB HBM3 MIG 1g.10gb" as the driver names a
+// slice.
 std::optional<SliceName> slice_name(std::string_view name) {
   if (const std::size_t at = name.find(':'); at != std::string_view::npos) {
     return SliceName{name.substr(0, at), name.substr(at + 1)};
   }
-  if (const std::size_t at = name.find(kMig); at != std::string_view::npos) {
-    return SliceName{name.substr(0, at), name.substr(at + kMig.size())};
+  constexpr std::string_view kMig = "mig";
+  const std::string text = lower(name);
+  for (std::size_t at = text.find(kMig); at != std::string::npos; at = text.find(kMig, at + 1)) {
+    const std::size_t end = at + kMig.size();
+    if (at == 0 || !is_separator(text[at - 1])) continue;
+    if (end == text.size()) return SliceName{name.substr(0, at - 1), ""};
+    if (is_separator(text[end])) return SliceName{name.substr(0, at - 1), name.substr(end + 1)};
   }
   return std::nullopt;
+}
+
+std::size_t common_start(std::string_view a, std::string_view b) {
+  return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
+                                  a.begin());
+}
+
+// "a100" means the part of 80 GB, but 1g.5gb is a profile of that of 40 GB: of all GPUs whose ids
+// begin with the name, the one with the profile that is most like the one meant.
+std::optional<Device> slice_of_sibling(const SliceName& name, const Device& meant) {
+  const std::string key = device_key(name.gpu);
+  std::optional<Device> best;
+  for (const Device& device : built_in_devices()) {
+    const bool is_nearer =
+        !best || common_start(device.id, meant.id) > common_start(best->id, meant.id);
+    if (key == device_key(meant.id) || !device_key(device.id).starts_with(key) || !is_nearer) {
+      continue;
+    }
+    if (Result<Device> slice = mig_slice(device, name.profile)) best = std::move(*slice);
+  }
+  return best;
+}
+
+Result<Device> find_slice(const SliceName& name) {
+  Result<Device> device = find_whole(name.gpu);
+  if (!device) return device;
+  Result<Device> slice = mig_slice(*device, name.profile);
+  if (slice) return slice;
+  if (auto sibling = slice_of_sibling(name, *device)) return std::move(*sibling);
+  return slice;
 }
 
 void collect(const DeviceJson& value, const std::string& path,
@@ -123,9 +159,7 @@ std::vector<SourcedNumber> device_sources(std::string_view id) {
 
 Result<Device> find_device(std::string_view name) {
   const std::optional<SliceName> slice = slice_name(name);
-  Result<Device> device = find_whole(slice ? slice->gpu : name);
-  if (!device || !slice) return device;
-  return mig_slice(*device, slice->profile);
+  return slice ? find_slice(*slice) : find_whole(name);
 }
 
 }  // namespace rooftile

@@ -1,5 +1,6 @@
 #include "rooftile/hardware/device_names.h"
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "rooftile/base/text.h"
@@ -33,7 +34,49 @@ class NameReader : public nlohmann::json_sax<nlohmann::json> {
   }
 };
 
+struct OtherMaker {
+  std::string_view start, maker;
+  bool number_follows = false;
+};
+
+// Starts of names as their makers print them; NVIDIA has none of these.
+constexpr std::array<OtherMaker, 22> kOtherMakers{{
+    {"amd", "AMD"},
+    {"instinct", "AMD"},
+    {"radeon", "AMD"},
+    {"mi", "AMD", true},
+    {"rx", "AMD", true},
+    {"gfx", "AMD", true},
+    {"intel", "Intel"},
+    {"gaudi", "Intel"},
+    {"habana", "Intel"},
+    {"arc", "Intel"},
+    {"datacentergpumax", "Intel"},
+    {"google", "Google"},
+    {"tpu", "Google"},
+    {"trainium", "Amazon"},
+    {"inferentia", "Amazon"},
+    {"trn", "Amazon", true},
+    {"inf", "Amazon", true},
+    {"apple", "Apple"},
+    {"ascend", "Huawei"},
+    {"mlu", "Cambricon", true},
+    {"graphcore", "Graphcore"},
+    {"cerebras", "Cerebras"},
+}};
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
 }  // namespace
+
+std::optional<std::string_view> other_maker(std::string_view key) {
+  for (const OtherMaker& other : kOtherMakers) {
+    if (!key.starts_with(other.start)) continue;
+    const std::string_view rest = key.substr(other.start.size());
+    if (!other.number_follows || (!rest.empty() && is_digit(rest.front()))) return other.maker;
+  }
+  return std::nullopt;
+}
 
 std::string device_key(std::string_view name) {
   std::string key;

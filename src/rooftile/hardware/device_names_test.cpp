@@ -145,11 +145,30 @@ TEST(FindDevice, NamesTheNearestForAnUnknownOne) {
   EXPECT_THAT(device.error().message, HasSubstr("rtx_4090"));
 }
 
-TEST(FindDevice, ListsAllWhenNothingIsNear) {
+TEST(FindDevice, PointsToTheListWhenNothingIsNear) {
   for (const char* name : {"quantum computer", "", "!!!!!!"}) {
     const Result<Device> device = find_device(name);
     ASSERT_FALSE(device);
-    EXPECT_THAT(device.error().message, HasSubstr("h100_sxm")) << name;
+    EXPECT_THAT(device.error().message, HasSubstr("`rooftile gpus` lists")) << name;
+    EXPECT_THAT(device.error().message, HasSubstr("--gpu-file")) << name;
+  }
+}
+
+TEST(FindDevice, ModelsNoOtherMaker) {
+  for (const char* name : {"mi300x", "MI355X", "AMD Instinct MI250X", "gfx942", "gaudi", "gaudi3",
+                           "tpu", "TPU v5e", "trn2", "intel_arc_b580", "RX 7900 XTX"}) {
+    const Result<Device> device = find_device(name);
+    ASSERT_FALSE(device) << name;
+    EXPECT_THAT(device.error().message, HasSubstr("only NVIDIA GPUs are modelled")) << name;
+  }
+  EXPECT_THAT(find_device("tpu").error().message, HasSubstr("Google"));
+}
+
+// Else a look-up of an NVIDIA GPU could end at another maker.
+TEST(FindDevice, NoBuiltInNameIsAnotherMakers) {
+  for (const Device& device : built_in_devices()) {
+    EXPECT_FALSE(other_maker(device_key(device.id))) << device.id;
+    EXPECT_FALSE(other_maker(device_key(device.name))) << device.id;
   }
 }
 

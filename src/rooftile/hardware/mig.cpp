@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rooftile/base/text.h"
@@ -10,9 +11,32 @@
 namespace rooftile {
 namespace {
 
-// "+me", "+gfx", "-me" add or drop media engines and graphics; the SMs and memory stay the same.
-std::string without_suffix(std::string_view profile) {
-  return lower(trim(profile.substr(0, profile.find_first_of("+-"))));
+// "3g40gb" of "3g.40gb", "3g_40gb" and "3G.40GB+me": endings add or drop media engines and
+// graphics; the SMs and memory stay the same.
+std::string profile_key(std::string_view profile) {
+  std::string key;
+  for (const char c : lower(profile.substr(0, profile.find('+')))) {
+    if (c != '.' && c != '_' && c != '-' && c != ' ') key += c;
+  }
+  const std::size_t size = key.find("gb");
+  return size == std::string::npos ? key : key.substr(0, size + 2);
+}
+
+using Profile = std::pair<const std::string, MigProfile>;
+
+// The profile, also by its slices alone ("3g") where only one has that many.
+const Profile* find_profile(const Device& device, std::string_view profile) {
+  const std::string wanted = profile_key(profile);
+  const Profile* found = nullptr;
+  int candidates = 0;
+  for (const Profile& entry : device.mig_profiles) {
+    const std::string key = profile_key(entry.first);
+    if (key == wanted) return &entry;
+    if (!wanted.ends_with('g') || !key.starts_with(wanted)) continue;
+    found = &entry;
+    ++candidates;
+  }
+  return candidates == 1 ? found : nullptr;
 }
 
 Error unknown_profile(const Device& device, std::string_view profile) {
@@ -32,10 +56,8 @@ void scale(std::map<Dtype, FlopPerSecond>& peaks, double share) {
 }  // namespace
 
 Result<Device> mig_slice(const Device& device, std::string_view profile) {
-  const auto entry = device.mig_profiles.find(without_suffix(profile));
-  if (entry == device.mig_profiles.end()) {
-    return tl::unexpected(unknown_profile(device, profile));
-  }
+  const Profile* entry = find_profile(device, profile);
+  if (entry == nullptr) return tl::unexpected(unknown_profile(device, profile));
   const auto& [name, part] = *entry;
   Device slice = device;
   slice.id = device.id + ":" + name;

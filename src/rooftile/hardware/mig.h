@@ -8,7 +8,8 @@
 
 namespace rooftile {
 
-// The slice with this profile ("3g.40gb", also "1g.10gb+me"); an unknown profile lists those known.
+// The slice with this profile: "3g.40gb", also "3g_40gb", "1g.10gb+me", and "3g" where that is one
+// profile only. The error for an unknown profile lists the real ones.
 Result<Device> mig_slice(const Device& device, std::string_view profile);
 
 }  // namespace rooftile

@@ -60,6 +60,39 @@ TEST(MigSlice, IsNamedAsTheDriverNamesIt) {
   EXPECT_FALSE(slice->power_limit);
 }
 
+struct SpelledSlice {
+  const char* name;
+  const char* id;
+};
+
+TEST(MigSlice, IsFoundByItsName) {
+  const SpelledSlice cases[] = {
+      {"a100_mig_3g_40gb", "a100_sxm_80gb:3g.40gb"},
+      {"A100-MIG-3g.40gb", "a100_sxm_80gb:3g.40gb"},
+      {"a100_mig_3g", "a100_sxm_80gb:3g.40gb"},
+      {"a100_mig_1g_5gb", "a100_sxm_40gb:1g.5gb"},  // a profile of the 40 GB part alone
+      {"a100:1g.5gb", "a100_sxm_40gb:1g.5gb"},
+      {"a100_pcie_40gb_mig_2g_10gb", "a100_pcie_40gb:2g.10gb"},
+      {"h100_mig_1g_10gb", "h100_sxm:1g.10gb"},
+      {"h100_pcie_mig_1g_10gb_me", "h100_pcie:1g.10gb"},
+      {"h100:1g.10gb-me", "h100_sxm:1g.10gb"},
+  };
+  for (const SpelledSlice& slice : cases) {
+    const Result<Device> device = find_device(slice.name);
+    ASSERT_TRUE(device) << slice.name << ": " << device.error().message;
+    EXPECT_EQ(device->id, slice.id) << slice.name;
+  }
+}
+
+TEST(MigSlice, RefusesMadeUpProfilesWithTheRealOnes) {
+  for (const char* name : {"h100_mig_5g_50gb", "h100_mig_1g", "h100_mig", "h100:9g.1gb"}) {
+    const Result<Device> slice = find_device(name);
+    ASSERT_FALSE(slice) << name;
+    EXPECT_THAT(slice.error().message, HasSubstr("expected one of 1g.10gb 1g.20gb 2g.20gb"))
+        << name;
+  }
+}
+
 TEST(MigSlice, ListsKnownProfiles) {
   const Result<Device> slice = find_device("a30:1g.5gb");
   ASSERT_FALSE(slice);
