@@ -221,8 +221,10 @@ void add_explain(CLI::App& app, Raw& raw) {
 
 void add_lists(CLI::App& app, Raw& raw) {
   add_output_flags(*app.add_subcommand("rules", "all rules"), raw.rules.output, {"text", "json"});
-  add_output_flags(*app.add_subcommand("gpus", "all GPUs that --gpu knows"), raw.gpus.output,
-                   {"text", "json"});
+  CLI::App& gpus = *app.add_subcommand("gpus", "all GPUs that --gpu knows, or all numbers of one");
+  gpus.add_option("NAME", raw.gpus.name, "a GPU or MIG slice: h100, rtx_4080, a100_mig_3g_40gb")
+      ->type_name("");
+  add_output_flags(gpus, raw.gpus.output, {"text", "json"});
 }
 
 Error in_flag(std::string_view flag, const Error& error) {

@@ -81,6 +81,7 @@ struct RulesCommand {
 };
 
 struct GpusCommand {
+  std::string name;  // empty: all
   OutputOptions output;
 };
 
