@@ -177,15 +177,12 @@ TextTable rates_table(const Device& device) {
   for (const DtypeInfo& entry : kDtypes) {
     const auto peak = device.peak(entry.dtype);
     if (!peak || entry.dtype == Dtype::int32) continue;
-    table.rows.push_back({std::string(entry.name), std::string(unit_name(device, entry.dtype)),
-                          rate_text(*peak), digits_text(device.ridge(entry.dtype)->value()),
-                          model.calibrated(entry.dtype) ? "calibrated" : "from other GPUs"});
+    table.rows.push_back(
+        {std::string(entry.name), std::string(unit_name(device, entry.dtype)), rate_text(*peak),
+         digits_text(device.ridge(entry.dtype)->value()),
+         model.calibrated(entry.dtype) ? "calibrated" : "from another generation"});
   }
   return table;
-}
-
-std::string optional_text(const std::optional<BytesPerSecond>& rate) {
-  return rate ? rate_text(*rate) + " one way" : "none";
 }
 
 TextTable numbers_table(const Device& device) {
@@ -206,8 +203,8 @@ TextTable numbers_table(const Device& device) {
   if (device.power_limit) {
     add("power limit", fmt::format("{} W", digits_text(device.power_limit->value())));
   }
-  add("NVLink", optional_text(device.nvlink_bandwidth));
-  add("PCIe", optional_text(device.pcie_bandwidth));
+  if (device.nvlink_bandwidth) add("NVLink", rate_text(*device.nvlink_bandwidth) + " one way");
+  if (device.pcie_bandwidth) add("PCIe", rate_text(*device.pcie_bandwidth) + " one way");
   return table;
 }
 
@@ -247,13 +244,14 @@ std::string heading_text(const Device& device, int width) {
 }
 
 std::string device_text(const Device& device, const TextStyle& style) {
+  constexpr std::string_view kNotes =
+      "Peaks are dense, with FP32 accumulation. The time model is calibrated where its constants "
+      "were fitted to measurements of this GPU generation; elsewhere they come from another one, "
+      "and predicted ranges are wide.";
   const int width = style.terminal ? style.width : 0;
-  std::string text = heading_text(device, width) + table_text(numbers_table(device), width) + '\n' +
-                     table_text(rates_table(device), width) + '\n' +
-                     wrapped(
-                         "Peaks are dense, with FP32 accumulation. \"from other GPUs\": no "
-                         "measured kernels of this generation; predicted ranges are wide.",
-                         style.width);
+  std::string text = heading_text(device, style.width) + table_text(numbers_table(device), width) +
+                     '\n' + table_text(rates_table(device), width) + '\n' +
+                     wrapped(kNotes, style.width);
   if (!device.mig_profiles.empty()) {
     std::vector<std::string> names;
     for (const auto& [name, profile] : device.mig_profiles) names.push_back(name);
