@@ -213,8 +213,11 @@ void add_measure(CLI::App& app, Raw& raw) {
 }
 
 void add_explain(CLI::App& app, Raw& raw) {
-  CLI::App& command = *app.add_subcommand("explain", "the documentation of a rule");
-  command.add_option("RULE", raw.explain.rule, "id of the rule: gemm/unaligned-row-stride")
+  CLI::App& command =
+      *app.add_subcommand("explain", "the documentation of a rule, or the rules of an area");
+  command
+      .add_option("RULE", raw.explain.rule,
+                  "gemm/unaligned-row-stride, unaligned-row-stride, or an area: gemm")
       ->required()
       ->type_name("");
 }

@@ -1,6 +1,7 @@
 // What each subcommand does: options in, text and exit code out. One source file each.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "rooftile/base/result.h"
@@ -26,5 +27,8 @@ Result<Outcome> run(const MeasureCommand& command, const TextStyle& style);
 Result<Outcome> run(const ExplainCommand& command, const TextStyle& style);
 Result<Outcome> run(const RulesCommand& command, const TextStyle& style);
 Result<Outcome> run(const GpusCommand& command, const TextStyle& style);
+
+// A row for each rule: id, level and what it finds.
+std::string rules_text(std::span<const Rule* const> rules, const TextStyle& style);
 
 }  // namespace rooftile

@@ -1,4 +1,4 @@
-// rooftile explain: the documentation of one rule.
+// rooftile explain: the documentation of one rule, or what the rules of an area find.
 #include <fmt/format.h>
 
 #include "rooftile/cli/commands.h"
@@ -7,11 +7,13 @@
 namespace rooftile {
 
 Result<Outcome> run(const ExplainCommand& command, const TextStyle& style) {
-  const auto rule = pick_rule(command.rule);
-  if (!rule) return tl::unexpected(rule.error());
+  const auto rules = rules_named(command.rule);
+  if (!rules) return tl::unexpected(rules.error());
+  if (rules->size() > 1) return Outcome{rules_text(*rules, style)};
+  const Rule& rule = *rules->front();
   const std::string title =
-      fmt::format("# {} ({})\n\n{}.\n\n", (*rule)->id, to_string((*rule)->level), (*rule)->summary);
-  return Outcome{render_doc(title + std::string((*rule)->doc), style)};
+      fmt::format("# {} ({})\n\n{}.\n\n", rule.id, to_string(rule.level), rule.summary);
+  return Outcome{render_doc(title + std::string(rule.doc), style)};
 }
 
 }  // namespace rooftile

@@ -148,10 +148,18 @@ Result<std::vector<const Rule*>> pick_rules(const std::vector<std::string>& sele
   return rules;
 }
 
-Result<const Rule*> pick_rule(const std::string& id) {
-  const Rule* rule = find_rule(id);
-  if (rule == nullptr) return tl::unexpected(unknown_rule(id));
-  return rule;
+Result<std::vector<const Rule*>> rules_named(std::string_view name) {
+  if (const Rule* rule = find_rule(name)) return std::vector{rule};
+  const std::string_view area = name.substr(0, name.find_last_not_of("/*") + 1);
+  std::vector<const Rule*> of_area, of_name;
+  for (const Rule* rule : all_rules()) {
+    const std::size_t slash = rule->id.find('/');
+    if (rule->id.substr(0, slash) == area) of_area.push_back(rule);
+    if (rule->id.substr(slash + 1) == name) of_name.push_back(rule);
+  }
+  if (!of_area.empty()) return of_area;
+  if (!of_name.empty()) return of_name;
+  return tl::unexpected(unknown_rule(std::string(name)));
 }
 
 }  // namespace rooftile

@@ -35,7 +35,8 @@ Result<Subject> read_subject(const InputOptions& options);
 Result<std::vector<const Rule*>> pick_rules(const std::vector<std::string>& select,
                                             const std::vector<std::string>& ignore);
 
-// The rule, or an error with the nearest ids.
-Result<const Rule*> pick_rule(const std::string& id);
+// The rule of this id, else those of an area ("gemm"), else those whose id ends in the name
+// ("odd-vocabulary"); an error names the nearest ids.
+Result<std::vector<const Rule*>> rules_named(std::string_view name);
 
 }  // namespace rooftile

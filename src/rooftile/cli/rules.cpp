@@ -20,19 +20,19 @@ std::string rules_json() {
   return json.dump(2) + '\n';
 }
 
-std::string rules_text(const TextStyle& style) {
+}  // namespace
+
+std::string rules_text(std::span<const Rule* const> rules, const TextStyle& style) {
   TextTable table{{{"rule"}, {"level"}, {"finds", false, Cut::end}}, {}};
-  for (const Rule* rule : all_rules()) {
+  for (const Rule* rule : rules) {
     table.rows.push_back(
         {std::string(rule->id), std::string(to_string(rule->level)), std::string(rule->summary)});
   }
   return table_text(table, style.terminal ? style.width : 0);
 }
 
-}  // namespace
-
 Result<Outcome> run(const RulesCommand& command, const TextStyle& style) {
-  return Outcome{command.output.format == "json" ? rules_json() : rules_text(style)};
+  return Outcome{command.output.format == "json" ? rules_json() : rules_text(all_rules(), style)};
 }
 
 }  // namespace rooftile

@@ -24,6 +24,10 @@ std::size_t bullet_length(std::string_view line) {
   return line.substr(digits).starts_with(". ") ? digits + 2 : 0;
 }
 
+bool is_number(std::string_view text) {
+  return !text.empty() && text.front() >= '0' && text.front() <= '9';
+}
+
 std::string without_emphasis(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -79,7 +83,12 @@ class DocWriter {
 
   void add_prose(std::string_view line) {
     const std::size_t spaces = leading_spaces(line);
-    const std::size_t bullet = bullet_length(line.substr(spaces));
+    std::size_t bullet = bullet_length(line.substr(spaces));
+    // "32. On Turing" may be the middle of a sentence.
+    const bool continues = !paragraph_.empty() && !is_number(bullet_);
+    if (continues && is_number(line.substr(spaces)) && !line.substr(spaces).starts_with("1. ")) {
+      bullet = 0;
+    }
     if (bullet > 0) {
       flush();
       bullet_ = std::string(line.substr(spaces, bullet));

@@ -120,6 +120,9 @@ TEST(RenderDoc, HeadingsParagraphsListsAndCode) {
             "    x = 1\n"
             "    | a | b |\n"
             "    |---|---|\n");
+  EXPECT_EQ(
+      render_doc("Hidden sizes in multiples of\n32. On Turing never.\n\n1. first\n2. second\n"),
+      "  Hidden sizes in multiples of 32. On Turing never.\n\n  1. first\n  2. second\n");
 }
 
 }  // namespace
