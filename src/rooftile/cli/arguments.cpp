@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -18,6 +19,63 @@ struct DurationUnit {
 // Longer names first: "ms" ends in "s" too.
 constexpr std::array<DurationUnit, 6> kDurationUnits{
     {{"min", 60}, {"ms", 1e-3}, {"us", 1e-6}, {"µs", 1e-6}, {"ns", 1e-9}, {"s", 1}}};
+
+struct DtypeName {
+  std::string_view name;
+  Dtype dtype;
+};
+
+// Rooftile's own name of each dtype first, then those of PyTorch, NumPy, JAX and papers. The block
+// scales of mxfp8, mxfp4 and nvfp4 are not modelled.
+constexpr auto kMathDtypes = std::to_array<DtypeName>({
+    {"fp64", Dtype::fp64},
+    {"float64", Dtype::fp64},
+    {"double", Dtype::fp64},
+    {"fp32", Dtype::fp32},
+    {"float32", Dtype::fp32},
+    {"float", Dtype::fp32},
+    {"single", Dtype::fp32},
+    {"tf32", Dtype::tf32},
+    {"tensorfloat32", Dtype::tf32},
+    {"fp16", Dtype::fp16},
+    {"float16", Dtype::fp16},
+    {"half", Dtype::fp16},
+    {"bf16", Dtype::bf16},
+    {"bfloat16", Dtype::bf16},
+    {"fp8", Dtype::fp8},
+    {"float8", Dtype::fp8},
+    {"e4m3", Dtype::fp8},
+    {"e5m2", Dtype::fp8},
+    {"fp8_e4m3", Dtype::fp8},
+    {"fp8_e5m2", Dtype::fp8},
+    {"float8_e4m3", Dtype::fp8},
+    {"float8_e4m3fn", Dtype::fp8},
+    {"float8_e5m2", Dtype::fp8},
+    {"mxfp8", Dtype::fp8},
+    {"fp4", Dtype::fp4},
+    {"float4", Dtype::fp4},
+    {"e2m1", Dtype::fp4},
+    {"float4_e2m1fn", Dtype::fp4},
+    {"float4_e2m1fn_x2", Dtype::fp4},
+    {"nvfp4", Dtype::fp4},
+    {"mxfp4", Dtype::fp4},
+    {"int8", Dtype::int8},
+    {"i8", Dtype::int8},
+    {"int4", Dtype::int4},
+    {"i4", Dtype::int4},
+});
+
+Error unknown_dtype(std::string_view text, const std::string& key) {
+  std::vector<std::string> names, own;
+  for (const DtypeName& entry : kMathDtypes) {
+    names.emplace_back(entry.name);
+    if (entry.name == to_string(entry.dtype)) own.emplace_back(entry.name);
+  }
+  const std::vector<std::string> near = nearest(key, names);
+  return {fmt::format("expected one of {}, found {}{}", join(own, ", "), rooftile::quoted(text),
+                      near.empty() ? "" : fmt::format("; did you mean {}?", near.front())),
+          ""};
+}
 
 Result<std::int64_t> parse_size(std::string_view text) {
   const auto size = parse_integer(text);
@@ -56,6 +114,16 @@ Result<std::pair<std::string, Extents>> parse_named_shape(std::string_view text)
     shape.push_back(*size);
   }
   return std::pair(named->first, shape);
+}
+
+Result<Dtype> parse_math_dtype(std::string_view text) {
+  std::string key = lower(text);
+  std::replace(key.begin(), key.end(), '-', '_');
+  if (key.starts_with("torch.")) key.erase(0, 6);
+  for (const DtypeName& entry : kMathDtypes) {
+    if (entry.name == key) return entry.dtype;
+  }
+  return tl::unexpected(unknown_dtype(text, key));
 }
 
 Result<Seconds> parse_duration(std::string_view text) {

@@ -16,6 +16,10 @@ Result<std::pair<std::string, std::int64_t>> parse_named_size(std::string_view t
 // "pixel_values=1x3x224x224"; the last '=' separates, because names may hold one.
 Result<std::pair<std::string, Extents>> parse_named_shape(std::string_view text);
 
+// A dtype to run floating-point operations in, by the name that PyTorch, NumPy or a paper gives it:
+// "bf16", "bfloat16", "torch.bfloat16", "half", "e4m3", "nvfp4". An error names the nearest.
+Result<Dtype> parse_math_dtype(std::string_view text);
+
 // "40ms"; units ns, us, µs, ms, s, min.
 Result<Seconds> parse_duration(std::string_view text);
 

@@ -70,6 +70,7 @@ void add_size_flags(CLI::App& app, RawInput& raw) {
       ->option_text("DTYPE");
   app.add_option("--mode", raw.mode, "train adds the backward pass and the optimizer")
       ->check(CLI::IsMember({"inference", "train"}))
+      ->transform([](const std::string& mode) { return mode == "training" ? "train" : mode; })
       ->option_text("inference|train");
 }
 
@@ -263,13 +264,9 @@ Result<void> read_sizes(const RawInput& raw, ReadOptions& options) {
 
 Result<std::optional<Dtype>> read_dtype(const std::string& text) {
   if (text.empty()) return std::nullopt;
-  const auto dtype = parse_dtype(text);
-  if (dtype) return dtype;
-  std::vector<std::string> names;
-  for (const DtypeInfo& entry : kDtypes) names.emplace_back(entry.name);
-  return fail(
-      fmt::format("expected one of {}, found {}", join(names, ", "), rooftile::quoted(text)),
-      "--dtype");
+  const auto dtype = parse_math_dtype(text);
+  if (!dtype) return tl::unexpected(in_flag("--dtype", dtype.error()));
+  return *dtype;
 }
 
 void remember(std::string_view flag, const std::string& value, InputOptions& input) {
@@ -308,7 +305,7 @@ Result<void> finish_input(const RawInput& raw, InputOptions& input) {
     const std::size_t equals = shape.rfind('=');
     input.shown.emplace_back(shape.substr(0, equals), shape.substr(equals + 1));
   }
-  remember("dtype", raw.dtype, input);
+  if (*dtype) remember("dtype", std::string(to_string(**dtype)), input);
   input.flags = typed_flags(raw, input);
   return {};
 }
