@@ -35,22 +35,20 @@ TEST_P(MigSlice, HasItsShareOfTheGpu) {
 
 // Source: NVIDIA Multi-Instance GPU User Guide, "Supported MIG Profiles"; SM counts as printed by
 // nvidia-smi mig -lgip.
-INSTANTIATE_TEST_SUITE_P(UserGuide, MigSlice,
-                         ::testing::Values(SliceCase{"a30:1g.6gb", 14, 0.25, 0.25},
-                                           SliceCase{"a30:4g.24gb", 56, 1, 1},
-                                           SliceCase{"a100_sxm_40gb:1g.5gb", 14, 0.125, 0.125},
-                                           SliceCase{"a100_sxm_40gb:3g.20gb", 42, 0.5, 0.5},
-                                           SliceCase{"a100_sxm_80gb:3g.40gb", 42, 0.5, 0.5},
-                                           SliceCase{"a100_pcie_80gb:2g.20gb", 28, 0.25, 0.25},
-                                           SliceCase{"a100:7g.80gb", 98, 1, 1},
-                                           SliceCase{"h100:1g.10gb", 16, 0.125, 0.125},
-                                           SliceCase{"h100:1g.20gb", 26, 0.25, 0.125},
-                                           SliceCase{"h100_sxm:3g.40gb", 60, 0.5, 0.5},
-                                           SliceCase{"h100_pcie:3g.40gb", 46, 0.5, 0.5},
-                                           SliceCase{"h200:1g.18gb", 16, 0.125, 0.125},
-                                           SliceCase{"H200:7G.141GB", 132, 1, 1},
-                                           SliceCase{"rtx_pro_6000:2g.48gb", 94, 0.5, 0.5},
-                                           SliceCase{"h100:1g.10gb+me", 16, 0.125, 0.125}));
+INSTANTIATE_TEST_SUITE_P(
+    UserGuide, MigSlice,
+    ::testing::Values(
+        SliceCase{"a30:1g.6gb", 14, 0.25, 0.25}, SliceCase{"a30:4g.24gb", 56, 1, 1},
+        SliceCase{"a100_sxm_40gb:1g.5gb", 14, 0.125, 0.125},
+        SliceCase{"a100_sxm_40gb:3g.20gb", 42, 0.5, 0.5},
+        SliceCase{"a100_sxm_80gb:3g.40gb", 42, 0.5, 0.5},
+        SliceCase{"a100_pcie_80gb:2g.20gb", 28, 0.25, 0.25}, SliceCase{"a100:7g.80gb", 98, 1, 1},
+        SliceCase{"h100:1g.10gb", 16, 0.125, 0.125}, SliceCase{"h100:1g.20gb", 26, 0.25, 0.125},
+        SliceCase{"h100_sxm:3g.40gb", 60, 0.5, 0.5}, SliceCase{"h100_pcie:3g.40gb", 46, 0.5, 0.5},
+        SliceCase{"h100_nvl:3g.47gb", 60, 0.5, 0.5}, SliceCase{"gh200:1g.24gb", 26, 0.25, 0.125},
+        SliceCase{"h200:1g.18gb", 16, 0.125, 0.125}, SliceCase{"H200:7G.141GB", 132, 1, 1},
+        SliceCase{"rtx_pro_6000:2g.48gb", 94, 0.5, 0.5},
+        SliceCase{"h100:1g.10gb+me", 16, 0.125, 0.125}));
 
 TEST(MigSlice, IsNamedAsTheDriverNamesIt) {
   const Result<Device> slice = find_device("NVIDIA A100-SXM4-80GB MIG 3g.40gb");
@@ -75,6 +73,7 @@ TEST(MigSlice, IsFoundByItsName) {
       {"a100_pcie_40gb_mig_2g_10gb", "a100_pcie_40gb:2g.10gb"},
       {"h100_mig_1g_10gb", "h100_sxm:1g.10gb"},
       {"h100_pcie_mig_1g_10gb_me", "h100_pcie:1g.10gb"},
+      {"h100_mig_1g_12gb", "h100_nvl:1g.12gb"},
       {"h100:1g.10gb-me", "h100_sxm:1g.10gb"},
   };
   for (const SpelledSlice& slice : cases) {
