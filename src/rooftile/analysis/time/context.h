@@ -27,7 +27,7 @@ using CudaCoreResidual = ProductResidual<CudaCoreConstants>;
 
 // Each is read when a product first asks for it.
 struct ProductResiduals {
-  Lazy<GemmResidual> bf16, fp8_quantized;
+  Lazy<GemmResidual> sixteen_bit, fp8_quantized;  // measured in bf16
   Lazy<CudaCoreResidual> fp32_linear, fp32_batched;
 };
 

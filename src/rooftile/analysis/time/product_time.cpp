@@ -47,21 +47,22 @@ void add_own_effects(TimeEstimate& estimate) {
   estimate.time.high = estimate.time.high * estimate.own_effects.high;
 }
 
-// The kind of product that was measured: x[m,k] and w[n,k], as a Linear layer has them.
-bool is_bf16_linear(const MatrixProduct& product, const ProductTraits& traits) {
+// The kind of product that was measured in bf16: x[m,k] and w[n,k], as a Linear layer has them.
+// From Ampere on, fp16 has the same kernels at the same rate.
+bool is_sixteen_bit_linear(const MatrixProduct& product, const ProductTraits& traits) {
   return product.batch == 1 && is_plain(product, traits) && product.a.contiguous == product.k &&
          product.b.contiguous == product.k &&
-         product.a.contiguous_dim == product.b.contiguous_dim && product.out.dtype == Dtype::bf16;
+         product.a.contiguous_dim == product.b.contiguous_dim && is_16_bit_float(product.out.dtype);
 }
 
 const GemmResidual* residual_of(const TimeContext& context, const MatrixProduct& product,
                                 const MathUnit& unit, const ProductTraits& traits) {
-  if (!is_bf16_linear(product, traits)) return nullptr;
+  if (!is_sixteen_bit_linear(product, traits)) return nullptr;
   if (unit.dtype == Dtype::fp8) {
     return traits.quantized_from_bytes ? context.residuals.fp8_quantized.get() : nullptr;
   }
-  const bool plain = unit.dtype == Dtype::bf16 && product.b.dtype == Dtype::bf16;
-  return plain ? context.residuals.bf16.get() : nullptr;
+  const bool plain = is_16_bit_float(unit.dtype) && product.b.dtype == unit.dtype;
+  return plain ? context.residuals.sixteen_bit.get() : nullptr;
 }
 
 // The scaling kernel runs before the product.

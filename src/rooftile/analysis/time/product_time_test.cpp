@@ -103,7 +103,7 @@ TEST(Products, LearnedCorrectionsHoldForMeasuredProductsAlone) {
   EXPECT_EQ(learned("a100", batched), 1);
   EXPECT_EQ(learned("a100", transposed), 1);
   EXPECT_EQ(learned("a100", gradient), 1);
-  EXPECT_EQ(learned("a100", gemm_op(2048, 4096, 4096, Dtype::fp16)), 1);
+  EXPECT_EQ(learned("a100", gemm_op(2048, 4096, 4096, Dtype::tf32)), 1);
   EXPECT_EQ(learned("a100", gemm_op(2048, 1 << 18, 4096)), 1);  // beyond the measured sizes
   EXPECT_EQ(learned("rtx_4090", gemm_op(2048, 4096, 4096)), 1);
   EXPECT_NE(learned("h200", gemm_op(2048, 4096, 4096)), 1);
@@ -290,6 +290,29 @@ TEST(Saving, WhatOnlyLearnedCorrectionsSeeIsNotCertain) {
   slow.learned = 1.25;  // the kernel model alone sees no difference
   EXPECT_LE(estimate_saving(slow, fast).low.value(), 0);
   EXPECT_NEAR(estimate_saving(slow, fast).expected.value(), 0.2e-3, 1e-12);
+}
+
+// From Ampere on, Tensor Cores multiply fp16 and bf16 at one rate (data sheets), with kernels that
+// differ in the type alone.
+TEST(Products, Fp16IsBf16FromAmpereOn) {
+  for (const char* name : {"a100", "h100", "h200", "l40s", "a10g", "b200"}) {
+    const TimeModel model(*find_device(name));
+    for (Op op : linear_layers()) {
+      const TimeEstimate bf16 = *model.estimate(op);
+      op.dtypes = Dtypes(Dtype::fp16);
+      const TimeEstimate fp16 = *model.estimate(op);
+      EXPECT_EQ(fp16.time.expected, bf16.time.expected) << name;
+      EXPECT_EQ(fp16.time.high, bf16.time.high) << name;
+    }
+  }
+}
+
+// NVIDIA, Matrix Multiplication Background User's Guide, wave quantization on A100: n = 1536 fills
+// one wave of tiles and 1600 starts a second one, at 1.89 times the time in fp16.
+TEST(Products, ASecondWaveInFp16) {
+  const TimeModel a100(*find_device("a100"));
+  const double one = time_of(a100, gemm_op(2304, 1536, 4096, Dtype::fp16));
+  EXPECT_NEAR(time_of(a100, gemm_op(2304, 1600, 4096, Dtype::fp16)) / one, 1.89, 0.1);
 }
 
 }  // namespace
