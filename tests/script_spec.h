@@ -65,7 +65,8 @@ inline std::set<ScriptLine> take_marks(const Rule& rule, std::vector<ScriptFile>
   return marked;
 }
 
-inline std::vector<Finding> findings_in(const Rule& rule, const std::vector<ScriptFile>& files) {
+inline std::vector<Finding> findings_in(const Rule& rule, const std::vector<ScriptFile>& files,
+                                        const Device& device) {
   std::vector<std::pair<std::string, std::string>> texts;
   for (const ScriptFile& file : files) texts.emplace_back(file.name, file.text);
   Result<SourceFacts> facts = read_python_texts(texts);
@@ -78,7 +79,7 @@ inline std::vector<Finding> findings_in(const Rule& rule, const std::vector<Scri
   }
   Workload workload;
   workload.source = std::make_shared<const SourceFacts>(*std::move(facts));
-  const TimeModel model(find_device("h100_sxm").value());
+  const TimeModel model(device);
   const Analysis analysis = analyse(workload, model);
   const Rule* const only[] = {&rule};
   return run_rules({workload, analysis, model, Graph(workload)}, only);
@@ -118,8 +119,7 @@ inline FixResult fix_all(const Rule& rule, const std::vector<ScriptFile>& files,
 }
 
 // The fixer makes all edits, none breaks a file, and a second run has nothing to do.
-inline void expect_settled(const Rule& rule, std::vector<ScriptFile> files) {
-  const Device device = find_device("h100_sxm").value();
+inline void expect_settled(const Rule& rule, std::vector<ScriptFile> files, const Device& device) {
   const FixResult first = fix_all(rule, files, device);
   EXPECT_TRUE(first.problems.empty()) << first.problems.front();
   for (ScriptFile& file : files) {
@@ -146,23 +146,25 @@ inline void expect_unbroken(const Rule& rule, const std::vector<ScriptFile>& fil
 }
 
 inline void expect_fixed(const Rule& rule, const std::vector<ScriptFile>& files,
-                         const std::vector<Finding>& findings) {
+                         const std::vector<Finding>& findings, const Device& device) {
   const auto has_edits = [](const Finding& finding) { return !finding.fix.edits.empty(); };
   if (std::none_of(findings.begin(), findings.end(), has_edits)) return;
-  expect_settled(rule, files);
+  expect_settled(rule, files, device);
   expect_unbroken(rule, files);
   const std::vector<ScriptFile> fixed = edited(files, findings);
   const auto fixable = std::count_if(findings.begin(), findings.end(), has_edits);
-  const std::vector<Finding> left = findings_in(rule, fixed);
+  const std::vector<Finding> left = findings_in(rule, fixed, device);
   EXPECT_LE(static_cast<std::ptrdiff_t>(left.size()),
             static_cast<std::ptrdiff_t>(findings.size()) - fixable)
       << "after the edits:\n"
       << fixed.front().text << (left.empty() ? "" : left.front().message);
 }
 
-inline void run_script_case(const Rule& rule, std::vector<ScriptFile> files) {
+inline void run_script_case(const Rule& rule, std::vector<ScriptFile> files,
+                            const std::string& gpu) {
+  const Device device = find_device(gpu).value();
   const std::set<ScriptLine> marked = take_marks(rule, files);
-  const std::vector<Finding> findings = findings_in(rule, files);
+  const std::vector<Finding> findings = findings_in(rule, files, device);
   std::set<ScriptLine> found;
   for (const Finding& finding : findings) {
     const ScriptLine line{finding.location.file, finding.location.line};
@@ -175,7 +177,7 @@ inline void run_script_case(const Rule& rule, std::vector<ScriptFile> files) {
   for (const auto& [file, line] : marked) {
     EXPECT_TRUE(found.contains({file, line})) << file << ":" << line << " should get a finding";
   }
-  expect_fixed(rule, files, findings);
+  expect_fixed(rule, files, findings, device);
 }
 
 }  // namespace rooftile

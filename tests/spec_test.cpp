@@ -3,8 +3,8 @@
 // A line ending in "# finding: <rule-id>" must get a finding of that rule; every other line must
 // get none. A mark on a line of its own stands for a finding about the workload as a whole. A
 // finding about a trace belongs to the marked lines that name its operator, range or call, or the
-// place of its source. Scripts are fenced as python; "python file=model.py" adds a file to the
-// script of the same heading.
+// place of its source. Scripts are fenced as python, for an H100 unless the fence names a device;
+// "python file=model.py" adds a file to the script of the same heading.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -57,10 +57,19 @@ std::string rule_of(const fs::path& spec) {
   return spec.parent_path().filename().string() + "/" + spec.stem().string();
 }
 
+// The rest of the word that begins with `key`; empty where there is none.
+std::string word_after(std::string_view key, const std::string& info) {
+  std::istringstream in(info);
+  for (std::string word; in >> word;) {
+    if (word.starts_with(key)) return word.substr(key.size());
+  }
+  return "";
+}
+
 // Adds the file to the script of the heading; a second one of the same name starts another case.
 void add_script(std::vector<SpecCase>& cases, SpecCase next) {
-  constexpr std::string_view kFile = " file=";
-  ScriptFile file{next.info.starts_with(kFile) ? next.info.substr(kFile.size()) : "train.py", ""};
+  const std::string name = word_after("file=", next.info);
+  ScriptFile file{name.empty() ? "train.py" : name, ""};
   const bool joins = !cases.empty() && cases.back().heading == next.heading &&
                      !cases.back().scripts.empty() && !has_file(cases.back().scripts, file.name);
   if (!joins) cases.push_back(std::move(next));
@@ -253,7 +262,10 @@ void run_case(const SpecCase& spec) {
   SCOPED_TRACE(spec.file.string() + ":" + std::to_string(spec.line));
   const Rule* rule = find_rule(spec.rule);
   ASSERT_NE(rule, nullptr) << "no rule " << spec.rule;
-  if (!spec.scripts.empty()) return run_script_case(*rule, spec.scripts);
+  if (!spec.scripts.empty()) {
+    const std::string gpu = word_after("device=", spec.info);
+    return run_script_case(*rule, spec.scripts, gpu.empty() ? "h100_sxm" : gpu);
+  }
   const Result<Device> device = find_device(options_of(spec).device);
   ASSERT_TRUE(device) << to_string(device.error());
   spec.is_trace ? run_trace(spec, *rule, *device) : run_workload(spec, *rule, *device);

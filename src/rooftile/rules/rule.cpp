@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "rooftile/analysis/trace/gain.h"
@@ -85,6 +86,24 @@ std::vector<Judged> judge(const RuleInput& input, std::span<const Rule* const> r
   return all;
 }
 
+bool is_about_sizes(const Rule& rule) {
+  return rule.cause == Cause::alignment || rule.cause == Cause::tile_shape ||
+         rule.cause == Cause::memory || rule.cause == Cause::precision;
+}
+
+void drop_outranked(std::vector<Judged>& all) {
+  std::set<std::size_t> outranked;
+  for (const Judged& judged : all) {
+    if (!judged.rule->outranks_sizes) continue;
+    outranked.insert(judged.finding.ops.begin(), judged.finding.ops.end());
+  }
+  std::erase_if(all, [&](const Judged& judged) {
+    return !judged.rule->outranks_sizes && is_about_sizes(*judged.rule) &&
+           std::ranges::any_of(judged.finding.ops,
+                               [&](std::size_t op) { return outranked.contains(op); });
+  });
+}
+
 // Of findings of one cause on the same operation only the one that saves most stays; information
 // yields to advice.
 void drop_overlapping(std::vector<Judged>& all) {
@@ -137,9 +156,9 @@ void merge_repeats(std::vector<Judged>& all, const Workload& workload) {
 // as their pages' sources report it, the largest first. The others come behind them.
 std::size_t usual_place(const Rule& rule) {
   static constexpr auto kLargest = std::to_array<std::string_view>(
-      {"precision/amp-off", "precision/tf32-off", "input_pipeline/no-workers",
-       "training_loop/anomaly-detection-on", "training_loop/profiler-left-on",
-       "launch/blocking-launches", "distributed/data-parallel",
+      {"precision/unsupported-dtype", "precision/amp-off", "precision/tf32-off",
+       "input_pipeline/no-workers", "training_loop/anomaly-detection-on",
+       "training_loop/profiler-left-on", "launch/blocking-launches", "distributed/data-parallel",
        "distributed/synced-every-micro-step", "recurrent/unrolled-loop", "attention/unfused",
        "conv/deterministic-left-on", "conv/untuned-algorithms", "conv/nchw-on-tensor-cores",
        "training_loop/eval-builds-graph", "launch/sync-every-step"});
@@ -183,6 +202,7 @@ const Rule* find_rule(std::string_view id) {
 
 std::vector<Finding> run_rules(const RuleInput& input, std::span<const Rule* const> rules) {
   std::vector<Judged> all = judge(input, rules);
+  drop_outranked(all);
   drop_overlapping(all);
   merge_repeats(all, input.workload);
   return rank(std::move(all));

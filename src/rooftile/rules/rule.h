@@ -32,6 +32,9 @@ struct Rule {
   std::string_view summary;  // one line
   std::string_view doc;      // Markdown, the headings of kDocHeadings in order
   std::vector<Finding> (*check)(const RuleInput&);
+  // Its findings make advice on sizes and memory of the same operations moot: they are to run in
+  // another precision first.
+  bool outranks_sizes = false;
 };
 
 inline constexpr std::string_view kDocHeadings[] = {

@@ -118,7 +118,16 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
+std::vector<Finding> check(const RuleInput& input) {
+  std::vector<Finding> findings = check_scripts(input, find);
+  if (input.device().has_tensor_cores(Dtype::bf16)) return findings;
+  for (Finding& finding : findings) {
+    finding.fix.text =
+        "Keep the weights in fp32, run the forward under torch.autocast(\"cuda\", "
+        "dtype=torch.float16) and step through torch.amp.GradScaler(\"cuda\")";
+  }
+  return findings;
+}
 
 }  // namespace precision_half_weights_trained_rule
 
