@@ -40,13 +40,13 @@ void note_tf32(const Workload& workload, const Device& device, Report& report) {
   }
 }
 
-// The dtype in which most of the flop run.
+// The dtype in which most of the flop run: fp32 for bf16 on a GPU without it.
 std::optional<Dtype> main_dtype(const Workload& workload, const Analysis& analysis,
                                 const Device& device) {
   std::map<Dtype, Flop> by_dtype;
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     if (!analysis.ops[i].products.empty()) {
-      by_dtype[math_dtype(workload.ops[i], device)] +=
+      by_dtype[math_unit(device, math_dtype(workload.ops[i], device)).dtype] +=
           static_cast<double>(workload.ops[i].count) * analysis.ops[i].cost.flop;
     }
   }

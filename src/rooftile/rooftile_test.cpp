@@ -1,0 +1,41 @@
+#include "rooftile/rooftile.h"
+
+#include <gtest/gtest.h>
+
+#include "rooftile/workload/workload_text.h"
+
+namespace rooftile {
+namespace {
+
+Report check_on(const char* gpu, const char* text) {
+  return check(parse_workload(text, "test").value(), find_device(gpu).value());
+}
+
+// T4's data sheet: 8.1 TFLOPS in FP32, 65 in FP16 on Tensor Cores. It has no bf16.
+TEST(CheckedDevice, PeakIsOfThePrecisionThatRuns) {
+  const DeviceSummary bf16 = check_on("t4", "gemm fc bf16 m=4096 n=4096 k=4096").device;
+  EXPECT_EQ(bf16.peak_dtype, "fp32");
+  EXPECT_EQ(bf16.peak, FlopPerSecond(8.1e12));
+  const DeviceSummary fp16 = check_on("t4", "gemm fc fp16 m=4096 n=4096 k=4096").device;
+  EXPECT_EQ(fp16.peak_dtype, "fp16");
+  EXPECT_EQ(fp16.peak, FlopPerSecond(6.5e13));
+}
+
+// cuDNN's convolutions run in TF32 on an A100 (156 TFLOPS, data sheet), GEMMs in fp32 (19.5).
+TEST(CheckedDevice, PeakOfConvolutionsIsCudnns) {
+  const char* conv = "conv body fp32 n=32 c=256 k=256 in=28x28 kernel=3x3 pad=1";
+  EXPECT_EQ(check_on("a100_sxm_80gb", conv).device.peak, FlopPerSecond(1.56e14));
+  EXPECT_EQ(check_on("a100_sxm_80gb", "gemm fc fp32 m=4096 n=4096 k=4096").device.peak,
+            FlopPerSecond(1.95e13));
+}
+
+// Sizes are advised on for the precision that the layers run in: none while it is the wrong one.
+TEST(CheckedFindings, WrongPrecisionLeavesOutSizes) {
+  const Report report = check_on("t4", "gemm fc bf16 m=1576 n=3072 k=768");
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_EQ(report.findings.front().rule, "precision/unsupported-dtype");
+  EXPECT_EQ(report.findings.front().level, Level::warning);
+}
+
+}  // namespace
+}  // namespace rooftile
