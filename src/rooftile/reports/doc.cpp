@@ -16,16 +16,14 @@ std::size_t leading_spaces(std::string_view line) {
   return count == std::string_view::npos ? line.size() : count;
 }
 
-// Length of "- ", "* " or "12. " at the start, or 0.
-std::size_t bullet_length(std::string_view line) {
+// Length of "- ", "* " or "12. " at the start, or 0. Of numbers only "1." may interrupt text, whose
+// lines may begin with any other (CommonMark 0.31, section 5.2).
+std::size_t bullet_length(std::string_view line, bool in_text) {
   if (line.starts_with("- ") || line.starts_with("* ")) return 2;
   const std::size_t digits = line.find_first_not_of("0123456789");
   if (digits == 0 || digits == std::string_view::npos) return 0;
-  return line.substr(digits).starts_with(". ") ? digits + 2 : 0;
-}
-
-bool is_number(std::string_view text) {
-  return !text.empty() && text.front() >= '0' && text.front() <= '9';
+  if (!line.substr(digits).starts_with(". ")) return 0;
+  return in_text && line.substr(0, digits) != "1" ? 0 : digits + 2;
 }
 
 std::string without_emphasis(std::string_view text) {
@@ -83,12 +81,8 @@ class DocWriter {
 
   void add_prose(std::string_view line) {
     const std::size_t spaces = leading_spaces(line);
-    std::size_t bullet = bullet_length(line.substr(spaces));
-    // "32. On Turing" may be the middle of a sentence.
-    const bool continues = !paragraph_.empty() && !is_number(bullet_);
-    if (continues && is_number(line.substr(spaces)) && !line.substr(spaces).starts_with("1. ")) {
-      bullet = 0;
-    }
+    const bool in_text = !paragraph_.empty() && !bullet_.ends_with(". ");
+    const std::size_t bullet = bullet_length(line.substr(spaces), in_text);
     if (bullet > 0) {
       flush();
       bullet_ = std::string(line.substr(spaces, bullet));

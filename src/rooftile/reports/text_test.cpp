@@ -125,5 +125,13 @@ TEST(RenderDoc, HeadingsParagraphsListsAndCode) {
       "  Hidden sizes in multiples of 32. On Turing never.\n\n  1. first\n  2. second\n");
 }
 
+// CommonMark 0.31, section 5.2: only an item "1." may interrupt a paragraph.
+TEST(RenderDoc, ANumberAtTheStartOfALineIsNoListItem) {
+  EXPECT_EQ(render_doc("20 for 96, 10 for\n32. On Turing\nnever.\n- batch\n  64. Or less\n", {}),
+            "  20 for 96, 10 for 32. On Turing never.\n"
+            "  - batch 64. Or less\n");
+  EXPECT_EQ(render_doc("Either\n1. this\n2. or that\n", {}), "  Either\n  1. this\n  2. or that\n");
+}
+
 }  // namespace
 }  // namespace rooftile
