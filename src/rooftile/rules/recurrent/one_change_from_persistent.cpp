@@ -13,9 +13,9 @@ namespace recurrent_one_change_from_persistent_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A recurrent layer for which PyTorch asks cuDNN for the standard algorithm, although one change of its
-settings would make it ask for a persistent one: batch size, input size, hidden size, fp16 for bf16, or
-separate modules for stacked layers or directions.
+A recurrent layer for which PyTorch selects cuDNN's standard algorithm, although one change of its
+settings would make it select a persistent one: batch size, input size, hidden size, both widths to the
+next multiples of 128, fp16 for bf16, or separate modules for stacked layers or directions.
 
 ## Why it costs time
 The standard algorithm runs a matrix product for each time step and loads the recurrent weights again.
@@ -30,8 +30,9 @@ hidden 896 and more; GRU never. A second persistent algorithm for small layers t
 fp64 up to hidden size 192 (LSTM, GRU) or 384 (RNN).
 
 ## How to fix
-Make the change the finding names. It tells the one with the largest saving; changes that keep the model
-exactly as it is come first.
+Make the change that the finding names. It is the one that saves most; changes that keep the model
+exactly as it is come first. A wider layer keeps a trained model: zero weights and biases hold the added
+units of LSTM, GRU, tanh and ReLU cells at zero, and the layer before pads its output.
 
 ## How the saving is estimated
 The time model runs on the changed layer, in every phase the workload has, with PyTorch's choice of
@@ -39,6 +40,7 @@ algorithm. Another batch is compared per sample.
 
 ## When not to
 - The condition is PyTorch's, and it changes with versions of PyTorch and cuDNN. Measure.
+- Layers that need several changes, such as another batch and another width, are not reported.
 - Separate modules for stacked layers need the dropout between layers added again.
 - fp16 in place of bf16 needs loss scaling.
 
@@ -79,6 +81,7 @@ class Proposals {
     split_directions();
     pad_input();
     change_hidden();
+    pad_both_widths();
     change_batch();
     change_dtype();
   }
@@ -144,6 +147,24 @@ class Proposals {
                                padded ? " (zero weights keep trained layers as they are)" : ""),
                    padded ? Exactness::exact_arithmetic : Exactness::changes_training));
     }
+  }
+
+  // Input and hidden size to their next multiples, at most half as large again: one change of a
+  // model that has one width, as most have.
+  void pad_both_widths() {
+    Recurrent padded = rnn_;
+    padded.input = round_up(rnn_.input, kWidthStep);
+    padded.hidden = round_up(rnn_.hidden, kWidthStep);
+    const bool is_near = 2 * padded.input <= 3 * rnn_.input && 2 * padded.hidden <= 3 * rnn_.hidden;
+    if (!is_near || padded.input == rnn_.input || padded.hidden == rnn_.hidden) return;
+    const std::string widths =
+        rnn_.input == rnn_.hidden
+            ? fmt::format("input and hidden size {} instead of {}", padded.hidden, rnn_.hidden)
+            : fmt::format("input size {} instead of {} and hidden size {} instead of {}",
+                          padded.input, rnn_.input, padded.hidden, rnn_.hidden);
+    add_if_persistent(proposal(
+        padded, fmt::format("Use {} (zero weights keep trained layers as they are).", widths),
+        Exactness::exact_arithmetic));
   }
 
   // The nearest batch, larger first, at most half as large again.

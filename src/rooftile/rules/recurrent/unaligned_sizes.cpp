@@ -14,15 +14,17 @@ namespace recurrent_unaligned_sizes_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-An LSTM, GRU or RNN on Tensor Cores whose input, hidden or projection size is not a multiple of 16
-bytes (8 for fp16 and bf16, 4 for TF32), where one of its matrix products is math-bound.
+An LSTM, GRU or RNN on Tensor Cores whose input (embedding), hidden or projection size is not a multiple
+of 16 bytes (8 for fp16 and bf16, 4 for TF32). Information where the layer is too small for a visible
+saving, such as an input of 100 for 512 hidden units.
 
 In training scripts: `nn.LSTM`, `GRU` or `RNN` with a hidden size of 64 or more, written or an option's
-default, that is not a multiple of 8. At level advice.
+default, that is not a multiple of 8, at level advice; information for an input size.
 
 ## Why it costs time
 These sizes are the row lengths of the weights and of the activations. Rows that are not whole 16-byte
-groups cannot be loaded with full-width vector loads, so cuBLAS takes a slower kernel in every step.
+groups cannot be loaded with full-width vector loads, so the library takes a slower kernel: for the
+hidden size in every step, for the input size in the GEMM over all steps.
 
 ## How to fix
 Round the size up before training. Trained layers can be padded exactly: zero weights and biases for
@@ -34,10 +36,11 @@ The time model runs on the layer with rounded sizes, in every phase the workload
 arithmetic is part of it.
 
 ## When not to
-- The minibatch is no row length of these products. On cuBLAS 11 and newer an odd batch is a question of
-  tiles, not of alignment, and the rule ignores it.
-- Small layers wait for memory or for the launch of the next step. The rule is silent where no product
-  is math-bound.
+- The minibatch is never the length of a row of these GEMMs, so a batch of 20 or 511 breaks no
+  alignment. NVIDIA's checklist names it too, for cuBLAS before 11. Here it is not reported: an odd batch
+  only leaves a tile partly empty.
+- Where the padded layer is not expected to be faster nothing is reported.
+- Small layers wait for the launch of the next step. Aligned sizes then save little.
 
 ## Evidence
 - NVIDIA, Recurrent Layers User's Guide, checklist: hidden size and input size divisible by 8 in fp16,
@@ -56,11 +59,11 @@ Recurrent aligned(Recurrent rnn, std::int64_t step) {
 
 bool is_candidate(const RuleInput& input, const LayerGroup& layer) {
   const OpAnalysis& analysis = input.analysis.ops[layer.ops.front()];
-  return !analysis.products.empty() && matters(layer) && is_math_bound(input, layer) &&
+  return !analysis.products.empty() && matters(layer) &&
          input.device().has_tensor_cores(analysis.products.front().math);
 }
 
-// "input 100 and hidden 650 are"
+// "Input size 100 and hidden size 650 are"
 std::string unaligned_names(const Recurrent& rnn, const Recurrent& wide) {
   std::vector<std::string> names;
   if (rnn.input != wide.input) names.push_back(fmt::format("input size {}", rnn.input));
@@ -85,7 +88,7 @@ Finding unaligned_at(const RuleInput& input, const LayerGroup& layer, const Recu
       wide.projection > 0 ? fmt::format(", projection {}", wide.projection) : "";
   Finding finding = finding_at_groups(
       input, {layer},
-      fmt::format("{} not a multiple of {}: {} weight rows are not whole 16-byte groups.",
+      fmt::format("{} not a multiple of {}: {} rows are not whole 16-byte groups.",
                   unaligned_names(rnn, wide), step, to_string(op.dtypes.input)),
       {fmt::format("Use input {}, hidden {}{} ({} parameters); for trained weights pad with zero "
                    "weights, biases and initial state.",
@@ -96,6 +99,7 @@ Finding unaligned_at(const RuleInput& input, const LayerGroup& layer, const Recu
       "Input and hidden size divisible by 8 in fp16, by 4 in TF32 (NVIDIA Recurrent Layers User's "
       "Guide, checklist)."};
   soften_unless_clear(input, finding);
+  if (!is_gain(input, saving)) finding.own_level = Level::info;
   return finding;
 }
 
@@ -113,13 +117,14 @@ std::vector<Finding> check_operations(const RuleInput& input) {
       op.body = wide;
       return op;
     });
-    if (is_gain(input, saving)) findings.push_back(unaligned_at(input, layer, wide, step, *saving));
+    if (!saving || is_pointless(saving)) continue;
+    findings.push_back(unaligned_at(input, layer, wide, step, *saving));
   }
   return findings;
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  return with_scripts(input, check_operations(input), unaligned_recurrent_sizes, Level::advice);
+  return with_scripts(input, check_operations(input), unaligned_recurrent_sizes);
 }
 
 }  // namespace recurrent_unaligned_sizes_rule

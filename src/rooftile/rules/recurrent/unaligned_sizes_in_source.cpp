@@ -37,16 +37,40 @@ std::optional<Size> size_of(const SourceFacts& facts, const Expr* expr) {
   return largest ? std::optional(Size{*largest, true}) : std::nullopt;
 }
 
-Finding finding_for(const Call& call, const Size& size) {
-  const std::int64_t aligned = (size.units + kStep - 1) / kStep * kStep;
+std::optional<Size> unaligned_argument(const SourceFacts& facts, const Call& call,
+                                       std::string_view name, int position) {
+  const Argument* given = call.argument(name, position);
+  if (given == nullptr || given->unpacked) return std::nullopt;
+  const auto size = size_of(facts, given->value);
+  const bool counts = size && size->units >= kSmallest && size->units % kStep != 0;
+  return counts ? size : std::nullopt;
+}
+
+std::int64_t aligned(const Size& size) { return (size.units + kStep - 1) / kStep * kStep; }
+
+// The hidden size is read in every step; the input only once, and the data may fix it.
+Finding hidden_finding(const Call& call, const Size& size) {
   Finding finding = finding_at(
       call,
       fmt::format("{} with a hidden size of {}{}: rows of its weights do not start at 16-byte "
                   "addresses in 16 bits",
                   call.method, size.units, size.is_default ? " (default)" : ""),
-      {fmt::format("Choose {} before the next training", aligned), Exactness::changes_training});
-  finding.evidence = {
-      "hidden size divisible by 8 in fp16: NVIDIA Recurrent Layers User's Guide, checklist"};
+      {fmt::format("Choose {} before the next training", aligned(size)),
+       Exactness::changes_training});
+  finding.own_level = Level::advice;
+  return finding;
+}
+
+Finding input_finding(const Call& call, const Size& size) {
+  Finding finding = finding_at(
+      call,
+      fmt::format("{} reads {}{} features: rows of input and weights do not start at 16-byte "
+                  "addresses in 16 bits",
+                  call.method, size.units, size.is_default ? " (default)" : ""),
+      {fmt::format("Choose {} for the embedding or layer before, or pad the features with zeros",
+                   aligned(size)),
+       Exactness::changes_training});
+  finding.own_level = Level::info;
   return finding;
 }
 
@@ -57,11 +81,16 @@ std::vector<Finding> unaligned_recurrent_sizes(const source::SourceFacts& facts)
   std::vector<Finding> findings;
   for (const Call* call :
        training_calls(facts, {"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})) {
-    const Argument* hidden = call->argument("hidden_size", 1);
-    if (hidden == nullptr || hidden->unpacked) continue;
-    const auto size = size_of(facts, hidden->value);
-    if (!size || size->units < kSmallest || size->units % kStep == 0) continue;
-    findings.push_back(finding_for(*call, *size));
+    if (const auto hidden = unaligned_argument(facts, *call, "hidden_size", 1)) {
+      findings.push_back(hidden_finding(*call, *hidden));
+    } else if (const auto input = unaligned_argument(facts, *call, "input_size", 0)) {
+      findings.push_back(input_finding(*call, *input));
+    } else {
+      continue;
+    }
+    findings.back().evidence = {
+        "input and hidden size divisible by 8 in fp16: NVIDIA Recurrent Layers User's Guide, "
+        "checklist"};
   }
   return findings;
 }
