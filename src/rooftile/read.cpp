@@ -37,6 +37,11 @@ void append(Workload& to, Workload&& from) {
   const double parameters = count_parameters(to) + count_parameters(from);
   constexpr double kLargest = 9e18;
   to.parameters = static_cast<std::int64_t>(std::min(parameters, kLargest));
+  if (to.batch != from.batch) to.batch.reset();
+  if (to.sequence != from.sequence) to.sequence.reset();
+  if (from.kv_cache_bytes) {
+    to.kv_cache_bytes = to.kv_cache_bytes.value_or(0) + *from.kv_cache_bytes;
+  }
   append(to.ops, std::move(from.ops));
   append(to.sources, std::move(from.sources));
   append(to.notes, std::move(from.notes));

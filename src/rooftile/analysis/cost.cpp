@@ -46,11 +46,13 @@ Bytes attention_bytes(const Op& op, const Attention& attention) {
   const double query_rows = batch * to_double(attention.heads) * to_double(attention.query_len);
   const double key_rows = batch * to_double(attention.kv_heads) * keys_touched(attention);
   const double queries = query_rows * to_double(attention.head_dim + attention.value_dim);
-  const double keys = key_rows * to_double(attention.head_dim + attention.value_dim);
+  const double keys = key_rows * to_double(key_width(attention));
   // Unfused: the scores are written, read and written by the softmax, and read again.
   const double score_passes = attention.fused ? 0 : 4;
   const double scores = query_rows * to_double(attention.kv_len) * score_passes;
-  const Bytes forward = storage(queries + keys + scores, op.dtypes.input);
+  // A cache may be narrower than the queries.
+  const Bytes forward =
+      storage(queries + scores, op.dtypes.input) + storage(keys, op.dtypes.weight);
   // The backward pass reads what the forward pass touched and as much gradient.
   return op.phase == Phase::forward ? forward : 2 * forward;
 }

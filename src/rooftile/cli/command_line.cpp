@@ -25,7 +25,7 @@ constexpr const char* kFooter =
 // Flag values as words; turned into options once CLI11 is done.
 struct RawInput {
   std::vector<std::string> dims, shapes;
-  std::string batch, seq, dtype, mode = "inference";
+  std::string batch, seq, past, dtype, mode = "inference";
 };
 
 struct Raw {
@@ -68,10 +68,14 @@ void add_size_flags(CLI::App& app, RawInput& raw) {
   add_list(app, "--shape", raw.shapes, "shape of an input (repeatable)", "INPUT=1x3x224x224");
   app.add_option("--dtype", raw.dtype, "floating-point operations run in this one: fp16, bf16 …")
       ->option_text("DTYPE");
-  app.add_option("--mode", raw.mode, "train adds the backward pass and the optimizer")
-      ->check(CLI::IsMember({"inference", "train"}))
+  app.add_option("--mode", raw.mode,
+                 "train adds the backward pass and the optimizer; decode is one step of a "
+                 "decoder with a cache")
+      ->check(CLI::IsMember({"inference", "train", "decode"}))
       ->transform([](const std::string& mode) { return mode == "training" ? "train" : mode; })
-      ->option_text("inference|train");
+      ->option_text("inference|train|decode");
+  app.add_option("--past", raw.past, "with --mode decode: positions in the cache")
+      ->option_text("N");
 }
 
 void add_input_flags(CLI::App& app, InputOptions& input, RawInput& raw) {
@@ -247,8 +251,11 @@ Result<void> read_sizes(const RawInput& raw, ReadOptions& options) {
   if (!batch) return tl::unexpected(batch.error());
   const auto seq = size_of("--seq", raw.seq);
   if (!seq) return tl::unexpected(seq.error());
+  const auto past = size_of("--past", raw.past);
+  if (!past) return tl::unexpected(past.error());
   options.batch = *batch;
   options.seq = *seq;
+  options.past = *past;
   for (const std::string& text : raw.dims) {
     const auto dim = parse_named_size(text);
     if (!dim) return tl::unexpected(in_flag("--dim", dim.error()));
@@ -284,9 +291,25 @@ std::string typed_flags(const RawInput& raw, const InputOptions& input) {
   add("--seq", raw.seq);
   for (const std::string& dim : raw.dims) add("--dim", dim);
   for (const std::string& shape : raw.shapes) add("--shape", shape);
+  add("--past", raw.past);
   add("--dtype", raw.dtype);
   if (raw.mode != RawInput().mode) add("--mode", raw.mode);
   return flags;
+}
+
+Mode mode_of(const RawInput& raw) {
+  if (raw.mode == "train") return Mode::training;
+  return raw.mode == "decode" ? Mode::decode : Mode::inference;
+}
+
+// A decode step has one new position and others behind it.
+Result<void> check_lengths(const ReadOptions& options) {
+  const bool decode = options.mode == Mode::decode;
+  if (decode && options.seq) {
+    return fail("a decode step has one new token; --past sets the positions in the cache", "--seq");
+  }
+  if (!decode && options.past) return fail("needs --mode decode", "--past");
+  return {};
 }
 
 Result<void> finish_input(const RawInput& raw, InputOptions& input) {
@@ -295,9 +318,12 @@ Result<void> finish_input(const RawInput& raw, InputOptions& input) {
   const auto dtype = read_dtype(raw.dtype);
   if (!dtype) return tl::unexpected(dtype.error());
   input.read.dtype = *dtype;
-  input.read.mode = raw.mode == "train" ? Mode::training : Mode::inference;
+  input.read.mode = mode_of(raw);
+  const auto agree = check_lengths(input.read);
+  if (!agree) return agree;
   remember("batch", raw.batch, input);
   remember("seq", raw.seq, input);
+  remember("past", raw.past, input);
   for (const auto& [name, size] : input.read.dims) {
     input.shown.emplace_back(name, std::to_string(size));
   }

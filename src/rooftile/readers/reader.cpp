@@ -68,6 +68,9 @@ Result<const Reader*> find_reader(const std::string& path) {
 
 Result<Input> read_input(const Reader& reader, const std::string& path,
                          const ReadOptions& options) {
+  if (options.mode == Mode::decode && !reader.instead_of_decode.empty()) {
+    return fail(fmt::format("--mode decode: {}", reader.instead_of_decode), path);
+  }
   if (reader.read != nullptr) {
     return reader.read(path, options).map([](Workload workload) {
       return Input{.workload = std::move(workload), .timelines = {}};

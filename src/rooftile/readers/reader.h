@@ -19,7 +19,7 @@ namespace rooftile {
 // What the user says about dimensions and precision that a file leaves open.
 struct ReadOptions {
   std::optional<std::int64_t> batch, seq;
-  std::optional<std::int64_t> past;  // --past: positions in the cache of a decode step
+  std::optional<std::int64_t> past;          // --past: positions in the cache of a decode step
   std::map<std::string, std::int64_t> dims;  // --dim NAME=VALUE
   std::map<std::string, Extents> shapes;     // --shape INPUT=1x3x224x224
   std::optional<Dtype> dtype;                // --dtype: floating-point operations run in this one
@@ -51,6 +51,10 @@ struct Reader {
   // Whether several files may be read at once. A reader that starts a process of its own must be
   // alone: a copy of a process has only one of its threads.
   bool reads_beside_others = false;
+  // Why --mode decode is refused, and what to do; empty where it is read.
+  std::string_view instead_of_decode =
+      "a decode step is derived from a config.json only; write the operations of the step, as "
+      "'attention a bf16 batch=16 heads=32 kv_heads=8 q=1 kv=4097 d=128', and leave out --mode";
 };
 
 // In the order in which they are asked.

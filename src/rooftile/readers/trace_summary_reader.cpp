@@ -25,6 +25,7 @@ Result<Workload> read_summary(const std::string& path, const ReadOptions&) {
 extern const Reader trace_summary_reader{.name = "trace_summary",
                                          .recognises = recognises_summary,
                                          .read = read_summary,
-                                         .reads_beside_others = true};
+                                         .reads_beside_others = true,
+                                         .instead_of_decode = {}};
 
 }  // namespace rooftile

@@ -83,6 +83,10 @@ std::string_view kind_name(const Body& body) {
   return kNames[body.index()];
 }
 
+std::int64_t key_width(const Attention& attention) {
+  return attention.head_dim + (attention.values_in_keys ? 0 : attention.value_dim);
+}
+
 Extents output_extents(const Convolution& conv) {
   Extents output;
   for (std::size_t axis = 0; axis < conv.input.size(); ++axis) {

@@ -66,6 +66,8 @@ struct Attention {
   bool causal = false;
   std::int64_t window = 0;  // keys each query sees at most; 0 = all
   bool fused = true;        // false: scores are written to memory
+  // The first value_dim elements of each key are its value, read once: a latent cache (MLA).
+  bool values_in_keys = false;
 
   bool operator==(const Attention&) const = default;
 };
@@ -187,6 +189,9 @@ struct Other {
 using Body = std::variant<Gemm, Convolution, Attention, Recurrent, Normalization, Softmax, Pooling,
                           Elementwise, Reduction, Embedding, LayoutConversion, Cast, Collective,
                           OptimizerStep, Other>;
+
+// Elements that a fused kernel reads of each key and its value.
+std::int64_t key_width(const Attention& attention);
 
 // Operand precisions. The products run in the input's: int4 weights under bf16 activations are
 // unpacked first.

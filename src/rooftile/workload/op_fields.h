@@ -79,6 +79,7 @@ void visit_fields(Visitor& v, B& attention) {
   v.flag("causal", attention.causal, false);
   v.optional("window", attention.window, 0);
   v.flag("fused", attention.fused, true);
+  v.flag("values_in_keys", attention.values_in_keys, false);
 }
 
 template <class Visitor, IsKind<Recurrent> B>

@@ -102,6 +102,10 @@ struct CheckShape {
     if (auto bad = not_divided("kv_heads", attention.kv_heads, "heads", attention.heads)) {
       return bad;
     }
+    if (attention.values_in_keys && attention.value_dim > attention.head_dim) {
+      return fmt::format("values_in_keys needs dv of at most d, found dv={} and d={}",
+                         attention.value_dim, attention.head_dim);
+    }
     return too_large({product({attention.batch, attention.heads, attention.query_len,
                                attention.kv_len + attention.head_dim + attention.value_dim})});
   }

@@ -202,8 +202,11 @@ Op read_op(ByteReader& reader) {
 }
 
 void read_header(ByteReader& reader, Workload& workload) {
-  reader.enumerator(workload.mode, 2);
-  if (reader.number_below(2) == 1) workload.parameters = reader.number();
+  reader.enumerator(workload.mode, kModeNames.size());
+  for (auto* size : {&workload.parameters, &workload.batch, &workload.sequence}) {
+    if (reader.number_below(2) == 1) *size = reader.number();
+  }
+  if (reader.number_below(2) == 1) workload.kv_cache_bytes = reader.real();
   workload.sources = reader.strings();
   reader.list([&] {
     std::string name = reader.string();
@@ -217,8 +220,12 @@ void read_header(ByteReader& reader, Workload& workload) {
 std::string to_bytes(const Workload& workload) {
   ByteWriter writer;
   writer.enumerator(workload.mode);
-  writer.enumerator(workload.parameters.has_value());
-  if (workload.parameters) writer.number(*workload.parameters);
+  for (const auto& size : {workload.parameters, workload.batch, workload.sequence}) {
+    writer.enumerator(size.has_value());
+    if (size) writer.number(*size);
+  }
+  writer.enumerator(workload.kv_cache_bytes.has_value());
+  if (workload.kv_cache_bytes) writer.real(*workload.kv_cache_bytes);
   writer.strings(workload.sources);
   writer.list(workload.skipped, [&](const auto& entry) {
     writer.string(entry.first);

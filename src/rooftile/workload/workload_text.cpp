@@ -269,8 +269,8 @@ std::optional<std::int64_t> parse_positive(FieldParser& parser, std::string_view
                                            std::string_view text) {
   const std::optional<std::int64_t> size = parse_integer(text);
   if (size && *size > 0 && *size <= kMaxSize) return size;
-  parser.mistake(fmt::format("{}: expected a size of at least 1, found {}", key,
-                             rooftile::quoted(text)));
+  parser.mistake(
+      fmt::format("{}: expected a size of at least 1, found {}", key, rooftile::quoted(text)));
   return std::nullopt;
 }
 

@@ -114,6 +114,7 @@ AttentionShape attention_shape(const Op& op, const Attention& a) {
   shape.kv_len = to_double(a.kv_len);
   shape.head_dim = to_double(a.head_dim);
   shape.value_dim = to_double(a.value_dim);
+  shape.key_width = to_double(key_width(a));
   shape.window = to_double(a.window);
   shape.causal = a.causal && a.query_len > 1;
   shape.narrow = info(op.dtypes.weight).bits <= 8;

@@ -14,8 +14,8 @@ namespace rooftile {
 struct AttentionShape {
   double batch = 0, heads = 0, kv_heads = 0;
   double query_len = 0, kv_len = 0;
-  double head_dim = 0, value_dim = 0;
-  double window = 0;  // keys a query sees at most; 0 = all
+  double head_dim = 0, value_dim = 0, key_width = 0;  // key_width: of a key and its value
+  double window = 0;                                  // keys a query sees at most; 0 = all
   bool causal = false, narrow = false;
 };
 AttentionShape attention_shape(const Op& op, const Attention& attention);

@@ -20,7 +20,9 @@ struct WidestRow {
   }
   double operator()(const LatentAttention& a) const {
     const double indexer = a.indexer ? product(a.indexer->heads, a.indexer->dim) : 0.0;
-    return indexer + product(a.heads, a.nope_dim + a.rope_dim + a.value_dim) +
+    // In decoding, queries and outputs of the latent's width.
+    const std::int64_t expanded = a.nope_dim + a.rope_dim + a.value_dim;
+    return indexer + product(a.heads, expanded + 2 * (a.kv_rank + a.rope_dim)) +
            static_cast<double>(a.q_rank + a.kv_rank + a.rope_dim);
   }
   double operator()(const DeltaNet& net) const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "rooftile/readers/hf_config/bounds.h"
+#include "rooftile/readers/hf_config/cache.h"
 #include "rooftile/readers/hf_config/emit_layer.h"
 #include "rooftile/readers/hf_config/emitter.h"
 
@@ -59,12 +60,14 @@ class TowerBuilder {
  public:
   TowerBuilder(Emitter& out, const BuildSettings& settings, const Quantization& quantization,
                const Tower& tower, Value memory)
-      : out_(out),
-        settings_(settings),
-        quantization_(quantization),
-        shape_{settings.batch, tower.length, 0, tower.memory_length, std::move(memory)} {
+      : out_(out), settings_(settings), quantization_(quantization), shape_{settings.batch,
+                                                                            tower.length,
+                                                                            0,
+                                                                            tower.memory_length,
+                                                                            tower.past,
+                                                                            std::move(memory)} {
     require(static_cast<double>(settings.batch) *
-                    static_cast<double>(std::max(tower.length, tower.memory_length)) <=
+                    static_cast<double>(std::max(tower.past + tower.length, tower.memory_length)) <=
                 kMaxRows,
             "batch times sequence length");
     for (const Part& part : tower.parts) {
@@ -196,21 +199,46 @@ std::string layer_label(const std::vector<std::int64_t>& indices, std::int64_t t
   return label;
 }
 
+namespace {
+
+// Of a tower that has run before.
+void count_parameters_alone(const Tower& tower, const BuildSettings& settings, Emitter& out) {
+  Workload scratch;
+  const Quantization none;
+  Emitter alone(scratch, "", settings.dtype, none);
+  const TowerBuilder built(alone, settings, none, tower, "");
+  if (alone.error()) return out.fail_sizes("a tower", alone.error()->message);
+  out.enter("", "", 1, 1);
+  out.add_parameters(alone.parameters());
+}
+
+}  // namespace
+
 Result<Workload> build_workload(const Model& model, const BuildSettings& settings,
                                 const Quantization& quantization) {
   Workload workload;
   Emitter out(workload, settings.file, settings.dtype, quantization);
   Value memory;
+  double cache = 0;
   for (const Tower& tower : model.towers) {
+    if (!tower.runs) {
+      count_parameters_alone(tower, settings, out);
+      continue;
+    }
     const TowerBuilder built(out, settings, quantization, tower, memory);
     memory = built.result();
+    cache += cache_bytes(tower, settings.batch, settings.cache);
   }
   if (out.error()) return tl::unexpected(*out.error());
+  if (cache > kMaxTensor) return fail("the sizes give a cache of more than 1e16 bytes");
   if (out.parameters() > kMaxParameters) {
     return fail(fmt::format("the sizes give {:.3g} parameters, expected at most {:.0g}",
                             out.parameters(), kMaxParameters));
   }
   workload.parameters = static_cast<std::int64_t>(out.parameters());
+  workload.batch = settings.batch;
+  workload.sequence = model.sequence;
+  if (cache > 0) workload.kv_cache_bytes = cache;
   workload.sources = {settings.file};
   workload.skipped = model.skipped;
   workload.notes = model.notes;

@@ -15,6 +15,7 @@ struct BuildSettings {
   std::string file;
   std::int64_t batch = 1;
   Dtype dtype = Dtype::fp32;
+  Dtype cache = Dtype::fp32;  // of keys and values between the steps
 };
 
 // Layers that are alike become one group of operations with a count. Fails where sizes multiply

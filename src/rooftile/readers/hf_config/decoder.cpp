@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::int64_t kMaxLayers = 1024;
 constexpr std::int64_t kDefaultLength = 2048;
+// A prompt and answer of middle length.
+constexpr std::int64_t kDefaultPast = 1024;
 
 }  // namespace
 
@@ -50,7 +52,26 @@ SelfAttention attention_of(const DecoderSizes& sizes) {
   return attention;
 }
 
-std::int64_t choose_length(const Request& request, std::int64_t longest, Model& model) {
+namespace {
+
+std::int64_t choose_past(const Request& request, std::int64_t longest, Model& model) {
+  if (request.past) {
+    if (*request.past >= longest) {
+      model.notes.push_back(
+          fmt::format("{} positions in the cache and a new one are more than the "
+                      "model's {}",
+                      *request.past, longest));
+    }
+    return *request.past;
+  }
+  const std::int64_t past = std::max<std::int64_t>(1, std::min(longest - 1, kDefaultPast));
+  model.notes.push_back(
+      fmt::format("{} positions in the cache assumed (the model allows {}); set them with --past",
+                  past, longest));
+  return past;
+}
+
+std::int64_t choose_prompt(const Request& request, std::int64_t longest, Model& model) {
   if (request.seq) {
     if (*request.seq > longest) {
       model.notes.push_back(
@@ -62,6 +83,27 @@ std::int64_t choose_length(const Request& request, std::int64_t longest, Model& 
   model.notes.push_back(fmt::format(
       "sequence length {} assumed (the model allows {}); set it with --seq", length, longest));
   return length;
+}
+
+}  // namespace
+
+std::int64_t choose_length(const Request& request, std::int64_t longest, Model& model) {
+  const std::int64_t positions = request.decode ? choose_past(request, longest, model)
+                                                : choose_prompt(request, longest, model);
+  model.sequence = positions;
+  return positions + (request.decode ? 1 : 0);
+}
+
+bool make_decode_step(Model& model) {
+  bool found = false;
+  for (Tower& tower : model.towers) {
+    tower.runs = tower.generates;
+    if (!tower.generates) continue;
+    tower.past = tower.length - 1;
+    tower.length = 1;
+    found = true;
+  }
+  return found;
 }
 
 std::int64_t read_labels(const Config& config) {
@@ -140,6 +182,7 @@ void add_decoder_head(const Config& config, const Request& request, const Decode
                              .out = sizes.vocab,
                              .bias = frame.head_bias,
                              .tied = frame.tied});
+  if (request.decode) return;
   model.notes.push_back(
       "the output layer is computed at every position, as in training and scoring; generation "
       "needs the last one only");
@@ -156,8 +199,8 @@ void note_blocks(const std::vector<Layer>& layers, Model& model) {
   }
   if (experts) {
     model.notes.push_back(
-        "routing is assumed balanced: each active expert gets the same number of tokens; moving "
-        "tokens to experts is not counted");
+        "routing is assumed balanced: each active expert gets the same number of tokens, and few "
+        "tokens reach as many experts as by chance; moving tokens to experts is not counted");
   }
   if (separate_scores) {
     model.notes.push_back(
@@ -177,6 +220,7 @@ Model decoder_model(const Config& config, const Request& request, const DecoderS
                                                "max_sequence_length", "seq_length", "max_seq_len"},
                                               2048),
                                model);
+  tower.generates = !request.architecture_has("Classification");
   tower.parts.push_back(Table{frame.embedding, sizes.vocab, sizes.hidden});
   for (const Part& part : frame.after_embedding) tower.parts.push_back(part);
   tower.parts.push_back(Stack{frame.layers, sizes.hidden, std::move(layers)});

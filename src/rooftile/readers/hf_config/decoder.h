@@ -24,8 +24,13 @@ std::int64_t read_kv_heads(const Config& config, std::int64_t heads);
 // A self-attention with these sizes and Llama's names.
 SelfAttention attention_of(const DecoderSizes& sizes);
 
-// --seq, else the smaller of the model's longest input and 2048, noted.
+// Positions of each sequence: --seq, else the smaller of the model's longest input and 2048, noted;
+// when decoding those in the cache, --past or 1024 unless the model is shorter, and the new one.
 std::int64_t choose_length(const Request& request, std::int64_t longest, Model& model);
+
+// Makes it the step that generates one more token of each sequence: the towers that generate run
+// on it, the others have run before. False where none generates.
+bool make_decode_step(Model& model);
 
 // Whether each layer attends within a window: layer_types where given, else `fallback(index)`.
 template <class Fallback>

@@ -211,12 +211,16 @@ struct Tower {
   std::vector<Part> parts{};
   std::int64_t length = 0;
   std::int64_t memory_length = 0;  // tokens of the tower before, for cross-attention
+  bool generates = false;          // one token after the other, with a cache of what went before
+  std::int64_t past = 0;           // tokens in that cache before these; 0 unless it decodes
+  bool runs = true;                // false: only its parameters count, as of encoders when decoding
 };
 
 struct Model {
   std::vector<Tower> towers{};
   std::vector<std::string> notes{};
   std::map<std::string, std::int64_t> skipped;
+  std::optional<std::int64_t> sequence{};  // as in Workload
 };
 
 }  // namespace rooftile::hf

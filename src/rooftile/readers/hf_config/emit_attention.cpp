@@ -1,4 +1,6 @@
 // Attention in its forms: heads with separate or fused projections, and latent attention.
+#include <algorithm>
+
 #include "rooftile/readers/hf_config/emit_mixers.h"
 
 namespace rooftile::hf {
@@ -30,14 +32,17 @@ QueryKeyValue project_fused(Emitter& out, const SelfAttention& a, const Shape& s
   return {qkv, qkv, qkv};
 }
 
+// Keys and values of no `memory_rows` are in a cache: their projections do not run.
 QueryKeyValue project(Emitter& out, const SelfAttention& a, const Shape& shape, const Value& input,
                       const Value& memory, std::int64_t memory_rows) {
   const Widths widths = widths_of(a);
   const auto one = [&](const std::string& name, const Value& from, std::int64_t rows,
                        std::int64_t width, bool bias) {
-    return out.linear(
-        a.module + "." + name, from,
-        {.rows = rows, .in = shape.hidden, .out = width, .bias = bias, .layout = a.layout});
+    const Linear linear{
+        .rows = rows, .in = shape.hidden, .out = width, .bias = bias, .layout = a.layout};
+    if (rows > 0) return out.linear(a.module + "." + name, from, linear);
+    out.add_parameters(linear);
+    return Value();
   };
   QueryKeyValue result;
   result.q = one(a.q, input, shape.rows(), widths.q + widths.gate, a.q_bias);
@@ -106,6 +111,11 @@ std::vector<Value> distinct(std::vector<Value> values) {
   return result;
 }
 
+// Keys that one new token sees of all `positions`; what a window has left behind is dropped.
+std::int64_t keys_in_cache(std::int64_t window, std::int64_t positions) {
+  return window > 0 ? std::min(window, positions) : positions;
+}
+
 Value attend(Emitter& out, const SelfAttention& a, const Shape& shape, std::int64_t kv_length,
              const QueryKeyValue& qkv, const std::vector<Value>& scores) {
   Attention body;
@@ -115,8 +125,12 @@ Value attend(Emitter& out, const SelfAttention& a, const Shape& shape, std::int6
   body.query_len = shape.length;
   body.kv_len = kv_length;
   body.head_dim = body.value_dim = a.head_dim;
-  body.causal = a.causal;
-  body.window = a.window;
+  if (shape.decodes()) {
+    body.kv_len = keys_in_cache(a.window, kv_length);
+  } else {
+    body.causal = a.causal;
+    body.window = a.window;
+  }
   body.fused = a.sdpa;
   std::vector<Value> inputs{qkv.q, qkv.k, qkv.v};
   inputs.insert(inputs.end(), scores.begin(), scores.end());
@@ -150,13 +164,13 @@ Value emit_self_attention(Emitter& out, const SelfAttention& a, const Shape& sha
   normalize(out, a, shape, qkv);
   rotate(out, a, shape, qkv);
   const std::vector<Value> scores = position_scores(out, a, shape, qkv);
-  const Value attended = attend(out, a, shape, shape.length, qkv, scores);
+  const Value attended = attend(out, a, shape, shape.past + shape.length, qkv, scores);
   return project_out(out, a, shape, attended, gate);
 }
 
 Value emit_cross_attention(Emitter& out, const SelfAttention& a, const Shape& shape,
                            const Value& input) {
-  const std::int64_t memory_rows = shape.batch * shape.memory_length;
+  const std::int64_t memory_rows = shape.decodes() ? 0 : shape.batch * shape.memory_length;
   const QueryKeyValue qkv = project(out, a, shape, input, shape.memory, memory_rows);
   const Value attended = attend(out, a, shape, shape.memory_length, qkv, {});
   return project_out(out, a, shape, attended, qkv.q);
@@ -181,7 +195,7 @@ void emit_indexer(Emitter& out, const LatentAttention& a, const Shape& shape, co
   Gemm gemm;
   gemm.batch = shape.batch;
   gemm.m = shape.length * indexer.heads;
-  gemm.n = shape.length;
+  gemm.n = shape.past + shape.length;
   gemm.k = indexer.dim;
   gemm.weight_is_parameter = false;
   out.product(module + "scores", {q, k, weights}, gemm);
@@ -213,6 +227,56 @@ Latent project_latent(Emitter& out, const LatentAttention& a, const Shape& shape
   return latent;
 }
 
+// The projection from the latent, applied to queries and outputs in place of keys and values. What
+// serves DeepSeek keeps these weights in 16 bits (vLLM, v1/attention/backends/mla).
+Value absorbed(Emitter& out, const std::string& module, const LatentAttention& a,
+               const Value& input, const Shape& shape, std::int64_t in, std::int64_t width) {
+  Gemm gemm;
+  gemm.batch = a.heads;
+  gemm.m = shape.rows();
+  gemm.n = width;
+  gemm.k = in;
+  return out.product(module, {input}, gemm);
+}
+
+// One key of the latent and the shared rotary part serves all heads; its latent is the value.
+Value attend_latent(Emitter& out, const LatentAttention& a, const Shape& shape,
+                    const Value& rotary) {
+  const auto name = [&](const char* part) { return a.module + "." + part; };
+  out.add_parameters({.in = a.kv_rank, .out = a.heads * (a.nope_dim + a.value_dim)});
+  const Value query =
+      absorbed(out, name("kv_b_proj.keys"), a, rotary, shape, a.nope_dim, a.kv_rank);
+  Attention body;
+  body.batch = shape.batch;
+  body.heads = a.heads;
+  body.kv_heads = 1;
+  body.query_len = shape.length;
+  body.kv_len = keys_in_cache(a.indexer ? a.indexer->top_k : 0, shape.past + shape.length);
+  body.head_dim = a.kv_rank + a.rope_dim;
+  body.value_dim = a.kv_rank;
+  body.values_in_keys = true;
+  const Value attended = out.add(name("attention"), body, {query});
+  return absorbed(out, name("kv_b_proj.values"), a, attended, shape, a.kv_rank, a.value_dim);
+}
+
+// Keys and values of each head, expanded from the latent.
+Value attend_expanded(Emitter& out, const LatentAttention& a, const Shape& shape,
+                      const Value& rotary, const Value& normed) {
+  const auto name = [&](const char* part) { return a.module + "." + part; };
+  const Value kv = out.linear(
+      name("kv_b_proj"), normed,
+      {.rows = shape.rows(), .in = a.kv_rank, .out = a.heads * (a.nope_dim + a.value_dim)});
+  Attention body;
+  body.batch = shape.batch;
+  body.heads = body.kv_heads = a.heads;
+  body.query_len = body.kv_len = shape.length;
+  body.head_dim = a.nope_dim + a.rope_dim;
+  body.value_dim = a.value_dim;
+  body.causal = true;
+  body.window = a.indexer ? a.indexer->top_k : 0;
+  return out.add(name("attention"), body, {rotary, kv});
+}
+
 }  // namespace
 
 Value emit_latent_attention(Emitter& out, const LatentAttention& a, const Shape& shape,
@@ -222,22 +286,12 @@ Value emit_latent_attention(Emitter& out, const LatentAttention& a, const Shape&
   const Latent latent = project_latent(out, a, shape, input);
   const Value normed =
       out.norm(name("kv_a_layernorm"), latent.compressed, kRmsNorm, rows, a.kv_rank);
-  const Value kv =
-      out.linear(name("kv_b_proj"), normed,
-                 {.rows = rows, .in = a.kv_rank, .out = a.heads * (a.nope_dim + a.value_dim)});
   const Value rotary =
       out.add(name("rotary"), Elementwise{"rotary", rows * (a.heads + 1) * a.rope_dim, 1},
               {latent.query, latent.compressed});
   if (a.indexer && a.indexer->scores) emit_indexer(out, a, shape, input, latent.query_latent);
-  Attention body;
-  body.batch = shape.batch;
-  body.heads = body.kv_heads = a.heads;
-  body.query_len = body.kv_len = shape.length;
-  body.head_dim = a.nope_dim + a.rope_dim;
-  body.value_dim = a.value_dim;
-  body.causal = true;
-  body.window = a.indexer ? a.indexer->top_k : 0;
-  const Value attended = out.add(name("attention"), body, {rotary, kv});
+  const Value attended = shape.decodes() ? attend_latent(out, a, shape, rotary)
+                                         : attend_expanded(out, a, shape, rotary, normed);
   return out.linear(
       name("o_proj"), attended,
       {.rows = rows, .in = a.heads * a.value_dim, .out = shape.hidden, .bias = a.bias});

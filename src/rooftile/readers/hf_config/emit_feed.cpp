@@ -1,16 +1,18 @@
 // Feed-forward blocks: dense, gated, mixtures of experts.
 #include <algorithm>
+#include <cmath>
 
 #include "rooftile/readers/hf_config/emit_layer.h"
 
 namespace rooftile::hf {
 namespace {
 
-// How the rows of an MLP are cut into products: `batch` of `rows` each, with `stored` weights.
+// How `total` rows of an MLP are cut into products: `batch` of `rows` each, with `stored` weights.
 struct Split {
-  std::int64_t rows = 0, batch = 1, stored = 1;
-  std::int64_t total() const { return rows * batch; }
+  std::int64_t total = 0, rows = 0, batch = 1, stored = 1;
 };
+
+Split undivided(std::int64_t rows) { return {rows, rows}; }
 
 Value emit_mlp(Emitter& out, const Mlp& mlp, const Split& split, std::int64_t hidden,
                const Value& input) {
@@ -25,7 +27,7 @@ Value emit_mlp(Emitter& out, const Mlp& mlp, const Split& split, std::int64_t hi
                        .batch = split.batch,
                        .stored = split.stored});
   };
-  const std::int64_t elements = split.total() * mlp.inner;
+  const std::int64_t elements = split.total * mlp.inner;
   Value gate, up;
   if (!mlp.fused.empty()) {
     gate = up = one(mlp.fused, input, hidden, (mlp.gated ? 2 : 1) * mlp.inner, mlp.up_bias);
@@ -39,11 +41,19 @@ Value emit_mlp(Emitter& out, const Mlp& mlp, const Split& split, std::int64_t hi
   return one(mlp.down, active, mlp.inner, hidden, mlp.down_bias);
 }
 
-// Routing is taken as balanced: every active expert gets the same number of tokens.
+// Experts that at least one row visits, each row choosing top_k of them by chance: with p = top_k /
+// experts, experts · (1 - (1 - p)^rows).
+std::int64_t expected_experts(std::int64_t rows, const MixtureOfExperts& moe) {
+  const auto experts = static_cast<double>(moe.experts);
+  const double missed =
+      std::pow(1.0 - static_cast<double>(moe.top_k) / experts, static_cast<double>(rows));
+  return std::max<std::int64_t>(1, std::llround(experts * (1.0 - missed)));
+}
+
+// Each of the experts that work gets the same number of rows, to the nearest.
 Split split_among_experts(std::int64_t rows, const MixtureOfExperts& moe) {
-  const std::int64_t assignments = rows * moe.top_k;
-  const std::int64_t active = std::max<std::int64_t>(1, std::min(moe.experts, assignments));
-  return {(assignments + active - 1) / active, active, moe.experts};
+  const std::int64_t visits = rows * moe.top_k, active = expected_experts(rows, moe);
+  return {visits, std::max<std::int64_t>(1, (visits + active / 2) / active), active, moe.experts};
 }
 
 Value emit_router(Emitter& out, const MixtureOfExperts& moe, const Shape& shape,
@@ -85,7 +95,7 @@ Value emit_routed(Emitter& out, const MixtureOfExperts& moe, const Shape& shape,
 Value add_shared_expert(Emitter& out, const MixtureOfExperts& moe, const Shape& shape,
                         const Value& input, const Value& routed) {
   const std::int64_t rows = shape.rows();
-  Value shared = emit_mlp(out, *moe.shared, {rows}, shape.hidden, input);
+  Value shared = emit_mlp(out, *moe.shared, undivided(rows), shape.hidden, input);
   if (moe.shared_gate) {
     const Value gate =
         out.linear(moe.module + ".shared_expert_gate", input,
@@ -108,7 +118,7 @@ Value emit_experts(Emitter& out, const MixtureOfExperts& moe, const Shape& shape
 Value emit_parallel_experts(Emitter& out, const MixtureOfExperts& moe, const Shape& shape,
                             const Value& input, const Value& residual) {
   const std::int64_t rows = shape.rows();
-  const Value dense = emit_mlp(out, *moe.parallel, {rows}, shape.hidden, input);
+  const Value dense = emit_mlp(out, *moe.parallel, undivided(rows), shape.hidden, input);
   const Value dense_out =
       out.norm("post_feedforward_layernorm_1", dense, kRmsNorm, rows, shape.hidden);
   const Value router_input =
@@ -127,7 +137,7 @@ Value emit_parallel_experts(Emitter& out, const MixtureOfExperts& moe, const Sha
 Value emit_feed(Emitter& out, const Feed& feed, const Shape& shape, const Value& input,
                 const Value& residual) {
   if (const auto* mlp = std::get_if<Mlp>(&feed)) {
-    return emit_mlp(out, *mlp, {shape.rows()}, shape.hidden, input);
+    return emit_mlp(out, *mlp, undivided(shape.rows()), shape.hidden, input);
   }
   if (const auto* moe = std::get_if<MixtureOfExperts>(&feed)) {
     return moe->parallel ? emit_parallel_experts(out, *moe, shape, input, residual)

@@ -8,13 +8,14 @@
 
 namespace rooftile::hf {
 
-// `length` tokens in each of `batch` sequences, of width `hidden`; cross-attention reads
-// `memory_length` tokens of `memory`.
+// `length` tokens in each of `batch` sequences, of width `hidden`, behind `past` others in a cache;
+// cross-attention reads `memory_length` tokens of `memory`.
 struct Shape {
-  std::int64_t batch = 1, length = 0, hidden = 0, memory_length = 0;
+  std::int64_t batch = 1, length = 0, hidden = 0, memory_length = 0, past = 0;
   Value memory;
 
   std::int64_t rows() const { return batch * length; }
+  bool decodes() const { return past > 0; }
 };
 
 // Each returns the value that leaves it.

@@ -1,13 +1,34 @@
 // Linear attention and state space blocks: their projections and short convolutions are exact; the
 // scan itself counts its memory traffic only.
+#include <algorithm>
+
+#include "rooftile/readers/hf_config/cache.h"
 #include "rooftile/readers/hf_config/emit_mixers.h"
 
 namespace rooftile::hf {
 namespace {
 
-// A causal depthwise convolution over time.
+// An operation of which the memory traffic is known.
+Value traffic(Emitter& out, const std::string& module, std::string fn, std::vector<Value> inputs,
+              double bytes) {
+  // Sizes beyond what an operation can hold are refused when it is added.
+  constexpr double kTooLarge = 9e18;
+  return out.add(module,
+                 Other{std::move(fn), 0, static_cast<std::int64_t>(std::min(bytes, kTooLarge))},
+                 std::move(inputs));
+}
+
+// A causal depthwise convolution over time; when decoding it reads and writes its last inputs, and
+// the activation is part of that kernel (causal_conv1d_update).
 Value short_convolution(Emitter& out, const std::string& module, const Shape& shape,
                         const Value& input, std::int64_t channels, std::int64_t kernel, bool bias) {
+  out.add_parameters(static_cast<double>(channels) *
+                     (static_cast<double>(kernel) + (bias ? 1.0 : 0.0)));
+  if (shape.decodes()) {
+    const double elements = static_cast<double>(shape.rows()) * static_cast<double>(channels);
+    return traffic(out, module, "conv1d_update", {input},
+                   elements * 2 * static_cast<double>(kernel) * size_in_bytes(out.dtype()));
+  }
   Convolution conv;
   conv.n = shape.batch;
   conv.c = conv.k = conv.groups = channels;
@@ -16,17 +37,19 @@ Value short_convolution(Emitter& out, const std::string& module, const Shape& sh
   conv.pad_begin = {kernel - 1};
   conv.pad_end = {0};
   conv.bias = bias;
-  out.add_parameters(static_cast<double>(channels) *
-                     (static_cast<double>(kernel) + (bias ? 1.0 : 0.0)));
   const Value convolved = out.add(module, conv, {input});
   return out.pointwise(module + "_activation", "silu", {convolved}, shape.rows() * channels);
 }
 
+// The recurrence over time: its inputs and outputs, and when decoding its state, which is read and
+// written.
 Value scan(Emitter& out, const std::string& module, std::string fn, std::vector<Value> inputs,
-           std::int64_t read_and_written) {
-  const auto bytes =
-      static_cast<std::int64_t>(static_cast<double>(read_and_written) * size_in_bytes(out.dtype()));
-  return out.add(module, Other{std::move(fn), 0, bytes}, std::move(inputs));
+           std::int64_t read_and_written, const Shape& shape, const RecurrentState& state) {
+  double bytes = static_cast<double>(read_and_written) * size_in_bytes(out.dtype());
+  if (shape.decodes()) {
+    bytes += 2 * static_cast<double>(shape.batch) * state.state * size_in_bytes(kStateDtype);
+  }
+  return traffic(out, module, std::move(fn), std::move(inputs), bytes);
 }
 
 struct DeltaInputs {
@@ -63,7 +86,7 @@ Value emit_delta_net(Emitter& out, const DeltaNet& net, const Shape& shape, cons
   out.add_parameters(2.0 * static_cast<double>(net.value_heads));  // A_log, dt_bias
   const Value scanned =
       scan(out, net.module + ".gated_delta_rule", "gated_delta_rule", {mixed, projected.rates},
-           rows * (channels + 2 * net.value_heads + values));
+           rows * (channels + 2 * net.value_heads + values), shape, state_of(net));
   const Value normed =
       out.norm(net.module + ".norm", scanned, kRmsNorm, rows * net.value_heads, net.value_dim);
   const Value gated =
@@ -84,7 +107,7 @@ Value emit_mamba(Emitter& out, const Mamba2& mamba, const Shape& shape, const Va
                                         mamba.conv_kernel, mamba.conv_bias);
   out.add_parameters(3.0 * static_cast<double>(mamba.heads));  // A_log, D, dt_bias
   const Value scanned = scan(out, mamba.module + ".ssm_scan", "ssm_scan", {mixed, projected},
-                             rows * (channels + mamba.heads + inner));
+                             rows * (channels + mamba.heads + inner), shape, state_of(mamba));
   const Value gated =
       out.pointwise(mamba.module + ".gate", "silu_mul", {scanned, projected}, rows * inner);
   const Value normed = out.norm(mamba.module + ".norm", gated, kRmsNorm, rows, inner);

@@ -57,17 +57,20 @@ void Emitter::fail_sizes(const std::string& what, const std::string& problem) {
 
 void Emitter::add_parameters(double count) { parameters_ += count * static_cast<double>(copies_); }
 
+void Emitter::add_parameters(const Linear& shape) {
+  if (!shape.counts_parameters) return;
+  const double weights = static_cast<double>(shape.in) * static_cast<double>(shape.out);
+  add_parameters(static_cast<double>(shape.stored) *
+                 (weights + (shape.bias ? static_cast<double>(shape.out) : 0.0)));
+}
+
 Value Emitter::linear(const std::string& module, const Value& input, const Linear& shape) {
   std::string path = lookup_ + module;
   std::replace(path.begin(), path.end(), '*', '0');  // one expert stands for all
   const auto scheme = quantization_.scheme(path, shape.usually_quantized);
   const Dtypes dtypes =
       scheme ? Dtypes(scheme->input.value_or(dtype_), scheme->weight, dtype_) : Dtypes(dtype_);
-  if (shape.counts_parameters) {
-    const double weights = static_cast<double>(shape.in) * static_cast<double>(shape.out);
-    add_parameters(static_cast<double>(shape.stored) *
-                   (weights + (shape.bias ? static_cast<double>(shape.out) : 0.0)));
-  }
+  add_parameters(shape);
   Gemm gemm;
   gemm.m = shape.rows;
   gemm.n = shape.out;

@@ -46,6 +46,8 @@ class Emitter {
   // An operation without weights.
   Value add(const std::string& module, Body body, std::vector<Value> inputs);
   void add_parameters(double count);
+  // Those of a linear layer that does not run, or runs in another form.
+  void add_parameters(const Linear& shape);
   // Makes the workload an error: the sizes of `what` are out of range.
   void fail_sizes(const std::string& what, const std::string& problem);
 

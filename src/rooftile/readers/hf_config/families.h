@@ -15,7 +15,8 @@ namespace rooftile::hf {
 // What the user asked for and how the config names itself.
 struct Request {
   std::int64_t batch = 1;
-  std::optional<std::int64_t> seq;
+  std::optional<std::int64_t> seq, past;
+  bool decode = false;
   std::string model_type;
   std::string architecture;  // first of "architectures": "LlamaForCausalLM"; may be empty
 

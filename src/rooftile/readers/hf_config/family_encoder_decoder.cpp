@@ -87,6 +87,7 @@ Model t5(const Config& config, const Request& request) {
   add_t5_stack(config, sizes, layers, false, encoder);
   Tower decoder;
   decoder.length = decoder.memory_length = encoder.length;
+  decoder.generates = true;
   model.towers.push_back(std::move(encoder));
   if (request.architecture_has("EncoderModel")) return model;
   decoder.parts.push_back(shared_table("decoder.embed_tokens", sizes.vocab, sizes.hidden));
@@ -137,6 +138,7 @@ Tower bart_tower(const Config& config, bool decoder, std::int64_t length) {
   Tower tower;
   tower.length = length;
   if (decoder) tower.memory_length = length;
+  tower.generates = decoder;
   tower.parts.push_back(decoder ? shared_table(path + ".embed_tokens", vocab, hidden)
                                 : Part(Table{"model.shared", vocab, hidden}));
   // BART's position tables have two rows more than positions.
@@ -162,6 +164,7 @@ Model bart(const Config& config, const Request& request) {
   Tower decoder = bart_tower(config, true, length);
   const std::int64_t hidden = config.size({"d_model"});
   if (request.architecture_has("SequenceClassification")) {
+    decoder.generates = false;
     decoder.parts.push_back(Projection{.path = "classification_head.dense",
                                        .in = hidden,
                                        .out = hidden,
@@ -229,6 +232,7 @@ Model whisper(const Config& config, const Request& request) {
   const std::int64_t positions = config.size_or({"max_target_positions"}, 448);
   Tower decoder;
   decoder.length = choose_length(request, positions, model);
+  decoder.generates = true;
   model.towers.push_back(whisper_encoder(config, request));
   decoder.memory_length = model.towers.front().length;
   decoder.parts.push_back(Table{"model.decoder.embed_tokens", vocab, hidden});
@@ -242,7 +246,10 @@ Model whisper(const Config& config, const Request& request) {
         Projection{.path = "proj_out", .in = hidden, .out = vocab, .tied = true});
   }
   model.towers.push_back(std::move(decoder));
-  model.notes.push_back("the encoder always reads 30 s of audio; --seq is the decoder's length");
+  model.notes.push_back(request.decode
+                            ? "the encoder has read 30 s of audio"
+                            : "the encoder always reads 30 s of audio; --seq is the decoder's "
+                              "length");
   return model;
 }
 

@@ -51,6 +51,7 @@ Model qwen_hybrid(const Config& config, const Request& request) {
     layer.feed = feed;
   }
   Model model = decoder_model(config, request, sizes, frame_of(config), std::move(layers));
+  if (request.decode) return model;
   model.skipped["gated delta rule scan"] += std::count(full.begin(), full.end(), false);
   model.notes.push_back(
       "linear attention: projections and short convolutions are exact; of the gated delta rule "
@@ -161,6 +162,7 @@ Model nemotron_h(const Config& config, const Request& request) {
   frame.layers = "backbone.layers";
   frame.norm = "backbone.norm_f";
   Model model = decoder_model(config, request, sizes, frame, std::move(layers));
+  if (request.decode) return model;
   model.skipped["selective state space scan"] += std::count(kinds.begin(), kinds.end(), "mamba");
   model.notes.push_back(
       "Mamba-2: projections and short convolutions are exact; of the scan only the memory traffic "

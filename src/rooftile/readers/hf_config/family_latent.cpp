@@ -60,7 +60,11 @@ Model latent(const Config& config, const Request& request) {
   Model model =
       decoder_model(config, request, sizes, frame_of(config), latent_layers(config, sizes.layers));
   model.notes.push_back(
-      "latent attention is counted as in prefill: keys and values are expanded, not absorbed");
+      request.decode
+          ? "latent attention is counted in absorbed form: all heads read the latent cache, and "
+            "kv_b_proj is applied to queries and outputs, in the activations' precision"
+          : "latent attention is counted as in prefill: keys and values are expanded, not "
+            "absorbed");
   if (config.has("index_topk")) {
     model.notes.push_back(
         "sparse attention is counted as a window of index_topk keys; index scores are counted for "

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -10,9 +11,11 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/hf_config/build.h"
+#include "rooftile/readers/hf_config/decoder.h"
 #include "rooftile/readers/hf_config/families.h"
 #include "rooftile/readers/hf_config/identify.h"
 #include "rooftile/readers/hf_config/vision.h"
+#include "rooftile/workload/precision.h"
 
 namespace rooftile {
 namespace {
@@ -107,14 +110,53 @@ Dtype choose_dtype(const Config& config, const hf::Quantization& quantization,
 }
 
 Result<Request> make_request(const Identity& identity, const ReadOptions& options) {
-  for (const std::optional<std::int64_t> size : {options.batch, options.seq}) {
+  for (const std::optional<std::int64_t> size : {options.batch, options.seq, options.past}) {
     if (size && (*size < 1 || *size > kMaxInput)) {
       return fail(fmt::format("batch and sequence length must be from 1 to {}, found {}", kMaxInput,
                               *size));
     }
   }
-  return Request{options.batch.value_or(1), options.seq, identity.model_type,
-                 identity.architecture};
+  return Request{options.batch.value_or(1),    options.seq,         options.past,
+                 options.mode == Mode::decode, identity.model_type, identity.architecture};
+}
+
+// Towers for images and sound, whose results the text model reads.
+void add_other_towers(const Config& whole, const Identity& identity, const Request& request,
+                      Model& model) {
+  const auto vision = whole.child("vision_config");
+  const bool audio = whole.has("audio_config");
+  const bool sees = vision && !has_towers_of_its_own(identity.model_type);
+  if (!request.decode) {
+    if (sees) hf::add_vision_tower(*vision, request, model);
+    if (audio) model.skipped["audio tower"] += 1;
+    return;
+  }
+  Model before;
+  if (sees) hf::add_vision_tower(*vision, request, before);
+  model.towers.insert(model.towers.begin(), before.towers.begin(), before.towers.end());
+  if (sees || audio) {
+    model.notes.push_back(
+        fmt::format("a decode step does not run the towers for images and sound{}",
+                    before.towers.empty() ? ", which are not among the parameters either" : ""));
+  }
+}
+
+Result<void> turn_into_decode_step(const Identity& identity, Model& model) {
+  if (hf::make_decode_step(model)) return {};
+  const std::string& name =
+      identity.architecture.empty() ? identity.model_type : identity.architecture;
+  return fail(
+      fmt::format("{} generates no tokens, so it has no decode step: leave out --mode decode",
+                  rooftile::quoted(name)));
+}
+
+// Generation of one token is something else.
+void note_short_prompt(const Request& request, Model& model) {
+  const bool generates = std::any_of(model.towers.begin(), model.towers.end(),
+                                     [](const hf::Tower& tower) { return tower.generates; });
+  if (request.decode || request.seq != 1 || !generates) return;
+  model.notes.push_back(
+      "--seq 1 is the prefill of one token; for a decode step use --mode decode --past N");
 }
 
 Result<Workload> describe_and_build(const json& whole, const json& part, const Identity& identity,
@@ -125,17 +167,24 @@ Result<Workload> describe_and_build(const json& whole, const json& part, const I
   if (!request) return tl::unexpected(request.error());
   const Config config(part), whole_config(whole);
   Model model = (*family)(config, *request);
-  const auto vision = whole_config.child("vision_config");
-  if (vision && !has_towers_of_its_own(identity.model_type)) {
-    hf::add_vision_tower(*vision, *request, model);
-  }
-  if (whole_config.child("audio_config")) model.skipped["audio tower"] += 1;
+  add_other_towers(whole_config, identity, *request, model);
   const hf::Quantization quantization(whole_config, model.notes);
-  const Dtype dtype = choose_dtype(config, quantization, model.notes);
+  const Dtype dtype = options.dtype ? activation_dtype(*options.dtype)
+                                    : choose_dtype(config, quantization, model.notes);
   for (const Config* read : {&config, &whole_config}) {
     if (read->error()) return tl::unexpected(*read->error());
   }
-  return hf::build_workload(model, {source, request->batch, dtype}, quantization);
+  note_short_prompt(*request, model);
+  if (request->decode) {
+    const auto decodes = turn_into_decode_step(identity, model);
+    if (!decodes) return tl::unexpected(decodes.error());
+  }
+  Result<Workload> workload =
+      hf::build_workload(model, {source, request->batch, dtype, dtype}, quantization);
+  if (!workload) return workload;
+  if (request->decode) workload->mode = Mode::decode;
+  if (options.mode == Mode::training) workload->kv_cache_bytes.reset();
+  return workload;
 }
 
 Result<Workload> read_json(const json& whole, const std::string& source,
@@ -189,7 +238,9 @@ Result<Workload> parse_hf_config(std::string_view text, const std::string& sourc
   return workload;
 }
 
-const Reader hf_config_reader{
-    .name = "hf_config", .recognises = hf::looks_like_config, .read = read_config};
+const Reader hf_config_reader{.name = "hf_config",
+                              .recognises = hf::looks_like_config,
+                              .read = read_config,
+                              .instead_of_decode = {}};
 
 }  // namespace rooftile

@@ -310,6 +310,153 @@ TEST(HfConfig, RecognisesConfigsOnly) {
   }
 }
 
+// ---- Decode steps -------------------------------------------------------------------------------
+
+constexpr const char* kDeepSeekV3 = R"({"architectures": ["DeepseekV3ForCausalLM"],
+  "model_type": "deepseek_v3", "hidden_size": 7168, "num_hidden_layers": 61,
+  "num_attention_heads": 128, "num_key_value_heads": 128, "q_lora_rank": 1536,
+  "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+  "intermediate_size": 18432, "moe_intermediate_size": 2048, "n_routed_experts": 256,
+  "num_experts_per_tok": 8, "n_shared_experts": 1, "first_k_dense_replace": 3,
+  "vocab_size": 129280, "max_position_embeddings": 163840, "torch_dtype": "bfloat16"})";
+constexpr const char* kGemma3 = R"({"architectures": ["Gemma3ForCausalLM"],
+  "model_type": "gemma3_text", "hidden_size": 1152, "num_hidden_layers": 12,
+  "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 256,
+  "intermediate_size": 6912, "vocab_size": 262144, "sliding_window": 512,
+  "sliding_window_pattern": 6, "max_position_embeddings": 32768, "torch_dtype": "bfloat16"})";
+constexpr const char* kWhisper = R"({"architectures": ["WhisperForConditionalGeneration"],
+  "model_type": "whisper", "d_model": 384, "encoder_layers": 4, "encoder_attention_heads": 6,
+  "decoder_layers": 4, "decoder_attention_heads": 6, "encoder_ffn_dim": 1536,
+  "decoder_ffn_dim": 1536, "vocab_size": 51865, "max_source_positions": 1500,
+  "max_target_positions": 448, "torch_dtype": "float16"})";
+constexpr const char* kQwen3Next = R"({"architectures": ["Qwen3NextForCausalLM"],
+  "model_type": "qwen3_next", "hidden_size": 2048, "num_hidden_layers": 48,
+  "num_attention_heads": 16, "num_key_value_heads": 2, "head_dim": 256,
+  "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_key_head_dim": 128,
+  "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4, "intermediate_size": 5120,
+  "moe_intermediate_size": 512, "shared_expert_intermediate_size": 512, "num_experts": 512,
+  "num_experts_per_tok": 10, "vocab_size": 151936, "torch_dtype": "bfloat16"})";
+
+ReadOptions decoding(std::int64_t batch, std::int64_t past) {
+  ReadOptions options;
+  options.batch = batch;
+  options.past = past;
+  options.mode = Mode::decode;
+  return options;
+}
+
+TEST(HfDecode, OneRowForEachSequenceAndTheCacheForAttention) {
+  const Workload workload = read_config(kLlama8b, decoding(16, 4096));
+  EXPECT_EQ(workload.mode, Mode::decode);
+  EXPECT_EQ(workload.batch, 16);
+  EXPECT_EQ(workload.sequence, 4096);
+  EXPECT_EQ(dims(workload, "model.embed_tokens"), "vocab=128256 width=4096 lookups=16");
+  EXPECT_EQ(dims(workload, "model.layers.*.self_attn.q_proj"), "m=16 n=4096 k=4096");
+  EXPECT_EQ(dims(workload, "model.layers.*.self_attn.attention"),
+            "batch=16 heads=32 kv_heads=8 q=1 kv=4097 d=128");
+  EXPECT_EQ(find_op(workload, "model.layers.*.self_attn.attention").count, 32);
+  EXPECT_EQ(dims(workload, "lm_head"), "m=16 n=128256 k=4096");
+  // Keys and values of 8 heads of 128 in 32 layers, 2 bytes each.
+  EXPECT_EQ(workload.kv_cache_bytes, 16.0 * 4097 * 2 * 8 * 128 * 32 * 2);
+  EXPECT_EQ(workload.parameters, read_config(kLlama8b).parameters);
+}
+
+TEST(HfDecode, PrefillFillsACacheToo) {
+  const Workload workload = read_config(kLlama8b, with(2, 1024));
+  EXPECT_EQ(workload.batch, 2);
+  EXPECT_EQ(workload.sequence, 1024);
+  EXPECT_EQ(workload.kv_cache_bytes, 2.0 * 1024 * 2 * 8 * 128 * 32 * 2);
+  EXPECT_EQ(read_config(kBert).kv_cache_bytes, std::nullopt);
+  ReadOptions training = with(2, 1024);
+  training.mode = Mode::training;
+  EXPECT_EQ(read_config(kLlama8b, training).kv_cache_bytes, std::nullopt);
+}
+
+TEST(HfDecode, TheCacheIsInTheActivationsPrecision) {
+  ReadOptions options = decoding(1, 1023);
+  options.dtype = Dtype::fp32;
+  EXPECT_EQ(read_config(kLlama8b, options).kv_cache_bytes, 1024.0 * 2 * 8 * 128 * 32 * 4);
+  options.dtype = Dtype::fp8;  // products; activations stay in bf16
+  EXPECT_EQ(read_config(kLlama8b, options).kv_cache_bytes, 1024.0 * 2 * 8 * 128 * 32 * 2);
+}
+
+TEST(HfDecode, WindowsLimitWhatIsReadAndKept) {
+  const Workload workload = read_config(kGemma3, decoding(2, 8191));
+  EXPECT_EQ(dims(workload, "model.layers.0-4+6-10.self_attn.attention"),
+            "batch=2 heads=4 kv_heads=1 q=1 kv=512 d=256");
+  EXPECT_EQ(dims(workload, "model.layers.5+11.self_attn.attention"),
+            "batch=2 heads=4 kv_heads=1 q=1 kv=8192 d=256");
+  // Ten layers of 512 positions, two of all.
+  EXPECT_EQ(workload.kv_cache_bytes, 2.0 * (10 * 512 + 2 * 8192) * 2 * 256 * 2);
+}
+
+// 576 elements a token and layer: DeepSeek-V3 technical report, section 2.1.1. Its absorbed form:
+// DeepSeek-V2 paper, appendix C, and vLLM's v1/attention/backends/mla.
+TEST(HfDecode, LatentAttentionReadsTheLatentCache) {
+  const Workload workload = read_config(kDeepSeekV3, decoding(32, 4095));
+  const std::string layer = "model.layers.0-2.self_attn.";
+  EXPECT_EQ(dims(workload, layer + "attention"),
+            "batch=32 heads=128 kv_heads=1 q=1 kv=4096 d=576 dv=512 values_in_keys=1");
+  EXPECT_EQ(dims(workload, layer + "kv_b_proj.keys"), "m=32 n=512 k=128 batch=128");
+  EXPECT_EQ(dims(workload, layer + "kv_b_proj.values"), "m=32 n=128 k=512 batch=128");
+  EXPECT_EQ(workload.kv_cache_bytes, 32.0 * 4096 * 576 * 61 * 2);
+  EXPECT_EQ(workload.parameters, read_config(kDeepSeekV3).parameters);
+}
+
+// Uniform routing: 256 · (1 - (1 - 8/256)^16) = 102.0 experts for the 128 visits of 16 tokens.
+TEST(HfDecode, FewTokensReachFewExperts) {
+  const Workload workload = read_config(kDeepSeekV3, decoding(16, 1024));
+  EXPECT_EQ(dims(workload, "model.layers.3-60.mlp.experts.*.gate_proj"),
+            "m=1 n=2048 k=7168 batch=102");
+  const Workload one = read_config(kDeepSeekV3, decoding(1, 1024));
+  EXPECT_EQ(dims(one, "model.layers.3-60.mlp.experts.*.gate_proj"), "m=1 n=2048 k=7168 batch=8");
+}
+
+TEST(HfDecode, TheEncoderHasRunAndItsKeysAreCached) {
+  const Workload workload = read_config(kWhisper, decoding(1, 99));
+  for (const Op& op : workload.ops) EXPECT_THAT(op.name, testing::Not(HasSubstr("encoder.")));
+  EXPECT_EQ(dims(workload, "model.decoder.layers.*.encoder_attn.attention"),
+            "batch=1 heads=6 q=1 kv=1500 d=64");
+  EXPECT_EQ(dims(workload, "model.decoder.layers.*.encoder_attn.q_proj"), "m=1 n=384 k=384 bias=1");
+  // Four layers: 100 positions of its own and 1500 of the encoder.
+  EXPECT_EQ(workload.kv_cache_bytes, 4.0 * (100 + 1500) * 2 * 384 * 2);
+  EXPECT_EQ(workload.parameters, read_config(kWhisper).parameters);
+}
+
+TEST(HfDecode, LinearAttentionKeepsStates) {
+  const Workload workload = read_config(kQwen3Next, decoding(4, 1023));
+  // Of 48 layers every fourth attends: 2 key heads of 256. The others keep three inputs of the
+  // convolution over 2·16·128 + 32·128 channels, and 32 states of 128 x 128 in fp32.
+  const double attention = 12.0 * 1024 * 2 * 2 * 256 * 2;
+  const double states = 36.0 * (3 * 8192 * 2 + 32.0 * 128 * 128 * 4);
+  EXPECT_EQ(workload.kv_cache_bytes, 4 * (attention + states));
+  EXPECT_THAT(workload.skipped, testing::IsEmpty());
+  EXPECT_EQ(workload.parameters, read_config(kQwen3Next).parameters);
+}
+
+TEST(HfDecode, EncodersHaveNoDecodeStep) {
+  for (const char* config : {kBert, R"({"model_type": "vit"})",
+                             R"({"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12,
+                                 "n_positions": 1024, "vocab_size": 50257,
+                                 "architectures": ["GPT2ForSequenceClassification"]})"}) {
+    const auto workload = parse_hf_config(config, "config.json", decoding(1, 128));
+    ASSERT_FALSE(workload) << config;
+    EXPECT_THAT(workload.error().message, HasSubstr("generates no tokens")) << config;
+  }
+}
+
+TEST(HfDecode, AssumedLengthsAreNoted) {
+  ReadOptions options;
+  options.mode = Mode::decode;
+  const Workload workload = read_config(kLlama8b, options);
+  EXPECT_EQ(workload.sequence, 1024);
+  EXPECT_THAT(workload.notes, testing::Contains(HasSubstr("--past")));
+  // GPT-2 has room for 1023 behind the new token.
+  EXPECT_EQ(read_config(kGpt2, options).sequence, 1023);
+  EXPECT_THAT(read_config(kLlama8b, with(1, 1)).notes,
+              testing::Contains(HasSubstr("--mode decode")));
+}
+
 TEST(HfConfig, TextFormReadsBack) {
   for (const char* config : {kLlama8b, kGpt2, kBert, kMixtral}) {
     const Workload workload = read_config(config);
@@ -317,6 +464,12 @@ TEST(HfConfig, TextFormReadsBack) {
     ASSERT_TRUE(again) << to_string(again.error());
     EXPECT_EQ(again->ops, workload.ops);
   }
+  const Workload decode = read_config(kDeepSeekV3, decoding(2, 512));
+  const auto again = parse_workload(to_text(decode));
+  ASSERT_TRUE(again) << to_string(again.error());
+  EXPECT_EQ(again->ops, decode.ops);
+  EXPECT_EQ(again->mode, Mode::decode);
+  EXPECT_EQ(again->kv_cache_bytes, decode.kv_cache_bytes);
 }
 
 TEST(HfConfig, MissingFileIsAnError) {

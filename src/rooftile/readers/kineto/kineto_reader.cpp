@@ -83,6 +83,7 @@ Result<std::vector<Timeline>> record_kineto(const std::string& path, const ReadO
 extern const Reader kineto_reader{.name = "kineto",
                                   .recognises = is_kineto,
                                   .record = record_kineto,
-                                  .reads_beside_others = true};
+                                  .reads_beside_others = true,
+                                  .instead_of_decode = {}};
 
 }  // namespace rooftile

@@ -245,7 +245,10 @@ Result<std::vector<Timeline>> record_nsys(const std::string& path, const ReadOpt
 
 }  // namespace
 
-extern const Reader nsys_reader{
-    .name = "nsys", .recognises = is_nsys, .record = record_nsys, .reads_beside_others = true};
+extern const Reader nsys_reader{.name = "nsys",
+                                .recognises = is_nsys,
+                                .record = record_nsys,
+                                .reads_beside_others = true,
+                                .instead_of_decode = {}};
 
 }  // namespace rooftile

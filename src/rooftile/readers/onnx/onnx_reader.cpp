@@ -58,7 +58,14 @@ Result<Workload> read_onnx(const std::string& path, const ReadOptions& options) 
 
 }  // namespace
 
-const Reader onnx_reader{.name = "onnx", .recognises = recognises, .read = read_onnx};
+const Reader onnx_reader{
+    .name = "onnx",
+    .recognises = recognises,
+    .read = read_onnx,
+    .instead_of_decode =
+        "an ONNX file holds one graph: export the step with its past keys and values as inputs "
+        "(optimum-cli export onnx --task text-generation-with-past), and check that without "
+        "--mode"};
 
 Result<Workload> read_onnx_bytes(std::string_view model, const std::string& name,
                                  const ReadOptions& options) {

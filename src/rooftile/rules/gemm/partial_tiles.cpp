@@ -139,7 +139,7 @@ Finding describe(const RuleInput& input, const LayerGroup& group, const TileGrid
                                      options_text(options, total), best.from),
                          Exactness::changes_training},
                         best.saving);
-  if (input.workload.mode == Mode::inference) finding.own_level = Level::info;
+  if (input.workload.mode != Mode::training) finding.own_level = Level::info;
   finding.evidence = {
       "partly filled tiles cost as much as full ones: NVIDIA Matrix Multiplication Background "
       "User's Guide, Tile Quantization"};

@@ -82,7 +82,7 @@ std::optional<TimeEstimate> layer_time(const RuleInput& input, const Op& step, R
   op.body = rnn;
   op.dtypes = step.dtypes;
   auto time = input.model.estimate(op);
-  if (!time || input.workload.mode == Mode::inference) return time;
+  if (!time || input.workload.mode != Mode::training) return time;
   for (const Phase phase : {Phase::dgrad, Phase::wgrad}) {
     op.phase = phase;
     if (const auto gradient = input.model.estimate(op)) time = *time + *gradient;

@@ -1,0 +1,76 @@
+#include "rooftile/readers/hf_config/cache.h"
+
+#include <algorithm>
+
+namespace rooftile::hf {
+namespace {
+
+double elements(std::int64_t a, std::int64_t b) {
+  return static_cast<double>(a) * static_cast<double>(b);
+}
+
+// The indexer's keys are FP8 with one fp32 scale for 128, in DeepSeek's own code and in vLLM.
+constexpr double kIndexerBytes = 1 + 4.0 / 128;
+
+// Of one sequence and layer.
+struct LayerCache {
+  std::int64_t positions, memory_length;
+  double element;  // bytes
+
+  double keys_and_values(const SelfAttention& a, std::int64_t held) const {
+    return 2 * elements(a.kv_heads, a.head_dim) * static_cast<double>(held) * element;
+  }
+
+  double operator()(const std::monostate&) const { return 0; }
+  double operator()(const LinearBlock&) const { return 0; }
+  double operator()(const SelfAttention& a) const {
+    if (a.shares_kv) return 0;
+    return keys_and_values(a, a.window > 0 ? std::min(a.window, positions) : positions);
+  }
+  double operator()(const LatentAttention& a) const {
+    const bool indexes = a.indexer && a.indexer->scores;
+    const double keys = indexes ? static_cast<double>(a.indexer->dim) * kIndexerBytes : 0;
+    return static_cast<double>(positions) *
+           (static_cast<double>(a.kv_rank + a.rope_dim) * element + keys);
+  }
+  double operator()(const DeltaNet& net) const { return bytes(state_of(net)); }
+  double operator()(const Mamba2& mamba) const { return bytes(state_of(mamba)); }
+
+ private:
+  double bytes(const RecurrentState& state) const {
+    return state.inputs * element + state.state * size_in_bytes(kStateDtype);
+  }
+};
+
+}  // namespace
+
+RecurrentState state_of(const DeltaNet& net) {
+  const double channels =
+      2 * elements(net.key_heads, net.key_dim) + elements(net.value_heads, net.value_dim);
+  return {channels * static_cast<double>(net.conv_kernel - 1),
+          elements(net.value_heads, net.value_dim) * static_cast<double>(net.key_dim)};
+}
+
+RecurrentState state_of(const Mamba2& mamba) {
+  const double channels =
+      elements(mamba.heads, mamba.head_dim) + 2 * elements(mamba.groups, mamba.state);
+  return {channels * static_cast<double>(mamba.conv_kernel - 1),
+          elements(mamba.heads, mamba.head_dim) * static_cast<double>(mamba.state)};
+}
+
+double cache_bytes(const Tower& tower, std::int64_t batch, Dtype dtype) {
+  if (!tower.generates) return 0;
+  const LayerCache cache{tower.past + tower.length, tower.memory_length, size_in_bytes(dtype)};
+  double sum = 0;
+  for (const Part& part : tower.parts) {
+    const auto* stack = std::get_if<Stack>(&part);
+    if (stack == nullptr) continue;
+    for (const Layer& layer : stack->layers) {
+      sum += std::visit(cache, layer.mixer);
+      if (layer.cross) sum += cache.keys_and_values(*layer.cross, tower.memory_length);
+    }
+  }
+  return sum * static_cast<double>(batch);
+}
+
+}  // namespace rooftile::hf

@@ -1,0 +1,24 @@
+// What a decoder keeps between its steps.
+#pragma once
+
+#include "rooftile/readers/hf_config/description.h"
+#include "rooftile/workload/tensor.h"
+
+namespace rooftile::hf {
+
+// Keys and values, or states that stand for them, of all layers and sequences after the tower has
+// run; 0 where it does not generate. In bytes.
+double cache_bytes(const Tower& tower, std::int64_t batch, Dtype dtype);
+
+// Of one sequence and layer, in elements: the short convolution's last inputs, and the state.
+struct RecurrentState {
+  double inputs = 0, state = 0;
+};
+RecurrentState state_of(const DeltaNet& net);
+RecurrentState state_of(const Mamba2& mamba);
+
+// States are kept in fp32: the kernels of flash-linear-attention and mamba_ssm return them so, and
+// configs that name a dtype ("mamba_ssm_dtype") name this one.
+inline constexpr Dtype kStateDtype = Dtype::fp32;
+
+}  // namespace rooftile::hf
