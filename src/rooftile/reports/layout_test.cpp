@@ -46,7 +46,7 @@ TEST(Layout, TablesAlignAndHaveNoTrailingSpaces) {
 TEST(Layout, NarrowTablesCutOnlyWhatMayBeCut) {
   EXPECT_EQ(table_text(kTable, 25, 1),
             " name             n  last\n"
-            " /a/b…/e/f/g     7  x\n"
+            " /a/b/…/e/f/g     7  x\n"
             " µ             1234\n");
 }
 

@@ -81,6 +81,14 @@ std::string rate_text(BytesPerSecond rate) { return with_unit(rate.value(), kDec
 
 std::string bytes_text(Bytes size) { return with_unit(size.value(), kBinaryUnits, ""); }
 
+std::string bytes_text(const Range<Bytes>& range) {
+  const double unit = unit_for(range.expected.value(), kBinaryUnits).size;
+  const std::string low = digits_text(range.low.value() / unit);
+  const std::string high = digits_text(range.high.value() / unit);
+  const std::string expected = bytes_text(range.expected);
+  return low == high ? expected : fmt::format("{} ({}–{})", expected, low, high);
+}
+
 std::string count_text(double count) {
   if (count < 1e4 && count == std::floor(count)) return fmt::format("{:.0f}", count);
   return with_unit(count, kDecimalUnits, "");

@@ -19,7 +19,9 @@ std::string flop_text(Flop work);            // "8.18 GFLOP"
 std::string rate_text(FlopPerSecond rate);   // "312 TFLOP/s"
 std::string rate_text(BytesPerSecond rate);  // "3.35 TB/s", decimal as data sheets have it
 std::string bytes_text(Bytes size);          // "80.0 GiB", binary
-std::string count_text(double count);        // "25.6 M"
-std::string share_text(double share);        // 0.124 is "12 %"
+// "71.1 GiB (61.1–159)", ends in the unit of the expected value; without them where they agree.
+std::string bytes_text(const Range<Bytes>& range);
+std::string count_text(double count);  // "25.6 M"
+std::string share_text(double share);  // 0.124 is "12 %"
 
 }  // namespace rooftile

@@ -37,6 +37,8 @@ TEST(Scale, WorkAndRatesAreDecimalSizesBinary) {
   EXPECT_EQ(rate_text(BytesPerSecond(3.35e12)), "3.35 TB/s");
   EXPECT_EQ(bytes_text(Bytes(85899345920.0)), "80.0 GiB");
   EXPECT_EQ(bytes_text(Bytes(100)), "100 B");
+  EXPECT_EQ(bytes_text({Bytes(0x1p29), Bytes(0x1p30), Bytes(0x1p31)}), "1.00 GiB (0.500–2.00)");
+  EXPECT_EQ(bytes_text({Bytes(100), Bytes(100), Bytes(100)}), "100 B");
 }
 
 TEST(Scale, CountsAndShares) {

@@ -56,7 +56,8 @@ TEST(TextReport, NothingToChangeIsAnAnswer) {
 TEST(TextReport, UnknownTimeIsNotZero) {
   const std::string text = render_text(sample_unknown_report());
   EXPECT_THAT(text, AllOf(HasSubstr("Expected time unknown: only 0 of 1"),
-                          HasSubstr("Not judged: only 0 of 1"), HasSubstr("Times cover 0 of 1 operations"), Not(HasSubstr("0 s"))));
+                          HasSubstr("Not judged: only 0 of 1"),
+                          HasSubstr("Times cover 0 of 1 operations"), Not(HasSubstr("0 s"))));
 }
 
 TEST(TextReport, ATerminalShowsBarsAndLinks) {

@@ -187,10 +187,9 @@ std::string memory_parts(const MemorySummary& memory) {
 }
 
 std::string memory_line(const MemorySummary& memory) {
-  std::string line = fmt::format("Memory {}–{}, likely {} of {} usable: {}. It holds {}.",
-                                 bytes_text(memory.total.low), bytes_text(memory.total.high),
-                                 bytes_text(memory.total.expected), bytes_text(memory.usable),
-                                 fit_words(memory.verdict), memory_parts(memory));
+  std::string line =
+      fmt::format("Memory {} of {} usable: {}; {}.", bytes_text(memory.total),
+                  bytes_text(memory.usable), fit_words(memory.verdict), memory_parts(memory));
   if (memory.largest_batch && *memory.largest_batch > 0) {
     line += fmt::format(" Largest batch that fits: about {}.",
                         count_text(to_double(*memory.largest_batch)));
