@@ -171,8 +171,8 @@ std::string_view unit_name(const Device& device, Dtype dtype) {
 }
 
 TextTable rates_table(const Device& device) {
-  TextTable table{
-      {{"matrix products"}, {"on"}, {"peak", true}, {"ridge FLOP/byte", true}, {"time model"}}, {}};
+  TextTable table{{{"GEMM in"}, {"on"}, {"peak", true}, {"ridge FLOP/byte", true}, {"time model"}},
+                  {}};
   const TimeModel model(device);
   for (const DtypeInfo& entry : kDtypes) {
     const auto peak = device.peak(entry.dtype);
