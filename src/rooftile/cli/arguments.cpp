@@ -71,9 +71,10 @@ Error unknown_dtype(std::string_view text, const std::string& key) {
     names.emplace_back(entry.name);
     if (entry.name == to_string(entry.dtype)) own.emplace_back(entry.name);
   }
-  const std::vector<std::string> near = nearest(key, names);
+  // "int64" is spelled right, but no GEMM runs in it.
+  const auto near = parse_dtype(key) ? std::vector<std::string>{} : nearest(key, names);
   return {fmt::format("expected one of {}, found {}{}", join(own, ", "), rooftile::quoted(text),
-                      near.empty() ? "" : fmt::format("; did you mean {}?", near.front())),
+                      near.empty() ? "" : fmt::format("; did you mean {}?", join(near, " or "))),
           ""};
 }
 
