@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "rooftile/analysis/trace/measured_workload.h"
+#include "rooftile/base/text.h"
 #include "rooftile/read_pieces.h"
 #include "rooftile/readers/python/read_python.h"
 #include "rooftile/rooftile.h"
@@ -63,6 +64,30 @@ Workload workload_of(Piece piece) {
   return piece.traces.empty() ? std::move(piece.model) : measured_workload(std::move(piece.traces));
 }
 
+// Flags that had no effect on any input; a note on those that the formats do not take, where the
+// readers have not written one. A name that no input can have is an error.
+Result<void> report_unused(const std::vector<OptionUse>& uses, Workload& workload) {
+  workload.unused_options.clear();
+  std::vector<std::string> foreign;
+  for (const std::string& flag : uses.front().unused) {
+    const auto is_unused = [&](const OptionUse& use) { return is_one_of(flag, use.unused); };
+    if (!std::all_of(uses.begin(), uses.end(), is_unused)) continue;
+    workload.unused_options.push_back(flag);
+    const std::string_view word = std::string_view(flag).substr(0, flag.find(' '));
+    const auto takes = [&](const OptionUse& use) { return contains(use.takes, word); };
+    if (std::none_of(uses.begin(), uses.end(), takes)) foreign.push_back(flag);
+  }
+  if (foreign.empty()) return {};
+  const std::string_view taken = uses.front().takes;
+  const std::string message =
+      fmt::format("{} {} no effect: the input takes {}", join(foreign, ", "),
+                  foreign.size() == 1 ? "has" : "have", taken.empty() ? "no such option" : taken);
+  const auto is_name = [](const std::string& flag) { return contains(flag, " "); };
+  if (std::any_of(foreign.begin(), foreign.end(), is_name)) return fail(message);
+  workload.notes.push_back(message);
+  return {};
+}
+
 }  // namespace
 
 bool is_script(const std::string& path) {
@@ -76,7 +101,12 @@ Result<std::vector<Workload>> read_each(std::span<const std::string> paths,
   Result<std::vector<Piece>> pieces = read_pieces(paths, options);
   if (!pieces) return tl::unexpected(pieces.error());
   std::vector<Workload> workloads;
-  for (Piece& piece : *pieces) workloads.push_back(workload_of(std::move(piece)));
+  for (Piece& piece : *pieces) {
+    const OptionUse use = piece.options;
+    workloads.push_back(workload_of(std::move(piece)));
+    const Result<void> reported = report_unused({use}, workloads.back());
+    if (!reported) return tl::unexpected(reported.error());
+  }
   return workloads;
 }
 
@@ -93,8 +123,10 @@ Result<Workload> read_all(std::span<const std::string> paths, const ReadOptions&
   if (!pieces) return tl::unexpected(pieces.error());
   Workload models;
   std::vector<TraceSummary> traces;
+  std::vector<OptionUse> uses;
   for (std::size_t i = 0; i < pieces->size(); ++i) {
     Piece& piece = (*pieces)[i];
+    uses.push_back(std::move(piece.options));
     if (!piece.traces.empty()) {
       append(traces, std::move(piece.traces));
       continue;
@@ -105,6 +137,9 @@ Result<Workload> read_all(std::span<const std::string> paths, const ReadOptions&
   Workload whole = traces.empty()       ? std::move(models)
                    : models.ops.empty() ? measured_workload(std::move(traces))
                                         : join_model(measured_workload(std::move(traces)), models);
+  if (uses.empty()) uses.push_back({{}, given_flags(options)});  // scripts alone
+  const Result<void> reported = report_unused(uses, whole);
+  if (!reported) return tl::unexpected(reported.error());
   if (scripts.empty()) return whole;
   const Result<void> read_scripts = add_scripts(scripts, options, whole);
   if (!read_scripts) return tl::unexpected(read_scripts.error());

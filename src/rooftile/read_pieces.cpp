@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "rooftile/analysis/trace/summarize.h"
+#include "rooftile/base/text.h"
 #include "rooftile/readers/reader.h"
 #include "rooftile/workload/precision.h"
 #include "rooftile/workload/timeline.h"
@@ -19,8 +20,20 @@
 namespace rooftile {
 namespace {
 
-Result<Piece> read_piece(const Reader& reader, const std::string& path,
-                         const ReadOptions& options) {
+// Sizes that the format or this input does not take; a recording keeps its precision too.
+std::vector<std::string> unused_flags(const Piece& piece, std::string_view takes,
+                                      const ReadOptions& options) {
+  std::vector<std::string> unused = piece.model.unused_options;
+  for (const std::string& flag : given_flags(options)) {
+    const bool is_size = flag != "--dtype";
+    const bool taken =
+        is_size ? contains(takes, flag.substr(0, flag.find(' '))) : piece.traces.empty();
+    if (!taken) unused.push_back(flag);
+  }
+  return unused;
+}
+
+Result<Piece> read_kind(const Reader& reader, const std::string& path, const ReadOptions& options) {
   Result<Input> input = read_input(reader, path, options);
   if (!input) return tl::unexpected(input.error());
   Piece piece;
@@ -37,6 +50,14 @@ Result<Piece> read_piece(const Reader& reader, const std::string& path,
   }
   piece.model =
       options.mode == Mode::training ? derive_training(std::move(workload)) : std::move(workload);
+  return piece;
+}
+
+Result<Piece> read_piece(const Reader& reader, const std::string& path,
+                         const ReadOptions& options) {
+  Result<Piece> piece = read_kind(reader, path, options);
+  if (!piece) return piece;
+  piece->options = {reader.takes, unused_flags(*piece, reader.takes, options)};
   return piece;
 }
 
@@ -134,6 +155,16 @@ class ParallelReading {
 };
 
 }  // namespace
+
+std::vector<std::string> given_flags(const ReadOptions& options) {
+  std::vector<std::string> flags;
+  if (options.batch) flags.emplace_back("--batch");
+  if (options.seq) flags.emplace_back("--seq");
+  for (const auto& [name, size] : options.dims) flags.push_back("--dim " + name);
+  for (const auto& [name, shape] : options.shapes) flags.push_back("--shape " + name);
+  if (options.dtype) flags.emplace_back("--dtype");
+  return flags;
+}
 
 Result<std::vector<Piece>> read_pieces(std::span<const std::string> paths,
                                        const ReadOptions& options) {

@@ -1,4 +1,5 @@
 // Several inputs in one call.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -15,6 +16,8 @@
 
 namespace rooftile {
 namespace {
+
+using ::testing::HasSubstr;
 
 namespace fs = std::filesystem;
 
@@ -104,6 +107,65 @@ TEST_F(ReadSeveral, ReportsTheBytesOfAllFiles) {
   ASSERT_TRUE(read_each(paths, options));
   EXPECT_TRUE(only_grows);
   EXPECT_EQ(last, bytes);
+}
+
+// A vision transformer: no length to set.
+constexpr const char* kVit =
+    R"({"model_type": "vit", "architectures": ["ViTForImageClassification"],
+    "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128,
+    "image_size": 32, "patch_size": 16, "num_channels": 3, "hidden_act": "gelu",
+    "torch_dtype": "float32"})";
+constexpr const char* kGpt2 = R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"],
+    "n_embd": 64, "n_layer": 2, "n_head": 2, "n_positions": 128, "vocab_size": 256})";
+std::string all_notes(const Workload& workload) {
+  std::string text;
+  for (const std::string& note : workload.notes) text += note + '\n';
+  return text;
+}
+
+using ReadOne = ReadSeveral;
+
+TEST_F(ReadOne, FlagsWithoutEffectAreNoted) {
+  const std::string text = write("one.txt", "gemm fc fp16 m=64 n=64 k=64\n");
+  const auto workload = read(text, {.batch = 8, .seq = 128, .dtype = Dtype::bf16});
+  ASSERT_TRUE(workload) << to_string(workload.error());
+  EXPECT_EQ(workload->unused_options, (std::vector<std::string>{"--batch", "--seq"}));
+  EXPECT_THAT(all_notes(*workload), HasSubstr("--batch, --seq have no effect"));
+  EXPECT_EQ(workload->ops.front().dtypes.input, Dtype::bf16);
+}
+
+TEST_F(ReadOne, NamesOfInputsThatCannotBeAreRefused) {
+  const std::string text = write("one.txt", "gemm fc fp16 m=64 n=64 k=64\n");
+  const auto shaped = read(text, {.shapes = {{"x", {8, 64}}}});
+  ASSERT_FALSE(shaped);
+  EXPECT_THAT(shaped.error().message, HasSubstr("--shape x has no effect"));
+  const std::string config = write("gpt2.json", kGpt2);
+  const auto sized = read(config, {.dims = {{"tokens", 8}}});
+  ASSERT_FALSE(sized);
+  EXPECT_THAT(sized.error().message, HasSubstr("the input takes --batch, --seq"));
+}
+
+TEST_F(ReadOne, ALengthIsNoneOfAnImageModels) {
+  const std::string vit = write("vit.json", kVit), gpt2 = write("gpt2.json", kGpt2);
+  const auto images = read(vit, {.batch = 8, .seq = 128});
+  ASSERT_TRUE(images) << to_string(images.error());
+  EXPECT_EQ(images->unused_options, std::vector<std::string>{"--seq"});
+  EXPECT_THAT(all_notes(*images), HasSubstr("--seq 128 has no effect"));
+  const auto tokens = read(gpt2, {.batch = 8, .seq = 128});
+  ASSERT_TRUE(tokens) << to_string(tokens.error());
+  EXPECT_THAT(tokens->unused_options, testing::IsEmpty());
+  // What one of two inputs takes has an effect.
+  const std::vector<std::string> both{vit, gpt2};
+  const auto joined = read_all(both, {.seq = 128});
+  ASSERT_TRUE(joined) << to_string(joined.error());
+  EXPECT_THAT(joined->unused_options, testing::IsEmpty());
+}
+
+TEST_F(ReadOne, ADtypeThatIsGivenIsNotAssumed) {
+  const std::string config = write("gpt2.json", kGpt2);
+  EXPECT_THAT(all_notes(*read(config, {})), HasSubstr("set it with --dtype"));
+  EXPECT_THAT(all_notes(*read(config, {.dtype = Dtype::bf16})),
+              testing::Not(HasSubstr("set it with --dtype")));
 }
 
 }  // namespace

@@ -86,6 +86,18 @@ std::string typed_again(const InputOptions& input, const DeviceSummary& device) 
   return shell_word(input.files.front()) + (gpu_named ? "" : " --gpu " + device.id) + input.flags;
 }
 
+// Of the options that the header shows, those that had an effect.
+std::vector<std::pair<std::string, std::string>> used_options(
+    std::vector<std::pair<std::string, std::string>> shown, const Workload& workload) {
+  std::erase_if(shown, [&](const auto& option) {
+    return std::any_of(workload.unused_options.begin(), workload.unused_options.end(),
+                       [&](const std::string& flag) {
+                         return flag == "--" + option.first || flag.ends_with(" " + option.first);
+                       });
+  });
+  return shown;
+}
+
 }  // namespace
 
 Result<Outcome> run(const CheckCommand& command, const TextStyle& style) {
@@ -97,7 +109,7 @@ Result<Outcome> run(const CheckCommand& command, const TextStyle& style) {
 
   Report report = subject->device ? check(subject->workload, *subject->device, project->rules)
                                   : check(subject->workload, project->rules);
-  report.options = input.shown;
+  report.options = used_options(input.shown, subject->workload);
   report.arguments = typed_again(input, report.device);
   report.budget = command.budget;
   ignore_by_path(project->settings, report);

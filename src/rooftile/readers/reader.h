@@ -48,6 +48,8 @@ struct Reader {
   // Of recordings, in the place of `read`.
   Result<std::vector<Timeline>> (*record)(const std::string& path,
                                           const ReadOptions& options) = nullptr;
+  // The sizes it takes from the options, as flags; formats without state all of theirs.
+  std::string_view takes = {};
   // Whether several files may be read at once. A reader that starts a process of its own must be
   // alone: a copy of a process has only one of its threads.
   bool reads_beside_others = false;

@@ -57,6 +57,8 @@ struct Workload {
   std::vector<std::string> sources;             // files or "-" it was read from
   std::map<std::string, std::int64_t> skipped;  // what was left out: name -> count
   std::vector<std::string> notes;               // assumptions, in words
+  // Flags of the user's that no input had a use for: "--seq", "--dim tokens".
+  std::vector<std::string> unused_options;
   // Recordings that the operations were measured in, one per rank; empty for models and text.
   TraceList traces;
   // What training scripts among the inputs say; null where no script was given.

@@ -213,6 +213,7 @@ void read_header(ByteReader& reader, Workload& workload) {
     workload.skipped[std::move(name)] = reader.number();
   });
   workload.notes = reader.strings();
+  workload.unused_options = reader.strings();
 }
 
 }  // namespace
@@ -232,6 +233,7 @@ std::string to_bytes(const Workload& workload) {
     writer.number(entry.second);
   });
   writer.strings(workload.notes);
+  writer.strings(workload.unused_options);
   writer.list(workload.ops, [&](const Op& op) { write_op(writer, op); });
   return writer.take();
 }

@@ -81,7 +81,13 @@ class Resolver {
     for (const auto& [name, size] : choices_.dims) {
       if (!seen_symbol(name)) {
         result_.notes.push_back(fmt::format("no input of the model has a dimension '{}'", name));
+        result_.unused.push_back("--dim " + name);
       }
+    }
+    if (choices_.seq && !result_.sequence_used) {
+      result_.notes.push_back(fmt::format(
+          "no input dimension is known as the sequence, --seq {} has no effect", *choices_.seq));
+      result_.unused.emplace_back("--seq");
     }
     return std::move(result_);
   }
@@ -135,6 +141,7 @@ class Resolver {
         result_.batch_used = true;
       } else if (choices_.seq && is_sequence_name(name)) {
         result_.symbols.emplace(name, *choices_.seq);
+        result_.sequence_used = true;
       }
     }
   }

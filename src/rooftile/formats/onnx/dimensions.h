@@ -21,8 +21,9 @@ struct Rebatch {
 struct ResolvedDimensions {
   std::map<std::string, std::int64_t> symbols;  // symbolic names and their sizes
   std::vector<std::string> notes;               // what stays unknown, with the flag that fixes it
+  std::vector<std::string> unused;              // choices without effect, as flags
   bool declared_shapes_hold = true;             // false: the user changed sizes that the file fixes
-  bool batch_used = false;
+  bool batch_used = false, sequence_used = false;
   std::optional<Rebatch> rebatch;
 };
 

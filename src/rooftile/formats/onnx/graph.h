@@ -61,6 +61,7 @@ struct Graph {
   std::vector<Node> nodes;  // without those that only compute constants or shape data
   std::map<std::string, std::int64_t> skipped;
   std::vector<std::string> notes;
+  std::vector<std::string> unused_choices;  // of dimensions, as flags
   std::string producer;
 
   struct Storage;  // the messages that `proto` points into

@@ -164,6 +164,7 @@ Result<Graph> load_graph(std::string_view bytes, const DimensionChoices& choices
   }
   if (!result) {
     if (other_batch) {
+      dimensions->unused.emplace_back("--batch");
       dimensions->notes.push_back(
           leading
               ? fmt::format("the file fixes the batch at {}, and its shapes do not follow "
@@ -178,6 +179,7 @@ Result<Graph> load_graph(std::string_view bytes, const DimensionChoices& choices
   }
   Graph graph = std::move(result->inferred.graph);
   add_notes(*dimensions, result->inferred, graph);
+  graph.unused_choices = dimensions->unused;
   graph.producer = result->storage->model.producer_name();
   graph.storage = std::move(result->storage);
   return graph;

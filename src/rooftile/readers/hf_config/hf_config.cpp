@@ -202,6 +202,19 @@ Result<Workload> read_json(const json& whole, const std::string& source,
   return describe_and_build(whole, text_model_config(whole, *text), nested, source, options);
 }
 
+// A sequence length that changes nothing is none of the model's: it reads images or the like.
+void note_unused_length(const json& config, const std::string& source, const ReadOptions& options,
+                        Workload& workload) {
+  if (!options.seq) return;
+  ReadOptions other = options;
+  other.seq = *options.seq == 1 ? 2 : 1;
+  const Result<Workload> changed = read_json(config, source, other);
+  if (!changed || changed->ops != workload.ops) return;
+  workload.unused_options.emplace_back("--seq");
+  workload.notes.push_back(
+      fmt::format("the model has no sequence length to set, --seq {} has no effect", *options.seq));
+}
+
 Result<std::string> read_text(const std::string& path) {
   std::error_code problem;
   if (path != "-" && !std::filesystem::is_regular_file(path, problem)) {
@@ -234,6 +247,7 @@ Result<Workload> parse_hf_config(std::string_view text, const std::string& sourc
   const auto config = hf::parse_json(text);
   Result<Workload> workload = config ? read_json(*config, source, options)
                                      : Result<Workload>(tl::unexpected(config.error()));
+  if (workload) note_unused_length(*config, source, options, *workload);
   if (!workload && workload.error().where.empty()) workload.error().where = source;
   return workload;
 }
@@ -241,6 +255,7 @@ Result<Workload> parse_hf_config(std::string_view text, const std::string& sourc
 const Reader hf_config_reader{.name = "hf_config",
                               .recognises = hf::looks_like_config,
                               .read = read_config,
-                              .instead_of_decode = {}};
+                              .instead_of_decode = {},
+                              .takes = "--batch, --seq, --past"};
 
 }  // namespace rooftile

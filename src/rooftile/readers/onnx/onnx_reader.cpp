@@ -65,7 +65,8 @@ const Reader onnx_reader{
     .instead_of_decode =
         "an ONNX file holds one graph: export the step with its past keys and values as inputs "
         "(optimum-cli export onnx --task text-generation-with-past), and check that without "
-        "--mode"};
+        "--mode",
+    .takes = "--batch, --seq, --dim, --shape"};
 
 Result<Workload> read_onnx_bytes(std::string_view model, const std::string& name,
                                  const ReadOptions& options) {
