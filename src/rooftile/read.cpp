@@ -9,8 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/trace/measured_workload.h"
 #include "rooftile/base/text.h"
+#include "rooftile/model_folder.h"
 #include "rooftile/read_pieces.h"
 #include "rooftile/readers/python/read_python.h"
 #include "rooftile/rooftile.h"
@@ -60,6 +62,61 @@ Result<void> add_scripts(const std::vector<std::string>& paths, const ReadOption
   return {};
 }
 
+// A path as it is read: a folder may stand for the model in it.
+struct Source {
+  std::string path;
+  bool is_script = false;
+  std::string note = {};
+};
+
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+std::string base_name(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+std::string other_models_note(const std::string& folder, const ModelFolder& model) {
+  if (model.others.empty()) return "";
+  return fmt::format("of {} only {} is read, not {}", folder,
+                     std::filesystem::relative(model.file, folder).string(),
+                     join(model.others, ", "));
+}
+
+// A folder with a model and Python files is scripts if they train: repositories of models bring
+// the code of their layers, which does not.
+Result<Source> source_of(const std::string& path, const ReadOptions& options) {
+  if (!is_folder(path)) return Source{path, is_script(path)};
+  const auto model = model_in_folder(path);
+  if (model && !*model) return Source{path, true};
+  const auto facts = read_python({&path, 1}, {options.exclude, options.exclude_root, {}});
+  const bool has_scripts = facts && !facts->files.empty();
+  const bool trains = has_scripts && !source::training_programs(*facts).empty();
+  if (!model && trains) return Source{path, true};
+  if (!model) return tl::unexpected(model.error());
+  const std::string name = base_name((*model)->file);
+  if (trains) {
+    return Source{path, true,
+                  fmt::format("{} holds training scripts, which are read; {} is not", path, name)};
+  }
+  if (!has_scripts) return Source{(*model)->file, false, other_models_note(path, **model)};
+  return Source{
+      (*model)->file, false,
+      fmt::format("{} is read as a model, by its {}: its Python files train nothing", path, name)};
+}
+
+// The same where scripts are no input.
+Result<std::string> model_path(const std::string& path) {
+  if (!is_folder(path)) return path;
+  const auto model = model_in_folder(path);
+  if (!model) return tl::unexpected(model.error());
+  if (*model) return (*model)->file;
+  return fail("a folder without a model: expected config.json, model_index.json or an ONNX file",
+              path);
+}
+
 Workload workload_of(Piece piece) {
   return piece.traces.empty() ? std::move(piece.model) : measured_workload(std::move(piece.traces));
 }
@@ -98,7 +155,13 @@ bool is_script(const std::string& path) {
 
 Result<std::vector<Workload>> read_each(std::span<const std::string> paths,
                                         const ReadOptions& options) {
-  Result<std::vector<Piece>> pieces = read_pieces(paths, options);
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    const Result<std::string> file = model_path(path);
+    if (!file) return tl::unexpected(file.error());
+    files.push_back(*file);
+  }
+  Result<std::vector<Piece>> pieces = read_pieces(files, options);
   if (!pieces) return tl::unexpected(pieces.error());
   std::vector<Workload> workloads;
   for (Piece& piece : *pieces) {
@@ -117,8 +180,13 @@ Result<Workload> read(const std::string& path, const ReadOptions& options) {
 }
 
 Result<Workload> read_all(std::span<const std::string> paths, const ReadOptions& options) {
-  std::vector<std::string> scripts, others;
-  for (const std::string& path : paths) (is_script(path) ? scripts : others).push_back(path);
+  std::vector<std::string> scripts, others, notes;
+  for (const std::string& path : paths) {
+    const Result<Source> source = source_of(path, options);
+    if (!source) return tl::unexpected(source.error());
+    (source->is_script ? scripts : others).push_back(source->path);
+    if (!source->note.empty()) notes.push_back(source->note);
+  }
   Result<std::vector<Piece>> pieces = read_pieces(others, options);
   if (!pieces) return tl::unexpected(pieces.error());
   Workload models;
@@ -137,6 +205,7 @@ Result<Workload> read_all(std::span<const std::string> paths, const ReadOptions&
   Workload whole = traces.empty()       ? std::move(models)
                    : models.ops.empty() ? measured_workload(std::move(traces))
                                         : join_model(measured_workload(std::move(traces)), models);
+  whole.notes.insert(whole.notes.begin(), notes.begin(), notes.end());
   if (uses.empty()) uses.push_back({{}, given_flags(options)});  // scripts alone
   const Result<void> reported = report_unused(uses, whole);
   if (!reported) return tl::unexpected(reported.error());

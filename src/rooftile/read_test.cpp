@@ -117,6 +117,24 @@ constexpr const char* kVit =
     "torch_dtype": "float32"})";
 constexpr const char* kGpt2 = R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"],
     "n_embd": 64, "n_layer": 2, "n_head": 2, "n_positions": 128, "vocab_size": 256})";
+constexpr const char* kTraining = R"(
+import torch
+model = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.zeros(64, 64)))
+for (x,) in loader:
+    loss = model(x.cuda()).sum()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+)";
+constexpr const char* kLayers = R"(
+import torch
+class Block(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+)";
+
 std::string all_notes(const Workload& workload) {
   std::string text;
   for (const std::string& note : workload.notes) text += note + '\n';
@@ -166,6 +184,99 @@ TEST_F(ReadOne, ADtypeThatIsGivenIsNotAssumed) {
   EXPECT_THAT(all_notes(*read(config, {})), HasSubstr("set it with --dtype"));
   EXPECT_THAT(all_notes(*read(config, {.dtype = Dtype::bf16})),
               testing::Not(HasSubstr("set it with --dtype")));
+}
+
+TEST_F(ReadOne, WeightsAreRefusedWithWhatToGive) {
+  const auto exported = read(write("m.pt2", "PK\x03\x04..."), {});
+  ASSERT_FALSE(exported);
+  EXPECT_THAT(exported.error().message, HasSubstr("torch.export.load"));
+  EXPECT_THAT(read(write("m.pt", "PK\x03\x04..."), {}).error().message,
+              HasSubstr("torch.onnx.export(model"));
+  EXPECT_THAT(read(write("m.safetensors", "\x10\x01{\"a\""), {}).error().message,
+              HasSubstr("config.json"));
+}
+
+TEST_F(ReadOne, AHubIdNamesTheDownload) {
+  const auto missing = read("meta-llama/Llama-3.1-8B", {});
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message,
+              HasSubstr("`hf download meta-llama/Llama-3.1-8B config.json --local-dir "
+                        "Llama-3.1-8B`"));
+  for (const char* path : {"models/net.onnx", "/tmp/none", "../none/such", "none", "a/b/c"}) {
+    EXPECT_THAT(read(path, {}).error().message, testing::Not(HasSubstr("hf download"))) << path;
+  }
+}
+
+class ReadFolder : public ReadSeveral {
+ protected:
+  std::string folder() { return folder_; }
+  Result<Workload> read_it() {
+    const std::vector<std::string> paths{folder_};
+    return read_all(paths, {.seq = 64});
+  }
+};
+
+TEST_F(ReadFolder, IsTheModelInIt) {
+  write("config.json", kGpt2);
+  write("tokenizer.json", "{\"version\": \"1.0\"}");
+  write("model.safetensors", "weights");
+  const auto model = read_it();
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->sources, std::vector<std::string>{folder() + "/config.json"});
+  EXPECT_FALSE(model->source);
+  const auto alone = read(folder(), {.seq = 64});
+  ASSERT_TRUE(alone) << to_string(alone.error());
+  EXPECT_EQ(alone->ops, model->ops);
+}
+
+TEST_F(ReadFolder, IsTheModelWhereItsCodeTrainsNothing) {
+  write("config.json", kGpt2);
+  write("modeling_own.py", kLayers);
+  const auto model = read_it();
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_FALSE(model->ops.empty());
+  EXPECT_THAT(all_notes(*model), HasSubstr("is read as a model, by its config.json"));
+}
+
+TEST_F(ReadFolder, IsScriptsWhereTheyTrain) {
+  write("config.json", kGpt2);
+  write("train.py", kTraining);
+  const auto scripts = read_it();
+  ASSERT_TRUE(scripts) << to_string(scripts.error());
+  EXPECT_TRUE(scripts->ops.empty());
+  EXPECT_TRUE(scripts->source);
+  EXPECT_THAT(all_notes(*scripts),
+              HasSubstr("holds training scripts, which are read; config.json"));
+}
+
+TEST_F(ReadFolder, SettingsOfAProgramAreNoModel) {
+  write("config.json", R"({"learning_rate": 0.1, "layers": 3})");
+  write("layers.py", kLayers);
+  const auto scripts = read_it();
+  ASSERT_TRUE(scripts) << to_string(scripts.error());
+  EXPECT_TRUE(scripts->source);
+}
+
+TEST_F(ReadFolder, OfAPipelineIsTheNetworkOfEachStep) {
+  write("model_index.json",
+        R"({"_class_name": "FluxPipeline", "transformer": ["diffusers", "X"]})");
+  for (const char* part : {"transformer", "text_encoder"}) {
+    fs::create_directory(folder_ / part);
+    write(std::string(part) + "/config.json", kGpt2);
+  }
+  const auto model = read_it();
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->sources, std::vector<std::string>{folder() + "/transformer/config.json"});
+  EXPECT_THAT(all_notes(*model),
+              HasSubstr("only transformer/config.json is read, not text_encoder"));
+}
+
+TEST_F(ReadFolder, WithSeveralOnnxModelsListsThem) {
+  write("encoder.onnx", "x");
+  write("decoder.onnx", "x");
+  const auto several = read_it();
+  ASSERT_FALSE(several);
+  EXPECT_THAT(several.error().message, HasSubstr("name one: decoder.onnx, encoder.onnx"));
 }
 
 }  // namespace

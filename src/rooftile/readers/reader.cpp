@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <utility>
 
 #include "rooftile/base/file.h"
 #include "rooftile/base/file_kind.h"
+#include "rooftile/base/text.h"
 #include "rooftile/workload/workload_text.h"
 
 namespace rooftile {
@@ -29,7 +31,67 @@ namespace {
 
 constexpr std::size_t kHeadBytes = 4096;
 
+// "meta-llama/Llama-3.1-8B": an owner and a name without an ending.
+bool is_hub_id(std::string_view path) {
+  const std::size_t slash = path.find('/');
+  if (slash == std::string_view::npos || slash == 0 || slash + 1 == path.size()) return false;
+  const std::string_view owner = path.substr(0, slash);
+  const auto is_part_of_id = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  if (owner.front() == '.' || !std::all_of(owner.begin(), owner.end(), is_part_of_id)) return false;
+  const std::string_view name = path.substr(slash + 1);
+  constexpr std::array<std::string_view, 8> kEndings{".onnx", ".json", ".gz",       ".sqlite",
+                                                     ".py",   ".txt",  ".nsys-rep", ".csv"};
+  return std::all_of(name.begin(), name.end(), is_part_of_id) &&
+         std::none_of(kEndings.begin(), kEndings.end(),
+                      [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+Error missing_file(const std::string& path, const Error& error) {
+  if (std::filesystem::exists(path) || !is_hub_id(path)) return error;
+  const std::string name = path.substr(path.find('/') + 1);
+  return {fmt::format("{}; for a model of the Hugging Face Hub run `hf download {} config.json "
+                      "--local-dir {}`, then `rooftile check {}`",
+                      error.message, path, name, name),
+          path};
+}
+
+// What to give in the place of weights.
+struct WeightsFormat {
+  std::string_view ending, advice;
+};
+
+constexpr std::string_view kExport =
+    "it holds weights, not the network: in Python, torch.onnx.export(model, (example_input,), "
+    "\"model.onnx\", dynamo=True) writes an ONNX model";
+constexpr std::string_view kConfig =
+    "it holds weights alone, and none are needed: give the config.json of the model";
+constexpr std::array<WeightsFormat, 9> kWeightsFormats{{
+    {".pt2",
+     "an exported program: in Python, torch.onnx.export(torch.export.load(\"model.pt2\"), "
+     "f=\"model.onnx\", dynamo=True) writes an ONNX model"},
+    {".pt", kExport},
+    {".pth", kExport},
+    {".ckpt", kExport},
+    {".safetensors", kConfig},
+    {".gguf", kConfig},
+    {".bin", kConfig},
+    {".h5",
+     "a Keras file: in Python, model.export(\"model.onnx\", format=\"onnx\") writes an "
+     "ONNX model"},
+    {".keras",
+     "a Keras file: in Python, model.export(\"model.onnx\", format=\"onnx\") writes an "
+     "ONNX model"},
+}};
+
 Error unknown_format(const std::string& path, std::string_view head) {
+  for (const WeightsFormat& format : kWeightsFormats) {
+    if (!head.empty() && lower(path).ends_with(format.ending)) {
+      return {std::string(format.advice), path};
+    }
+  }
   return {
       fmt::format("{}: expected an ONNX model, a Hugging Face config.json, a PyTorch "
                   "profiler trace, an Nsight Systems export, a script, timings or the text form",
@@ -56,7 +118,7 @@ Result<const Reader*> find_reader(const std::string& path) {
   std::string head;
   if (path != "-") {
     Result<std::string> bytes = read_head(path, kHeadBytes);
-    if (!bytes) return tl::unexpected(bytes.error());
+    if (!bytes) return tl::unexpected(missing_file(path, bytes.error()));
     head = std::move(*bytes);
     if (head.empty()) return tl::unexpected(unknown_format(path, head));
   }
