@@ -54,19 +54,20 @@ CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<std::s
 }
 
 void add_gpu_flags(CLI::App& app, InputOptions& input) {
-  auto* gpu = app.add_option("--gpu", input.gpu, "GPU to judge for: a name, or auto for this one")
+  auto* gpu = app.add_option("--gpu", input.gpu,
+                             "target GPU: a name (see `rooftile gpus`), or auto for this machine's")
                   ->option_text("NAME");
-  app.add_option("--gpu-file", input.gpu_file, "your own GPU description")
+  app.add_option("--gpu-file", input.gpu_file, "target GPU from a device file")
       ->option_text("FILE.json")
       ->excludes(gpu);
 }
 
 void add_size_flags(CLI::App& app, RawInput& raw) {
-  app.add_option("--batch", raw.batch, "size of the batch dimension")->option_text("N");
+  app.add_option("--batch", raw.batch, "batch size")->option_text("N");
   app.add_option("--seq", raw.seq, "sequence length")->option_text("N");
   add_list(app, "--dim", raw.dims, "size of a symbolic dimension (repeatable)", "NAME=VALUE");
   add_list(app, "--shape", raw.shapes, "shape of an input (repeatable)", "INPUT=1x3x224x224");
-  app.add_option("--dtype", raw.dtype, "floating-point operations run in this one: fp16, bf16 …")
+  app.add_option("--dtype", raw.dtype, "run floating-point ops in this dtype: fp16, bf16, fp8 …")
       ->option_text("DTYPE");
   app.add_option("--mode", raw.mode,
                  "train adds the backward pass and the optimizer; decode is one step of a "
@@ -81,9 +82,9 @@ void add_size_flags(CLI::App& app, RawInput& raw) {
 void add_input_flags(CLI::App& app, InputOptions& input, RawInput& raw) {
   app.add_option(
          "FILE", input.files,
-         "ONNX model, Hugging Face config.json, recording, Python file or folder, or workload "
-         "text; - reads standard input, "
-         "'gemm a bf16 m=1 n=2 k=3' is read itself; several run one after the other")
+         "ONNX model, Hugging Face config.json or model folder, trace, Python file or folder, or "
+         "workload text; - reads standard input; an inline op, e.g. 'gemm a bf16 m=1 n=2 k=3'; "
+         "several inputs are run in sequence")
       ->required()
       ->type_name("");
   add_gpu_flags(app, input);
@@ -92,20 +93,20 @@ void add_input_flags(CLI::App& app, InputOptions& input, RawInput& raw) {
 
 void add_output_flags(CLI::App& app, OutputOptions& output,
                       const std::vector<std::string>& formats) {
-  app.add_option("--format", output.format, "form of the output, text unless given")
+  app.add_option("--format", output.format, "output format (default: text)")
       ->check(CLI::IsMember(formats))
       ->option_text(join(formats, "|"));
-  app.add_option("--color", output.color, "colors in text: on a terminal unless given")
+  app.add_option("--color", output.color, "color the text (default: on a terminal)")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->option_text("auto|always|never");
-  app.add_option("-o,--output", output.path, "write to this file, all of it or nothing")
-      ->option_text("FILE");
+  app.add_option("-o,--output", output.path, "write to FILE (atomically)")->option_text("FILE");
 }
 
 void add_rule_flags(CLI::App& app, RuleChoice& rules) {
-  add_list(app, "--select", rules.select, "only these rules, as 'gemm/*' (repeatable)", "RULE");
-  add_list(app, "--ignore", rules.ignore, "not these rules (repeatable)", "RULE");
-  app.add_flag("--no-config", rules.no_settings, "read no rooftile.toml and no pyproject.toml");
+  add_list(app, "--select", rules.select, "run only these rules, e.g. 'gemm/*' (repeatable)",
+           "RULE");
+  add_list(app, "--ignore", rules.ignore, "skip these rules (repeatable)", "RULE");
+  app.add_flag("--no-config", rules.no_settings, "ignore rooftile.toml and pyproject.toml");
 }
 
 void add_check(CLI::App& app, Raw& raw) {
@@ -113,98 +114,96 @@ void add_check(CLI::App& app, Raw& raw) {
   add_input_flags(command, raw.check.input, raw.check_input);
   add_output_flags(command, raw.check.output, {"text", "json", "sarif", "markdown"});
   command
-      .add_option("--fail-on", raw.fail_on,
-                  "lowest level that makes the exit code 1, advice unless given")
+      .add_option("--fail-on", raw.fail_on, "lowest level that sets exit code 1 (default: advice)")
       ->check(CLI::IsMember({"error", "warning", "advice", "info"}))
       ->option_text("error|warning|advice|info");
-  command
-      .add_option("--budget", raw.budget, "exit code 1 when the expected time is above, as 40ms")
+  command.add_option("--budget", raw.budget, "fail if expected time exceeds TIME (e.g. 40ms)")
       ->option_text("TIME");
   add_rule_flags(command, raw.check.rules);
-  command.add_option("--baseline", raw.check.baseline, "only findings that are not in this file")
+  command.add_option("--baseline", raw.check.baseline, "report only findings that are not in FILE")
       ->option_text("FILE");
-  command
-      .add_option("--write-baseline", raw.check.write_baseline, "write the findings to this file")
+  command.add_option("--write-baseline", raw.check.write_baseline, "write the findings to FILE")
       ->option_text("FILE");
-  command.add_flag("--verbose", raw.check.output.verbose, "evidence, and findings of level info");
+  command.add_flag("--verbose", raw.check.output.verbose, "show evidence and info findings");
 }
 
 void add_fix(CLI::App& app, Raw& raw) {
-  CLI::App& command =
-      *app.add_subcommand("fix", "edit training scripts as their findings say; shows a diff");
+  CLI::App& command = *app.add_subcommand(
+      "fix", "apply the fixes of findings to training scripts (default: show a diff)");
   command.add_option("FILE", raw.fix.input.files, "Python files, or folders of them")
       ->required()
       ->type_name("");
   auto* diff = command.add_flag("--diff", raw.fix_shows_diff,
-                                "show what would change, and write nothing; the default");
-  command.add_flag("--write", raw.fix.write, "change the files")->excludes(diff);
+                                "show the changes without writing them (the default)");
+  command.add_flag("--write", raw.fix.write, "write the changes")->excludes(diff);
   command.add_flag("--unsafe", raw.fix.with_unsafe,
-                   "also edits that may change what the program computes");
+                   "include edits that may change what the program computes");
   add_rule_flags(command, raw.fix.rules);
   add_gpu_flags(command, raw.fix.input);
 }
 
 void add_ops(CLI::App& app, Raw& raw) {
-  CLI::App& command = *app.add_subcommand("ops", "one row per operation: work, traffic, time");
+  CLI::App& command =
+      *app.add_subcommand("ops", "one row per operation: work, traffic, time, bound");
   add_input_flags(command, raw.ops.input, raw.ops_input);
   add_output_flags(command, raw.ops.output, {"text", "csv", "json"});
 }
 
 void add_compare(CLI::App& app, Raw& raw) {
-  CLI::App& command =
-      *app.add_subcommand("compare", "two models, workloads or operations side by side");
+  CLI::App& command = *app.add_subcommand("compare", "compare two models, workloads or operations");
   command
       .add_option("FILE", raw.compare.input.files,
-                  "the first and the second: files as for check, or operations in text form")
+                  "two inputs, each as for check: a file, a model folder or an inline op")
       ->required()
       ->expected(2)
       ->type_name("FIRST SECOND");
   add_gpu_flags(command, raw.compare.input);
   add_size_flags(command, raw.compare_input);
   add_output_flags(command, raw.compare.output, {"text", "json"});
-  command.add_flag("--verbose", raw.compare.output.verbose, "every changed operation");
+  command.add_flag("--verbose", raw.compare.output.verbose, "show every changed operation");
 }
 
 void add_diff(CLI::App& app, Raw& raw) {
-  CLI::App& command = *app.add_subcommand("diff", "what changed between two recordings of a run");
+  CLI::App& command = *app.add_subcommand("diff", "compare two traces of a training run");
   command.add_option("BEFORE", raw.diff.before, "trace, Nsight Systems export or summary")
       ->required()
       ->type_name("");
-  command.add_option("AFTER", raw.diff.after, "the same, of the changed program")
+  command.add_option("AFTER", raw.diff.after, "the same for the changed program")
       ->required()
       ->type_name("");
   add_output_flags(command, raw.diff.output, {"text", "json"});
-  command.add_flag("--verbose", raw.diff.output.verbose, "every operator and kernel that changed");
+  command.add_flag("--verbose", raw.diff.output.verbose,
+                   "show every operator and kernel that changed");
 }
 
 void add_summarize(CLI::App& app, Raw& raw) {
   CLI::App& command = *app.add_subcommand(
-      "summarize", "reduce recordings to a small file, to check many ranks together");
+      "summarize", "reduce traces to a small file, to check many ranks together");
   command.add_option("FILE", raw.summarize.files, "traces or Nsight Systems exports")
       ->required()
       ->type_name("");
-  command.add_option("-o,--output", raw.summarize.output.path, "write to this file")
+  command.add_option("-o,--output", raw.summarize.output.path, "write to FILE (atomically)")
       ->option_text("FILE.summary");
 }
 
 void add_measure(CLI::App& app, Raw& raw) {
   CLI::App& command = *app.add_subcommand(
-      "measure", "measure this GPU, or calibrate a GPU file from timings you have");
+      "measure", "measure this GPU, or calibrate a GPU file from existing timings");
   MeasureCommand& measure = raw.measure;
   add_gpu_flags(command, measure.input);
-  command.add_option("-o,--output", measure.device_file, "the GPU file to write, for --gpu later")
+  command
+      .add_option("-o,--output", measure.device_file, "GPU file to write, for later use with --gpu")
       ->option_text("GPU.json");
   command
       .add_option(
           "--points", measure.points,
-          "how many products to measure (quick is 20, full is 200), or a file of timings to "
-          "calibrate from without a GPU; quick unless given")
+          "number of GEMMs to measure (quick: 20, full: 200), or a file of timings to calibrate "
+          "from without a GPU (default: quick)")
       ->option_text("N|quick|full|FILE.csv");
   command
-      .add_option("--sweep", measure.sweep, "measure this instead: alignment, waves, channels …")
+      .add_option("--sweep", measure.sweep, "measure a sweep instead: alignment, waves, channels …")
       ->option_text("NAME");
-  command
-      .add_option("--time", raw.measure_budget, "begin no new point after this, 60s unless given")
+  command.add_option("--time", raw.measure_budget, "start no new point after TIME (default: 60s)")
       ->option_text("TIME");
   auto* workload =
       command
@@ -212,7 +211,8 @@ void add_measure(CLI::App& app, Raw& raw) {
           ->option_text("FILE")
           ->expected(1);
   command
-      .add_flag("--verify", measure.verify, "with --workload: measure each finding's change too")
+      .add_flag("--verify", measure.verify,
+                "with --workload: also measure the change that each finding proposes")
       ->needs(workload);
   add_size_flags(command, raw.measure_input);
 }
@@ -228,8 +228,10 @@ void add_explain(CLI::App& app, Raw& raw) {
 }
 
 void add_lists(CLI::App& app, Raw& raw) {
-  add_output_flags(*app.add_subcommand("rules", "all rules"), raw.rules.output, {"text", "json"});
-  CLI::App& gpus = *app.add_subcommand("gpus", "all GPUs that --gpu knows, or all numbers of one");
+  add_output_flags(*app.add_subcommand("rules", "list all rules"), raw.rules.output,
+                   {"text", "json"});
+  CLI::App& gpus =
+      *app.add_subcommand("gpus", "list the GPUs that --gpu knows, or all numbers of one");
   gpus.add_option("NAME", raw.gpus.name, "a GPU or MIG slice: h100, rtx_4080, a100_mig_3g_40gb")
       ->type_name("");
   add_output_flags(gpus, raw.gpus.output, {"text", "json"});
