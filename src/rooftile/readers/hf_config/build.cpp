@@ -55,17 +55,27 @@ std::vector<Group> group_layers(const Stack& stack, const Shape& shape,
   return groups;
 }
 
+// The width follows with each stack.
+Shape shape_of(const BuildSettings& settings, const Tower& tower, Value memory) {
+  Shape shape;
+  shape.batch = settings.batch;
+  shape.length = tower.length;
+  shape.memory_length = tower.memory_length;
+  shape.past = tower.past;
+  shape.memory = std::move(memory);
+  shape.cache = settings.cache;
+  return shape;
+}
+
 // Emits the parts of a tower one after the other.
 class TowerBuilder {
  public:
   TowerBuilder(Emitter& out, const BuildSettings& settings, const Quantization& quantization,
                const Tower& tower, Value memory)
-      : out_(out), settings_(settings), quantization_(quantization), shape_{settings.batch,
-                                                                            tower.length,
-                                                                            0,
-                                                                            tower.memory_length,
-                                                                            tower.past,
-                                                                            std::move(memory)} {
+      : out_(out),
+        settings_(settings),
+        quantization_(quantization),
+        shape_(shape_of(settings, tower, std::move(memory))) {
     require(static_cast<double>(settings.batch) *
                     static_cast<double>(std::max(tower.past + tower.length, tower.memory_length)) <=
                 kMaxRows,

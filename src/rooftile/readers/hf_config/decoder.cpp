@@ -200,7 +200,7 @@ void note_blocks(const std::vector<Layer>& layers, Model& model) {
   if (experts) {
     model.notes.push_back(
         "routing is assumed balanced: each active expert gets the same number of tokens, and few "
-        "tokens reach as many experts as by chance; moving tokens to experts is not counted");
+        "tokens reach only some experts, as by chance; moving tokens to experts is not counted");
   }
   if (separate_scores) {
     model.notes.push_back(

@@ -134,7 +134,8 @@ Value attend(Emitter& out, const SelfAttention& a, const Shape& shape, std::int6
   body.fused = a.sdpa;
   std::vector<Value> inputs{qkv.q, qkv.k, qkv.v};
   inputs.insert(inputs.end(), scores.begin(), scores.end());
-  return out.add(a.module + ".attention", body, distinct(inputs));
+  const Dtype keys = shape.decodes() ? shape.cache : out.dtype();
+  return out.attention(a.module + ".attention", body, distinct(inputs), keys);
 }
 
 Value project_out(Emitter& out, const SelfAttention& a, const Shape& shape, const Value& attended,
@@ -255,7 +256,7 @@ Value attend_latent(Emitter& out, const LatentAttention& a, const Shape& shape,
   body.head_dim = a.kv_rank + a.rope_dim;
   body.value_dim = a.kv_rank;
   body.values_in_keys = true;
-  const Value attended = out.add(name("attention"), body, {query});
+  const Value attended = out.attention(name("attention"), body, {query}, shape.cache);
   return absorbed(out, name("kv_b_proj.values"), a, attended, shape, a.kv_rank, a.value_dim);
 }
 

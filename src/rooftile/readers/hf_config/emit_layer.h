@@ -13,6 +13,7 @@ namespace rooftile::hf {
 struct Shape {
   std::int64_t batch = 1, length = 0, hidden = 0, memory_length = 0, past = 0;
   Value memory;
+  Dtype cache = Dtype::fp32;  // of the keys and values in it
 
   std::int64_t rows() const { return batch * length; }
   bool decodes() const { return past > 0; }

@@ -103,4 +103,9 @@ Value Emitter::add(const std::string& module, Body body, std::vector<Value> inpu
   return append(module, std::move(body), std::move(inputs), Dtypes(dtype_));
 }
 
+Value Emitter::attention(const std::string& module, const Attention& body,
+                         std::vector<Value> inputs, Dtype cache) {
+  return append(module, body, std::move(inputs), Dtypes(dtype_, cache, dtype_));
+}
+
 }  // namespace rooftile::hf

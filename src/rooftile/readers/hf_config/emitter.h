@@ -45,6 +45,9 @@ class Emitter {
                   std::int64_t elements);
   // An operation without weights.
   Value add(const std::string& module, Body body, std::vector<Value> inputs);
+  // Over keys and values that are stored as `cache`.
+  Value attention(const std::string& module, const Attention& body, std::vector<Value> inputs,
+                  Dtype cache);
   void add_parameters(double count);
   // Those of a linear layer that does not run, or runs in another form.
   void add_parameters(const Linear& shape);
