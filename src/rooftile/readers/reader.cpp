@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "rooftile/base/file.h"
@@ -101,8 +102,9 @@ Error unknown_format(const std::string& path, std::string_view head) {
 
 // Operations written in the place of a file: they have spaces and sizes; a file of that name wins.
 bool is_inline_text(const std::string& path) {
+  std::error_code ignored;  // a text longer than a name can be
   return path.find(' ') != std::string::npos && path.find('=') != std::string::npos &&
-         !std::filesystem::exists(path);
+         !std::filesystem::exists(path, ignored);
 }
 
 Result<Workload> read_argument(const std::string& text, const ReadOptions&) {
