@@ -40,7 +40,8 @@ std::vector<double> predict(const std::vector<Op>& ops, const TimeModel& model) 
     for (const Seconds seconds : {time.expected, time.low, time.high}) {
       answer.push_back(seconds.value());
     }
-    answer.push_back(static_cast<double>(estimate ? estimate->bound : Bound::unknown));
+    answer.push_back(static_cast<double>(estimate ? estimate->regime.value_or(estimate->bound)
+                                                  : Bound::unknown));
   }
   return answer;
 }

@@ -83,6 +83,11 @@ std::string_view kind_name(const Body& body) {
   return kNames[body.index()];
 }
 
+bool reads_cache(const Attention& attention) {
+  constexpr std::int64_t kMostQueries = 8;
+  return attention.query_len <= kMostQueries && attention.query_len < attention.kv_len;
+}
+
 std::int64_t key_width(const Attention& attention) {
   return attention.head_dim + (attention.values_in_keys ? 0 : attention.value_dim);
 }

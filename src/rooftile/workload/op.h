@@ -190,6 +190,9 @@ using Body = std::variant<Gemm, Convolution, Attention, Recurrent, Normalization
                           Elementwise, Reduction, Embedding, LayoutConversion, Cast, Collective,
                           OptimizerStep, Other>;
 
+// Few queries against a longer cache of keys, as in a decode step with or without speculation.
+bool reads_cache(const Attention& attention);
+
 // Elements that a fused kernel reads of each key and its value.
 std::int64_t key_width(const Attention& attention);
 

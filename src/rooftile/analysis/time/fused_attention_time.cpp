@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rooftile/analysis/cost.h"
 #include "rooftile/analysis/time/attention_schedule.h"
 #include "rooftile/analysis/time/families.h"
 #include "rooftile/analysis/time/math_unit.h"
@@ -23,6 +24,8 @@ double norm(double a, double b, double exponent) {
 struct Parts {
   double launch = 0, cache_write = 0, fixed = 0, blocks = 0, keys = 0, queries = 0, combine = 0;
   double overlap_exponent = 3;
+  double useful = 1;     // share of `blocks` that computes, for rows that hold queries
+  bool loading = false;  // the blocks wait for their keys on the way into the SM
 
   double total() const {
     return launch + cache_write + fixed + norm(blocks, keys, overlap_exponent) + queries + combine;
@@ -52,10 +55,10 @@ Traffic traffic_of(const Op& op, const AttentionShape& a, const AttentionSchedul
   constexpr double kFp32 = 4;
   Traffic traffic;
   traffic.queries = a.batch * a.query_len * a.heads * dims * wide;
-  traffic.keys = a.batch * seen * a.kv_heads * dims * stored;
+  traffic.keys = a.batch * seen * a.kv_heads * a.key_width * stored;
   // Only the new tokens' keys and values are written; each is read once.
   traffic.cache_write =
-      a.batch * std::min(a.query_len, a.kv_len) * a.kv_heads * dims * (wide + stored);
+      a.batch * std::min(a.query_len, a.kv_len) * a.kv_heads * a.key_width * (wide + stored);
   if (s.splits > 1) {
     traffic.partial_outputs = 2 * s.splits * a.batch * a.query_len * a.heads * a.value_dim * kFp32;
   }
@@ -84,19 +87,26 @@ class FusedAttention {
     Parts parts;
     parts.launch = launch();
     parts.cache_write = cache_write();
-    const Kernel attention = kernel();
+    const bool latent = is_latent();
+    const Kernel attention = latent ? latent_kernel() : kernel();
     parts.fixed = attention.fixed;
     parts.blocks = attention.blocks;
+    parts.loading = !latent && is_loading();
+    parts.useful = parts.loading ? 0 : latent ? used_latent_rows() : used_rows();
     const double warm = warm_share(traffic_.keys, c_.decode_l2_share, device_, 8);
     parts.fixed += (1 - warm) * c_.dram_latency.value();
     parts.keys = traffic_.keys * ((1 - warm) + warm / c_.decode_l2_speedup) /
-                 (c_.dram_efficiency * bandwidth());
+                 ((latent ? kLatentBandwidth : c_.dram_efficiency) * bandwidth());
     parts.queries = traffic_.queries * coldness() / (c_.query_bandwidth * bandwidth());
     parts.combine = combine();
     parts.overlap_exponent = c_.overlap_exponent;
     return parts;
   }
-  const AttentionShape& shape() const { return shape_; }
+  // Keys and values that L2 does not hold, at the full bandwidth.
+  double floor() const {
+    const double warm = warm_share(traffic_.keys, c_.decode_l2_share, device_, 8);
+    return traffic_.keys * (1 - warm) / bandwidth();
+  }
 
  private:
   double bandwidth() const { return device_.dram_bandwidth.value(); }
@@ -131,7 +141,7 @@ class FusedAttention {
     constexpr double kSchedulableBatch = 992;
     const AttentionKernel& kernel = schedule_.kernel;
     const double batch = shape_.batch;
-    if (shape_.query_len > 1) return 0;
+    if (shape_.query_len > 1 || is_latent()) return 0;
     if (batch > kSchedulableBatch) return batch * kernel.late_sequence.value();
     return batch * (kernel.sequence.value() + kernel.sequence_pair.value() * batch);
   }
@@ -158,21 +168,44 @@ class FusedAttention {
     return coldness() * norm(blocks, bytes, kOverlap);
   }
 
-  // Of one block of keys against one tile: the products and exponentials, or its way into the SM.
-  double block_seconds() const {
-    const double rows = schedule_.rows, keys = schedule_.keys;
+  // A kernel for wider heads computes and loads the padding too.
+  double padding() const {
     const double widest = std::max(shape_.head_dim, shape_.value_dim);
-    const double padding = std::max(1.0, schedule_.kernel.head_dim / std::max(widest, 1.0));
-    const double dims = (shape_.head_dim + shape_.value_dim) * padding;
+    return std::max(1.0, schedule_.kernel.head_dim / std::max(widest, 1.0));
+  }
+
+  // Of one block of keys against one tile: the products and exponentials.
+  double block_math() const {
+    const double rows = schedule_.rows, keys = schedule_.keys;
+    const double dims = (shape_.head_dim + shape_.value_dim) * padding();
     const bool narrow = shape_.narrow && !c_.narrow_kernels.empty();
     const MathUnit unit = math_unit(device_, narrow ? op_.dtypes.weight : op_.dtypes.input);
     const double efficiency = narrow ? c_.narrow_math_efficiency : c_.math_efficiency;
     const double math = 2 * rows * keys * dims * sms_ / (efficiency * unit.peak.value());
-    const double exponentials = rows * keys / (c_.exponentials_per_clock * clock());
-    const double load =
-        keys * dims * element_bytes(op_.dtypes.weight) / (c_.port_bytes_per_clock * clock());
+    return math + rows * keys / (c_.exponentials_per_clock * clock());
+  }
+
+  // Into one SM, a second: what the donor's SMs draw, and no less than what this GPU's memory gives
+  // all of them.
+  double port() const { return std::max(c_.port_bytes_per_clock * clock(), bandwidth() / sms_); }
+
+  // The way of a block of keys into the SM.
+  double block_load() const {
+    return schedule_.keys * shape_.key_width * padding() * element_bytes(op_.dtypes.weight) /
+           port();
+  }
+
+  double block_seconds() const {
     constexpr double kOverlap = 10;
-    return schedule_.kernel.block_cost * norm(math + exponentials, load, kOverlap);
+    return schedule_.kernel.block_cost * norm(block_math(), block_load(), kOverlap);
+  }
+
+  bool is_loading() const { return block_load() > block_math(); }
+
+  // Of the rows of all tiles; a single query fills few.
+  double used_rows() const {
+    return std::min(1.0, shape_.query_len * schedule_.queries_per_group /
+                             std::max(schedule_.tiles * schedule_.rows, 1.0));
   }
 
   double tile_fixed() const {
@@ -192,7 +225,7 @@ class FusedAttention {
   bool two_fit() const {
     if (!device_.shared_memory_per_sm) return true;
     const double query = schedule_.rows * shape_.head_dim;
-    const double key_value = schedule_.keys * (shape_.head_dim + shape_.value_dim);
+    const double key_value = schedule_.keys * shape_.key_width;
     const double bytes = (query + key_value) * element_bytes(op_.dtypes.input);
     return 2 * bytes <= device_.shared_memory_per_sm->value();
   }
@@ -211,6 +244,23 @@ class FusedAttention {
     Kernel kernel = longest.total() > all.total() ? longest : all;
     kernel.fixed += c_.start.value() * slower_clock();
     return kernel;
+  }
+
+  // FlashMLA, README (DeepSeek, 2025): up to 660 TFLOP/s and 3,000 GB/s on an H800 SXM5, which has
+  // 989 TFLOP/s and 3.35 TB/s; tiles of 64 query rows, the keys spread over all SMs.
+  static constexpr double kLatentMath = 0.667, kLatentBandwidth = 0.9, kLatentRows = 64;
+
+  bool is_latent() const { return std::get<Attention>(op_.body).values_in_keys; }
+  double latent_rows() const { return shape_.query_len * shape_.heads; }
+  double padded_latent_rows() const { return kLatentRows * std::ceil(latent_rows() / kLatentRows); }
+  double used_latent_rows() const { return latent_rows() / std::max(padded_latent_rows(), 1.0); }
+  Kernel latent_kernel() const {
+    const double seen = schedule_.local ? shape_.window : shape_.kv_len;
+    const double flop =
+        2 * shape_.batch * seen * padded_latent_rows() * (shape_.head_dim + shape_.value_dim);
+    const MathUnit unit = math_unit(device_, op_.dtypes.input);
+    return {c_.start.value() * slower_clock() + tile_fixed(),
+            flop / (kLatentMath * unit.peak.value())};
   }
 
   // The combining kernel follows wherever the keys may be split; its blocks hold 8 rows of up to
@@ -241,6 +291,10 @@ class FusedAttention {
 constexpr Interval kOther{0.3, 2.0};
 constexpr Intervals kOtherKernels{kOther, kOther, kOther};
 
+// The kernels of latent caches are known by their best published rates; set by hand.
+constexpr Interval kLatent{0.9, 1.7};
+constexpr Intervals kLatentKernels{kLatent, kLatent, kLatent};
+
 // No cache is written; twice the traffic, and per tile the fixed cost of two kernels.
 void make_backward(Parts& parts, const AttentionConstants& c) {
   parts.fixed *= 2;
@@ -250,9 +304,26 @@ void make_backward(Parts& parts, const AttentionConstants& c) {
   parts.cache_write = parts.combine = 0;
 }
 
-Bound bound_of(const Parts& parts) {
+// Which of the measured intervals holds.
+Bound regime_of(const Parts& parts) {
   if (2 * (parts.launch + parts.combine) > parts.total()) return Bound::latency;
   return parts.memory() >= parts.compute() ? Bound::memory : Bound::math;
+}
+
+// Tiles of few queries compute mostly padding: that time goes while their keys come in. `ridge` is
+// the intensity over that at which this GPU's memory and math take equally long.
+Bound bound_of(const Parts& parts, double ridge) {
+  constexpr double kFarBelow = 0.25;
+  const Bound regime = regime_of(parts);
+  const double memory = parts.memory() + (parts.loading ? parts.blocks : 0);
+  const bool computes = parts.compute() * parts.useful >= memory && ridge > kFarBelow;
+  if (regime != Bound::math || computes) return regime;
+  return memory >= parts.fixed ? Bound::memory : Bound::latency;
+}
+
+double intensity_over_ridge(const Op& op, const Device& device) {
+  const std::optional<FlopPerByte> ridge = device.ridge(op.dtypes.input);
+  return ridge ? count_cost(op).intensity() / *ridge : 1;
 }
 
 }  // namespace
@@ -268,14 +339,18 @@ TimeEstimate estimate_fused_attention(const TimeContext& context, const Op& op,
     constexpr double kNeverMeasured = 1.5;
     wider = kNeverMeasured;
   }
-  constexpr double kMostDecodeQueries = 8;
-  const double queries = model.shape().query_len;
-  const bool decode = queries <= kMostDecodeQueries && queries < model.shape().kv_len;
-  const Intervals& measured =
-      decode ? section.constants.decode_intervals : section.constants.prefill_intervals;
-  const Intervals& intervals = size_in_bytes(op.dtypes.input) > 2 ? kOtherKernels : measured;
-  TimeEstimate estimate = make_estimate(Seconds(parts.total()), bound_of(parts), intervals,
-                                        wider * widening(context, section));
+  const Intervals& measured = reads_cache(attention) ? section.constants.decode_intervals
+                                                     : section.constants.prefill_intervals;
+  const Intervals& intervals = attention.values_in_keys             ? kLatentKernels
+                               : size_in_bytes(op.dtypes.input) > 2 ? kOtherKernels
+                                                                    : measured;
+  const Bound regime = regime_of(parts);
+  TimeEstimate estimate =
+      make_estimate(Seconds(parts.total()), regime, intervals, wider * widening(context, section));
+  estimate.bound = bound_of(parts, intensity_over_ridge(op, context.running));
+  estimate.regime = regime;
+  const Seconds floor(std::min(model.floor(), parts.total()));
+  estimate.time.low = std::max(estimate.time.low, floor);
   estimate.launch = Seconds(parts.launch + parts.combine);
   estimate.compute = Seconds(parts.compute());
   estimate.memory = Seconds(parts.memory());

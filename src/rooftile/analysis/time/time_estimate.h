@@ -16,6 +16,7 @@ std::string_view to_string(Bound bound);
 struct TimeEstimate {
   Range<Seconds> time;  // 90 % interval
   Bound bound = Bound::unknown;
+  std::optional<Bound> regime;  // whose measured interval `time` has, where that is another
   Seconds launch, compute, memory, power;  // parts; they overlap, so they do not add up
   std::optional<TileGrid> grid;            // of the chosen tile, for matrix products
   int split_k = 1;

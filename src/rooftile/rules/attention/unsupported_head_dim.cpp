@@ -44,7 +44,7 @@ bool is_uneven(const Attention& a) { return a.head_dim % 8 != 0 || a.value_dim %
 
 bool is_unsupported(const Op& op) {
   const auto* a = std::get_if<Attention>(&op.body);
-  return a != nullptr && a->fused && has_flash_dtype(op) &&
+  return a != nullptr && a->fused && !a->values_in_keys && has_flash_dtype(op) &&
          (is_uneven(*a) || std::max(a->head_dim, a->value_dim) > kLargestFlash ||
           a->head_dim != a->value_dim);
 }
