@@ -1,0 +1,211 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/vocabulary.h"
+#include "rooftile/rules/group_finding.h"
+
+namespace rooftile {
+namespace gemm_sixteen_bit_weights_rule {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+Inference through Linear layers with 16-bit weights. Layers that wait for memory, as in decoding and at
+small batches, are one finding, with advice; layers that wait for the Tensor Cores, as in prefill, are
+another, as information. Silent for training and for models that are quantized already.
+
+## Why it costs time
+With few rows the time is the size of the weights divided by the memory bandwidth: half the bits take
+half of it. With many rows Tensor Cores multiply 8-bit operands at twice the 16-bit rate.
+
+## How to fix
+| GPU | 8 bits | 4 bits |
+|---|---|---|
+| Ada, Hopper | fp8 weights and activations (vLLM: `--quantization fp8`, torchao, TensorRT-LLM) | int4 weights (AWQ, GPTQ) |
+| Blackwell | fp8 | NVFP4 (TensorRT Model Optimizer) |
+| Turing, Ampere | int8 weights, unpacked in the kernel (torchao), or int8 throughout (SmoothQuant) | int4 weights (AWQ, GPTQ with Marlin kernels) |
+| Volta | int8 weights | int4 weights |
+
+## How the saving is estimated
+The time model predicts the layers with 8-bit weights, and with them, where the GPU has fp8 Tensor
+Cores, the quantization of the activations. The layer to the vocabulary stays in 16 bits, as tools
+leave it. What 4-bit weights take is the same prediction; scales are not counted.
+
+## When not to
+- Check the accuracy on your own task; 4-bit weights lose more than 8-bit ones.
+- Large batches make weight-only formats slower than 16 bits, for unpacking comes on top.
+- Kernels of 8 bits want sizes that are multiples of 16; other layers are left out.
+
+## Evidence
+- gpt-fast (PyTorch), Llama-2-7B on an A100-80GB at batch 1: 104 tokens/s in bf16, 155 with int8
+  weights, 197 with int4 weights.
+- Frantar et al., "MARLIN: Mixed-Precision Auto-Regressive Parallel Inference on Large Language
+  Models", 2024: near 4 times as fast up to batches of 16 to 32.
+- vLLM documentation, "FP8 W8A8": half the memory and up to 1.6 times the throughput.
+- NVIDIA H100 data sheet: 1979 dense TFLOP/s in fp8, 989 in bf16.
+)md";
+
+constexpr double kMinShare = 0.1;
+constexpr double kMinGain = 0.05;      // of the pass
+constexpr std::int64_t kAligned = 16;  // elements, of 8-bit kernels
+
+bool is_layer_with_weights(const Op& op) {
+  const auto* gemm = std::get_if<Gemm>(&op.body);
+  return gemm != nullptr && gemm->weight_is_parameter && op.phase == Phase::forward;
+}
+
+bool is_quantized(const Workload& workload) {
+  return std::any_of(workload.ops.begin(), workload.ops.end(), [](const Op& op) {
+    return is_layer_with_weights(op) && info(op.dtypes.weight).bits <= 8;
+  });
+}
+
+bool is_convertible(const Workload& workload, const Op& op) {
+  if (!is_layer_with_weights(op) || !is_16_bit_float(op.dtypes.weight)) return false;
+  const auto& gemm = std::get<Gemm>(op.body);
+  return gemm.n % kAligned == 0 && gemm.k % kAligned == 0 && !uses_vocabulary(workload, gemm);
+}
+
+Op with_weights(const Op& op, Dtype weight) {
+  Op changed = op;
+  changed.dtypes.weight = weight;
+  return changed;
+}
+
+Op with_fp8_weights(const Op& op) { return with_weights(op, Dtype::fp8); }
+Op with_int8_weights(const Op& op) { return with_weights(op, Dtype::int8); }
+Op with_four_bit_weights(const Op& op) { return with_weights(op, Dtype::int4); }
+Op in_int8(const Op& op) {
+  Op changed = with_weights(op, Dtype::int8);
+  changed.dtypes.input = Dtype::int8;
+  return changed;
+}
+
+struct Layers {
+  std::vector<LayerGroup> groups;
+  double time_share = 0;
+};
+
+Layers layers_bound_by(const RuleInput& input, Bound bound) {
+  Layers layers;
+  for (LayerGroup& group : group_equal_layers(input.workload, input.analysis, [&](const Op& op) {
+         return is_convertible(input.workload, op);
+       })) {
+    const auto& time = input.analysis.ops[group.ops.front()].time;
+    if (!time || time->bound != bound) continue;
+    layers.time_share += group.time_share;
+    layers.groups.push_back(std::move(group));
+  }
+  return layers;
+}
+
+std::optional<Range<Seconds>> saving_of(const RuleInput& input, const Layers& layers,
+                                        const Change& change) {
+  Range<Seconds> total{};
+  for (const LayerGroup& group : layers.groups) {
+    const auto saving = saving_if_all(input, group, change);
+    if (!saving) return std::nullopt;
+    total += *saving;
+  }
+  return total;
+}
+
+bool is_enough(const RuleInput& input, const std::optional<Range<Seconds>>& saving) {
+  return saving && saving->expected >= kMinGain * pass_time(input);
+}
+
+Finding finding_of(const RuleInput& input, const Layers& layers, const Change& change,
+                   std::string message, std::string fix,
+                   const std::optional<Range<Seconds>>& saving) {
+  Finding finding = finding_at_groups(input, layers.groups, std::move(message),
+                                      {std::move(fix), Exactness::changes_numerics}, saving);
+  for (const LayerGroup& group : layers.groups) note_changes(input, group, change, finding);
+  return finding;
+}
+
+std::string dtype_of(const RuleInput& input, const Layers& layers) {
+  const Op& op = input.workload.ops[layers.groups.front().ops.front()];
+  return std::string(to_string(op.dtypes.weight));
+}
+
+Bytes weights_read(const RuleInput& input, const Layers& layers) {
+  Bytes bytes;
+  for (const LayerGroup& group : layers.groups) {
+    const Op& op = input.workload.ops[group.ops.front()];
+    bytes += storage(count_parameters(op), op.dtypes.weight) *
+             count_runs(input.workload, group, Phase::forward);
+  }
+  return bytes;
+}
+
+// What four bits would save, as a share of the pass.
+std::string four_bit_text(const RuleInput& input, const Layers& layers) {
+  const auto saving = saving_of(input, layers, with_four_bit_weights);
+  if (!saving || saving->expected <= Seconds(0)) return "";
+  const bool fp4 = input.device().has_tensor_cores(Dtype::fp4);
+  return fmt::format("; {} would save about {:.0f} % of the pass",
+                     fp4 ? "NVFP4" : "int4 weights (AWQ, GPTQ)",
+                     100 * (saving->expected / pass_time(input)));
+}
+
+std::optional<Finding> judge_memory_bound(const RuleInput& input) {
+  const Layers layers = layers_bound_by(input, Bound::memory);
+  if (layers.time_share < kMinShare) return std::nullopt;
+  const bool fp8 = input.device().has_tensor_cores(Dtype::fp8);
+  const Change change = fp8 ? with_fp8_weights : with_int8_weights;
+  const auto saving = saving_of(input, layers, change);
+  if (!is_enough(input, saving)) return std::nullopt;
+  const Bytes bytes = weights_read(input, layers);
+  Finding finding = finding_of(
+      input, layers, change,
+      fmt::format("{:.0f} % of the time goes into layers that wait for {:.3g} GB of {} weights",
+                  100 * layers.time_share, bytes.value() / 1e9, dtype_of(input, layers)),
+      fmt::format("Store these weights in {}{}",
+                  fp8 ? "fp8 (vLLM: --quantization fp8)" : "int8, unpacked in the kernel (torchao)",
+                  four_bit_text(input, layers)),
+      saving);
+  finding.evidence = {fmt::format("{:.3g} GB at {:.3g} TB/s take at least {:.3g} ms",
+                                  bytes.value() / 1e9, input.device().dram_bandwidth.value() / 1e12,
+                                  to_milliseconds(bytes / input.device().dram_bandwidth))};
+  return finding;
+}
+
+std::optional<Finding> judge_math_bound(const RuleInput& input) {
+  const bool fp8 = input.device().has_tensor_cores(Dtype::fp8);
+  if (!fp8 && !input.device().has_tensor_cores(Dtype::int8)) return std::nullopt;
+  const Layers layers = layers_bound_by(input, Bound::math);
+  if (layers.time_share < kMinShare) return std::nullopt;
+  const Change change = fp8 ? with_fp8_weights : in_int8;
+  const auto saving = saving_of(input, layers, change);
+  if (!is_enough(input, saving)) return std::nullopt;
+  const std::string_view eight = fp8 ? "fp8" : "int8";
+  Finding finding = finding_of(
+      input, layers, change,
+      fmt::format("{:.0f} % of the time goes into math-bound layers in {}, which this GPU "
+                  "multiplies in {} at twice the rate",
+                  100 * layers.time_share, dtype_of(input, layers), eight),
+      fmt::format("Quantize weights and activations to {}", eight), saving);
+  finding.own_level = Level::info;
+  return finding;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.mode == Mode::training || is_quantized(input.workload)) return {};
+  std::vector<Finding> findings;
+  for (auto judge : {judge_memory_bound, judge_math_bound}) {
+    if (auto finding = judge(input)) findings.push_back(std::move(*finding));
+  }
+  return findings;
+}
+
+}  // namespace gemm_sixteen_bit_weights_rule
+
+extern const Rule gemm_sixteen_bit_weights{
+    .id = "gemm/sixteen-bit-weights",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "Inference reads or multiplies weights of 16 bits",
+    .doc = gemm_sixteen_bit_weights_rule::kDoc,
+    .check = gemm_sixteen_bit_weights_rule::check};
+
+}  // namespace rooftile
