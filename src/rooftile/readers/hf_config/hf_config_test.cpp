@@ -405,15 +405,15 @@ TEST(HfDecode, WindowsLimitWhatIsReadAndKept) {
   EXPECT_EQ(workload.kv_cache_bytes, 2.0 * (10 * 512 + 2 * 8192) * 2 * 256 * 2);
 }
 
-// 576 elements a token and layer: DeepSeek-V3 technical report, section 2.1.1. Its absorbed form:
-// DeepSeek-V2 paper, appendix C, and vLLM's v1/attention/backends/mla.
+// 70,272 bytes a token: "Insights into DeepSeek-V3", 2025, table 1. The absorbed form: DeepSeek-V2
+// paper, appendix C, and vLLM's v1/attention/backends/mla.
 TEST(HfDecode, LatentAttentionReadsTheLatentCache) {
   const Workload workload = read_config(kDeepSeekV3, decoding(32, 4095));
   EXPECT_EQ(dims_of(workload, "self_attn.attention"),
             "batch=32 heads=128 kv_heads=1 q=1 kv=4096 d=576 dv=512 values_in_keys=1");
   EXPECT_EQ(dims_of(workload, "kv_b_proj.keys"), "m=32 n=512 k=128 batch=128");
   EXPECT_EQ(dims_of(workload, "kv_b_proj.values"), "m=32 n=128 k=512 batch=128");
-  EXPECT_EQ(workload.kv_cache_bytes, 32.0 * 4096 * 576 * 61 * 2);
+  EXPECT_EQ(workload.kv_cache_bytes, 32.0 * 4096 * 70272);
   EXPECT_EQ(workload.parameters, read_config(kDeepSeekV3).parameters);
 }
 

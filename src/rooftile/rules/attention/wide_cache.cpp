@@ -37,7 +37,8 @@ measured fp8 caches.
 )md";
 
 constexpr double kMinShare = 0.1;
-constexpr double kMinGain = 0.05;  // of the pass
+constexpr double kMinGain = 0.05;        // of the pass
+constexpr int kFirstWithInt8Cache = 70;  // compute capability; LMDeploy
 
 bool is_wide(const Op& op, const Attention& attention) {
   return is_16_bit_float(op.dtypes.weight) && !attention.values_in_keys;
@@ -56,6 +57,7 @@ Op with_int8_cache(const Op& op) {
 }
 
 std::vector<Finding> check(const RuleInput& input) {
+  if (input.device().compute_capability < kFirstWithInt8Cache) return {};
   const CacheReads reads = find_cache_reads(input, is_wide);
   if (reads.time_share < kMinShare) return {};
   const bool fp8 = input.device().has_tensor_cores(Dtype::fp8);

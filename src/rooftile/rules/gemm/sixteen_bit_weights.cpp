@@ -33,7 +33,8 @@ leave it. What 4-bit weights take is the same prediction; scales are not counted
 
 ## When not to
 - Check the accuracy on your own task; 4-bit weights lose more than 8-bit ones.
-- Large batches make weight-only formats slower than 16 bits, for unpacking comes on top.
+- Weights that are unpacked in the kernel lose their gain at large batches; above 32 rows they are not
+  proposed.
 - Kernels of 8 bits want sizes that are multiples of 16; other layers are left out.
 
 ## Evidence
@@ -138,11 +139,40 @@ Bytes weights_read(const RuleInput& input, const Layers& layers) {
   return bytes;
 }
 
+std::int64_t most_rows(const RuleInput& input, const Layers& layers) {
+  std::int64_t rows = 0;
+  for (const LayerGroup& group : layers.groups) {
+    rows = std::max(rows, std::get<Gemm>(input.workload.ops[group.ops.front()].body).m);
+  }
+  return rows;
+}
+
+struct Remedy {
+  Change change;
+  std::string_view name;
+};
+
+// Kernels that unpack weights keep their gain up to 32 rows (MARLIN); beyond them the products have
+// to run in 8 bits.
+constexpr std::int64_t kMostRowsToUnpack = 32;
+
+std::optional<Remedy> eight_bits(const RuleInput& input, const Layers& layers) {
+  if (input.device().has_tensor_cores(Dtype::fp8)) {
+    return Remedy{with_fp8_weights, "fp8 (vLLM, TensorRT, torchao)"};
+  }
+  if (most_rows(input, layers) <= kMostRowsToUnpack) {
+    return Remedy{with_int8_weights, "int8, unpacked in the kernel (torchao, TensorRT-LLM)"};
+  }
+  if (!input.device().has_tensor_cores(Dtype::int8)) return std::nullopt;
+  return Remedy{in_int8, "int8, with int8 activations (SmoothQuant, TensorRT)"};
+}
+
 // What four bits would save, as a share of the pass.
 std::string four_bit_text(const RuleInput& input, const Layers& layers) {
+  const bool fp4 = input.device().has_tensor_cores(Dtype::fp4);
+  if (!fp4 && most_rows(input, layers) > kMostRowsToUnpack) return "";
   const auto saving = saving_of(input, layers, with_four_bit_weights);
   if (!saving || saving->expected <= Seconds(0)) return "";
-  const bool fp4 = input.device().has_tensor_cores(Dtype::fp4);
   return fmt::format("; {} would save about {:.0f} % of the pass",
                      fp4 ? "NVFP4" : "int4 weights (AWQ, GPTQ)",
                      100 * (saving->expected / pass_time(input)));
@@ -151,18 +181,16 @@ std::string four_bit_text(const RuleInput& input, const Layers& layers) {
 std::optional<Finding> judge_memory_bound(const RuleInput& input) {
   const Layers layers = layers_bound_by(input, Bound::memory);
   if (layers.time_share < kMinShare) return std::nullopt;
-  const bool fp8 = input.device().has_tensor_cores(Dtype::fp8);
-  const Change change = fp8 ? with_fp8_weights : with_int8_weights;
-  const auto saving = saving_of(input, layers, change);
+  const std::optional<Remedy> remedy = eight_bits(input, layers);
+  if (!remedy) return std::nullopt;
+  const auto saving = saving_of(input, layers, remedy->change);
   if (!is_enough(input, saving)) return std::nullopt;
   const Bytes bytes = weights_read(input, layers);
   Finding finding = finding_of(
-      input, layers, change,
+      input, layers, remedy->change,
       fmt::format("{:.0f} % of the time goes into layers that wait for {:.3g} GB of {} weights",
                   100 * layers.time_share, bytes.value() / 1e9, dtype_of(input, layers)),
-      fmt::format("Store these weights in {}{}",
-                  fp8 ? "fp8 (vLLM: --quantization fp8)" : "int8, unpacked in the kernel (torchao)",
-                  four_bit_text(input, layers)),
+      fmt::format("Store these weights in {}{}", remedy->name, four_bit_text(input, layers)),
       saving);
   finding.evidence = {fmt::format("{:.3g} GB at {:.3g} TB/s take at least {:.3g} ms",
                                   bytes.value() / 1e9, input.device().dram_bandwidth.value() / 1e12,
