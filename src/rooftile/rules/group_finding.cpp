@@ -11,6 +11,9 @@
 namespace rooftile {
 namespace {
 
+// Source: PyTorch Inductor pads a product only when it is then 1.1 times as fast.
+constexpr double kClearShare = 0.1;
+
 constexpr Phase kPhases[] = {Phase::forward, Phase::dgrad, Phase::wgrad};
 
 // Any operation of the phase stands for the others: they have the same dims and dtypes.
@@ -138,8 +141,14 @@ Finding finding_at_groups(const RuleInput& input, const std::vector<LayerGroup>&
   return finding;
 }
 
+bool pays_to_align(const RuleInput& input, const LayerGroup& group, const Change& align) {
+  if (is_math_bound(input, group)) return true;
+  const auto saving = saving_if_all(input, group, align);
+  const std::optional<Seconds> time = time_of(input, group);
+  return saving && time && saving->expected >= kClearShare * *time;
+}
+
 void soften_unless_clear(const RuleInput& input, Finding& finding) {
-  constexpr double kClearShare = 0.1;
   Seconds time;
   for (const std::size_t i : finding.ops) {
     const std::optional<TimeEstimate>& estimate = input.analysis.ops[i].time;

@@ -44,9 +44,13 @@ std::string misaligned_operands_text(const RuleInput& input, const LayerGroup& g
 // The smallest alignment of any operand in any phase, in bytes, at most 16.
 double worst_alignment(const RuleInput& input, const LayerGroup& group);
 
-// Makes a finding advice unless it is expected to save a tenth of its operations' time. Source of
-// the tenth: PyTorch Inductor pads a product only when it is then 1.1 times as fast.
+// Makes a finding advice unless it is expected to save a tenth of its operations' time.
 void soften_unless_clear(const RuleInput& input, Finding& finding);
+
+// Whether a change that aligns rows is worth proposing: the group is math-bound, or, where it waits
+// for memory, the model still expects a tenth of its time from it. Unaligned kernels read fewer
+// bytes at a time and reach the ridge much earlier, so that neither of the two is the whole story.
+bool pays_to_align(const RuleInput& input, const LayerGroup& group, const Change& align);
 
 // True when there is a saving and it is expected to be a loss or nothing.
 bool is_pointless(const std::optional<Range<Seconds>>& saving);

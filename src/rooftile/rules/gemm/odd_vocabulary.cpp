@@ -53,9 +53,11 @@ The time model predicts the output layer with both widths, forward and gradients
 - cuBLAS documentation, "Tensor Core Usage".
 )md";
 
+constexpr std::int64_t kFewRows = 8;  // up to here nothing but reading the table takes time
+
 bool is_output_layer(const RuleInput& input, const Op& op) {
   const auto* gemm = std::get_if<Gemm>(&op.body);
-  return gemm != nullptr && gemm->m > 1 && op.dtypes.input != Dtype::fp8 &&
+  return gemm != nullptr && gemm->m > kFewRows && op.dtypes.input != Dtype::fp8 &&
          gemm->n * info(op.dtypes.input).bits % 128 != 0 && uses_vocabulary(input.workload, *gemm);
 }
 
@@ -97,7 +99,10 @@ std::optional<Finding> judge(const RuleInput& input, const LayerGroup& group) {
   if (!input.device().has_tensor_cores(op.dtypes.input)) {
     return note_for_later(input, group, vocabulary);
   }
-  if (!is_math_bound(input, group)) return std::nullopt;
+  const auto align = [&](const Op& o) {
+    return with_vocabulary(o, round_up(vocabulary, alignment_elements(o.dtypes.input)));
+  };
+  if (!pays_to_align(input, group, align)) return std::nullopt;
   const auto saving_at = [&](std::int64_t size) {
     return saving_if_all(input, group, [&](const Op& o) { return with_vocabulary(o, size); });
   };

@@ -37,12 +37,14 @@ The time model predicts the layer with both widths, forward and gradients. The p
 fastest of the next multiples; a multiple of 64 is preferred where it costs at most 1 % more width.
 
 ## When not to
-- Memory-bound products and dimensions of 1 gain nothing, so they are not reported.
+- The number of tokens (m, the batch) need not be a multiple of 8: in row-major layouts no row is
+  that long, so it is not reported. cuBLAS before 11.0 needed it to use Tensor Cores at all.
+- Up to 8 tokens, and where the time model expects less than a tenth: such products wait for memory
+  whatever their widths are, and are not reported.
 - Under `torch.compile` Inductor pads large products by itself; padding the weight once still saves
   it the copies.
 - Slice or mask padded outputs before a softmax, a norm or a mean runs over them.
 - Calling `.contiguous()` on the sliced output brings the odd row stride back.
-- cuBLAS before 11.0 also needed aligned token counts; that is not reported.
 
 ## Evidence
 - cuBLAS documentation, "Tensor Core Usage": row lengths, leading dimensions and pointers are to be
@@ -68,18 +70,37 @@ bool runs_on_tensor_cores(const RuleInput& input, const Op& op) {
          input.device().has_tensor_cores(op.dtypes.input);
 }
 
+// Up to here a product reads its weight for next to no work: gemm/single-row.
+constexpr std::int64_t kFewRows = 8;
+
+// Elements that any of the operation's tensors needs for 16 bytes.
+std::int64_t step_of(const Dtypes& dtypes) {
+  return std::max({alignment_elements(dtypes.input), alignment_elements(dtypes.weight),
+                   alignment_elements(dtypes.output)});
+}
+
+Op aligned(const Op& op, const std::vector<GemmDim>& dims) {
+  Op changed = op;
+  auto& gemm = std::get<Gemm>(changed.body);
+  for (const GemmDim dim : dims) {
+    gemm = with_size(gemm, dim, round_up(size_of(gemm, dim), step_of(op.dtypes)));
+  }
+  return changed;
+}
+
 std::vector<Fault> find_faults(const RuleInput& input) {
   const auto wanted = [&](const Op& op) {
     const auto* gemm = std::get_if<Gemm>(&op.body);
-    return gemm != nullptr && gemm->m > 1 && gemm->n > 1 && runs_on_tensor_cores(input, op) &&
-           !misaligned_row_dims(*gemm, op.dtypes).empty() &&
+    return gemm != nullptr && gemm->m > kFewRows && gemm->n > 1 &&
+           runs_on_tensor_cores(input, op) && !misaligned_row_dims(*gemm, op.dtypes).empty() &&
            !uses_vocabulary(input.workload, *gemm);
   };
   std::vector<Fault> faults;
   for (LayerGroup& group : group_equal_layers(input.workload, input.analysis, wanted)) {
-    if (!is_math_bound(input, group)) continue;
     const Op& op = input.workload.ops[group.ops.front()];
     std::vector<GemmDim> dims = misaligned_row_dims(std::get<Gemm>(op.body), op.dtypes);
+    const auto align = [&](const Op& one) { return aligned(one, dims); };
+    if (!pays_to_align(input, group, align)) continue;
     faults.push_back({std::move(group), std::move(dims)});
   }
   return faults;
@@ -140,13 +161,11 @@ std::vector<const Fault*> pointers_to(const std::vector<Fault>& faults) {
   return pointers;
 }
 
-// Elements that any of the tensors with this fault needs for 16 bytes.
+// Of all operations with this fault.
 std::int64_t step_of(const RuleInput& input, const std::vector<Fault>& faults) {
   std::int64_t step = 1;
   for (const Fault& fault : faults) {
-    const Dtypes& dtypes = input.workload.ops[fault.group.ops.front()].dtypes;
-    step = std::max({step, alignment_elements(dtypes.input), alignment_elements(dtypes.weight),
-                     alignment_elements(dtypes.output)});
+    step = std::max(step, step_of(input.workload.ops[fault.group.ops.front()].dtypes));
   }
   return step;
 }
