@@ -10,7 +10,7 @@
 #include "rooftile/analysis/bound_share.h"
 #include "rooftile/analysis/host_time.h"
 #include "rooftile/analysis/memory/fit_changes.h"
-#include "rooftile/analysis/time/math_unit.h"
+#include "rooftile/analysis/op_math.h"
 #include "rooftile/findings/fingerprint.h"
 #include "rooftile/op_row.h"
 #include "rooftile/recorded.h"
@@ -25,14 +25,10 @@ bool is_cudnn_layer(const Op& op) {
   return std::holds_alternative<Convolution>(op.body) || std::holds_alternative<Recurrent>(op.body);
 }
 
-Dtype math_dtype(const Op& op, const Device& device) {
-  return is_cudnn_layer(op) ? cudnn_math(device, op.dtypes.input) : op.dtypes.input;
-}
-
 // Says so where the model multiplies in another precision than the operation states.
 void note_tf32(const Workload& workload, const Device& device, Report& report) {
   const bool differs = std::ranges::any_of(workload.ops, [&](const Op& op) {
-    return is_cudnn_layer(op) && math_dtype(op, device) != op.dtypes.input;
+    return is_cudnn_layer(op) && cudnn_math(device, op.dtypes.input) != op.dtypes.input;
   });
   if (differs) {
     report.notes.emplace_back(
@@ -46,7 +42,7 @@ std::optional<Dtype> main_dtype(const Workload& workload, const Analysis& analys
   std::map<Dtype, Flop> by_dtype;
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     if (!analysis.ops[i].products.empty()) {
-      by_dtype[math_unit(device, math_dtype(workload.ops[i], device)).dtype] +=
+      by_dtype[math_unit(device, workload.ops[i]).dtype] +=
           static_cast<double>(workload.ops[i].count) * analysis.ops[i].cost.flop;
     }
   }
@@ -258,6 +254,7 @@ Report list_operations(const Workload& workload, const Device& device) {
   Report report = summary(workload, device, model, analysis);
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     OpRow row = op_row(workload.ops[i], analysis.ops[i]);
+    row.ridge = ridge(device, workload.ops[i]);
     row.recorded = recorded_run(workload, i, device);
     show_arguments(workload, i, row);
     report.ops.push_back(std::move(row));

@@ -53,6 +53,8 @@ struct OpRow {
   // What the expected time consists of; they overlap, so they do not add up. 0 without a time.
   TimeParts parts = {};
   std::optional<RecordedRun> recorded = {};
+  // Flop per byte from which on it is math-bound in the precision that runs on the GPU.
+  std::optional<FlopPerByte> ridge = {};
 };
 
 // Time per kind of operation, largest first.

@@ -13,7 +13,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kOpsSchema = "rooftile-ops/1";
 constexpr std::string_view kCsvHeader =
     "name,kind,dtype,phase,dims,count,flop,bytes,bound,time_s,time_low_s,time_high_s,launch_s,"
-    "compute_s,memory_s,power_s,measured_s,kernels,kernel,tile,blocks_per_sm,tensor_core\n";
+    "compute_s,memory_s,power_s,measured_s,kernels,kernel,tile,blocks_per_sm,tensor_core,"
+    "flop_per_byte,ridge_flop_per_byte\n";
 
 // Work and traffic are unknown where the reader knew no shape: then nothing is counted.
 bool has_cost(const OpRow& row) {
@@ -46,6 +47,18 @@ std::string csv_recorded(const std::optional<RecordedRun>& run) {
   return line;
 }
 
+// Work by traffic; empty where nothing is counted or moved.
+std::optional<FlopPerByte> intensity(const OpRow& row) {
+  if (!has_cost(row) || row.bytes.value() <= 0) return std::nullopt;
+  return row.flop / row.bytes;
+}
+
+std::string csv_roofline(const OpRow& row) {
+  const std::optional<FlopPerByte> reached = intensity(row);
+  return fmt::format(",{},{}", reached ? fmt::format("{:.6g}", reached->value()) : "",
+                     row.ridge ? fmt::format("{:.6g}", row.ridge->value()) : "");
+}
+
 std::string csv_row(const OpRow& row) {
   std::string line;
   for (const std::string* text : {&row.name, &row.kind, &row.dtype, &row.phase, &row.dims}) {
@@ -55,12 +68,13 @@ std::string csv_row(const OpRow& row) {
   line += has_cost(row) ? csv_number(row.flop.value()) + ',' : ",";
   line += has_cost(row) ? csv_number(row.bytes.value()) + ',' : ",";
   line += csv_field(bound_or_empty(row));
-  if (!row.time) return line + ",,,,,,," + csv_recorded(row.recorded) + '\n';
+  const std::string rest = csv_recorded(row.recorded) + csv_roofline(row) + '\n';
+  if (!row.time) return line + ",,,,,,," + rest;
   for (const Seconds time : {row.time->expected, row.time->low, row.time->high, row.parts.launch,
                              row.parts.compute, row.parts.memory, row.parts.power}) {
     line += fmt::format(",{:.6g}", time.value());
   }
-  return line + csv_recorded(row.recorded) + '\n';
+  return line + rest;
 }
 
 Json parts_json(const TimeParts& parts) {
@@ -83,6 +97,10 @@ Json recorded_json(const std::optional<RecordedRun>& run) {
           {"tensor_core", tensor_core}};
 }
 
+Json flop_per_byte_json(const std::optional<FlopPerByte>& ratio) {
+  return ratio ? json_number(ratio->value()) : Json(nullptr);
+}
+
 Json row_json(const OpRow& row) {
   Json flop = nullptr, bytes = nullptr;
   if (has_cost(row)) {
@@ -97,6 +115,8 @@ Json row_json(const OpRow& row) {
           {"count", row.count},
           {"flop", flop},
           {"bytes", bytes},
+          {"flop_per_byte", flop_per_byte_json(intensity(row))},
+          {"ridge_flop_per_byte", flop_per_byte_json(row.ridge)},
           {"bound", json_text_or_null(bound_or_empty(row))},
           {"time_s", json_range(row.time)},
           {"parts_s", row.time ? parts_json(row.parts) : Json(nullptr)},
@@ -107,6 +127,10 @@ Json row_json(const OpRow& row) {
 std::string why_text(const OpRow& row) {
   const bool by_power = row.bound == "math" && row.parts.power > row.parts.compute;
   return by_power ? "math, power" : bound_or_empty(row);
+}
+
+std::string ratio_text(const std::optional<FlopPerByte>& ratio) {
+  return ratio ? digits_text(ratio->value()) : "";
 }
 
 std::string row_share(const OpRow& row, const Report& report) {
@@ -124,6 +148,8 @@ std::vector<std::string> row_cells(const OpRow& row, const Report& report) {
           fmt::format("{}", row.count),
           has_cost(row) ? flop_text(row.flop) : "",
           has_cost(row) ? bytes_text(row.bytes) : "",
+          ratio_text(intensity(row)),
+          ratio_text(row.ridge),
           why_text(row),
           row.time ? time_text(row.time->expected) : "",
           row.time ? range_text(*row.time) : "",
@@ -193,6 +219,8 @@ std::string predicted_table(const Report& report, const TextStyle& style) {
                    {"count", true},
                    {"work/run", true},
                    {"traffic/run", true},
+                   {"flop/byte", true},
+                   {"ridge", true},
                    {"bound"},
                    {"time/run", true},
                    {"90 % within", true},

@@ -19,14 +19,14 @@ TEST(OpsCsv, HeaderAndRowsAreTheContract) {
       ElementsAre(
           "name,kind,dtype,phase,dims,count,flop,bytes,bound,time_s,time_low_s,time_high_s,"
           "launch_s,compute_s,memory_s,power_s,measured_s,kernels,kernel,tile,blocks_per_sm,"
-          "tensor_core",
+          "tensor_core,flop_per_byte,ridge_flop_per_byte",
           "qkv,gemm,bf16,forward,m=4096 n=2304 k=768,12,14495514624,28704768,math,2.5e-05,2e-05,"
-          "3e-05,2e-06,2e-05,1e-05,2.1e-05,,,,,,",
+          "3e-05,2e-06,2e-05,1e-05,2.1e-05,,,,,,,504.986,295.29",
           "\"act, \"\"gelu\"\"\",elementwise,bf16,forward,fn=gelu elements=12582912,12,12582912,"
-          "50331648,memory,1.7e-05,1.6e-05,2e-05,2e-06,0,1.5e-05,0,,,,,,",
+          "50331648,memory,1.7e-05,1.6e-05,2e-05,2e-06,0,1.5e-05,0,,,,,,,0.25,",
           "lm_head,gemm,bf16,forward,m=4096 n=50257 k=768,1,316193636352,495190016,math,0.002,"
-          "0.0015,0.0025,0,0,0,0,,,,,,",
-          "mystery,other,fp32,forward,fn=MyOp,1,,,,,,,,,,,,,,,,", ""));
+          "0.0015,0.0025,0,0,0,0,,,,,,,638.53,",
+          "mystery,other,fp32,forward,fn=MyOp,1,,,,,,,,,,,,,,,,,,", ""));
 }
 
 TEST(OpsCsv, LineEndsInNamesAreQuoted) {
@@ -44,7 +44,7 @@ TEST(OpsCsv, RecordedRunsFillTheLastColumns) {
                                        .tensor_core = true,
                                        .blocks_per_sm = 1.5};
   EXPECT_THAT(render_ops_csv(report),
-              testing::HasSubstr(",1.25e-05,2,\"sm80_gemm<a, b>\",128x64,1.5,yes\n"));
+              testing::HasSubstr(",1.25e-05,2,\"sm80_gemm<a, b>\",128x64,1.5,yes,,\n"));
 }
 
 TEST(OpsJson, UnknownIsNull) {
@@ -68,6 +68,12 @@ TEST(OpsText, SaysWhatTheTimesStandFor) {
               testing::AllOf(testing::HasSubstr("\n\n"), testing::HasSubstr("\nExpected time "),
                              testing::HasSubstr("\nNote: seq 1024 assumed\n"),
                              testing::HasSubstr("\nTimes cover ")));
+}
+
+// 14.5 GFLOP by 28.7 MB are 505 flop per byte; 989.4 TFLOPS by 3.35 TB/s are 295.
+TEST(OpsText, IntensityStandsBesideTheRidge) {
+  EXPECT_THAT(render_ops_text(sample_report()),
+              testing::ContainsRegex("qkv .* 505 +295 +math .* 20–30"));
 }
 
 TEST(OpsText, SharesAreOfAllRuns) {

@@ -1,0 +1,67 @@
+#include "rooftile/analysis/op_math.h"
+
+#include "rooftile/analysis/convolution.h"
+
+namespace rooftile {
+namespace {
+
+bool is_cudnn_layer(const Op& op) {
+  return std::holds_alternative<Convolution>(op.body) || std::holds_alternative<Recurrent>(op.body);
+}
+
+bool has_vector(const Op& op) {
+  const auto* gemm = std::get_if<Gemm>(&op.body);
+  return gemm != nullptr && (gemm->m == 1 || gemm->n == 1);
+}
+
+bool is_depthwise_layer(const Op& op) {
+  const auto* conv = std::get_if<Convolution>(&op.body);
+  return conv != nullptr && is_depthwise(*conv);
+}
+
+struct Times {
+  Seconds all, tensor_cores;
+
+  double share() const { return all > Seconds(0) ? tensor_cores / all : 0; }
+};
+
+}  // namespace
+
+MathUnit math_unit(const Device& device, const Op& op) {
+  if (!is_matrix_op(op)) return math_unit(device, Dtype::fp32);
+  const Dtype given = op.dtypes.input;
+  return math_unit(device, is_cudnn_layer(op) ? cudnn_math(device, given) : given);
+}
+
+std::optional<FlopPerByte> ridge(const Device& device, const Op& op) {
+  const bool computes = count_cost(op).flop > Flop(0);
+  if (!computes || !(device.dram_bandwidth.value() > 0)) return std::nullopt;
+  return math_unit(device, op).peak / device.dram_bandwidth;
+}
+
+bool uses_tensor_cores(const Device& device, const Op& op) {
+  return is_matrix_op(op) && !has_vector(op) && !is_depthwise_layer(op) &&
+         math_unit(device, op).tensor_cores;
+}
+
+TensorCoreShare tensor_core_share(const Workload& workload, const Analysis& analysis,
+                                  const Device& device) {
+  Times total;
+  std::map<std::string, Times> by_kind;
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const auto known = known_time(analysis.ops[i]);
+    if (!known) continue;
+    const Op& op = workload.ops[i];
+    const Seconds time = known->expected * static_cast<double>(op.count);
+    const bool is_on = uses_tensor_cores(device, op);
+    for (Times* times : {&total, &by_kind[std::string(kind_name(op.body))]}) {
+      times->all += time;
+      if (is_on) times->tensor_cores += time;
+    }
+  }
+  TensorCoreShare share{total.share(), {}};
+  for (const auto& [kind, times] : by_kind) share.kinds[kind] = times.share();
+  return share;
+}
+
+}  // namespace rooftile
