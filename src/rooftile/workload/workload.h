@@ -54,6 +54,9 @@ struct Workload {
   // Keys and values, or states that stand for them, of all sequences and layers: what a decoder
   // keeps of `sequence` positions. In bytes.
   std::optional<double> kv_cache_bytes;
+  // Whether the tensors lie in memory as their operations say. ONNX orders dims only: a model in
+  // channels_last is exported as NCHW.
+  bool layouts_known = true;
   std::vector<std::string> sources;             // files or "-" it was read from
   std::map<std::string, std::int64_t> skipped;  // what was left out: name -> count
   std::vector<std::string> notes;               // assumptions, in words

@@ -255,7 +255,7 @@ Result<Workload> parse_hf_config(std::string_view text, const std::string& sourc
 const Reader hf_config_reader{.name = "hf_config",
                               .recognises = hf::looks_like_config,
                               .read = read_config,
-                              .instead_of_decode = {},
-                              .takes = "--batch, --seq, --past"};
+                              .takes = "--batch, --seq, --past",
+                              .instead_of_decode = {}};
 
 }  // namespace rooftile

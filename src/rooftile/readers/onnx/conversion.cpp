@@ -40,6 +40,7 @@ Workload Conversion::run() {
   workload_.skipped = graph_.skipped;
   workload_.notes = graph_.notes;
   workload_.unused_options = graph_.unused_choices;
+  workload_.layouts_known = false;
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     if (!folded_[i]) convert(graph_.nodes[i]);
   }

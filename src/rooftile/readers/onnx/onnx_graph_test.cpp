@@ -36,6 +36,12 @@ TEST(OnnxGraph, AWeightWithoutDataIsAParameter) {
   EXPECT_THAT(workload->ops[0].inputs, ElementsAre("x"));
 }
 
+// A model in channels_last is exported with dims in the order NCHW.
+TEST(OnnxGraph, DimsDoNotSayHowTensorsLieInMemory) {
+  const Workload workload = read_graph("(float[8,3] x) => (float[8,3] y) { y = Relu(x) }");
+  EXPECT_FALSE(workload.layouts_known);
+}
+
 TEST(OnnxGraph, AFoldedLinearWeightIsTransposed) {
   auto model = model_of("(float[8,3] x) => (float[8,4] y) { y = MatMul(x, w) }");
   model.mutable_graph()->mutable_node(0)->set_input(1, "onnx::MatMul_123");

@@ -62,11 +62,11 @@ const Reader onnx_reader{
     .name = "onnx",
     .recognises = recognises,
     .read = read_onnx,
+    .takes = "--batch, --seq, --dim, --shape",
     .instead_of_decode =
         "an ONNX file holds one graph: export the step with its past keys and values as inputs "
         "(optimum-cli export onnx --task text-generation-with-past), and check that without "
-        "--mode",
-    .takes = "--batch, --seq, --dim, --shape"};
+        "--mode"};
 
 Result<Workload> read_onnx_bytes(std::string_view model, const std::string& name,
                                  const ReadOptions& options) {

@@ -3,6 +3,7 @@
 
 #include "rooftile/analysis/conv_layout.h"
 #include "rooftile/analysis/convolution.h"
+#include "rooftile/analysis/time/math_unit.h"
 #include "rooftile/rules/conv/nchw_on_tensor_cores_in_source.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
@@ -14,7 +15,9 @@ namespace conv_nchw_on_tensor_cores_rule {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 A network that spends most of its time in 2-D or 3-D convolutions, runs them on Tensor Cores (fp16,
-bf16, TF32, int8), and keeps its tensors in NCHW order. One finding for the network.
+bf16, TF32, int8; fp32 convolutions run in TF32 by default on Ampere and newer), and keeps its tensors in
+NCHW order. One finding for the network. Information where the input is an ONNX file, which cannot state
+the memory format.
 
 In training scripts: a program that trains a convolutional network on a GPU under autocast, on by
 default, without `channels_last` anywhere. One finding per program, at the forward call.
@@ -29,23 +32,26 @@ every step (`channels_last_3d` for 3-D). Shapes and code stay the same, only str
 
 ## How the saving is estimated
 The time model runs on the convolutions in NHWC. For NCHW it adds a kernel that converts the input and
-one that converts the output of each layer on Tensor Cores. Rooftile speaks only where the published
-heuristic of PyTorch Inductor would choose channels_last too; it is fitted to measured ratios per kind
+one that converts the output of each layer on Tensor Cores. It is reported only where the published
+heuristic of PyTorch Inductor would choose channels_last too; that is fitted to measured ratios per kind
 of convolution.
 
 ## When not to
-- fp32 without TF32 does not use Tensor Cores, and on GPUs before Ampere it got slower: 1.68 s became
-  2.76 s on a V100. The rule is silent there.
+- On GPUs before Ampere fp32 does not use Tensor Cores, and channels_last got slower: 1.68 s became
+  2.76 s on a V100. Not reported there.
 - Grouped convolutions with several channels a group can get much slower; see
-  `conv/grouped-channels-last`. In training one of them, or one layer that halves its channels, keeps
-  the rule silent; so do networks of at most 64 channels.
+  `conv/grouped-channels-last`. Training with one of them is not reported.
+- Training with a layer that halves its channels (kernel above 1x1), as the decoder of a U-Net has, is
+  not reported either: Inductor's authors measured pytorch_unet and CycleGAN slower in channels_last
+  and Background_Matting 1.5 times as slow, whatever a count of conversions promises. Nor are networks
+  of at most 64 channels, in training.
 - `torch.compile` already chooses channels_last for convolutions when its heuristic agrees.
-- An ONNX file always says NCHW. TensorRT and ONNX Runtime choose their own layout; the advice is for
-  the PyTorch model behind it.
+- An ONNX file always says NCHW, also when the model was exported in channels_last. TensorRT and ONNX
+  Runtime choose their own layout; the advice is for the PyTorch model behind it.
 - Operations without channels_last support convert back. Look for `view` and `reshape` that assume
   NCHW, and convert with `.to`, not `.contiguous`, where C, or H and W, are 1.
 - 1-D convolutions have no such memory format.
-- Scripts: an option for it, `torch.compile`, grouped convolutions and transformers are silent.
+- Scripts: not reported with an option for it, `torch.compile`, grouped convolutions or transformers.
 
 ## Evidence
 - PyTorch tutorial "Channels Last Memory Format": ResNet-50 with mixed precision on V100 goes from 773
@@ -59,8 +65,10 @@ constexpr double kDominantShare = 0.5;
 
 bool is_nchw_on_tensor_cores(const RuleInput& input, std::size_t op) {
   const auto* conv = std::get_if<Convolution>(&input.workload.ops[op].body);
-  return conv != nullptr && conv->layout == TensorLayout::nchw && conv->input.size() >= 2 &&
-         on_tensor_cores(input.analysis.ops[op], input.device());
+  if (conv == nullptr || conv->layout != TensorLayout::nchw || conv->input.size() < 2) return false;
+  const std::vector<MatrixProduct>& products = input.analysis.ops[op].products;
+  return !products.empty() &&
+         input.device().has_tensor_cores(cudnn_math(input.device(), products.front().math));
 }
 
 Op in_nhwc(Op op) {
@@ -80,30 +88,39 @@ std::optional<Range<Seconds>> layout_saving(const RuleInput& input) {
   return sum;
 }
 
+std::string message_for(const RuleInput& input, const LayerGroup& convs) {
+  return fmt::format(
+      "Convolutions take {:.0f} % of the time and read NCHW tensors{}, which Tensor "
+      "Core kernels convert or read slowly.",
+      100 * convs.time_share,
+      input.workload.layouts_known
+          ? ""
+          : ", if the model is not channels_last already (an ONNX file cannot say)");
+}
+
+Fix fix_for(const RuleInput& input, const LayerGroup& convs) {
+  const auto& first = std::get<Convolution>(input.workload.ops[convs.ops.front()].body);
+  return {fmt::format("{} model and input to torch.{} (strides change, shapes do not); a "
+                      "compiler or TensorRT may already do it.",
+                      input.workload.layouts_known ? "Convert"
+                                                   : "Unless it is channels_last already, convert",
+                      first.input.size() > 2 ? "channels_last_3d" : "channels_last"),
+          Exactness::exact_arithmetic};
+}
+
 std::vector<Finding> check_operations(const RuleInput& input) {
   // A trace shows what conversions cost: conv/converted-layouts judges them.
   if (!input.workload.traces.empty()) return {};
   const LayerGroup convs =
       select(input, [&](std::size_t op) { return is_nchw_on_tensor_cores(input, op); });
   if (convs.time_share < kDominantShare || !channels_last_pays(input.workload)) return {};
-  const bool volumetric =
-      std::get<Convolution>(input.workload.ops[convs.ops.front()].body).input.size() > 2;
-  Finding finding = finding_at_groups(
-      input, {convs},
-      fmt::format("Convolutions take {:.0f} % of the time and read NCHW tensors, which Tensor Core "
-                  "kernels convert or read slowly.",
-                  100 * convs.time_share),
-      {fmt::format(
-           "Convert model and input to torch.{} (strides change, shapes do not); a compiler "
-           "or TensorRT may already do it.",
-           volumetric ? "channels_last_3d" : "channels_last"),
-       Exactness::exact_arithmetic},
-      layout_saving(input));
+  Finding finding = finding_at_groups(input, {convs}, message_for(input, convs),
+                                      fix_for(input, convs), layout_saving(input));
   finding.evidence = {
       "28 torchvision networks with mixed precision gain 8 to 35 % (PyTorch tutorial, Channels "
-      "Last "
-      "Memory Format).",
+      "Last Memory Format).",
       "PyTorch Inductor would choose channels_last for this network (decide_layout_opt)."};
+  if (!input.workload.layouts_known) finding.own_level = Level::info;
   note_changes(input, convs, in_nhwc, finding);
   return {finding};
 }
