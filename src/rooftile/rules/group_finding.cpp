@@ -82,6 +82,37 @@ std::optional<Range<Seconds>> saving_at_equal_work(const RuleInput& input, const
   return total;
 }
 
+std::vector<WidthOption> tile_edges(const RuleInput& input, const LayerGroup& group,
+                                    std::int64_t width, std::int64_t step,
+                                    const std::function<Op(const Op&, std::int64_t)>& change) {
+  std::vector<WidthOption> options;
+  const std::int64_t above = round_up(width, step);
+  for (const std::int64_t to : {above - step, above}) {
+    if (to < step || to == width) continue;
+    const auto saving = saving_at_equal_work(
+        input, group, [&](const Op& op) { return change(op, to); },
+        static_cast<double>(to) / static_cast<double>(width));
+    if (saving && saving->expected > Seconds(0)) options.push_back({to, *saving});
+  }
+  return options;
+}
+
+std::string width_options_text(const std::vector<WidthOption>& options, Seconds total) {
+  std::string text;
+  for (const WidthOption& option : options) {
+    text += fmt::format("{}{} ({}{})", text.empty() ? "" : " or ", option.width,
+                        percent_text(-(option.saving.expected / total)),
+                        text.empty() ? " time per unit of width" : "");
+  }
+  return text;
+}
+
+Range<Seconds> best_saving(const std::vector<WidthOption>& options) {
+  return std::ranges::max(options, {},
+                          [](const WidthOption& option) { return option.saving.expected; })
+      .saving;
+}
+
 std::string misaligned_operands_text(const RuleInput& input, const LayerGroup& group) {
   static constexpr std::string_view kNames[] = {"forward", "dgrad", "wgrad"};
   std::vector<std::string> parts;

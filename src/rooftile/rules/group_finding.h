@@ -39,6 +39,23 @@ void note_changes(const RuleInput& input, const LayerGroup& group, const Change&
 std::optional<Range<Seconds>> saving_at_equal_work(const RuleInput& input, const LayerGroup& group,
                                                    const Change& change, double more);
 
+// A width at the edge of a tile, and what it saves at equal work: time per unit of width times the
+// present width.
+struct WidthOption {
+  std::int64_t width = 0;
+  Range<Seconds> saving{};
+};
+
+// The multiples of `step` below and above `width` that are expected to save time. `change` gives
+// the operation at another width.
+std::vector<WidthOption> tile_edges(const RuleInput& input, const LayerGroup& group,
+                                    std::int64_t width, std::int64_t step,
+                                    const std::function<Op(const Op&, std::int64_t)>& change);
+// "192 (-3.2 % time per unit of width) or 256 (-21 %)".
+std::string width_options_text(const std::vector<WidthOption>& options, Seconds total);
+// The saving of the better one; not of an empty list.
+Range<Seconds> best_saving(const std::vector<WidthOption>& options);
+
 // "forward out; dgrad dout, dx": the operands of each phase that are not 16-byte aligned.
 std::string misaligned_operands_text(const RuleInput& input, const LayerGroup& group);
 // The smallest alignment of any operand in any phase, in bytes, at most 16.

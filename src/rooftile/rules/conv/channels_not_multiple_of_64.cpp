@@ -18,18 +18,20 @@ The implicit matrix product is computed in tiles whose sides are 64, 128 or 256 
 kernels. 136 channels need as many columns of tiles as 192 do, or smaller tiles that reuse less.
 
 ## How to fix
-Choose the multiple of 64 below or above before training. The one below is a little smaller and much
-faster; the one above has more channels for nearly the same time.
+Choose the multiple of 64 below or above before training. The message compares both per unit of width.
 
 ## How the saving is estimated
-The time model runs on the layer with its output channels rounded down to a multiple of 64, in every
-phase the workload has. The rule speaks when the share of time saved is at least twice the share of
-channels removed, so what counts is the waste and not the smaller layer.
+The time model runs on the layer at both multiples of 64, in every phase the workload has. The saving
+is at equal work: time per channel times the present channels. It is reported when the channels above
+the lower multiple take at least twice their share of the time, so what counts is the waste and not the
+smaller layer.
 
 ## When not to
 - Trained weights: the channels are there for a reason, and dropping them changes the model.
 - Libraries have more tile sizes than the guide lists; not every odd multiple of 8 is slow.
-- Memory-bound, grouped and depthwise layers stay silent.
+- The efficient kernels are not the only ones: a layer of 160 channels may run in five columns of 32 or
+  in 128 and 32. The range of the saving covers that; measure.
+- Memory-bound, grouped and depthwise layers are not reported.
 
 ## Evidence
 - NVIDIA, Convolutional Layers User's Guide, checklist: batch and channels divisible by at least 64,
@@ -38,8 +40,8 @@ channels removed, so what counts is the waste and not the smaller layer.
 )md";
 
 constexpr std::int64_t kTileSide = 64;
-// Time saved over channels removed, both as shares.
-constexpr double kMinGainPerChannel = 2;
+// Share of the time over share of the channels, from which on it is waste.
+constexpr double kMinTimePerChannel = 2;
 
 bool is_candidate(const RuleInput& input, const LayerGroup& layer) {
   const OpAnalysis& analysis = input.analysis.ops[layer.ops.front()];
@@ -49,30 +51,42 @@ bool is_candidate(const RuleInput& input, const LayerGroup& layer) {
          conv.k % alignment_elements(analysis.products.front().math) == 0 && matters(layer);
 }
 
-Finding waste_at(const RuleInput& input, const LayerGroup& layer, std::int64_t fewer,
-                 const Range<Seconds>& saving, double saved_share) {
+Op with_outputs(const Op& op, std::int64_t channels) {
+  Op changed = op;
+  std::get<Convolution>(changed.body).k = channels;
+  return changed;
+}
+
+// Share of the layer's time that the channels above the multiple of 64 below take.
+std::optional<double> share_of_rest(const RuleInput& input, const LayerGroup& layer,
+                                    std::int64_t fewer) {
+  const auto saving =
+      saving_if_all(input, layer, [&](const Op& op) { return with_outputs(op, fewer); });
+  if (!saving) return std::nullopt;
+  return saving->expected / total_time(input, layer).time.expected;
+}
+
+Finding waste_at(const RuleInput& input, const LayerGroup& layer,
+                 const std::vector<WidthOption>& options, double rest_share) {
   const Op& op = input.workload.ops[layer.ops.front()];
-  const auto& conv = std::get<Convolution>(op.body);
-  const std::int64_t more = round_up(conv.k, kTileSide);
+  const std::int64_t channels = std::get<Convolution>(op.body).k;
+  const std::int64_t rest = channels % kTileSide;
   Finding finding = finding_at_groups(
       input, {layer},
-      fmt::format(
-          "The last {} of {} output channels are {:.0f} % of the layer and cost {:.0f} % of "
-          "its time: they start tiles of their own.",
-          conv.k - fewer, conv.k,
-          100.0 * static_cast<double>(conv.k - fewer) / static_cast<double>(conv.k),
-          100 * saved_share),
-      {fmt::format("Choose {} output channels, or {} for nearly the same time as now; this changes "
-                   "the model.",
-                   fewer, more),
+      fmt::format("{} output channels are not a multiple of {}: the last {} are {:.0f} % of the "
+                  "layer and take {:.0f} % of its time, since they do not fill their last tile.",
+                  channels, kTileSide, rest,
+                  100.0 * static_cast<double>(rest) / static_cast<double>(channels),
+                  100 * rest_share),
+      {fmt::format("In the next model choose {} output channels instead of {}.",
+                   width_options_text(options, total_time(input, layer).time.expected), channels),
        Exactness::changes_training},
-      saving);
+      best_saving(options));
   const auto& time = input.analysis.ops[layer.ops.front()].time;
   if (time && time->grid) {
     finding.evidence = {fmt::format(
         "{}x{} tiles: {:.0f} % of what they compute is used (NVIDIA Matrix Multiplication "
-        "Background "
-        "User's Guide, \"Tile Quantization\").",
+        "Background User's Guide, \"Tile Quantization\").",
         time->grid->tile.rows, time->grid->tile.cols, 100 * time->grid->tile_efficiency)};
   }
   return finding;
@@ -84,16 +98,13 @@ std::vector<Finding> check(const RuleInput& input) {
        group_equal_layers(input.workload, input.analysis, is_convolution)) {
     if (!is_candidate(input, layer)) continue;
     const auto& conv = std::get<Convolution>(input.workload.ops[layer.ops.front()].body);
-    const std::int64_t fewer = conv.k / kTileSide * kTileSide;
-    const auto saving = saving_if_all(input, layer, [&](Op op) {
-      std::get<Convolution>(op.body).k = fewer;
-      return op;
-    });
-    if (!is_gain(input, saving)) continue;
-    const double saved_share = saving->expected / total_time(input, layer).time.expected;
-    const double removed_share = static_cast<double>(conv.k - fewer) / static_cast<double>(conv.k);
-    if (saved_share < kMinGainPerChannel * removed_share) continue;
-    findings.push_back(waste_at(input, layer, fewer, *saving, saved_share));
+    const std::int64_t rest = conv.k % kTileSide;
+    const auto rest_share = share_of_rest(input, layer, conv.k - rest);
+    const double channel_share = static_cast<double>(rest) / static_cast<double>(conv.k);
+    if (!rest_share || *rest_share < kMinTimePerChannel * channel_share) continue;
+    const auto options = tile_edges(input, layer, conv.k, kTileSide, with_outputs);
+    if (options.empty() || !is_gain(input, best_saving(options))) continue;
+    findings.push_back(waste_at(input, layer, options, *rest_share));
   }
   return findings;
 }

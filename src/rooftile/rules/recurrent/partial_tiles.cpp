@@ -22,9 +22,10 @@ one. The hidden size is also the inner dimension of that GEMM, so it counts twic
 For the next model choose the multiple of 64 below or above.
 
 ## How the saving is estimated
-The time model runs on the layer with its hidden size rounded down to a multiple of 64, in every phase
-the workload has. It is reported when the share of time saved is at least twice the share of units
-removed: what counts is the waste and not the smaller layer.
+The time model runs on the layer at both multiples of 64, in every phase the workload has. The saving
+is at equal work: time per hidden unit times the present size. It is reported when the units above the
+lower multiple take at least twice their share of the time, so what counts is the waste and not the
+smaller layer.
 
 ## When not to
 - A trained model: dropping units changes it, and zero padding adds no useful work.
@@ -39,12 +40,13 @@ removed: what counts is the waste and not the smaller layer.
 )md";
 
 constexpr std::int64_t kTileSide = 64;
-// Time saved over units removed, both as shares; as conv/channels-not-multiple-of-64 has it.
-constexpr double kMinGainPerUnit = 2;
+// Share of the time over share of the units, from which on it is waste.
+constexpr double kMinTimePerUnit = 2;
 
-Op with_hidden(Op op, std::int64_t hidden) {
-  std::get<Recurrent>(op.body).hidden = hidden;
-  return op;
+Op with_hidden(const Op& op, std::int64_t hidden) {
+  Op changed = op;
+  std::get<Recurrent>(changed.body).hidden = hidden;
+  return changed;
 }
 
 bool is_standard(const RuleInput& input, const Op& op) {
@@ -68,25 +70,33 @@ bool has_math_bound_steps(const RuleInput& input, const OpAnalysis& analysis) {
   return false;
 }
 
-Finding waste_at(const RuleInput& input, const LayerGroup& layer, std::int64_t fewer,
-                 const Range<Seconds>& saving, double saved_share) {
-  const std::size_t first = layer.ops.front();
-  const auto& rnn = std::get<Recurrent>(input.workload.ops[first].body);
-  const std::int64_t removed = rnn.hidden - fewer;
+Finding waste_at(const RuleInput& input, const LayerGroup& layer,
+                 const std::vector<WidthOption>& options, double rest_share) {
+  const std::int64_t hidden =
+      std::get<Recurrent>(input.workload.ops[layer.ops.front()].body).hidden;
+  const std::int64_t rest = hidden % kTileSide;
   Finding finding = finding_at_groups(
       input, {layer},
-      fmt::format("The last {} of {} hidden units are {:.1f} % of the layer and cost {:.1f} % of "
-                  "its time: the gates do not fill their last tiles.",
-                  removed, rnn.hidden,
-                  100.0 * static_cast<double>(removed) / static_cast<double>(rnn.hidden),
-                  100 * saved_share),
-      {fmt::format("In the next model choose hidden size {} or {}.", fewer, fewer + kTileSide),
+      fmt::format("Hidden size {} is not a multiple of {}: the last {} units are {:.1f} % of the "
+                  "layer and take {:.1f} % of its time.",
+                  hidden, kTileSide, rest,
+                  100.0 * static_cast<double>(rest) / static_cast<double>(hidden),
+                  100 * rest_share),
+      {fmt::format("In the next model choose hidden size {} instead of {}.",
+                   width_options_text(options, total_time(input, layer).time.expected), hidden),
        Exactness::changes_training},
-      saving);
+      best_saving(options));
   finding.evidence = {
       "Hidden sizes divisible by at least 64 for tiling efficiency (NVIDIA Recurrent Layers User's "
       "Guide, checklist)."};
   return finding;
+}
+
+// Share of the layer's time that the units above the multiple of 64 below take.
+double share_of_rest(const RuleInput& input, const LayerGroup& layer, std::int64_t fewer) {
+  const auto saving =
+      saving_if_all(input, layer, [&](const Op& op) { return with_hidden(op, fewer); });
+  return saving ? saving->expected / total_time(input, layer).time.expected : 0;
 }
 
 std::vector<Finding> check(const RuleInput& input) {
@@ -94,18 +104,17 @@ std::vector<Finding> check(const RuleInput& input) {
   const auto wanted = [&](const Op& op) { return is_candidate(input, op); };
   for (const LayerGroup& layer : group_equal_layers(input.workload, input.analysis, wanted)) {
     const std::size_t first = layer.ops.front();
-    const auto& rnn = std::get<Recurrent>(input.workload.ops[first].body);
+    const std::int64_t hidden = std::get<Recurrent>(input.workload.ops[first].body).hidden;
     const OpAnalysis& analysis = input.analysis.ops[first];
     if (!matters(layer) || !has_math_bound_steps(input, analysis)) continue;
-    if (rnn.hidden % alignment_elements(analysis.products.front().math) != 0) continue;
-    const std::int64_t fewer = rnn.hidden / kTileSide * kTileSide;
-    const auto saving =
-        saving_if_all(input, layer, [&](const Op& op) { return with_hidden(op, fewer); });
-    if (!is_gain(input, saving)) continue;
-    const double saved = saving->expected / total_time(input, layer).time.expected;
-    const double removed = 1 - static_cast<double>(fewer) / static_cast<double>(rnn.hidden);
-    if (saved < kMinGainPerUnit * removed) continue;
-    findings.push_back(waste_at(input, layer, fewer, *saving, saved));
+    if (hidden % alignment_elements(analysis.products.front().math) != 0) continue;
+    const std::int64_t rest = hidden % kTileSide;
+    const double unit_share = static_cast<double>(rest) / static_cast<double>(hidden);
+    const double rest_share = share_of_rest(input, layer, hidden - rest);
+    if (rest_share < kMinTimePerUnit * unit_share) continue;
+    const auto options = tile_edges(input, layer, hidden, kTileSide, with_hidden);
+    if (options.empty() || !is_gain(input, best_saving(options))) continue;
+    findings.push_back(waste_at(input, layer, options, rest_share));
   }
   return findings;
 }
