@@ -244,14 +244,14 @@ void judge_groups(const SourceFacts& facts, const File& file, std::vector<Findin
 void judge_images(const SourceFacts& facts, const File& file, std::vector<Finding>& findings) {
   for (const auto& layers : homes_of(convolutions_of(facts, file))) {
     const auto first = std::find_if(layers.begin(), layers.end(), [](const Written& layer) {
-      const bool is_image = layer.in <= kImageChannels && layer.out >= kFewChannels;
+      const bool is_image = layer.in > 1 && layer.in <= kImageChannels && layer.out >= kFewChannels;
       return is_image && layer.call->method.starts_with("Conv2d");
     });
     if (first == layers.end()) continue;
     Finding finding = finding_at(
         *first->call,
-        fmt::format("{} input channel{} fill{} {} of the 16 bytes that a fp16 kernel loads",
-                    first->in, first->in == 1 ? "" : "s", first->in == 1 ? "s" : "", 2 * first->in),
+        fmt::format("{} input channels fill {} of the 16 bytes that an fp16 kernel loads",
+                    first->in, 2 * first->in),
         {"Pad the image to 4 channels where it is made, and the weights with zeros; measure first",
          Exactness::exact_arithmetic});
     finding.evidence = {"NVIDIA Convolutional Layers User's Guide, Channels In and Out"};

@@ -12,10 +12,10 @@ namespace conv_few_input_channels_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A convolution on Tensor Cores that reads one to three channels, such as the RGB image of a first
-layer.
+A 2-D or 3-D convolution on Tensor Cores that reads two or three channels, such as the RGB image of a
+first layer.
 
-In training scripts: the first convolution of a class with 1 to 3 input channels; information, hidden
+In training scripts: the first 2-D convolution of a class with 2 or 3 input channels; information, hidden
 unless asked for.
 
 ## Why it costs time
@@ -30,10 +30,12 @@ operation in every step costs a copy. Pad the weights with zeros.
 ## How the saving is estimated
 The time model runs on the layer with the padded channel count, in every phase the workload has. The
 added multiplications are part of it: 4 channels for 3 are a third more. The gradient of the network's
-input is not computed, so it does not count. With no gain expected the rule is silent.
+input is not computed, so it does not count. With no gain expected nothing is reported.
 
 ## When not to
-- The gain is limited to this one layer. Below one per cent of the time the rule is silent.
+- The gain is limited to this one layer. Below one per cent of the time it is not reported.
+- One channel, such as a raw waveform, a spectrogram or a grey image: padding multiplies the work by 4
+  or 8, and 1-D convolutions have no kernels for 4 channels. Not reported.
 - With stride 1 nobody promises a fast kernel for 4 channels, and 8 channels multiply the work.
 - Recent cuDNN versions may pad inside the kernel. Measure before you change a data pipeline.
 - Depthwise layers and Tensor Cores do not meet; fp32 without TF32 has nothing to gain either.
@@ -45,7 +47,7 @@ input is not computed, so it does not count. With no gain expected the rule is s
   slower than fp32.
 )md";
 
-constexpr std::int64_t kImageChannels = 3;
+constexpr std::int64_t kFewest = 2, kMost = 3;
 
 // 4 where the specialised stride-2 kernels take it, else whole 16-byte groups.
 std::int64_t padded_channels(const Convolution& conv, Dtype math) {
@@ -57,7 +59,8 @@ std::int64_t padded_channels(const Convolution& conv, Dtype math) {
 
 bool is_candidate(const RuleInput& input, const LayerGroup& layer) {
   const auto& conv = std::get<Convolution>(input.workload.ops[layer.ops.front()].body);
-  return conv.groups == 1 && conv.c <= kImageChannels && !conv.transposed && matters(layer) &&
+  return conv.groups == 1 && conv.c >= kFewest && conv.c <= kMost && conv.input.size() >= 2 &&
+         !conv.transposed && matters(layer) &&
          on_tensor_cores(input.analysis.ops[layer.ops.front()], input.device());
 }
 
@@ -70,13 +73,11 @@ Finding few_channels_at(const RuleInput& input, const LayerGroup& layer, const C
   changed.body = padded;
   Finding finding = finding_at_groups(
       input, {layer},
-      fmt::format(
-          "{} input channel{} fill{} {} of the 16 bytes that a {} Tensor Core kernel loads.",
-          conv.c, conv.c == 1 ? "" : "s", conv.c == 1 ? "s" : "",
-          static_cast<double>(conv.c) * size_in_bytes(math), to_string(math)),
-      {fmt::format("Let the data pipeline emit {} channels, zeros behind the {} real ones, and pad "
-                   "the weights with zeros (+{:.0f} parameters, {:+.0f} % nominal work).",
-                   padded.c, conv.c, count_parameters(changed) - count_parameters(op),
+      fmt::format("{} input channels fill {} of the 16 bytes that a {} Tensor Core kernel loads.",
+                  conv.c, static_cast<double>(conv.c) * size_in_bytes(math), to_string(math)),
+      {fmt::format("Let the data pipeline emit {} channels, the last {} zero, and pad the weights "
+                   "with zeros (+{:.0f} parameters, {:+.0f} % nominal work).",
+                   padded.c, padded.c - conv.c, count_parameters(changed) - count_parameters(op),
                    100.0 * (static_cast<double>(padded.c) / static_cast<double>(conv.c) - 1)),
        Exactness::exact_arithmetic},
       saving);
