@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "rooftile/analysis/convolution.h"
 #include "rooftile/rules/group_finding.h"
@@ -12,8 +13,8 @@ namespace conv_partial_last_wave_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A network that spends most of its time in convolutions, at a batch size where another one,
-up to a quarter larger or smaller, takes clearly less time per sample. One finding for the network.
+A network that spends most of its time in convolutions, at a batch size where another multiple of 8, up
+to a quarter larger or smaller, takes clearly less time per sample. One finding for the network.
 
 ## Why it costs time
 A GPU computes the tiles of a layer in waves of one tile per SM. When the last wave is nearly empty,
@@ -25,25 +26,37 @@ Use the batch size named, or scan its neighbourhood. Scale the learning rate as 
 of the batch.
 
 ## How the saving is estimated
-The time model runs on all convolutions at several batch sizes; times are compared per sample. What a
-larger batch saves by spreading launches over more samples is taken off. The saving is for one pass at
+The time model runs on all convolutions at each batch; times are compared per sample. What a larger
+batch saves by spreading launches over more samples is not counted. What a smaller batch loses is: more
+launches for the same samples in every operation, and the optimizer step. The saving is for one pass at
 the present number of samples.
 
 ## When not to
-- The best batch differs from layer to layer; the rule weighs all of them. Kernels chosen by cuDNN may
+- NVIDIA's checklist asks for a batch and channels that are divisible by 64, ideally 256. For channels
+  that is tile quantization, see `conv/channels-not-multiple-of-64`. For the batch it is sufficient, not
+  necessary: rows of the tiles are N*P*Q. At 56x56 = 49 * 64 positions any batch fills tiles of 64 rows;
+  at 7x7 only a multiple of 64 does, but the last partly filled tile is one of hundreds. What remains is
+  the count of tiles against the SMs, where 256 is no better than its neighbours: 256 * 56 * 56 rows of
+  64 channels are 6272 tiles of 128x64, or 58.07 waves on 108 SMs. With many waves the last one does not
+  matter, so a batch of 256 is rarely reported.
+- Only multiples of 8 are proposed, below a batch of 24 multiples of the power of two in the present one:
+  odd batches make data loading, sharding and the layers after the convolutions awkward.
+- The best batch differs from layer to layer; all of them are weighed. Kernels chosen by cuDNN may
   have other tiles than assumed.
 - A larger batch needs more memory, and it changes training.
-- Networks that are not dominated by convolutions stay silent.
+- Networks that are not dominated by convolutions are not reported.
 
 ## Evidence
 - NVIDIA, Matrix Multiplication Background User's Guide, "Wave Quantization".
 - NVIDIA, Convolutional Layers User's Guide: the implicit product of the forward pass is (N*P*Q) x K x
-  (C*R*S).
+  (C*R*S); checklist: batch and channels divisible by at least 64 and ideally 256.
 )md";
 
 constexpr double kDominantShare = 0.5;
 constexpr double kMinGain = 0.05;  // of the convolutions' time, per sample
 constexpr std::int64_t kCandidates = 16;
+constexpr std::int64_t kBatchStep = 8;
+constexpr std::int64_t kSmallBatch = 24;  // a quarter of it is less than the step
 
 // The batch that all candidates share; 0 where they differ.
 std::int64_t common_batch(const RuleInput& input, const LayerGroup& convs) {
@@ -56,11 +69,11 @@ std::int64_t common_batch(const RuleInput& input, const LayerGroup& convs) {
   return batch;
 }
 
-// Batches from three to five quarters of the present one, evenly spaced, multiples of 8 if large.
+// Batches from three to five quarters of the present one, evenly spaced.
 std::vector<std::int64_t> nearby_batches(std::int64_t batch) {
   const std::int64_t reach = batch / 4;
-  std::int64_t step = std::max<std::int64_t>(1, 2 * reach / kCandidates);
-  if (batch >= 64) step = round_up(step, 8);
+  const std::int64_t unit = batch < kSmallBatch ? std::gcd(batch, kBatchStep) : kBatchStep;
+  const std::int64_t step = round_up(std::max<std::int64_t>(1, 2 * reach / kCandidates), unit);
   std::vector<std::int64_t> batches;
   for (std::int64_t n = round_up(batch - reach, step); n <= batch + reach; n += step) {
     if (n != batch) batches.push_back(n);
@@ -106,12 +119,29 @@ Range<Seconds> saving_at(const RuleInput& input, const std::vector<LayerGroup>& 
   return sum;
 }
 
+// Time that does not shrink with the batch: the optimizer step and the launches of all operations.
+Seconds fixed_time(const RuleInput& input) {
+  Seconds sum;
+  for (std::size_t i = 0; i < input.workload.ops.size(); ++i) {
+    const Op& op = input.workload.ops[i];
+    const auto& time = input.analysis.ops[i].time;
+    if (!time) continue;
+    const bool per_step = std::holds_alternative<OptimizerStep>(op.body);
+    sum += (per_step ? time->time.expected : time->launch) * static_cast<double>(op.count);
+  }
+  return sum;
+}
+
 Choice best_batch(const RuleInput& input, std::int64_t batch) {
   const std::vector<LayerGroup> layers =
       group_equal_layers(input.workload, input.analysis, is_convolution);
+  const Seconds fixed = fixed_time(input);
   Choice best;
   for (const std::int64_t other : nearby_batches(batch)) {
-    const Range<Seconds> saving = saving_at(input, layers, other);
+    const double more_steps = static_cast<double>(batch) / static_cast<double>(other) - 1;
+    const Seconds loss = fixed * std::max(0.0, more_steps);
+    const Range<Seconds> saving =
+        saving_at(input, layers, other) + Range<Seconds>{-1.0 * loss, -1.0 * loss, -1.0 * loss};
     if (saving.expected > best.saving.expected) best = {other, saving};
   }
   return best;
