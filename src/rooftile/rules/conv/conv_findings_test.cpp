@@ -1,0 +1,62 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "rooftile/hardware/device_file.h"
+#include "rooftile/rules/rule.h"
+#include "rooftile/workload/workload_text.h"
+
+namespace rooftile {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Findings of one rule, as a report has them.
+std::vector<Finding> findings_of(std::string_view rule, std::string_view text) {
+  const Workload workload = *parse_workload(text);
+  const TimeModel model(*find_device("a100_sxm_80gb"));
+  const Analysis analysis = analyse(workload, model);
+  const Rule* const rules[] = {find_rule(rule)};
+  return run_rules({workload, analysis, model, Graph(workload)}, rules);
+}
+
+TEST(NchwOnTensorCores, UnknownLayoutsAreInformation) {
+  constexpr std::string_view kConv =
+      "conv c fp16 n=32 c=128 k=128 in=56x56 kernel=3x3 pad=1 count=16\n";
+  const auto known = findings_of("conv/nchw-on-tensor-cores", kConv);
+  ASSERT_EQ(known.size(), 1u);
+  EXPECT_EQ(known[0].level, Level::advice);
+  EXPECT_THAT(known[0].message, Not(HasSubstr("already")));
+  const auto unknown =
+      findings_of("conv/nchw-on-tensor-cores", "workload layouts_known=0\n" + std::string(kConv));
+  ASSERT_EQ(unknown.size(), 1u);
+  EXPECT_EQ(unknown[0].level, Level::info);
+  EXPECT_THAT(unknown[0].message, HasSubstr("if the model is not channels_last already"));
+  EXPECT_THAT(unknown[0].fix.text, HasSubstr("Unless it is channels_last already"));
+}
+
+// The named layer takes no longer, and the next multiple of 64 does.
+TEST(Depthwise, NamesTheDenseLayerOfEqualTime) {
+  constexpr std::string_view kSeparable =
+      "conv dw fp16 n=128 c=256 k=256 groups=256 in=56x56 kernel=3x3 pad=1 layout=nhwc\n"
+      "conv pw fp16 n=128 c=256 k=256 in=56x56 kernel=1x1 layout=nhwc\n";
+  const auto findings = findings_of("conv/depthwise", kSeparable);
+  ASSERT_EQ(findings.size(), 1u);
+  // 2·128·56²·(9·256 + 256·256) = 54.5 GFLOP; 2·128·56²·9·128² = 118.4 GFLOP, 2.2 times as many.
+  EXPECT_THAT(findings[0].fix.text,
+              HasSubstr("a dense 3x3 layer of 128 channels in place of dw and the 1x1 layer behind "
+                        "it (256 to 256 channels)"));
+  EXPECT_THAT(findings[0].fix.text, HasSubstr("for 2.2 times the flop"));
+  EXPECT_EQ(findings[0].level, Level::info);
+}
+
+TEST(Depthwise, WithoutALayerOfEqualTimeOnlyBytesHelp) {
+  const auto findings =
+      findings_of("conv/depthwise",
+                  "conv dw fp16 n=1 c=24 k=24 groups=24 in=8x8 kernel=3x3 pad=1 layout=nhwc\n");
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_THAT(findings[0].fix.text, HasSubstr("reduce bytes, not flop"));
+}
+
+}  // namespace
+}  // namespace rooftile
