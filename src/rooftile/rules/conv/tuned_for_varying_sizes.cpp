@@ -12,8 +12,9 @@ namespace tuned_for_varying_sizes {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 `torch.backends.cudnn.benchmark = True` in a program that trains convolutions on a GPU with inputs
-whose size differs from batch to batch: a collate function pads to the batch's longest, or each batch
-is resized to a size drawn at random.
+whose size differs from batch to batch: a collate function pads to the batch's longest, each batch is
+resized to a size drawn at random, or a detector of torchvision (Faster, Mask and Keypoint R-CNN,
+RetinaNet, FCOS) pads a list of images (`collate_fn=lambda batch: tuple(zip(*batch))`) to the largest.
 
 ## Why it costs time
 For each new input size cuDNN runs all algorithms of each convolution before it uses one. With many
@@ -23,13 +24,14 @@ sizes most steps are such measurements.
 Remove the line, or make sizes few: pad to a multiple, or sort samples into buckets of equal size.
 
 ## How the saving is estimated
-Not from the source alone. A recording shows the measurements as many different kernels of one
+Not from the source alone. A trace shows the measurements as many different kernels of one
 convolution.
 
 ## When not to
 - A handful of sizes: each is measured once, and the results are kept.
 - An option that is off by default.
-- Training on pieces of one size, cut from recordings or images.
+- Training on pieces of one size, cut from audio files or images; detectors on images that are resized
+  to one size, and SSD, which has one.
 
 ## Evidence
 - PyTorch documentation, "Reproducibility": benchmarking runs for every new set of size parameters.
@@ -38,8 +40,9 @@ convolution.
 
 using namespace source;
 
-bool has_convolution(const SourceFacts& facts, const Program& program) {
-  if (main_convolution(facts, program)) return true;
+bool has_convolution(const SourceFacts& facts, const Program& program, const SizeSign& size) {
+  const bool is_detector = size.call->name.starts_with("torchvision.models.");
+  if (is_detector || main_convolution(facts, program)) return true;
   return !calls_in(facts, program,
                    {"torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d",
                     "torch.nn.ConvTranspose1d", "torch.nn.ConvTranspose2d"})
@@ -67,7 +70,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (!value.is_true() || !value.fixed() || !is_reached_by_default(facts, *statement)) continue;
     for (const Program* program : training_programs_of(facts, *statement->file)) {
       const auto size = varying_input_size(facts, *program);
-      if (!size || !has_convolution(facts, *program)) continue;
+      if (!size || !has_convolution(facts, *program, *size)) continue;
       findings.push_back(finding_for(*statement, *size));
       break;
     }
