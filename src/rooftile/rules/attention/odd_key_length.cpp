@@ -4,7 +4,9 @@
 
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/attention_chain.h"
+#include "rooftile/rules/attention/odd_key_length_in_source.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
 namespace attention_odd_key_length_rule {
@@ -14,9 +16,14 @@ constexpr std::string_view kDoc = R"md(
 Attention that writes its scores to memory and has a number of keys that is not a multiple of 8 in
 fp16 and bf16 (4 in tf32), such as the 197 tokens of a ViT or texts cut at 77 or 127 tokens.
 
+In training scripts: a tokenizer or collator that pads to the longest text (`padding=True`) without
+`pad_to_multiple_of`, or to a `max_length` that is not a multiple of 8, in a program that trains in 16
+bits and names no fused attention. Information.
+
 ## Why it costs time
 The number of keys is the row length of the scores, which both products use. Rows that do not start
-at 16-byte addresses rule out the fast kernels. The number of queries does not matter.
+at 16-byte addresses rule out the fast kernels. The number of queries does not matter. The Linear layers
+see batch times length rows, which any number may be.
 
 ## How to fix
 Use fused attention, which handles odd lengths by itself. Where it has to stay unfused, pad the
@@ -24,10 +31,11 @@ sequence: `pad_to_multiple_of=8` in the collator (64 on A100 and later), with th
 
 ## How the saving is estimated
 The time model predicts both products with the padded length; queries grow too where they are the
-same tokens. It speaks only above 10 %, since padding adds work that grows with the square.
+same tokens. It is reported only above 10 %, since padding adds work that grows with the square.
 
 ## When not to
-- Fused kernels, flash and memory-efficient, take odd lengths: never reported.
+- Fused kernels, flash and memory-efficient, take odd lengths: never reported. Most models of
+  Transformers run scaled_dot_product_attention by default, unless `attn_implementation="eager"`.
 - From 512 queries and keys on, fusing is the better advice, and another rule gives it.
 - Exact only if attention mask, loss mask and pooling ignore the padding; not with batch
   normalisation or convolutions over the sequence.
@@ -154,7 +162,7 @@ std::vector<Finding> check(const RuleInput& input) {
   std::vector<Finding> findings;
   judge_operations(input, findings);
   judge_chains(input, findings);
-  return findings;
+  return with_scripts(input, std::move(findings), unaligned_padding_in_source);
 }
 
 }  // namespace attention_odd_key_length_rule
