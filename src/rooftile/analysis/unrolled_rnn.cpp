@@ -188,6 +188,21 @@ class LoopSearch {
     return projections;
   }
 
+  // Products of the steps' states whose results no product reads: a decoder's logits are of those
+  // only where the prediction is not fed back.
+  std::vector<std::size_t> outputs_of(const std::set<std::size_t>& steps) const {
+    std::set<std::size_t> read;
+    for (const auto& [op, node] : nodes_) {
+      read.insert(node.region.products.begin(), node.region.products.end());
+    }
+    std::vector<std::size_t> outputs;
+    for (const auto& [op, node] : nodes_) {
+      const bool is_inner = steps.contains(op) || claimed_.contains(op) || read.contains(op);
+      if (!is_inner && !is_one_step_cell(ops_[op]) && depends_on(op, steps)) outputs.push_back(op);
+    }
+    return outputs;
+  }
+
   UnrolledLoop loop_of(const std::vector<std::size_t>& chain) {
     const std::set<std::size_t> steps = with_siblings(chain);
     const std::set<std::size_t> projections = projections_of(steps);
@@ -204,6 +219,7 @@ class LoopSearch {
     loop.products_per_step = (static_cast<std::int64_t>(steps.size()) - 1) / loop.length + 1;
     loop.steps.assign(steps.begin(), steps.end());
     loop.projections.assign(projections.begin(), projections.end());
+    loop.outputs = outputs_of(steps);
     loop.pointwise.assign(between.begin(), between.end());
     return loop;
   }

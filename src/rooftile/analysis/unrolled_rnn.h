@@ -14,6 +14,7 @@ struct UnrolledLoop {
   std::int64_t products_per_step = 0;    // of the recurrent kind; 4 for an LSTM with separate gates
   std::vector<std::size_t> steps;        // equal products, each depending on the one before
   std::vector<std::size_t> projections;  // products of each step that do not depend on other steps
+  std::vector<std::size_t> outputs;      // products of each step's state that no product reads
   std::vector<std::size_t> pointwise;    // gates and whatever else lies between the steps
   // False where a norm, softmax or lookup lies between the steps, or a step's input depends on
   // another step's output: no library cell computes that.

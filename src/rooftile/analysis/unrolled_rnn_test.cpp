@@ -34,6 +34,32 @@ TEST(UnrolledRnn, SeparateGatesAreOneLoop) {
   EXPECT_EQ(loops[0].products_per_step, 3);
 }
 
+// h -> gates -> h, and logits of each h; those of a decoder go into the next step.
+Workload with_logits(bool fed_back) {
+  std::string text;
+  for (int t = 1; t <= 9; ++t) {
+    const std::string input =
+        fed_back && t > 1 ? fmt::format("s{},o{}", t - 1, t - 1) : fmt::format("s{}", t - 1);
+    text += fmt::format("gemm h fp16 m=8 n=64 k=64 from={} to=g{}\n", input, t);
+    text += fmt::format("elementwise s fp16 fn=sigmoid elements=512 from=g{} to=i{}\n", t, t);
+    text += fmt::format("elementwise t fp16 fn=tanh elements=512 from=i{} to=s{}\n", t, t);
+    text += fmt::format("gemm logits fp16 m=8 n=1000 k=64 from=s{} to=o{}\n", t, t);
+  }
+  return *parse_workload(text);
+}
+
+TEST(UnrolledRnn, OutputsAreProductsThatNoStepReads) {
+  const Workload collected = with_logits(false);
+  auto loops = find_unrolled_loops(collected, Graph(collected));
+  ASSERT_EQ(loops.size(), 1u);
+  EXPECT_EQ(loops[0].outputs.size(), 9u);
+  EXPECT_EQ(collected.ops[loops[0].outputs[0]].name, "logits");
+  const Workload fed_back = with_logits(true);
+  loops = find_unrolled_loops(fed_back, Graph(fed_back));
+  ASSERT_EQ(loops.size(), 1u);
+  EXPECT_LE(loops[0].outputs.size(), 1u);  // the last step's, which nothing reads
+}
+
 TEST(UnrolledRnn, ShortChainsAreNoLoop) {
   const Workload workload = separate_gates(7, 1);
   EXPECT_TRUE(find_unrolled_loops(workload, Graph(workload)).empty());

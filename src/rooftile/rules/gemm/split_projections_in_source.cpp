@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/leftovers.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -19,10 +21,18 @@ using namespace source;
 
 constexpr std::int64_t kAdapter = 64;  // outputs; narrower ones are low-rank adapters
 
-// Linear layers that read one value.
+// A Linear layer of a module, or a weight that a matmul multiplies with.
+struct Projection {
+  const Expr* at = nullptr;     // the product
+  const Expr* input = nullptr;  // a variable
+  std::string_view name;        // of the attribute
+};
+
+// Projections that read one value.
 struct Family {
-  const Expr* input = nullptr;
-  std::vector<const LayerUse*> uses;
+  std::vector<Projection> uses;
+
+  const Expr* input() const { return uses.front().input; }
 };
 
 int parameter_index(const FunctionDef& function, std::string_view name) {
@@ -66,15 +76,6 @@ bool are_given_the_same(const FunctionDef& method, std::string_view a, std::stri
   });
 }
 
-bool is_same_value(const Expr& a, const Expr& b) {
-  if (a.kind != ExprKind::name || b.kind != ExprKind::name || a.binding() != b.binding())
-    return false;
-  if (a.word() == b.word()) return true;
-  const FunctionDef* function = a.statement->function;
-  return a.binding() == nullptr && function != nullptr &&
-         are_given_the_same(*function, a.word(), b.word());
-}
-
 // Whether the variable is set anew in the function before it is read, or may be in a loop; its
 // binding is then unknown in branches.
 bool is_unknown(const Expr& input) {
@@ -96,6 +97,30 @@ bool is_unknown(const Expr& input) {
                         !fills_in(statement, input.word()));
   });
   return is_set;
+}
+
+// Whether no statement from the one of `a` to the one of `b` in the same block sets the variable.
+bool is_unchanged_between(const Expr& a, const Expr& b) {
+  const Statement& first = *a.statement;
+  const Statement& last = *b.statement;
+  if (first.block.data() != last.block.data() || first.index > last.index) return false;
+  bool is_set = false;
+  for_statements(
+      first.block.subspan(first.index, last.index - first.index), [&](const Statement& statement) {
+        is_set =
+            is_set || (statement.target != nullptr && uses_variable(statement.target, a.word()));
+      });
+  return !is_set;
+}
+
+bool is_same_value(const Expr& a, const Expr& b) {
+  if (a.kind != ExprKind::name || b.kind != ExprKind::name || a.binding() != b.binding())
+    return false;
+  if (is_unknown(a) || is_unknown(b)) return a.word() == b.word() && is_unchanged_between(a, b);
+  if (a.word() == b.word()) return true;
+  const FunctionDef* function = a.statement->function;
+  return a.binding() == nullptr && function != nullptr &&
+         are_given_the_same(*function, a.word(), b.word());
 }
 
 // nn.Linear, or an own class derived from it.
@@ -142,46 +167,92 @@ bool is_plain_linear(const SourceFacts& facts, const ClassDef& def, const LayerU
   return (!out || *out >= kAdapter) && name.find("lora") == std::string::npos;
 }
 
-std::vector<Family> families_of(const SourceFacts& facts, const ClassDef& def) {
-  std::vector<Family> families;
+std::vector<Projection> layers_of(const SourceFacts& facts, const ClassDef& def) {
+  std::vector<Projection> found;
   for (const LayerUse& use : def.forward) {
     if (!is_plain_linear(facts, def, use) || use.call->arguments.size() != 1) continue;
-    const Expr* input = use.call->arguments.front().value;
-    if (input->kind != ExprKind::name || is_unknown(*input)) continue;
-    const auto known = std::find_if(families.begin(), families.end(), [&](const Family& family) {
-      return is_same_value(*family.input, *input);
+    found.push_back({use.call->expr, use.call->arguments.front().value, use.layer->attribute});
+  }
+  return found;
+}
+
+// self.w = nn.Parameter(…)
+bool is_parameter(const ClassDef& def, const Expr& expr) {
+  if (expr.kind != ExprKind::attribute || expr.children().empty() ||
+      expr.children()[0]->word() != "self") {
+    return false;
+  }
+  const FunctionDef* init = def.method("__init__");
+  return init != nullptr && std::ranges::any_of(init->calls, [&](const Call* call) {
+           const Expr* target = call->statement->target;
+           return call->name == "torch.nn.Parameter" && target != nullptr &&
+                  target->kind == ExprKind::attribute && target->word() == expr.word();
+         });
+}
+
+// `h @ self.w`, torch.matmul(h, self.w), torch.mm(h, self.w).
+std::optional<Projection> product_with_parameter(const ClassDef& def, const Expr& expr) {
+  const Expr *left = nullptr, *right = nullptr;
+  const Call* call = expr.call();
+  if (expr.kind == ExprKind::binary && expr.word() == "@") {
+    left = expr.children()[0];
+    right = expr.children()[1];
+  } else if (call != nullptr && is_one_of(call->name, {"torch.matmul", "torch.mm"}) &&
+             call->arguments.size() == 2) {
+    left = call->arguments[0].value;
+    right = call->arguments[1].value;
+  }
+  if (left == nullptr || !is_parameter(def, *right)) return std::nullopt;
+  return Projection{&expr, left, right->word()};
+}
+
+std::vector<Projection> products_of(const ClassDef& def) {
+  std::vector<Projection> found;
+  const FunctionDef* forward = def.method("forward");
+  if (forward == nullptr || !has_text(*def.file, "Parameter")) return found;
+  for_statements(forward->body, [&](const Statement& statement) {
+    for_own_expressions(statement, [&](const Expr* expr) {
+      visit(expr, [&](const Expr& part) {
+        if (const auto product = product_with_parameter(def, part)) found.push_back(*product);
+        return true;
+      });
     });
-    if (known == families.end()) {
-      families.push_back({input, {&use}});
-    } else {
-      known->uses.push_back(&use);
+  });
+  return found;
+}
+
+std::vector<Family> families_of(const SourceFacts& facts, const ClassDef& def) {
+  std::vector<Family> families;
+  for (const auto& projections : {layers_of(facts, def), products_of(def)}) {
+    for (const Projection& one : projections) {
+      if (one.input->kind != ExprKind::name) continue;
+      const auto known = std::ranges::find_if(families, [&](const Family& family) {
+        return is_same_value(*family.input(), *one.input);
+      });
+      if (known == families.end()) {
+        families.push_back({{one}});
+      } else {
+        known->uses.push_back(one);
+      }
     }
   }
   return families;
 }
 
 std::size_t different_layers(const Family& family) {
-  std::vector<const Layer*> layers;
-  for (const LayerUse* use : family.uses) {
-    if (std::find(layers.begin(), layers.end(), use->layer) == layers.end()) {
-      layers.push_back(use->layer);
-    }
-  }
-  return layers.size() == family.uses.size() ? layers.size() : 0;
+  std::set<std::string_view> names;
+  for (const Projection& use : family.uses) names.insert(use.name);
+  return names.size() == family.uses.size() ? names.size() : 0;
 }
 
 bool is_named(const Family& family, std::initializer_list<std::string_view> words) {
-  return std::any_of(family.uses.begin(), family.uses.end(), [&](const LayerUse* use) {
-    const std::string name = lower(use->layer->attribute);
-    return std::any_of(words.begin(), words.end(),
-                       [&](std::string_view word) { return name.find(word) != std::string::npos; });
-  });
+  return std::ranges::any_of(
+      family.uses, [&](const Projection& use) { return contains_any(lower(use.name), words); });
 }
 
 bool has_exact_name(const Family& family, Words names) {
-  return std::any_of(family.uses.begin(), family.uses.end(), [&](const LayerUse* use) {
-    return std::find(names.begin(), names.end(), use->layer->attribute) != names.end();
-  });
+  return std::ranges::any_of(family.uses,
+                             [&](const Projection& use) { return is_one_of(use.name, names); });
 }
 
 // Two layers are one only where their names say so: keys and values, gate and up. Others, as mean
@@ -190,10 +261,10 @@ bool belongs_together(const Family& family) {
   const std::size_t layers = different_layers(family);
   if (layers >= 3) return true;
   // Cross attention shares the class where the queries differ.
-  const auto is_other = [&](const LayerUse* use) {
-    return use->call->arguments.front().value->word() != family.input->word();
+  const auto is_other = [&](const Projection& use) {
+    return use.input->word() != family.input()->word();
   };
-  if (layers != 2 || std::any_of(family.uses.begin(), family.uses.end(), is_other)) return false;
+  if (layers != 2 || std::ranges::any_of(family.uses, is_other)) return false;
   const bool keys = is_named(family, {"key", "k_proj", "to_k", "w_k"}) &&
                     is_named(family, {"val", "v_proj", "to_v", "w_v"});
   const bool gate = is_named(family, {"gate"}) && is_named(family, {"up", "value", "fc", "proj"});
@@ -284,7 +355,7 @@ const Expr* zipped_inputs(const SourceFacts& facts, const ClassDef& def, const E
   return inputs;
 }
 
-const Expr* zipped_family(const SourceFacts& facts, const ClassDef& def) {
+const Expr* zipped_inputs_of(const SourceFacts& facts, const ClassDef& def) {
   const FunctionDef* forward = def.method("forward");
   if (forward == nullptr) return nullptr;
   const Expr* found = nullptr;
@@ -298,36 +369,44 @@ const Expr* zipped_family(const SourceFacts& facts, const ClassDef& def) {
   return found;
 }
 
-Finding finding_for(const ClassDef& def, const Expr& at, std::size_t count, std::string_view input,
-                    const std::string& names) {
-  const std::string text =
-      fmt::format("{} layers of {} read {} one by one{}", count, def.name, input, names);
-  const Fix fix{fmt::format("Make them one nn.Linear with the outputs of all {}, and split its "
-                            "result (.chunk, .split)",
-                            count),
-                Exactness::exact_arithmetic};
-  Finding finding = at.call() != nullptr ? finding_at(*at.call(), text, fix)
-                                         : finding_at(*at.statement, text, fix);
+Finding finding_for(const Expr& at, std::size_t count, const std::string& message) {
+  const Fix fix{
+      "Make those that read one value one nn.Linear with all their outputs, and split its result "
+      "(.chunk, .split)",
+      Exactness::exact_arithmetic};
+  Finding finding = at.call() != nullptr ? finding_at(*at.call(), message, fix)
+                                         : finding_at(*at.statement, message, fix);
   finding.count = static_cast<std::int64_t>(count);
   finding.evidence = {"concatenate weights that share an input: NVIDIA, GTC 2019 talk S9143"};
   return finding;
 }
 
-Finding finding_for(const ClassDef& def, const Family& family) {
-  std::vector<std::string> names;
-  for (const LayerUse* use : family.uses) names.push_back(std::string(use->layer->attribute));
-  return finding_for(def, *family.uses.front()->call->expr, family.uses.size(),
-                     family.input->word(), ": " + join(names, ", "));
+// "4 layers of Cell read x one by one: xi, xf, xg, xo; 4 read h: hi, hf, hg, ho"
+Finding finding_for(const ClassDef& def, const std::vector<Family>& families) {
+  std::string text;
+  std::size_t count = 0;
+  for (const Family& family : families) {
+    std::vector<std::string> names;
+    for (const Projection& use : family.uses) names.emplace_back(use.name);
+    text += text.empty() ? fmt::format("{} layers of {} read {} one by one: {}", names.size(),
+                                       def.name, family.input()->word(), join(names, ", "))
+                         : fmt::format("; {} read {}: {}", names.size(), family.input()->word(),
+                                       join(names, ", "));
+    count += names.size();
+  }
+  return finding_for(*families.front().uses.front().at, count, text);
 }
 
 std::optional<Finding> judge(const SourceFacts& facts, const ClassDef& def) {
-  if (const Expr* inputs = zipped_family(facts, def)) {
-    return finding_for(def, *inputs, inputs->children().size(), "one value", "");
+  if (const Expr* inputs = zipped_inputs_of(facts, def)) {
+    const std::size_t count = inputs->children().size();
+    return finding_for(*inputs, count,
+                       fmt::format("{} layers of {} read one value one by one", count, def.name));
   }
-  for (const Family& family : families_of(facts, def)) {
-    if (belongs_together(family)) return finding_for(def, family);
-  }
-  return std::nullopt;
+  std::vector<Family> families = families_of(facts, def);
+  std::erase_if(families, [](const Family& family) { return !belongs_together(family); });
+  if (families.empty()) return std::nullopt;
+  return finding_for(def, families);
 }
 
 }  // namespace projections_in_source

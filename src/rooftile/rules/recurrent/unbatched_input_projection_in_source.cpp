@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/time_loop.h"
 #include "rooftile/rules/source_finding.h"
@@ -77,12 +78,129 @@ const Call* own_cell(const TimeLoop& loop, const std::vector<const Call*>& calls
   return nullptr;
 }
 
+// What the loop itself reads of a variable, in text order.
+std::vector<const Expr*> reads_of(const TimeLoop& loop, std::string_view variable) {
+  std::vector<const Expr*> reads;
+  for_statements(loop.statement().body, [&](const Statement& statement) {
+    for_own_expressions(statement, [&](const Expr* expr) {
+      visit(expr, [&](const Expr& part) {
+        const bool is_it = part.kind == ExprKind::name && part.word() == variable;
+        if (is_it && &part != statement.target) reads.push_back(&part);
+        return true;
+      });
+    });
+  });
+  return reads;
+}
+
+// The list of `list.append(expr)`, also of `list.append(log_softmax(expr))` with functions of
+// torch around it; null for other uses.
+const Expr* collecting_list(const Expr& expr) {
+  for (const Expr* at = expr.parent; at != nullptr; at = at->parent) {
+    if (at->kind == ExprKind::attribute) continue;  // a method of the result: .unsqueeze(1)
+    const Call* call = at->call();
+    if (call == nullptr) return nullptr;
+    if (call->method == "append") return call->receiver;
+    if (call->target != nullptr || !call->name.starts_with("torch.")) return nullptr;
+  }
+  return nullptr;
+}
+
+// The tensor of `tensor[:, t] = expr`.
+const Expr* filled_tensor(const Expr& expr) {
+  const Statement* statement = expr.statement;
+  const Expr* target = statement == nullptr ? nullptr : statement->target;
+  const bool is_filled = target != nullptr && statement->value == &expr &&
+                         target->kind == ExprKind::subscript && !target->children().empty();
+  return is_filled ? target->children()[0] : nullptr;
+}
+
+// Whether the value only goes where nothing in the loop reads it.
+bool is_only_collected(const TimeLoop& loop, const Expr& value) {
+  const Expr* list = collecting_list(value);
+  const Expr* store = list != nullptr ? list : filled_tensor(value);
+  if (store == nullptr || store->kind != ExprKind::name) return false;
+  return std::ranges::all_of(reads_of(loop, store->word()), [](const Expr* read) {
+    const Expr* parent = read->parent;
+    const bool appends =
+        parent != nullptr && parent->kind == ExprKind::attribute && parent->word() == "append";
+    const bool fills = read->statement->target != nullptr && parent == read->statement->target;
+    return appends || fills;
+  });
+}
+
+// `y = self.out(h)` with y only collected, or self.out(h) itself.
+bool is_collected(const TimeLoop& loop, const Expr& product) {
+  const Statement* statement = product.statement;
+  const Expr* target = statement == nullptr ? nullptr : statement->target;
+  const bool is_variable =
+      target != nullptr && target->kind == ExprKind::name && statement->value == &product;
+  if (!is_variable) return is_only_collected(loop, product);
+  const auto reads = reads_of(loop, target->word());
+  return !reads.empty() && std::ranges::all_of(reads, [&](const Expr* read) {
+    return is_only_collected(loop, *read);
+  });
+}
+
+// Gates, a cell of the library or a user-defined one with gates: a loop over layers has none.
+bool is_recurrent(const std::vector<const Call*>& calls) {
+  return std::ranges::any_of(calls, [](const Call* call) {
+    const Type& type = callee_type(*call);
+    const bool is_cell = type.made_by != nullptr &&
+                         (is_recurrent_cell(*type.made_by) || is_recurrent_layer(*type.made_by));
+    const FunctionDef* forward =
+        type.class_def == nullptr ? nullptr : type.class_def->method("forward");
+    return is_cell || is_gate(*call) || (forward != nullptr && has_gate(forward->calls));
+  });
+}
+
+// A Linear of the state whose results are only collected.
+const Call* output_projection(const TimeLoop& loop, const std::vector<const Call*>& calls) {
+  if (!is_recurrent(calls)) return nullptr;
+  for (const Call* call : calls) {
+    if (!is_linear(*call) || call->arguments.size() != 1) continue;
+    const bool is_of_state = !loop.is_known_before(call->arguments[0].value);
+    if (is_of_state && is_collected(loop, *call->expr)) return call;
+  }
+  return nullptr;
+}
+
+// Rows of a step from which on its GEMM is math-bound on any GPU: above the ridge of an H100, 295
+// flop per byte in 16 bits.
+constexpr std::int64_t kFullRows = 512;
+
+bool has_large_batches(const SourceFacts& facts, const File& file) {
+  bool any = false;
+  for (const Program* program : training_programs_of(facts, file)) {
+    for (const Call* loader : constructions_in(facts, *program, TypeKind::loader)) {
+      const Value size = facts.argument(*loader, "batch_size", 1);
+      if (size.kind != ValueKind::integer || size.integer < kFullRows) return false;
+      any = true;
+    }
+  }
+  return any;
+}
+
+Finding output_finding(const Statement& loop, const Call& call) {
+  const Expr* state = call.arguments[0].value;
+  Finding finding = finding_at(
+      call,
+      fmt::format("`{}` multiplies `{}` once for each time step, though no later step reads it",
+                  code_text(*call.file, call.expr->children()[0]), code_text(*call.file, state)),
+      {"Collect the states, and apply the layer once to all of them after the loop",
+       Exactness::exact_arithmetic});
+  finding.evidence = {
+      fmt::format("loop at {}; its results are only collected there", place_text(loop, *call.file)),
+      "NVIDIA, GTC 2019 talk S9143: concatenate activations across time"};
+  return finding;
+}
+
 Finding finding_for(const Statement& loop, const Call& call) {
   const Expr* input = call.arguments[0].value;
   Finding finding = finding_at(
       call,
       fmt::format(
-          "the product with `{}` runs once for each time step, though no step depends on it",
+          "the GEMM with `{}` runs once for each time step, though it depends on no other step",
           code_text(*call.file, input)),
       {"Multiply the whole sequence by the input weights before the loop, and take a slice of the "
        "result in each step",
@@ -102,12 +220,15 @@ std::vector<Finding> step_by_step_projections(const source::SourceFacts& facts) 
   for (const auto& file : facts.files) {
     if (!mentions(*file, {"Linear", "linear", "matmul", "mm"})) continue;
     if (!trains_on_gpu(facts, *file)) continue;
+    const bool fills_gpu = has_large_batches(facts, *file);
     for (const Statement* statement : time_loops(*file)) {
       const TimeLoop loop(*statement);
       const std::vector<const Call*> calls = calls_inside(*statement);
       const Call* found = written_out(loop, calls);
       if (found == nullptr) found = own_cell(loop, calls);
       if (found != nullptr) findings.push_back(finding_for(*statement, *found));
+      const Call* output = fills_gpu ? nullptr : output_projection(loop, calls);
+      if (output != nullptr) findings.push_back(output_finding(*statement, *output));
     }
   }
   return findings;
