@@ -7,7 +7,9 @@
 #include "rooftile/analysis/decomposed.h"
 #include "rooftile/analysis/fusion.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/memory_bound/unfused_pointwise_in_source.h"
 #include "rooftile/rules/replacement.h"
+#include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
 namespace memory_bound_unfused_pointwise_rule {
@@ -16,6 +18,9 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 Runs of elementwise operations, casts, softmaxes and normalisations that pass values to each other, when
 together they take more than 15 per cent of the time. One finding for the network.
+
+In training scripts: a function or module of at least four pointwise operations and nothing else, such
+as a GELU written out, that runs in a forward and is not compiled.
 
 ## Why it costs time
 Each of these operations reads its input from memory and writes its result back, for a few operations
@@ -33,8 +38,8 @@ pass needs are taken to be recomputed, as Inductor does with cheap operations; w
 saving is smaller. Saved launches are not counted.
 
 ## When not to
-- A model that runs compiled, or a graph optimised for a runtime, already has fused kernels. The rule
-  sees only what the graph lists.
+- A model that runs compiled, or a graph optimised for a runtime, already has fused kernels. Only what
+  the graph lists is seen. Scripts: not reported under `torch.compile`, `torch.jit.script` or `trace`.
 - Networks dominated by large matrix products gain little: published steps of an 8-billion-parameter
   model ran at 0.93 to 0.98 of eager speed when compiled.
 - Compiling takes tens of seconds to minutes, which short jobs do not earn back.
@@ -44,7 +49,7 @@ saving is smaller. Saved launches are not counted.
 
 ## Evidence
 - NVIDIA, Memory-Limited Layers User's Guide: time of these layers is proportional to the bytes moved.
-- PyTorch Performance Tuning Guide, "Fuse operations".
+- PyTorch Performance Tuning Guide, "Fuse operations", with a GELU of five operations as its example.
 - S. Bekman, Machine Learning Engineering Open Book, performance chapter: pointwise operations are where
   compiling wins.
 )md";
@@ -91,7 +96,7 @@ Runs collect_runs(const RuleInput& input) {
   return runs;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
+std::vector<Finding> check_operations(const RuleInput& input) {
   const Runs runs = collect_runs(input);
   if (runs.group.ops.empty() || runs.group.time_share < kMinShare) return {};
   const TimeEstimate before = total_time(input, runs.group);
@@ -110,6 +115,10 @@ std::vector<Finding> check(const RuleInput& input) {
       "Time of these operations follows their bytes (NVIDIA Memory-Limited Layers User's Guide).",
       "Bytes counted from the values that pass between the operations."};
   return {finding};
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return with_scripts(input, check_operations(input), unfused_pointwise_functions);
 }
 
 }  // namespace memory_bound_unfused_pointwise_rule
