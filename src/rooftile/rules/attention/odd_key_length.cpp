@@ -21,7 +21,7 @@ In training scripts: a tokenizer or collator that pads to the longest text (`pad
 bits and names no fused attention. Information.
 
 ## Why it costs time
-The number of keys is the row length of the scores, which both products use. Rows that do not start
+The number of keys is the row length of the scores, which both GEMMs use. Rows that do not start
 at 16-byte addresses rule out the fast kernels. The number of queries does not matter. The Linear layers
 see batch times length rows, which any number may be.
 
@@ -30,7 +30,7 @@ Use fused attention, which handles odd lengths by itself. Where it has to stay u
 sequence: `pad_to_multiple_of=8` in the collator (64 on A100 and later), with the mask extended.
 
 ## How the saving is estimated
-The time model predicts both products with the padded length; queries grow too where they are the
+The time model predicts both GEMMs with the padded length; queries grow too where they are the
 same tokens. It is reported only above 10 %, since padding adds work that grows with the square.
 
 ## When not to

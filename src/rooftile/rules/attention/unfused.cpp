@@ -15,7 +15,7 @@ namespace attention_unfused_rule {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 Attention over at least 512 queries and keys whose scores are written to memory: an operation marked
-as not fused, or a graph with product, softmax and product one after the other.
+as not fused, or a graph with GEMM, softmax and GEMM in sequence.
 
 In training scripts: a module that computes `softmax(q @ k) @ v` by hand, or a function that only
 modules call in their forward. One finding per class or function, at level advice.
@@ -43,8 +43,8 @@ The time model compares all operations of the pattern with one fused attention o
   queries and keys of an image, or weights meet other weights.
 
 ## Evidence
-- EleutherAI cookbook, transformer sizing sample: softmax and dropout 8.8 ms beside 1.7 ms for the
-  two products; attention at 48 TFLOPS, the MLP at 234.
+- EleutherAI cookbook, transformer sizing sample: softmax and dropout 8.8 ms against 1.7 ms for the
+  two GEMMs; attention at 48 TFLOPS, the MLP at 234.
 - Dao et al., "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness" (2022).
 )md";
 
@@ -65,8 +65,7 @@ std::string describe(const Attention& attention) {
 }
 
 std::vector<std::string> evidence() {
-  return {
-      "softmax and dropout 8.8 ms, both products 1.7 ms: EleutherAI cookbook, transformer sizing"};
+  return {"softmax and dropout 8.8 ms, both GEMMs 1.7 ms: EleutherAI cookbook, transformer sizing"};
 }
 
 void judge_operations(const RuleInput& input, std::vector<Finding>& findings) {

@@ -135,9 +135,9 @@ Finding finding_for(std::string_view name, const File& file, const WrittenAttent
        " is_causal=...)",
        Exactness::exact_arithmetic});
   finding.evidence = {
-      fmt::format("softmax at {}, product with the values at {}", place_text(at, file),
+      fmt::format("softmax at {}, GEMM with the values at {}", place_text(at, file),
                   place_text(*attention.product->statement, file)),
-      "softmax and dropout 8.8 ms, both products 1.7 ms: EleutherAI cookbook, transformer sizing"};
+      "softmax and dropout 8.8 ms, both GEMMs 1.7 ms: EleutherAI cookbook, transformer sizing"};
   return finding;
 }
 

@@ -227,14 +227,14 @@ void judge_groups(const SourceFacts& facts, const File& file, std::vector<Findin
   for (const Written& layer : convolutions_of(facts, file)) {
     const auto groups = fixed_argument(facts, *layer.call, "groups", kGroupsPosition);
     if (!groups || *groups <= 1 || *groups == layer.in || layer.in / *groups >= kStep) continue;
-    Finding finding = finding_at(
-        *layer.call,
-        fmt::format("{} groups of {} channels: each is a matrix product of its own that fills no "
-                    "16-byte load",
-                    *groups, layer.in / *groups),
-        {fmt::format("Use at most {} groups, so that each has 8 channels or more",
-                     std::max<std::int64_t>(1, layer.in / kStep)),
-         Exactness::changes_training});
+    Finding finding =
+        finding_at(*layer.call,
+                   fmt::format("{} groups of {} channels: each is a separate GEMM that fills no "
+                               "16-byte load",
+                               *groups, layer.in / *groups),
+                   {fmt::format("Use at most {} groups, so that each has 8 channels or more",
+                                std::max<std::int64_t>(1, layer.in / kStep)),
+                    Exactness::changes_training});
     finding.evidence = {
         "channels of a group divisible by 8 in fp16: NVIDIA Convolutional Layers User's Guide"};
     findings.push_back(std::move(finding));

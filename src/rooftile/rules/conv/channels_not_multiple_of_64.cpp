@@ -14,7 +14,7 @@ A dense, math-bound convolution on Tensor Cores whose output channels are whole 
 a multiple of 64, and whose last channels cost much more time than their share.
 
 ## Why it costs time
-The implicit matrix product is computed in tiles whose sides are 64, 128 or 256 for the efficient
+The implicit GEMM is computed in tiles whose sides are 64, 128 or 256 for the efficient
 kernels. 136 channels need as many columns of tiles as 192 do, or smaller tiles that reuse less.
 
 ## How to fix

@@ -29,7 +29,7 @@ Remove the line, or put it under an option that is off by default.
 Not from the source alone: compare the step time with and without.
 
 ## When not to
-- Runs that must repeat bit by bit. Put it under an option; then the rule is silent.
+- Runs that must repeat bit by bit. Put it under an option; it is then not reported.
 - Under a seed option that is off by default, in tests, or with `warn_only=True`.
 - Models without convolutions: the cuDNN flag changes nothing there.
 

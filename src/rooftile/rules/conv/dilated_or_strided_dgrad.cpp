@@ -14,13 +14,13 @@ Dilated convolutions, and input gradients (dgrad) of strided ones, that take a v
 time. One finding for the network.
 
 ## Why it costs time
-A strided dgrad scatters: most of its implicit products multiply zeros or are split by phase of the
+A strided dgrad scatters: most of its implicit GEMMs multiply zeros or are split by phase of the
 stride. Dilated kernels read their input with gaps. cuDNN has fewer fast kernels for both than for
 plain convolutions.
 
 ## How to fix
 Nothing inside the layer. When you time the network, look at these layers first: the distance from
-the estimate tells what a plain convolution, or pooling in place of the stride, would gain.
+the estimate says what a plain convolution, or pooling in place of the stride, would gain.
 
 ## How the saving is estimated
 No saving is given.
@@ -30,7 +30,7 @@ No saving is given.
 - 1x1 layers do not dilate.
 
 ## Evidence
-- NVIDIA, Convolutional Layers User's Guide: the implicit product of dgrad is computed as (N*H*W) x C x
+- NVIDIA, Convolutional Layers User's Guide: the implicit GEMM of dgrad is computed as (N*H*W) x C x
   (K*R*S), with a stride only a part of it meets data.
 - PyTorch, aten/src/ATen/native/Convolution.cpp: dilated convolutions take a path of their own when
   deterministic algorithms are asked for.

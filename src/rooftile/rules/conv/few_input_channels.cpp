@@ -23,7 +23,7 @@ Tensor Core kernels load 16 bytes of channels at a time: 8 in fp16 and bf16, 4 i
 fill no such group, so cuDNN takes a slower kernel or pads the image itself in every step.
 
 ## How to fix
-Pad the image with zero channels: to 4 when the layer has stride 2, which has kernels of its own, else
+Pad the image with zero channels: to 4 when the layer has stride 2, which has special kernels, else
 to a whole 16-byte group. Do it where the image is made, so that the data pipeline emits RGBX; a pad
 operation in every step costs a copy. Pad the weights with zeros.
 

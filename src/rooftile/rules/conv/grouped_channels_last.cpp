@@ -26,7 +26,7 @@ Expected: PyTorch Inductor's mean ratio, 1.358 times the contiguous time. The lo
 recent versions differ; the high end is the worst published case, 31 times.
 
 ## When not to
-- Depthwise layers, one channel a group, get faster in channels_last. They stay silent.
+- Depthwise layers, one channel a group, get faster in channels_last. They are not reported.
 - The published cases are from older cuDNN versions. Treat the finding as a reason to measure.
 
 ## Evidence

@@ -18,7 +18,7 @@ them: 4 or 12 channels a group in fp16 or bf16, for example.
 In training scripts: written groups of fewer than 8 channels; information, hidden unless asked for.
 
 ## Why it costs time
-Each group is a matrix product of its own with n = output channels a group and k = input channels a
+Each group is a separate GEMM with n = output channels a group and k = input channels a
 group times the kernel. With 4 channels most of every tile and of every load is empty.
 
 ## How to fix
@@ -28,7 +28,7 @@ in the memory format that measures faster.
 
 ## How the saving is estimated
 The time model runs on the layer with fewer groups. That layer does more arithmetic, so a saving means
-that it is faster in spite of it. With no gain expected the rule is silent.
+that it is faster in spite of it. With no gain expected it is not reported.
 
 ## When not to
 - Depthwise layers have one channel a group and do not use Tensor Cores; they have their own rule.

@@ -48,7 +48,7 @@ the present number of samples.
 
 ## Evidence
 - NVIDIA, Matrix Multiplication Background User's Guide, "Wave Quantization".
-- NVIDIA, Convolutional Layers User's Guide: the implicit product of the forward pass is (N*P*Q) x K x
+- NVIDIA, Convolutional Layers User's Guide: the implicit GEMM of the forward pass is (N*P*Q) x K x
   (C*R*S); checklist: batch and channels divisible by at least 64 and ideally 256.
 )md";
 

@@ -35,7 +35,7 @@ has. The extra work of the padding is part of that time. The traffic of neighbou
 grows with the width, is not.
 
 ## When not to
-- The layer is memory-bound: vector width then changes little, and the rule stays silent.
+- The layer is memory-bound: vector width then changes little, and nothing is reported.
 - Depthwise convolutions do not use Tensor Cores. Grouped ones have their own rule.
 - Up to four input channels are the first layer, which has its own rule too.
 - A small last layer, such as a map of 21 classes, rarely takes one per cent of the time; the rule is

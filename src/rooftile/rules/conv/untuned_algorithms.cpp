@@ -32,7 +32,7 @@ Not from the source alone. Compare the step time of both settings after the firs
 
 ## When not to
 - Each new input size is measured again, which takes seconds: with sizes that vary from batch to
-  batch it costs more than it gives. The rule is silent unless one size is seen.
+  batch it costs more than it gives. Reported only where one size is seen.
 - Runs that must repeat bit by bit: the choice differs from run to run. The word deterministic in
   the program keeps the rule silent, unless it stands under a seed option that is off by default.
 - Transformers, whose only convolution is the patch embedding.

@@ -15,15 +15,15 @@ A network that spends more than half of its time in memory-bound operations: nor
 activations, adds, softmaxes, pooling, copies.
 
 ## Why it costs time
-These operations do a few operations per byte. Better shapes, lower precision of the products, or more
+These operations do a few operations per byte. Better shapes, lower precision of the GEMMs, or more
 Tensor Core throughput leave them as they are, so they cap what such changes can gain (Amdahl's law).
 
 ## How to fix
 Fuse them (`torch.compile`), keep activations in 16 bits, and use a larger or wider model where that is
-open: products grow faster than the traffic around them.
+open: GEMMs grow faster than the traffic around them.
 
 ## How the saving is estimated
-No saving is given. The message states the most that faster matrix products could ever give.
+No saving is given. The message states the most that faster GEMMs could ever give.
 
 ## When not to
 - It is an observation, not a fault. Small networks are like this.
@@ -57,8 +57,8 @@ std::vector<Finding> check(const RuleInput& input) {
   others.ops = {*largest};
   Finding finding = finding_at_groups(
       input, {others},
-      fmt::format("Memory-bound operations take {:.0f} % of the time and matrix products {:.0f} %: "
-                  "even free products would make this at most {:.1f} times as fast.",
+      fmt::format("Memory-bound operations take {:.0f} % of the time and GEMMs {:.0f} %: "
+                  "even free GEMMs would make this at most {:.1f} times as fast.",
                   100 * others.time_share, 100 * products.time_share,
                   1 / (1 - products.time_share)),
       {"Fuse operations and keep activations in 16 bits before tuning matrix shapes.",

@@ -28,7 +28,7 @@ low end, since training keeps some intermediates for the backward pass. n is the
 What other kernels or the host hide is taken off.
 
 ## When not to
-- A program whose matrix products dominate gains little, and compiling takes a minute or more.
+- A program that GEMMs dominate gains little, and compiling takes a minute or more.
 - Shapes that change from step to step compile again and again.
 
 ## Evidence
@@ -69,8 +69,8 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   if (!is_visible(trace, gain.expected)) return {};
   Finding finding = about_trace(
       trace,
-      fmt::format("elementwise operations, normalisations and the like take {} in {}, {:.1f} "
-                  "one behind the other on average",
+      fmt::format("elementwise operations, norms, softmaxes and casts take {} in {}, in chains of "
+                  "{:.1f} on average",
                   cost_text(trace, pointwise.time), count_text(trace, pointwise.kernels, "kernel"),
                   run),
       {"Fuse them with torch.compile", Exactness::exact_arithmetic}, gain);

@@ -40,7 +40,7 @@ saving is smaller. Saved launches are not counted.
 ## When not to
 - A model that runs compiled, or a graph optimised for a runtime, already has fused kernels. Only what
   the graph lists is seen. Scripts: not reported under `torch.compile`, `torch.jit.script` or `trace`.
-- Networks dominated by large matrix products gain little: published steps of an 8-billion-parameter
+- Networks dominated by large GEMMs gain little: published steps of an 8-billion-parameter
   model ran at 0.93 to 0.98 of eager speed when compiled.
 - Compiling takes tens of seconds to minutes, which short jobs do not earn back.
 - Statistics over the batch (BatchNorm in training) need their whole input first. Only what follows

@@ -18,7 +18,7 @@ settings would make it select a persistent one: batch size, input size, hidden s
 next multiples of 128, fp16 for bf16, or separate modules for stacked layers or directions.
 
 ## Why it costs time
-The standard algorithm runs a matrix product for each time step and loads the recurrent weights again.
+The standard algorithm runs a GEMM for each time step and loads the recurrent weights again.
 The persistent ones keep the weights in registers or shared memory over all steps.
 
 PyTorch's condition for the static persistent algorithm: fp16, not packed, no projection, one layer, one

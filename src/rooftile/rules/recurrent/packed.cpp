@@ -15,7 +15,7 @@ persistent algorithms if it read a padded tensor.
 
 ## Why it costs time
 Persistent algorithms keep the recurrent weights in registers or shared memory over all steps. PyTorch
-asks for the standard algorithm, one product per step, whenever the sequences are packed.
+selects the standard algorithm, one GEMM per step, whenever the sequences are packed.
 
 ## How to fix
 Compare the padding share with the gain. Sorting or bucketing sequences by length makes the padding

@@ -10,7 +10,7 @@ namespace recurrent_small_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A recurrent layer whose product from one time step to the next is not math-bound: minibatch or hidden
+A recurrent layer whose GEMM from one time step to the next is not math-bound: minibatch or hidden
 size are too small for the GPU.
 
 ## Why it costs time
@@ -30,7 +30,7 @@ No saving is given. The message compares the time of the layer with that at twic
 
 ## Evidence
 - NVIDIA, Recurrent Layers User's Guide: minibatch and hidden size decide the efficiency of the recurrent
-  product; below a batch of 128 or a hidden size of 256 it is limited by bandwidth on V100.
+  GEMM; below a batch of 128 or a hidden size of 256 it is limited by bandwidth on V100.
 )md";
 
 // Time at twice the batch over the present one, up to which a larger batch is worth the mention.
@@ -65,7 +65,7 @@ std::optional<Finding> small_at(const RuleInput& input, const LayerGroup& layer)
           rnn.seq, rnn.batch, product->n, product->k, input.device().name, 2 * rnn.batch, ratio),
       {"Use a larger minibatch if training allows it.", Exactness::changes_training}, std::nullopt);
   finding.evidence = {
-      "Recurrent products below batch 128 or hidden size 256 are bandwidth-limited on V100 (NVIDIA "
+      "Recurrent GEMMs below batch 128 or hidden size 256 are bandwidth-limited on V100 (NVIDIA "
       "Recurrent Layers User's Guide)."};
   return finding;
 }

@@ -45,7 +45,7 @@ The time of all the GEMMs minus the time of one with as many rows, in every phas
   `recurrent/unrolled-loop`.
 
 ## Evidence
-- NVIDIA, Recurrent Layers User's Guide: the input products of all time steps can be combined.
+- NVIDIA, Recurrent Layers User's Guide: the input GEMMs of all time steps can be combined.
 - Appleyard, Kocisky, Blunsom, "Optimizing Performance of Recurrent Neural Networks on GPUs", 2016.
 )md";
 

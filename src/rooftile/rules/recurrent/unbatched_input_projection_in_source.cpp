@@ -208,7 +208,7 @@ Finding finding_for(const Statement& loop, const Call& call) {
   finding.evidence = {
       fmt::format("loop at {}; its input does not depend on an earlier step",
                   place_text(loop, *call.file)),
-      "NVIDIA Recurrent Layers User's Guide: the input products of all time steps can be combined"};
+      "NVIDIA Recurrent Layers User's Guide: the input GEMMs of all time steps can be combined"};
   return finding;
 }
 

@@ -14,7 +14,7 @@ namespace recurrent_unrolled_loop_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A chain of equal small matrix products in which each depends on the one before through sigmoid and tanh
+A chain of equal small GEMMs in which each depends on the one before through sigmoid and tanh
 gates: an LSTM or GRU unrolled over time, from cells in a Python loop. One-step recurrent operations in
 a chain count too.
 
@@ -22,7 +22,7 @@ In training scripts: `nn.LSTMCell`, `GRUCell`, `RNNCell`, or a layer called for 
 loop over time whose inputs are known before the loop. At level advice.
 
 ## Why it costs time
-Each step launches its own products and a handful of pointwise kernels, and reads the recurrent weights
+Each step launches its GEMMs and a handful of pointwise kernels, and reads the recurrent weights
 again. cuDNN multiplies the input of all steps at once, runs layers and gates in parallel, and fuses the
 gates; its persistent algorithms keep the weights on chip.
 
@@ -31,7 +31,7 @@ Use `nn.LSTM`, `nn.GRU` or `nn.RNN` over the whole sequence. The result is the s
 biases and the place of dropout match.
 
 ## How the saving is estimated
-The time of the products and pointwise operations of all steps minus the time of one recurrent layer of
+The time of the GEMMs and pointwise operations of all steps minus the time of one recurrent layer of
 the same size, with gradients in a training step.
 
 ## When not to
@@ -39,11 +39,11 @@ the same size, with gradients in a training step.
   covers it.
 - Cells with layer norm, zoneout or other changes inside. The rule is silent where a norm, softmax or
   lookup lies between the steps.
-- Equal layers on top of each other are not a loop; without gates between them they stay silent.
-- Scripts: fed-back outputs, attention context, and a norm or zoneout on the state keep it silent.
+- Equal layers on top of each other are not a loop; without gates between them they are not reported.
+- Scripts: fed-back outputs, attention context, and a norm or zoneout on the state: not reported.
 
 ## Evidence
-- NVIDIA, Recurrent Layers User's Guide: cuDNN combines the input products over time and streams layers.
+- NVIDIA, Recurrent Layers User's Guide: cuDNN combines the input GEMMs over time and streams layers.
 - Appleyard, Kocisky, Blunsom, "Optimizing Performance of Recurrent Neural Networks on GPUs", 2016.
 )md";
 
@@ -123,7 +123,7 @@ std::vector<Finding> check_operations(const RuleInput& input) {
          Exactness::exact_arithmetic},
         saving);
     finding.evidence = {
-        "Each step's product reads the result of the one before through sigmoid and tanh gates."};
+        "Each step's GEMM reads the result of the one before through sigmoid and tanh gates."};
     soften_unless_clear(input, finding);
     findings.push_back(std::move(finding));
   }

@@ -85,7 +85,7 @@ Finding finding_for(const Statement& loop, const Call& call) {
                   place_text(loop, *call.file)),
       fmt::format("`{}` does not depend on an earlier step",
                   code_text(*call.file, call.arguments[0].value)),
-      "NVIDIA Recurrent Layers User's Guide: cuDNN combines the input products over time"};
+      "NVIDIA Recurrent Layers User's Guide: cuDNN combines the input GEMMs over time"};
   return finding;
 }
 
