@@ -201,4 +201,16 @@ std::string percent_text(double fraction) {
   return fmt::format("{:+.{}f} %", percent, size < 1 ? 2 : size < 10 ? 1 : 0);
 }
 
+std::string gigabytes_text(Bytes bytes) {
+  const double gigabytes = bytes.value() / 1e9;
+  return gigabytes < 1000 ? fmt::format("{:.3g} GB", gigabytes)
+                          : fmt::format("{:.0f} GB", gigabytes);
+}
+
+std::string memory_floor_text(Bytes bytes, const Device& device) {
+  return fmt::format("{} at {:.3g} TB/s take at least {:.3g} ms", gigabytes_text(bytes),
+                     device.dram_bandwidth.value() / 1e12,
+                     to_milliseconds(bytes / device.dram_bandwidth));
+}
+
 }  // namespace rooftile

@@ -5,8 +5,8 @@
 
 namespace rooftile {
 
-// The precision of everything that is neither a product nor stored in the asked one: TF32 exists
-// only inside products, and 8- and 4-bit products sit in a network of 16-bit activations.
+// The precision of everything that is neither a matrix product nor stored in the asked one: TF32
+// exists only inside GEMMs, and 8- and 4-bit GEMMs sit in a network of 16-bit activations.
 Dtype activation_dtype(Dtype asked);
 
 // Floating-point operands of the operation in `dtype`; what is quantized stays.

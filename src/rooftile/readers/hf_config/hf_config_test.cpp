@@ -476,6 +476,9 @@ TEST(HfConfig, TextFormReadsBack) {
     ASSERT_TRUE(again) << to_string(again.error());
     EXPECT_EQ(again->ops, workload.ops);
   }
+}
+
+TEST(HfDecode, TextFormReadsBack) {
   const Workload decode = read_config(kDeepSeekV3, decoding(2, 512));
   const auto again = parse_workload(to_text(decode));
   ASSERT_TRUE(again) << to_string(again.error());

@@ -67,17 +67,14 @@ std::vector<Finding> check(const RuleInput& input) {
   const Op& op = input.workload.ops[reads.groups.front().ops.front()];
   Finding finding = finding_at_groups(
       input, reads.groups,
-      fmt::format("{:.0f} % of the time goes into reading {:.3g} GB of keys and values in {}",
-                  100 * reads.time_share, reads.keys.value() / 1e9, to_string(op.dtypes.weight)),
+      fmt::format("{:.0f} % of the time goes into reading {} of keys and values in {}",
+                  100 * reads.time_share, gigabytes_text(reads.keys), to_string(op.dtypes.weight)),
       {fmt::format("Keep keys and values in {}: half the bytes, and room for twice the positions",
                    fp8 ? "fp8 (vLLM: --kv-cache-dtype fp8)"
                        : "int8 (TensorRT-LLM, LMDeploy: --quant-policy 8)"),
        Exactness::changes_numerics},
       saving);
-  finding.evidence = {fmt::format("{:.3g} GB at {:.3g} TB/s take at least {:.3g} ms",
-                                  reads.keys.value() / 1e9,
-                                  input.device().dram_bandwidth.value() / 1e12,
-                                  to_milliseconds(reads.keys / input.device().dram_bandwidth))};
+  finding.evidence = {memory_floor_text(reads.keys, input.device())};
   for (const LayerGroup& group : reads.groups) note_changes(input, group, change, finding);
   return {finding};
 }

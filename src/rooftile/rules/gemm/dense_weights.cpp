@@ -11,7 +11,7 @@ Inference that spends much of its time in math-bound Linear layers whose sizes s
 take, on Ampere and later. Information about a choice, hidden unless asked for.
 
 ## Why it costs time
-Since Ampere, Tensor Cores skip half of the products where two of every four neighbouring weights along k
+Since Ampere, Tensor Cores skip half of the multiplications where two of every four neighbouring weights along k
 are zero: up to twice the dense rate. Dense weights do not use that.
 
 ## How to fix

@@ -188,13 +188,11 @@ std::optional<Finding> judge_memory_bound(const RuleInput& input) {
   const Bytes bytes = weights_read(input, layers);
   Finding finding = finding_of(
       input, layers, remedy->change,
-      fmt::format("{:.0f} % of the time goes into layers that wait for {:.3g} GB of {} weights",
-                  100 * layers.time_share, bytes.value() / 1e9, dtype_of(input, layers)),
+      fmt::format("{:.0f} % of the time goes into layers that wait for {} of {} weights",
+                  100 * layers.time_share, gigabytes_text(bytes), dtype_of(input, layers)),
       fmt::format("Store these weights in {}{}", remedy->name, four_bit_text(input, layers)),
       saving);
-  finding.evidence = {fmt::format("{:.3g} GB at {:.3g} TB/s take at least {:.3g} ms",
-                                  bytes.value() / 1e9, input.device().dram_bandwidth.value() / 1e12,
-                                  to_milliseconds(bytes / input.device().dram_bandwidth))};
+  finding.evidence = {memory_floor_text(bytes, input.device())};
   return finding;
 }
 
