@@ -23,6 +23,11 @@ class SourceFacts;
 enum class Mode { inference, training, decode };
 inline constexpr std::array<std::string_view, 3> kModeNames{"inference", "training", "decode"};
 
+// Who runs a graph as it is listed: eager PyTorch, one kernel per operation, or a runtime that fuses
+// and folds when it loads the file. none: not read from an ONNX file.
+enum class GraphKind { none, pytorch, runtime };
+inline constexpr std::array<std::string_view, 3> kGraphKindNames{"none", "pytorch", "runtime"};
+
 // Summaries that never change, shared by the copies of a workload; what reads them includes
 // trace_summary.h.
 class TraceList {
@@ -47,6 +52,7 @@ class TraceList {
 struct Workload {
   std::vector<Op> ops;
   Mode mode = Mode::inference;
+  GraphKind graph = GraphKind::none;
   std::optional<std::int64_t> parameters;       // of the whole model, where the reader knows
   // Samples in one pass and positions of each, where the reader knows; when decoding, the positions
   // in the cache.

@@ -203,6 +203,7 @@ Op read_op(ByteReader& reader) {
 
 void read_header(ByteReader& reader, Workload& workload) {
   reader.enumerator(workload.mode, kModeNames.size());
+  reader.enumerator(workload.graph, kGraphKindNames.size());
   for (auto* size : {&workload.parameters, &workload.batch, &workload.sequence}) {
     if (reader.number_below(2) == 1) *size = reader.number();
   }
@@ -222,6 +223,7 @@ void read_header(ByteReader& reader, Workload& workload) {
 std::string to_bytes(const Workload& workload) {
   ByteWriter writer;
   writer.enumerator(workload.mode);
+  writer.enumerator(workload.graph);
   for (const auto& size : {workload.parameters, workload.batch, workload.sequence}) {
     writer.enumerator(size.has_value());
     if (size) writer.number(*size);

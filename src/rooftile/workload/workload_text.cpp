@@ -280,6 +280,7 @@ Result<bool> parse_header(const std::vector<std::string_view>& words, Workload& 
   if (!pairs) return tl::unexpected(pairs.error());
   FieldParser parser(std::move(*pairs));
   parser.choice("mode", workload.mode, kModeNames, Mode::inference);
+  parser.choice("graph", workload.graph, kGraphKindNames, GraphKind::none);
   if (const Word* word = parser.take("parameters")) {
     workload.parameters = parse_integer(word->value);
     if (!workload.parameters || *workload.parameters < 0) {

@@ -70,6 +70,7 @@ void write_provenance(FieldWriter& writer, const Provenance& source, std::string
 std::string header_text(const Workload& workload) {
   FieldWriter writer;
   writer.choice("mode", workload.mode, kModeNames, Mode::inference);
+  writer.choice("graph", workload.graph, kGraphKindNames, GraphKind::none);
   if (workload.parameters) writer.required("parameters", *workload.parameters);
   if (workload.batch) writer.required("batch", *workload.batch);
   if (workload.sequence) writer.required("sequence", *workload.sequence);
