@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 
 namespace rooftile {
 namespace {
@@ -40,9 +41,28 @@ std::optional<std::size_t> find_scores(const Workload& workload, const Graph& gr
   return std::nullopt;
 }
 
+// The one reader of the operation's result; of two, a choice that depends on whether it is NaN.
+std::optional<std::size_t> next_of(const Workload& workload, const Graph& graph, std::size_t op,
+                                   std::vector<std::size_t>& between) {
+  if (const auto only = graph.sole_consumer(op)) return only;
+  if (workload.ops[op].outputs.size() != 1) return std::nullopt;
+  const auto& readers = graph.consumers(workload.ops[op].outputs.front());
+  if (readers.size() != 2) return std::nullopt;
+  const std::size_t check = readers[0], choice = readers[1];
+  const auto is_fn = [&](std::size_t reader, std::string_view fn) {
+    const auto* elementwise = std::get_if<Elementwise>(&workload.ops[reader].body);
+    return elementwise != nullptr && elementwise->fn == fn;
+  };
+  const bool fits =
+      is_fn(check, "is_nan") && is_fn(choice, "where") && graph.sole_consumer(check) == choice;
+  if (!fits) return std::nullopt;
+  between.push_back(check);
+  return choice;
+}
+
 std::optional<std::size_t> find_values(const Workload& workload, const Graph& graph,
                                        std::size_t from, std::vector<std::size_t>& between) {
-  std::optional<std::size_t> next = graph.sole_consumer(from);
+  std::optional<std::size_t> next = next_of(workload, graph, from, between);
   for (int step = 0; next && step <= kMaxSteps; ++step) {
     const Op& op = workload.ops[*next];
     if (activation_product(op) != nullptr) return next;

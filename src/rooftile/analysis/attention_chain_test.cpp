@@ -34,6 +34,18 @@ TEST(AttentionChain, ThroughScaleMaskAndDropout) {
   EXPECT_EQ(chains[0].attention.value_dim, 32);
 }
 
+// PyTorch's exporters set rows that see no key to zero.
+TEST(AttentionChain, ThroughTheCheckForEmptyRows) {
+  const auto chains = chains_in(
+      "gemm scores fp16 batch=8 m=128 n=256 k=64 weight=activation from=q,k\n"
+      "softmax weights fp16 rows=1024 cols=256 from=scores\n"
+      "elementwise nan fp16 fn=is_nan elements=262144 from=weights\n"
+      "elementwise safe fp16 fn=where elements=262144 inputs=2 from=nan,weights\n"
+      "gemm out fp16 batch=8 m=128 n=32 k=256 layout=nn weight=activation from=safe,v\n");
+  ASSERT_EQ(chains.size(), 1u);
+  EXPECT_THAT(chains[0].ops, ElementsAre(0, 1, 2, 3, 4));
+}
+
 TEST(AttentionChain, SizesMustFit) {
   EXPECT_TRUE(chains_in("gemm scores fp16 m=128 n=256 k=64 weight=activation from=q\n"
                         "softmax weights fp16 rows=128 cols=256 from=scores\n"

@@ -54,6 +54,7 @@ Region region_behind(const Workload& workload, const Graph& graph, std::size_t s
         region.products.push_back(*producer);
         continue;
       }
+      region.has_gates = region.has_gates || computes(before, "lstm_cell");
       sigmoid = sigmoid || computes(before, "sigmoid");
       tanh = tanh || computes(before, "tanh");
       region.plain = region.plain && !breaks_cell(before);
@@ -61,7 +62,7 @@ Region region_behind(const Workload& workload, const Graph& graph, std::size_t s
       stack.push_back(*producer);
     }
   }
-  region.has_gates = sigmoid && tanh;
+  region.has_gates = region.has_gates || (sigmoid && tanh);
   return region;
 }
 
@@ -77,7 +78,7 @@ bool may_hold_cells(const Workload& workload) {
   for (const Op& op : workload.ops) {
     sigmoid = sigmoid || computes(op, "sigmoid");
     tanh = tanh || computes(op, "tanh");
-    if (is_one_step_cell(op) || (sigmoid && tanh)) return true;
+    if (is_one_step_cell(op) || computes(op, "lstm_cell") || (sigmoid && tanh)) return true;
   }
   return false;
 }

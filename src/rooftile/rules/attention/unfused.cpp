@@ -33,8 +33,9 @@ pattern.
 The time model compares all operations of the pattern with one fused attention of the same shape.
 
 ## When not to
-- An ONNX export splits `scaled_dot_product_attention` into this pattern. Then the finding concerns
-  the runtime that executes the graph, not the PyTorch model.
+- `scaled_dot_product_attention` that PyTorch's ONNX exporters wrote out is put together again and not
+  reported. In ONNX files of other origin, or that a runtime has optimised, the finding concerns that
+  runtime.
 - Returned attention weights and custom biases rule out some kernels; head sizes have limits.
 - Flash kernels take fp16 and bf16; in fp32 only the memory-efficient kernel remains.
 - Below about 512 keys launches dominate, and nothing is reported.
@@ -54,7 +55,13 @@ bool is_long(const Attention& attention) {
   return std::min(attention.query_len, attention.kv_len) >= kLongEnough;
 }
 
-Fix propose() {
+Fix propose(GraphKind graph = GraphKind::none) {
+  if (graph == GraphKind::runtime) {
+    return {
+        "Let the runtime fuse it: ONNX Runtime's transformer optimizer and TensorRT replace "
+        "this pattern by one attention kernel",
+        Exactness::exact_arithmetic};
+  }
   return {"Use a fused attention kernel (scaled_dot_product_attention, FlashAttention)",
           Exactness::exact_arithmetic};
 }
@@ -151,8 +158,8 @@ void judge_chains(const RuleInput& input, std::vector<Finding>& findings) {
     std::optional<Range<Seconds>> saving = saving_of(input, chains.front());
     if (saving) *saving = *saving * runs;
     if (group.time_share < kMinTimeShare || is_pointless(saving)) continue;
-    Finding finding =
-        finding_at_groups(input, {group}, describe(chains.front().attention), propose(), saving);
+    Finding finding = finding_at_groups(input, {group}, describe(chains.front().attention),
+                                        propose(input.workload.graph), saving);
     finding.count = static_cast<std::int64_t>(runs);
     soften_unless_clear(input, finding);
     finding.evidence = evidence();

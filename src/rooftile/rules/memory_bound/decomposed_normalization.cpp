@@ -21,9 +21,9 @@ not by order. One finding for the network.
 Each primitive reads and writes the whole tensor. The fused operation reads it once and writes it once.
 
 ## How to fix
-Use the one operation: `nn.LayerNorm`, `nn.RMSNorm`, `softmax`, with statistics in fp32 inside. For an
-ONNX export take opset 17 or newer, which has LayerNormalization; older files spell out what the PyTorch
-model computes in one kernel.
+Use the one operation: `nn.LayerNorm`, `nn.RMSNorm`, `softmax`, with statistics in fp32 inside. ONNX
+has LayerNormalization since opset 17 and RMSNormalization since opset 23; in older files norms are
+spelled out. Those that PyTorch's exporter wrote out are put together again and not reported.
 
 ## How the saving is estimated
 The time of the primitives minus the time of the operation that replaces them, with the gradients in a
@@ -36,14 +36,14 @@ training step.
 
 ## Evidence
 - NVIDIA, Memory-Limited Layers User's Guide: time of these layers is proportional to the bytes moved.
-- ONNX operator documentation: LayerNormalization exists since opset 17.
+- ONNX operator documentation: LayerNormalization exists since opset 17, RMSNormalization since 23.
 )md";
 
 // Each operation counts once, even where a mean serves two patterns.
 struct Patterns {
   std::vector<std::size_t> ops;
   TimeEstimate after;
-  std::size_t norms = 0, softmaxes = 0;
+  std::size_t norms = 0, rms_norms = 0, softmaxes = 0;
   std::size_t longest = 0;
 };
 
@@ -72,6 +72,8 @@ Patterns collect_patterns(const RuleInput& input) {
     patterns.after = patterns.after + *time;
     const bool softmax = std::holds_alternative<Softmax>(pattern.replacement);
     ++(softmax ? patterns.softmaxes : patterns.norms);
+    const auto* norm = std::get_if<Normalization>(&pattern.replacement);
+    if (norm != nullptr && norm->fn == NormKind::rms) ++patterns.rms_norms;
     patterns.longest = std::max(patterns.longest, pattern.ops.size());
     ops.insert(pattern.ops.begin(), pattern.ops.end());
   }
@@ -91,6 +93,22 @@ std::string counts_text(const Patterns& patterns) {
   return text;
 }
 
+// Of a graph that a runtime runs, the file is what can change.
+Fix propose(const RuleInput& input, const Patterns& patterns) {
+  if (input.workload.graph != GraphKind::runtime) {
+    return {"Use the fused operations (nn.LayerNorm, nn.RMSNorm, softmax).",
+            Exactness::exact_arithmetic};
+  }
+  std::string opsets;
+  if (patterns.norms > patterns.rms_norms) opsets = "LayerNormalization from opset 17";
+  if (patterns.rms_norms > 0) {
+    opsets += fmt::format("{}RMSNormalization from opset 23", opsets.empty() ? "" : ", ");
+  }
+  return {opsets.empty() ? "Use the operator Softmax."
+                         : fmt::format("Export with the fused operators: {}.", opsets),
+          Exactness::exact_arithmetic};
+}
+
 std::vector<Finding> check(const RuleInput& input) {
   const Patterns patterns = collect_patterns(input);
   if (patterns.ops.empty()) return {};
@@ -101,9 +119,7 @@ std::vector<Finding> check(const RuleInput& input) {
       input, {group},
       fmt::format("{} spelled out in up to {} primitive operations: {:.1f} % of the time.",
                   counts_text(patterns), patterns.longest, 100 * group.time_share),
-      {"Use the fused operations (LayerNorm, RMSNorm, softmax); for ONNX export opset 17 or newer.",
-       Exactness::exact_arithmetic},
-      saving);
+      propose(input, patterns), saving);
   finding.evidence = {
       "Patterns recognised by their data flow; the fused operation reads and writes "
       "its tensor once."};
