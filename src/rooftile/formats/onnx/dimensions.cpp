@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 #include <string_view>
+#include <utility>
 
 #include "onnx/onnx_pb.h"
 #include "rooftile/base/text.h"
@@ -38,6 +39,22 @@ bool is_sequence_name(std::string_view name) {
   return is_one_of(text, kNames) || (contains(text, "seq") && !other);
 }
 
+// Of the positions in a cache, and of those and the new ones together.
+bool is_past_name(std::string_view name) { return contains(lower(name), "past"); }
+bool is_total_name(std::string_view name) {
+  const std::string text = lower(name);
+  return contains(text, "total") && contains(text, "seq");
+}
+
+// The sequence in so many words: one letter may stand for anything.
+bool is_plain_sequence_name(std::string_view name) {
+  return is_sequence_name(name) && contains(lower(name), "seq");
+}
+
+// What is assumed of a network that leaves its length open: the longest input of BERT and of the
+// encoders built like it (Devlin et al., 2019).
+constexpr std::int64_t kAssumedSequence = 512;
+
 // Names that exporters make up where the author gave none: CNTK's "None", PyTorch's "s0" and
 // "input_dynamic_axes_1", and the library's own "unk__7".
 bool is_made_up(std::string_view name) {
@@ -66,9 +83,20 @@ bool is_integer_input(const TypeProto_Tensor& tensor) {
   return tensor.elem_type() == TensorProto::INT64 || tensor.elem_type() == TensorProto::INT32;
 }
 
+// Reads [sequence, batch, ..], as recurrent operators do by default.
+bool is_sequence_first(const onnx::NodeProto& node) {
+  if (node.op_type() != "LSTM" && node.op_type() != "GRU" && node.op_type() != "RNN") return false;
+  return std::ranges::none_of(node.attribute(), [](const onnx::AttributeProto& attribute) {
+    return attribute.name() == "layout" && attribute.i() == 1;
+  });
+}
+
 class Resolver {
  public:
-  Resolver(const DimensionChoices& choices, GraphProto& graph) : choices_(choices), graph_(graph) {}
+  Resolver(const DimensionChoices& choices, GraphProto& graph)
+      : choices_(choices),
+        graph_(graph),
+        sequence_first_(std::ranges::any_of(graph.node(), is_sequence_first)) {}
 
   Result<ResolvedDimensions> run() {
     const std::vector<int> inputs = true_inputs(graph_);
@@ -89,10 +117,25 @@ class Resolver {
           "no input dimension is known as the sequence, --seq {} has no effect", *choices_.seq));
       result_.unused.emplace_back("--seq");
     }
+    if (!sequence_first_) note_sizes(inputs);
     return std::move(result_);
   }
 
  private:
+  // The batch is the leading size of the first input with several axes, the sequence what follows
+  // it in tokens.
+  void note_sizes(const std::vector<int>& inputs) {
+    for (const int index : inputs) {
+      const auto& type = graph_.input(index).type();
+      if (!type.has_tensor_type() || type.tensor_type().shape().dim_size() < 2) continue;
+      const auto& shape = type.tensor_type().shape();
+      if (!result_.batch) result_.batch = declared_size(shape.dim(0), result_.symbols);
+      const bool tokens = shape.dim_size() == 2 && is_integer_input(type.tensor_type());
+      if (tokens) result_.sequence = declared_size(shape.dim(1), result_.symbols);
+      if (result_.sequence) return;
+    }
+  }
+
   Result<bool> set_shape(const std::vector<int>& inputs, const std::string& name,
                          const Shape& shape) {
     std::vector<std::string> names;
@@ -136,14 +179,41 @@ class Resolver {
       if (name.empty()) continue;
       seen_.insert(name);
       if (result_.symbols.count(name) != 0 || is_made_up(name)) continue;
-      if (choices_.batch && is_batch_name(name, i)) {
-        result_.symbols.emplace(name, *choices_.batch);
-        result_.batch_used = true;
-      } else if (choices_.seq && is_sequence_name(name)) {
-        result_.symbols.emplace(name, *choices_.seq);
-        result_.sequence_used = true;
-      }
+      if (const auto size = named_size(name, i)) result_.symbols.emplace(name, *size);
     }
+  }
+
+  std::optional<std::int64_t> named_size(const std::string& name, int index) {
+    if (is_batch_name(name, index)) return batch_of(fmt::format("dimension '{}'", name));
+    if (is_past_name(name) && !contains(name, "+")) return choices_.past;
+    if (is_total_name(name) && choices_.past && choices_.seq) return *choices_.past + *choices_.seq;
+    if (!is_sequence_name(name)) return {};
+    if (choices_.seq) result_.sequence_used = true;
+    if (choices_.seq || !is_plain_sequence_name(name)) return choices_.seq;
+    return assumed_sequence(fmt::format("dimension '{}'", name));
+  }
+
+  std::int64_t batch_of(const std::string& what) {
+    if (choices_.batch) {
+      result_.batch_used = true;
+      return *choices_.batch;
+    }
+    // A shape that is given holds the batch of the other inputs too.
+    for (const auto& [input, shape] : choices_.shapes) {
+      if (shape.size() >= 2) return shape.front();
+    }
+    if (!std::exchange(batch_noted_, true)) {
+      result_.notes.push_back(fmt::format("batch 1 assumed for {}; set it with --batch", what));
+    }
+    return 1;
+  }
+
+  std::int64_t assumed_sequence(const std::string& what) {
+    if (!std::exchange(sequence_noted_, true)) {
+      result_.notes.push_back(fmt::format("sequence length {} assumed for {}; set it with --seq",
+                                          kAssumedSequence, what));
+    }
+    return kAssumedSequence;
   }
 
   bool seen_symbol(const std::string& name) const {
@@ -166,7 +236,7 @@ class Resolver {
     auto& dim = *tensor.mutable_shape()->mutable_dim(index);
     auto size = declared_size(dim, result_.symbols);
     const std::string name = dim.dim_param();
-    if (!size && is_made_up(name)) size = unnamed_size(index, tensor);
+    if (!size && is_made_up(name)) size = unnamed_size(input, index, tensor);
     if (size) {
       dim.set_dim_value(*size);
       return;
@@ -178,14 +248,19 @@ class Resolver {
     if (!sum && !again) result_.notes.push_back(explain(input, index, name, tensor));
   }
 
-  std::optional<std::int64_t> unnamed_size(int index, const TypeProto_Tensor& tensor) {
-    if (index == 0 && choices_.batch) {
-      result_.batch_used = true;
-      return choices_.batch;
-    }
+  // The first axis is the batch, but in recurrent networks that read the sequence first; the second
+  // one of tokens is the sequence.
+  std::optional<std::int64_t> unnamed_size(const std::string& input, int index,
+                                           const TypeProto_Tensor& tensor) {
     const int rank = tensor.shape().dim_size();
-    if (index == 1 && (rank == 3 || (rank == 2 && is_integer_input(tensor)))) return choices_.seq;
-    return {};
+    if (index == 0 && (choices_.batch || (rank >= 2 && !sequence_first_))) {
+      return batch_of(fmt::format("the first axis of input '{}'", input));
+    }
+    const bool tokens = rank == 2 && is_integer_input(tensor);
+    if (index != 1 || (rank != 3 && !tokens)) return {};
+    if (choices_.seq) result_.sequence_used = true;
+    if (choices_.seq || !tokens) return choices_.seq;
+    return assumed_sequence(fmt::format("the second axis of input '{}'", input));
   }
 
   static std::string explain(const std::string& input, int index, const std::string& name,
@@ -193,6 +268,7 @@ class Resolver {
     if (!is_made_up(name)) {
       const char* shorter = is_batch_name(name, index) ? "--batch N"
                             : is_sequence_name(name)   ? "--seq N"
+                            : is_past_name(name)       ? "--past N"
                                                        : nullptr;
       return fmt::format("input '{}': dimension '{}' is unknown; pass {}", input, name,
                          shorter != nullptr ? shorter : fmt::format("--dim {}=N", name));
@@ -202,14 +278,16 @@ class Resolver {
       sizes.push_back(dim.has_dim_value() && dim.dim_value() > 0 ? std::to_string(dim.dim_value())
                                                                  : "N");
     }
-    return fmt::format("input '{}': dimension {} is unknown; pass {}--shape {}={}", input,
-                       index + 1, index == 0 ? "--batch N or " : "", input, fmt::join(sizes, "x"));
+    return fmt::format("axis {} of input '{}' has no size; pass {}--shape {}={}", index, input,
+                       index == 0 ? "--batch N or " : "", input, fmt::join(sizes, "x"));
   }
 
   const DimensionChoices& choices_;
   GraphProto& graph_;
   ResolvedDimensions result_;
   std::unordered_set<std::string> seen_, explained_;
+  bool batch_noted_ = false, sequence_noted_ = false;
+  bool sequence_first_ = false;
 };
 
 }  // namespace
@@ -236,17 +314,6 @@ std::optional<std::int64_t> declared_size(const onnx::TensorShapeProto_Dimension
   if (!dim.has_dim_param() || is_made_up(dim.dim_param())) return {};
   return evaluate_symbol(dim.dim_param(), symbols);
 }
-
-namespace {
-
-bool is_sequence_first(const onnx::NodeProto& node) {
-  if (node.op_type() != "LSTM" && node.op_type() != "GRU" && node.op_type() != "RNN") return false;
-  return std::ranges::none_of(node.attribute(), [](const onnx::AttributeProto& attribute) {
-    return attribute.name() == "layout" && attribute.i() == 1;
-  });
-}
-
-}  // namespace
 
 std::optional<std::int64_t> common_leading_size(const GraphProto& graph) {
   if (std::ranges::any_of(graph.node(), is_sequence_first)) return {};

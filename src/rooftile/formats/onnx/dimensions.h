@@ -24,6 +24,7 @@ struct ResolvedDimensions {
   std::vector<std::string> unused;              // choices without effect, as flags
   bool declared_shapes_hold = true;             // false: the user changed sizes that the file fixes
   bool batch_used = false, sequence_used = false;
+  std::optional<std::int64_t> batch, sequence;  // that the inputs are read at
   std::optional<Rebatch> rebatch;
 };
 

@@ -32,6 +32,8 @@ struct Value {
   bool graph_input = false, graph_output = false;
   // Of a constant: the initializer (or ConstantOfShape) it is a reordered or converted form of.
   ValueId root = kNoValue;
+  bool stored = false;                  // the file holds its elements: no operator computes it
+  bool hides_later_keys = false;        // an attention mask with a triangle in it
   bool reordered = false;               // a Transpose lies between the root and this constant
   ValueId same_as = kNoValue;           // a subgraph's value that is handed through unchanged
   std::vector<std::int32_t> consumers;  // indexes into Graph::nodes
@@ -63,6 +65,7 @@ struct Graph {
   std::vector<std::string> notes;
   std::vector<std::string> unused_choices;  // of dimensions, as flags
   std::string producer;
+  std::optional<std::int64_t> batch, sequence;  // of the inputs, where they tell
 
   struct Storage;  // the messages that `proto` points into
   std::unique_ptr<Storage> storage;

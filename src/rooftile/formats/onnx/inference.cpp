@@ -10,6 +10,7 @@
 #include "rooftile/formats/onnx/control_flow.h"
 #include "rooftile/formats/onnx/frame.h"
 #include "rooftile/formats/onnx/functions.h"
+#include "rooftile/formats/onnx/masks.h"
 #include "rooftile/formats/onnx/node_context.h"
 #include "rooftile/formats/onnx/origins.h"
 #include "rooftile/formats/onnx/rebatch.h"
@@ -286,10 +287,13 @@ class Inferencer {
     const bool has_subgraph = has_graph_attribute(node);
     const Origin origin = has_subgraph ? Origin::activation : origin_of(node, domain, read);
     bool runs_on_device = origin == Origin::activation;
+    const bool is_mask = !has_subgraph && may_compute_mask(node.op_type()) &&
+                         hides_later_keys(node, values_.mask_inputs(inputs));
     for (const ValueId id : outputs) {
       if (id == kNoValue) continue;
       Slot& target = values_.slot(id);
       target.value.origin = origin;
+      target.value.hides_later_keys = is_mask;
       if (origin == Origin::shape_data && is_large_float(target.type)) {
         target.value.origin = Origin::activation;
         runs_on_device = true;

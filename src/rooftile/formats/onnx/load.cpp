@@ -161,6 +161,7 @@ Result<Graph> load_graph(std::string_view bytes, const DimensionChoices& choices
                            leading != choices.batch;
   if (other_batch && leading) {
     result = attempt_batch(model, *leading, *choices.batch, *dimensions);
+    if (result) dimensions->batch = choices.batch;
   }
   if (!result) {
     if (other_batch) {
@@ -180,6 +181,8 @@ Result<Graph> load_graph(std::string_view bytes, const DimensionChoices& choices
   Graph graph = std::move(result->inferred.graph);
   add_notes(*dimensions, result->inferred, graph);
   graph.unused_choices = dimensions->unused;
+  graph.batch = dimensions->batch;
+  graph.sequence = dimensions->sequence;
   graph.producer = result->storage->model.producer_name();
   graph.storage = std::move(result->storage);
   return graph;

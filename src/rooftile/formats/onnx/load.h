@@ -15,6 +15,7 @@ namespace rooftile::onnx_format {
 // What the user says about dimensions that the file leaves open.
 struct DimensionChoices {
   std::optional<std::int64_t> batch, seq;
+  std::optional<std::int64_t> past;          // positions in the cache of a decode step
   std::map<std::string, std::int64_t> dims;  // by symbolic name
   std::map<std::string, Shape> shapes;       // by graph input
 };

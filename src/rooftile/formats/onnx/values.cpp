@@ -31,6 +31,8 @@ ValueId Values::add(const onnx::TensorProto& tensor) {
   Slot& target = slot(id);
   target.value.origin = Origin::constant;
   target.value.root = id;
+  target.value.stored = true;
+  target.value.hides_later_keys = is_folded_triangle(tensor);
   TypeProto type;
   type.mutable_tensor_type()->set_elem_type(tensor.data_type());
   auto* shape = type.mutable_tensor_type()->mutable_shape();
@@ -142,6 +144,8 @@ void Values::hand_through(ValueId from, ValueId to) {
   target.value.origin = source.value.origin;
   target.value.root = source.value.root;
   target.value.reordered = source.value.reordered;
+  target.value.stored = source.value.stored;
+  target.value.hides_later_keys = source.value.hides_later_keys;
   target.type = source.type;
   target.has_type = source.has_type;
   target.tensor = source.tensor;
@@ -150,6 +154,7 @@ void Values::hand_through(ValueId from, ValueId to) {
 
 void Values::set_constant(const onnx::NodeProto& node, ValueId id) {
   Slot& target = slot(id);
+  target.value.stored = true;
   for (const auto& attribute : node.attribute()) {
     if (attribute.has_t() && attribute.t().data_location() != onnx::TensorProto::EXTERNAL) {
       target.tensor = &attribute.t();
@@ -189,6 +194,16 @@ std::vector<NodeInput> Values::node_inputs(const std::vector<ValueId>& ids) cons
     if (source.has_type) input.type = &source.type;
     input.tensor = source.tensor;
     input.constant = source.constant.get();
+  }
+  return result;
+}
+
+std::vector<MaskInput> Values::mask_inputs(const std::vector<ValueId>& ids) const {
+  std::vector<MaskInput> result;
+  result.reserve(ids.size());
+  for (const ValueId id : ids) {
+    MaskInput& input = result.emplace_back();
+    if (id != kNoValue) input = {&slot(id).value, shape(id)};
   }
   return result;
 }

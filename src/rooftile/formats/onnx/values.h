@@ -9,6 +9,7 @@
 #include "onnx/onnx_pb.h"
 #include "rooftile/formats/onnx/dimensions.h"
 #include "rooftile/formats/onnx/frame.h"
+#include "rooftile/formats/onnx/masks.h"
 #include "rooftile/formats/onnx/node_context.h"
 
 namespace rooftile::onnx_format {
@@ -55,6 +56,7 @@ class Values {
   void set_leading_size(const std::vector<ValueId>& outputs, std::size_t first,
                         std::int64_t length);
 
+  std::vector<MaskInput> mask_inputs(const std::vector<ValueId>& ids) const;
   std::vector<NodeInput> node_inputs(const std::vector<ValueId>& ids) const;
   // The values as the graph keeps them, once.
   std::vector<Value> take();

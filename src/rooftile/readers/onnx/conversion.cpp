@@ -7,7 +7,9 @@
 #include <cctype>
 #include <string_view>
 
+#include "rooftile/base/text.h"
 #include "rooftile/readers/onnx/element_types.h"
+#include "rooftile/readers/onnx/handlers.h"
 #include "rooftile/readers/onnx/names.h"
 #include "rooftile/workload/validate.h"
 
@@ -30,19 +32,37 @@ void clean_texts(Workload& workload) {
 }  // namespace
 
 Conversion::Conversion(const Graph& graph, std::string file)
-    : graph_(graph), file_(std::move(file)), folded_(graph.nodes.size(), false) {
+    : graph_(graph),
+      file_(std::move(file)),
+      folded_(graph.nodes.size(), false),
+      quantized_(std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                             [](const Node& node) { return node.op == "QuantizeLinear"; })),
+      pytorch_(is_pytorch_export(graph)) {
   alias_.reserve(graph.values.size());
   for (const Value& value : graph.values) alias_.push_back(value.same_as);
 }
 
-Workload Conversion::run() {
+Workload Conversion::run(Mode mode) {
   workload_.sources = {file_};
   workload_.skipped = graph_.skipped;
   workload_.notes = graph_.notes;
   workload_.unused_options = graph_.unused_choices;
   workload_.layouts_known = false;
+  workload_.batch = graph_.batch;
+  workload_.sequence = graph_.sequence;
+  workload_.graph = pytorch_ ? GraphKind::pytorch : GraphKind::runtime;
+  if (pytorch_) take_exported_calls();
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const auto call = calls_.find(static_cast<std::int32_t>(i));
+    if (call != calls_.end()) add_call(call->second);
     if (!folded_[i]) convert(graph_.nodes[i]);
+  }
+  note_calls();
+  if (mode == Mode::training && pytorch_) note_folded_norms();
+  if (quantized_) {
+    workload_.notes.emplace_back(
+        "a quantized graph: operations between DequantizeLinear and QuantizeLinear run in "
+        "integers, with the activation behind them, as runtimes fuse them");
   }
   if (workload_.ops.empty() && workload_.skipped.empty()) {
     workload_.notes.push_back("the graph computes constants alone; there is nothing to run");
@@ -59,7 +79,9 @@ Workload Conversion::run() {
 void Conversion::convert(const Node& node) {
   const Handler handler = find_handler(node);
   const std::size_t before = workload_.ops.size();
-  const Outcome outcome = handler != nullptr ? handler(*this, node) : Outcome::unsupported;
+  const Outcome outcome = is_epilogue(node)    ? convert_view(*this, node)
+                          : handler != nullptr ? handler(*this, node)
+                                               : Outcome::unsupported;
   if (outcome == Outcome::unknown_shape) {
     ++workload_.skipped[fmt::format("unknown shape: {}", node.op)];
   } else if (outcome == Outcome::unsupported) {
@@ -71,7 +93,12 @@ void Conversion::convert(const Node& node) {
     add(node, Other{node.op.empty() ? "unnamed" : printable(node.op), 0, whole},
         simple_dtypes(node));
   }
-  for (std::size_t i = before; i < workload_.ops.size();) {
+  drop_invalid(node, before);
+  if (outcome != Outcome::unknown_shape) count_parameters(node);
+}
+
+void Conversion::drop_invalid(const Node& node, std::size_t first) {
+  for (std::size_t i = first; i < workload_.ops.size();) {
     const auto problem = find_invalid_dim(workload_.ops[i]);
     if (!problem) {
       ++i;
@@ -80,7 +107,6 @@ void Conversion::convert(const Node& node) {
     ++workload_.skipped[fmt::format("sizes out of range: {}", node.op)];
     workload_.ops.erase(workload_.ops.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  if (outcome != Outcome::unknown_shape) count_parameters(node);
 }
 
 const Value* Conversion::input(const Node& node, std::size_t index) const {
@@ -125,8 +151,7 @@ Dtype Conversion::stored_dtype(const Node& node, std::size_t index) const {
   const Value* found = input(node, index);
   const Dtype own = dtype(found);
   if (found == nullptr) return own;
-  const auto read = dequantized.find(node.inputs[index]);
-  if (read != dequantized.end()) return read->second;
+  if (const auto read = dequantized_behind(node.inputs[index])) return *read;
   if (found->root == kNoValue) return own;
   const Dtype stored = dtype(&value(found->root));
   return info(stored).bits < info(own).bits ? stored : own;
@@ -137,12 +162,15 @@ Dtypes Conversion::matrix_dtypes(const Node& node, std::size_t x, std::size_t w)
   Dtype read = stored_dtype(node, x);
   // Dequantized activations are multiplied as integers only with integer weights.
   if (info(weight).bits > 8) read = dtype(input(node, x));
-  return {read, weight, dtype(output(node, 0))};
+  return {read, weight, written_dtype(node)};
 }
 
 Dtypes Conversion::simple_dtypes(const Node& node) const {
-  const Dtype in = dtype(input(node, 0));
-  return {in, in, output(node, 0) == nullptr ? in : dtype(output(node, 0))};
+  Dtype in = dtype(input(node, 0));
+  if (!node.inputs.empty() && node.inputs[0] != kNoValue) {
+    in = dequantized_behind(node.inputs[0]).value_or(in);
+  }
+  return {in, in, output(node, 0) == nullptr ? in : written_dtype(node)};
 }
 
 double Conversion::bytes(const Value* found) const {
@@ -250,9 +278,22 @@ void Conversion::count_parameter(const Node& node, std::size_t index) {
   const Value* read = input(node, index);
   if (read == nullptr || read->origin != Origin::constant || read->root == kNoValue) return;
   const Value& stored = value(read->root);
-  const bool counts = is_float(stored.elem_type) || is_quantized(stored.elem_type);
+  const bool counts = (is_float(stored.elem_type) || is_quantized(stored.elem_type)) &&
+                      !is_position_table(stored.name);
   if (counts && stored.shape && element_count(*stored.shape) > 1) parameters_.insert(read->root);
 }
+
+namespace {
+
+// Operators whose constant operand is a weight whatever its name; others add, scale or move tables
+// and masks as well.
+bool has_weights(const Node& node) {
+  const Handler handler = find_handler(node);
+  return handler != nullptr && handler != convert_elementwise && handler != convert_movement &&
+         handler != convert_reduction && handler != convert_softmax && handler != convert_cast;
+}
+
+}  // namespace
 
 // Constant inputs of operators that are settings, not weights.
 void Conversion::count_parameters(const Node& node) {
@@ -260,9 +301,26 @@ void Conversion::count_parameters(const Node& node) {
       "Resize",           "Upsample", "Clip",           "Pad", "OneHot", "QuantizeLinear",
       "DequantizeLinear", "Range",    "ConstantOfShape"};
   if (std::find(kSettings.begin(), kSettings.end(), node.op) != kSettings.end()) return;
+  const bool weighted = has_weights(node);
   // Running statistics are no parameters.
   const std::size_t last = node.op == "BatchNormalization" ? 3 : node.inputs.size();
-  for (std::size_t i = 0; i < std::min(last, node.inputs.size()); ++i) count_parameter(node, i);
+  for (std::size_t i = 0; i < std::min(last, node.inputs.size()); ++i) {
+    if (weighted || is_trained(node, i)) count_parameter(node, i);
+  }
+}
+
+// Of a constant operand of an operator that needs no weights: a stored tensor that is neither a
+// mask nor a table. PyTorch names its parameters by their modules, and what its exporters fold by
+// the operator.
+bool Conversion::is_trained(const Node& node, std::size_t index) const {
+  const Value* read = input(node, index);
+  if (read == nullptr || read->root == kNoValue || !value(read->root).stored) return false;
+  constexpr std::array<std::string_view, 6> kMasks{"Where", "And",     "Equal",
+                                                   "Less",  "Greater", "LessOrEqual"};
+  if (is_one_of(node.op, kMasks)) return false;
+  const std::int32_t next = node.outputs.empty() ? -1 : sole_consumer(node.outputs[0]);
+  if (node.op == "Add" && next >= 0 && this->node(next).op == "Softmax") return false;
+  return graph_.producer != "pytorch" || is_parameter_name(value(read->root).name);
 }
 
 std::int64_t product(const Shape& shape, std::size_t first, std::size_t last) {

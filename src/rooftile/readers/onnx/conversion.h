@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rooftile/formats/onnx/graph.h"
+#include "rooftile/readers/onnx/exported_calls.h"
 #include "rooftile/workload/workload.h"
 
 namespace rooftile::onnx_reader_detail {
@@ -25,7 +26,7 @@ class Conversion {
  public:
   Conversion(const Graph& graph, std::string file);
 
-  Workload run();
+  Workload run(Mode mode = Mode::inference);
 
   // For handlers: inputs and outputs of a node; nullptr where left out or out of range.
   const Value* input(const Node& node, std::size_t index) const;
@@ -39,6 +40,8 @@ class Conversion {
   // Of the stored tensor behind a constant (int8 behind a DequantizeLinear), or of the value that a
   // DequantizeLinear read.
   Dtype stored_dtype(const Node& node, std::size_t index) const;
+  // Of the first output; the integers where a QuantizeLinear alone reads it.
+  Dtype written_dtype(const Node& node) const;
   // Input, weight and output precision of a matrix operator.
   Dtypes matrix_dtypes(const Node& node, std::size_t x, std::size_t w) const;
   Dtypes simple_dtypes(const Node& node) const;
@@ -60,6 +63,7 @@ class Conversion {
   }
   const Value& value(ValueId id) const { return graph_.values[static_cast<std::size_t>(id)]; }
   const Graph& graph() const { return graph_; }
+  bool is_pytorch() const { return pytorch_; }
   // Counts the elements of the tensor behind a constant input as parameters, once.
   void count_parameter(const Node& node, std::size_t index);
 
@@ -68,20 +72,36 @@ class Conversion {
   // What a DequantizeLinear of an activation read: output id -> its element type's dtype.
   std::unordered_map<ValueId, Dtype> dequantized;
 
+  // Of a quantized graph: whether the operation before this node computes what the node does, as
+  // runtimes fuse activations and BatchNorm into matrix operators.
+  bool is_epilogue(const Node& node) const;
+
  private:
+  void take_exported_calls();
+  void add_call(const ExportedCall& call);
+  void note_calls();
+  void note_folded_norms();
   void convert(const Node& node);
+  void drop_invalid(const Node& node, std::size_t first);
   std::vector<std::string> value_names(const std::vector<ValueId>& ids, bool activations_only);
   const std::string& unique_value_name(ValueId id);
   std::string unique_op_name(const Node& node);
   std::string module_of(const Node& node) const;
   ValueId resolve(ValueId id) const;
   void count_parameters(const Node& node);
+  std::int32_t sole_producer(const Node& node) const;
+  // What a DequantizeLinear before the value, perhaps with views between, has read.
+  std::optional<Dtype> dequantized_behind(ValueId id) const;
+  bool is_trained(const Node& node, std::size_t index) const;
 
   const Graph& graph_;
   std::string file_;
   Workload workload_;
   std::vector<ValueId> alias_;
   std::vector<bool> folded_;
+  bool quantized_ = false;                                // a QuantizeLinear is among the nodes
+  bool pytorch_;                                          // see is_pytorch_export()
+  std::unordered_map<std::int32_t, ExportedCall> calls_;  // by their last node
   std::unordered_map<ValueId, std::string> value_names_;
   std::set<std::string> used_values_, used_ops_;
   std::set<ValueId> parameters_;

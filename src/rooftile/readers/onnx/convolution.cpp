@@ -162,4 +162,30 @@ Outcome convert_nhwc_conv(Conversion& c, const Node& node) {
                   2);
 }
 
+// DeformConv(x, w, offset, bias, mask): a kernel gathers what each output position reads into
+// columns [c·kernel, n·output], a product takes them together.
+Outcome convert_deform_conv(Conversion& c, const Node& node) {
+  const auto shapes = conv_shapes(c, node, 1);
+  const std::int64_t groups = int_attribute(node, "group", 1);
+  if (!shapes || groups < 1) return Outcome::unknown_shape;
+  Gemm gemm;
+  gemm.batch = groups;
+  gemm.n = shapes->weight[0] / groups;
+  gemm.k = product(shapes->weight, 1, shapes->weight.size());
+  gemm.m = bounded_product(shapes->output[0], product(shapes->output, 2, shapes->output.size()));
+  gemm.bias = c.input(node, 3) != nullptr;
+  gemm.weight_is_parameter = c.is_constant(node, 1);
+  const Dtype dtype = c.dtype(c.input(node, 0));
+  const double columns = to_double(gemm.m) * to_double(gemm.k) * to_double(groups);
+  const double moved = c.bytes(c.input(node, 0)) + c.bytes(c.input(node, 2)) +
+                       c.bytes(c.input(node, 4)) + storage(columns, dtype).value();
+  if (!(moved < 1e18)) return Outcome::unknown_shape;
+  Op& gather =
+      c.add(node, Other{"deform_columns", 0, static_cast<std::int64_t>(moved)}, Dtypes(dtype));
+  const std::string between = gather.name + "/columns";
+  gather.outputs = {between};
+  c.add(node, gemm, c.matrix_dtypes(node, 0, 1)).inputs = {between};
+  return Outcome::done;
+}
+
 }  // namespace rooftile::onnx_reader_detail

@@ -19,6 +19,7 @@ Outcome convert_conv(Conversion& c, const Node& node);
 Outcome convert_qlinear_conv(Conversion& c, const Node& node);
 Outcome convert_conv_transpose(Conversion& c, const Node& node);
 Outcome convert_nhwc_conv(Conversion& c, const Node& node);
+Outcome convert_deform_conv(Conversion& c, const Node& node);
 // recurrent.cpp
 Outcome convert_recurrent(Conversion& c, const Node& node);
 // attention.cpp
@@ -34,6 +35,12 @@ Outcome convert_layer_norm(Conversion& c, const Node& node);
 Outcome convert_local_response_norm(Conversion& c, const Node& node);
 Outcome convert_embed_layer_norm(Conversion& c, const Node& node);
 Outcome convert_softmax(Conversion& c, const Node& node);
+// loss.cpp
+Outcome convert_cross_entropy(Conversion& c, const Node& node);
+Outcome convert_nll_loss(Conversion& c, const Node& node);
+// signal.cpp
+Outcome convert_dft(Conversion& c, const Node& node);
+Outcome convert_stft(Conversion& c, const Node& node);
 // pooling.cpp
 Outcome convert_pool(Conversion& c, const Node& node);
 Outcome convert_global_pool(Conversion& c, const Node& node);
@@ -50,5 +57,6 @@ Outcome convert_view(Conversion& c, const Node& node);
 Outcome convert_transpose(Conversion& c, const Node& node);
 Outcome convert_gather(Conversion& c, const Node& node);
 Outcome convert_movement(Conversion& c, const Node& node);
+Outcome convert_top_k(Conversion& c, const Node& node);
 
 }  // namespace rooftile::onnx_reader_detail

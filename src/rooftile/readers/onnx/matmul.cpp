@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "rooftile/readers/onnx/handlers.h"
+#include "rooftile/readers/onnx/names.h"
 
 namespace rooftile::onnx_reader_detail {
 namespace {
@@ -30,10 +31,12 @@ std::optional<Operand> make_operand(const Conversion& c, const Node& node, std::
   return operand;
 }
 
-// PyTorch's exporter folds the transposition of a Linear's weight into an anonymous tensor; in the
+// PyTorch's exporters fold the transposition of a Linear's weight into an anonymous tensor; in the
 // training code the weight is [n, k].
 bool is_folded_linear(const Conversion& c, const Node& node, std::size_t index) {
-  return c.is_constant(node, index) && c.input(node, index)->name.starts_with("onnx::MatMul_");
+  if (node.op != "MatMul" || !c.is_constant(node, index)) return false;
+  return c.input(node, index)->name.starts_with("onnx::MatMul_") ||
+         library_call(node) == "aten.linear.default";
 }
 
 GemmLayout layout_of(bool x_transposed, bool w_transposed) {

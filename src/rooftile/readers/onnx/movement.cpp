@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "rooftile/base/text.h"
 #include "rooftile/readers/onnx/handlers.h"
 
 namespace rooftile::onnx_reader_detail {
@@ -48,6 +49,43 @@ bool folds_into_product(const Conversion& c, const Node& node, const Extents& pe
           (consumer.inputs[0] == node.outputs[0] || consumer.inputs[1] == node.outputs[0]));
 }
 
+// What PyTorch does with strides alone. An Expand that a Reshape reads is a copy: no strides repeat
+// a merged axis.
+bool is_view_in_pytorch(const Conversion& c, const Node& node) {
+  if (node.op == "Slice" || node.op == "Split") return true;
+  // One index along an axis, as x[:, 0].
+  const Value* index = node.op == "Gather" ? c.input(node, 1) : nullptr;
+  if (index != nullptr && index->shape && index->shape->empty()) return true;
+  if (node.op != "Expand" || node.outputs.empty() || c.output(node, 0) == nullptr) return false;
+  const auto& readers = c.output(node, 0)->consumers;
+  return std::none_of(readers.begin(), readers.end(),
+                      [&](std::int32_t reader) { return c.node(reader).op == "Reshape"; });
+}
+
+// Readers to which an order of axes is a matter of strides.
+bool reads_strides(const Node& node) {
+  return find_handler(node) == convert_elementwise || node.op == "Attention" ||
+         is_one_of(node.op, {"Concat", "Slice", "Split", "Expand", "Unsqueeze"});
+}
+
+// Of a Transpose in a graph that PyTorch runs: what keeps the last axis costs a reader nothing that
+// takes strides, and a fused attention writes its result in either order.
+bool is_strided_view(const Conversion& c, const Node& node, const Extents& perm) {
+  if (perm.empty() || perm.back() != static_cast<std::int64_t>(perm.size()) - 1) return false;
+  const std::int32_t before = c.input(node, 0)->producer;
+  if (before >= 0 && c.node(before).op == "Attention") return perm == Extents{0, 2, 1, 3};
+  const auto& readers = c.output(node, 0)->consumers;
+  return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](std::int32_t reader) {
+    return reads_strides(c.node(reader));
+  });
+}
+
+// Only its size is looked at.
+bool is_unread(const Conversion& c, const Node& node) {
+  const Value* made = c.output(node, 0);
+  return made == nullptr || (made->consumers.empty() && !made->graph_output);
+}
+
 }  // namespace
 
 Outcome convert_view(Conversion& c, const Node& node) {
@@ -59,7 +97,8 @@ Outcome convert_transpose(Conversion& c, const Node& node) {
   const auto shape = c.input_shape(node, 0);
   if (!shape) return Outcome::unknown_shape;
   const Extents perm = permutation_of(node, shape->size());
-  if (!moves_elements(*shape, perm)) {
+  const bool free = is_unread(c, node) || (c.is_pytorch() && is_strided_view(c, node, perm));
+  if (free || !moves_elements(*shape, perm)) {
     c.view(node);
   } else if (folds_into_product(c, node, perm)) {
     c.transposed[node.outputs[0]] = node.inputs[0];
@@ -85,8 +124,19 @@ Outcome convert_gather(Conversion& c, const Node& node) {
   return Outcome::done;
 }
 
+// Reads all, and writes the chosen values and their positions; kernels that sort in several passes
+// move more.
+Outcome convert_top_k(Conversion& c, const Node& node) {
+  if (!c.input_shape(node, 0) || !c.output_shape(node, 0)) return Outcome::unknown_shape;
+  const double moved =
+      c.bytes(c.input(node, 0)) + c.bytes(c.output(node, 0)) + c.bytes(c.output(node, 1));
+  c.add(node, Other{"top_k", 0, static_cast<std::int64_t>(moved)}, c.simple_dtypes(node));
+  return Outcome::done;
+}
+
 // Reads what it writes, once: Concat, Slice, Split, Pad, Expand, Tile …; never more than its input.
 Outcome convert_movement(Conversion& c, const Node& node) {
+  if (c.is_pytorch() && is_view_in_pytorch(c, node)) return convert_view(c, node);
   double written = 0;
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;

@@ -1,9 +1,11 @@
 #include "rooftile/readers/onnx/names.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <vector>
 
+#include "rooftile/base/text.h"
 #include "rooftile/readers/onnx/conversion.h"
 
 namespace rooftile::onnx_reader_detail {
@@ -52,10 +54,10 @@ std::string module_of_path(std::string_view node_name) {
   return module;
 }
 
-// The value is a Python list of strings: ['', 'layer1', 'layer1.0', 'layer1.0.conv1', 'conv2d'];
-// its last entry names the operator itself.
-std::string module_of_scopes(const onnx_format::Node& node) {
-  const std::string text = onnx_format::metadata(node, "pkg.torch.onnx.name_scopes");
+namespace {
+
+// A Python list of strings: ['', 'layer1', 'layer1.0', 'layer1.0.conv1', 'conv2d'].
+std::vector<std::string> entries_of(const std::string& text) {
   std::vector<std::string> entries;
   for (std::size_t at = text.find('\''); at != std::string::npos;) {
     const std::size_t end = text.find('\'', at + 1);
@@ -63,7 +65,41 @@ std::string module_of_scopes(const onnx_format::Node& node) {
     entries.push_back(text.substr(at + 1, end - at - 1));
     at = text.find('\'', end + 1);
   }
+  return entries;
+}
+
+}  // namespace
+
+// The last entry names the operator itself.
+std::string module_of_scopes(const onnx_format::Node& node) {
+  const auto entries = entries_of(onnx_format::metadata(node, "pkg.torch.onnx.name_scopes"));
   return entries.size() >= 2 ? entries[entries.size() - 2] : std::string();
+}
+
+std::string library_call(const onnx_format::Node& node) {
+  const auto entries = entries_of(onnx_format::metadata(node, "pkg.torch.onnx.class_hierarchy"));
+  return entries.empty() ? std::string() : entries.back();
+}
+
+std::string library_module(const onnx_format::Node& node) {
+  const auto entries = entries_of(onnx_format::metadata(node, "pkg.torch.onnx.class_hierarchy"));
+  return entries.size() >= 2 ? entries[entries.size() - 2] : std::string();
+}
+
+bool is_position_table(std::string_view name) {
+  constexpr std::array<std::string_view, 3> kTables{"cos_cached", "sin_cached", "inv_freq"};
+  return std::any_of(kTables.begin(), kTables.end(),
+                     [&](std::string_view table) { return name.ends_with(table); });
+}
+
+bool is_parameter_name(std::string_view name) {
+  if (name.starts_with("/") || name.starts_with("onnx::")) return false;
+  if (contains(name, ".")) return true;
+  // Parameters of the outermost module have no path.
+  constexpr std::array<std::string_view, 7> kWords{"embed", "token", "weight", "bias",
+                                                   "gamma", "beta",  "scale"};
+  return std::any_of(kWords.begin(), kWords.end(),
+                     [&](std::string_view word) { return contains(name, word); });
 }
 
 std::string module_of_parameter(std::string_view name) {
@@ -75,6 +111,7 @@ std::string module_of_parameter(std::string_view name) {
 }
 
 std::string snake_case(const std::string& op) {
+  if (op == "IsNaN") return "is_nan";
   std::string result;
   for (std::size_t i = 0; i < op.size(); ++i) {
     const auto c = static_cast<unsigned char>(op[i]);

@@ -134,6 +134,27 @@ TEST(OnnxGraph, QuantisedOperandsAreIntegers) {
   EXPECT_THAT(workload.ops[0].inputs, ElementsAre("xq"));
 }
 
+// Between DequantizeLinear and QuantizeLinear all runs in integers, with the activation behind it;
+// the first quantization and the last dequantization are passes of their own.
+TEST(OnnxGraph, AQuantizedGraphRunsInIntegers) {
+  auto model = model_of(R"((float[1,8,6,6] x) => (float[1,8,6,6] y) <float s = {0.5}, int8 z = {0}>
+      { q = QuantizeLinear(x, s, z)  d = DequantizeLinear(q, s, z)
+        w = DequantizeLinear(wq, s, z)
+        c = Conv<pads=[1,1,1,1]>(d, w)  r = Relu(c)
+        cq = QuantizeLinear(r, s, z)  cd = DequantizeLinear(cq, s, z)
+        a = Add(cd, d)  aq = QuantizeLinear(a, s, z)  y = DequantizeLinear(aq, s, z) })");
+  add_weight(model, "wq", {8, 8, 3, 3}, onnx::TensorProto::INT8);
+  const auto workload = read_model(model).value();
+  EXPECT_EQ(outline(workload),
+            "elementwise fn=quantize_linear elements=288\n"
+            "conv n=1 c=8 k=8 in=6x6 kernel=3x3 pad=1x1\n"
+            "elementwise fn=add elements=288 inputs=2\n"
+            "elementwise fn=dequantize_linear elements=288\n");
+  EXPECT_EQ(workload.ops[1].dtypes, Dtypes(Dtype::int8, Dtype::int8, Dtype::int8));
+  EXPECT_EQ(workload.ops[2].dtypes, Dtypes(Dtype::int8, Dtype::int8, Dtype::int8));
+  EXPECT_EQ(workload.graph, GraphKind::runtime);
+}
+
 TEST(OnnxGraph, WeightOnlyQuantisationMultipliesInFloat) {
   auto model = model_of(R"((float16[4,8] x) => (y)
       { w = DequantizeLinear(wq, s)  y = MatMul(x, w) })");
@@ -164,14 +185,47 @@ TEST(OnnxGraph, AnUnsortedGraphIsSorted) {
 // --- dimensions
 
 TEST(OnnxDimensions, AnUnknownOneIsNamedWithItsFlag) {
-  const auto workload =
-      read_graph("(float[batch,heads,4] x, float[?,4] u) => (y) { y = Relu(x) z = Relu(u) }");
-  EXPECT_THAT(workload.ops, IsEmpty());
-  EXPECT_EQ(workload.skipped.at("unknown shape: Relu"), 2);
+  const auto workload = read_graph(
+      "(float[batch,heads,4] x, float[?,5,4] u, float[2,?,4] v) => (y)"
+      " { y = Relu(x) z = Relu(u) }");
+  EXPECT_EQ(outline(workload), "elementwise fn=relu elements=20\n");
+  EXPECT_EQ(workload.skipped.at("unknown shape: Relu"), 1);
   EXPECT_THAT(workload.notes,
-              ElementsAre("input 'x': dimension 'batch' is unknown; pass --batch N",
+              ElementsAre("batch 1 assumed for dimension 'batch'; set it with --batch",
                           "input 'x': dimension 'heads' is unknown; pass --dim heads=N",
-                          "input 'u': dimension 1 is unknown; pass --batch N or --shape u=Nx4"));
+                          "axis 1 of input 'u' has no size; pass --shape u=1xNx4"));
+}
+
+// What the inputs are read at is the workload's batch and sequence; 512 is the longest input of
+// BERT.
+TEST(OnnxDimensions, ASequenceIsAssumed) {
+  const auto workload = read_graph("(int64[?,?] ids) => (y) { y = Neg(ids) }");
+  EXPECT_EQ(outline(workload), "elementwise fn=neg elements=512\n");
+  EXPECT_EQ(workload.batch, 1);
+  EXPECT_EQ(workload.sequence, 512);
+  EXPECT_THAT(workload.notes,
+              ElementsAre("batch 1 assumed for the first axis of input 'ids'; set it with --batch",
+                          "sequence length 512 assumed for the second axis of input 'ids'; set it "
+                          "with --seq"));
+  const auto named = read_graph("(float[batch,seq_len,4] x) => (y) { y = Neg(x) }", 21, given(2));
+  EXPECT_EQ(outline(named), "elementwise fn=neg elements=4096\n");
+}
+
+// A cache of 5 positions and one new token.
+TEST(OnnxDimensions, ThePastIsGiven) {
+  ReadOptions options = given(1, 1);
+  options.past = 5;
+  EXPECT_EQ(outline(read_graph("(float[batch,past_sequence_length,4] k, float[batch,seq_len,4] x)"
+                               "=> (y) { c = Concat<axis=1>(k, x)  y = Relu(c) }",
+                               21, options)),
+            "other fn=concat bytes=192\nelementwise fn=relu elements=24\n");
+}
+
+TEST(OnnxDimensions, ARecurrentNetworksFirstAxisIsNotTheBatch) {
+  const auto workload = read_graph(R"((float[?,2,8] x) => (y)
+      <float[1,20,8] w, float[1,20,5] r> { y, h, c = LSTM<hidden_size = 5>(x, w, r) })");
+  EXPECT_THAT(workload.ops, IsEmpty());
+  EXPECT_FALSE(workload.batch);
 }
 
 TEST(OnnxDimensions, FlagsGiveSizes) {

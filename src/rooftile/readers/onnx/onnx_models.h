@@ -39,6 +39,16 @@ inline Workload read_graph(const std::string& graph, int opset = 21,
   return *result;
 }
 
+// The same of a graph that PyTorch's exporter wrote.
+inline Workload read_export(const std::string& graph, int opset = 17,
+                            const ReadOptions& options = {}) {
+  onnx::ModelProto model = model_of(graph, opset);
+  model.set_producer_name("pytorch");
+  auto result = read_model(model, options);
+  if (!result) throw std::runtime_error(to_string(result.error()));
+  return *result;
+}
+
 // An initializer without data, as large models keep theirs in other files.
 inline void add_weight(onnx::ModelProto& model, const std::string& name,
                        const std::vector<std::int64_t>& dims, int type = onnx::TensorProto::FLOAT) {

@@ -17,11 +17,13 @@ bool recognises(std::string_view path, std::string_view head) {
 }
 
 onnx_format::DimensionChoices choices_of(const ReadOptions& options) {
-  return {options.batch, options.seq, options.dims, options.shapes};
+  std::optional<std::int64_t> seq = options.seq;
+  if (!seq && options.mode == Mode::decode) seq = 1;
+  return {options.batch, seq, options.past, options.dims, options.shapes};
 }
 
-Workload convert(const onnx_format::Graph& graph, const std::string& name) {
-  return onnx_reader_detail::Conversion(graph, name).run();
+Workload convert(const onnx_format::Graph& graph, const std::string& name, Mode mode) {
+  return onnx_reader_detail::Conversion(graph, name).run(mode);
 }
 
 Result<std::string> read_as_bytes(const std::string& path, const ReadOptions& options) {
@@ -32,7 +34,7 @@ Result<std::string> read_as_bytes(const std::string& path, const ReadOptions& op
   // Never freed: the process ends, and taking a large model apart costs as much as reading it.
   auto* graph = new auto(onnx_format::load_graph(*slim, choices_of(options)));
   if (!*graph) return fail(graph->error().message, path);
-  return to_bytes(convert(**graph, path));
+  return to_bytes(convert(**graph, path, options.mode));
 }
 
 // The file is mapped, which counts as memory.
@@ -74,7 +76,7 @@ Result<Workload> read_onnx_bytes(std::string_view model, const std::string& name
   if (!slim) return fail("not a readable ONNX model: " + slim.error().message, name);
   const auto graph = onnx_format::load_graph(*slim, choices_of(options));
   if (!graph) return fail(graph.error().message, name);
-  return convert(*graph, name);
+  return convert(*graph, name, options.mode);
 }
 
 }  // namespace rooftile

@@ -137,6 +137,35 @@ const OperatorCase kOperators[] = {
      R"((float[2,8,5,16] q, float[2,2,7,16] k, float[2,2,7,16] v) => (float[2,8,5,16] y)
         { y = Attention<is_causal=1>(q, k, v) })",
      "attention batch=2 heads=8 kv_heads=2 q=5 kv=7 d=16 causal=1\n", 23},
+    // Log-probabilities of 8 rows, and of 2·4·4 positions.
+    {"cross_entropy",
+     R"((float[8,10] s, int64[8] t) => (float l) { l = SoftmaxCrossEntropyLoss(s, t) })",
+     "softmax rows=8 cols=10\n"},
+    {"cross_entropy_of_pixels",
+     R"((float[2,10,4,4] s, int64[2,4,4] t) => (float l) { l = SoftmaxCrossEntropyLoss(s, t) })",
+     "softmax rows=32 cols=10\n"},
+    {"nll_loss",
+     R"((float[8,10] s, int64[8] t) => (float l) { l = NegativeLogLikelihoodLoss(s, t) })",
+     "reduce fn=nll_loss elements=8 outputs=1\n"},
+    // 4·100·4 read, 4·5 values of 4 bytes and 4·5 positions of 8 written
+    {"top_k",
+     R"((float[4,100] x) => (float[4,5] v, int64[4,5] i) <int64[1] k = {5}>
+        { v, i = TopK(x, k) })",
+     "other fn=top_k bytes=1840\n"},
+    // 2 · 2.5·64·log2 64 flop; 2·64 real numbers read, 2·64 complex ones written
+    {"dft", R"((float[2,64,1] x) => (float[2,64,2] y) { y = DFT(x) })",
+     "other fn=dft flop=1920 bytes=1536\n", 17},
+    // 1 + (128-32)/16 = 7 frames of 32 each: 2·7·(32 + 2.5·32·5) flop; 1024 bytes of signal, frames
+    // written and read 2·3 584/2, 2·7·17 complex results of 8 bytes.
+    {"stft",
+     R"((float[2,128,1] x, float[32] w) => (float[2,7,17,2] y) <int64 step = {16}, int64 n = {32}>
+        { y = STFT(x, step, w, n) })",
+     "other fn=stft flop=6048 bytes=6512\n", 17},
+    // 9 positions read 18 numbers: 200 bytes of input, 648 of offsets, 648 of columns
+    {"deform_conv",
+     R"((float[1,2,5,5] x, float[3,2,3,3] w, float[1,18,3,3] o) => (float[1,3,3,3] y)
+        { y = DeformConv(x, w, o) })",
+     "other fn=deform_columns bytes=1496\ngemm m=9 n=3 k=18 weight=activation\n", 19},
     {"unknown_operator", R"((float[4,8] a) => (float[4,8] y) { y = local.Twist(a) })",
      "other fn=Twist bytes=256\n"},  // the output's shape is what the file declares
 };

@@ -9,13 +9,6 @@ namespace rooftile::onnx_reader_detail {
 namespace {
 
 using onnx_format::element_count;
-using onnx_format::Origin;
-
-bool is_matrix_op(const Node& node) {
-  constexpr std::array<std::string_view, 4> kNames{"Conv", "MatMul", "Gemm", "ConvTranspose"};
-  return std::find(kNames.begin(), kNames.end(), node.op) != kNames.end();
-}
-
 }  // namespace
 
 // Operands that are broadcast (a bias, a scale) or small cost no traffic worth counting.
@@ -57,25 +50,23 @@ Outcome convert_cast(Conversion& c, const Node& node) {
   return Outcome::done;
 }
 
+// The operation before it writes the integers; of what another one has not computed it is a pass of
+// its own.
 Outcome convert_quantize(Conversion& c, const Node& node) {
   const auto out = c.output_shape(node, 0);
   if (!out) return Outcome::unknown_shape;
+  if (node.op == "QuantizeLinear" && c.input(node, 0)->producer >= 0) return convert_view(c, node);
   c.add(node, Elementwise{snake_case(node.op), product(*out), 1}, c.simple_dtypes(node));
   return Outcome::done;
 }
 
-// Between integers and matrix operators alone it disappears: they read the integers.
+// What reads it reads the integers; only a result of the network is written as numbers.
 Outcome convert_dequantize(Conversion& c, const Node& node) {
   if (c.output(node, 0) == nullptr) return Outcome::done;
-  const auto& consumers = c.output(node, 0)->consumers;
-  const bool absorbed = !consumers.empty() && !c.output(node, 0)->graph_output &&
-                        std::all_of(consumers.begin(), consumers.end(), [&](std::int32_t index) {
-                          return is_matrix_op(c.node(index));
-                        });
-  if (!absorbed) return convert_quantize(c, node);
+  const Value& made = *c.output(node, 0);
+  if (made.consumers.empty() || made.graph_output) return convert_quantize(c, node);
   c.dequantized[node.outputs[0]] = c.dtype(c.input(node, 0));
-  c.view(node);
-  return Outcome::done;
+  return convert_view(c, node);
 }
 
 // A copy only in training mode, which opset 12 and later say with an input.

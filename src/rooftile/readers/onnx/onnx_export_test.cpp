@@ -1,0 +1,275 @@
+// Files of PyTorch's exporters: calls that they write out are put together again.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "rooftile/readers/onnx/onnx_models.h"
+
+namespace rooftile {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+// scaled_dot_product_attention on [2, 8, 4·16] as the older exporter writes it: heads split off,
+// both operands scaled by the root of 1/sqrt(16) = 0.5.
+constexpr std::string_view kAttention = R"((float[2,8,64] q, float[2,8,64] k, float[2,8,64] v)
+    => (float[2,8,64] y)
+    <float s = {0.5}, int64[4] split = {2,8,4,16}, int64[3] merge = {2,8,64}> {
+  q4 = Reshape(q, split)  qh = Transpose<perm=[0,2,1,3]>(q4)
+  k4 = Reshape(k, split)  kt = Transpose<perm=[0,2,3,1]>(k4)
+  v4 = Reshape(v, split)  vh = Transpose<perm=[0,2,1,3]>(v4)
+  qs = Mul(qh, s)  ks = Mul(kt, s)
+  scores = MatMul(qs, ks)
+  weights = Softmax<axis=-1>(scores)
+  out = MatMul(weights, vh)
+  oh = Transpose<perm=[0,2,1,3]>(out)
+  y = Reshape(oh, merge)
+})";
+
+TEST(OnnxExport, AttentionIsOneCall) {
+  const Workload workload = read_export(std::string(kAttention));
+  EXPECT_EQ(outline(workload), "attention batch=2 heads=4 q=8 d=16\n");
+  EXPECT_EQ(workload.graph, GraphKind::pytorch);
+  EXPECT_THAT(workload.notes, Contains(HasSubstr("1 scaled_dot_product_attention")));
+}
+
+// Scores of other producers stay as they are: 2·4 products of 8 x 8 x 16.
+TEST(OnnxExport, AttentionOfOthersStays) {
+  const Workload workload = read_graph(std::string(kAttention), 17);
+  EXPECT_EQ(workload.graph, GraphKind::runtime);
+  EXPECT_THAT(outline(workload), HasSubstr("gemm m=8 n=8 k=16 batch=8"));
+  EXPECT_THAT(outline(workload), HasSubstr("softmax rows=64 cols=8"));
+}
+
+// A model that writes attention out scales once; eager mode runs it as it is listed.
+TEST(OnnxExport, AttentionOfTheModelStays) {
+  const Workload workload = read_export(R"((float[8,8,16] q, float[8,16,8] k, float[8,8,16] v)
+      => (float[8,8,16] y) <float s = {0.25}> {
+    scores = MatMul(q, k)  scaled = Mul(scores, s)  weights = Softmax<axis=-1>(scaled)
+    y = MatMul(weights, v) })");
+  EXPECT_EQ(outline(workload),
+            "gemm m=8 n=8 k=16 batch=8 layout=nn weight=activation\n"
+            "elementwise fn=mul elements=512\n"
+            "softmax rows=64 cols=8\n"
+            "gemm m=8 n=16 k=8 batch=8 layout=nn weight=activation\n");
+}
+
+// Two different factors are no root of one scale.
+TEST(OnnxExport, UnequalScalesAreNoCall) {
+  const Workload workload = read_export(R"((float[8,8,16] q, float[8,16,8] k, float[8,8,16] v)
+      => (float[8,8,16] y) <float s = {0.25}, float t = {2}> {
+    qs = Mul(q, s)  ks = Mul(k, t)
+    scores = MatMul(qs, ks)  weights = Softmax<axis=-1>(scores)
+    y = MatMul(weights, v) })");
+  EXPECT_THAT(outline(workload), HasSubstr("softmax rows=64 cols=8"));
+}
+
+// is_causal: a triangle becomes a mask of numbers; rows without a key become zero.
+TEST(OnnxExport, CausalAttention) {
+  const Workload workload = read_export(R"((float[2,4,8,16] q, float[2,4,16,8] k,
+      float[2,4,8,16] v) => (float[2,4,8,16] y)
+      <float s = {0.5}, float zero = {0}, float inf = {-1e30}, float one = {1},
+       int64[2] size = {8,8}> {
+    ones = Expand(one, size)  lower = Trilu<upper=0>(ones)  hidden = Equal(lower, zero)
+    mask = Where(hidden, inf, zero)
+    qs = Mul(q, s)  ks = Mul(k, s)
+    scores = MatMul(qs, ks)  masked = Add(scores, mask)  weights = Softmax<axis=-1>(masked)
+    nan = IsNaN(weights)  safe = Where(nan, zero, weights)
+    y = MatMul(safe, v) })");
+  EXPECT_EQ(outline(workload), "attention batch=2 heads=4 q=8 d=16 causal=1\n");
+}
+
+// Positions compared as in Transformers: key <= query.
+TEST(OnnxExport, ComparedPositionsAreCausal) {
+  const Workload workload = read_export(R"((float[2,4,8,16] q, float[2,4,16,8] k,
+      float[2,4,8,16] v, int64[2,1,1,8] key, int64[2,1,8,1] query) => (float[2,4,8,16] y)
+      <float s = {0.5}, float zero = {0}, float inf = {-1e30}> {
+    seen = LessOrEqual(key, query)  mask = Where(seen, zero, inf)
+    qs = Mul(q, s)  ks = Mul(k, s)
+    scores = MatMul(qs, ks)  masked = Add(scores, mask)  weights = Softmax<axis=-1>(masked)
+    y = MatMul(weights, v) })");
+  EXPECT_THAT(outline(workload), HasSubstr("attention batch=2 heads=4 q=8 d=16 causal=1\n"));
+}
+
+// A mask of padding hides keys of a sample, not later ones.
+TEST(OnnxExport, PaddingIsNotCausal) {
+  const Workload workload = read_export(R"((float[2,4,8,16] q, float[2,4,16,8] k,
+      float[2,4,8,16] v, float[2,1,1,8] mask) => (float[2,4,8,16] y) <float s = {0.5}> {
+    qs = Mul(q, s)  ks = Mul(k, s)
+    scores = MatMul(qs, ks)  masked = Add(scores, mask)  weights = Softmax<axis=-1>(masked)
+    y = MatMul(weights, v) })");
+  EXPECT_EQ(outline(workload), "attention batch=2 heads=4 q=8 d=16\n");
+}
+
+// The newer exporter says in the metadata which nodes are one call: two heads of keys and values
+// for four of queries, repeated by an Expand that belongs to the call.
+TEST(OnnxExport, HeadsRepeatedInsideTheCall) {
+  onnx::ModelProto model = model_of(R"((float[2,4,8,16] q, float[2,2,8,16] k, float[2,2,8,16] v)
+      => (float[2,4,8,16] y)
+      <float s = {0.5}, int64[1] two = {2}, int64[5] wide = {2,2,2,8,16},
+       int64[4] heads = {2,4,8,16}> {
+    k5 = Unsqueeze(k, two)  ke = Expand(k5, wide)  k4 = Reshape(ke, heads)
+    v5 = Unsqueeze(v, two)  ve = Expand(v5, wide)  v4 = Reshape(ve, heads)
+    kt = Transpose<perm=[0,1,3,2]>(k4)
+    qs = Mul(q, s)  ks = Mul(kt, s)
+    scores = MatMul(qs, ks)  weights = Softmax<axis=-1>(scores)
+    y = MatMul(weights, v4) })",
+                                    18);
+  model.set_producer_name("pytorch");
+  for (auto& node : *model.mutable_graph()->mutable_node()) {
+    auto* entry = node.add_metadata_props();
+    entry->set_key("pkg.torch.onnx.class_hierarchy");
+    entry->set_value("['__main__.Net', 'aten.scaled_dot_product_attention.default']");
+  }
+  const auto workload = read_model(model);
+  ASSERT_TRUE(workload) << to_string(workload.error());
+  EXPECT_EQ(outline(*workload), "attention batch=2 heads=4 kv_heads=2 q=8 d=16\n");
+}
+
+struct ExportCase {
+  std::string name, graph, outline;
+
+  friend void PrintTo(const ExportCase& c, std::ostream* out) { *out << c.name; }
+};
+
+class OnnxExportedCall : public testing::TestWithParam<ExportCase> {};
+
+TEST_P(OnnxExportedCall, IsOneOperation) {
+  EXPECT_EQ(outline(read_export(GetParam().graph)), GetParam().outline);
+}
+
+const ExportCase kExports[] = {
+    {"gelu", R"((float[4,8] x) => (float[4,8] y) <float r = {1.4142135}, float one = {1},
+        float half = {0.5}> {
+      d = Div(x, r)  e = Erf(d)  p = Add(e, one)  m = Mul(x, p)  y = Mul(m, half) })",
+     "elementwise fn=gelu elements=32\n"},
+    // The tanh form with its cube as two products.
+    {"gelu_tanh", R"((float[4,8] x) => (float[4,8] y) <float c = {0.044715}, float b = {0.7978845},
+        float one = {1}, float half = {0.5}> {
+      s = Mul(x, x)  q = Mul(x, s)  a = Mul(c, q)  i = Add(x, a)  z = Mul(b, i)  t = Tanh(z)
+      p = Add(one, t)  m = Mul(x, p)  y = Mul(half, m) })",
+     "elementwise fn=gelu elements=32\n"},
+    // Another constant is another function.
+    {"no_gelu", R"((float[4,8] x) => (float[4,8] y) <float r = {1.2}, float one = {1},
+        float half = {0.5}> {
+      d = Div(x, r)  e = Erf(d)  p = Add(e, one)  m = Mul(x, p)  y = Mul(m, half) })",
+     "elementwise fn=div elements=32\nelementwise fn=erf elements=32\n"
+     "elementwise fn=add elements=32\nelementwise fn=mul elements=32 inputs=2\n"
+     "elementwise fn=mul elements=32\n"},
+    {"silu", "(float[4,8] x) => (float[4,8] y) { s = Sigmoid(x)  y = Mul(x, s) }",
+     "elementwise fn=silu elements=32\n"},
+    // A gate of another tensor is two operations.
+    {"gate", "(float[4,8] x, float[4,8] z) => (float[4,8] y) { s = Sigmoid(x)  y = Mul(z, s) }",
+     "elementwise fn=sigmoid elements=32\nelementwise fn=mul elements=32 inputs=2\n"},
+    // What something else reads as well must be written.
+    {"shared", "(float[4,8] x) => (float[4,8] y, float[4,8] s) { s = Sigmoid(x)  y = Mul(x, s) }",
+     "elementwise fn=sigmoid elements=32\nelementwise fn=mul elements=32 inputs=2\n"},
+    // As Transformers' gelu_new: a power, and the half first.
+    {"gelu_of_the_model",
+     R"((float[4,8] x) => (float[4,8] y) <float c = {0.044715}, float three = {3},
+        float b = {0.7978845}, float one = {1}, float half = {0.5}> {
+      h = Mul(x, half)  q = Pow(x, three)  a = Mul(q, c)  i = Add(x, a)  z = Mul(i, b)  t = Tanh(z)
+      p = Add(t, one)  y = Mul(h, p) })",
+     "elementwise fn=gelu elements=32\n"},
+    {"quick_gelu", R"((float[4,8] x) => (float[4,8] y) <float c = {1.702}> {
+      z = Mul(x, c)  s = Sigmoid(z)  y = Mul(x, s) })",
+     "elementwise fn=quick_gelu elements=32\n"},
+    {"rms_norm", R"((float[2,5,16] x) => (float[2,5,16] y) <float two = {2}, float eps = {1e-5},
+        float[16] w = {1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1}> {
+      p = Pow(x, two)  v = ReduceMean<axes=[-1]>(p)  e = Add(v, eps)  r = Sqrt(e)
+      i = Reciprocal(r)  n = Mul(x, i)  y = Mul(w, n) })",
+     "norm fn=rms rows=10 cols=16\n"},
+    {"rotary",
+     R"((float[2,4,8,16] x) => (float[2,4,8,16] y) <int64[1] zero = {0}, int64[1] half = {8},
+        int64[1] end = {16}, int64[1] axis = {3}, float[1] c = {0.5}, float[1] s = {0.25}> {
+      a = Slice(x, zero, half, axis)  b = Slice(x, half, end, axis)  n = Neg(b)
+      r = Concat<axis=-1>(n, a)  u = Mul(x, c)  v = Mul(r, s)  y = Add(u, v) })",
+     "elementwise fn=rotary elements=1024\n"},
+    {"mish", "(float[4,8] x) => (float[4,8] y) { s = Softplus(x)  t = Tanh(s)  y = Mul(x, t) }",
+     "elementwise fn=mish elements=32\n"},
+    {"hardswish", "(float[4,8] x) => (float[4,8] y) { s = HardSigmoid(x)  y = Mul(x, s) }",
+     "elementwise fn=hardswish elements=32\n"},
+    {"layer_norm", R"((float[2,5,16] x) => (float[2,5,16] y) <float two = {2}, float eps = {1e-5},
+        float[16] w = {1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1},
+        float[16] b = {0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}> {
+      m = ReduceMean<axes=[-1]>(x)  d = Sub(x, m)  p = Pow(d, two)  v = ReduceMean<axes=[-1]>(p)
+      e = Add(v, eps)  r = Sqrt(e)  n = Div(d, r)  s = Mul(n, w)  y = Add(s, b) })",
+     "norm fn=layer rows=10 cols=16\n"},
+    {"group_norm", R"((float[2,8,5,5] x) => (float[2,8,5,5] y)
+        <int64[3] to = {0,4,-1}, int64[4] back = {2,8,5,5}, float[4] one = {1,1,1,1},
+         float[4] zero = {0,0,0,0}, float[8,1,1] w = {1,1,1,1,1,1,1,1},
+         float[8,1,1] b = {0,0,0,0,0,0,0,0}> {
+      g = Reshape(x, to)  i = InstanceNormalization(g, one, zero)  r = Reshape(i, back)
+      s = Mul(r, w)  y = Add(s, b) })",
+     "norm fn=group rows=8 cols=50\n"},
+    // i, f, g, o; eager mode adds the two products in the same kernel.
+    {"lstm_cell", R"((float[4,32] a, float[4,32] b, float[4,8] c) => (float[4,8] h, float[4,8] n) {
+      s = Add(a, b)  i, f, g, o = Split<axis=1>(s)
+      is = Sigmoid(i)  fs = Sigmoid(f)  gt = Tanh(g)  os = Sigmoid(o)
+      k = Mul(fs, c)  w = Mul(is, gt)  n = Add(k, w)  t = Tanh(n)  h = Mul(os, t) })",
+     "elementwise fn=lstm_cell elements=128 inputs=2\n"},
+    // A pointwise kernel reads any order of the leading axes.
+    {"transposed_read", R"((float[2,8,4,16] x) => (float[2,4,8,16] y) {
+      t = Transpose<perm=[0,2,1,3]>(x)  y = Relu(t) })",
+     "elementwise fn=relu elements=1024\n"},
+    {"transposed_norm", R"((float[2,8,4,16] x, float[16] s) => (float[2,4,8,16] y) {
+      t = Transpose<perm=[0,2,1,3]>(x)  y = LayerNormalization(t, s) })",
+     "layout elements=1024 perm=0x2x1x3\nnorm fn=layer rows=64 cols=16\n"},
+    // Strides, not copies.
+    {"views", R"((float[4,8] x) => (float[4,4] y) <int64[1] zero = {0}, int64[1] four = {4},
+        int64[1] eight = {8}, int64[1] axis = {1}> {
+      a = Slice(x, zero, four, axis)  b = Slice(x, four, eight, axis)  y = Mul(a, b) })",
+     "elementwise fn=mul elements=16 inputs=2\n"},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, OnnxExportedCall, testing::ValuesIn(kExports),
+                         [](const auto& info) { return info.param.name; });
+
+// The older exporter writes the cube of the tanh form as two products; a power is the model's.
+TEST(OnnxExport, WhatTheModelWritesOutIsNotedApart) {
+  const auto workload = read_export(R"((float[4,8] x) => (float[4,8] y) <float c = {1.702}> {
+      z = Mul(x, c)  s = Sigmoid(z)  q = Mul(x, s)  t = Sigmoid(q)  y = Mul(q, t) })");
+  EXPECT_THAT(workload.notes, Contains(HasSubstr("1 silu: the exporter wrote")));
+  EXPECT_THAT(workload.notes, Contains(HasSubstr("1 quick_gelu: the model's code writes")));
+}
+
+// A tensor that the exporter computed is a table or a mask, whatever it is added to: 8·16 weights.
+TEST(OnnxExport, TablesAreNoParameters) {
+  onnx::ModelProto model = model_of(R"((float[4,8] x) => (float[4,16] y)
+      { h = MatMul(x, fc.weight)  m = Mul(h, unsqueeze_3)  y = Add(m, fc.scale) })");
+  model.set_producer_name("pytorch");
+  add_weight(model, "fc.weight", {8, 16});
+  add_weight(model, "unsqueeze_3", {4, 16});
+  add_weight(model, "fc.scale", {1, 16});
+  const auto workload = read_model(model);
+  ASSERT_TRUE(workload) << to_string(workload.error());
+  EXPECT_EQ(workload->parameters, 8 * 16 + 16);
+}
+
+// Of other producers names say nothing, but what is added to scores is a mask.
+TEST(OnnxExport, MasksAreNoParameters) {
+  onnx::ModelProto model = model_of(R"((float[4,8] x) => (float[4,8] y)
+      { h = Add(x, mask)  s = Softmax(h)  y = Add(s, bias) })");
+  add_weight(model, "mask", {4, 8});
+  add_weight(model, "bias", {8});
+  const auto workload = read_model(model);
+  ASSERT_TRUE(workload) << to_string(workload.error());
+  EXPECT_EQ(workload->parameters, 8);
+}
+
+TEST(OnnxExport, FoldedBatchNormIsNoted) {
+  onnx::ModelProto model = model_of(R"((float[1,8,6,6] x) => (float[1,8,6,6] y)
+      { c = Conv<pads=[1,1,1,1]>(x, onnx__w, onnx__b)  y = Relu(c) })");
+  model.set_producer_name("pytorch");
+  add_weight(model, "onnx::Conv_10", {8, 8, 3, 3});
+  add_weight(model, "onnx::Conv_11", {8});
+  model.mutable_graph()->mutable_node(0)->set_input(1, "onnx::Conv_10");
+  model.mutable_graph()->mutable_node(0)->set_input(2, "onnx::Conv_11");
+  ReadOptions training;
+  training.mode = Mode::training;
+  EXPECT_THAT(read_model(model, training)->notes, Contains(HasSubstr("folded 1 into")));
+  EXPECT_THAT(read_model(model)->notes, testing::Not(Contains(HasSubstr("folded"))));
+}
+
+}  // namespace
+}  // namespace rooftile
