@@ -64,6 +64,7 @@ class Conversion {
   const Value& value(ValueId id) const { return graph_.values[static_cast<std::size_t>(id)]; }
   const Graph& graph() const { return graph_; }
   bool is_pytorch() const { return pytorch_; }
+  bool runs_quantized() const { return quantized_; }
   // Counts the elements of the tensor behind a constant input as parameters, once.
   void count_parameter(const Node& node, std::size_t index);
 

@@ -99,7 +99,10 @@ Outcome add_conv(Conversion& c, const Node& node, Convolution conv, const Extent
   if (is_sane(conv)) set_padding(node, output, conv);
   conv.bias = c.input(node, bias_index) != nullptr;
   simplify(conv);
-  c.add(node, conv, c.matrix_dtypes(node, 0, weight_index));
+  const Dtypes dtypes = c.matrix_dtypes(node, 0, weight_index);
+  // Integer kernels read packed channels; runtimes keep the tensors between them in that order.
+  if (dtypes.input == Dtype::int8 && c.runs_quantized()) conv.layout = TensorLayout::nhwc;
+  c.add(node, conv, dtypes);
   return Outcome::done;
 }
 

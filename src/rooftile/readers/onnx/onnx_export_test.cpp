@@ -236,8 +236,10 @@ TEST(OnnxExport, WhatTheModelWritesOutIsNotedApart) {
 // A tensor that the exporter computed is a table or a mask, whatever it is added to: 8·16 weights.
 TEST(OnnxExport, TablesAreNoParameters) {
   onnx::ModelProto model = model_of(R"((float[4,8] x) => (float[4,16] y)
-      { h = MatMul(x, fc.weight)  m = Mul(h, unsqueeze_3)  y = Add(m, fc.scale) })");
+      { h = MatMul(x, w)  m = Mul(h, unsqueeze_3)  y = Add(m, s) })");
   model.set_producer_name("pytorch");
+  model.mutable_graph()->mutable_node(0)->set_input(1, "fc.weight");  // no name in the text syntax
+  model.mutable_graph()->mutable_node(2)->set_input(1, "fc.scale");
   add_weight(model, "fc.weight", {8, 16});
   add_weight(model, "unsqueeze_3", {4, 16});
   add_weight(model, "fc.scale", {1, 16});

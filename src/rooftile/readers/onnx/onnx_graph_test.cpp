@@ -147,7 +147,7 @@ TEST(OnnxGraph, AQuantizedGraphRunsInIntegers) {
   const auto workload = read_model(model).value();
   EXPECT_EQ(outline(workload),
             "elementwise fn=quantize_linear elements=288\n"
-            "conv n=1 c=8 k=8 in=6x6 kernel=3x3 pad=1x1\n"
+            "conv n=1 c=8 k=8 in=6x6 kernel=3x3 pad=1x1 layout=nhwc\n"
             "elementwise fn=add elements=288 inputs=2\n"
             "elementwise fn=dequantize_linear elements=288\n");
   EXPECT_EQ(workload.ops[1].dtypes, Dtypes(Dtype::int8, Dtype::int8, Dtype::int8));
@@ -193,7 +193,7 @@ TEST(OnnxDimensions, AnUnknownOneIsNamedWithItsFlag) {
   EXPECT_THAT(workload.notes,
               ElementsAre("batch 1 assumed for dimension 'batch'; set it with --batch",
                           "input 'x': dimension 'heads' is unknown; pass --dim heads=N",
-                          "axis 1 of input 'u' has no size; pass --shape u=1xNx4"));
+                          "axis 1 of input 'v' has no size; pass --shape v=2xNx4"));
 }
 
 // What the inputs are read at is the workload's batch and sequence; 512 is the longest input of

@@ -159,7 +159,7 @@ const OperatorCase kOperators[] = {
     // written and read 2·3 584/2, 2·7·17 complex results of 8 bytes.
     {"stft",
      R"((float[2,128,1] x, float[32] w) => (float[2,7,17,2] y) <int64 step = {16}, int64 n = {32}>
-        { y = STFT(x, step, w, n) })",
+        { y = STFT<onesided=1>(x, step, w, n) })",
      "other fn=stft flop=6048 bytes=6512\n", 17},
     // 9 positions read 18 numbers: 200 bytes of input, 648 of offsets, 648 of columns
     {"deform_conv",
