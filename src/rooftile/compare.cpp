@@ -45,13 +45,24 @@ void pair_by(const Key& key, bool unique, Side& before, Side& after) {
   }
 }
 
+// "model.layers.{0-11}.mlp" and "model.layers.{0-23}.mlp" are the same layers of two models.
+std::string without_layer_numbers(const std::string& name) {
+  const std::size_t open = name.find('{'), close = name.find('}');
+  if (open == std::string::npos || close == std::string::npos || close < open) return name;
+  return name.substr(0, open + 1) + name.substr(close);
+}
+
 // The same layer under its name; then equal layers under other names, as other exporters give; a
 // single operation left over on each side is the one that was changed.
 void pair_operations(Side& before, Side& after) {
   const auto name = [](const Op& op) { return std::tuple(op.name, op.phase, op.body.index()); };
+  const auto layer = [](const Op& op) {
+    return std::tuple(without_layer_numbers(op.name), op.phase, op.body.index());
+  };
   const auto shape = [](const Op& op) { return std::pair(op.phase, shape_bytes(op)); };
   const auto kind = [](const Op& op) { return std::pair(op.phase, op.body.index()); };
   pair_by(name, true, before, after);
+  pair_by(layer, true, before, after);
   pair_by(shape, false, before, after);
   pair_by(kind, true, before, after);
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <variant>
 
+#include "rooftile/base/text.h"
 #include "rooftile/cli/command_line.h"
 #include "rooftile/cli/commands.h"
 #include "rooftile/cli/output.h"
@@ -56,9 +57,12 @@ Result<ExitCode> run_words(int argc, const char* const* argv) {
   return outcome->code;
 }
 
-// One line, whatever a file name or a library's message holds.
+// A file name is one line, whatever it holds; a message may have lines of instructions.
 int report_error(const Error& error) {
-  fmt::print(stderr, "rooftile: {}\n", printable(to_string(error)));
+  std::string text = "rooftile: ";
+  if (!error.where.empty()) text += printable(error.where) + ": ";
+  for (const std::string_view line : split(error.message, '\n')) text += printable(line) + '\n';
+  fmt::print(stderr, "{}", text);
   return static_cast<int>(ExitCode::error);
 }
 

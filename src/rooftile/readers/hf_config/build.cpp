@@ -160,7 +160,6 @@ class TowerBuilder {
 
   void operator()(const Stack& stack) {
     shape_.hidden = stack.hidden;
-    const auto total = static_cast<std::int64_t>(stack.layers.size());
     const double rows = static_cast<double>(shape_.batch) *
                         static_cast<double>(std::max(shape_.length, shape_.memory_length));
     for (const Layer& layer : stack.layers) {
@@ -169,7 +168,7 @@ class TowerBuilder {
     if (out_.error()) return;
     for (const Group& group : group_layers(stack, shape_, settings_, quantization_)) {
       const auto count = static_cast<std::int64_t>(group.indices.size());
-      out_.enter(layer_prefix(stack, layer_label(group.indices, total)),
+      out_.enter(layer_prefix(stack, layer_label(group.indices)),
                  layer_prefix(stack, std::to_string(group.indices.front())), count,
                  stack.shared_weights ? 1 : count);
       const auto& layer = stack.layers[static_cast<std::size_t>(group.indices.front())];
@@ -193,20 +192,20 @@ class TowerBuilder {
 
 }  // namespace
 
-std::string layer_label(const std::vector<std::int64_t>& indices, std::int64_t total) {
-  if (static_cast<std::int64_t>(indices.size()) == total) return "*";
-  std::string label;
-  std::size_t runs = 0;
+std::string layer_label(const std::vector<std::int64_t>& indices) {
+  if (indices.size() == 1) return std::to_string(indices.front());
+  std::string runs;
+  std::size_t shown = 0;
   for (std::size_t first = 0; first < indices.size();) {
     std::size_t last = first;
     while (last + 1 < indices.size() && indices[last + 1] == indices[last] + 1) ++last;
-    if (runs++ == kShownRuns) return label + "+more";
-    if (!label.empty()) label += '+';
-    label += last == first ? fmt::format("{}", indices[first])
-                           : fmt::format("{}-{}", indices[first], indices[last]);
+    if (!runs.empty()) runs += ',';
+    if (shown++ == kShownRuns) return "{" + runs + "...}";
+    runs += last == first ? std::to_string(indices[first])
+                          : fmt::format("{}-{}", indices[first], indices[last]);
     first = last + 1;
   }
-  return label;
+  return "{" + runs + "}";
 }
 
 namespace {

@@ -23,8 +23,8 @@ struct BuildSettings {
 Result<Workload> build_workload(const Model& model, const BuildSettings& settings,
                                 const Quantization& quantization);
 
-// Indices of a group as they appear in operation names: "*" for all of `total`, else runs such as
-// "0-2" joined by "+", and "more" where runs are left out.
-std::string layer_label(const std::vector<std::int64_t>& indices, std::int64_t total);
+// Indices of a group as they appear in operation names: "3", "{0-11}", "{0-2,5}"; the first three
+// runs of a longer list, "{0,2,4,...}".
+std::string layer_label(const std::vector<std::int64_t>& indices);
 
 }  // namespace rooftile::hf

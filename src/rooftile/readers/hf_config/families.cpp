@@ -8,14 +8,27 @@
 namespace rooftile::hf {
 namespace {
 
-const std::unordered_map<std::string_view, Family>& all_families() {
+struct Known {
+  Family family = nullptr;
+  bool generates_text = false;
+};
+
+const std::unordered_map<std::string_view, Known>& all_families() {
   static const auto* const families = [] {
-    auto* map = new std::unordered_map<std::string_view, Family>;
+    auto* map = new std::unordered_map<std::string_view, Known>;
+    const auto enter = [&](const FamilyList& list, bool generates_text) {
+      for (const FamilyEntry& entry : list) {
+        map->emplace(entry.model_type, Known{entry.family, generates_text});
+      }
+    };
     for (const FamilyList& list :
          {llama_families(), mixture_families(), gpt_families(), parallel_families(),
-          gemma_families(), latent_families(), hybrid_families(), encoder_families(),
-          encoder_decoder_families(), vision_families(), speech_families()}) {
-      for (const FamilyEntry& entry : list) map->emplace(entry.model_type, entry.family);
+          gemma_families(), latent_families(), hybrid_families(), state_space_families(),
+          encoder_decoder_families()}) {
+      enter(list, true);
+    }
+    for (const FamilyList& list : {encoder_families(), vision_families(), speech_families()}) {
+      enter(list, false);
     }
     return map;
   }();
@@ -34,7 +47,7 @@ std::string squeezed(std::string_view text) {
 std::optional<Family> find_family(std::string_view model_type) {
   const auto entry = all_families().find(model_type);
   if (entry == all_families().end()) return std::nullopt;
-  return entry->second;
+  return entry->second.family;
 }
 
 std::vector<std::string> known_model_types() {
@@ -42,6 +55,11 @@ std::vector<std::string> known_model_types() {
   for (const auto& [name, family] : all_families()) names.emplace_back(name);
   std::sort(names.begin(), names.end());
   return names;
+}
+
+bool generates_text(std::string_view model_type) {
+  const auto entry = all_families().find(model_type);
+  return entry != all_families().end() && entry->second.generates_text;
 }
 
 std::string model_type_of_architecture(std::string_view architecture) {

@@ -31,6 +31,8 @@ using Family = Model (*)(const Config& config, const Request& request);
 // The family of a model_type; empty when unknown.
 std::optional<Family> find_family(std::string_view model_type);
 std::vector<std::string> known_model_types();
+// Whether the family is a decoder or an encoder-decoder of text.
+bool generates_text(std::string_view model_type);
 
 // model_type from an architecture name ("RobertaForMaskedLM" is roberta); empty when unknown.
 std::string model_type_of_architecture(std::string_view architecture);

@@ -14,6 +14,7 @@
 #include "rooftile/readers/hf_config/decoder.h"
 #include "rooftile/readers/hf_config/families.h"
 #include "rooftile/readers/hf_config/identify.h"
+#include "rooftile/readers/hf_config/refusal.h"
 #include "rooftile/readers/hf_config/vision.h"
 #include "rooftile/workload/precision.h"
 
@@ -21,6 +22,7 @@ namespace rooftile {
 namespace {
 
 using hf::Config;
+using hf::Identity;
 using hf::Model;
 using hf::Request;
 using nlohmann::json;
@@ -32,24 +34,13 @@ constexpr std::int64_t kMaxInput = 1 << 25;
 // Where multimodal models keep the config of their language model.
 constexpr std::string_view kTextKeys[] = {"text_config", "language_config", "llm_config"};
 
-// Two-tower models that are described as a whole.
+// Models of several towers that are described as a whole.
 bool has_towers_of_its_own(std::string_view model_type) {
-  return model_type == "clip" || model_type == "siglip";
-}
-
-std::string string_at(const json& object, const char* key) {
-  const auto entry = object.find(key);
-  return entry != object.end() && entry->is_string() ? entry->get<std::string>() : std::string();
-}
-
-std::string first_architecture(const json& object) {
-  const auto entry = object.find("architectures");
-  if (entry == object.end() || !entry->is_array() || entry->empty()) return {};
-  return entry->front().is_string() ? entry->front().get<std::string>() : std::string();
+  return is_one_of(model_type, {"clip", "siglip"});
 }
 
 const json* nested_text_model(const json& config) {
-  if (has_towers_of_its_own(string_at(config, "model_type"))) return nullptr;
+  if (has_towers_of_its_own(hf::identity_of(config).model_type)) return nullptr;
   for (const std::string_view key : kTextKeys) {
     const auto entry = config.find(std::string(key));
     if (entry != config.end() && entry->is_object()) return &*entry;
@@ -67,28 +58,18 @@ json text_model_config(const json& whole, const json& text) {
   return result;
 }
 
-tl::unexpected<Error> unknown_architecture(const std::string& model_type,
-                                           const std::string& architecture) {
-  std::string message = "architecture ";
-  message += rooftile::quoted(model_type.empty() ? architecture : model_type);
-  if (!model_type.empty() && !architecture.empty())
-    message += " (" + rooftile::quoted(architecture) + ")";
-  message += " is not known";
-  const auto similar = nearest(model_type, hf::known_model_types());
-  if (!similar.empty()) message += "; similar ones are: " + join(similar, ", ");
-  return fail(message);
-}
-
-struct Identity {
-  std::string model_type, architecture;
-};
-
-Identity identity_of(const json& config) {
-  Identity identity{string_at(config, "model_type"), first_architecture(config)};
-  if (identity.model_type.empty()) {
-    identity.model_type = hf::model_type_of_architecture(identity.architecture);
+// Whether the text model is the bulk of the whole: it generates, and the architecture is made for
+// text. A detector with an encoder of its labels is more than that encoder.
+bool is_mostly_text(const Identity& whole, const Identity& text) {
+  if (!hf::generates_text(text.model_type)) return false;
+  const std::size_t task = whole.architecture.rfind("For");
+  if (task == std::string::npos) return true;
+  const std::string_view named = std::string_view(whole.architecture).substr(task + 3);
+  for (const std::string_view of_text :
+       {"ConditionalGeneration", "CausalLM", "SequenceClassification", "TokenClassification"}) {
+    if (named.starts_with(of_text)) return true;
   }
-  return identity;
+  return false;
 }
 
 Dtype choose_dtype(const Config& config, const hf::Quantization& quantization,
@@ -107,6 +88,21 @@ Dtype choose_dtype(const Config& config, const hf::Quantization& quantization,
                                            : "dtype " + rooftile::quoted(name) + " is not known",
                               to_string(assumed)));
   return assumed;
+}
+
+// "DeepSeek-V3.1-NVFP4" with a config that states bf16: what the name says is in another file.
+void note_name_of_narrow_dtype(const json& whole, const std::string& source, Dtype dtype,
+                               std::vector<std::string>& notes) {
+  const std::filesystem::path path(source);
+  std::string name = path.stem().string() + " " + path.parent_path().filename().string();
+  const auto stated = whole.find("_name_or_path");
+  if (stated != whole.end() && stated->is_string()) name += " " + stated->get<std::string>();
+  const auto format = hf::narrow_format_in_name(name);
+  if (!format) return;
+  notes.push_back(fmt::format(
+      "the name says {}, but the config states no quantization: weights are counted in {}; put "
+      "{} next to the config",
+      *format, to_string(dtype), hf::kQuantizationFile));
 }
 
 Result<Request> make_request(const Identity& identity, const ReadOptions& options) {
@@ -162,7 +158,9 @@ void note_short_prompt(const Request& request, Model& model) {
 Result<Workload> describe_and_build(const json& whole, const json& part, const Identity& identity,
                                     const std::string& source, const ReadOptions& options) {
   const auto family = hf::find_family(identity.model_type);
-  if (!family) return unknown_architecture(identity.model_type, identity.architecture);
+  if (!family) {
+    return tl::unexpected(hf::not_read(whole, identity, "is not read from its config", source));
+  }
   const auto request = make_request(identity, options);
   if (!request) return tl::unexpected(request.error());
   const Config config(part), whole_config(whole);
@@ -171,6 +169,7 @@ Result<Workload> describe_and_build(const json& whole, const json& part, const I
   const hf::Quantization quantization(whole_config, model.notes);
   const Dtype dtype = options.dtype ? activation_dtype(*options.dtype)
                                     : choose_dtype(config, quantization, model.notes);
+  if (quantization.empty()) note_name_of_narrow_dtype(whole, source, dtype, model.notes);
   for (const Config* read : {&config, &whole_config}) {
     if (read->error()) return tl::unexpected(*read->error());
   }
@@ -190,14 +189,20 @@ Result<Workload> describe_and_build(const json& whole, const json& part, const I
 Result<Workload> read_json(const json& whole, const std::string& source,
                            const ReadOptions& options) {
   if (const auto reason = hf::not_a_model_config(whole)) return fail(*reason);
-  const Identity identity = identity_of(whole);
+  const Identity identity = hf::identity_of(whole);
   const json* text = nested_text_model(whole);
   if (text == nullptr) return describe_and_build(whole, whole, identity, source, options);
-  Identity nested = identity_of(*text);
+  Identity nested = hf::identity_of(*text);
   if (nested.architecture.empty()) nested.architecture = identity.architecture;
   if (nested.model_type.empty()) {
     return fail(fmt::format("the text model of architecture {} does not state its model_type",
                             rooftile::quoted(identity.model_type)));
+  }
+  if (hf::find_family(nested.model_type) && !is_mostly_text(identity, nested)) {
+    const std::string problem =
+        fmt::format("is more than its text model {}, and is not read from its config",
+                    rooftile::quoted(nested.model_type));
+    return tl::unexpected(hf::not_read(whole, identity, problem, source));
   }
   return describe_and_build(whole, text_model_config(whole, *text), nested, source, options);
 }
@@ -234,22 +239,41 @@ Result<std::string> read_text(const std::string& path) {
   return text;
 }
 
+// ModelOpt writes the quantization of a checkpoint into a file of its own.
+void add_quantization_beside(const std::string& path, json& config) {
+  if (path == "-" || !config.is_object() || config.contains("quantization_config")) return;
+  const auto beside = std::filesystem::path(path).parent_path() / hf::kQuantizationFile;
+  std::error_code problem;
+  if (!std::filesystem::is_regular_file(beside, problem)) return;
+  const auto text = read_text(beside.string());
+  const auto described = text ? hf::parse_json(*text) : Result<json>(tl::unexpected(text.error()));
+  if (!described || !described->is_object()) return;
+  const auto found = described->find("quantization");
+  if (found != described->end() && found->is_object()) config["quantization_config"] = *found;
+}
+
+Result<Workload> parsed(const Result<json>& config, const std::string& source,
+                        const ReadOptions& options) {
+  Result<Workload> workload = config ? read_json(*config, source, options)
+                                     : Result<Workload>(tl::unexpected(config.error()));
+  if (workload) note_unused_length(*config, source, options, *workload);
+  if (!workload && workload.error().where.empty()) workload.error().where = source;
+  return workload;
+}
+
 Result<Workload> read_config(const std::string& path, const ReadOptions& options) {
   const auto text = read_text(path);
   if (!text) return tl::unexpected(text.error());
-  return parse_hf_config(*text, path, options);
+  Result<json> config = hf::parse_json(*text);
+  if (config) add_quantization_beside(path, *config);
+  return parsed(config, path, options);
 }
 
 }  // namespace
 
 Result<Workload> parse_hf_config(std::string_view text, const std::string& source,
                                  const ReadOptions& options) {
-  const auto config = hf::parse_json(text);
-  Result<Workload> workload = config ? read_json(*config, source, options)
-                                     : Result<Workload>(tl::unexpected(config.error()));
-  if (workload) note_unused_length(*config, source, options, *workload);
-  if (!workload && workload.error().where.empty()) workload.error().where = source;
-  return workload;
+  return parsed(hf::parse_json(text), source, options);
 }
 
 const Reader hf_config_reader{.name = "hf_config",

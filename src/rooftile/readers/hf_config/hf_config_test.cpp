@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 
 #include "rooftile/workload/workload_text.h"
 
@@ -92,38 +94,40 @@ TEST(HfConfig, ForwardFlopAreTwicePerTokenAndWeight) {
 
 TEST(HfConfig, LlamaLayerHasItsProjections) {
   const Workload workload = read_config(kLlama8b, with(2, 1024));
-  EXPECT_EQ(dims(workload, "model.layers.*.self_attn.q_proj"), "m=2048 n=4096 k=4096");
-  EXPECT_EQ(dims(workload, "model.layers.*.self_attn.k_proj"), "m=2048 n=1024 k=4096");
-  EXPECT_EQ(dims(workload, "model.layers.*.mlp.gate_proj"), "m=2048 n=14336 k=4096");
-  EXPECT_EQ(dims(workload, "model.layers.*.mlp.down_proj"), "m=2048 n=4096 k=14336");
+  EXPECT_EQ(dims(workload, "model.layers.{0-31}.self_attn.q_proj"), "m=2048 n=4096 k=4096");
+  EXPECT_EQ(dims(workload, "model.layers.{0-31}.self_attn.k_proj"), "m=2048 n=1024 k=4096");
+  EXPECT_EQ(dims(workload, "model.layers.{0-31}.mlp.gate_proj"), "m=2048 n=14336 k=4096");
+  EXPECT_EQ(dims(workload, "model.layers.{0-31}.mlp.down_proj"), "m=2048 n=4096 k=14336");
   EXPECT_EQ(dims(workload, "lm_head"), "m=2048 n=128256 k=4096");
-  const Op& attention = find_op(workload, "model.layers.*.self_attn.attention");
+  const Op& attention = find_op(workload, "model.layers.{0-31}.self_attn.attention");
   EXPECT_EQ(dims_text(attention.body), "batch=2 heads=32 kv_heads=8 q=1024 d=128 causal=1");
   EXPECT_EQ(attention.count, 32);
   EXPECT_EQ(attention.dtypes, Dtypes(Dtype::bf16));
   EXPECT_EQ(attention.source.file, "config.json");
-  EXPECT_EQ(attention.source.module, "model.layers.*.self_attn.attention");
+  EXPECT_EQ(attention.source.module, "model.layers.{0-31}.self_attn.attention");
 }
 
 TEST(HfConfig, ProjectionsShareTheirInput) {
   const Workload workload = read_config(kLlama8b);
   const auto inputs = [&](const char* name) { return find_op(workload, name).inputs; };
-  const auto normed = ElementsAre("model.layers.*.input_layernorm");
-  EXPECT_THAT(inputs("model.layers.*.self_attn.q_proj"), normed);
-  EXPECT_THAT(inputs("model.layers.*.self_attn.k_proj"), normed);
-  EXPECT_THAT(inputs("model.layers.*.self_attn.v_proj"), normed);
-  const auto fed = ElementsAre("model.layers.*.post_attention_layernorm");
-  EXPECT_THAT(inputs("model.layers.*.mlp.gate_proj"), fed);
-  EXPECT_THAT(inputs("model.layers.*.mlp.up_proj"), fed);
-  EXPECT_THAT(inputs("model.layers.*.mlp.gate_mul"),
-              ElementsAre("model.layers.*.mlp.activation", "model.layers.*.mlp.up_proj"));
-  EXPECT_THAT(inputs("model.layers.*.mlp_residual"),
-              ElementsAre("model.layers.*.attention_residual", "model.layers.*.mlp.down_proj"));
+  const auto normed = ElementsAre("model.layers.{0-31}.input_layernorm");
+  EXPECT_THAT(inputs("model.layers.{0-31}.self_attn.q_proj"), normed);
+  EXPECT_THAT(inputs("model.layers.{0-31}.self_attn.k_proj"), normed);
+  EXPECT_THAT(inputs("model.layers.{0-31}.self_attn.v_proj"), normed);
+  const auto fed = ElementsAre("model.layers.{0-31}.post_attention_layernorm");
+  EXPECT_THAT(inputs("model.layers.{0-31}.mlp.gate_proj"), fed);
+  EXPECT_THAT(inputs("model.layers.{0-31}.mlp.up_proj"), fed);
+  EXPECT_THAT(inputs("model.layers.{0-31}.mlp.gate_mul"),
+              ElementsAre("model.layers.{0-31}.mlp.activation", "model.layers.{0-31}.mlp.up_proj"));
+  EXPECT_THAT(
+      inputs("model.layers.{0-31}.mlp_residual"),
+      ElementsAre("model.layers.{0-31}.attention_residual", "model.layers.{0-31}.mlp.down_proj"));
 }
 
 TEST(HfConfig, Gpt2UsesConv1dAndOneProductForQueriesKeysAndValues) {
   const Workload workload = read_config(kGpt2, with(1, 1024));
-  EXPECT_EQ(dims(workload, "transformer.h.*.attn.c_attn"), "m=1024 n=2304 k=768 layout=nn bias=1");
+  EXPECT_EQ(dims(workload, "transformer.h.{0-11}.attn.c_attn"),
+            "m=1024 n=2304 k=768 layout=nn bias=1");
   EXPECT_EQ(dims(workload, "lm_head"), "m=1024 n=50257 k=768");
 }
 
@@ -141,13 +145,13 @@ TEST(HfConfig, EveryInputIsWrittenBefore) {
 TEST(HfConfig, ExpertsAreOneBatchedProduct) {
   // 2048 tokens × 2 of 8 experts: 512 tokens each.
   const Workload prefill = read_config(kMixtral, with(1, 2048));
-  EXPECT_EQ(dims(prefill, "model.layers.*.block_sparse_moe.experts.*.w1"),
+  EXPECT_EQ(dims(prefill, "model.layers.{0-31}.block_sparse_moe.experts.*.w1"),
             "m=512 n=14336 k=4096 batch=8");
   // One token visits two experts.
   const Workload decode = read_config(kMixtral, with(1, 1));
-  EXPECT_EQ(dims(decode, "model.layers.*.block_sparse_moe.experts.*.w1"),
+  EXPECT_EQ(dims(decode, "model.layers.{0-31}.block_sparse_moe.experts.*.w1"),
             "m=1 n=14336 k=4096 batch=2");
-  EXPECT_EQ(dims(decode, "model.layers.*.block_sparse_moe.gate"), "m=1 n=8 k=4096");
+  EXPECT_EQ(dims(decode, "model.layers.{0-31}.block_sparse_moe.gate"), "m=1 n=8 k=4096");
 }
 
 TEST(HfConfig, AlternatingWindowsGiveTwoGroups) {
@@ -156,11 +160,11 @@ TEST(HfConfig, AlternatingWindowsGiveTwoGroups) {
     "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
     "intermediate_size": 9216, "vocab_size": 256000, "sliding_window": 1024})",
                                         with(1, 4096));
-  EXPECT_EQ(dims(workload, "model.layers.0+2.self_attn.attention"),
+  EXPECT_EQ(dims(workload, "model.layers.{0,2}.self_attn.attention"),
             "batch=1 heads=8 kv_heads=4 q=4096 d=256 causal=1 window=1024");
-  EXPECT_EQ(dims(workload, "model.layers.1+3.self_attn.attention"),
+  EXPECT_EQ(dims(workload, "model.layers.{1,3}.self_attn.attention"),
             "batch=1 heads=8 kv_heads=4 q=4096 d=256 causal=1");
-  EXPECT_EQ(find_op(workload, "model.layers.1+3.self_attn.attention").count, 2);
+  EXPECT_EQ(find_op(workload, "model.layers.{1,3}.self_attn.attention").count, 2);
 }
 
 TEST(HfConfig, LatentAttentionHasLowRanks) {
@@ -178,7 +182,7 @@ TEST(HfConfig, LatentAttentionHasLowRanks) {
   EXPECT_EQ(dims(workload, "model.layers.3.self_attn.attention"),
             "batch=1 heads=128 q=1024 d=192 dv=128 causal=1");
   EXPECT_EQ(dims(workload, "model.layers.3.mlp.experts.*.up_proj"), "m=32 n=2048 k=7168 batch=256");
-  EXPECT_EQ(dims(workload, "model.layers.0-2.mlp.up_proj"), "m=1024 n=18432 k=7168");
+  EXPECT_EQ(dims(workload, "model.layers.{0-2}.mlp.up_proj"), "m=1024 n=18432 k=7168");
 }
 
 TEST(HfConfig, NestedTextModelIsRead) {
@@ -190,7 +194,7 @@ TEST(HfConfig, NestedTextModelIsRead) {
       "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096,
       "image_size": 336, "patch_size": 14}})");
   // 24·24 patches and the class token.
-  EXPECT_EQ(dims(workload, "vision_model.encoder.layers.*.self_attn.attention"),
+  EXPECT_EQ(dims(workload, "vision_model.encoder.layers.{0-23}.self_attn.attention"),
             "batch=1 heads=16 q=577 d=64");
   EXPECT_EQ(find_op(workload, "lm_head").dtypes, Dtypes(Dtype::fp16));
   EXPECT_EQ(workload.skipped.at("multimodal projector"), 1);
@@ -206,7 +210,7 @@ TEST(HfConfig, SpeechCountsFrames) {
     "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
     "intermediate_size": 3072})";
   // 10 s of audio give 499 frames: Baevski et al. 2020, one frame each 20 ms.
-  EXPECT_EQ(dims(read_config(config), "wav2vec2.encoder.layers.*.attention.attention"),
+  EXPECT_EQ(dims(read_config(config), "wav2vec2.encoder.layers.{0-11}.attention.attention"),
             "batch=1 heads=12 q=499 d=64");
   // 400 samples give the first frame, 320 more each further one.
   const Workload ten = read_config(config, with(1, 10));
@@ -222,11 +226,41 @@ TEST(HfConfig, QuantizedWeightsKeepTheirDtype) {
     "quantization_config": {"quant_method": "fp8", "modules_to_not_convert":
       ["lm_head", "model.layers.3.self_attn"]}})");
   const Dtypes fp8(Dtype::fp8, Dtype::fp8, Dtype::bf16), bf16(Dtype::bf16);
-  EXPECT_EQ(find_op(workload, "model.layers.0-2.self_attn.q_proj").dtypes, fp8);
+  EXPECT_EQ(find_op(workload, "model.layers.{0-2}.self_attn.q_proj").dtypes, fp8);
   EXPECT_EQ(find_op(workload, "model.layers.3.self_attn.q_proj").dtypes, bf16);
   EXPECT_EQ(find_op(workload, "model.layers.3.mlp.experts.*.up_proj").dtypes, fp8);
   EXPECT_EQ(find_op(workload, "model.layers.3.mlp.gate").dtypes, bf16);
   EXPECT_EQ(find_op(workload, "lm_head").dtypes, bf16);
+}
+
+// ModelOpt's file next to the config is read, unless the config has a quantization itself.
+TEST(HfConfig, QuantizationIsReadFromTheFileNextToTheConfig) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "rooftile_quantized_config";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json") << kLlama8b;
+  const std::string path = (folder / "config.json").string();
+  const auto dtypes = [&] {
+    const auto workload = hf_config_reader.read(path, {});
+    EXPECT_TRUE(workload) << to_string(workload.error());
+    return find_op(*workload, "model.layers.{0-31}.mlp.up_proj").dtypes;
+  };
+  EXPECT_EQ(dtypes(), Dtypes(Dtype::bf16));
+  std::ofstream(folder / "hf_quant_config.json")
+      << R"({"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4",
+            "kv_cache_quant_algo": "FP8", "group_size": 16, "exclude_modules": ["lm_head"]}})";
+  EXPECT_EQ(dtypes(), Dtypes(Dtype::fp4, Dtype::fp4, Dtype::bf16));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(HfConfig, ANameOfANarrowFormatWithoutQuantizationIsSaid) {
+  const auto notes = [](const char* source) {
+    return parse_hf_config(kLlama8b, source, {})->notes;
+  };
+  const auto said = testing::Contains(HasSubstr("the name says NVFP4"));
+  EXPECT_THAT(notes("Llama-3.1-8B-NVFP4.json"), said);
+  EXPECT_THAT(notes("/models/Llama-3.1-8B-NVFP4/config.json"), said);
+  EXPECT_THAT(notes("/models/nvfp4x/config.json"), testing::Not(said));
 }
 
 struct Refusal {
@@ -237,8 +271,9 @@ struct Refusal {
 TEST(HfConfig, RefusesWithTheReason) {
   const Refusal cases[] = {
       {R"({"model_type": "foo", "architectures": ["FooForCausalLM"]})",
-       "architecture 'foo' ('FooForCausalLM') is not known"},
-      {R"({"architectures": ["FooForCausalLM"]})", "architecture 'FooForCausalLM' is not known"},
+       "architecture 'foo' ('FooForCausalLM') is not read from its config"},
+      {R"({"architectures": ["FooForCausalLM"]})",
+       "architecture 'FooForCausalLM' is not read from its config"},
       {R"({"model_type": "llava", "text_config": {"model_type": "foo"}})", "'foo'"},
       {R"({"model_type": "llama"})", "\"hidden_size\" is missing"},
       {R"({"model_type": "vit", "hidden_size": 768, "num_attention_heads": 7})",
@@ -249,8 +284,9 @@ TEST(HfConfig, RefusesWithTheReason) {
       {R"({"model_type": "vit", "hidden_size": 99999999999999999999})", "hidden_size: found"},
       {R"({"model_type": "vit", "num_hidden_layers": 100000})", "expected at most 1024 layers"},
       {R"({"model_type": "vit", "patch_size": 448})", "patch_size: found 448"},
-      {R"({"_class_name": "UNet2DConditionModel"})",
-       "a diffusers config of 'UNet2DConditionModel'"},
+      {R"({"_class_name": "StableDiffusionPipeline"})", "a diffusers pipeline"},
+      {R"({"_class_name": "PNDMScheduler"})", "a diffusers config of 'PNDMScheduler'"},
+      {R"({"_class_name": "FooTransformer"})", "diffusers.FooTransformer.from_pretrained("},
       {R"({"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8"}})",
        "a quantization description (hf_quant_config.json), not a model config"},
       {R"({"num_nodes": 1, "nodes": []})", "a serving cluster description"},
@@ -262,6 +298,37 @@ TEST(HfConfig, RefusesWithTheReason) {
       {R"({"model_type": "llama")", "not valid JSON"},
       {"<html>", "not valid JSON"}};
   for (const Refusal& c : cases) EXPECT_THAT(message_of(c.text), HasSubstr(c.reason)) << c.text;
+}
+
+TEST(HfConfig, RefusalsSayHowToExport) {
+  const std::string decoder =
+      message_of(R"({"model_type": "foo", "architectures": ["FooForCausalLM"], "vocab_size": 9})");
+  // torch.onnx.export of transformers 5.23 decoders fails with a cache among the outputs.
+  EXPECT_THAT(decoder, HasSubstr("\n  model = transformers.AutoModelForCausalLM.from_pretrained("));
+  EXPECT_THAT(decoder, HasSubstr("\"input_ids\": torch.ones(1, 128, dtype=torch.long), "
+                                 "\"use_cache\": False}, dynamo=True)"));
+  EXPECT_THAT(decoder, HasSubstr("rooftile check model.onnx"));
+  const std::string detector = message_of(
+      R"({"model_type": "foo", "architectures": ["FooForObjectDetection"], "image_size": 800})");
+  EXPECT_THAT(detector, HasSubstr("AutoModelForObjectDetection"));
+  EXPECT_THAT(detector, HasSubstr("{\"pixel_values\": torch.zeros(1, 3, 800, 800)}"));
+}
+
+TEST(HfConfig, RefusalsNameOtherVersionsOnly) {
+  EXPECT_THAT(message_of(R"({"model_type": "olmo9"})"), HasSubstr("olmo, olmo2, olmo3"));
+  // Near in spelling only: glm, vit, t5.
+  for (const char* config :
+       {R"({"model_type": "sax"})", R"({"model_type": "git"})", R"({"model_type": "Q5"})"}) {
+    EXPECT_THAT(message_of(config), testing::Not(HasSubstr("are known"))) << config;
+  }
+}
+
+TEST(HfConfig, RefusesDetectorsWithATextEncoder) {
+  const char* config = R"({"model_type": "grounding-dino",
+    "architectures": ["GroundingDinoForObjectDetection"], "text_config": {"model_type": "bert",
+      "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+      "intermediate_size": 3072, "vocab_size": 30522}})";
+  EXPECT_THAT(message_of(config), HasSubstr("is more than its text model 'bert'"));
 }
 
 TEST(HfConfig, RefusesDeepNestingAndHugeSizes) {

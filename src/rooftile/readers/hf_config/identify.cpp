@@ -38,6 +38,19 @@ std::string first_keys(const nlohmann::json& object) {
   return keys.empty() ? "it is empty" : "its keys: " + join(keys, ", ");
 }
 
+// Side files of diffusers name their class as networks do.
+std::optional<std::string> not_a_diffusion_network(std::string_view class_name) {
+  if (contains(class_name, "Pipeline")) {
+    return "a diffusers pipeline (model_index.json), not a network: check the config.json in its "
+           "folders, unet, transformer, vae and text_encoder";
+  }
+  if (contains_any(class_name, {"Scheduler", "Solver", "Processor"})) {
+    return fmt::format("a diffusers config of {}, not of a network",
+                       rooftile::quoted(class_name, 40));
+  }
+  return std::nullopt;
+}
+
 bool names_a_model(const nlohmann::json& object) {
   const auto given = [&](const char* key) {
     const auto entry = object.find(key);
@@ -52,9 +65,7 @@ std::optional<std::string> not_a_model_config(const nlohmann::json& json) {
   if (json.is_array()) return "a JSON list, not a model config (an object)";
   if (!json.is_object()) return "a JSON value, not a model config (an object)";
   if (const auto entry = json.find("_class_name"); entry != json.end() && entry->is_string()) {
-    return fmt::format(
-        "a diffusers config of {}: these networks are not read from their config; export to ONNX",
-        rooftile::quoted(entry->get<std::string>()));
+    return not_a_diffusion_network(entry->get<std::string>());
   }
   if (names_a_model(json)) return std::nullopt;
   for (const SideFile& side : kSideFiles) {

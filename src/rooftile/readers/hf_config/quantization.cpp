@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
+
 #include "rooftile/base/text.h"
 
 namespace rooftile::hf {
@@ -15,6 +17,43 @@ std::optional<Dtype> narrow_dtype(std::string_view type, std::int64_t bits) {
   if (type == "float" && bits == 4) return Dtype::fp4;
   if (type == "int" && bits == 8) return Dtype::int8;
   if (type == "int" && bits == 4) return Dtype::int4;
+  return std::nullopt;
+}
+
+struct Algorithm {
+  std::string_view name;
+  Scheme scheme;
+};
+
+// Names that ModelOpt exports (QuantAlgo in TensorRT-LLM's quantization/mode.py): W4A8 has 4-bit
+// weights and 8-bit activations.
+constexpr Algorithm kAlgorithms[] = {
+    {"fp8", {Dtype::fp8, Dtype::fp8}},
+    {"fp8_per_channel_per_token", {Dtype::fp8, Dtype::fp8}},
+    {"fp8_block_scales", {Dtype::fp8, Dtype::fp8}},
+    {"fp8_pb_wo", {Dtype::fp8, std::nullopt}},
+    {"mxfp8", {Dtype::fp8, Dtype::fp8}},
+    {"nvfp4", {Dtype::fp4, Dtype::fp4}},
+    {"nvfp4_awq", {Dtype::fp4, Dtype::fp4}},
+    {"w4a16_nvfp4", {Dtype::fp4, std::nullopt}},
+    {"w4a8_nvfp4_fp8", {Dtype::fp4, Dtype::fp8}},
+    {"w4a16_mxfp4", {Dtype::fp4, std::nullopt}},
+    {"w4a8_mxfp4_fp8", {Dtype::fp4, Dtype::fp8}},
+    {"w4a8_mxfp4_mxfp8", {Dtype::fp4, Dtype::fp8}},
+    {"w4a16", {Dtype::int4, std::nullopt}},
+    {"w4a16_awq", {Dtype::int4, std::nullopt}},
+    {"w4a16_gptq", {Dtype::int4, std::nullopt}},
+    {"w4a8_awq", {Dtype::int4, Dtype::fp8}},
+    {"w8a16", {Dtype::int8, std::nullopt}},
+    {"w8a16_gptq", {Dtype::int8, std::nullopt}},
+    {"w8a8_sq_per_channel", {Dtype::int8, Dtype::int8}},
+    {"int8", {Dtype::int8, Dtype::int8}},
+};
+
+std::optional<Scheme> scheme_of_algorithm(std::string_view name) {
+  for (const Algorithm& known : kAlgorithms) {
+    if (known.name == name) return known.scheme;
+  }
   return std::nullopt;
 }
 
@@ -52,6 +91,21 @@ bool any_ancestor(std::string_view module, Found found) {
 }
 
 }  // namespace
+
+std::optional<std::string_view> narrow_format_in_name(std::string_view name) {
+  const std::string words = lower(name);
+  const auto is_letter = [&](std::size_t at) {
+    return at < words.size() && std::isalnum(static_cast<unsigned char>(words[at])) != 0;
+  };
+  for (const std::string_view format : {"NVFP4", "MXFP4", "FP8"}) {
+    const std::string word = lower(format);
+    for (std::size_t at = words.find(word); at != std::string::npos;
+         at = words.find(word, at + 1)) {
+      if (!(at > 0 && is_letter(at - 1)) && !is_letter(at + word.size())) return format;
+    }
+  }
+  return std::nullopt;
+}
 
 bool matches_glob(std::string_view glob, std::string_view text) {
   std::size_t g = 0, t = 0, star = std::string_view::npos, resume = 0;
@@ -133,7 +187,9 @@ Quantization::Quantization(const Config& config, std::vector<std::string>& notes
   }
   if (!found) return;
   read_groups(*found, notes);
+  if (empty()) read_layers(*found, notes);
   if (empty()) read_method(*found, notes);
+  read_kv_cache(*found);
   for (const std::string_view key : {"ignore", "modules_to_not_convert", "exclude_modules"}) {
     exclude(found->texts(key), notes);
   }
@@ -143,12 +199,12 @@ void Quantization::read_method(const Config& config, std::vector<std::string>& n
   const std::string method = lower(config.text("quant_method"));
   const std::string algorithm = lower(config.text("quant_algo"));
   const std::int64_t bits = config.count_or({"bits", "w_bit"}, 4);
-  if (method == "fp8" || method == "fbgemm_fp8" || algorithm == "fp8") {
+  if (const auto known = scheme_of_algorithm(algorithm)) {
+    default_ = *known;
+  } else if (method == "fp8" || method == "fbgemm_fp8") {
     default_ = Scheme{Dtype::fp8, Dtype::fp8};
   } else if (method == "mxfp4") {
     default_ = Scheme{Dtype::fp4, std::nullopt};
-  } else if (algorithm == "nvfp4") {
-    default_ = Scheme{Dtype::fp4, Dtype::fp4};
   } else if ((method == "gptq" || method == "awq") && (bits == 4 || bits == 8)) {
     default_ = Scheme{bits == 4 ? Dtype::int4 : Dtype::int8, std::nullopt};
   } else if (config.flag("load_in_4bit", false)) {
@@ -159,7 +215,44 @@ void Quantization::read_method(const Config& config, std::vector<std::string>& n
     notes.push_back(fmt::format(
         "quantization_config (quant_method {}) is not modelled: weights are counted in the "
         "model's dtype",
-        rooftile::quoted(method.empty() ? algorithm : method)));
+        rooftile::quoted(algorithm.empty() ? method : algorithm)));
+  }
+}
+
+// MIXED_PRECISION lists the algorithm of each module.
+void Quantization::read_layers(const Config& config, std::vector<std::string>& notes) {
+  const auto listed = config.child("quantized_layers");
+  if (!listed) return;
+  std::int64_t unknown = 0;
+  for (const std::string& module : listed->keys()) {
+    const auto layer = listed->child(module);
+    const auto scheme =
+        layer ? scheme_of_algorithm(lower(layer->text("quant_algo"))) : std::nullopt;
+    if (scheme) {
+      by_module_.emplace(without_containers(module), *scheme);
+    } else {
+      ++unknown;
+    }
+  }
+  if (unknown > 0) {
+    notes.push_back(fmt::format(
+        "{} of quantized_layers have a quant_algo that is not known: their weights are counted in "
+        "the model's dtype",
+        unknown));
+  }
+}
+
+// "kv_cache_quant_algo": "FP8", or a scheme as of weights, under a name or as an object.
+void Quantization::read_kv_cache(const Config& config) {
+  if (const auto scheme = config.child("kv_cache_scheme")) {
+    kv_cache_ = dtype_of(scheme);
+    return;
+  }
+  for (const char* key : {"kv_cache_quant_algo", "kv_cache_scheme"}) {
+    const std::string name = lower(config.text(key));
+    if (name == "fp8") kv_cache_ = Dtype::fp8;
+    if (name == "nvfp4") kv_cache_ = Dtype::fp4;
+    if (name == "int8") kv_cache_ = Dtype::int8;
   }
 }
 

@@ -1,4 +1,5 @@
-// The quantization_config of a config.json: which products have narrow weights.
+// The quantization_config of a config.json, or ModelOpt's file next to it: which matrix
+// multiplications have narrow weights.
 #pragma once
 
 #include <optional>
@@ -21,6 +22,12 @@ struct Scheme {
   bool operator==(const Scheme&) const = default;
 };
 
+// Next to config.json; its object "quantization" is read as a quantization_config.
+inline constexpr std::string_view kQuantizationFile = "hf_quant_config.json";
+
+// "NVFP4", "MXFP4" or "FP8" where a model's name has it as a word of its own.
+std::optional<std::string_view> narrow_format_in_name(std::string_view name);
+
 class Quantization {
  public:
   Quantization() = default;
@@ -31,15 +38,20 @@ class Quantization {
   // quantizers convert unless told otherwise: linear layers are, routers and output heads are not.
   std::optional<Scheme> scheme(std::string_view module, bool usual) const;
   bool empty() const { return !default_ && by_module_.empty(); }
+  // Of stored keys and values, where it is not the model's.
+  std::optional<Dtype> kv_cache() const { return kv_cache_; }
 
  private:
   void read_method(const Config& config, std::vector<std::string>& notes);
+  void read_layers(const Config& config, std::vector<std::string>& notes);
+  void read_kv_cache(const Config& config);
   void read_groups(const Config& config, std::vector<std::string>& notes);
   void exclude(const std::vector<std::string>& patterns, std::vector<std::string>& notes);
   void exclude_pattern(std::string_view pattern);
   bool is_excluded(const std::string& module) const;
 
   std::optional<Scheme> default_;
+  std::optional<Dtype> kv_cache_;
   std::unordered_map<std::string, Scheme> by_module_;
   std::unordered_set<std::string> excluded_;
   std::vector<std::string> excluded_globs_;

@@ -72,6 +72,39 @@ TEST(Quantization, ExcludedModulesStay) {
   EXPECT_TRUE(is_quantized("model.layers.1.mlp.down_proj"));
 }
 
+TEST(Quantization, MixedPrecisionListsModules) {
+  const auto quantization = read_quantization(R"({"quantization_config": {
+    "quant_algo": "MIXED_PRECISION", "kv_cache_quant_algo": "FP8", "quantized_layers": {
+      "backbone.layers.0.mixer.in_proj": {"quant_algo": "FP8"},
+      "backbone.layers.1.mixer.experts.0.up_proj": {"quant_algo": "W4A16_NVFP4"}}}})");
+  EXPECT_EQ(quantization.scheme("backbone.layers.0.mixer.in_proj", true),
+            (Scheme{Dtype::fp8, Dtype::fp8}));
+  EXPECT_EQ(quantization.scheme("backbone.layers.1.mixer.experts.0.up_proj", true),
+            (Scheme{Dtype::fp4, std::nullopt}));
+  EXPECT_EQ(quantization.scheme("backbone.layers.0.mixer.out_proj", true), std::nullopt);
+  EXPECT_EQ(quantization.kv_cache(), Dtype::fp8);
+}
+
+TEST(Quantization, KeysAndValuesHaveADtype) {
+  const std::pair<const char*, std::optional<Dtype>> cases[] = {
+      {R"("kv_cache_scheme": {"num_bits": 8, "type": "float", "dynamic": false})", Dtype::fp8},
+      {R"("kv_cache_scheme": "FP8")", Dtype::fp8},
+      {R"("kv_cache_quant_algo": "NVFP4")", Dtype::fp4},
+      {R"("kv_cache_quant_algo": null)", std::nullopt}};
+  for (const auto& [text, dtype] : cases) {
+    const std::string config =
+        std::string(R"({"quantization_config": {"quant_method": "fp8", )") + text + "}}";
+    EXPECT_EQ(read_quantization(config.c_str()).kv_cache(), dtype) << text;
+  }
+}
+
+TEST(Quantization, FindsTheFormatInAName) {
+  EXPECT_EQ(narrow_format_in_name("nvidia/DeepSeek-V3.1-NVFP4"), "NVFP4");
+  EXPECT_EQ(narrow_format_in_name("Qwen3_32B_fp8.json"), "FP8");
+  EXPECT_EQ(narrow_format_in_name("nvfp4x"), std::nullopt);
+  EXPECT_EQ(narrow_format_in_name("Llama-3.1-8B"), std::nullopt);
+}
+
 TEST(Quantization, GlobsMatchWholeNames) {
   EXPECT_TRUE(matches_glob("a*c", "abbc"));
   EXPECT_TRUE(matches_glob("*", ""));
