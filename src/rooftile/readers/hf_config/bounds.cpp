@@ -33,6 +33,14 @@ struct WidestRow {
     return 3.0 * product(mamba.heads, mamba.head_dim) + 2.0 * product(mamba.groups, mamba.state) +
            static_cast<double>(mamba.heads);
   }
+  double operator()(const Mamba1& mamba) const {
+    return 3.0 * static_cast<double>(mamba.inner) +
+           static_cast<double>(mamba.rank + 2 * mamba.state);
+  }
+  double operator()(const ShortConvolution&) const { return 0.0; }
+  double operator()(const AttentionBesideMamba& both) const {
+    return std::max((*this)(both.attention), (*this)(both.mamba));
+  }
   double operator()(const Mlp& mlp) const { return 2.0 * static_cast<double>(mlp.inner); }
   double operator()(const MixtureOfExperts& moe) const {
     // Rounding up gives each expert at most one row more than its share.

@@ -172,6 +172,11 @@ std::string Config::text(std::string_view key, std::string_view fallback) const 
   return std::string(fallback);
 }
 
+bool Config::is_text(std::string_view key) const {
+  const nlohmann::json* value = find(key);
+  return value != nullptr && value->is_string();
+}
+
 std::optional<double> Config::number(std::string_view key) const {
   const nlohmann::json* value = find(key);
   if (value == nullptr) return std::nullopt;

@@ -38,6 +38,7 @@ class Config {
   std::int64_t count_or(Keys keys, std::int64_t fallback) const;
   bool flag(std::string_view key, bool fallback) const;
   std::string text(std::string_view key, std::string_view fallback = {}) const;
+  bool is_text(std::string_view key) const;
   std::optional<double> number(std::string_view key) const;
   // A list of sizes or of strings; empty where absent. A single size is a list of one.
   std::vector<std::int64_t> sizes(std::string_view key) const;

@@ -221,11 +221,15 @@ Model decoder_model(const Config& config, const Request& request, const DecoderS
                                               2048),
                                model);
   tower.generates = !request.architecture_has("Classification");
-  tower.parts.push_back(Table{frame.embedding, sizes.vocab, sizes.hidden});
+  const std::int64_t width = frame.embedding_width > 0 ? frame.embedding_width : sizes.hidden;
+  tower.parts.push_back(Table{frame.embedding, sizes.vocab, width});
   for (const Part& part : frame.after_embedding) tower.parts.push_back(part);
   tower.parts.push_back(Stack{frame.layers, sizes.hidden, std::move(layers)});
   tower.parts.push_back(NormPart{frame.norm, frame.final_norm, sizes.hidden});
-  add_decoder_head(config, request, sizes, frame, model, tower.parts);
+  for (const Part& part : frame.before_head) tower.parts.push_back(part);
+  DecoderSizes head = sizes;
+  head.hidden = width;
+  add_decoder_head(config, request, head, frame, model, tower.parts);
   model.towers.push_back(std::move(tower));
   note_multi_token_prediction(config, model);
   return model;

@@ -88,8 +88,36 @@ struct Mamba2 {
   std::string module = "mixer";
   std::int64_t heads = 0, head_dim = 0, groups = 0, state = 0, conv_kernel = 0;
   bool projection_bias = false, conv_bias = true;
+  bool gated_norm = true;
 
   bool operator==(const Mamba2&) const = default;
+};
+
+// The first Mamba: its step sizes pass through a low rank.
+struct Mamba1 {
+  std::string module = "mixer";
+  std::int64_t inner = 0, state = 0, rank = 0, conv_kernel = 0;
+  bool projection_bias = false, conv_bias = true;
+  Norm inner_norm = kNoNorm;  // of step sizes and both state projections
+
+  bool operator==(const Mamba1&) const = default;
+};
+
+// A gated convolution of few taps (LFM2).
+struct ShortConvolution {
+  std::string module = "conv";
+  std::int64_t kernel = 0;
+  bool bias = false;
+
+  bool operator==(const ShortConvolution&) const = default;
+};
+
+// Attention and Mamba side by side on one input, their results added (Falcon-H1).
+struct AttentionBesideMamba {
+  SelfAttention attention;
+  Mamba2 mamba;
+
+  bool operator==(const AttentionBesideMamba&) const = default;
 };
 
 // One square product in place of attention or feed-forward.
@@ -129,8 +157,8 @@ struct MixtureOfExperts {
   bool operator==(const MixtureOfExperts&) const = default;
 };
 
-using Mixer =
-    std::variant<std::monostate, SelfAttention, LatentAttention, DeltaNet, Mamba2, LinearBlock>;
+using Mixer = std::variant<std::monostate, SelfAttention, LatentAttention, DeltaNet, Mamba2, Mamba1,
+                           ShortConvolution, AttentionBesideMamba, LinearBlock>;
 using Feed = std::variant<std::monostate, Mlp, MixtureOfExperts, LinearBlock>;
 
 // Where the normalisations stand: before each block, after the residual, on both sides of the
@@ -144,6 +172,7 @@ struct Layer {
   Feed feed;
   Norm norm;
   Placement placement = Placement::pre;
+  // Empty: no normalisation.
   std::string mixer_norm = "input_layernorm", feed_norm = "post_attention_layernorm";
   std::string cross_norm = "encoder_attn_layer_norm";
   // Only for sandwich: norms after the blocks.

@@ -19,6 +19,14 @@ struct EmitMixer {
   }
   Value operator()(const DeltaNet& net) const { return emit_delta_net(out, net, shape, input); }
   Value operator()(const Mamba2& mamba) const { return emit_mamba(out, mamba, shape, input); }
+  Value operator()(const Mamba1& mamba) const { return emit_mamba1(out, mamba, shape, input); }
+  Value operator()(const ShortConvolution& conv) const {
+    return emit_short_convolution(out, conv, shape, input);
+  }
+  Value operator()(const AttentionBesideMamba& both) const {
+    const Value attended = (*this)(both.attention), scanned = (*this)(both.mamba);
+    return out.pointwise("mixers_add", "add", {attended, scanned}, shape.rows() * shape.hidden);
+  }
   Value operator()(const LinearBlock& block) const {
     return emit_linear_block(out, block, shape, input);
   }
@@ -48,6 +56,7 @@ class LayerEmitter {
   std::int64_t elements() const { return shape_.rows() * shape_.hidden; }
 
   Value norm(const std::string& name, const Value& input) {
+    if (name.empty()) return input;
     return out_.norm(name, input, layer_.norm, shape_.rows(), shape_.hidden);
   }
 

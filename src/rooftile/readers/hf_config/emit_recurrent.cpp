@@ -18,10 +18,9 @@ Value traffic(Emitter& out, const std::string& module, std::string fn, std::vect
                  std::move(inputs));
 }
 
-// A causal depthwise convolution over time; when decoding it reads and writes its last inputs, and
-// the activation is part of that kernel (causal_conv1d_update).
-Value short_convolution(Emitter& out, const std::string& module, const Shape& shape,
-                        const Value& input, std::int64_t channels, std::int64_t kernel, bool bias) {
+// A causal depthwise convolution over time; when decoding it reads and writes its last inputs.
+Value causal_depthwise(Emitter& out, const std::string& module, const Shape& shape,
+                       const Value& input, std::int64_t channels, std::int64_t kernel, bool bias) {
   out.add_parameters(static_cast<double>(channels) *
                      (static_cast<double>(kernel) + (bias ? 1.0 : 0.0)));
   if (shape.decodes()) {
@@ -37,7 +36,13 @@ Value short_convolution(Emitter& out, const std::string& module, const Shape& sh
   conv.pad_begin = {kernel - 1};
   conv.pad_end = {0};
   conv.bias = bias;
-  const Value convolved = out.add(module, conv, {input});
+  return out.add(module, conv, {input});
+}
+
+Value short_convolution(Emitter& out, const std::string& module, const Shape& shape,
+                        const Value& input, std::int64_t channels, std::int64_t kernel, bool bias) {
+  const Value convolved = causal_depthwise(out, module, shape, input, channels, kernel, bias);
+  if (shape.decodes()) return convolved;  // the activation is part of the kernel
   return out.pointwise(module + "_activation", "silu", {convolved}, shape.rows() * channels);
 }
 
@@ -110,10 +115,56 @@ Value emit_mamba(Emitter& out, const Mamba2& mamba, const Shape& shape, const Va
                              rows * (channels + mamba.heads + inner), shape, state_of(mamba));
   const Value gated =
       out.pointwise(mamba.module + ".gate", "silu_mul", {scanned, projected}, rows * inner);
-  const Value normed = out.norm(mamba.module + ".norm", gated, kRmsNorm, rows, inner);
+  const Value normed =
+      out.norm(mamba.module + ".norm", gated, mamba.gated_norm ? kRmsNorm : kNoNorm, rows, inner);
   return out.linear(
       mamba.module + ".out_proj", normed,
       {.rows = rows, .in = inner, .out = shape.hidden, .bias = mamba.projection_bias});
+}
+
+Value emit_mamba1(Emitter& out, const Mamba1& mamba, const Shape& shape, const Value& input) {
+  const std::int64_t rows = shape.rows(), inner = mamba.inner;
+  const auto name = [&](const char* part) { return mamba.module + "." + part; };
+  const Value projected = out.linear(
+      name("in_proj"), input,
+      {.rows = rows, .in = shape.hidden, .out = 2 * inner, .bias = mamba.projection_bias});
+  const Value mixed = short_convolution(out, name("conv1d"), shape, projected, inner,
+                                        mamba.conv_kernel, mamba.conv_bias);
+  Value selected = out.linear(name("x_proj"), mixed,
+                              {.rows = rows, .in = inner, .out = mamba.rank + 2 * mamba.state});
+  if (mamba.inner_norm.present) {
+    const Value steps =
+        out.norm(name("dt_layernorm"), selected, mamba.inner_norm, rows, mamba.rank);
+    out.norm(name("b_layernorm"), selected, mamba.inner_norm, rows, mamba.state);
+    out.norm(name("c_layernorm"), selected, mamba.inner_norm, rows, mamba.state);
+    selected = steps;
+  }
+  const Value steps = out.linear(name("dt_proj"), selected,
+                                 {.rows = rows, .in = mamba.rank, .out = inner, .bias = true});
+  out.add_parameters(static_cast<double>(inner) *
+                     (static_cast<double>(mamba.state) + 1.0));  // A_log, D
+  const Value scanned = scan(out, name("ssm_scan"), "ssm_scan", {mixed, steps, selected},
+                             rows * (3 * inner + 2 * mamba.state));
+  const Value gated = out.pointwise(name("gate"), "silu_mul", {scanned, projected}, rows * inner);
+  return out.linear(
+      name("out_proj"), gated,
+      {.rows = rows, .in = inner, .out = shape.hidden, .bias = mamba.projection_bias});
+}
+
+Value emit_short_convolution(Emitter& out, const ShortConvolution& conv, const Shape& shape,
+                             const Value& input) {
+  const std::int64_t rows = shape.rows(), hidden = shape.hidden;
+  const Value projected =
+      out.linear(conv.module + ".in_proj", input,
+                 {.rows = rows, .in = hidden, .out = 3 * hidden, .bias = conv.bias});
+  const Value gated =
+      out.pointwise(conv.module + ".input_gate", "mul", {projected, projected}, rows * hidden);
+  const Value convolved =
+      causal_depthwise(out, conv.module + ".conv", shape, gated, hidden, conv.kernel, conv.bias);
+  const Value product =
+      out.pointwise(conv.module + ".output_gate", "mul", {convolved, projected}, rows * hidden);
+  return out.linear(conv.module + ".out_proj", product,
+                    {.rows = rows, .in = hidden, .out = hidden, .bias = conv.bias});
 }
 
 Value emit_linear_block(Emitter& out, const LinearBlock& block, const Shape& shape,

@@ -51,6 +51,7 @@ FamilyList parallel_families();
 FamilyList gemma_families();
 FamilyList latent_families();
 FamilyList hybrid_families();
+FamilyList state_space_families();
 FamilyList encoder_families();
 FamilyList encoder_decoder_families();
 FamilyList vision_families();

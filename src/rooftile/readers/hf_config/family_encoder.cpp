@@ -306,12 +306,240 @@ Model deberta_v2(const Config& config, const Request& request) {
   return model;
 }
 
+// MPNet: one table of relative positions for all layers, and no token types.
+Model mpnet(const Config& config, const Request& request) {
+  Model model;
+  const EncoderSizes sizes = read_encoder_sizes(config);
+  const std::int64_t longest = sizes.positions > 2 ? sizes.positions - 2 : sizes.positions;
+  const std::int64_t length = choose_length(request, longest, model);
+  Layer layer = encoder_layer(config, sizes);
+  SelfAttention& attention = std::get<SelfAttention>(layer.mixer);
+  attention.q = "attn.q";
+  attention.k = "attn.k";
+  attention.v = "attn.v";
+  attention.out = "attn.o";
+  attention.sdpa = false;
+  layer.mixer_norm = "attention.LayerNorm";
+  Tower tower = encoder_tower(sizes, "mpnet", "encoder.layer", layer, length);
+  std::vector<Part>& parts = tower.parts;
+  parts.push_back(Parameters{config.size_or({"relative_attention_num_buckets"}, 32) * sizes.heads});
+  if (is_masked_model(request)) {
+    add_masked_head(sizes, "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", parts);
+  } else if (request.architecture_has("SequenceClassification")) {
+    parts.push_back(dense("classifier.dense", sizes.hidden, sizes.hidden, Rows::sequences, "tanh"));
+    parts.push_back(
+        dense("classifier.out_proj", sizes.hidden, read_labels(config), Rows::sequences));
+  } else if (!add_token_head(config, request, sizes.hidden, parts)) {
+    parts.push_back(
+        dense("mpnet.pooler.dense", sizes.hidden, sizes.hidden, Rows::sequences, "tanh"));
+  }
+  model.towers.push_back(std::move(tower));
+  return model;
+}
+
+// ModernBERT: rotary positions, gated MLPs, norms before the blocks, windows in two layers of
+// three; the first layer has no norm before its attention.
+Model modernbert(const Config& config, const Request& request) {
+  Model model;
+  EncoderSizes sizes = read_encoder_sizes(config);
+  const std::int64_t length = choose_length(request, sizes.positions, model);
+  const bool attention_bias = config.flag("attention_bias", false);
+  SelfAttention attention = encoder_attention(config, sizes);
+  attention.module = "attn";
+  attention.fused = "Wqkv";
+  attention.out = "Wo";
+  attention.rotary = true;
+  set_bias(attention, attention_bias, attention_bias);
+  Mlp mlp;
+  mlp.fused = "Wi";
+  mlp.down = "Wo";
+  mlp.inner = sizes.inner;
+  mlp.up_bias = mlp.down_bias = config.flag("mlp_bias", false);
+  mlp.activation = read_activation(config, {"hidden_activation"}, "gelu");
+  const Norm norm{NormKind::layer, true, config.flag("norm_bias", false), true};
+  const std::int64_t period = config.size_or({"global_attn_every_n_layers"}, 3);
+  const auto sliding =
+      sliding_layers(config, sizes.layers, [&](std::int64_t index) { return index % period != 0; });
+  std::vector<Layer> layers;
+  for (const bool is_local : sliding) {
+    attention.window = is_local ? config.count_or({"local_attention"}, 128) : 0;
+    Layer& layer = layers.emplace_back();
+    layer.norm = norm;
+    layer.mixer_norm = layers.size() == 1 ? "" : "attn_norm";
+    layer.feed_norm = "mlp_norm";
+    layer.mixer = attention;
+    layer.feed = mlp;
+  }
+  Tower tower;
+  tower.length = length;
+  tower.parts.push_back(Table{"model.embeddings.tok_embeddings", sizes.vocab, sizes.hidden});
+  tower.parts.push_back(NormPart{"model.embeddings.norm", norm, sizes.hidden});
+  tower.parts.push_back(Stack{"model.layers", sizes.hidden, std::move(layers)});
+  tower.parts.push_back(NormPart{"model.final_norm", norm, sizes.hidden});
+  const bool masked = request.architecture_has("MaskedLM");
+  if (!request.architecture.ends_with("Model")) {
+    const Rows rows =
+        request.architecture_has("SequenceClassification") ? Rows::sequences : Rows::tokens;
+    Projection head = dense("head.dense", sizes.hidden, sizes.hidden, rows, "gelu");
+    head.bias = config.flag("classifier_bias", false);
+    tower.parts.push_back(head);
+    tower.parts.push_back(NormPart{"head.norm", norm, sizes.hidden, rows});
+    Projection last = dense(masked ? "decoder" : "classifier", sizes.hidden,
+                            masked ? sizes.vocab : read_labels(config), rows);
+    last.bias = !masked || config.flag("decoder_bias", true);
+    last.tied = masked;
+    tower.parts.push_back(last);
+  }
+  model.towers.push_back(std::move(tower));
+  return model;
+}
+
+// Nomic's BERT: rotary positions and gated MLPs, nothing with a bias. Published configs have the
+// names of GPT-2, and a model without a pooler.
+Model nomic_bert(const Config& config, const Request& request) {
+  Model model;
+  const bool published = config.has("n_embd");
+  EncoderSizes sizes;
+  sizes.hidden = sizes.embedding = config.size({"hidden_size", "n_embd"});
+  sizes.layers = read_layers(config, {"num_hidden_layers", "n_layer"});
+  sizes.heads = config.size({"num_attention_heads", "n_head"});
+  sizes.inner = config.size({"intermediate_size", "n_inner"});
+  sizes.vocab = config.size({"vocab_size"});
+  sizes.types = config.count_or({"type_vocab_size"}, 2);
+  const std::int64_t longest = config.size_or({"max_position_embeddings", "n_positions"}, 2048);
+  Layer layer = encoder_layer(config, sizes);
+  SelfAttention attention = std::get<SelfAttention>(layer.mixer);
+  attention.module = "self_attn";
+  attention.q = "q_proj";
+  attention.k = "k_proj";
+  attention.v = "v_proj";
+  attention.out = "o_proj";
+  attention.rotary = true;
+  set_bias(attention, false, false);
+  layer.mixer = attention;
+  Mlp mlp;
+  mlp.inner = sizes.inner;
+  layer.feed = mlp;
+  layer.mixer_norm = "post_attention_layernorm";
+  layer.feed_norm = "post_mlp_layernorm";
+  Tower tower =
+      encoder_tower(sizes, "model", "layers", layer, choose_length(request, longest, model));
+  if (is_masked_model(request)) {
+    const std::string at = "cls.predictions.";
+    add_masked_head(sizes, at + "transform.dense", at + "transform.LayerNorm", at + "decoder",
+                    tower.parts);
+  } else if (!add_token_head(config, request, sizes.hidden, tower.parts)) {
+    if (!published) {
+      tower.parts.push_back(
+          dense("model.pooler.dense", sizes.hidden, sizes.hidden, Rows::sequences, "tanh"));
+    }
+    if (request.architecture_has("SequenceClassification")) {
+      tower.parts.push_back(
+          dense("classifier", sizes.hidden, read_labels(config), Rows::sequences));
+    }
+  }
+  model.towers.push_back(std::move(tower));
+  return model;
+}
+
+// ESM-2: a protein's residues as tokens, norms before the blocks, and a head of contacts.
+Model esm(const Config& config, const Request& request) {
+  Model model;
+  EncoderSizes sizes = read_encoder_sizes(config);
+  const bool rotary = config.text("position_embedding_type", "absolute") == "rotary";
+  const std::int64_t longest = sizes.positions;
+  Layer layer = encoder_layer(config, sizes);
+  layer.placement = Placement::pre;
+  layer.mixer_norm = "attention.LayerNorm";
+  layer.feed_norm = "LayerNorm";
+  std::get<SelfAttention>(layer.mixer).rotary = rotary;
+  std::get<Mlp>(layer.feed).activation = "gelu";
+  Tower tower;
+  tower.length = choose_length(request, longest, model);
+  tower.parts.push_back(Table{"esm.embeddings.word_embeddings", sizes.vocab, sizes.hidden});
+  if (!rotary) {
+    tower.parts.push_back(
+        Table{"esm.embeddings.position_embeddings", sizes.positions, sizes.hidden, true});
+  }
+  if (config.flag("emb_layer_norm_before", false)) {
+    tower.parts.push_back(NormPart{"esm.embeddings.layer_norm", kLayerNorm, sizes.hidden});
+  }
+  tower.parts.push_back(Stack{"esm.encoder.layer", sizes.hidden, repeat(layer, sizes.layers)});
+  tower.parts.push_back(NormPart{"esm.encoder.emb_layer_norm_after", kLayerNorm, sizes.hidden});
+  tower.parts.push_back(Parameters{sizes.layers * sizes.heads + 1});  // contact_head
+  if (request.architecture_has("MaskedLM")) {
+    add_masked_head(sizes, "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", tower.parts);
+  } else if (request.architecture_has("SequenceClassification")) {
+    tower.parts.push_back(
+        dense("classifier.dense", sizes.hidden, sizes.hidden, Rows::sequences, "tanh"));
+    tower.parts.push_back(
+        dense("classifier.out_proj", sizes.hidden, read_labels(config), Rows::sequences));
+  } else if (!add_token_head(config, request, sizes.hidden, tower.parts)) {
+    tower.parts.push_back(
+        dense("esm.pooler.dense", sizes.hidden, sizes.hidden, Rows::sequences, "tanh"));
+  }
+  model.towers.push_back(std::move(tower));
+  return model;
+}
+
+// Longformer: windows, and a second set of projections for tokens with global attention.
+Model longformer(const Config& config, const Request& request) {
+  Model model;
+  EncoderSizes sizes = read_encoder_sizes(config);
+  sizes.types = config.count_or({"type_vocab_size"}, 2);
+  const std::int64_t longest = sizes.positions > 2 ? sizes.positions - 2 : sizes.positions;
+  const std::vector<std::int64_t> windows = config.sizes("attention_window");
+  if (windows.empty() ||
+      (windows.size() > 1 && static_cast<std::int64_t>(windows.size()) != sizes.layers)) {
+    config.set_error("attention_window: expected one size, or one for each layer");
+    return model;
+  }
+  std::vector<Layer> layers;
+  for (std::int64_t index = 0; index < sizes.layers; ++index) {
+    Layer& layer = layers.emplace_back(encoder_layer(config, sizes));
+    SelfAttention& attention = std::get<SelfAttention>(layer.mixer);
+    attention.window =
+        windows.size() == 1 ? windows.front() : windows[static_cast<std::size_t>(index)];
+    attention.sdpa = false;
+    attention.extra_parameters = 3 * (sizes.hidden * sizes.hidden + sizes.hidden);
+  }
+  Tower tower;
+  tower.length = choose_length(request, longest, model);
+  add_embeddings(sizes, "longformer", tower.parts);
+  tower.parts.push_back(Stack{"longformer.encoder.layer", sizes.hidden, std::move(layers)});
+  if (is_masked_model(request)) {
+    add_masked_head(sizes, "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", tower.parts);
+  } else if (request.architecture_has("SequenceClassification")) {
+    tower.parts.push_back(
+        dense("classifier.dense", sizes.hidden, sizes.hidden, Rows::sequences, "tanh"));
+    tower.parts.push_back(
+        dense("classifier.out_proj", sizes.hidden, read_labels(config), Rows::sequences));
+  } else if (!add_token_head(config, request, sizes.hidden, tower.parts)) {
+    tower.parts.push_back(
+        dense("longformer.pooler.dense", sizes.hidden, sizes.hidden, Rows::sequences, "tanh"));
+  }
+  model.towers.push_back(std::move(tower));
+  model.notes.push_back("no token is taken to have global attention");
+  model.skipped["global attention"] += sizes.layers;
+  return model;
+}
+
 }  // namespace
 
 FamilyList encoder_families() {
-  return {{"bert", bert},         {"roberta", roberta},       {"xlm-roberta", roberta},
-          {"camembert", roberta}, {"distilbert", distilbert}, {"electra", electra},
-          {"albert", albert},     {"deberta-v2", deberta_v2}};
+  return {{"bert", bert},
+          {"roberta", roberta},
+          {"xlm-roberta", roberta},
+          {"camembert", roberta},
+          {"distilbert", distilbert},
+          {"electra", electra},
+          {"albert", albert},
+          {"deberta-v2", deberta_v2},
+          {"mpnet", mpnet},
+          {"modernbert", modernbert},
+          {"nomic_bert", nomic_bert},
+          {"esm", esm},
+          {"longformer", longformer}};
 }
 
 }  // namespace rooftile::hf

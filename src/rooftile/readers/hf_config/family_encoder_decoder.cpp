@@ -40,6 +40,7 @@ Mlp t5_mlp(const Config& config, const std::string& module) {
 
 struct T5Sizes {
   std::int64_t hidden = 0, heads = 0, head_dim = 0, vocab = 0, buckets = 0;
+  bool table_in_each_layer = false;
 };
 
 Layer t5_layer(const Config& config, const T5Sizes& sizes, bool decoder) {
@@ -61,8 +62,9 @@ void add_t5_stack(const Config& config, const T5Sizes& sizes, std::int64_t layer
   const std::string path = decoder ? "decoder" : "encoder";
   tower.parts.push_back(
       Stack{path + ".block", sizes.hidden, repeat(t5_layer(config, sizes, decoder), layers)});
-  // The first layer's relative position table serves the whole stack.
-  tower.parts.push_back(Parameters{sizes.buckets * sizes.heads});
+  // The first layer's relative position table serves the whole stack, but for UMT5.
+  tower.parts.push_back(
+      Parameters{sizes.buckets * sizes.heads * (sizes.table_in_each_layer ? layers : 1)});
   tower.parts.push_back(NormPart{path + ".final_layer_norm", kRmsNorm, sizes.hidden});
 }
 
@@ -75,9 +77,12 @@ Part shared_table(std::string path, std::int64_t vocab, std::int64_t width) {
 
 Model t5(const Config& config, const Request& request) {
   Model model;
-  const T5Sizes sizes{config.size({"d_model"}), config.size({"num_heads"}), config.size({"d_kv"}),
+  const T5Sizes sizes{config.size({"d_model"}),
+                      config.size({"num_heads"}),
+                      config.size({"d_kv"}),
                       config.size({"vocab_size"}),
-                      config.size_or({"relative_attention_num_buckets"}, 32)};
+                      config.size_or({"relative_attention_num_buckets"}, 32),
+                      request.model_type == "umt5"};
   const std::int64_t layers = read_layers(config, {"num_layers"});
   const std::int64_t decoder_layers =
       config.has("num_decoder_layers") ? read_layers(config, {"num_decoder_layers"}) : layers;
@@ -131,9 +136,23 @@ Layer bart_layer(const Config& config, std::int64_t hidden, bool decoder, Placem
   return layer;
 }
 
+// Where the relatives of BART differ: norms before the blocks, a norm behind the embedding, and
+// positions that are a table (two rows longer in BART's), or computed (M2M-100).
+struct BartKind {
+  bool pre = false, embedding_norm = false, position_table = true;
+  std::int64_t more_positions = 0;
+};
+
+BartKind bart_kind(std::string_view model_type) {
+  if (model_type == "marian") return {};
+  if (model_type == "pegasus") return {.pre = true};
+  if (model_type == "m2m_100") return {.pre = true, .position_table = false};
+  return {.pre = model_type == "mbart", .embedding_norm = true, .more_positions = 2};
+}
+
 Tower bart_tower(const Config& config, bool decoder, std::int64_t length) {
   const std::int64_t hidden = config.size({"d_model"}), vocab = config.size({"vocab_size"});
-  const bool pre = config.text("model_type") == "mbart";
+  const BartKind kind = bart_kind(config.text("model_type"));
   const std::string path = decoder ? "model.decoder" : "model.encoder";
   Tower tower;
   tower.length = length;
@@ -141,15 +160,22 @@ Tower bart_tower(const Config& config, bool decoder, std::int64_t length) {
   tower.generates = decoder;
   tower.parts.push_back(decoder ? shared_table(path + ".embed_tokens", vocab, hidden)
                                 : Part(Table{"model.shared", vocab, hidden}));
-  // BART's position tables have two rows more than positions.
-  const std::int64_t positions = config.size_or({"max_position_embeddings"}, 1024) + 2;
-  tower.parts.push_back(Table{path + ".embed_positions", positions, hidden, true});
-  tower.parts.push_back(NormPart{path + ".layernorm_embedding", kLayerNorm, hidden});
+  if (kind.position_table) {
+    const std::int64_t positions =
+        config.size_or({"max_position_embeddings"}, 1024) + kind.more_positions;
+    tower.parts.push_back(Table{path + ".embed_positions", positions, hidden, true});
+  } else {
+    tower.parts.push_back(Pointwise{path + ".embed_positions", "add", hidden});
+  }
+  if (kind.embedding_norm) {
+    tower.parts.push_back(NormPart{path + ".layernorm_embedding", kLayerNorm, hidden});
+  }
   const std::int64_t layers = read_layers(config, {decoder ? "decoder_layers" : "encoder_layers"});
-  tower.parts.push_back(Stack{
-      path + ".layers", hidden,
-      repeat(bart_layer(config, hidden, decoder, pre ? Placement::pre : Placement::post), layers)});
-  if (pre) tower.parts.push_back(NormPart{path + ".layer_norm", kLayerNorm, hidden});
+  tower.parts.push_back(
+      Stack{path + ".layers", hidden,
+            repeat(bart_layer(config, hidden, decoder, kind.pre ? Placement::pre : Placement::post),
+                   layers)});
+  if (kind.pre) tower.parts.push_back(NormPart{path + ".layer_norm", kLayerNorm, hidden});
   return tower;
 }
 
@@ -176,7 +202,8 @@ Model bart(const Config& config, const Request& request) {
                                        .out = read_labels(config),
                                        .bias = true,
                                        .rows = Rows::sequences});
-  } else if (request.architecture_has("ConditionalGeneration")) {
+  } else if (request.architecture_has("ConditionalGeneration") ||
+             request.architecture_has("MarianMT")) {
     decoder.parts.push_back(Projection{
         .path = "lm_head", .in = hidden, .out = config.size({"vocab_size"}), .tied = true});
   }
@@ -256,7 +283,9 @@ Model whisper(const Config& config, const Request& request) {
 }  // namespace
 
 FamilyList encoder_decoder_families() {
-  return {{"t5", t5}, {"mt5", t5}, {"bart", bart}, {"mbart", bart}, {"whisper", whisper}};
+  return {{"t5", t5},        {"mt5", t5},       {"umt5", t5},
+          {"bart", bart},    {"mbart", bart},   {"marian", bart},
+          {"pegasus", bart}, {"m2m_100", bart}, {"whisper", whisper}};
 }
 
 }  // namespace rooftile::hf

@@ -133,16 +133,21 @@ Model opt(const Config& config, const Request& request) {
   layer.feed_norm = "final_layer_norm";
   const bool pre = config.flag("do_layer_norm_before", true);
   layer.placement = pre ? Placement::pre : Placement::post;
-  if (config.size_or({"word_embed_proj_dim"}, sizes.hidden) != sizes.hidden) {
-    config.set_error("word_embed_proj_dim other than hidden_size (OPT-350M) is not modelled");
-  }
   DecoderFrame frame = gpt_frame(config, true);
+  frame.embedding_width = config.size_or({"word_embed_proj_dim"}, sizes.hidden);
   frame.embedding = "model.decoder.embed_tokens";
   frame.layers = "model.decoder.layers";
   frame.norm = "model.decoder.final_layer_norm";
   if (!pre || config.flag("_remove_final_layer_norm", false)) frame.final_norm = kNoNorm;
   const std::int64_t positions = config.size({"max_position_embeddings"}) + 2;
-  frame.after_embedding = {Table{"model.decoder.embed_positions", positions, sizes.hidden, true}};
+  if (frame.embedding_width != sizes.hidden) {  // OPT-350M
+    frame.after_embedding.push_back(Projection{
+        .path = "model.decoder.project_in", .in = frame.embedding_width, .out = sizes.hidden});
+    frame.before_head.push_back(Projection{
+        .path = "model.decoder.project_out", .in = sizes.hidden, .out = frame.embedding_width});
+  }
+  frame.after_embedding.push_back(
+      Table{"model.decoder.embed_positions", positions, sizes.hidden, true});
   return decoder_model(config, request, sizes, frame, repeat(layer, sizes.layers));
 }
 

@@ -238,32 +238,115 @@ Model nemotron(const Config& config, const Request& request) {
   return finish(config, request, dense, frame);
 }
 
+// EXAONE 3: Llama in the spelling of GPT-2.
+Model exaone(const Config& config, const Request& request) {
+  DecoderSizes sizes;
+  sizes.hidden = config.size({"hidden_size"});
+  sizes.layers = read_layers(config, {"num_layers", "num_hidden_layers"});
+  sizes.heads = config.size({"num_attention_heads"});
+  sizes.kv_heads = read_kv_heads(config, sizes.heads);
+  sizes.head_dim = read_head_dim(config, sizes.hidden, sizes.heads);
+  sizes.vocab = config.size({"vocab_size"});
+  Layer layer;
+  layer.mixer_norm = "ln_1";
+  layer.feed_norm = "ln_2";
+  SelfAttention attention = attention_of(sizes);
+  attention.module = "attn.attention";
+  attention.out = "out_proj";
+  layer.mixer = attention;
+  Mlp mlp = gated_mlp(config);
+  mlp.gate = "c_fc_0";
+  mlp.up = "c_fc_1";
+  mlp.down = "c_proj";
+  mlp.activation = read_activation(config, {"activation_function", "hidden_act"}, "silu");
+  layer.feed = mlp;
+  DecoderFrame frame = frame_of(config);
+  frame.embedding = "transformer.wte";
+  frame.layers = "transformer.h";
+  frame.norm = "transformer.ln_f";
+  return decoder_model(config, request, sizes, frame, repeat(layer, sizes.layers));
+}
+
+// EXAONE 4 normalises each block's result as OLMo 2 does, and queries and keys in each head.
+Model exaone4(const Config& config, const Request& request) {
+  Dense dense = read_dense(config);
+  dense.attention.qk_norm = QkNorm::per_head;
+  dense.layer.placement = Placement::post_block;
+  dense.layer.mixer_norm = "post_attention_layernorm";
+  dense.layer.feed_norm = "post_feedforward_layernorm";
+  const std::int64_t period = config.has("sliding_window_pattern") ? 4 : 1;
+  const std::vector<bool> sliding = sliding_layers(config, dense.sizes.layers, [&](std::int64_t i) {
+    return config.has("sliding_window") && (i + 1) % period != 0;
+  });
+  return finish(config, request, dense, frame_of(config), sliding);
+}
+
+// The first Qwen: one product for queries, keys and values, and half of intermediate_size for each
+// of gate and up.
+Model qwen(const Config& config, const Request& request) {
+  DecoderSizes sizes;
+  sizes.hidden = config.size({"hidden_size"});
+  sizes.layers = read_layers(config, {"num_hidden_layers"});
+  sizes.heads = sizes.kv_heads = config.size({"num_attention_heads"});
+  sizes.head_dim = config.size_or({"kv_channels"}, 128);
+  sizes.vocab = config.size({"vocab_size"});
+  const bool bias = !config.flag("no_bias", true);
+  SelfAttention attention = attention_of(sizes);
+  attention.module = "attn";
+  attention.fused = "c_attn";
+  attention.out = "c_proj";
+  set_bias(attention, true, bias);
+  Mlp mlp;
+  mlp.gate = "w2";
+  mlp.up = "w1";
+  mlp.down = "c_proj";
+  mlp.inner = config.divide("intermediate_size", config.size({"intermediate_size"}), "2", 2);
+  mlp.up_bias = mlp.down_bias = bias;
+  Layer layer;
+  layer.mixer_norm = "ln_1";
+  layer.feed_norm = "ln_2";
+  layer.mixer = attention;
+  layer.feed = mlp;
+  DecoderFrame frame = frame_of(config);
+  frame.embedding = "transformer.wte";
+  frame.layers = "transformer.h";
+  frame.norm = "transformer.ln_f";
+  return decoder_model(config, request, sizes, frame, repeat(layer, sizes.layers));
+}
+
+Model ernie4_5(const Config& config, const Request& request) {
+  Dense dense = read_dense(config);
+  const bool bias = config.flag("use_bias", false);
+  set_bias(dense.attention, bias, bias);
+  Mlp& mlp = std::get<Mlp>(dense.layer.feed);
+  mlp.up_bias = mlp.down_bias = bias;
+  return finish(config, request, dense, frame_of(config, true));
+}
+
+Model seed_oss(const Config& config, const Request& request) {
+  Dense dense = read_dense(config);
+  set_bias(dense.attention, config.flag("attention_bias", true),
+           config.flag("attention_out_bias", false));
+  return finish(config, request, dense, frame_of(config));
+}
+
 }  // namespace
 
 FamilyList llama_families() {
-  return {{"llama", llama},
-          {"mistral", mistral},
-          {"ministral", mistral},
-          {"qwen2", qwen2},
-          {"qwen2_vl", qwen2},
-          {"qwen2_5_vl", qwen2},
-          {"qwen2_vl_text", qwen2},
-          {"qwen2_5_vl_text", qwen2},
-          {"qwen3", qwen3},
-          {"qwen3_vl_text", qwen3},
-          {"granite", llama},
-          {"smollm3", llama},
-          {"olmo", olmo},
-          {"olmo2", olmo2},
-          {"olmo3", olmo2},
-          {"phi3", phi3},
-          {"glm", glm4},
-          {"glm4", glm4},
-          {"starcoder2", starcoder2},
-          {"stablelm", stablelm},
-          {"mimo", mimo},
-          {"nemotron", nemotron},
-          {"nemotron-nas", nemotron_nas}};
+  return {{"llama", llama},         {"mistral", mistral},
+          {"ministral", mistral},   {"qwen2", qwen2},
+          {"qwen2_vl", qwen2},      {"qwen2_5_vl", qwen2},
+          {"qwen2_vl_text", qwen2}, {"qwen2_5_vl_text", qwen2},
+          {"qwen3", qwen3},         {"qwen3_vl_text", qwen3},
+          {"granite", llama},       {"exaone", exaone},
+          {"exaone4", exaone4},     {"qwen", qwen},
+          {"ernie4_5", ernie4_5},   {"seed_oss", seed_oss},
+          {"smollm3", llama},       {"olmo", olmo},
+          {"olmo2", olmo2},         {"olmo3", olmo2},
+          {"phi3", phi3},           {"glm", glm4},
+          {"glm4", glm4},           {"starcoder2", starcoder2},
+          {"stablelm", stablelm},   {"mimo", mimo},
+          {"nemotron", nemotron},   {"nemotron-nas", nemotron_nas}};
 }
 
 }  // namespace rooftile::hf

@@ -200,6 +200,34 @@ Model glm4_moe(const Config& config, const Request& request) {
   return decoder_model(config, request, sizes, frame_of(config), std::move(layers));
 }
 
+// Experts in each moe_layer_interval-th layer from moe_layer_start_index to moe_layer_end_index.
+Model ernie4_5_moe(const Config& config, const Request& request) {
+  const DecoderSizes sizes = read_decoder_sizes(config);
+  const bool bias = config.flag("use_bias", false);
+  SelfAttention attention = attention_of(sizes);
+  set_bias(attention, bias, bias);
+  MixtureOfExperts moe = read_mixture(config, config.size({"moe_intermediate_size"}));
+  moe.router_extra_parameters = moe.experts;  // correction of the choice
+  const std::int64_t shared = config.count_or({"moe_num_shared_experts"}, 0);
+  add_shared_experts(moe, config, shared * moe.expert.inner);
+  if (moe.shared) moe.shared->up_bias = moe.shared->down_bias = bias;
+  Mlp dense = read_dense_mlp(config, "intermediate_size");
+  dense.up_bias = dense.down_bias = bias;
+  const std::int64_t interval = config.size_or({"moe_layer_interval"}, 1);
+  const std::int64_t first = config.count_or({"moe_layer_start_index"}, 0);
+  const std::int64_t last = config.count_or({"moe_layer_end_index"}, sizes.layers - 1);
+  std::vector<Layer> layers;
+  for (std::int64_t index = 0; index < sizes.layers; ++index) {
+    Layer& layer = layers.emplace_back();
+    layer.mixer = attention;
+    const bool sparse = (index + 1) % interval == 0 && index >= first && index <= last;
+    layer.feed = sparse ? Feed(moe) : Feed(dense);
+  }
+  DecoderFrame frame = frame_of(config, true);
+  frame.head_bias = bias;
+  return decoder_model(config, request, sizes, frame, std::move(layers));
+}
+
 }  // namespace
 
 FamilyList mixture_families() {
@@ -213,7 +241,8 @@ FamilyList mixture_families() {
           {"minimax_m2", minimax_m2},
           {"minimax_m3", minimax_m3},
           {"llama4_text", llama4},
-          {"glm4_moe", glm4_moe}};
+          {"glm4_moe", glm4_moe},
+          {"ernie4_5_moe", ernie4_5_moe}};
 }
 
 }  // namespace rooftile::hf

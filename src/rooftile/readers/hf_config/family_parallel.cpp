@@ -83,8 +83,13 @@ Model phi(const Config& config, const Request& request) {
   return decoder_model(config, request, sizes, frame, repeat(layer, sizes.layers));
 }
 
+// Falcon-40B was published as RefinedWeb, before the key for it.
+bool has_grouped_queries(const Config& config) {
+  return config.flag("new_decoder_architecture", config.text("model_type") == "RefinedWeb");
+}
+
 std::int64_t falcon_kv_heads(const Config& config, std::int64_t heads) {
-  if (config.flag("new_decoder_architecture", false)) {
+  if (has_grouped_queries(config)) {
     return config.size_or({"num_kv_heads", "n_head_kv"}, heads);
   }
   return config.flag("multi_query", true) ? 1 : heads;
@@ -101,7 +106,7 @@ Model falcon(const Config& config, const Request& request) {
   config.divide("num_attention_heads", sizes.heads, "num_kv_heads", sizes.kv_heads);
   sizes.vocab = config.size({"vocab_size"});
   const bool bias = config.flag("bias", false);
-  const bool grouped = config.flag("new_decoder_architecture", false);
+  const bool grouped = has_grouped_queries(config);
   SelfAttention attention = attention_of(sizes);
   attention.module = "self_attention";
   attention.fused = "query_key_value";
@@ -163,8 +168,9 @@ Model cohere(const Config& config, const Request& request) {
 }  // namespace
 
 FamilyList parallel_families() {
-  return {{"gptj", gptj},     {"codegen", gptj},  {"gpt_neox", gpt_neox}, {"phi", phi},
-          {"falcon", falcon}, {"cohere", cohere}, {"cohere2", cohere}};
+  return {{"gptj", gptj},         {"codegen", gptj},  {"gpt_neox", gpt_neox},
+          {"phi", phi},           {"falcon", falcon}, {"RefinedWebModel", falcon},
+          {"RefinedWeb", falcon}, {"cohere", cohere}, {"cohere2", cohere}};
 }
 
 }  // namespace rooftile::hf

@@ -10,10 +10,10 @@ namespace rooftile::hf {
 
 MixtureOfExperts read_mixture(const Config& config, std::int64_t expert_width) {
   MixtureOfExperts moe;
-  moe.experts =
-      config.size({"num_local_experts", "num_experts", "n_routed_experts", "num_routed_experts"});
+  moe.experts = config.size({"num_local_experts", "num_experts", "n_routed_experts",
+                             "num_routed_experts", "moe_num_experts"});
   moe.top_k = config.size({"num_experts_per_tok", "experts_per_token", "top_k_experts",
-                           "num_experts_per_token", "moe_topk"});
+                           "num_experts_per_token", "moe_topk", "moe_k"});
   if (moe.top_k > moe.experts) {
     config.set_error(fmt::format("num_experts_per_tok: found {}, expected at most the {} experts",
                                  moe.top_k, moe.experts));
