@@ -16,6 +16,7 @@ constexpr double kIndexerBytes = 1 + 4.0 / 128;
 struct LayerCache {
   std::int64_t positions, memory_length;
   double element;  // bytes
+  std::int64_t hidden = 0;
 
   double keys_and_values(const SelfAttention& a, std::int64_t held) const {
     return 2 * elements(a.kv_heads, a.head_dim) * static_cast<double>(held) * element;
@@ -35,6 +36,13 @@ struct LayerCache {
   }
   double operator()(const DeltaNet& net) const { return bytes(state_of(net)); }
   double operator()(const Mamba2& mamba) const { return bytes(state_of(mamba)); }
+  double operator()(const Mamba1& mamba) const { return bytes(state_of(mamba)); }
+  double operator()(const ShortConvolution& conv) const {
+    return elements(hidden, conv.kernel - 1) * element;
+  }
+  double operator()(const AttentionBesideMamba& both) const {
+    return (*this)(both.attention) + (*this)(both.mamba);
+  }
 
  private:
   double bytes(const RecurrentState& state) const {
@@ -58,13 +66,18 @@ RecurrentState state_of(const Mamba2& mamba) {
           elements(mamba.heads, mamba.head_dim) * static_cast<double>(mamba.state)};
 }
 
+RecurrentState state_of(const Mamba1& mamba) {
+  return {elements(mamba.inner, mamba.conv_kernel - 1), elements(mamba.inner, mamba.state)};
+}
+
 double cache_bytes(const Tower& tower, std::int64_t batch, Dtype dtype) {
   if (!tower.generates) return 0;
-  const LayerCache cache{tower.past + tower.length, tower.memory_length, size_in_bytes(dtype)};
+  LayerCache cache{tower.past + tower.length, tower.memory_length, size_in_bytes(dtype)};
   double sum = 0;
   for (const Part& part : tower.parts) {
     const auto* stack = std::get_if<Stack>(&part);
     if (stack == nullptr) continue;
+    cache.hidden = stack->hidden;
     for (const Layer& layer : stack->layers) {
       sum += std::visit(cache, layer.mixer);
       if (layer.cross) sum += cache.keys_and_values(*layer.cross, tower.memory_length);

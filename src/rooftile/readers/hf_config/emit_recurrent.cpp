@@ -144,7 +144,7 @@ Value emit_mamba1(Emitter& out, const Mamba1& mamba, const Shape& shape, const V
   out.add_parameters(static_cast<double>(inner) *
                      (static_cast<double>(mamba.state) + 1.0));  // A_log, D
   const Value scanned = scan(out, name("ssm_scan"), "ssm_scan", {mixed, steps, selected},
-                             rows * (3 * inner + 2 * mamba.state));
+                             rows * (3 * inner + 2 * mamba.state), shape, state_of(mamba));
   const Value gated = out.pointwise(name("gate"), "silu_mul", {scanned, projected}, rows * inner);
   return out.linear(
       name("out_proj"), gated,

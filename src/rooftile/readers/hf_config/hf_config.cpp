@@ -178,8 +178,9 @@ Result<Workload> describe_and_build(const json& whole, const json& part, const I
     const auto decodes = turn_into_decode_step(identity, model);
     if (!decodes) return tl::unexpected(decodes.error());
   }
-  Result<Workload> workload =
-      hf::build_workload(model, {source, request->batch, dtype, dtype}, quantization);
+  Result<Workload> workload = hf::build_workload(
+      model, {source, request->batch, dtype, quantization.kv_cache().value_or(dtype)},
+      quantization);
   if (!workload) return workload;
   if (request->decode) workload->mode = Mode::decode;
   if (options.mode == Mode::training) workload->kv_cache_bytes.reset();
