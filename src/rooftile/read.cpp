@@ -57,6 +57,10 @@ Result<void> add_scripts(const std::vector<std::string>& paths, const ReadOption
   Result<source::SourceFacts> facts =
       read_python(paths, {options.exclude, options.exclude_root, {}});
   if (!facts) return tl::unexpected(facts.error());
+  if (facts->files.empty() && facts->not_relevant.empty() && facts->skipped.empty()) {
+    return fail("found neither Python files nor a model (config.json, model_index.json, ONNX)",
+                join(paths, ", "));
+  }
   for (const source::SkippedFile& file : facts->skipped) ++workload.skipped[file.reason];
   workload.sources.insert(workload.sources.end(), paths.begin(), paths.end());
   workload.source = std::make_shared<const source::SourceFacts>(std::move(*facts));

@@ -271,6 +271,13 @@ TEST_F(ReadFolder, OfAPipelineIsTheNetworkOfEachStep) {
               HasSubstr("only transformer/config.json is read, not text_encoder"));
 }
 
+TEST_F(ReadFolder, WithNothingToReadIsAnError) {
+  write("README.md", "Weights follow.");
+  const auto nothing = read_it();
+  ASSERT_FALSE(nothing);
+  EXPECT_THAT(nothing.error().message, HasSubstr("neither Python files nor a model"));
+}
+
 TEST_F(ReadFolder, WithSeveralOnnxModelsListsThem) {
   write("encoder.onnx", "x");
   write("decoder.onnx", "x");
