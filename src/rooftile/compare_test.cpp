@@ -49,6 +49,16 @@ TEST(Compare, EqualLayersUnderOtherNamesArePairs) {
   EXPECT_TRUE(renamed.changed.empty());
 }
 
+TEST(Compare, LayersOfDeeperModelsArePairs) {
+  const Comparison deeper = compared(
+      "gemm layers.{0-11}.a bf16 m=64 n=64 k=64 count=12\n"
+      "gemm layers.{0-11}.b bf16 m=64 n=96 k=64 count=12\n",
+      "gemm layers.{0-23}.a bf16 m=96 n=64 k=64 count=24\n"
+      "gemm layers.{0-23}.b bf16 m=96 n=96 k=64 count=24\n");
+  ASSERT_EQ(deeper.changed.size(), 2u);
+  for (const auto& pair : deeper.changed) EXPECT_TRUE(pair.before && pair.after);
+}
+
 TEST(Compare, WhatComesAndGoesCountsInFull) {
   const Comparison fused =
       compared("gemm a bf16 m=4096 n=4096 k=4096\nelementwise e bf16 fn=relu elements=16777216\n",

@@ -38,6 +38,9 @@ struct WidestRow {
            static_cast<double>(mamba.rank + 2 * mamba.state);
   }
   double operator()(const ShortConvolution&) const { return 0.0; }
+  double operator()(const LightningAttention& attention) const {
+    return 5.0 * product(attention.heads, attention.head_dim);
+  }
   double operator()(const AttentionBesideMamba& both) const {
     return std::max((*this)(both.attention), (*this)(both.mamba));
   }

@@ -158,6 +158,8 @@ class TowerBuilder {
 
   void operator()(const Parameters& part) { out_.add_parameters(static_cast<double>(part.count)); }
 
+  void operator()(const Emission& part) { current_ = part.emit(out_, current_); }
+
   void operator()(const Stack& stack) {
     shape_.hidden = stack.hidden;
     const double rows = static_cast<double>(shape_.batch) *

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -103,6 +104,14 @@ struct Mamba1 {
   bool operator==(const Mamba1&) const = default;
 };
 
+// Linear attention with a decay for each head, and a gate of its output (MiniMax-01).
+struct LightningAttention {
+  std::string module = "self_attn";
+  std::int64_t heads = 0, head_dim = 0;
+
+  bool operator==(const LightningAttention&) const = default;
+};
+
 // A gated convolution of few taps (LFM2).
 struct ShortConvolution {
   std::string module = "conv";
@@ -158,7 +167,7 @@ struct MixtureOfExperts {
 };
 
 using Mixer = std::variant<std::monostate, SelfAttention, LatentAttention, DeltaNet, Mamba2, Mamba1,
-                           ShortConvolution, AttentionBesideMamba, LinearBlock>;
+                           ShortConvolution, AttentionBesideMamba, LightningAttention, LinearBlock>;
 using Feed = std::variant<std::monostate, Mlp, MixtureOfExperts, LinearBlock>;
 
 // Where the normalisations stand: before each block, after the residual, on both sides of the
@@ -233,7 +242,14 @@ struct Stack {
   bool shared_weights = false;  // all layers use the weights of one (ALBERT)
 };
 
-using Part = std::variant<Table, NormPart, Projection, Conv, Pointwise, Parameters, Stack>;
+// What has no description: a function that emits its operations, from the value before to its own.
+class Emitter;
+struct Emission {
+  std::function<std::string(Emitter& out, const std::string& input)> emit;
+};
+
+using Part =
+    std::variant<Table, NormPart, Projection, Conv, Pointwise, Parameters, Stack, Emission>;
 
 // Parts that run one after the other on `length` tokens of each of the batch's sequences.
 struct Tower {

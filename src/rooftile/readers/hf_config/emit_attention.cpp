@@ -172,7 +172,11 @@ Value emit_self_attention(Emitter& out, const SelfAttention& a, const Shape& sha
 Value emit_cross_attention(Emitter& out, const SelfAttention& a, const Shape& shape,
                            const Value& input) {
   const std::int64_t memory_rows = shape.decodes() ? 0 : shape.batch * shape.memory_length;
-  const QueryKeyValue qkv = project(out, a, shape, input, shape.memory, memory_rows);
+  QueryKeyValue qkv = project(out, a, shape, input, shape.memory, memory_rows);
+  if (a.qk_norm != QkNorm::none) {
+    qkv.q = normalize_heads(out, a, a.q_norm, qkv.q, shape.rows(), a.heads);
+    if (memory_rows > 0) qkv.k = normalize_heads(out, a, a.k_norm, qkv.k, memory_rows, a.kv_heads);
+  }
   const Value attended = attend(out, a, shape, shape.memory_length, qkv, {});
   return project_out(out, a, shape, attended, qkv.q);
 }

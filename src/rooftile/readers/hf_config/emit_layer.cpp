@@ -23,6 +23,9 @@ struct EmitMixer {
   Value operator()(const ShortConvolution& conv) const {
     return emit_short_convolution(out, conv, shape, input);
   }
+  Value operator()(const LightningAttention& attention) const {
+    return emit_lightning_attention(out, attention, shape, input);
+  }
   Value operator()(const AttentionBesideMamba& both) const {
     const Value attended = (*this)(both.attention), scanned = (*this)(both.mamba);
     return out.pointwise("mixers_add", "add", {attended, scanned}, shape.rows() * shape.hidden);

@@ -12,6 +12,8 @@ Value emit_latent_attention(Emitter& out, const LatentAttention& attention, cons
 Value emit_delta_net(Emitter& out, const DeltaNet& net, const Shape& shape, const Value& input);
 Value emit_mamba(Emitter& out, const Mamba2& mamba, const Shape& shape, const Value& input);
 Value emit_mamba1(Emitter& out, const Mamba1& mamba, const Shape& shape, const Value& input);
+Value emit_lightning_attention(Emitter& out, const LightningAttention& attention,
+                               const Shape& shape, const Value& input);
 Value emit_short_convolution(Emitter& out, const ShortConvolution& conv, const Shape& shape,
                              const Value& input);
 Value emit_linear_block(Emitter& out, const LinearBlock& block, const Shape& shape,

@@ -151,6 +151,22 @@ Value emit_mamba1(Emitter& out, const Mamba1& mamba, const Shape& shape, const V
       {.rows = rows, .in = inner, .out = shape.hidden, .bias = mamba.projection_bias});
 }
 
+Value emit_lightning_attention(Emitter& out, const LightningAttention& attention,
+                               const Shape& shape, const Value& input) {
+  const std::int64_t rows = shape.rows(), width = attention.heads * attention.head_dim;
+  const auto name = [&](const char* part) { return attention.module + "." + part; };
+  const Value qkv =
+      out.linear(name("qkv_proj"), input, {.rows = rows, .in = shape.hidden, .out = 3 * width});
+  const Value active = out.pointwise(name("activation"), "silu", {qkv}, rows * 3 * width);
+  const Value scanned =
+      scan(out, name("lightning_attention"), "lightning_attention", {active}, rows * 4 * width);
+  const Value normed = out.norm(name("norm"), scanned, kRmsNorm, rows, width);
+  const Value gate =
+      out.linear(name("output_gate"), input, {.rows = rows, .in = shape.hidden, .out = width});
+  const Value gated = out.pointwise(name("gate"), "sigmoid_mul", {normed, gate}, rows * width);
+  return out.linear(name("out_proj"), gated, {.rows = rows, .in = width, .out = shape.hidden});
+}
+
 Value emit_short_convolution(Emitter& out, const ShortConvolution& conv, const Shape& shape,
                              const Value& input) {
   const std::int64_t rows = shape.rows(), hidden = shape.hidden;

@@ -27,7 +27,9 @@ const std::unordered_map<std::string_view, Known>& all_families() {
           encoder_decoder_families()}) {
       enter(list, true);
     }
-    for (const FamilyList& list : {encoder_families(), vision_families(), speech_families()}) {
+    for (const FamilyList& list :
+         {encoder_families(), vision_families(), speech_families(), map_families(),
+          diffusion_families(), diffusion_transformer_families()}) {
       enter(list, false);
     }
     return map;

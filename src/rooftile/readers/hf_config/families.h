@@ -56,5 +56,8 @@ FamilyList encoder_families();
 FamilyList encoder_decoder_families();
 FamilyList vision_families();
 FamilyList speech_families();
+FamilyList map_families();
+FamilyList diffusion_families();
+FamilyList diffusion_transformer_families();
 
 }  // namespace rooftile::hf

@@ -395,10 +395,9 @@ Model modernbert(const Config& config, const Request& request) {
 }
 
 // Nomic's BERT: rotary positions and gated MLPs, nothing with a bias. Published configs have the
-// names of GPT-2, and a model without a pooler.
+// names of GPT-2.
 Model nomic_bert(const Config& config, const Request& request) {
   Model model;
-  const bool published = config.has("n_embd");
   EncoderSizes sizes;
   sizes.hidden = sizes.embedding = config.size({"hidden_size", "n_embd"});
   sizes.layers = read_layers(config, {"num_hidden_layers", "n_layer"});
@@ -429,10 +428,6 @@ Model nomic_bert(const Config& config, const Request& request) {
     add_masked_head(sizes, at + "transform.dense", at + "transform.LayerNorm", at + "decoder",
                     tower.parts);
   } else if (!add_token_head(config, request, sizes.hidden, tower.parts)) {
-    if (!published) {
-      tower.parts.push_back(
-          dense("model.pooler.dense", sizes.hidden, sizes.hidden, Rows::sequences, "tanh"));
-    }
     if (request.architecture_has("SequenceClassification")) {
       tower.parts.push_back(
           dense("classifier", sizes.hidden, read_labels(config), Rows::sequences));
@@ -528,6 +523,8 @@ Model longformer(const Config& config, const Request& request) {
 
 FamilyList encoder_families() {
   return {{"bert", bert},
+          {"ernie", bert},
+          {"data2vec-text", roberta},
           {"roberta", roberta},
           {"xlm-roberta", roberta},
           {"camembert", roberta},

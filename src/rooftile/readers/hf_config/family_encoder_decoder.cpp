@@ -2,6 +2,8 @@
 // scoring), with cross-attention to the encoder's output.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rooftile/readers/hf_config/decoder.h"
 
 namespace rooftile::hf {
@@ -57,11 +59,38 @@ Layer t5_layer(const Config& config, const T5Sizes& sizes, bool decoder) {
   return layer;
 }
 
+// Switch Transformers: one expert for each token in num_sparse layers, evenly apart.
+void add_switch_experts(const Config& config, bool decoder, std::vector<Layer>& layers) {
+  const auto count = static_cast<std::int64_t>(layers.size());
+  const std::int64_t sparse =
+      config.count_or({decoder ? "num_sparse_decoder_layers" : "num_sparse_encoder_layers"}, 3);
+  const std::int64_t step = sparse > 0 ? std::max<std::int64_t>(1, count / sparse) : count;
+  const std::string module = decoder ? "layer.2.mlp" : "layer.1.mlp";
+  for (std::int64_t index = 0; index < count; ++index) {
+    Feed& feed = layers[static_cast<std::size_t>(index)].feed;
+    Mlp& dense = std::get<Mlp>(feed);
+    dense.module = module;
+    if (sparse == 0 || (index % step != 1 && step != 1)) continue;
+    MixtureOfExperts moe;
+    moe.module = module;
+    moe.router = "router.classifier";
+    moe.router_bias = config.flag("router_bias", false);
+    moe.experts = config.size_or({"num_experts"}, 8);
+    moe.top_k = 1;
+    moe.expert = dense;
+    moe.expert.module = module + ".experts.*";
+    feed = moe;
+  }
+}
+
 void add_t5_stack(const Config& config, const T5Sizes& sizes, std::int64_t layers, bool decoder,
                   Tower& tower) {
   const std::string path = decoder ? "decoder" : "encoder";
-  tower.parts.push_back(
-      Stack{path + ".block", sizes.hidden, repeat(t5_layer(config, sizes, decoder), layers)});
+  std::vector<Layer> blocks = repeat(t5_layer(config, sizes, decoder), layers);
+  if (config.text("model_type") == "switch_transformers") {
+    add_switch_experts(config, decoder, blocks);
+  }
+  tower.parts.push_back(Stack{path + ".block", sizes.hidden, std::move(blocks)});
   // The first layer's relative position table serves the whole stack, but for UMT5.
   tower.parts.push_back(
       Parameters{sizes.buckets * sizes.heads * (sizes.table_in_each_layer ? layers : 1)});
@@ -98,12 +127,17 @@ Model t5(const Config& config, const Request& request) {
   decoder.parts.push_back(shared_table("decoder.embed_tokens", sizes.vocab, sizes.hidden));
   add_t5_stack(config, sizes, decoder_layers, true, decoder);
   if (!request.architecture.ends_with("Model")) {
-    const bool tied = config.flag("tie_word_embeddings", request.model_type == "t5");
+    const bool tied = config.flag("tie_word_embeddings", request.model_type != "mt5");
     decoder.parts.push_back(
         Projection{.path = "lm_head", .in = sizes.hidden, .out = sizes.vocab, .tied = tied});
   }
   model.towers.push_back(std::move(decoder));
   model.notes.push_back("encoder and decoder are counted at the same length");
+  if (request.model_type == "switch_transformers") {
+    model.notes.push_back(
+        "routing is assumed balanced: each active expert gets the same number of tokens; moving "
+        "tokens to experts is not counted");
+  }
   return model;
 }
 
@@ -283,8 +317,8 @@ Model whisper(const Config& config, const Request& request) {
 }  // namespace
 
 FamilyList encoder_decoder_families() {
-  return {{"t5", t5},        {"mt5", t5},       {"umt5", t5},
-          {"bart", bart},    {"mbart", bart},   {"marian", bart},
+  return {{"t5", t5},        {"mt5", t5},       {"umt5", t5},        {"switch_transformers", t5},
+          {"bart", bart},    {"mbart", bart},   {"marian", bart},    {"plbart", bart},
           {"pegasus", bart}, {"m2m_100", bart}, {"whisper", whisper}};
 }
 

@@ -170,13 +170,59 @@ Model nemotron_h(const Config& config, const Request& request) {
   return model;
 }
 
+// Layers that attend: layer_types, else attn_type_list with 1 for softmax attention.
+std::vector<bool> softmax_layers(const Config& config, std::int64_t layers) {
+  const std::vector<std::string> types = config.texts("layer_types");
+  const std::vector<std::int64_t> listed = config.sizes("attn_type_list");
+  std::vector<bool> softmax;
+  for (std::int64_t index = 0; index < layers; ++index) {
+    const auto at = static_cast<std::size_t>(index);
+    if (at < types.size()) {
+      softmax.push_back(types[at] == "full_attention");
+    } else {
+      softmax.push_back(at < listed.size() ? listed[at] == 1 : index % 2 == 0);
+    }
+  }
+  return softmax;
+}
+
+// MiniMax-01 and M1: lightning attention in most layers, experts in all.
+Model minimax_01(const Config& config, const Request& request) {
+  const DecoderSizes sizes = read_decoder_sizes(config);
+  const LightningAttention lightning{"self_attn", sizes.heads, sizes.head_dim};
+  MixtureOfExperts moe = read_mixture(config, config.size({"intermediate_size"}));
+  moe.module = "block_sparse_moe";
+  moe.expert = {.module = "block_sparse_moe.experts.*",
+                .gate = "w1",
+                .up = "w3",
+                .down = "w2",
+                .inner = moe.expert.inner,
+                .activation = moe.expert.activation};
+  if (config.count_or({"shared_intermediate_size"}, 0) > 0) {
+    config.set_error("shared_intermediate_size: expected 0, shared experts are not modelled");
+  }
+  std::vector<Layer> layers;
+  const std::vector<bool> softmax = softmax_layers(config, sizes.layers);
+  for (const bool attends : softmax) {
+    Layer& layer = layers.emplace_back();
+    layer.mixer = attends ? Mixer(attention_of(sizes)) : Mixer(lightning);
+    layer.feed = moe;
+  }
+  Model model = decoder_model(config, request, sizes, frame_of(config), std::move(layers));
+  model.skipped["lightning attention"] += std::count(softmax.begin(), softmax.end(), false);
+  model.notes.push_back(
+      "lightning attention: projections are exact; of the attention only the memory traffic of its "
+      "inputs and outputs is counted");
+  return model;
+}
+
 }  // namespace
 
 FamilyList hybrid_families() {
-  return {{"qwen3_next", qwen_hybrid},
-          {"qwen3_5_text", qwen_hybrid},
-          {"qwen3_5_moe_text", qwen_hybrid},
-          {"nemotron_h", nemotron_h}};
+  return {{"qwen3_next", qwen_hybrid},       {"qwen3_5_text", qwen_hybrid},
+          {"qwen3_5_moe_text", qwen_hybrid}, {"nemotron_h", nemotron_h},
+          {"minimax", minimax_01},           {"minimax_text_01", minimax_01},
+          {"minimax_m1", minimax_01}};
 }
 
 }  // namespace rooftile::hf

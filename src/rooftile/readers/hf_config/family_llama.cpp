@@ -1,6 +1,8 @@
 // Decoders in the manner of Llama: RMS norms, rotary positions, gated MLPs, separate projections.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rooftile/readers/hf_config/decoder.h"
 
 namespace rooftile::hf {
@@ -314,6 +316,17 @@ Model qwen(const Config& config, const Request& request) {
   return decoder_model(config, request, sizes, frame, repeat(layer, sizes.layers));
 }
 
+// Arcee's MLP has no gate.
+Model arcee(const Config& config, const Request& request) {
+  Dense dense = read_dense(config);
+  const bool bias = config.flag("attention_bias", false);
+  set_bias(dense.attention, bias, bias);
+  Mlp& mlp = std::get<Mlp>(dense.layer.feed);
+  mlp.gated = false;
+  mlp.activation = read_activation(config, {"hidden_act"}, "relu2");
+  return finish(config, request, dense, frame_of(config));
+}
+
 Model ernie4_5(const Config& config, const Request& request) {
   Dense dense = read_dense(config);
   const bool bias = config.flag("use_bias", false);
@@ -330,23 +343,74 @@ Model seed_oss(const Config& config, const Request& request) {
   return finish(config, request, dense, frame_of(config));
 }
 
+// Llama 3.2 Vision: some layers attend to the image in the place of the text.
+Model mllama(const Config& config, const Request& request) {
+  // Four tiles of 40 x 40 patches and a class token: Llama-3.2-11B-Vision.
+  constexpr std::int64_t kImageTokens = 4 * (40 * 40 + 1);
+  constexpr std::int64_t kSpecialTokens = 8;
+  const Dense dense = read_dense(config);
+  SelfAttention cross = dense.attention;
+  cross.module = "cross_attn";
+  cross.causal = cross.rotary = false;
+  cross.qk_norm = QkNorm::per_head;
+  std::vector<std::int64_t> crossing = config.sizes("cross_attention_layers");
+  if (!config.has("cross_attention_layers")) crossing = {3, 8, 13, 18, 23, 28, 33, 38};
+  std::vector<Layer> layers;
+  for (std::int64_t index = 0; index < dense.sizes.layers; ++index) {
+    Layer& layer = layers.emplace_back(dense.layer);
+    if (std::find(crossing.begin(), crossing.end(), index) == crossing.end()) {
+      layer.mixer = dense.attention;
+      continue;
+    }
+    layer.cross = cross;
+    layer.cross_norm = "input_layernorm";
+    layer.extra_parameters = 2;  // gates of both blocks
+  }
+  DecoderFrame frame = frame_of(config);
+  frame.after_embedding = {Parameters{kSpecialTokens * dense.sizes.hidden}};
+  Model model = decoder_model(config, request, dense.sizes, frame, std::move(layers));
+  model.towers.back().memory_length = kImageTokens;
+  model.notes.push_back(
+      fmt::format("each sequence attends to one image of {} tokens (four tiles)", kImageTokens));
+  return model;
+}
+
 }  // namespace
 
 FamilyList llama_families() {
-  return {{"llama", llama},         {"mistral", mistral},
-          {"ministral", mistral},   {"qwen2", qwen2},
-          {"qwen2_vl", qwen2},      {"qwen2_5_vl", qwen2},
-          {"qwen2_vl_text", qwen2}, {"qwen2_5_vl_text", qwen2},
-          {"qwen3", qwen3},         {"qwen3_vl_text", qwen3},
-          {"granite", llama},       {"exaone", exaone},
-          {"exaone4", exaone4},     {"qwen", qwen},
-          {"ernie4_5", ernie4_5},   {"seed_oss", seed_oss},
-          {"smollm3", llama},       {"olmo", olmo},
-          {"olmo2", olmo2},         {"olmo3", olmo2},
-          {"phi3", phi3},           {"glm", glm4},
-          {"glm4", glm4},           {"starcoder2", starcoder2},
-          {"stablelm", stablelm},   {"mimo", mimo},
-          {"nemotron", nemotron},   {"nemotron-nas", nemotron_nas}};
+  return {{"llama", llama},
+          {"arcee", arcee},
+          {"cwm", mistral},
+          {"helium", llama},
+          {"ministral3", mistral},
+          {"mllama_text_model", mllama},
+          {"mistral", mistral},
+          {"ministral", mistral},
+          {"qwen2", qwen2},
+          {"qwen2_vl", qwen2},
+          {"qwen2_5_vl", qwen2},
+          {"qwen2_vl_text", qwen2},
+          {"qwen2_5_vl_text", qwen2},
+          {"qwen3", qwen3},
+          {"qwen3_vl_text", qwen3},
+          {"granite", llama},
+          {"exaone", exaone},
+          {"exaone4", exaone4},
+          {"qwen", qwen},
+          {"ernie4_5", ernie4_5},
+          {"seed_oss", seed_oss},
+          {"smollm3", llama},
+          {"olmo", olmo},
+          {"olmo2", olmo2},
+          {"olmo3", olmo2},
+          {"phi3", phi3},
+          {"glm", glm4},
+          {"glm4", glm4},
+          {"starcoder2", starcoder2},
+          {"stablelm", stablelm},
+          {"mimo", mimo},
+          {"nemotron", nemotron},
+          {"nemotron-nas", nemotron_nas}};
 }
 
 }  // namespace rooftile::hf

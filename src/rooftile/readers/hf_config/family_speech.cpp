@@ -160,6 +160,19 @@ std::int64_t choose_samples(const Config& config, const Request& request,
   return samples;
 }
 
+// WavLM: a table of relative positions in the first layer, gated by the queries in each.
+void add_gated_positions(const Config& config, std::vector<Layer>& layers,
+                         std::vector<Part>& parts) {
+  constexpr std::int64_t kGates = 8;
+  for (Layer& layer : layers) {
+    SelfAttention& attention = std::get<SelfAttention>(layer.mixer);
+    attention.sdpa = false;
+    attention.extra_parameters = attention.heads + kGates * attention.head_dim + kGates;
+  }
+  const std::int64_t heads = std::get<SelfAttention>(layers.front().mixer).heads;
+  parts.push_back(Parameters{config.size_or({"num_buckets"}, 320) * heads});
+}
+
 Model wav2vec2(const Config& config, const Request& request) {
   Model model;
   const std::string& prefix = request.model_type;
@@ -176,7 +189,7 @@ Model wav2vec2(const Config& config, const Request& request) {
   }
   add_feature_extractor(config, request, convs, samples, prefix, tower.parts);
   const std::int64_t features = convs.back().channels;
-  if (prefix == "wav2vec2" || config.flag("feat_proj_layer_norm", true)) {
+  if (prefix != "hubert" || config.flag("feat_proj_layer_norm", true)) {
     tower.parts.push_back(
         NormPart{prefix + ".feature_projection.layer_norm", kLayerNorm, features});
   }
@@ -188,9 +201,10 @@ Model wav2vec2(const Config& config, const Request& request) {
   tower.parts.push_back(position_conv(config, request, hidden, tower.length, prefix));
   const NormPart norm{prefix + ".encoder.layer_norm", kLayerNorm, hidden};
   if (!stable) tower.parts.push_back(norm);
-  tower.parts.push_back(
-      Stack{prefix + ".encoder.layers", hidden,
-            repeat(speech_layer(config, hidden), read_layers(config, {"num_hidden_layers"}))});
+  std::vector<Layer> layers =
+      repeat(speech_layer(config, hidden), read_layers(config, {"num_hidden_layers"}));
+  if (prefix == "wavlm") add_gated_positions(config, layers, tower.parts);
+  tower.parts.push_back(Stack{prefix + ".encoder.layers", hidden, std::move(layers)});
   if (stable) tower.parts.push_back(norm);
   if (config.flag("add_adapter", false)) model.skipped["adapter"] += 1;
   if (request.architecture_has("ForPreTraining")) model.skipped["quantizer and projections"] += 1;
@@ -201,6 +215,12 @@ Model wav2vec2(const Config& config, const Request& request) {
 
 }  // namespace
 
-FamilyList speech_families() { return {{"wav2vec2", wav2vec2}, {"hubert", wav2vec2}}; }
+FamilyList speech_families() {
+  return {{"wav2vec2", wav2vec2},
+          {"hubert", wav2vec2},
+          {"wavlm", wav2vec2},
+          {"unispeech", wav2vec2},
+          {"unispeech-sat", wav2vec2}};
+}
 
 }  // namespace rooftile::hf

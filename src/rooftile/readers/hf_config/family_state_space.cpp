@@ -198,19 +198,33 @@ Model bamba(const Config& config, const Request& request) {
 
 // Granite 4: a shared MLP in each layer, beside experts where there are any.
 Feed granite_feed(const Config& config) {
-  Mlp shared = read_dense_mlp(config, "shared_intermediate_size");
+  const bool shares = config.count_or({"shared_intermediate_size"}, 0) > 0;
+  Mlp shared;
+  if (shares) shared = read_dense_mlp(config, "shared_intermediate_size");
   shared.module = "shared_mlp";
   shared.fused = "input_linear";
   shared.down = "output_linear";
-  if (config.count_or({"num_local_experts"}, 0) == 0) return shared;
+  if (shares && config.count_or({"num_local_experts"}, 0) == 0) return shared;
   MixtureOfExperts moe = read_mixture(config, config.size({"intermediate_size"}));
   moe.module = "block_sparse_moe";
   moe.router = "router.layer";
   moe.expert.module = "block_sparse_moe.experts.*";
   moe.expert.fused = "input_linear";
   moe.expert.down = "output_linear";
-  moe.shared = shared;
+  if (shares) moe.shared = shared;
   return moe;
+}
+
+// Granite 3's mixtures: attention in each layer.
+Model granite_moe(const Config& config, const Request& request) {
+  const DecoderSizes sizes = read_decoder_sizes(config);
+  SelfAttention attention = attention_of(sizes);
+  const bool bias = config.flag("attention_bias", false);
+  set_bias(attention, bias, bias);
+  Layer layer;
+  layer.mixer = attention;
+  layer.feed = granite_feed(config);
+  return decoder_model(config, request, sizes, frame_of(config), repeat(layer, sizes.layers));
 }
 
 Model granite_hybrid(const Config& config, const Request& request) {
@@ -301,6 +315,8 @@ FamilyList state_space_families() {
           {"falcon_h1", falcon_h1},
           {"bamba", bamba},
           {"granitemoehybrid", granite_hybrid},
+          {"granitemoe", granite_moe},
+          {"granitemoeshared", granite_moe},
           {"lfm2", lfm2}};
 }
 

@@ -145,14 +145,52 @@ Model dinov2(const Config& config, const Request& request) {
   tower.length = patches.count() + 1;
   tower.parts.push_back(patch_embedding("dinov2.embeddings.patch_embeddings.projection",
                                         request.batch, patches, sizes.hidden, true));
-  // Class token, mask token, positions.
-  tower.parts.push_back(Parameters{(2 + tower.length) * sizes.hidden});
+  // Class token, mask token, positions; registers, which have no position.
+  const std::int64_t registers = config.count_or({"num_register_tokens"}, 0);
+  tower.parts.push_back(Parameters{(2 + tower.length + registers) * sizes.hidden});
+  tower.length += registers;
   tower.parts.push_back(Pointwise{"dinov2.embeddings.add_positions", "add", sizes.hidden});
   tower.parts.push_back(Stack{"dinov2.encoder.layer", sizes.hidden, repeat(layer, sizes.layers)});
   tower.parts.push_back(NormPart{"dinov2.layernorm", kLayerNorm, sizes.hidden});
   if (request.architecture_has("ImageClassification")) {
     tower.parts.push_back(linear_head("classifier", 2 * sizes.hidden, read_labels(config), true));
   }
+  model.towers.push_back(std::move(tower));
+  return model;
+}
+
+// DINOv3: rotary positions, registers beside the class token, and biases stated one by one.
+Model dinov3(const Config& config, const Request& request) {
+  Model model;
+  const VisionSizes sizes = read_vision_sizes(config, {384, 12, 6, 1536});
+  const Patches patches = read_patches(config, 224, 16);
+  const std::int64_t registers = config.count_or({"num_register_tokens"}, 0);
+  Layer layer;
+  layer.norm = kLayerNorm;
+  layer.mixer_norm = "norm1";
+  layer.feed_norm = "norm2";
+  layer.layer_scale = true;
+  SelfAttention attention = vision_attention(config, sizes.hidden, sizes.heads, true);
+  attention.module = "attention";
+  attention.q_bias = config.flag("query_bias", true);
+  attention.k_bias = config.flag("key_bias", false);
+  attention.v_bias = config.flag("value_bias", true);
+  attention.out_bias = config.flag("proj_bias", true);
+  attention.rotary = true;
+  layer.mixer = attention;
+  Mlp mlp;
+  mlp.inner = sizes.inner;
+  mlp.gated = config.flag("use_gated_mlp", false);
+  mlp.up_bias = mlp.down_bias = config.flag("mlp_bias", true);
+  mlp.activation = read_activation(config, {"hidden_act"}, "gelu");
+  layer.feed = mlp;
+  Tower tower;
+  tower.length = patches.count() + 1 + registers;
+  tower.parts.push_back(
+      patch_embedding("embeddings.patch_embeddings", request.batch, patches, sizes.hidden, true));
+  tower.parts.push_back(Parameters{(2 + registers) * sizes.hidden});  // class and mask token
+  tower.parts.push_back(Stack{"layer", sizes.hidden, repeat(layer, sizes.layers)});
+  tower.parts.push_back(NormPart{"norm", kLayerNorm, sizes.hidden});
   model.towers.push_back(std::move(tower));
   return model;
 }
@@ -261,11 +299,21 @@ void add_attention_pooling(const Config& config, const VisionSizes& sizes, Tower
 
 Tower siglip_vision_tower(const Config& config, const Request& request, Model& model) {
   const VisionSizes sizes = read_vision_sizes(config, {768, 12, 12, 3072});
-  const Patches patches = read_patches(config, 224, 16);
   Tower tower;
-  tower.length = patches.count();
-  tower.parts.push_back(patch_embedding("vision_model.embeddings.patch_embedding", request.batch,
-                                        patches, sizes.hidden, true));
+  if (config.text("model_type") == "siglip2_vision_model" || config.has("num_patches")) {
+    // SigLIP 2 gets its patches cut, as many as the largest image has.
+    const std::int64_t patch = config.size_or({"patch_size"}, 16);
+    tower.length = config.size_or({"num_patches"}, 256);
+    tower.parts.push_back(Projection{.path = "vision_model.embeddings.patch_embedding",
+                                     .in = patch * patch * config.size_or({"num_channels"}, 3),
+                                     .out = sizes.hidden,
+                                     .bias = true});
+  } else {
+    const Patches patches = read_patches(config, 224, 16);
+    tower.length = patches.count();
+    tower.parts.push_back(patch_embedding("vision_model.embeddings.patch_embedding", request.batch,
+                                          patches, sizes.hidden, true));
+  }
   tower.parts.push_back(
       Table{"vision_model.embeddings.position_embedding", tower.length, sizes.hidden, true});
   tower.parts.push_back(Stack{"vision_model.encoder.layers", sizes.hidden,
@@ -300,6 +348,13 @@ Model siglip(const Config& config, const Request& request) {
   const auto text = config.child("text_config"), vision = config.child("vision_config");
   if (!text || !vision) {
     config.set_error("a siglip config needs \"text_config\" and \"vision_config\"");
+    return model;
+  }
+  if (request.architecture_has("ImageClassification")) {
+    const std::int64_t hidden = hidden_of(*vision, 768);
+    model.towers.push_back(siglip_vision_tower(*vision, request, model));
+    model.towers.back().parts.push_back(
+        linear_head("classifier", hidden, read_labels(config), true));
     return model;
   }
   Tower text_tower = siglip_text_tower(*text, request, model);
@@ -341,11 +396,16 @@ FamilyList vision_families() {
           {"deit", vit},
           {"beit", beit},
           {"dinov2", dinov2},
+          {"dinov2_with_registers", dinov2},
+          {"dinov3_vit", dinov3},
+          {"vit_msn", vit},
           {"clip", clip},
           {"clip_text_model", clip_text},
           {"clip_vision_model", clip_vision},
           {"siglip", siglip},
-          {"siglip_vision_model", siglip_vision}};
+          {"siglip_vision_model", siglip_vision},
+          {"siglip2", siglip},
+          {"siglip2_vision_model", siglip_vision}};
 }
 
 }  // namespace rooftile::hf

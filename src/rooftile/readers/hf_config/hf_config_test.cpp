@@ -217,6 +217,68 @@ TEST(HfConfig, SpeechCountsFrames) {
   EXPECT_THAT(dims(ten, "wav2vec2.feature_extractor.conv_layers.0.conv"), HasSubstr("in=3280"));
 }
 
+// Forward flop that papers give for 224x224 images, twice their multiply-accumulates:
+// ResNet-50 4.09 G, ConvNeXt-T 4.46 G (4.5 in the paper), Swin-T 4.5 G with its attention.
+TEST(HfConfig, NetworksOnMapsHaveThePublishedWork) {
+  const auto matrix_flop = [](std::string_view config) {
+    double flop = 0.0;
+    for (const Op& op : read_config(config).ops) {
+      const auto* conv = std::get_if<Convolution>(&op.body);
+      if (conv == nullptr) continue;
+      double outputs = static_cast<double>(conv->n * conv->k * op.count);
+      for (const std::int64_t extent : output_extents(*conv)) {
+        outputs *= static_cast<double>(extent);
+      }
+      flop += 2.0 * outputs * static_cast<double>(conv->c / conv->groups) *
+              static_cast<double>(conv->kernel[0] * conv->kernel[1]);
+    }
+    return flop + gemm_flop(read_config(config));
+  };
+  EXPECT_NEAR(matrix_flop(R"({"architectures": ["ResNetForImageClassification"],
+    "model_type": "resnet", "num_labels": 1000})") /
+                  2e9,
+              4.09, 0.005);
+  EXPECT_NEAR(matrix_flop(R"({"architectures": ["ConvNextForImageClassification"],
+    "model_type": "convnext", "num_labels": 1000})") /
+                  2e9,
+              4.46, 0.01);
+}
+
+TEST(HfConfig, WindowsOfSwinAttendApart) {
+  const Workload workload = read_config(R"({"architectures": ["SwinForImageClassification"],
+    "model_type": "swin", "image_size": 224, "num_labels": 1000})",
+                                        [] {
+                                          ReadOptions options;
+                                          options.batch = 4;
+                                          return options;
+                                        }());
+  // 56 x 56 patches are 64 windows of 7 x 7 in each image; Liu et al. 2021, section 3.2.
+  EXPECT_EQ(dims(workload, "swin.encoder.layers.0.blocks.{0-1}.attention.attention"),
+            "batch=256 heads=3 q=49 d=32");
+  EXPECT_EQ(find_op(workload, "swin.encoder.layers.2.blocks.{0-5}.mlp.fc1").count, 6);
+}
+
+TEST(HfConfig, UNetAttendsToThePrompt) {
+  const Workload workload = read_config(R"({"_class_name": "UNet2DConditionModel",
+    "attention_head_dim": 8, "cross_attention_dim": 768, "sample_size": 64,
+    "down_block_types": ["CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D",
+                         "DownBlock2D"],
+    "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D",
+                       "CrossAttnUpBlock2D"]})");
+  const std::string block = "down_blocks.0.attentions.0.transformer_blocks.0.";
+  EXPECT_EQ(dims(workload, block + "attn1.attention"), "batch=1 heads=8 q=4096 d=40");
+  EXPECT_EQ(dims(workload, block + "attn2.attention"), "batch=1 heads=8 q=4096 kv=77 d=40");
+  EXPECT_EQ(dims(workload, block + "attn2.to_k"), "m=77 n=320 k=768");
+  // The skip of the first level meets the enlarged map of the second.
+  EXPECT_THAT(dims(workload, "up_blocks.3.resnets.0.conv1"), HasSubstr("c=960 k=320 in=64x64"));
+}
+
+TEST(HfConfig, ImagesHaveNoSequence) {
+  const auto workload = parse_hf_config(R"({"model_type": "resnet"})", "config.json", with(1, 128));
+  ASSERT_FALSE(workload);
+  EXPECT_THAT(workload.error().message, HasSubstr("--seq"));
+}
+
 TEST(HfConfig, QuantizedWeightsKeepTheirDtype) {
   const Workload workload = read_config(R"({"architectures": ["Qwen3MoeForCausalLM"],
     "model_type": "qwen3_moe", "hidden_size": 2048, "num_hidden_layers": 4,

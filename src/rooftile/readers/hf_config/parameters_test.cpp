@@ -174,6 +174,246 @@ const Case kDecoders[] = {
      671'026'419'200},
 };
 
+// As kDecoders, of families that came later.
+const Case kMoreDecoders[] = {
+    // (V·512 + (P + 2)·h + 2·512·h + L·(12h² + 13h)), embedded at 512; no final norm.
+    {"opt_350m", R"({"architectures": ["OPTForCausalLM"], "model_type": "opt",
+      "hidden_size": 1024, "word_embed_proj_dim": 512, "num_hidden_layers": 24,
+      "num_attention_heads": 16, "ffn_dim": 4096, "max_position_embeddings": 2048,
+      "do_layer_norm_before": false, "vocab_size": 50272})",
+     331'196'416},
+    // Tied: V·h + L·(h·(128 + 16)·64 + h² + 8h² + 4h) + 2h.
+    {"falcon_40b", R"({"architectures": ["RWForCausalLM"], "model_type": "RefinedWeb",
+      "hidden_size": 8192, "n_layer": 60, "n_head": 128, "n_head_kv": 8, "alibi": false,
+      "bias": false, "parallel_attn": true, "vocab_size": 65024})",
+     41'303'293'952},
+    // 2·V·h + L·(4h² + 3h + 3·h·11008 + 2h) + h: "7.72 B", arXiv 2309.16609.
+    {"qwen_7b", R"({"architectures": ["QWenLMHeadModel"], "model_type": "qwen",
+      "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+      "kv_channels": 128, "intermediate_size": 22016, "no_bias": true, "vocab_size": 151936})",
+     7'721'324'544},
+    // 2·V·h + L·(2h² + 2·h·1024 + 3·h·f + 2h) + h: "7.8B".
+    {"exaone_3_7_8b", R"({"architectures": ["ExaoneForCausalLM"], "model_type": "exaone",
+      "hidden_size": 4096, "num_layers": 32, "num_attention_heads": 32,
+      "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 102400,
+      "tie_word_embeddings": false})",
+     7'818'448'896},
+    // As Llama, and L·256 for the norms of queries and keys: "32B".
+    {"exaone_4_32b", R"({"architectures": ["Exaone4ForCausalLM"], "model_type": "exaone4",
+      "hidden_size": 5120, "num_hidden_layers": 64, "num_attention_heads": 40,
+      "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 27392,
+      "sliding_window": 4096, "sliding_window_pattern": "LLLG", "vocab_size": 102400,
+      "tie_word_embeddings": false})",
+     32'003'216'384},
+    // V·h + L·(2·h·2048 + 2·h·256 + 3·h·f + 2h) + h: "0.36B".
+    {"ernie_4_5_0_3b", R"({"architectures": ["Ernie4_5ForCausalLM"], "model_type": "ernie4_5",
+      "hidden_size": 1024, "num_hidden_layers": 18, "num_attention_heads": 16,
+      "num_key_value_heads": 2, "head_dim": 128, "intermediate_size": 3072,
+      "vocab_size": 103424})",
+     360'748'032},
+    // 27 of 28 layers with 64 experts of 1536 and two shared ones: "21B".
+    {"ernie_4_5_21b_a3b", R"({"architectures": ["Ernie4_5_MoeForCausalLM"],
+      "model_type": "ernie4_5_moe", "hidden_size": 2560, "num_hidden_layers": 28,
+      "num_attention_heads": 20, "num_key_value_heads": 4, "intermediate_size": 12288,
+      "moe_intermediate_size": 1536, "moe_num_experts": 64, "moe_k": 6,
+      "moe_num_shared_experts": 2, "moe_layer_start_index": 1, "moe_layer_end_index": 27,
+      "moe_layer_interval": 1, "vocab_size": 103424})",
+     21'825'437'888},
+    // 80 heads of 128 on a width of 5120, biases of q, k and v: "36B".
+    {"seed_oss_36b", R"({"architectures": ["SeedOssForCausalLM"], "model_type": "seed_oss",
+      "hidden_size": 5120, "num_hidden_layers": 64, "num_attention_heads": 80,
+      "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 27648,
+      "vocab_size": 155136})",
+     36'151'104'512},
+    // V·h + 10·(4h² + 3h) + 6·(2h² + 2·h·512 + 128) + 16·(3·h·8192 + 2h) + h: "1.17B".
+    {"lfm2_1_2b", R"({"architectures": ["Lfm2ForCausalLM"], "model_type": "lfm2",
+      "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32,
+      "num_key_value_heads": 8, "block_ff_dim": 12288, "intermediate_size": 12288,
+      "block_multiple_of": 256, "conv_L_cache": 3, "full_attn_idxs": [2, 5, 8, 10, 12, 14],
+      "vocab_size": 65536})",
+     1'170'340'608},
+    // V·h + L·(2·h·i + 5·i + 80·i + 49·i + 17·i + i·h + h) + h with i = 2h: Gu and Dao 2023.
+    {"mamba_130m", R"({"architectures": ["MambaForCausalLM"], "model_type": "mamba",
+      "hidden_size": 768, "num_hidden_layers": 24, "state_size": 16, "expand": 2,
+      "conv_kernel": 4, "time_step_rank": 48, "vocab_size": 50280})",
+     129'135'360},
+    // V·h + L·(h·(2i + 256 + 24) + 5·(i + 256) + 3·24 + i + i·h + h) + h: Dao and Gu 2024.
+    {"mamba2_130m", R"({"architectures": ["Mamba2ForCausalLM"], "model_type": "mamba2",
+      "hidden_size": 768, "num_hidden_layers": 24, "num_heads": 24, "head_dim": 64,
+      "n_groups": 1, "state_size": 128, "conv_kernel": 4, "tie_word_embeddings": true,
+      "vocab_size": 50288})",
+     128'989'632},
+    // One layer of eight attends, every other one has 16 experts: "52B" (51.6), arXiv 2403.19887.
+    {"jamba_v0_1", R"({"architectures": ["JambaForCausalLM"], "model_type": "jamba",
+      "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+      "num_key_value_heads": 8, "intermediate_size": 14336, "num_experts": 16,
+      "num_experts_per_tok": 2, "mamba_dt_rank": 256, "vocab_size": 65536})",
+     51'570'323'328},
+    // 2·V·h + L·(2·h·512 + 2·h·128 + h·3352 + 5·1792 + 72 + 1536·h + 3·h·2048 + 2h) + h.
+    {"falcon_h1_0_5b", R"({"architectures": ["FalconH1ForCausalLM"], "model_type": "falcon_h1",
+      "hidden_size": 1024, "num_hidden_layers": 36, "num_attention_heads": 8,
+      "num_key_value_heads": 2, "head_dim": 64, "intermediate_size": 2048,
+      "mamba_d_ssm": 1536, "mamba_n_heads": 24, "mamba_d_head": 64, "mamba_n_groups": 1,
+      "mamba_d_state": 128, "mamba_d_conv": 4, "vocab_size": 32784})",
+     521'411'104},
+    // 2·V·h + 70·(5·h·8192 + 8192) + 10·(2·h·8192 + 2·h·1024) + 80·(96·h·f + 32·h + 2h) + h:
+    // "456 billion", arXiv 2501.08313.
+    {"minimax_text_01", R"({"architectures": ["MiniMaxText01ForCausalLM"],
+      "model_type": "minimax_text_01", "hidden_size": 6144, "num_hidden_layers": 80,
+      "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128,
+      "intermediate_size": 9216, "num_local_experts": 32, "num_experts_per_tok": 2,
+      "attn_type_list": [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1,
+                         0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1,
+                         0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1,
+                         0, 0, 0, 0, 0, 0, 0, 1], "vocab_size": 200064})",
+     456'089'655'296},
+    // The text model of Llama-3.2-11B-Vision: 40 layers, 8 of them on the image.
+    {"llama_3_2_11b_vision", R"({"architectures": ["MllamaForConditionalGeneration"],
+      "model_type": "mllama", "text_config": {"model_type": "mllama_text_model",
+        "hidden_size": 4096, "num_hidden_layers": 40, "num_attention_heads": 32,
+        "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256,
+        "cross_attention_layers": [3, 8, 13, 18, 23, 28, 33, 38]}})",
+     9'775'192'080},
+};
+
+const Case kMoreEncoders[] = {
+    // (V + P)·h + 2h + 32·12 + L·(12h² + 13h) + h² + h.
+    {"mpnet_base", R"({"architectures": ["MPNetModel"], "model_type": "mpnet",
+      "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+      "intermediate_size": 3072, "max_position_embeddings": 514, "vocab_size": 30527})",
+     109'486'464},
+    // V·h + L·(4h² + 3·h·1152) + 45·h of norms, head h² + h, bias V: "149M", arXiv 2412.13663.
+    {"modernbert_base", R"({"architectures": ["ModernBertForMaskedLM"],
+      "model_type": "modernbert", "hidden_size": 768, "num_hidden_layers": 22,
+      "num_attention_heads": 12, "intermediate_size": 1152, "max_position_embeddings": 8192,
+      "local_attention": 128, "global_attn_every_n_layers": 3, "vocab_size": 50368})",
+     149'655'232},
+    // (V + 2)·h + 2h + L·(4h² + 3·h·f + 4h): "137M", arXiv 2402.01613.
+    {"nomic_embed_v1", R"({"architectures": ["NomicBertModel"], "model_type": "nomic_bert",
+      "n_embd": 768, "n_layer": 12, "n_head": 12, "n_inner": 3072, "n_positions": 8192,
+      "type_vocab_size": 2, "vocab_size": 30528})",
+     136'731'648},
+    // V·h + L·(12h² + 13h) + 2h + (L·20 + 1) + h² + 3h + V: ESM-2, "650M".
+    {"esm2_650m", R"({"architectures": ["EsmForMaskedLM"], "model_type": "esm",
+      "hidden_size": 1280, "num_hidden_layers": 33, "num_attention_heads": 20,
+      "intermediate_size": 5120, "max_position_embeddings": 1026,
+      "position_embedding_type": "rotary", "vocab_size": 33})",
+     651'043'254},
+    // V·h + 2·P·h + 6·(12h² + 13h) + 6·(16h² + 19h), sinusoidal positions stored as weights.
+    {"opus_mt_en_de", R"({"architectures": ["MarianMTModel"], "model_type": "marian",
+      "d_model": 512, "encoder_layers": 6, "decoder_layers": 6, "encoder_attention_heads": 8,
+      "decoder_attention_heads": 8, "encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048,
+      "max_position_embeddings": 512, "vocab_size": 58101})",
+     74'410'496},
+    {"pegasus_large", R"({"architectures": ["PegasusForConditionalGeneration"],
+      "model_type": "pegasus", "d_model": 1024, "encoder_layers": 16, "decoder_layers": 16,
+      "encoder_attention_heads": 16, "decoder_attention_heads": 16, "encoder_ffn_dim": 4096,
+      "decoder_ffn_dim": 4096, "max_position_embeddings": 1024, "vocab_size": 96103})",
+     570'797'056},
+    // "615M", arXiv 2207.04672: V·h + 12·(12h² + 13h) + 12·(16h² + 19h) + 4h.
+    {"nllb_200_distilled_600m", R"({"architectures": ["M2M100ForConditionalGeneration"],
+      "model_type": "m2m_100", "d_model": 1024, "encoder_layers": 12, "decoder_layers": 12,
+      "encoder_attention_heads": 16, "decoder_attention_heads": 16, "encoder_ffn_dim": 4096,
+      "decoder_ffn_dim": 4096, "max_position_embeddings": 1024, "vocab_size": 256206})",
+     615'073'792},
+    // 2·V·h + 8·(4·h·384 + 3·h·f + 2h + 192) + 8·(8·h·384 + 3·h·f + 3h + 192) + 2h.
+    {"umt5_small", R"({"architectures": ["UMT5ForConditionalGeneration"], "model_type": "umt5",
+      "d_model": 512, "d_kv": 64, "d_ff": 1024, "num_layers": 8, "num_heads": 6,
+      "feed_forward_proj": "gated-gelu", "tie_word_embeddings": false, "vocab_size": 256384})",
+     306'601'984},
+    // siglip_base with 256 positions instead of 196 and 256,000 words instead of 32,000.
+    {"siglip2_base", R"({"architectures": ["Siglip2Model"], "model_type": "siglip2",
+      "text_config": {"hidden_size": 768, "vocab_size": 256000},
+      "vision_config": {"hidden_size": 768, "num_patches": 256, "patch_size": 16}})",
+     375'234'050},
+    // ViT-S: 3·16²·h + h + 6h of tokens + L·(12h² + 12h + 2h) + 2h, no bias of keys.
+    {"dinov3_small", R"({"architectures": ["DINOv3ViTModel"], "model_type": "dinov3_vit",
+      "hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 6,
+      "intermediate_size": 1536, "num_register_tokens": 4, "image_size": 224,
+      "patch_size": 16})",
+     21'596'544},
+    // hubert_base and the positions: 320·12 + L·(12 + 8·64 + 8), of WavLMModel.
+    {"wavlm_base", R"({"architectures": ["WavLMModel"], "model_type": "wavlm",
+      "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+      "intermediate_size": 3072})",
+     94'381'936},
+};
+
+// torchvision, timm and the papers count the same: ResNet-50 25.6 M, ResNet-18 11.7 M, ConvNeXt-T
+// 28.6 M, ConvNeXt V2-T 28.6 M, Swin-T 28.3 M, SegFormer-B0 3.8 M; Stable Diffusion's U-Net 860 M,
+// SDXL's 2.6 B, their autoencoder 84 M.
+const Case kMaps[] = {
+    {"resnet_50", R"({"architectures": ["ResNetForImageClassification"], "model_type": "resnet",
+      "depths": [3, 4, 6, 3], "hidden_sizes": [256, 512, 1024, 2048], "num_labels": 1000})",
+     25'557'032},
+    {"resnet_18", R"({"architectures": ["ResNetForImageClassification"], "model_type": "resnet",
+      "layer_type": "basic", "depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 256, 512],
+      "num_labels": 1000})",
+     11'689'512},
+    {"convnext_tiny", R"({"architectures": ["ConvNextForImageClassification"],
+      "model_type": "convnext", "depths": [3, 3, 9, 3], "hidden_sizes": [96, 192, 384, 768],
+      "image_size": 224, "num_labels": 1000})",
+     28'589'128},
+    {"convnextv2_tiny", R"({"architectures": ["ConvNextV2ForImageClassification"],
+      "model_type": "convnextv2", "depths": [3, 3, 9, 3],
+      "hidden_sizes": [96, 192, 384, 768], "image_size": 224, "num_labels": 1000})",
+     28'635'496},
+    {"swin_tiny", R"({"architectures": ["SwinForImageClassification"], "model_type": "swin",
+      "embed_dim": 96, "depths": [2, 2, 6, 2], "num_heads": [3, 6, 12, 24],
+      "image_size": 224, "window_size": 7, "num_labels": 1000})",
+     28'288'354},
+    {"segformer_b0_ade", R"({"architectures": ["SegformerForSemanticSegmentation"],
+      "model_type": "segformer", "depths": [2, 2, 2, 2], "hidden_sizes": [32, 64, 160, 256],
+      "decoder_hidden_size": 256, "num_labels": 150})",
+     3'752'694},
+    // 3·16²·h + h + 64²·h + L·(12h² + 13h) + 64·(4·254 + 8·54) + h·256 + 9·256² + 4·256, without
+    // prompt encoder and mask decoder: ViT-B's 91 M in arXiv 2304.02643 have them.
+    {"sam_vit_b", R"({"architectures": ["SamModel"], "model_type": "sam",
+      "vision_config": {"hidden_size": 768, "num_hidden_layers": 12, "image_size": 1024}})",
+     89'670'912},
+    {"sd_1_5_unet", R"({"_class_name": "UNet2DConditionModel", "attention_head_dim": 8,
+      "block_out_channels": [320, 640, 1280, 1280], "cross_attention_dim": 768,
+      "down_block_types": ["CrossAttnDownBlock2D", "CrossAttnDownBlock2D",
+                           "CrossAttnDownBlock2D", "DownBlock2D"],
+      "layers_per_block": 2, "sample_size": 64,
+      "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D",
+                         "CrossAttnUpBlock2D"]})",
+     859'520'964},
+    {"sdxl_unet", R"({"_class_name": "UNet2DConditionModel", "attention_head_dim": [5, 10, 20],
+      "addition_embed_type": "text_time", "projection_class_embeddings_input_dim": 2816,
+      "block_out_channels": [320, 640, 1280], "cross_attention_dim": 2048,
+      "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"],
+      "layers_per_block": 2, "sample_size": 128, "transformer_layers_per_block": [1, 2, 10],
+      "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"],
+      "use_linear_projection": true})",
+     2'567'463'684},
+    // "12 billion parameter rectified flow transformer".
+    {"flux_1_dev", R"({"_class_name": "FluxTransformer2DModel", "attention_head_dim": 128,
+      "guidance_embeds": true, "in_channels": 64, "joint_attention_dim": 4096,
+      "num_attention_heads": 24, "num_layers": 19, "num_single_layers": 38, "patch_size": 1,
+      "pooled_projection_dim": 768})",
+     11'901'408'320},
+    // "2 billion parameters", and 2.2 with a second attention in 13 layers.
+    {"sd_3_medium", R"({"_class_name": "SD3Transformer2DModel", "attention_head_dim": 64,
+      "caption_projection_dim": 1536, "in_channels": 16, "joint_attention_dim": 4096,
+      "num_attention_heads": 24, "num_layers": 24, "patch_size": 2,
+      "pooled_projection_dim": 2048, "sample_size": 128})",
+     2'028'328'000},
+    {"sd_3_5_medium", R"({"_class_name": "SD3Transformer2DModel", "attention_head_dim": 64,
+      "caption_projection_dim": 1536, "dual_attention_layers": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
+      10, 11, 12], "in_channels": 16, "joint_attention_dim": 4096, "num_attention_heads": 24,
+      "num_layers": 24, "patch_size": 2, "pooled_projection_dim": 2048,
+      "qk_norm": "rms_norm", "sample_size": 128})",
+     2'243'171'520},
+    {"sd_vae", R"({"_class_name": "AutoencoderKL", "block_out_channels": [128, 256, 512, 512],
+      "down_block_types": ["DownEncoderBlock2D", "DownEncoderBlock2D", "DownEncoderBlock2D",
+                           "DownEncoderBlock2D"],
+      "layers_per_block": 2, "latent_channels": 4, "sample_size": 512,
+      "up_block_types": ["UpDecoderBlock2D", "UpDecoderBlock2D", "UpDecoderBlock2D",
+                         "UpDecoderBlock2D"]})",
+     83'653'863},
+};
+
 const Case kOthers[] = {
     // (V + P + 2)·h + 2h + L·(12h² + 13h) + h² + h.
     {"bert_base", R"({"architectures": ["BertModel"], "model_type": "bert", "hidden_size": 768,
@@ -280,6 +520,11 @@ const Case kOthers[] = {
 };
 
 INSTANTIATE_TEST_SUITE_P(Decoders, PublishedParameters, testing::ValuesIn(kDecoders), test_name);
+INSTANTIATE_TEST_SUITE_P(MoreDecoders, PublishedParameters, testing::ValuesIn(kMoreDecoders),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(MoreEncoders, PublishedParameters, testing::ValuesIn(kMoreEncoders),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(Maps, PublishedParameters, testing::ValuesIn(kMaps), test_name);
 INSTANTIATE_TEST_SUITE_P(Others, PublishedParameters, testing::ValuesIn(kOthers), test_name);
 
 }  // namespace

@@ -1,0 +1,265 @@
+// Diffusion transformers that attend to image and text together: Stable Diffusion 3 and Flux.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/readers/hf_config/decoder.h"
+#include "rooftile/readers/hf_config/map_model.h"
+
+namespace rooftile::hf {
+namespace {
+
+constexpr std::int64_t kTimeChannels = 256;  // of the sinusoidal time step
+
+struct DiffusionTransformer {
+  Map image, text;  // tokens of both
+  std::int64_t width = 0, heads = 0;
+  std::int64_t layers = 0, single_layers = 0;
+  std::int64_t pooled = 0, out_channels = 0, text_width = 0, patch = 1;
+  bool guidance = false, norms_heads = false, last_drops_text = false;
+  std::vector<bool> dual;  // layers where the image also attends to itself alone
+};
+
+// Two products with an activation between them.
+Map embed_vector(MapEmitter& net, const std::string& path, std::int64_t from, std::int64_t to) {
+  const Map map = net.linear(path + ".linear_1", {{}, from, 1, 1}, to);
+  return net.linear(path + ".linear_2", net.activation(path + ".act_1", map, "silu"), to);
+}
+
+Map embed_condition(MapEmitter& net, const DiffusionTransformer& config) {
+  const std::string path = "time_text_embed.";
+  Map sum = embed_vector(net, path + "timestep_embedder", kTimeChannels, config.width);
+  if (config.guidance) {
+    sum = net.add(path + "guidance_add", sum,
+                  embed_vector(net, path + "guidance_embedder", kTimeChannels, config.width));
+  }
+  return net.add(path + "add", sum,
+                 embed_vector(net, path + "text_embedder", config.pooled, config.width));
+}
+
+// A norm without weights, shifted and scaled by the condition: `chunks` vectors of the width.
+Map adaptive_norm(MapEmitter& net, const std::string& path, const Map& in, const Map& condition,
+                  std::int64_t chunks) {
+  const Map active = net.activation(path + ".silu", condition, "silu");
+  net.linear(path + ".linear", active, chunks * in.channels);
+  const Map normed = net.layer_norm(path + ".norm", in, false);
+  return net.activation(path + ".modulate", normed, "scale_shift");
+}
+
+struct Projected {
+  Map q, k, v;
+};
+
+Projected project_heads(MapEmitter& net, const DiffusionTransformer& config, const Map& in,
+                        const std::vector<std::string>& names) {
+  Projected heads{net.linear(names[0], in, config.width), net.linear(names[1], in, config.width),
+                  net.linear(names[2], in, config.width)};
+  if (!config.norms_heads) return heads;
+  heads.q = net.head_norm(names[3], heads.q, config.heads);
+  heads.k = net.head_norm(names[4], heads.k, config.heads);
+  return heads;
+}
+
+Map both(const Map& image, const Map& text) {
+  Map all = image;
+  all.width += text.positions();
+  return all;
+}
+
+Map gated_residual(MapEmitter& net, const std::string& name, const Map& stream, const Map& result) {
+  return net.add(name + "_residual", stream, net.activation(name + "_gate", result, "mul"));
+}
+
+Map feed_forward_of(MapEmitter& net, const std::string& path, const Map& in) {
+  const Map hidden = net.linear(path + ".net.0.proj", in, 4 * in.channels);
+  return net.linear(path + ".net.2", net.activation(path + ".net.0.gelu", hidden, "gelu"),
+                    in.channels);
+}
+
+struct Streams {
+  Map image, text;
+};
+
+// Image and text have weights of their own, and attend together.
+Streams joint_block(MapEmitter& net, const DiffusionTransformer& config, Streams streams,
+                    const Map& condition, bool dual, bool drops_text) {
+  const Map image = adaptive_norm(net, "norm1", streams.image, condition, dual ? 9 : 6);
+  const Map text = adaptive_norm(net, "norm1_context", streams.text, condition, drops_text ? 2 : 6);
+  const Projected of_image = project_heads(
+      net, config, image, {"attn.to_q", "attn.to_k", "attn.to_v", "attn.norm_q", "attn.norm_k"});
+  const Projected of_text = project_heads(net, config, text,
+                                          {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj",
+                                           "attn.norm_added_q", "attn.norm_added_k"});
+  Map attended =
+      net.attention("attn.attention", both(of_image.q, of_text.q), both(of_image.k, of_text.k),
+                    both(of_image.v, of_text.v), {config.heads});
+  Map image_part = attended, text_part = attended;
+  image_part.width = image.width;
+  text_part.width = text.width;
+  streams.image = gated_residual(net, "attn", streams.image,
+                                 net.linear("attn.to_out.0", image_part, config.width));
+  if (dual) {
+    const Projected own =
+        project_heads(net, config, image,
+                      {"attn2.to_q", "attn2.to_k", "attn2.to_v", "attn2.norm_q", "attn2.norm_k"});
+    attended = net.attention("attn2.attention", own.q, own.k, own.v, {config.heads});
+    streams.image = gated_residual(net, "attn2", streams.image,
+                                   net.linear("attn2.to_out.0", attended, config.width));
+  }
+  Map normed = net.activation("norm2_modulate", net.layer_norm("norm2", streams.image, false),
+                              "scale_shift");
+  streams.image = gated_residual(net, "ff", streams.image, feed_forward_of(net, "ff", normed));
+  if (drops_text) return streams;
+  streams.text = gated_residual(net, "attn_context", streams.text,
+                                net.linear("attn.to_add_out", text_part, config.width));
+  normed = net.activation("norm2_context_modulate",
+                          net.layer_norm("norm2_context", streams.text, false), "scale_shift");
+  streams.text =
+      gated_residual(net, "ff_context", streams.text, feed_forward_of(net, "ff_context", normed));
+  return streams;
+}
+
+// Flux: text and image as one sequence, attention beside the MLP.
+Map single_block(MapEmitter& net, const DiffusionTransformer& config, const Map& in,
+                 const Map& condition) {
+  const Map normed = adaptive_norm(net, "norm", in, condition, 3);
+  const Map hidden =
+      net.activation("act_mlp", net.linear("proj_mlp", normed, 4 * config.width), "gelu");
+  const Projected heads = project_heads(
+      net, config, normed, {"attn.to_q", "attn.to_k", "attn.to_v", "attn.norm_q", "attn.norm_k"});
+  const Map attended = net.attention("attn.attention", heads.q, heads.k, heads.v, {config.heads});
+  const Map result = net.linear("proj_out", net.concatenate(attended, hidden), config.width);
+  return gated_residual(net, "block", in, result);
+}
+
+// Runs of layers that are alike, in order.
+void emit_joint_layers(MapEmitter& net, const DiffusionTransformer& config, const Map& condition,
+                       Streams& streams) {
+  for (std::int64_t first = 0; first < config.layers;) {
+    const auto is_dual = [&](std::int64_t layer) {
+      return static_cast<std::size_t>(layer) < config.dual.size() &&
+             config.dual[static_cast<std::size_t>(layer)];
+    };
+    const auto drops = [&](std::int64_t layer) {
+      return config.last_drops_text && layer + 1 == config.layers;
+    };
+    std::int64_t next = first + 1;
+    while (next < config.layers && is_dual(next) == is_dual(first) && drops(next) == drops(first)) {
+      ++next;
+    }
+    net.enter("transformer_blocks", first, next - first);
+    streams = joint_block(net, config, streams, condition, is_dual(first), drops(first));
+    first = next;
+  }
+  net.leave();
+}
+
+Map emit_transformer(MapEmitter& net, const DiffusionTransformer& config) {
+  const Map condition = embed_condition(net, config);
+  Streams streams;
+  streams.text = net.linear("context_embedder", config.text, config.text_width);
+  if (config.patch > 1) {
+    streams.image =
+        net.conv("pos_embed.proj", config.image, {config.width, config.patch, config.patch});
+    streams.image.width = streams.image.positions();
+    streams.image.height = 1;
+    streams.image = net.activation("pos_embed.add", streams.image, "add");
+  } else {
+    streams.image = net.linear("x_embedder", config.image, config.width);
+  }
+  emit_joint_layers(net, config, condition, streams);
+  Map image = streams.image;
+  if (config.single_layers > 0) {
+    const std::int64_t tokens = image.width;
+    net.enter("single_transformer_blocks", 0, config.single_layers);
+    image = single_block(net, config, both(image, streams.text), condition);
+    net.leave();
+    image.width = tokens;
+  }
+  image = adaptive_norm(net, "norm_out", image, condition, 2);
+  return net.linear("proj_out", image, config.patch * config.patch * config.out_channels);
+}
+
+// Sizes that both families name alike.
+DiffusionTransformer read_transformer(const Config& config, std::int64_t layers, std::int64_t heads,
+                                      std::int64_t head_dim) {
+  DiffusionTransformer net;
+  net.layers = config.has("num_layers") ? read_layers(config, {"num_layers"}) : layers;
+  net.heads = config.size_or({"num_attention_heads"}, heads);
+  net.width = net.heads * config.size_or({"attention_head_dim"}, head_dim);
+  if (net.width > (1 << 20)) {
+    config.set_error("num_attention_heads times attention_head_dim: expected at most 1048576");
+    net.width = net.heads = 1;
+  }
+  return net;
+}
+
+Model flux(const Config& config, const Request& request) {
+  // 1024x1024 pixels are latents of 128x128, packed in fours; prompts of 512 tokens of T5.
+  constexpr std::int64_t kImageTokens = 64 * 64, kTextTokens = 512;
+  refuse_sequence(config, request);
+  Model model;
+  DiffusionTransformer net = read_transformer(config, 19, 24, 128);
+  net.single_layers = config.count_or({"num_single_layers"}, 38);
+  if (net.single_layers > 1024) config.set_error("num_single_layers: expected at most 1024");
+  const std::int64_t channels = config.size_or({"in_channels"}, 64);
+  net.image = {{}, channels, 1, kImageTokens};
+  net.text = {{}, config.size_or({"joint_attention_dim"}, 4096), 1, kTextTokens};
+  net.pooled = config.size_or({"pooled_projection_dim"}, 768);
+  net.guidance = config.flag("guidance_embeds", false);
+  net.out_channels = config.size_or({"out_channels"}, channels);
+  net.text_width = net.width;
+  net.norms_heads = true;
+  if (config.size_or({"patch_size"}, 1) != 1) config.set_error("patch_size: expected 1");
+  if (config.error()) return model;
+  add_map_tower(
+      request, [net](MapEmitter& out) { return emit_transformer(out, net); }, model);
+  model.notes.push_back(fmt::format(
+      "one denoising step of an image of 1024x1024 ({} tokens) with a prompt of {} tokens",
+      kImageTokens, kTextTokens));
+  return model;
+}
+
+Model stable_diffusion_3(const Config& config, const Request& request) {
+  // 77 tokens of CLIP and 256 of T5.
+  constexpr std::int64_t kTextTokens = 77 + 256;
+  refuse_sequence(config, request);
+  Model model;
+  DiffusionTransformer net = read_transformer(config, 18, 18, 64);
+  const std::int64_t side = config.size_or({"sample_size"}, 128);
+  net.patch = config.size_or({"patch_size"}, 2);
+  const std::int64_t channels = config.size_or({"in_channels"}, 16);
+  net.image = {{}, channels, side, side};
+  net.text = {{}, config.size_or({"joint_attention_dim"}, 4096), 1, kTextTokens};
+  net.text_width = config.size_or({"caption_projection_dim"}, 1152);
+  net.pooled = config.size_or({"pooled_projection_dim"}, 2048);
+  net.out_channels = config.size_or({"out_channels"}, channels);
+  net.norms_heads = !config.text("qk_norm").empty();
+  net.last_drops_text = true;
+  net.dual.assign(static_cast<std::size_t>(net.layers), false);
+  for (const std::int64_t layer : config.sizes("dual_attention_layers")) {
+    if (layer < net.layers) net.dual[static_cast<std::size_t>(layer)] = true;
+  }
+  if (net.text_width != net.width) {
+    config.set_error("caption_projection_dim: expected the width of the layers");
+  }
+  if (net.patch < 2 || net.patch > side) {
+    config.set_error("patch_size: expected from 2 to sample_size");
+  }
+  if (config.error()) return model;
+  add_map_tower(
+      request, [net](MapEmitter& out) { return emit_transformer(out, net); }, model);
+  model.notes.push_back(fmt::format(
+      "one denoising step on latents of {0}x{0} (sample_size) with a prompt of {1} tokens; "
+      "guidance doubles the batch",
+      side, kTextTokens));
+  return model;
+}
+
+}  // namespace
+
+FamilyList diffusion_transformer_families() {
+  return {{"FluxTransformer2DModel", flux}, {"SD3Transformer2DModel", stable_diffusion_3}};
+}
+
+}  // namespace rooftile::hf
