@@ -1,6 +1,7 @@
 // The last hidden units of a recurrent layer, whose gates begin another column of tiles.
 #include <fmt/format.h>
 
+#include "rooftile/analysis/cost.h"
 #include "rooftile/analysis/persistent_rnn.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
@@ -11,7 +12,8 @@ namespace recurrent_partial_tiles_rule {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 A math-bound recurrent layer on cuDNN's standard algorithm whose hidden size is aligned but not a
-multiple of 64, and whose last units cost at least twice their share of the time. Information.
+multiple of 64, and whose last units take at least one and a half times as much of the time as of the
+work. Information.
 
 ## Why it costs time
 Each step multiplies the hidden state by the weights of all gates at once: 4 * 520 = 2080 columns for an
@@ -23,13 +25,13 @@ For the next model choose the multiple of 64 below or above.
 
 ## How the saving is estimated
 The time model runs on the layer at both multiples of 64, in every phase the workload has. The saving
-is at equal work: time per hidden unit times the present size. It is reported when the units above the
-lower multiple take at least twice their share of the time, so what counts is the waste and not the
-smaller layer.
+is at equal width: time per hidden unit times the present size. It is reported when the units above the
+lower multiple take at least one and a half times their share of the flop, so what counts is the waste
+and not the smaller layer. (The recurrent weights grow with the square of the size.)
 
 ## When not to
 - A trained model: dropping units changes it, and zero padding adds no useful work.
-- Wide layers waste little: 8 units above a multiple of 64 are 1.5 % of 520 and 0.4 % of 2056.
+- Wide layers usually waste little: 8 units above a multiple of 64 are 1.5 % of 520 and 0.4 % of 2056.
 - Persistent algorithms have other tiles; `recurrent/one-change-from-persistent` covers the way there.
 - Layers below a batch of about 128 or a hidden size of 256 wait for memory or launches.
 
@@ -40,8 +42,9 @@ smaller layer.
 )md";
 
 constexpr std::int64_t kTileSide = 64;
-// Share of the time over share of the units, from which on it is waste.
-constexpr double kMinTimePerUnit = 2;
+// Share of the time over share of the flop, from which on it is waste: above the error of a
+// difference between neighbouring sizes.
+constexpr double kMinTimePerWork = 1.5;
 
 Op with_hidden(const Op& op, std::int64_t hidden) {
   Op changed = op;
@@ -70,18 +73,32 @@ bool has_math_bound_steps(const RuleInput& input, const OpAnalysis& analysis) {
   return false;
 }
 
+// What the units above the multiple of 64 below take of the layer.
+struct Rest {
+  std::int64_t units = 0;
+  double time = 0, flop = 0;  // shares
+};
+
+std::optional<Rest> rest_of(const RuleInput& input, const LayerGroup& layer) {
+  const Op& op = input.workload.ops[layer.ops.front()];
+  const std::int64_t hidden = std::get<Recurrent>(op.body).hidden;
+  const std::int64_t fewer = hidden / kTileSide * kTileSide;
+  const auto saving =
+      saving_if_all(input, layer, [&](const Op& one) { return with_hidden(one, fewer); });
+  if (!saving) return std::nullopt;
+  return Rest{hidden - fewer, saving->expected / total_time(input, layer).time.expected,
+              1 - count_cost(with_hidden(op, fewer)).flop / count_cost(op).flop};
+}
+
 Finding waste_at(const RuleInput& input, const LayerGroup& layer,
-                 const std::vector<WidthOption>& options, double rest_share) {
+                 const std::vector<WidthOption>& options, const Rest& rest) {
   const std::int64_t hidden =
       std::get<Recurrent>(input.workload.ops[layer.ops.front()].body).hidden;
-  const std::int64_t rest = hidden % kTileSide;
   Finding finding = finding_at_groups(
       input, {layer},
       fmt::format("Hidden size {} is not a multiple of {}: the last {} units are {:.1f} % of the "
-                  "layer and take {:.1f} % of its time.",
-                  hidden, kTileSide, rest,
-                  100.0 * static_cast<double>(rest) / static_cast<double>(hidden),
-                  100 * rest_share),
+                  "work and take {:.1f} % of the time.",
+                  hidden, kTileSide, rest.units, 100 * rest.flop, 100 * rest.time),
       {fmt::format("In the next model choose hidden size {} instead of {}.",
                    width_options_text(options, total_time(input, layer).time.expected), hidden),
        Exactness::changes_training},
@@ -90,13 +107,6 @@ Finding waste_at(const RuleInput& input, const LayerGroup& layer,
       "Hidden sizes divisible by at least 64 for tiling efficiency (NVIDIA Recurrent Layers User's "
       "Guide, checklist)."};
   return finding;
-}
-
-// Share of the layer's time that the units above the multiple of 64 below take.
-double share_of_rest(const RuleInput& input, const LayerGroup& layer, std::int64_t fewer) {
-  const auto saving =
-      saving_if_all(input, layer, [&](const Op& op) { return with_hidden(op, fewer); });
-  return saving ? saving->expected / total_time(input, layer).time.expected : 0;
 }
 
 std::vector<Finding> check(const RuleInput& input) {
@@ -108,13 +118,11 @@ std::vector<Finding> check(const RuleInput& input) {
     const OpAnalysis& analysis = input.analysis.ops[first];
     if (!matters(layer) || !has_math_bound_steps(input, analysis)) continue;
     if (hidden % alignment_elements(analysis.products.front().math) != 0) continue;
-    const std::int64_t rest = hidden % kTileSide;
-    const double unit_share = static_cast<double>(rest) / static_cast<double>(hidden);
-    const double rest_share = share_of_rest(input, layer, hidden - rest);
-    if (rest_share < kMinTimePerUnit * unit_share) continue;
+    const auto rest = rest_of(input, layer);
+    if (!rest || rest->time < kMinTimePerWork * rest->flop) continue;
     const auto options = tile_edges(input, layer, hidden, kTileSide, with_hidden);
     if (options.empty() || !is_gain(input, best_saving(options))) continue;
-    findings.push_back(waste_at(input, layer, options, rest_share));
+    findings.push_back(waste_at(input, layer, options, *rest));
   }
   return findings;
 }
