@@ -125,6 +125,21 @@ def check_csv(csv_text, json_text):
                 float(row[key]), value, rel_tol=1e-5), (key, row[key])
 
 
+def check_sweep(binary):
+    """The contract of a sweep, and the same rows in the CSV form."""
+    text = "workload batch=4\n" + WORKLOADS["mixed"].replace("1001", "4096")
+    flags = ["sweep", text, "--gpu", "a100", "--batch", "1:64", "--format"]
+    document = check_json("sweep", run(binary, [*flags, "json"]))
+    check_ranges(document)
+    rows = list(csv.DictReader(io.StringIO(run(binary, [*flags, "csv"])), strict=True))
+    (curve,) = document["curves"]
+    assert [int(row["batch"]) for row in rows] == [row["batch"] for row in curve["rows"]]
+    for row, same in zip(rows, curve["rows"]):
+        assert math.isclose(float(row["time_s"]), same["time_s"]["expected"], rel_tol=1e-9)
+        assert row["fit"] == same["fit"]
+        assert abs(sum(same["bound"].values()) - 1) < 1e-6
+
+
 def check_sarif_fixes(text):
     """Fixes in SARIF are those of the JSON form, and change the script where it says."""
     results = json.loads(text)["runs"][0]["results"]
@@ -174,6 +189,7 @@ def checks(binary, official):
     pair = ["compare", WORKLOADS["vocabulary"].strip(), WORKLOADS["aligned"].strip(), "--gpu", "a100"]
     yield "compare", lambda: check_ranges(
         check_json("compare", run(binary, [*pair, "--format", "json"])))
+    yield "sweep", lambda: check_sweep(binary)
     yield "script json", lambda: check_report(run_on_script(binary, "json"))
     yield "script sarif", lambda: check_sarif(run_on_script(binary, "sarif"), official)
     yield "script fixes", lambda: check_sarif_fixes(run_on_script(binary, "sarif"))

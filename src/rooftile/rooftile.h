@@ -18,6 +18,7 @@
 #include "rooftile/reports/reports.h"
 #include "rooftile/reports/trace_diff.h"
 #include "rooftile/rules/rule.h"
+#include "rooftile/sweep.h"
 #include "rooftile/tuner/calibrate.h"
 #include "rooftile/workload/trace_summary_json.h"
 

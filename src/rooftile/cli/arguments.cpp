@@ -127,6 +127,43 @@ Result<Dtype> parse_math_dtype(std::string_view text) {
   return tl::unexpected(unknown_dtype(text, key));
 }
 
+namespace {
+
+// Doublings of the first, and the last.
+std::vector<std::int64_t> doublings(std::int64_t first, std::int64_t last) {
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t size = first; size < last; size *= 2) sizes.push_back(size);
+  sizes.push_back(last);
+  return sizes;
+}
+
+}  // namespace
+
+Result<std::vector<std::int64_t>> parse_sizes(std::string_view text) {
+  constexpr std::int64_t kLargest = std::int64_t{1} << 25;  // what readers accept
+  constexpr std::size_t kMost = 64;
+  const std::size_t colon = text.find(':');
+  const char separator = colon == std::string_view::npos ? ',' : ':';
+  std::vector<std::int64_t> sizes;
+  for (const std::string_view part : split(text, separator)) {
+    const auto size = parse_size(trim(part));
+    if (!size) return fail(size.error().message + "; a range is 1:512, a list 1,3,8");
+    if (*size > kLargest)
+      return fail(fmt::format("expected at most {}, found {}", kLargest, *size));
+    sizes.push_back(*size);
+  }
+  if (separator == ':') {
+    if (sizes.size() != 2 || sizes[0] > sizes[1]) {
+      return fail("expected FROM:TO with FROM not above TO, found " + rooftile::quoted(text));
+    }
+    return doublings(sizes[0], sizes[1]);
+  }
+  std::ranges::sort(sizes);
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  if (sizes.size() > kMost) return fail(fmt::format("expected at most {} sizes", kMost));
+  return sizes;
+}
+
 Result<Seconds> parse_duration(std::string_view text) {
   for (const DurationUnit& unit : kDurationUnits) {
     if (!text.ends_with(unit.name)) continue;

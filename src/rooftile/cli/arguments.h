@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "rooftile/rooftile.h"
 
@@ -19,6 +20,9 @@ Result<std::pair<std::string, Extents>> parse_named_shape(std::string_view text)
 // A dtype to run floating-point operations in, by the name that PyTorch, NumPy or a paper gives it:
 // "bf16", "bfloat16", "torch.bfloat16", "half", "e4m3", "nvfp4". An error names the nearest.
 Result<Dtype> parse_math_dtype(std::string_view text);
+
+// "1:512" is 1, 2, 4 … up to 512; "1,3,8" is a list. Ascending, each once.
+Result<std::vector<std::int64_t>> parse_sizes(std::string_view text);
 
 // "40ms"; units ns, us, µs, ms, s, min.
 Result<Seconds> parse_duration(std::string_view text);

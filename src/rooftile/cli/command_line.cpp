@@ -34,13 +34,14 @@ struct Raw {
   FixCommand fix;
   OpsCommand ops;
   CompareCommand compare;
+  SweepCommand sweep;
   DiffCommand diff;
   SummarizeCommand summarize;
   ExplainCommand explain;
   RulesCommand rules;
   GpusCommand gpus;
   MeasureCommand measure;
-  RawInput check_input, ops_input, compare_input, measure_input;
+  RawInput check_input, ops_input, compare_input, sweep_input, measure_input;
   std::string measure_budget = "60s", budget, fail_on;
 };
 
@@ -161,6 +162,18 @@ void add_compare(CLI::App& app, Raw& raw) {
   add_size_flags(command, raw.compare_input);
   add_output_flags(command, raw.compare.output, {"text", "json"});
   command.add_flag("--verbose", raw.compare.output.verbose, "show every changed operation");
+}
+
+void add_sweep(CLI::App& app, Raw& raw) {
+  CLI::App& command = *app.add_subcommand(
+      "sweep", "time and memory over the batch: where more samples stop paying");
+  add_input_flags(command, raw.sweep.input, raw.sweep_input);
+  for (auto& [flag, text] : {std::pair("--batch", "FROM:TO"), std::pair("--seq", "FROM:TO")}) {
+    command.get_option(flag)->option_text(text)->description(
+        std::string(flag) == "--batch" ? "1:512 in powers of two, or 1,3,8; 1:256 unless given"
+                                       : "the same of the sequence length");
+  }
+  add_output_flags(command, raw.sweep.output, {"text", "csv", "json"});
 }
 
 void add_diff(CLI::App& app, Raw& raw) {
@@ -350,6 +363,25 @@ Result<Command> finish_check(Raw& raw) {
   return raw.check;
 }
 
+// A single length is a fixed one.
+Result<Command> finish_sweep(Raw& raw) {
+  constexpr const char* kUsualBatches = "1:256";
+  RawInput& text = raw.sweep_input;
+  const auto batches = parse_sizes(text.batch.empty() ? kUsualBatches : text.batch);
+  if (!batches) return tl::unexpected(in_flag("--batch", batches.error()));
+  raw.sweep.batches = *batches;
+  text.batch.clear();
+  if (text.seq.find_first_of(":,") != std::string::npos) {
+    const auto sequences = parse_sizes(text.seq);
+    if (!sequences) return tl::unexpected(in_flag("--seq", sequences.error()));
+    raw.sweep.sequences = *sequences;
+    text.seq.clear();
+  }
+  const auto input = finish_input(text, raw.sweep.input);
+  if (!input) return tl::unexpected(input.error());
+  return raw.sweep;
+}
+
 Result<Command> finish_measure(Raw& raw) {
   MeasureCommand& measure = raw.measure;
   const auto input = finish_input(raw.measure_input, measure.input);
@@ -372,6 +404,7 @@ Result<Command> finish(const CLI::App& app, Raw& raw) {
     if (!input) return tl::unexpected(input.error());
     return raw.compare;
   }
+  if (name == "sweep") return finish_sweep(raw);
   if (name == "fix") return raw.fix;
   if (name == "diff") return raw.diff;
   if (name == "summarize") return raw.summarize;
@@ -397,6 +430,7 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   add_fix(app, raw);
   add_ops(app, raw);
   add_compare(app, raw);
+  add_sweep(app, raw);
   add_diff(app, raw);
   add_summarize(app, raw);
   add_measure(app, raw);

@@ -61,6 +61,12 @@ struct CompareCommand {
   OutputOptions output;
 };
 
+struct SweepCommand {
+  InputOptions input;
+  OutputOptions output;
+  std::vector<std::int64_t> batches, sequences;  // ascending; no sequences: those of the input
+};
+
 struct DiffCommand {
   std::string before, after;
   OutputOptions output;
@@ -101,9 +107,9 @@ struct ShowCommand {
   std::string text;
 };
 
-using Command = std::variant<CheckCommand, FixCommand, OpsCommand, CompareCommand, DiffCommand,
-                             SummarizeCommand, MeasureCommand, ExplainCommand, RulesCommand,
-                             GpusCommand, ShowCommand>;
+using Command = std::variant<CheckCommand, FixCommand, OpsCommand, CompareCommand, SweepCommand,
+                             DiffCommand, SummarizeCommand, MeasureCommand,
+                             ExplainCommand, RulesCommand, GpusCommand, ShowCommand>;
 
 // Errors name the flag and what it takes, in one line.
 Result<Command> parse_command_line(int argc, const char* const* argv);

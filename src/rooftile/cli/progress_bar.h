@@ -1,8 +1,9 @@
-// A line on the terminal while a large file is read.
+// A line on the terminal while a large file is read, or many small things are done.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <string_view>
 
 namespace rooftile {
 
@@ -15,11 +16,15 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // `total` 0 is unknown.
+  // Bytes read; `total` 0 is unknown.
   void show(std::uint64_t done, std::uint64_t total);
+  // "batches 3 of 10".
+  void show_items(std::string_view what, std::uint64_t done, std::uint64_t total);
 
  private:
   using Clock = std::chrono::steady_clock;
+
+  bool is_due();
 
   Clock::time_point start_ = Clock::now(), next_;
   bool terminal_, drawn_ = false;

@@ -66,12 +66,6 @@ Json total_json(const Report& report) {
   return json_range(report.total);
 }
 
-Json bytes_json(const Range<Bytes>& range) {
-  return {{"low", json_number(range.low.value())},
-          {"expected", json_number(range.expected.value())},
-          {"high", json_number(range.high.value())}};
-}
-
 Json memory_change_json(const MemoryChange& change) {
   Json amount = nullptr;
   if (change.amount > 0) amount = change.amount;

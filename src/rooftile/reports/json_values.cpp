@@ -42,6 +42,12 @@ nlohmann::ordered_json json_range(const std::optional<Range<Seconds>>& range) {
           {"high", json_number(range->high.value())}};
 }
 
+nlohmann::ordered_json bytes_json(const Range<Bytes>& range) {
+  return {{"low", json_number(range.low.value())},
+          {"expected", json_number(range.expected.value())},
+          {"high", json_number(range.high.value())}};
+}
+
 nlohmann::ordered_json json_text_or_null(const std::string& text) {
   if (text.empty()) return nullptr;
   return text;

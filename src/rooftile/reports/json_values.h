@@ -15,6 +15,7 @@ namespace rooftile {
 nlohmann::ordered_json json_number(double value);
 // {"low": …, "expected": …, "high": …}, or null.
 nlohmann::ordered_json json_range(const std::optional<Range<Seconds>>& range);
+nlohmann::ordered_json bytes_json(const Range<Bytes>& range);
 // null for an empty text.
 nlohmann::ordered_json json_text_or_null(const std::string& text);
 // The exactness is spelled as its enumerator: "exact_arithmetic".

@@ -6,6 +6,7 @@
 
 #include "rooftile/findings/comparison.h"
 #include "rooftile/findings/report.h"
+#include "rooftile/findings/sweep.h"
 #include "rooftile/reports/layout.h"
 #include "rooftile/reports/scale.h"
 
@@ -31,6 +32,10 @@ std::string render_ops_json(const Report& report);  // docs/formats/ops.schema.j
 std::string render_comparison_text(const Comparison& comparison, const TextStyle& style = {});
 std::string render_comparison_json(
     const Comparison& comparison);  // docs/formats/compare.schema.json
+
+std::string render_sweep_text(const Sweep& sweep, const TextStyle& style = {});
+std::string render_sweep_csv(const Sweep& sweep);   // docs/sweep.md
+std::string render_sweep_json(const Sweep& sweep);  // docs/formats/sweep.schema.json
 
 // Markdown as a terminal shows it: headings, wrapped paragraphs and lists; code and tables as
 // they are.

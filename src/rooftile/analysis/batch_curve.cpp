@@ -1,0 +1,93 @@
+#include "rooftile/analysis/batch_curve.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rooftile {
+namespace {
+
+// Below it, a larger batch buys latency for little throughput.
+constexpr double kKneeGain = 0.1;
+// Nobody changes a batch for less, and the model's error on a whole network is of this size.
+constexpr double kMinBetter = 0.2;
+constexpr double kMostMath = 0.5;
+// Of the batch given: beyond, the advice is another kind of deployment.
+constexpr std::int64_t kMaxFactor = 1024;
+
+}  // namespace
+
+BatchPoint batch_point(const Workload& workload, const TimeModel& model) {
+  const Analysis analysis = analyse(workload, model);
+  BatchPoint point;
+  point.batch = workload.batch.value_or(1);
+  point.time = analysis.total;
+  point.memory = held_memory(workload, model.device());
+  point.bound = bound_share(workload, analysis);
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const double runs = to_double(workload.ops[i].count);
+    point.ops += runs;
+    if (analysis.ops[i].time) point.sum = point.sum + *analysis.ops[i].time * runs;
+  }
+  point.ops_with_time = point.ops - analysis.ops_without_time;
+  return point;
+}
+
+double gain_of_doubling(const BatchCurve& curve, std::size_t i) {
+  const BatchPoint &now = curve.points[i], &next = curve.points[i + 1];
+  if (now.per_sample() <= Seconds()) return 0;
+  const double left = next.per_sample() / now.per_sample();
+  const double doublings = std::log2(to_double(next.batch) / to_double(now.batch));
+  return 1 - std::pow(left, 1 / doublings);
+}
+
+std::optional<std::size_t> find_knee(const BatchCurve& curve) {
+  for (std::size_t i = 0; i + 1 < curve.points.size(); ++i) {
+    if (gain_of_doubling(curve, i) < kKneeGain) return i;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> find_ridge_crossing(const BatchCurve& curve) {
+  std::optional<std::size_t> crossing;
+  for (std::size_t i = curve.points.size(); i-- > 0;) {
+    if (curve.points[i].bound.math <= kMostMath) break;
+    crossing = i;
+  }
+  return crossing;
+}
+
+BatchCurve batch_curve(const Workload& workload, const TimeModel& model,
+                       const std::function<std::optional<Workload>(std::int64_t)>& at) {
+  BatchCurve curve;
+  if (!workload.batch) return curve;
+  curve.points.push_back(batch_point(workload, model));
+  for (std::int64_t factor = 2; factor <= kMaxFactor; factor *= 2) {
+    const std::optional<Workload> larger = at(*workload.batch * factor);
+    if (!larger) break;
+    curve.points.push_back(batch_point(*larger, model));
+    const std::size_t last = curve.points.size() - 1;
+    if (curve.points[last].memory.fit == MemoryFit::does_not_fit) break;
+    if (gain_of_doubling(curve, last - 1) < kKneeGain) break;
+  }
+  return curve;
+}
+
+std::optional<BetterBatch> find_better_batch(const BatchCurve& curve) {
+  if (curve.points.empty()) return std::nullopt;
+  const BatchPoint& now = curve.points.front();
+  const std::size_t end = find_knee(curve).value_or(curve.points.size() - 1) + 1;
+  std::optional<std::size_t> best;
+  for (std::size_t i = 1; i < end; ++i) {
+    if (curve.points[i].memory.fit != MemoryFit::fits) break;
+    best = i;
+  }
+  if (!best) return std::nullopt;
+  const BatchPoint& then = curve.points[*best];
+  if (then.per_sample() > now.per_sample() * (1 - kMinBetter)) return std::nullopt;
+  const double share = to_double(now.batch) / to_double(then.batch);
+  const Range<Seconds> saving = estimate_saving(now.sum, then.sum * share);
+  if (saving.low <= Seconds()) return std::nullopt;
+  return BetterBatch{*best, saving};
+}
+
+}  // namespace rooftile

@@ -1,0 +1,59 @@
+// Time and memory of one network over its batch: where more samples stop paying.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "rooftile/analysis/analysis.h"
+#include "rooftile/analysis/bound_share.h"
+#include "rooftile/analysis/held_memory.h"
+#include "rooftile/workload/workload.h"
+
+namespace rooftile {
+
+// One batch. Times are of one pass.
+struct BatchPoint {
+  std::int64_t batch = 1;
+  Range<Seconds> time{};  // as Analysis::total
+  TimeEstimate sum;       // of all operations the model knows, for savings
+  HeldMemory memory;
+  BoundShare bound;
+  double ops = 0, ops_with_time = 0;  // runs
+
+  Seconds per_sample() const { return time.expected / to_double(batch); }
+};
+
+// The workload's own batch, which it states.
+BatchPoint batch_point(const Workload& workload, const TimeModel& model);
+
+struct BatchCurve {
+  std::vector<BatchPoint> points;  // batches ascend
+};
+
+// Share of the time per sample that doubling the batch of point `i` saves; between points that are
+// not doublings, per doubling. Below 0 where it costs time.
+double gain_of_doubling(const BatchCurve& curve, std::size_t i);
+
+// The first point whose doubling saves less than a tenth; empty where all before the last save
+// more.
+std::optional<std::size_t> find_knee(const BatchCurve& curve);
+
+// The first point from which on most of the time is bound by math, to the end of the curve.
+std::optional<std::size_t> find_ridge_crossing(const BatchCurve& curve);
+
+// Starts with the workload and doubles its batch until the knee, the end of the GPU's memory or a
+// batch that `at` does not give.
+BatchCurve batch_curve(const Workload& workload, const TimeModel& model,
+                       const std::function<std::optional<Workload>(std::int64_t)>& at);
+
+// The batch up to the knee and within memory that leaves the least time per sample, if it saves
+// more than a fifth over the first point and the model's error does not explain it.
+struct BetterBatch {
+  std::size_t point = 0;
+  Range<Seconds> saving{};  // at the work of the first point's pass
+};
+std::optional<BetterBatch> find_better_batch(const BatchCurve& curve);
+
+}  // namespace rooftile

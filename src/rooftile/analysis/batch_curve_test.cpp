@@ -1,0 +1,71 @@
+#include "rooftile/analysis/batch_curve.h"
+
+#include <gtest/gtest.h>
+
+namespace rooftile {
+namespace {
+
+TimeEstimate around(double seconds, double error) {
+  TimeEstimate estimate;
+  estimate.time = {Seconds(seconds * (1 - error)), Seconds(seconds),
+                   Seconds(seconds * (1 + error))};
+  estimate.bound = Bound::memory;
+  return estimate;
+}
+
+BatchPoint point(std::int64_t batch, double seconds, double math = 0) {
+  BatchPoint made;
+  made.batch = batch;
+  made.sum = around(seconds, 0.1);
+  made.time = made.sum.time;
+  made.bound = {math, 1 - math, 0, 0};
+  return made;
+}
+
+TEST(BatchCurve, TheKneeIsWhereDoublingStopsPaying) {
+  // Per sample 10, 6, 3.5, 3.3 s: doubling saves 40, 42 and 6 %.
+  const BatchCurve curve{{point(1, 10), point(2, 12), point(4, 14), point(8, 26.4)}};
+  EXPECT_EQ(find_knee(curve), 2U);
+  EXPECT_NEAR(gain_of_doubling(curve, 0), 0.4, 1e-12);
+  EXPECT_EQ(find_knee(BatchCurve{{point(1, 10), point(2, 12)}}), std::nullopt);
+}
+
+TEST(BatchCurve, OtherStepsCountPerDoubling) {
+  // From 1 to 8 the time per sample falls to 0.512 = 0.8^3.
+  const BatchCurve curve{{point(1, 1), point(8, 8 * 0.512)}};
+  EXPECT_NEAR(gain_of_doubling(curve, 0), 0.2, 1e-12);
+}
+
+TEST(BatchCurve, MathBoundFromWhereItStaysSo) {
+  const BatchCurve curve{{point(1, 1, 0.6), point(2, 1, 0.4), point(4, 1, 0.7), point(8, 1, 0.9)}};
+  EXPECT_EQ(find_ridge_crossing(curve), 2U);
+  EXPECT_EQ(find_ridge_crossing(BatchCurve{{point(1, 1, 0.5)}}), std::nullopt);
+}
+
+TEST(BatchCurve, TheBetterBatchIsTheKneeWhereItFits) {
+  BatchCurve curve{{point(1, 10), point(2, 12), point(4, 14), point(8, 26.4)}};
+  const auto better = find_better_batch(curve);
+  ASSERT_TRUE(better);
+  EXPECT_EQ(better->point, 2U);
+  EXPECT_NEAR(better->saving.expected.value(), 10 - 3.5, 1e-12);
+  curve.points[2].memory.fit = MemoryFit::tight;
+  EXPECT_EQ(find_better_batch(curve)->point, 1U);
+  curve.points[1].memory.fit = MemoryFit::does_not_fit;
+  EXPECT_FALSE(find_better_batch(curve));
+}
+
+TEST(BatchCurve, LessThanAFifthIsNoBetter) {
+  // Per sample 10 and 8.5 s.
+  EXPECT_FALSE(find_better_batch({{point(1, 10), point(2, 17), point(4, 34)}}));
+  EXPECT_FALSE(find_better_batch({}));
+}
+
+TEST(BatchCurve, NorIsAGainWithinTheModelsError) {
+  BatchCurve curve{{point(1, 10), point(2, 15)}};  // a quarter less per sample
+  EXPECT_TRUE(find_better_batch(curve));
+  for (BatchPoint& vague : curve.points) vague.sum = around(vague.time.expected.value(), 0.6);
+  EXPECT_FALSE(find_better_batch(curve));
+}
+
+}  // namespace
+}  // namespace rooftile

@@ -1,0 +1,56 @@
+// One network at several batches on one GPU; a renderer needs nothing else.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rooftile/findings/report.h"
+
+namespace rooftile {
+
+// One batch; times are of one pass.
+struct SweepRow {
+  std::int64_t batch = 1;
+  Range<Seconds> time{};
+  Range<Bytes> memory{};
+  std::string fit;  // "fits", "tight", "does not fit"
+  // Shares of the known time by what it waits for.
+  double math = 0, memory_traffic = 0, latency = 0, other = 0;
+  Coverage coverage;
+
+  Seconds per_sample() const { return time.expected / to_double(batch); }
+  double samples_per_second() const {
+    return time.expected > Seconds() ? to_double(batch) / time.expected.value() : 0;
+  }
+};
+
+// All batches at one sequence length.
+struct SweepCurve {
+  std::optional<std::int64_t> sequence;  // where it was swept
+  std::vector<SweepRow> rows;            // batches ascend
+  // Of the first row whose doubling saves less than a tenth per sample; empty where each saves
+  // more. `gain_at_end` is what the last doubling saved.
+  std::optional<std::int64_t> knee;
+  double gain_at_end = 0;
+  std::optional<std::int64_t> math_bound_from;  // most of the time, from this batch on
+  // The largest batch of the range that is expected to fit, and the largest that surely does;
+  // found between the rows. Empty where none does.
+  std::optional<std::int64_t> largest, largest_sure;
+};
+
+struct Sweep {
+  std::vector<std::string> inputs;
+  DeviceSummary device;
+  Mode mode = Mode::inference;
+  std::vector<std::pair<std::string, std::string>> options;  // as Report::options
+  Bytes usable;                                              // of the GPU's memory
+  std::vector<SweepCurve> curves;
+  std::vector<std::string> notes;
+};
+
+// The row to run: the last one up to the knee that fits, in doubt the first. Null without rows.
+const SweepRow* best_row(const SweepCurve& curve);
+
+}  // namespace rooftile

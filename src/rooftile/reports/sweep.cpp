@@ -1,0 +1,246 @@
+// A network over its batch: a table to read, CSV and JSON.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/base/text.h"
+#include "rooftile/reports/json_values.h"
+#include "rooftile/reports/reports.h"
+#include "rooftile/reports/words.h"
+
+namespace rooftile {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kSweepSchema = "rooftile-sweep/1";
+constexpr std::string_view kSweepCsvHeader =
+    "sequence,batch,time_s,time_low_s,time_high_s,time_per_sample_s,samples_per_s,memory_bytes,"
+    "memory_low_bytes,memory_high_bytes,usable_bytes,fit,math,memory,latency,other,operations,"
+    "operations_with_time\n";
+
+// A decode step makes one token for each sample.
+std::string_view sample_name(const Sweep& sweep) {
+  return sweep.mode == Mode::decode ? "token" : "sample";
+}
+
+std::string_view length_name(const Sweep& sweep) {
+  return sweep.mode == Mode::decode ? "past" : "seq";
+}
+
+std::string factor_text(double factor) { return digits_text(factor, 2) + "×"; }
+
+// "memory 70 %, math 20 %": what takes a tenth or more, the largest first.
+std::string bound_text(const SweepRow& row) {
+  constexpr double kShown = 0.1;
+  std::vector<std::pair<double, std::string_view>> parts{{row.math, "math"},
+                                                         {row.memory_traffic, "memory"},
+                                                         {row.latency, "latency"},
+                                                         {row.other, "other"}};
+  std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::string> words;
+  for (const auto& [share, name] : parts) {
+    if (share >= kShown) words.push_back(fmt::format("{} {}", name, share_text(share)));
+  }
+  return join(words, ", ");
+}
+
+std::string rows_text(const Sweep& sweep, const SweepCurve& curve, const TextStyle& style) {
+  const std::string sample(sample_name(sweep));
+  TextTable table{{{"batch", true},
+                   {""},
+                   {"time", true},
+                   {"90 % within", true},
+                   {"time/" + sample, true},
+                   {sample + "s/s", true},
+                   {"memory", true},
+                   {"of " + bytes_text(sweep.usable)},
+                   {"bound by", false, Cut::end}},
+                  {}};
+  for (const SweepRow& row : curve.rows) {
+    const bool known = row.coverage.ops_with_time > 0;
+    table.rows.push_back({std::to_string(row.batch), row.batch == curve.knee ? "knee" : "",
+                          known ? time_text(row.time.expected) : "unknown",
+                          known ? range_text(row.time) : "",
+                          known ? time_text(row.per_sample()) : "",
+                          known ? count_text(row.samples_per_second()) : "",
+                          bytes_text(row.memory.expected), row.fit, bound_text(row)});
+  }
+  return table_text(table, style.terminal ? style.width : 0);
+}
+
+std::string knee_text(const Sweep& sweep, const SweepCurve& curve) {
+  if (curve.rows.size() < 2) return "";
+  if (curve.knee) {
+    return fmt::format("Knee: batch {}; doubling it saves less than 10 % per {}.", *curve.knee,
+                       sample_name(sweep));
+  }
+  return fmt::format("No knee up to batch {}: the last doubling still saves {} per {}.",
+                     curve.rows.back().batch, share_text(curve.gain_at_end), sample_name(sweep));
+}
+
+std::string ridge_text(const SweepCurve& curve) {
+  if (curve.math_bound_from) {
+    return fmt::format("Most of the time is math-bound from batch {} on.", *curve.math_bound_from);
+  }
+  return "Most of the time is not math-bound at the end of the range.";
+}
+
+std::string memory_text(const Sweep& sweep, const SweepCurve& curve) {
+  const std::string memory = bytes_text(sweep.usable);
+  if (!curve.largest) return fmt::format("No batch of the range fits {}.", memory);
+  if (*curve.largest == curve.rows.back().batch && curve.largest_sure == curve.largest) {
+    return fmt::format("All batches up to {} fit {}.", *curve.largest, memory);
+  }
+  std::string text = fmt::format("Largest batch expected to fit {}: {}", memory, *curve.largest);
+  if (curve.largest_sure != curve.largest) {
+    text += curve.largest_sure ? fmt::format("; surely up to {}", *curve.largest_sure)
+                               : "; none surely does";
+  }
+  return text + '.';
+}
+
+// Why not a larger one.
+std::string limit_text(const Sweep& sweep, const SweepCurve& curve, const SweepRow& best) {
+  if (curve.knee == best.batch) {
+    return fmt::format("doubling it saves little per {}", sample_name(sweep));
+  }
+  return best.batch == curve.rows.back().batch ? "larger ones than the range may do more"
+                                               : "memory ends it";
+}
+
+std::string verdict_text(const Sweep& sweep, const SweepCurve& curve) {
+  const SweepRow* best = best_row(curve);
+  if (best == nullptr) return "Use fewer samples, or a GPU with more memory.";
+  if (!is_sufficient(best->coverage)) return "No verdict: too few operations have a time.";
+  const SweepRow& first = curve.rows.front();
+  if (best == &first) {
+    return fmt::format("Run batch {}: {}.", best->batch, limit_text(sweep, curve, *best));
+  }
+  return fmt::format(
+      "Run batch {}: {} the {}s per second of batch {}, a pass takes {} as long; {}.", best->batch,
+      factor_text(best->samples_per_second() / first.samples_per_second()), sample_name(sweep),
+      first.batch, factor_text(best->time.expected / first.time.expected),
+      limit_text(sweep, curve, *best));
+}
+
+std::string curve_text(const Sweep& sweep, const SweepCurve& curve, const TextStyle& style) {
+  std::string text;
+  if (curve.sequence) text += fmt::format("\n{} {}\n", length_name(sweep), *curve.sequence);
+  text += rows_text(sweep, curve, style) + '\n';
+  for (const std::string& line : {knee_text(sweep, curve), ridge_text(curve),
+                                  memory_text(sweep, curve), verdict_text(sweep, curve)}) {
+    if (!line.empty()) text += wrapped(line, style.width);
+  }
+  return text;
+}
+
+std::string title(const Sweep& sweep) {
+  std::vector<std::string> inputs;
+  for (const std::string& input : sweep.inputs) inputs.push_back(printable(input));
+  std::string line = fmt::format("{} on {}, {}", join(inputs, " + "), printable(sweep.device.name),
+                                 mode_name(sweep.mode));
+  for (const auto& [name, value] : sweep.options) {
+    line += printable(fmt::format(", {} {}", name, value));
+  }
+  return line + "\n\n";
+}
+
+// Schema names hold no spaces.
+std::string fit_id(const SweepRow& row) {
+  std::string id = row.fit;
+  std::ranges::replace(id, ' ', '_');
+  return id;
+}
+
+Json row_json(const SweepRow& row) {
+  const bool known = row.coverage.ops_with_time > 0;
+  return {{"batch", row.batch},
+          {"time_s", known ? json_range(row.time) : Json(nullptr)},
+          {"time_per_sample_s", known ? json_number(row.per_sample().value()) : Json(nullptr)},
+          {"memory_bytes", bytes_json(row.memory)},
+          {"fit", fit_id(row)},
+          {"bound",
+           {{"math", row.math},
+            {"memory", row.memory_traffic},
+            {"latency", row.latency},
+            {"other", row.other}}},
+          {"operations", json_number(row.coverage.ops)},
+          {"operations_with_time", json_number(row.coverage.ops_with_time)}};
+}
+
+template <class T>
+Json json_or_null(const std::optional<T>& value) {
+  if (!value) return nullptr;
+  return *value;
+}
+
+Json curve_json(const SweepCurve& curve) {
+  Json rows = Json::array();
+  for (const SweepRow& row : curve.rows) rows.push_back(row_json(row));
+  const SweepRow* best = best_row(curve);
+  return {{"sequence", json_or_null(curve.sequence)},
+          {"rows", rows},
+          {"knee", json_or_null(curve.knee)},
+          {"gain_of_last_doubling", curve.gain_at_end},
+          {"math_bound_from", json_or_null(curve.math_bound_from)},
+          {"largest_that_fits", json_or_null(curve.largest)},
+          {"largest_that_surely_fits", json_or_null(curve.largest_sure)},
+          {"best", best == nullptr ? Json(nullptr) : Json(best->batch)}};
+}
+
+std::string csv_row(const Sweep& sweep, const SweepCurve& curve, const SweepRow& row) {
+  const auto number = [](double value) { return json_number(value).dump(); };
+  std::vector<std::string> cells{curve.sequence ? std::to_string(*curve.sequence) : "",
+                                 std::to_string(row.batch)};
+  const bool known = row.coverage.ops_with_time > 0;
+  for (const double value : {row.time.expected.value(), row.time.low.value(), row.time.high.value(),
+                             row.per_sample().value(), row.samples_per_second()}) {
+    cells.push_back(known ? number(value) : "");
+  }
+  for (const Bytes size : {row.memory.expected, row.memory.low, row.memory.high, sweep.usable}) {
+    cells.push_back(number(size.value()));
+  }
+  cells.push_back(fit_id(row));
+  for (const double value : {row.math, row.memory_traffic, row.latency, row.other, row.coverage.ops,
+                             row.coverage.ops_with_time}) {
+    cells.push_back(number(value));
+  }
+  return join(cells, ",") + '\n';
+}
+
+}  // namespace
+
+std::string render_sweep_text(const Sweep& sweep, const TextStyle& style) {
+  std::string text = title(sweep);
+  for (const SweepCurve& curve : sweep.curves) text += curve_text(sweep, curve, style);
+  if (!sweep.device.calibrated) {
+    text += wrapped("The time model was not fitted to this GPU: ranges are wide.", style.width);
+  }
+  for (const std::string& note : sweep.notes) {
+    text += wrapped("Note: " + printable(note), style.width);
+  }
+  return text;
+}
+
+std::string render_sweep_csv(const Sweep& sweep) {
+  std::string text(kSweepCsvHeader);
+  for (const SweepCurve& curve : sweep.curves) {
+    for (const SweepRow& row : curve.rows) text += csv_row(sweep, curve, row);
+  }
+  return text;
+}
+
+std::string render_sweep_json(const Sweep& sweep) {
+  Json curves = Json::array();
+  for (const SweepCurve& curve : sweep.curves) curves.push_back(curve_json(curve));
+  return dump_json({{"schema", kSweepSchema},
+                    {"inputs", sweep.inputs},
+                    {"gpu", {{"id", sweep.device.id}, {"name", sweep.device.name}}},
+                    {"mode", mode_name(sweep.mode)},
+                    {"usable_bytes", json_number(sweep.usable.value())},
+                    {"curves", curves},
+                    {"notes", sweep.notes}});
+}
+
+}  // namespace rooftile

@@ -1,0 +1,260 @@
+#include "rooftile/sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "rooftile/rooftile.h"
+#include "rooftile/workload/rebatch.h"
+
+namespace rooftile {
+namespace {
+
+std::string_view name_of(MemoryFit fit) {
+  switch (fit) {
+    case MemoryFit::fits:
+      return "fits";
+    case MemoryFit::tight:
+      return "tight";
+    case MemoryFit::does_not_fit:
+      break;
+  }
+  return "does not fit";
+}
+
+SweepRow row_of(const BatchPoint& point) {
+  SweepRow row;
+  row.batch = point.batch;
+  row.time = point.time;
+  row.memory = point.memory.total;
+  row.fit = name_of(point.memory.fit);
+  row.math = point.bound.math;
+  row.memory_traffic = point.bound.memory;
+  row.latency = point.bound.latency;
+  row.other = point.bound.other;
+  row.coverage.ops = point.ops;
+  row.coverage.ops_with_time = point.ops_with_time;
+  return row;
+}
+
+std::string first_input(const SweepRequest& request) {
+  return request.inputs.empty() ? "" : request.inputs.front();
+}
+
+// The batch given, in one workload: as read, or scaled where the input itself states another.
+Result<Workload> read_at(const SweepRequest& request, std::optional<std::int64_t> sequence,
+                         std::int64_t batch) {
+  ReadOptions options = request.read;
+  options.batch = batch;
+  if (sequence) (options.mode == Mode::decode ? options.past : options.seq) = sequence;
+  Result<Workload> workload = read_all(request.inputs, options);
+  if (!workload) return workload;
+  if (!workload->traces.empty() || workload->source) {
+    return fail("a trace or a script has the batch it ran with: expected a model or a workload",
+                first_input(request));
+  }
+  if (workload->batch && *workload->batch != batch) {
+    std::optional<Workload> scaled = at_batch(*workload, batch);
+    if (!scaled) return fail(fmt::format("batch {} makes sizes too large", batch), "--batch");
+    return std::move(*scaled);
+  }
+  return workload;
+}
+
+// Reads at one sequence length, each batch once.
+class Readings {
+ public:
+  Readings(const SweepRequest& request, std::optional<std::int64_t> sequence,
+           const TimeModel& model)
+      : request_(request), sequence_(sequence), model_(model) {}
+
+  Result<Workload> workload(std::int64_t batch) const {
+    return read_at(request_, sequence_, batch);
+  }
+
+  Result<BatchPoint> point(std::int64_t batch) {
+    Result<Workload> read = workload(batch);
+    if (!read) return tl::unexpected(read.error());
+    const Result<void> follows = check_that_it_follows(*read, batch);
+    if (!follows) return tl::unexpected(follows.error());
+    read->batch = batch;
+    notes_ = read->notes;
+    BatchPoint point = batch_point(*read, model_);
+    fits_[batch] = point.memory.fit;
+    return point;
+  }
+
+  // The largest batch between two rows that still fits so well; the lower one does.
+  std::int64_t largest(std::int64_t low, std::int64_t high, MemoryFit worst) {
+    while (high - low > 1) {
+      const std::int64_t middle = low + (high - low) / 2;
+      (fit(middle) <= worst ? low : high) = middle;
+    }
+    return low;
+  }
+
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  // Once: a reader that states no batch may ignore the flag.
+  Result<void> check_that_it_follows(const Workload& read, std::int64_t batch) {
+    if (read.batch || follows_) return {};
+    const Result<Workload> larger = workload(2 * batch);
+    if (!larger) return tl::unexpected(larger.error());
+    follows_ = larger->ops != read.ops;
+    if (follows_) return {};
+    return fail(
+        "--batch changes nothing in this input; text states its batch in a first line "
+        "\"workload batch=8\"",
+        first_input(request_));
+  }
+
+  MemoryFit fit(std::int64_t batch) {
+    const auto known = fits_.find(batch);
+    if (known != fits_.end()) return known->second;
+    const Result<Workload> read = workload(batch);
+    const MemoryFit found =
+        read ? held_memory(*read, model_.device()).fit : MemoryFit::does_not_fit;
+    fits_[batch] = found;
+    return found;
+  }
+
+  const SweepRequest& request_;
+  std::optional<std::int64_t> sequence_;
+  const TimeModel& model_;
+  bool follows_ = false;
+  std::map<std::int64_t, MemoryFit> fits_;
+  std::vector<std::string> notes_;
+};
+
+std::optional<std::int64_t> find_largest(const BatchCurve& curve, MemoryFit worst,
+                                         Readings& readings) {
+  std::optional<std::int64_t> low;
+  for (const BatchPoint& point : curve.points) {
+    if (point.memory.fit > worst) {
+      return low ? std::optional(readings.largest(*low, point.batch, worst)) : std::nullopt;
+    }
+    low = point.batch;
+  }
+  return low;
+}
+
+void add_marks(const BatchCurve& curve, Readings& readings, SweepCurve& result) {
+  const auto batch_at = [&](std::optional<std::size_t> i) {
+    return i ? std::optional(curve.points[*i].batch) : std::nullopt;
+  };
+  result.knee = batch_at(find_knee(curve));
+  result.math_bound_from = batch_at(find_ridge_crossing(curve));
+  if (curve.points.size() > 1) {
+    result.gain_at_end = gain_of_doubling(curve, curve.points.size() - 2);
+  }
+  result.largest = find_largest(curve, MemoryFit::tight, readings);
+  result.largest_sure = find_largest(curve, MemoryFit::fits, readings);
+}
+
+void add_notes(const std::vector<std::string>& notes, Sweep& result) {
+  for (const std::string& note : notes) {
+    if (std::ranges::find(result.notes, note) == result.notes.end()) result.notes.push_back(note);
+  }
+}
+
+class Sweeper {
+ public:
+  Sweeper(const SweepRequest& request, const Device& device) : request_(request), model_(device) {
+    const std::size_t lengths = std::max<std::size_t>(1, request.sequences.size());
+    total_ = request.batches.size() * lengths;
+  }
+
+  Result<Sweep> run() {
+    Sweep result;
+    result.inputs = request_.inputs;
+    result.mode = request_.read.mode;
+    std::vector<std::optional<std::int64_t>> lengths(request_.sequences.begin(),
+                                                     request_.sequences.end());
+    if (lengths.empty()) lengths.emplace_back();
+    for (const std::optional<std::int64_t>& length : lengths) {
+      const Result<void> added = add_curve(length, result);
+      if (!added) return tl::unexpected(added.error());
+    }
+    return result;
+  }
+
+ private:
+  Result<void> add_curve(std::optional<std::int64_t> length, Sweep& result) {
+    Readings readings(request_, length, model_);
+    BatchCurve curve;
+    SweepCurve& shown = result.curves.emplace_back();
+    shown.sequence = length;
+    for (const std::int64_t batch : request_.batches) {
+      Result<BatchPoint> point = readings.point(batch);
+      if (!point) return tl::unexpected(point.error());
+      shown.rows.push_back(row_of(*point));
+      result.usable = point->memory.usable;
+      curve.points.push_back(std::move(*point));
+      if (request_.progress) request_.progress(++done_, total_);
+    }
+    add_marks(curve, readings, shown);
+    add_notes(readings.notes(), result);
+    return {};
+  }
+
+  const SweepRequest& request_;
+  TimeModel model_;
+  std::uint64_t done_ = 0, total_ = 0;
+};
+
+// Whether most of the time scales with the batch: a curve over what does not grow would promise
+// samples for nothing.
+bool grows_with_batch(const Workload& workload, const TimeModel& model) {
+  constexpr double kMost = 0.9;
+  const std::optional<Workload> doubled = at_batch(workload, 2 * *workload.batch);
+  if (!doubled) return false;
+  const Analysis analysis = analyse(workload, model);
+  double grows = 0;
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const bool is_step = std::holds_alternative<OptimizerStep>(workload.ops[i].body) ||
+                         std::holds_alternative<Collective>(workload.ops[i].body);
+    const bool same = workload.ops[i].body == doubled->ops[i].body;
+    if (is_step || !same) grows += analysis.ops[i].time_share;
+  }
+  return grows >= kMost;
+}
+
+// Of several files only the sum would be known.
+bool is_config(std::span<const std::string> inputs) {
+  if (inputs.size() != 1 || inputs.front() == "-") return false;
+  const Result<const Reader*> reader = find_reader(inputs.front());
+  return reader && (*reader)->name == "hf_config";
+}
+
+}  // namespace
+
+Result<Sweep> sweep(const SweepRequest& request, const Device& device) {
+  if (std::ranges::count(request.inputs, "-") > 0) {
+    return fail("the input is read once for each batch: expected a file", "standard input");
+  }
+  Result<Sweep> result = Sweeper(request, device).run();
+  if (!result) return result;
+  result->device = {device.id, device.name, TimeModel(device).calibrated(), std::nullopt, ""};
+  return result;
+}
+
+BatchCurve curve_of(const Workload& workload, std::span<const std::string> inputs,
+                    const ReadOptions& options, const Device& device) {
+  if (!workload.batch || !workload.traces.empty() || workload.ops.empty()) return {};
+  const bool again = is_config(inputs);
+  const TimeModel model(device);
+  if (!again && !grows_with_batch(workload, model)) return {};
+  return batch_curve(workload, model, [&](std::int64_t batch) -> std::optional<Workload> {
+    if (!again) return at_batch(workload, batch);
+    ReadOptions larger = options;
+    larger.batch = batch;
+    larger.progress = nullptr;
+    Result<Workload> read_again = read_all(inputs, larger);
+    if (!read_again) return std::nullopt;
+    return std::move(*read_again);
+  });
+}
+
+}  // namespace rooftile

@@ -1,0 +1,108 @@
+#include "rooftile/sweep.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "rooftile/rooftile.h"
+
+namespace rooftile {
+namespace {
+
+constexpr const char* kGpt2 = R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"],
+  "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024, "vocab_size": 50257,
+  "torch_dtype": "bfloat16"})";
+
+std::string config_file() {
+  const std::string path = testing::TempDir() + "sweep_config.json";
+  std::ofstream(path) << kGpt2;
+  return path;
+}
+
+Device gpu() { return *find_device("a100_sxm_80gb"); }
+
+SweepRequest request_of(const std::string& input, std::vector<std::int64_t> batches) {
+  SweepRequest request;
+  request.inputs = {input};
+  request.batches = std::move(batches);
+  return request;
+}
+
+TEST(Sweep, RowsAreThoseOfSingleChecks) {
+  SweepRequest request = request_of(config_file(), {1, 3, 8});
+  request.read.seq = 256;
+  const auto result = sweep(request, gpu());
+  ASSERT_TRUE(result) << to_string(result.error());
+  const std::vector<SweepRow>& rows = result->curves.front().rows;
+  ASSERT_EQ(rows.size(), 3U);
+  for (const SweepRow& row : rows) {
+    ReadOptions options = request.read;
+    options.batch = row.batch;
+    const auto workload = read_all(request.inputs, options);
+    ASSERT_TRUE(workload);
+    const Report report = check(*workload, gpu(), {});
+    EXPECT_EQ(row.time, report.total) << row.batch;
+    EXPECT_EQ(row.memory, report.memory.total) << row.batch;
+    EXPECT_EQ(row.coverage.ops_with_time, report.coverage.ops_with_time) << row.batch;
+  }
+}
+
+TEST(Sweep, LengthsHaveACurveEach) {
+  SweepRequest request = request_of(config_file(), {1, 2});
+  request.sequences = {128, 512};
+  const auto result = sweep(request, gpu());
+  ASSERT_TRUE(result);
+  ASSERT_EQ(result->curves.size(), 2U);
+  EXPECT_EQ(result->curves[1].sequence, 512);
+  EXPECT_GT(result->curves[1].rows[0].time.expected, result->curves[0].rows[0].time.expected);
+}
+
+TEST(Sweep, TheLargestBatchIsFoundBetweenTheRows) {
+  // Weights of 8 GB in bf16 and, of the largest operation, an output of 2^30 bytes a sample, two
+  // to three of which are alive: between them lies the end of 80 GiB.
+  const std::string text = "workload batch=1\ngemm a bf16 m=8192 n=65536 k=65536";
+  const auto result = sweep(request_of(text, {1, 16, 256}), gpu());
+  ASSERT_TRUE(result) << to_string(result.error());
+  const SweepCurve& curve = result->curves.front();
+  ASSERT_TRUE(curve.largest);
+  ASSERT_TRUE(curve.largest_sure);
+  EXPECT_LE(*curve.largest_sure, *curve.largest);
+  const auto fit = [&](std::int64_t batch) {
+    return sweep(request_of(text, {batch}), gpu())->curves.front().rows.front().fit;
+  };
+  EXPECT_NE(fit(*curve.largest), "does not fit");
+  EXPECT_EQ(fit(*curve.largest + 1), "does not fit");
+  EXPECT_EQ(fit(*curve.largest_sure), "fits");
+  EXPECT_NE(fit(*curve.largest_sure + 1), "fits");
+}
+
+TEST(Sweep, TextIsScaledWhereItStatesItsBatch) {
+  const std::string text = "workload batch=8\ngemm a bf16 m=1024 n=4096 k=4096";
+  const auto result = sweep(request_of(text, {4, 8}), gpu());
+  ASSERT_TRUE(result) << to_string(result.error());
+  const auto half = read("gemm a bf16 m=512 n=4096 k=4096", {});
+  EXPECT_EQ(result->curves[0].rows[0].time, check(*half, gpu(), {}).total);
+}
+
+TEST(Sweep, InputsWithoutABatchAreRefused) {
+  const auto text = sweep(request_of("gemm a bf16 m=1024 n=4096 k=4096", {1, 2}), gpu());
+  ASSERT_FALSE(text);
+  EXPECT_NE(text.error().message.find("workload batch=8"), std::string::npos);
+  EXPECT_FALSE(sweep(request_of("-", {1, 2}), gpu()));
+}
+
+TEST(Sweep, TheCurveForACheckStartsAtTheGivenBatch) {
+  ReadOptions options;
+  options.batch = 2;
+  options.seq = 128;
+  const std::vector<std::string> inputs{config_file()};
+  const auto workload = read_all(inputs, options);
+  ASSERT_TRUE(workload);
+  const BatchCurve curve = curve_of(*workload, inputs, options, gpu());
+  ASSERT_GE(curve.points.size(), 2U);
+  EXPECT_EQ(curve.points[0].batch, 2);
+  EXPECT_EQ(curve.points[1].batch, 4);
+}
+
+}  // namespace
+}  // namespace rooftile

@@ -1,0 +1,80 @@
+#include "rooftile/workload/rebatch.h"
+
+#include "rooftile/workload/validate.h"
+
+namespace rooftile {
+namespace {
+
+// Changes the sizes of one operation that count samples.
+struct ScaleSamples {
+  std::int64_t from, to;
+
+  bool holds_batch(std::int64_t size) const { return size % from == 0; }
+  // Beyond the bounds of validate.h rather than beyond 64 bits.
+  void grow(std::int64_t& size) const {
+    const double grown = to_double(size / from) * to_double(to);
+    size = grown > to_double(kMaxSize) ? kMaxSize + 1 : size / from * to;
+  }
+  bool scale(std::int64_t& size) const {
+    if (!holds_batch(size)) return false;
+    grow(size);
+    return true;
+  }
+
+  void rows(Gemm& g) const {
+    const std::int64_t before = g.m;
+    if (!scale(g.m)) return;
+    if (g.x_stride == before) g.x_stride = g.m;
+  }
+  void operator()(Gemm& g) const {
+    if (!g.weight_is_parameter && scale(g.batch)) return;
+    if (g.weight_is_parameter && g.batch > 1 && !holds_batch(g.m)) {
+      // The tokens of each expert, rounded up.
+      g.m = (g.m * to + from - 1) / from;
+      return;
+    }
+    rows(g);
+  }
+  void operator()(Convolution& c) const { scale(c.n); }
+  void operator()(Attention& a) const { scale(a.batch); }
+  void operator()(Recurrent& r) const { scale(r.batch); }
+  void operator()(Normalization& n) const { scale(n.rows); }
+  void operator()(Softmax& s) const { scale(s.rows); }
+  void operator()(Pooling& p) const { scale(p.n); }
+  void operator()(Elementwise& e) const { scale(e.elements); }
+  void operator()(Reduction& r) const {
+    if (scale(r.elements)) scale(r.outputs);
+  }
+  void operator()(Embedding& e) const { scale(e.lookups); }
+  void operator()(LayoutConversion& l) const { scale(l.elements); }
+  void operator()(Cast& c) const {
+    if (scale(c.elements)) scale(c.rows);
+  }
+  void operator()(Collective&) const {}     // of gradients, where a batch is stated
+  void operator()(OptimizerStep&) const {}  // of weights
+  void operator()(Other& o) const {
+    scale(o.flop);
+    scale(o.bytes);
+  }
+};
+
+constexpr std::int64_t kMaxBatch = std::int64_t{1} << 25;  // keeps products within 64 bits
+
+}  // namespace
+
+std::optional<Workload> at_batch(const Workload& workload, std::int64_t batch) {
+  const std::int64_t now = workload.batch.value_or(0);
+  if (now < 1 || now > kMaxBatch || batch < 1 || batch > kMaxBatch) return std::nullopt;
+  Workload changed = workload;
+  changed.batch = batch;
+  if (changed.kv_cache_bytes) *changed.kv_cache_bytes *= to_double(batch) / to_double(now);
+  const ScaleSamples scale{now, batch};
+  for (Op& op : changed.ops) {
+    std::visit(scale, op.body);
+    op.measured.reset();
+    if (find_invalid_dim(op)) return std::nullopt;
+  }
+  return changed;
+}
+
+}  // namespace rooftile
