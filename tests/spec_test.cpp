@@ -214,7 +214,8 @@ void run_workload(const SpecCase& spec, const Rule& rule, const Device& device) 
 
   const TimeModel model(device);
   const Analysis analysis = analyse(*workload, model);
-  const auto found = messages_by_line({*workload, analysis, model, Graph(*workload)}, rule);
+  const BatchCurve curve = curve_of(*workload, {}, {}, device);
+  const auto found = messages_by_line({*workload, analysis, model, Graph(*workload), &curve}, rule);
   const Marks marks = marks_of(spec);
   for (const std::int64_t line : marks.fires) {
     EXPECT_TRUE(found.contains(line)) << "line " << line << " of the fence should get a finding";

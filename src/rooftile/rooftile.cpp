@@ -217,11 +217,12 @@ Report check(const Workload& workload, std::span<const Rule* const> rules) {
   return report;
 }
 
-Report check(const Workload& workload, const Device& device, std::span<const Rule* const> rules) {
+Report check(const Workload& workload, const Device& device, std::span<const Rule* const> rules,
+             const BatchCurve* curve) {
   const TimeModel model(device);
   const Analysis analysis = analyse(workload, model);
   Report report = summary(workload, device, model, analysis);
-  report.findings = run_rules({workload, analysis, model, Graph(workload)}, rules);
+  report.findings = run_rules({workload, analysis, model, Graph(workload), curve}, rules);
   if (workload.source && !workload.traces.empty()) {
     report.findings = join_evidence(std::move(report.findings));
   }

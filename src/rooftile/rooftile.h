@@ -47,9 +47,9 @@ Result<Device> recorded_device(const Workload& workload);
 // What can be said without a GPU: times and causes of a recording, findings in scripts.
 Report check(const Workload& workload, std::span<const Rule* const> rules = all_rules());
 
-// Judges a workload on a GPU.
+// Judges a workload on a GPU; with a curve_of() it, also its batch.
 Report check(const Workload& workload, const Device& device,
-             std::span<const Rule* const> rules = all_rules());
+             std::span<const Rule* const> rules = all_rules(), const BatchCurve* curve = nullptr);
 
 // A report with a row for each operation and without findings.
 Report list_operations(const Workload& workload, const Device& device);

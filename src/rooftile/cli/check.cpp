@@ -98,6 +98,13 @@ std::vector<std::pair<std::string, std::string>> used_options(
   return shown;
 }
 
+Report judge(const Subject& subject, const InputOptions& input,
+             std::span<const Rule* const> rules) {
+  if (!subject.device) return check(subject.workload, rules);
+  const BatchCurve curve = curve_of(subject.workload, input.files, input.read, *subject.device);
+  return check(subject.workload, *subject.device, rules, &curve);
+}
+
 }  // namespace
 
 Result<Outcome> run(const CheckCommand& command, const TextStyle& style) {
@@ -107,8 +114,7 @@ Result<Outcome> run(const CheckCommand& command, const TextStyle& style) {
   const auto subject = read_subject(input);
   if (!subject) return tl::unexpected(subject.error());
 
-  Report report = subject->device ? check(subject->workload, *subject->device, project->rules)
-                                  : check(subject->workload, project->rules);
+  Report report = judge(*subject, input, project->rules);
   report.options = used_options(input.shown, subject->workload);
   report.arguments = typed_again(input, report.device);
   report.budget = command.budget;

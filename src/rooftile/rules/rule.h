@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rooftile/analysis/analysis.h"
+#include "rooftile/analysis/batch_curve.h"
 #include "rooftile/findings/finding.h"
 #include "rooftile/hardware/device.h"
 #include "rooftile/workload/graph.h"
@@ -18,6 +19,8 @@ struct RuleInput {
   const Analysis& analysis;
   const TimeModel& model;
   const Graph& graph;  // of the workload
+  // The workload and larger batches of it; null where they are not known.
+  const BatchCurve* curve = nullptr;
 
   const Device& device() const { return model.device(); }
 };

@@ -138,6 +138,8 @@ std::optional<Finding> judge(const RuleInput& input, const std::vector<LayerGrou
 }
 
 std::vector<Finding> check(const RuleInput& input) {
+  // sizing/batch-leaves-throughput names a batch for the whole network instead.
+  if (input.curve != nullptr && find_better_batch(*input.curve)) return {};
   std::map<std::int64_t, std::vector<LayerGroup>> by_tokens;
   for (LayerGroup& group : group_equal_layers(input.workload, input.analysis, is_linear_forward)) {
     if (!waits_for_memory(input, group)) continue;

@@ -7,6 +7,7 @@
 
 #include "rooftile/analysis/gemm_dims.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/workload/rebatch.h"
 
 namespace rooftile {
 namespace gemm_partial_last_wave_rule {
@@ -21,15 +22,19 @@ Each streaming multiprocessor (SM) computes one tile of the output at a time. On
 take two rounds, called waves, as long as 216 tiles would.
 
 ## How to fix
-Change the number of tokens per step (batch size times sequence length) to the proposed value below
-or above, where the last wave is full.
+Run the proposed batch. Where the batch is not known, as in lines of text: change the number of
+tokens per step (batch times sequence) to the value below or above, where the last wave is full.
 
 ## How the saving is estimated
-The time model predicts all layers with that many tokens, forward and gradients, at both counts. The
-saving is at equal work: time per token times today's tokens. It speaks only above 5 %.
+The time model predicts the whole network at the batches whose tokens come nearest to full waves, or
+without a batch all layers with that many tokens, forward and gradients. The saving is at equal
+work: time per sample or token times today's number. Gains below 5 % are not reported.
 
 ## When not to
 - Another batch size is another training run: learning rate and schedule may have to follow.
+- Rows that are no whole number for each sample of the batch, as object queries or the positions of
+  a feature map, cannot be chosen.
+- Where a much larger batch saves more, `sizing/batch-leaves-throughput` names that instead.
 - On Hopper and later GPUs kernels spread the last wave over all SMs (stream-K, persistent kernels),
   so the effect is small and the advice is only "possible".
 - Above about six waves the effect is below 12 %; memory-bound layers do not show it.
@@ -74,7 +79,8 @@ bool has_partial_wave(const RuleInput& input, const LayerGroup& group) {
 struct Option {
   std::int64_t tokens = 0;
   Range<Seconds> saving{};
-  double gain = 0;  // share of the time per token
+  double gain = 0;         // share of the time per token
+  std::int64_t batch = 0;  // that makes these tokens; 0 where it is not known
 };
 
 std::optional<Range<Seconds>> saving_at(const RuleInput& input,
@@ -112,6 +118,63 @@ std::vector<std::int64_t> full_wave_counts(const TileGrid& grid, const Gemm& gem
   return counts;
 }
 
+// Another number of tokens for all layers that have `now` of them.
+class TokenOptions {
+ public:
+  TokenOptions(const RuleInput& input, const std::vector<LayerGroup>& groups)
+      : input_(input), groups_(groups) {
+    for (const LayerGroup& group : groups) total_ += time_of(input, group).value_or(Seconds(0));
+  }
+
+  std::optional<Option> at(std::int64_t tokens) const {
+    const auto saving = saving_at(input_, groups_, tokens);
+    if (!saving || total_ <= Seconds(0)) return std::nullopt;
+    return Option{tokens, *saving, saving->expected / total_, 0};
+  }
+
+ private:
+  const RuleInput& input_;
+  const std::vector<LayerGroup>& groups_;
+  Seconds total_;
+};
+
+// Another batch for the whole network: the tokens of whole samples only.
+class BatchOptions {
+ public:
+  explicit BatchOptions(const RuleInput& input)
+      : input_(input), now_(batch_point(input.workload, input.model)) {}
+
+  // The batch with at most so many tokens, of `now` today; empty where they are no samples'.
+  std::optional<Option> at(std::int64_t tokens, std::int64_t now) {
+    if (now % now_.batch != 0) return std::nullopt;
+    const std::int64_t each = now / now_.batch, batch = tokens / each;
+    if (batch < 1 || batch == now_.batch || now_.sum.time.expected <= Seconds(0)) {
+      return std::nullopt;
+    }
+    const auto [entry, is_new] = known_.try_emplace(batch);
+    if (is_new) entry->second = predict(batch);
+    if (!entry->second) return std::nullopt;
+    Option option = *entry->second;
+    option.tokens = batch * each;
+    return option;
+  }
+
+ private:
+  std::optional<Option> predict(std::int64_t batch) const {
+    const std::optional<Workload> other = at_batch(input_.workload, batch);
+    if (!other) return std::nullopt;
+    const BatchPoint then = batch_point(*other, input_.model);
+    if (then.memory.fit == MemoryFit::does_not_fit) return std::nullopt;
+    const Range<Seconds> saving =
+        estimate_saving(now_.sum, then.sum * (to_double(now_.batch) / to_double(batch)));
+    return Option{0, saving, saving.expected / now_.sum.time.expected, batch};
+  }
+
+  const RuleInput& input_;
+  BatchPoint now_;
+  std::map<std::int64_t, std::optional<Option>> known_;
+};
+
 struct Neighbours {
   std::optional<Option> lower, upper;
 };
@@ -128,19 +191,18 @@ void keep_better(std::optional<Option>& best, const Option& option, std::int64_t
   if (!best || worth(option, now) > worth(*best, now)) best = option;
 }
 
+// `batches` is null where the batch is not known.
 Neighbours best_neighbours(const RuleInput& input, const std::vector<LayerGroup>& groups,
-                           const std::vector<LayerGroup>& partial) {
-  Seconds total;
-  for (const LayerGroup& group : groups) total += time_of(input, group).value_or(Seconds(0));
+                           const std::vector<LayerGroup>& partial, BatchOptions* batches) {
+  const TokenOptions counts(input, groups);
   Neighbours best;
   for (const LayerGroup& group : std::span(partial).first(std::min(partial.size(), kMostAsked))) {
     const Gemm& gemm = gemm_of(input, group);
     for (const std::int64_t tokens :
          full_wave_counts(*forward_grid(input, group), gemm, input.device().sms)) {
-      const auto saving = saving_at(input, groups, tokens);
-      if (!saving || total <= Seconds(0)) continue;
-      const Option option{tokens, *saving, saving->expected / total};
-      keep_better(tokens < gemm.m ? best.lower : best.upper, option, gemm.m);
+      const auto option = batches != nullptr ? batches->at(tokens, gemm.m) : counts.at(tokens);
+      if (!option) continue;
+      keep_better(option->tokens < gemm.m ? best.lower : best.upper, *option, gemm.m);
     }
   }
   return best;
@@ -156,7 +218,8 @@ std::string describe(const RuleInput& input, const std::vector<LayerGroup>& part
 }
 
 std::string option_text(const Option& option) {
-  return fmt::format("{} ({} time per token)", option.tokens, percent_text(-option.gain));
+  return fmt::format("{} ({} time per {})", option.batch > 0 ? option.batch : option.tokens,
+                     percent_text(-option.gain), option.batch > 0 ? "sample" : "token");
 }
 
 Fix propose(const RuleInput& input, const Neighbours& best) {
@@ -166,11 +229,21 @@ Fix propose(const RuleInput& input, const Neighbours& best) {
     counts += (counts.empty() ? "" : " or ") + option_text(*best.upper);
   }
   const bool training = input.workload.mode == Mode::training;
-  return {fmt::format("Run {} tokens at a time (batch × sequence)", counts),
+  const bool known = input.workload.batch.has_value();
+  return {known ? fmt::format("Run batch {}", counts)
+                : fmt::format("Run {} tokens at a time (batch × sequence)", counts),
           training ? Exactness::changes_training : Exactness::exact_arithmetic};
 }
 
-std::optional<Finding> judge(const RuleInput& input, const std::vector<LayerGroup>& groups) {
+// Of the time per sample; 0 where no much larger batch saves more.
+double gain_of_better_batch(const RuleInput& input) {
+  if (input.curve == nullptr) return 0;
+  const auto better = find_better_batch(*input.curve);
+  return better ? better->saving.expected / input.curve->points.front().sum.time.expected : 0;
+}
+
+std::optional<Finding> judge(const RuleInput& input, const std::vector<LayerGroup>& groups,
+                             BatchOptions* batches) {
   std::vector<LayerGroup> partial;
   for (const LayerGroup& group : groups) {
     if (has_partial_wave(input, group)) partial.push_back(group);
@@ -179,10 +252,12 @@ std::optional<Finding> judge(const RuleInput& input, const std::vector<LayerGrou
   std::stable_sort(partial.begin(), partial.end(), [](const LayerGroup& a, const LayerGroup& b) {
     return a.time_share > b.time_share;
   });
-  const Neighbours best = best_neighbours(input, groups, partial);
+  const Neighbours best = best_neighbours(input, groups, partial, batches);
   std::optional<Option> chosen = best.lower;
   if (best.upper) keep_better(chosen, *best.upper, gemm_of(input, groups.front()).m);
-  if (!chosen || chosen->gain < kMinGain) return std::nullopt;
+  if (!chosen || chosen->gain < std::max(kMinGain, gain_of_better_batch(input))) {
+    return std::nullopt;
+  }
   Finding finding = finding_at_groups(input, partial, describe(input, partial),
                                       propose(input, best), chosen->saving);
   finding.evidence = {
@@ -194,6 +269,8 @@ std::optional<Finding> judge(const RuleInput& input, const std::vector<LayerGrou
 std::vector<Finding> check(const RuleInput& input) {
   // A trace shows the real grids: gemm/idle-last-wave judges them.
   if (!input.workload.traces.empty()) return {};
+  std::optional<BatchOptions> batches;
+  if (input.workload.batch) batches.emplace(input);
   std::map<std::int64_t, std::vector<LayerGroup>> by_tokens;
   for (LayerGroup& group : group_equal_layers(input.workload, input.analysis, is_layer)) {
     const std::int64_t tokens = gemm_of(input, group).m;
@@ -204,7 +281,7 @@ std::vector<Finding> check(const RuleInput& input) {
     double share = 0;
     for (const LayerGroup& group : groups) share += group.time_share;
     if (share < kMinTimeShare) continue;
-    if (std::optional<Finding> finding = judge(input, groups)) {
+    if (std::optional<Finding> finding = judge(input, groups, batches ? &*batches : nullptr)) {
       findings.push_back(std::move(*finding));
     }
   }

@@ -1,0 +1,129 @@
+#include <fmt/format.h>
+
+#include <string>
+
+#include "rooftile/rules/group_finding.h"
+
+namespace rooftile {
+namespace sizing_batch_leaves_throughput_rule {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A network whose batch is so small that a larger one, which fits the GPU's memory, takes at least a
+fifth less time per sample.
+
+## Why it costs time
+Weights are read once for all samples of a batch, and small kernels leave most of the GPU idle: up
+to some batch, more samples cost little more time. `rooftile sweep` shows the whole curve.
+
+## How to fix
+Run the batch that the message names, if latency and the training recipe allow it. In serving, let
+the server collect requests (dynamic batching).
+
+## How the saving is estimated
+The time model predicts the whole network at twice the batch, four times, and so on, until doubling
+saves less than a tenth per sample or memory ends. In training the saving is at the work of today's
+step. For inference no saving is given, because one pass gets slower: the message gives the
+throughput.
+
+## When not to
+- Latency comes first: each pass takes longer, as the message says.
+- Another batch is another training run: learning rate and schedule may have to follow. Gradient
+  accumulation can then take fewer and larger micro-batches for the same batch.
+- Where samples are of unlike length, padding takes part of the gain.
+- It is not reported where the range of the estimate leaves the gain open, and where the batch is
+  not known.
+
+## Evidence
+- NVIDIA GPU Performance Background User's Guide, "Understanding Performance": a layer of 4096 x
+  1024 has an intensity of 1 at batch 1 and 315 at batch 512.
+- NVIDIA Linear/Fully-Connected Layers User's Guide, "Batch size": throughput grows with the batch
+  until the GPU is filled.
+)md";
+
+// "3.3×": two digits, without decimals from ten on.
+std::string factor_text(double factor) {
+  return factor < 10 ? fmt::format("{:.1f}×", factor) : fmt::format("{:.0f}×", factor);
+}
+
+std::string_view sample_name(const RuleInput& input) {
+  return input.workload.mode == Mode::decode ? "token" : "sample";
+}
+
+std::string time_text(Seconds time) {
+  const double ms = to_milliseconds(time);
+  return ms < 1 ? fmt::format("{:.3g} µs", 1000 * ms) : fmt::format("{:.3g} ms", ms);
+}
+
+std::string message_of(const RuleInput& input, const BatchPoint& now, const BatchPoint& better) {
+  const double longer = better.time.expected / now.time.expected;
+  return fmt::format(
+      "batch {} leaves throughput unused: batch {} takes {} the time, {} the {}s per "
+      "second",
+      now.batch, better.batch, factor_text(longer),
+      factor_text(now.per_sample() / better.per_sample()), sample_name(input));
+}
+
+Fix fix_of(const RuleInput& input, const BatchPoint& now, const BatchPoint& better) {
+  const bool training = input.workload.mode == Mode::training;
+  return {fmt::format("Run batch {} where {} allows it: {} instead of {} for each {}", better.batch,
+                      training ? "the training recipe" : "latency", time_text(better.time.expected),
+                      time_text(now.time.expected), training ? "step" : "pass"),
+          training ? Exactness::changes_training : Exactness::exact_arithmetic};
+}
+
+std::string curve_text(const BatchCurve& curve) {
+  std::string text;
+  for (const BatchPoint& point : curve.points) {
+    text += fmt::format("{}{} at {}", text.empty() ? "" : ", ", time_text(point.per_sample()),
+                        point.batch);
+  }
+  return text;
+}
+
+std::string limit_text(const RuleInput& input, const BatchCurve& curve, std::size_t better) {
+  if (find_knee(curve) == better) {
+    return fmt::format("doubling batch {} saves less than 10 % per {}", curve.points[better].batch,
+                       sample_name(input));
+  }
+  return better + 1 < curve.points.size()
+             ? fmt::format("batch {} may not fit the GPU's memory", curve.points[better + 1].batch)
+             : fmt::format("larger batches than {} were not tried", curve.points[better].batch);
+}
+
+// Enough of the network must have a time at both batches.
+bool is_known(const BatchPoint& point) {
+  constexpr double kEnough = 0.9;  // as is_sufficient()
+  return point.ops > 0 && point.ops_with_time >= kEnough * point.ops;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  if (input.curve == nullptr || !input.workload.traces.empty()) return {};
+  const std::optional<BetterBatch> found = find_better_batch(*input.curve);
+  if (!found || !is_known(input.curve->points.front())) return {};
+  const BatchPoint& now = input.curve->points.front();
+  const BatchPoint& better = input.curve->points[found->point];
+  Finding finding;
+  finding.message = message_of(input, now, better);
+  if (!input.workload.sources.empty()) finding.location.file = input.workload.sources.front();
+  finding.fix = fix_of(input, now, better);
+  if (input.workload.mode == Mode::training) finding.saving = found->saving;
+  finding.evidence = {
+      fmt::format("predicted time per {}: {}", sample_name(input), curve_text(*input.curve)),
+      limit_text(input, *input.curve, found->point),
+      "throughput grows with the batch until the GPU is filled: NVIDIA Linear/Fully-Connected "
+      "Layers User's Guide, Batch size"};
+  return {finding};
+}
+
+}  // namespace sizing_batch_leaves_throughput_rule
+
+extern const Rule sizing_batch_leaves_throughput{
+    .id = "sizing/batch-leaves-throughput",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "A larger batch takes much less time per sample",
+    .doc = sizing_batch_leaves_throughput_rule::kDoc,
+    .check = sizing_batch_leaves_throughput_rule::check};
+
+}  // namespace rooftile
