@@ -36,6 +36,9 @@ WORKLOADS = {
     ),
 }
 
+CONFIG = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": 256, "n_layer": 4,
+          "n_head": 4, "n_positions": 512, "vocab_size": 5003, "torch_dtype": "bfloat16"}
+
 SCRIPT = """import torch
 from torch import nn
 model = nn.Linear(512, 512).cuda()
@@ -140,6 +143,19 @@ def check_sweep(binary):
         assert abs(sum(same["bound"].values()) - 1) < 1e-6
 
 
+def check_tune(binary):
+    """The contract of a search for sizes, and the same shapes in the CSV form."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = pathlib.Path(folder) / "config.json"
+        config.write_text(json.dumps(CONFIG))
+        flags = ["tune", str(config), "--gpu", "a100", "--fix", "n_layer=4", "--format"]
+        document = check_json("tune", run(binary, [*flags, "json"]))
+        rows = list(csv.DictReader(io.StringIO(run(binary, [*flags, "csv"])), strict=True))
+    check_ranges(document)
+    assert len(rows) == 1 + len(document["front"])
+    assert {size: int(rows[0][size]) for size in document["sizes"]} == document["sizes"]
+
+
 def check_sarif_fixes(text):
     """Fixes in SARIF are those of the JSON form, and change the script where it says."""
     results = json.loads(text)["runs"][0]["results"]
@@ -190,6 +206,7 @@ def checks(binary, official):
     yield "compare", lambda: check_ranges(
         check_json("compare", run(binary, [*pair, "--format", "json"])))
     yield "sweep", lambda: check_sweep(binary)
+    yield "tune", lambda: check_tune(binary)
     yield "script json", lambda: check_report(run_on_script(binary, "json"))
     yield "script sarif", lambda: check_sarif(run_on_script(binary, "sarif"), official)
     yield "script fixes", lambda: check_sarif_fixes(run_on_script(binary, "sarif"))

@@ -45,11 +45,7 @@ Result<Piece> read_kind(const Reader& reader, const std::string& path, const Rea
   Workload& workload = input->workload;
   piece.traces.assign(workload.traces.begin(), workload.traces.end());
   if (!piece.traces.empty()) return piece;
-  if (options.dtype) {
-    for (Op& op : workload.ops) run_in(*options.dtype, op);
-  }
-  piece.model =
-      options.mode == Mode::training ? derive_training(std::move(workload)) : std::move(workload);
+  piece.model = in_wanted_form(std::move(workload), options);
   return piece;
 }
 
@@ -164,6 +160,14 @@ std::vector<std::string> given_flags(const ReadOptions& options) {
   for (const auto& [name, shape] : options.shapes) flags.push_back("--shape " + name);
   if (options.dtype) flags.emplace_back("--dtype");
   return flags;
+}
+
+Workload in_wanted_form(Workload workload, const ReadOptions& options) {
+  if (options.dtype) {
+    for (Op& op : workload.ops) run_in(*options.dtype, op);
+  }
+  return options.mode == Mode::training ? derive_training(std::move(workload))
+                                        : std::move(workload);
 }
 
 Result<std::vector<Piece>> read_pieces(std::span<const std::string> paths,

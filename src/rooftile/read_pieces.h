@@ -29,6 +29,9 @@ struct Piece {
 // Those that are given, as flags.
 std::vector<std::string> given_flags(const ReadOptions& options);
 
+// The forward workload in the precision and mode that the options ask for.
+Workload in_wanted_form(Workload workload, const ReadOptions& options);
+
 // By path. The error is that of the first path, in the order given, that cannot be read.
 Result<std::vector<Piece>> read_pieces(std::span<const std::string> paths,
                                        const ReadOptions& options);

@@ -19,6 +19,7 @@
 #include "rooftile/reports/trace_diff.h"
 #include "rooftile/rules/rule.h"
 #include "rooftile/sweep.h"
+#include "rooftile/tune.h"
 #include "rooftile/tuner/calibrate.h"
 #include "rooftile/workload/trace_summary_json.h"
 

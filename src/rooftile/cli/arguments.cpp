@@ -164,6 +164,14 @@ Result<std::vector<std::int64_t>> parse_sizes(std::string_view text) {
   return sizes;
 }
 
+Result<double> parse_share(std::string_view text) {
+  const bool percent = text.ends_with('%');
+  const auto number = parse_number(trim(text.substr(0, text.size() - (percent ? 1 : 0))));
+  const double share = number.value_or(-1) / (percent ? 100 : 1);
+  if (number && std::isfinite(share) && share >= 0 && share <= 1) return share;
+  return fail("expected a share such as 2%, found " + rooftile::quoted(text));
+}
+
 Result<Seconds> parse_duration(std::string_view text) {
   for (const DurationUnit& unit : kDurationUnits) {
     if (!text.ends_with(unit.name)) continue;

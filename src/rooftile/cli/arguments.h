@@ -24,6 +24,9 @@ Result<Dtype> parse_math_dtype(std::string_view text);
 // "1:512" is 1, 2, 4 … up to 512; "1,3,8" is a list. Ascending, each once.
 Result<std::vector<std::int64_t>> parse_sizes(std::string_view text);
 
+// "2%" or "0.02" is 0.02.
+Result<double> parse_share(std::string_view text);
+
 // "40ms"; units ns, us, µs, ms, s, min.
 Result<Seconds> parse_duration(std::string_view text);
 

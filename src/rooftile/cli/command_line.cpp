@@ -35,14 +35,17 @@ struct Raw {
   OpsCommand ops;
   CompareCommand compare;
   SweepCommand sweep;
+  TuneCommand tune;
   DiffCommand diff;
   SummarizeCommand summarize;
   ExplainCommand explain;
   RulesCommand rules;
   GpusCommand gpus;
   MeasureCommand measure;
-  RawInput check_input, ops_input, compare_input, sweep_input, measure_input;
+  RawInput check_input, ops_input, compare_input, sweep_input, tune_input, measure_input;
   std::string measure_budget = "60s", budget, fail_on;
+  std::string tune_parameters = "2%", tune_multiple = "64";
+  std::vector<std::string> tune_fixed;
 };
 
 // Each occurrence of the flag takes one value, so that files may follow it.
@@ -174,6 +177,28 @@ void add_sweep(CLI::App& app, Raw& raw) {
                                        : "the same of the sequence length");
   }
   add_output_flags(command, raw.sweep.output, {"text", "csv", "json"});
+}
+
+void add_tune(CLI::App& app, Raw& raw) {
+  CLI::App& command = *app.add_subcommand(
+      "tune", "sizes near a model's own that take less time at about as many parameters");
+  command.add_option("FILE", raw.tune.input.files, "Hugging Face config.json")
+      ->required()
+      ->expected(1)
+      ->type_name("");
+  add_gpu_flags(command, raw.tune.input);
+  add_size_flags(command, raw.tune_input);
+  command
+      .add_option("--parameters", raw.tune_parameters,
+                  "how far their number may move, 2% unless given")
+      ->option_text("SHARE");
+  command
+      .add_option("--multiple-of", raw.tune_multiple,
+                  "widths are multiples of this, 64 unless given")
+      ->option_text("N");
+  add_list(command, "--fix", raw.tune_fixed, "keep this size, as hidden=4096 (repeatable)",
+           "SIZE=VALUE");
+  add_output_flags(command, raw.tune.output, {"text", "csv", "json"});
 }
 
 void add_diff(CLI::App& app, Raw& raw) {
@@ -382,6 +407,24 @@ Result<Command> finish_sweep(Raw& raw) {
   return raw.sweep;
 }
 
+Result<Command> finish_tune(Raw& raw) {
+  TuneCommand& tune = raw.tune;
+  const auto input = finish_input(raw.tune_input, tune.input);
+  if (!input) return tl::unexpected(input.error());
+  const auto parameters = parse_share(raw.tune_parameters);
+  if (!parameters) return tl::unexpected(in_flag("--parameters", parameters.error()));
+  tune.parameters = *parameters;
+  const auto multiple = size_of("--multiple-of", raw.tune_multiple);
+  if (!multiple) return tl::unexpected(multiple.error());
+  tune.multiple = multiple->value_or(tune.multiple);
+  for (const std::string& text : raw.tune_fixed) {
+    const auto fixed = parse_named_size(text);
+    if (!fixed) return tl::unexpected(in_flag("--fix", fixed.error()));
+    tune.fixed.push_back(*fixed);
+  }
+  return tune;
+}
+
 Result<Command> finish_measure(Raw& raw) {
   MeasureCommand& measure = raw.measure;
   const auto input = finish_input(raw.measure_input, measure.input);
@@ -405,6 +448,7 @@ Result<Command> finish(const CLI::App& app, Raw& raw) {
     return raw.compare;
   }
   if (name == "sweep") return finish_sweep(raw);
+  if (name == "tune") return finish_tune(raw);
   if (name == "fix") return raw.fix;
   if (name == "diff") return raw.diff;
   if (name == "summarize") return raw.summarize;
@@ -431,6 +475,7 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   add_ops(app, raw);
   add_compare(app, raw);
   add_sweep(app, raw);
+  add_tune(app, raw);
   add_diff(app, raw);
   add_summarize(app, raw);
   add_measure(app, raw);

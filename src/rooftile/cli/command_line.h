@@ -67,6 +67,14 @@ struct SweepCommand {
   std::vector<std::int64_t> batches, sequences;  // ascending; no sequences: those of the input
 };
 
+struct TuneCommand {
+  InputOptions input;  // one file
+  OutputOptions output;
+  double parameters = 0.02;    // how far the count may move, as a share
+  std::int64_t multiple = 64;  // of widths
+  std::vector<std::pair<std::string, std::int64_t>> fixed;
+};
+
 struct DiffCommand {
   std::string before, after;
   OutputOptions output;
@@ -108,7 +116,7 @@ struct ShowCommand {
 };
 
 using Command = std::variant<CheckCommand, FixCommand, OpsCommand, CompareCommand, SweepCommand,
-                             DiffCommand, SummarizeCommand, MeasureCommand,
+                             TuneCommand, DiffCommand, SummarizeCommand, MeasureCommand,
                              ExplainCommand, RulesCommand, GpusCommand, ShowCommand>;
 
 // Errors name the flag and what it takes, in one line.

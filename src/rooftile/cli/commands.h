@@ -22,6 +22,7 @@ Result<Outcome> run(const FixCommand& command, const TextStyle& style);
 Result<Outcome> run(const OpsCommand& command, const TextStyle& style);
 Result<Outcome> run(const CompareCommand& command, const TextStyle& style);
 Result<Outcome> run(const SweepCommand& command, const TextStyle& style);
+Result<Outcome> run(const TuneCommand& command, const TextStyle& style);
 Result<Outcome> run(const DiffCommand& command, const TextStyle& style);
 Result<Outcome> run(const SummarizeCommand& command, const TextStyle& style);
 Result<Outcome> run(const MeasureCommand& command, const TextStyle& style);

@@ -7,6 +7,7 @@
 #include "rooftile/findings/comparison.h"
 #include "rooftile/findings/report.h"
 #include "rooftile/findings/sweep.h"
+#include "rooftile/findings/tuning.h"
 #include "rooftile/reports/layout.h"
 #include "rooftile/reports/scale.h"
 
@@ -36,6 +37,10 @@ std::string render_comparison_json(
 std::string render_sweep_text(const Sweep& sweep, const TextStyle& style = {});
 std::string render_sweep_csv(const Sweep& sweep);   // docs/sweep.md
 std::string render_sweep_json(const Sweep& sweep);  // docs/formats/sweep.schema.json
+
+std::string render_tuning_text(const Tuning& tuning, const TextStyle& style = {});
+std::string render_tuning_csv(const Tuning& tuning);   // docs/tune.md
+std::string render_tuning_json(const Tuning& tuning);  // docs/formats/tune.schema.json
 
 // Markdown as a terminal shows it: headings, wrapped paragraphs and lists; code and tables as
 // they are.

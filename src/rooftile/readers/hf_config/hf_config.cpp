@@ -14,6 +14,7 @@
 #include "rooftile/readers/hf_config/decoder.h"
 #include "rooftile/readers/hf_config/families.h"
 #include "rooftile/readers/hf_config/identify.h"
+#include "rooftile/readers/hf_config/parsed.h"
 #include "rooftile/readers/hf_config/refusal.h"
 #include "rooftile/readers/hf_config/vision.h"
 #include "rooftile/workload/precision.h"
@@ -39,7 +40,9 @@ bool has_towers_of_its_own(std::string_view model_type) {
   return is_one_of(model_type, {"clip", "siglip", "siglip2", "sam"});
 }
 
-const json* nested_text_model(const json& config) {
+}  // namespace
+
+const json* hf::nested_text_model(const json& config) {
   if (has_towers_of_its_own(hf::identity_of(config).model_type)) return nullptr;
   for (const std::string_view key : kTextKeys) {
     const auto entry = config.find(std::string(key));
@@ -47,6 +50,8 @@ const json* nested_text_model(const json& config) {
   }
   return nullptr;
 }
+
+namespace {
 
 // The text model's config with what only the whole model states.
 json text_model_config(const json& whole, const json& text) {
@@ -187,11 +192,13 @@ Result<Workload> describe_and_build(const json& whole, const json& part, const I
   return workload;
 }
 
-Result<Workload> read_json(const json& whole, const std::string& source,
-                           const ReadOptions& options) {
+}  // namespace
+
+Result<Workload> hf::read_json(const json& whole, const std::string& source,
+                               const ReadOptions& options) {
   if (const auto reason = hf::not_a_model_config(whole)) return fail(*reason);
   const Identity identity = hf::identity_of(whole);
-  const json* text = nested_text_model(whole);
+  const json* text = hf::nested_text_model(whole);
   if (text == nullptr) return describe_and_build(whole, whole, identity, source, options);
   Identity nested = hf::identity_of(*text);
   if (nested.architecture.empty()) nested.architecture = identity.architecture;
@@ -208,13 +215,15 @@ Result<Workload> read_json(const json& whole, const std::string& source,
   return describe_and_build(whole, text_model_config(whole, *text), nested, source, options);
 }
 
+namespace {
+
 // A sequence length that changes nothing is none of the model's: it reads images or the like.
 void note_unused_length(const json& config, const std::string& source, const ReadOptions& options,
                         Workload& workload) {
   if (!options.seq) return;
   ReadOptions other = options;
   other.seq = *options.seq == 1 ? 2 : 1;
-  const Result<Workload> changed = read_json(config, source, other);
+  const Result<Workload> changed = hf::read_json(config, source, other);
   if (!changed || changed->ops != workload.ops) return;
   workload.unused_options.emplace_back("--seq");
   workload.notes.push_back(
@@ -255,7 +264,7 @@ void add_quantization_beside(const std::string& path, json& config) {
 
 Result<Workload> parsed(const Result<json>& config, const std::string& source,
                         const ReadOptions& options) {
-  Result<Workload> workload = config ? read_json(*config, source, options)
+  Result<Workload> workload = config ? hf::read_json(*config, source, options)
                                      : Result<Workload>(tl::unexpected(config.error()));
   if (workload) note_unused_length(*config, source, options, *workload);
   if (!workload && workload.error().where.empty()) workload.error().where = source;

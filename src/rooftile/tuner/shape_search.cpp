@@ -1,0 +1,213 @@
+#include "rooftile/tuner/shape_search.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "rooftile/workload/workload_bytes.h"
+
+namespace rooftile {
+namespace {
+
+// Each distinct operation once: neighbours share most of theirs.
+class CachedTimes {
+ public:
+  explicit CachedTimes(const TimeModel& model) : model_(model) {}
+
+  const std::optional<TimeEstimate>& of(const Op& op) {
+    const auto [entry, is_new] =
+        known_.try_emplace(shape_bytes(op) + static_cast<char>('0' + static_cast<int>(op.phase)));
+    if (is_new) entry->second = model_.estimate(op);
+    return entry->second;
+  }
+
+ private:
+  const TimeModel& model_;
+  std::unordered_map<std::string, std::optional<TimeEstimate>> known_;
+};
+
+std::optional<ShapeCandidate> judge(const ModelShape& shape, const ShapeSearch& search,
+                                    const Device& device, CachedTimes& times) {
+  const std::optional<Workload> workload = search.build(shape);
+  if (!workload) return std::nullopt;
+  ShapeCandidate candidate;
+  candidate.shape = shape;
+  candidate.parameters = count_parameters(*workload);
+  candidate.memory = held_memory(*workload, device);
+  for (const Op& op : workload->ops) {
+    const std::optional<TimeEstimate>& time = times.of(op);
+    if (time) candidate.time += time->time.expected * to_double(op.count);
+  }
+  return candidate;
+}
+
+// All shapes on all cores, in their order; those that make no model are left out.
+class ParallelJudging {
+ public:
+  ParallelJudging(const std::vector<ModelShape>& shapes, const ShapeSearch& search,
+                  const TimeModel& model)
+      : shapes_(shapes), search_(search), model_(model), judged_(shapes.size()) {}
+
+  std::vector<ShapeCandidate> run() {
+    std::vector<std::thread> helpers;
+    for (unsigned i = 1; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
+      try {
+        helpers.emplace_back([this] { judge_some(); });
+      } catch (const std::system_error&) {
+        break;  // no more threads: those that there are judge all
+      }
+    }
+    judge_some();
+    for (std::thread& helper : helpers) helper.join();
+    std::vector<ShapeCandidate> found;
+    for (auto& candidate : judged_) {
+      if (candidate) found.push_back(std::move(*candidate));
+    }
+    return found;
+  }
+
+ private:
+  void judge_some() {
+    constexpr std::size_t kAtOnce = 64;
+    CachedTimes times(model_);
+    while (true) {
+      const std::size_t first = next_.fetch_add(kAtOnce);
+      if (first >= shapes_.size()) return;
+      const std::size_t end = std::min(first + kAtOnce, shapes_.size());
+      for (std::size_t i = first; i < end; ++i) {
+        judged_[i] = judge(shapes_[i], search_, model_.device(), times);
+      }
+      report(end - first);
+    }
+  }
+
+  void report(std::size_t done) {
+    if (!search_.progress) return;
+    const std::lock_guard lock(mutex_);
+    search_.progress(done_ += done, shapes_.size());
+  }
+
+  const std::vector<ModelShape>& shapes_;
+  const ShapeSearch& search_;
+  const TimeModel& model_;
+  std::vector<std::optional<ShapeCandidate>> judged_;
+  std::atomic<std::size_t> next_ = 0;
+  std::uint64_t done_ = 0;
+  std::mutex mutex_;
+};
+
+constexpr std::size_t kMostShown = 64;  // of the front; more are more of the same
+
+// Differences that are none: nobody chooses a shape for them.
+constexpr double kSameMemory = 0.01, kSameParameters = 0.01;
+
+bool is_as_good(const ShapeCandidate& a, const ShapeCandidate& b) {
+  return a.time <= b.time &&
+         a.memory.total.expected <= b.memory.total.expected * (1 + kSameMemory) &&
+         a.parameters >= b.parameters * (1 - kSameParameters);
+}
+
+// Sorted by time, so only those before can be better.
+std::vector<ShapeCandidate> front_of(const std::vector<ShapeCandidate>& candidates) {
+  std::vector<ShapeCandidate> front;
+  for (const ShapeCandidate& candidate : candidates) {
+    const bool beaten = std::ranges::any_of(
+        front, [&](const ShapeCandidate& other) { return is_as_good(other, candidate); });
+    if (!beaten) front.push_back(candidate);
+  }
+  return front;
+}
+
+std::vector<ShapeCandidate> fastest_by_change(const std::vector<ShapeCandidate>& candidates,
+                                              const ModelShape& present) {
+  std::map<std::vector<ShapeSize>, const ShapeCandidate*> fastest;
+  for (const ShapeCandidate& candidate : candidates) {
+    fastest.try_emplace(changed_sizes(present, candidate.shape), &candidate);
+  }
+  std::vector<ShapeCandidate> found;
+  for (const auto& [changed, candidate] : fastest) {
+    if (!changed.empty()) found.push_back(*candidate);
+  }
+  std::ranges::stable_sort(found, [&](const ShapeCandidate& a, const ShapeCandidate& b) {
+    return changed_sizes(present, a.shape).size() < changed_sizes(present, b.shape).size();
+  });
+  return found;
+}
+
+// All runs of the operations of one name and phase.
+using Key = std::tuple<std::string, Phase, std::size_t>;
+
+std::map<Key, TimeEstimate> times_by_name(const Workload& workload, const TimeModel& model) {
+  std::map<Key, TimeEstimate> times;
+  for (const Op& op : workload.ops) {
+    const std::optional<TimeEstimate> time = model.estimate(op);
+    if (!time) continue;
+    const TimeEstimate all = *time * to_double(op.count);
+    const auto [entry, is_new] = times.try_emplace({op.name, op.phase, op.body.index()}, all);
+    if (!is_new) entry->second = entry->second + all;
+  }
+  return times;
+}
+
+}  // namespace
+
+std::vector<ShapeSize> changed_sizes(const ModelShape& from, const ModelShape& to) {
+  std::vector<ShapeSize> changed;
+  for (const auto& [size, value] : to) {
+    const auto before = from.find(size);
+    if (before == from.end() || before->second != value) changed.push_back(size);
+  }
+  return changed;
+}
+
+Range<Seconds> saving_between(const Workload& before, const Workload& after,
+                              const TimeModel& model) {
+  const std::map<Key, TimeEstimate> then = times_by_name(before, model),
+                                    now = times_by_name(after, model);
+  Range<Seconds> saving{};
+  for (const auto& [key, time] : then) {
+    const auto same = now.find(key);
+    saving += same == now.end() ? time.time : estimate_saving(time, same->second);
+  }
+  for (const auto& [key, time] : now) {
+    if (then.contains(key)) continue;
+    saving +=
+        Range<Seconds>{time.time.high * -1.0, time.time.expected * -1.0, time.time.low * -1.0};
+  }
+  return saving;
+}
+
+Result<ShapeSearchResult> search_shapes(const ShapeSearch& search, const TimeModel& model) {
+  const std::optional<Workload> present = search.build(search.present);
+  if (!present) return fail("the model cannot be built at its own sizes");
+  CachedTimes times(model);
+  ShapeSearchResult result;
+  result.present = *judge(search.present, search, model.device(), times);
+  const std::vector<ModelShape> shapes = nearby_shapes(search);
+  std::vector<ShapeCandidate> candidates = ParallelJudging(shapes, search, model).run();
+  result.candidates = candidates.size();
+  std::ranges::stable_sort(
+      candidates, [](const ShapeCandidate& a, const ShapeCandidate& b) { return a.time < b.time; });
+  result.front = front_of(candidates);
+  if (result.front.size() > kMostShown) result.front.resize(kMostShown);
+  const auto better = std::ranges::find_if(candidates, [&](const ShapeCandidate& candidate) {
+    return is_as_good(candidate, result.present);
+  });
+  if (better != candidates.end()) result.better = *better;
+  result.by_change = fastest_by_change(candidates, search.present);
+  const auto add_saving = [&](ShapeCandidate& candidate) {
+    candidate.saving = saving_between(*present, *search.build(candidate.shape), model);
+  };
+  std::ranges::for_each(result.front, add_saving);
+  std::ranges::for_each(result.by_change, add_saving);
+  if (result.better) add_saving(*result.better);
+  return result;
+}
+
+}  // namespace rooftile
