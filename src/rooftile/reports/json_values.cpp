@@ -35,6 +35,8 @@ nlohmann::ordered_json json_number(double value) {
   return value;
 }
 
+std::string csv_number(double value) { return json_number(value).dump(); }
+
 nlohmann::ordered_json json_range(const std::optional<Range<Seconds>>& range) {
   if (!range) return nullptr;
   return {{"low", json_number(range->low.value())},

@@ -13,6 +13,8 @@ namespace rooftile {
 
 // An integer where the number is one and a double holds it exactly.
 nlohmann::ordered_json json_number(double value);
+// The shortest text that reads back to the same double; integers without exponent.
+std::string csv_number(double value);
 // {"low": …, "expected": …, "high": …}, or null.
 nlohmann::ordered_json json_range(const std::optional<Range<Seconds>>& range);
 nlohmann::ordered_json bytes_json(const Range<Bytes>& range);

@@ -34,9 +34,6 @@ std::string csv_field(const std::string& text) {
   return quoted + '"';
 }
 
-// The shortest text that reads back to the same double; integers without exponent.
-std::string csv_number(double value) { return json_number(value).dump(); }
-
 std::string csv_recorded(const std::optional<RecordedRun>& run) {
   if (!run) return ",,,,,,";
   std::string line = fmt::format(",{:.6g},{:.4g},{},{},", run->time.value(), run->kernels,

@@ -190,21 +190,20 @@ Json curve_json(const SweepCurve& curve) {
 }
 
 std::string csv_row(const Sweep& sweep, const SweepCurve& curve, const SweepRow& row) {
-  const auto number = [](double value) { return json_number(value).dump(); };
   std::vector<std::string> cells{curve.sequence ? std::to_string(*curve.sequence) : "",
                                  std::to_string(row.batch)};
   const bool known = row.coverage.ops_with_time > 0;
   for (const double value : {row.time.expected.value(), row.time.low.value(), row.time.high.value(),
                              row.per_sample().value(), row.samples_per_second()}) {
-    cells.push_back(known ? number(value) : "");
+    cells.push_back(known ? csv_number(value) : "");
   }
   for (const Bytes size : {row.memory.expected, row.memory.low, row.memory.high, sweep.usable}) {
-    cells.push_back(number(size.value()));
+    cells.push_back(csv_number(size.value()));
   }
   cells.push_back(fit_id(row));
   for (const double value : {row.math, row.memory_traffic, row.latency, row.other, row.coverage.ops,
                              row.coverage.ops_with_time}) {
-    cells.push_back(number(value));
+    cells.push_back(csv_number(value));
   }
   return join(cells, ",") + '\n';
 }

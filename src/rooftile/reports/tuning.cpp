@@ -175,7 +175,6 @@ std::string_view tuning_verdict_id(const Tuning& tuning) {
 
 // All sizes of the shape, the present ones where it changes none.
 std::string csv_shape(const TunedShape& shape, const Tuning& tuning) {
-  const auto number = [](double value) { return json_number(value).dump(); };
   std::vector<std::string> cells;
   for (const auto& [name, value] : tuning.sizes) {
     std::int64_t size = value;
@@ -187,7 +186,7 @@ std::string csv_shape(const TunedShape& shape, const Tuning& tuning) {
   for (const double value :
        {shape.time.value(), shape.saving.expected.value(), shape.saving.low.value(),
         shape.saving.high.value(), shape.parameters, shape.memory.expected.value()}) {
-    cells.push_back(number(value));
+    cells.push_back(csv_number(value));
   }
   cells.push_back(shape.fit == "does not fit" ? "does_not_fit" : shape.fit);
   return join(cells, ",") + '\n';
