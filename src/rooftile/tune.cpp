@@ -13,6 +13,8 @@
 namespace rooftile {
 namespace {
 
+constexpr std::size_t kMostQuantized = 2000;  // candidates, in some seconds
+
 std::string_view name_of(ShapeSize size) { return kShapeSizeNames[static_cast<std::size_t>(size)]; }
 
 Result<EditableConfig> open_config(const std::string& path) {
@@ -102,6 +104,7 @@ class Tuner {
     search.parameters = request_.parameters;
     search.multiple = request_.multiple;
     search.progress = request_.progress;
+    if (config_.is_quantized()) search.most = kMostQuantized;
     search.build = [this](const ModelShape& shape) -> std::optional<Workload> {
       Result<Workload> built = build(shape, request_.read);
       if (!built) return std::nullopt;

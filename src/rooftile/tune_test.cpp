@@ -64,6 +64,14 @@ TEST(Tune, KeepsToTheParameters) {
   }
 }
 
+TEST(Tune, SaysWhereThereIsNothingToCompareWith) {
+  TuneRequest request = training(config_file("tune_alone.json", 50304, 12));
+  request.fixed = {{"hidden", 768}, {"layers", 24}};  // twice the parameters
+  const auto found = tune(request, a100());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(verdict_of(*found), TuningVerdict::alone);
+}
+
 TEST(Tune, RefusesWhatHasNoSizes) {
   EXPECT_FALSE(tune(training("gemm a bf16 m=8 n=8 k=8"), a100()));
   TuneRequest request = training(config_file("tune_names.json", 50304, 6));

@@ -10,6 +10,8 @@ namespace {
 constexpr double kKneeGain = 0.1;
 // Nobody changes a batch for less, and the model's error on a whole network is of this size.
 constexpr double kMinBetter = 0.2;
+// Wide ranges of GPUs without measurements leave smaller gains open; both times share their cause.
+constexpr double kLargeGain = 0.4;
 constexpr double kMostMath = 0.5;
 // Of the batch given: beyond, the advice is another kind of deployment.
 constexpr std::int64_t kMaxFactor = 1024;
@@ -85,8 +87,11 @@ std::optional<BetterBatch> find_better_batch(const BatchCurve& curve) {
   const BatchPoint& then = curve.points[*best];
   if (then.per_sample() > now.per_sample() * (1 - kMinBetter)) return std::nullopt;
   const double share = to_double(now.batch) / to_double(then.batch);
-  const Range<Seconds> saving = estimate_saving(now.sum, then.sum * share);
-  if (saving.low <= Seconds()) return std::nullopt;
+  Range<Seconds> saving = estimate_saving(now.sum, then.sum * share);
+  const bool is_large = then.per_sample() <= now.per_sample() * (1 - kLargeGain);
+  if (saving.low <= Seconds() && !is_large) return std::nullopt;
+  // More samples never take longer each.
+  saving.low = std::max(saving.low, Seconds());
   return BetterBatch{*best, saving};
 }
 

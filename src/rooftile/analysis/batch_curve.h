@@ -49,7 +49,7 @@ BatchCurve batch_curve(const Workload& workload, const TimeModel& model,
                        const std::function<std::optional<Workload>(std::int64_t)>& at);
 
 // The batch up to the knee and within memory that leaves the least time per sample, if it saves
-// more than a fifth over the first point and the model's error does not explain it.
+// more than a fifth over the first point; two fifths where the model's error may explain less.
 struct BetterBatch {
   std::size_t point = 0;
   Range<Seconds> saving{};  // at the work of the first point's pass

@@ -65,6 +65,11 @@ TEST(BatchCurve, NorIsAGainWithinTheModelsError) {
   EXPECT_TRUE(find_better_batch(curve));
   for (BatchPoint& vague : curve.points) vague.sum = around(vague.time.expected.value(), 0.6);
   EXPECT_FALSE(find_better_batch(curve));
+  curve.points[1] = point(2, 11);  // 45 % less
+  for (BatchPoint& vague : curve.points) vague.sum = around(vague.time.expected.value(), 0.9);
+  const auto large = find_better_batch(curve);
+  ASSERT_TRUE(large);
+  EXPECT_EQ(large->saving.low, Seconds());
 }
 
 }  // namespace

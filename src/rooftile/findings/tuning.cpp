@@ -8,6 +8,7 @@ bool TunedShape::is_padding() const {
 }
 
 TuningVerdict verdict_of(const Tuning& tuning) {
+  if (tuning.candidates == 0) return TuningVerdict::alone;
   if (tuning.smallest) return TuningVerdict::faster;
   const bool expects_more =
       tuning.better && tuning.better->saving.expected > tuning.present.time * kWorthTraining;

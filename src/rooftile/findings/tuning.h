@@ -39,7 +39,7 @@ struct Tuning {
   std::int64_t batch = 1;
   Bytes usable;                                             // of the GPU's memory
   double tolerance = 0;                                     // of the parameters
-  double candidates = 0;                                    // shapes that were timed
+  double candidates = 0;                                    // other shapes that were timed
   std::vector<std::pair<std::string, std::int64_t>> sizes;  // of the model
   TunedShape present;
   // Nothing timed is better in one of time, memory and parameters and as good in the others; the
@@ -59,9 +59,9 @@ struct Tuning {
 // another model, below which the time model's own error decides.
 inline constexpr double kWorthPadding = 0.01, kWorthTraining = 0.05;
 
-// on_front: nothing near is faster by as much; within_error: the model expects a gain that its
-// error may explain; faster: at least one shape surely is.
-enum class TuningVerdict { on_front, within_error, faster };
+// alone: no other shape keeps the parameters; on_front: none that does saves as much; within_error:
+// one is expected to, but the model's error may explain it; faster: one surely does.
+enum class TuningVerdict { alone, on_front, within_error, faster };
 TuningVerdict verdict_of(const Tuning& tuning);
 
 }  // namespace rooftile

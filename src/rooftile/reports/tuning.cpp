@@ -106,6 +106,11 @@ std::string tuning_verdict(const Tuning& tuning) {
           "Within the model's error: the fastest shape that is no smaller, {}, is "
           "expected to save {}, but the range includes none.",
           changes_text(*tuning.better), saved_share(*tuning.better, tuning));
+    case TuningVerdict::alone:
+      return fmt::format(
+          "No verdict: no other shape of these sizes keeps within {} of the "
+          "parameters; --parameters widens the search.",
+          share_text(tuning.tolerance));
     case TuningVerdict::on_front:
       break;
   }
@@ -135,7 +140,8 @@ std::string batch_text(const Tuning& tuning) {
 
 std::string basis_text(const Tuning& tuning) {
   return fmt::format(
-      "{} shapes with {} ± {} parameters were timed. A gain with ? is within the model's error. "
+      "{} other shapes with {} ± {} parameters were timed. A gain with ? is within the model's "
+      "error. "
       "Other widths, heads and depths make another model, which has to be trained to know its "
       "accuracy; only padding the vocabulary is free.",
       count_text(tuning.candidates), count_text(tuning.present.parameters),
@@ -167,6 +173,8 @@ std::string_view tuning_verdict_id(const Tuning& tuning) {
       return "faster";
     case TuningVerdict::within_error:
       return "within_error";
+    case TuningVerdict::alone:
+      return "alone";
     case TuningVerdict::on_front:
       break;
   }

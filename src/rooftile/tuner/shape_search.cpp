@@ -191,7 +191,8 @@ Result<ShapeSearchResult> search_shapes(const ShapeSearch& search, const TimeMod
   result.present = *judge(search.present, search, model.device(), times);
   const std::vector<ModelShape> shapes = nearby_shapes(search);
   std::vector<ShapeCandidate> candidates = ParallelJudging(shapes, search, model).run();
-  result.candidates = candidates.size();
+  result.candidates = static_cast<std::size_t>(std::ranges::count_if(
+      candidates, [&](const ShapeCandidate& one) { return one.shape != search.present; }));
   std::ranges::stable_sort(
       candidates, [](const ShapeCandidate& a, const ShapeCandidate& b) { return a.time < b.time; });
   result.front = front_of(candidates);

@@ -43,7 +43,7 @@ struct ShapeSearchResult {
   std::optional<ShapeCandidate> better;
   // The fastest of each set of changed sizes, by the number of sizes that change.
   std::vector<ShapeCandidate> by_change;
-  std::size_t candidates = 0;
+  std::size_t candidates = 0;  // besides the present shape
 };
 
 // Names of the sizes that differ.

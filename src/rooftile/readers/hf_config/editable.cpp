@@ -138,6 +138,11 @@ std::string_view EditableConfig::key(ShapeSize size) const { return state_->keys
 
 const std::vector<std::string>& EditableConfig::notes() const { return state_->notes; }
 
+bool EditableConfig::is_quantized() const {
+  return state_->whole.contains("quantization_config") ||
+         state_->config().contains("quantization_config");
+}
+
 Result<Workload> EditableConfig::build(const ModelShape& shape, const ReadOptions& options) const {
   json changed = state_->whole;
   json& config = state_->part.empty() ? changed : changed[state_->part];

@@ -23,6 +23,9 @@ class EditableConfig {
   // What is not among shape() for another reason than being absent, in words.
   const std::vector<std::string>& notes() const;
 
+  // Whether the precisions of layers are looked up one by one, which makes building slow.
+  bool is_quantized() const;
+
   // The forward workload at other sizes; may be called from several threads.
   Result<Workload> build(const ModelShape& shape, const ReadOptions& options) const;
 

@@ -34,7 +34,8 @@ work: time per sample or token times today's number. Gains below 5 % are not rep
 - Another batch size is another training run: learning rate and schedule may have to follow.
 - Rows that are no whole number for each sample of the batch, as object queries or the positions of
   a feature map, cannot be chosen.
-- Where a much larger batch saves more, `sizing/batch-leaves-throughput` names that instead.
+- Where a much larger batch saves more, `sizing/batch-leaves-throughput` names that instead; a
+  larger batch is proposed here only if it beats twice today's.
 - On Hopper and later GPUs kernels spread the last wave over all SMs (stream-K, persistent kernels),
   so the effect is small and the advice is only "possible".
 - Above about six waves the effect is below 12 %; memory-bound layers do not show it.
@@ -156,10 +157,18 @@ class BatchOptions {
     if (!entry->second) return std::nullopt;
     Option option = *entry->second;
     option.tokens = batch * each;
+    // More samples nearly always take less time each: waves must do better than just doubling.
+    if (batch > now_.batch && option.gain < gain_of_doubled_batch() + kMinGain) return std::nullopt;
     return option;
   }
 
  private:
+  double gain_of_doubled_batch() {
+    const auto [entry, is_new] = known_.try_emplace(2 * now_.batch);
+    if (is_new) entry->second = predict(2 * now_.batch);
+    return entry->second ? entry->second->gain : 0;
+  }
+
   std::optional<Option> predict(std::int64_t batch) const {
     const std::optional<Workload> other = at_batch(input_.workload, batch);
     if (!other) return std::nullopt;
