@@ -11,13 +11,13 @@
 namespace rooftile {
 namespace {
 
-std::string_view name_of(MemoryFit fit) {
+std::string_view name_of(Fit fit) {
   switch (fit) {
-    case MemoryFit::fits:
+    case Fit::fits:
       return "fits";
-    case MemoryFit::tight:
+    case Fit::tight:
       return "tight";
-    case MemoryFit::does_not_fit:
+    case Fit::does_not_fit:
       break;
   }
   return "does not fit";
@@ -27,8 +27,8 @@ SweepRow row_of(const BatchPoint& point) {
   SweepRow row;
   row.batch = point.batch;
   row.time = point.time;
-  row.memory = point.memory.total;
-  row.fit = name_of(point.memory.fit);
+  row.memory = point.memory.total();
+  row.fit = name_of(point.memory.fit());
   row.math = point.bound.math;
   row.memory_traffic = point.bound.memory;
   row.latency = point.bound.latency;
@@ -81,12 +81,12 @@ class Readings {
     read->batch = batch;
     notes_ = read->notes;
     BatchPoint point = batch_point(*read, model_);
-    fits_[batch] = point.memory.fit;
+    fits_[batch] = point.memory.fit();
     return point;
   }
 
   // The largest batch between two rows that still fits so well; the lower one does.
-  std::int64_t largest(std::int64_t low, std::int64_t high, MemoryFit worst) {
+  std::int64_t largest(std::int64_t low, std::int64_t high, Fit worst) {
     while (high - low > 1) {
       const std::int64_t middle = low + (high - low) / 2;
       (fit(middle) <= worst ? low : high) = middle;
@@ -110,12 +110,12 @@ class Readings {
         first_input(request_));
   }
 
-  MemoryFit fit(std::int64_t batch) {
+  Fit fit(std::int64_t batch) {
     const auto known = fits_.find(batch);
     if (known != fits_.end()) return known->second;
     const Result<Workload> read = workload(batch);
-    const MemoryFit found =
-        read ? held_memory(*read, model_.device()).fit : MemoryFit::does_not_fit;
+    const Fit found =
+        read ? estimate_memory(*read, model_.device()).fit() : Fit::does_not_fit;
     fits_[batch] = found;
     return found;
   }
@@ -124,15 +124,15 @@ class Readings {
   std::optional<std::int64_t> sequence_;
   const TimeModel& model_;
   bool follows_ = false;
-  std::map<std::int64_t, MemoryFit> fits_;
+  std::map<std::int64_t, Fit> fits_;
   std::vector<std::string> notes_;
 };
 
-std::optional<std::int64_t> find_largest(const BatchCurve& curve, MemoryFit worst,
+std::optional<std::int64_t> find_largest(const BatchCurve& curve, Fit worst,
                                          Readings& readings) {
   std::optional<std::int64_t> low;
   for (const BatchPoint& point : curve.points) {
-    if (point.memory.fit > worst) {
+    if (point.memory.fit() > worst) {
       return low ? std::optional(readings.largest(*low, point.batch, worst)) : std::nullopt;
     }
     low = point.batch;
@@ -149,8 +149,8 @@ void add_marks(const BatchCurve& curve, Readings& readings, SweepCurve& result) 
   if (curve.points.size() > 1) {
     result.gain_at_end = gain_of_doubling(curve, curve.points.size() - 2);
   }
-  result.largest = find_largest(curve, MemoryFit::tight, readings);
-  result.largest_sure = find_largest(curve, MemoryFit::fits, readings);
+  result.largest = find_largest(curve, Fit::tight, readings);
+  result.largest_sure = find_largest(curve, Fit::fits, readings);
 }
 
 void add_notes(const std::vector<std::string>& notes, Sweep& result) {

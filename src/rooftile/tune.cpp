@@ -47,8 +47,8 @@ Result<ModelShape> fixed_sizes(const TuneRequest& request, const EditableConfig&
   return fixed;
 }
 
-std::string_view fit_name(MemoryFit fit) {
-  return fit == MemoryFit::fits ? "fits" : fit == MemoryFit::tight ? "tight" : "does not fit";
+std::string_view fit_name(Fit fit) {
+  return fit == Fit::fits ? "fits" : fit == Fit::tight ? "tight" : "does not fit";
 }
 
 TunedShape shown(const ShapeCandidate& candidate, const ModelShape& present) {
@@ -60,8 +60,8 @@ TunedShape shown(const ShapeCandidate& candidate, const ModelShape& present) {
   shape.time = candidate.time;
   shape.saving = candidate.saving;
   shape.parameters = candidate.parameters;
-  shape.memory = candidate.memory.total;
-  shape.fit = fit_name(candidate.memory.fit);
+  shape.memory = candidate.memory.total();
+  shape.fit = fit_name(candidate.memory.fit());
   return shape;
 }
 

@@ -23,7 +23,7 @@ BatchPoint batch_point(const Workload& workload, const TimeModel& model) {
   BatchPoint point;
   point.batch = workload.batch.value_or(1);
   point.time = analysis.total;
-  point.memory = held_memory(workload, model.device());
+  point.memory = estimate_memory(workload, model.device());
   point.bound = bound_share(workload, analysis);
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     const double runs = to_double(workload.ops[i].count);
@@ -68,7 +68,7 @@ BatchCurve batch_curve(const Workload& workload, const TimeModel& model,
     if (!larger) break;
     curve.points.push_back(batch_point(*larger, model));
     const std::size_t last = curve.points.size() - 1;
-    if (curve.points[last].memory.fit == MemoryFit::does_not_fit) break;
+    if (curve.points[last].memory.fit() == Fit::does_not_fit) break;
     if (gain_of_doubling(curve, last - 1) < kKneeGain) break;
   }
   return curve;
@@ -80,7 +80,7 @@ std::optional<BetterBatch> find_better_batch(const BatchCurve& curve) {
   const std::size_t end = find_knee(curve).value_or(curve.points.size() - 1) + 1;
   std::optional<std::size_t> best;
   for (std::size_t i = 1; i < end; ++i) {
-    if (curve.points[i].memory.fit != MemoryFit::fits) break;
+    if (curve.points[i].memory.fit() != Fit::fits) break;
     best = i;
   }
   if (!best) return std::nullopt;

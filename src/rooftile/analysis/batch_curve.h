@@ -8,7 +8,7 @@
 
 #include "rooftile/analysis/analysis.h"
 #include "rooftile/analysis/bound_share.h"
-#include "rooftile/analysis/held_memory.h"
+#include "rooftile/analysis/memory/memory.h"
 #include "rooftile/workload/workload.h"
 
 namespace rooftile {
@@ -18,7 +18,7 @@ struct BatchPoint {
   std::int64_t batch = 1;
   Range<Seconds> time{};  // as Analysis::total
   TimeEstimate sum;       // of all operations the model knows, for savings
-  HeldMemory memory;
+  MemoryEstimate memory;
   BoundShare bound;
   double ops = 0, ops_with_time = 0;  // runs
 

@@ -48,9 +48,11 @@ TEST(BatchCurve, TheBetterBatchIsTheKneeWhereItFits) {
   ASSERT_TRUE(better);
   EXPECT_EQ(better->point, 2U);
   EXPECT_NEAR(better->saving.expected.value(), 10 - 3.5, 1e-12);
-  curve.points[2].memory.fit = MemoryFit::tight;
+  curve.points[2].memory.usable = Bytes(1);
+  curve.points[2].memory.weights = Bytes(0.95);  // tight
   EXPECT_EQ(find_better_batch(curve)->point, 1U);
-  curve.points[1].memory.fit = MemoryFit::does_not_fit;
+  curve.points[1].memory.usable = Bytes(1);
+  curve.points[1].memory.weights = Bytes(2);  // does not fit
   EXPECT_FALSE(find_better_batch(curve));
 }
 

@@ -39,7 +39,7 @@ std::optional<ShapeCandidate> judge(const ModelShape& shape, const ShapeSearch& 
   ShapeCandidate candidate;
   candidate.shape = shape;
   candidate.parameters = count_parameters(*workload);
-  candidate.memory = held_memory(*workload, device);
+  candidate.memory = estimate_memory(*workload, device);
   for (const Op& op : workload->ops) {
     const std::optional<TimeEstimate>& time = times.of(op);
     if (time) candidate.time += time->time.expected * to_double(op.count);
@@ -109,7 +109,7 @@ constexpr double kSameMemory = 0.01, kSameParameters = 0.01;
 
 bool is_as_good(const ShapeCandidate& a, const ShapeCandidate& b) {
   return a.time <= b.time &&
-         a.memory.total.expected <= b.memory.total.expected * (1 + kSameMemory) &&
+         a.memory.total().expected <= b.memory.total().expected * (1 + kSameMemory) &&
          a.parameters >= b.parameters * (1 - kSameParameters);
 }
 

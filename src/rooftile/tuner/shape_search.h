@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "rooftile/analysis/held_memory.h"
+#include "rooftile/analysis/memory/memory.h"
 #include "rooftile/analysis/time/time_model.h"
 #include "rooftile/base/result.h"
 #include "rooftile/workload/model_shape.h"
@@ -30,7 +30,7 @@ struct ShapeCandidate {
   ModelShape shape;
   Seconds time;  // of one pass, expected
   double parameters = 0;
-  HeldMemory memory;
+  MemoryEstimate memory;
   Range<Seconds> saving{};  // of one pass, over the present shape
 };
 

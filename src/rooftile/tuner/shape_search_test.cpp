@@ -116,7 +116,7 @@ TEST(ShapeSearch, NothingOnTheFrontIsWorseThanItsNeighbour) {
     const ShapeCandidate &faster = found->front[i - 1], &slower = found->front[i];
     EXPECT_LE(faster.time, slower.time);
     EXPECT_TRUE(slower.parameters > faster.parameters ||
-                slower.memory.total.expected < faster.memory.total.expected);
+                slower.memory.total().expected < faster.memory.total().expected);
   }
   ASSERT_TRUE(found->better) << "the present shape is as good as itself";
   EXPECT_LE(found->better->time, found->present.time);

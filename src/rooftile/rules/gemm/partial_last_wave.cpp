@@ -173,7 +173,7 @@ class BatchOptions {
     const std::optional<Workload> other = at_batch(input_.workload, batch);
     if (!other) return std::nullopt;
     const BatchPoint then = batch_point(*other, input_.model);
-    if (then.memory.fit == MemoryFit::does_not_fit) return std::nullopt;
+    if (then.memory.fit() == Fit::does_not_fit) return std::nullopt;
     const Range<Seconds> saving =
         estimate_saving(now_.sum, then.sum * (to_double(now_.batch) / to_double(batch)));
     return Option{0, saving, saving.expected / now_.sum.time.expected, batch};
