@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
+#include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/gemm_dims.h"
 #include "rooftile/rules/group_finding.h"
 
@@ -14,28 +16,33 @@ constexpr std::string_view kDoc = R"md(
 Linear layers that take a visible part of the time and wait for memory: with so few tokens the
 weights are read for too little work. All layers with the same number of tokens are one finding.
 
+As information also layers so narrow that no number of tokens reaches the ridge.
+
 ## Why it costs time
 Reading the weights takes the same time for 16 tokens as for 100. Below the GPU's ridge (its peak
 rate divided by its memory bandwidth) the Tensor Cores are idle most of the time.
 
 ## How to fix
 Process more tokens at a time: a larger micro-batch, batched requests. Where that is not possible,
-store the weights in fewer bits.
+store the weights in fewer bits. A narrow layer needs a larger width, or a compiler that fuses it
+with its neighbours.
 
 ## How the saving is estimated
-In training the time model predicts the layers at twice the tokens; the saving is at equal work. For
-inference no saving is given, because one pass gets slower: the fix names the price of twice the
-tokens.
+In training the time model predicts the layers at twice the tokens, rounded up to a multiple of 8;
+the saving is at equal work, so the optimizer counts too: it runs half as often per token. For
+inference no saving is given, because one pass gets slower: the fix names the price.
 
 ## When not to
 - Latency comes first: more tokens per pass make each pass longer.
 - The ridge counts main-memory traffic. Operands that stay in the L2 cache are faster.
 - Alignment, tiles and Tensor Cores buy nothing here, so those rules are silent for these layers.
-- Layers so narrow that no number of tokens reaches the ridge are not reported.
+- Larger batches change the training; gradient accumulation saves the optimizer's part alone.
 
 ## Evidence
 - NVIDIA GPU Performance Background User's Guide, "Understanding Performance": a layer of 4096 x
   1024 has an intensity of 1 at batch 1 and 315 at batch 512.
+- NVIDIA Matrix Multiplication Background User's Guide, "Math and Memory Bounds": a product is
+  memory-bound mostly where one or more of its dimensions are small.
 - NVIDIA Linear/Fully-Connected Layers User's Guide: batch sizes above 128 on a V100; the number
   grows with the GPU's ridge.
 )md";
@@ -44,6 +51,7 @@ constexpr double kMinShare = 0.05;
 constexpr std::int64_t kFewTokens = 8;  // up to here it is a matrix-vector product
 constexpr double kManyTokens = 1e6;     // nobody runs more at a time
 constexpr double kMinGain = 0.05;
+constexpr double kVisibleGrowth = 0.001;  // less prints as nothing
 
 const Op& first_op(const RuleInput& input, const LayerGroup& group) {
   return input.workload.ops[group.ops.front()];
@@ -53,13 +61,24 @@ const Gemm& gemm_of(const RuleInput& input, const LayerGroup& group) {
   return std::get<Gemm>(first_op(input, group).body);
 }
 
-bool is_linear_forward(const Op& op) {
+bool is_linear(const Op& op) {
   const auto* gemm = std::get_if<Gemm>(&op.body);
-  return gemm != nullptr && gemm->weight_is_parameter && op.phase == Phase::forward &&
-         gemm->m > kFewTokens && gemm->n > 1;
+  return gemm != nullptr && gemm->weight_is_parameter && gemm->m > kFewTokens && gemm->n > 1;
 }
 
-// Tokens at which the layer's intensity reaches the ridge; empty when no number does.
+// The layers with their gradients, the forward operations first; those without are left out.
+std::vector<LayerGroup> linear_layers(const RuleInput& input) {
+  std::vector<LayerGroup> groups = group_equal_layers(input.workload, input.analysis, is_linear);
+  std::erase_if(groups, [&](LayerGroup& group) {
+    const auto gradients = std::stable_partition(
+        group.ops.begin(), group.ops.end(),
+        [&](std::size_t op) { return input.workload.ops[op].phase == Phase::forward; });
+    return gradients == group.ops.begin();
+  });
+  return groups;
+}
+
+// Tokens at which the layer's intensity reaches the ridge; empty when no sensible number does.
 std::optional<std::int64_t> tokens_at_ridge(const RuleInput& input, const Op& op) {
   const std::optional<FlopPerByte> ridge = input.device().ridge(op.dtypes.input);
   if (!ridge) return std::nullopt;
@@ -73,28 +92,60 @@ std::optional<std::int64_t> tokens_at_ridge(const RuleInput& input, const Op& op
   return static_cast<std::int64_t>(tokens);
 }
 
-bool waits_for_memory(const RuleInput& input, const LayerGroup& group) {
+// Flop per byte that no number of tokens exceeds: only x and y grow with it.
+FlopPerByte highest_intensity(const Op& op) {
+  const auto& gemm = std::get<Gemm>(op.body);
+  const double n = static_cast<double>(gemm.n), k = static_cast<double>(gemm.k);
+  return Flop(2 * n * k) / (storage(k, op.dtypes.input) + storage(n, op.dtypes.output));
+}
+
+bool is_below_ridge(const RuleInput& input, const LayerGroup& group) {
   const OpAnalysis& analysis = input.analysis.ops[group.ops.front()];
   const std::optional<FlopPerByte> ridge =
       input.device().ridge(first_op(input, group).dtypes.input);
-  return analysis.time && analysis.time->bound == Bound::memory && ridge &&
-         analysis.cost.intensity() < *ridge && tokens_at_ridge(input, first_op(input, group));
+  return analysis.time && analysis.time->bound != Bound::math && ridge &&
+         analysis.cost.intensity() < *ridge;
 }
 
-Op with_double_tokens(const Op& op) {
+bool waits_for_memory(const RuleInput& input, const LayerGroup& group) {
+  return input.analysis.ops[group.ops.front()].time->bound == Bound::memory &&
+         tokens_at_ridge(input, first_op(input, group));
+}
+
+// Twice as many, in the multiples of 8 that batches come in.
+std::int64_t more_tokens(std::int64_t tokens) { return round_up(2 * tokens, 8); }
+
+Op with_more_tokens(const Op& op) {
   Op changed = op;
   auto& gemm = std::get<Gemm>(changed.body);
-  gemm = with_size(gemm, GemmDim::m, 2 * gemm.m);
+  gemm = with_size(gemm, GemmDim::m, more_tokens(gemm.m));
   return changed;
 }
 
-std::optional<Range<Seconds>> saving_with_double_tokens(const RuleInput& input,
-                                                        const std::vector<LayerGroup>& groups) {
+double growth_of_tokens(std::int64_t tokens) {
+  return static_cast<double>(more_tokens(tokens)) / static_cast<double>(tokens);
+}
+
+// Of the layers alone.
+std::optional<Range<Seconds>> saving_with_more_tokens(const RuleInput& input,
+                                                      const std::vector<LayerGroup>& groups) {
   Range<Seconds> total{};
   for (const LayerGroup& group : groups) {
-    const auto saving = saving_at_equal_work(input, group, with_double_tokens, 2);
+    const double more = growth_of_tokens(gemm_of(input, group).m);
+    const auto saving = saving_at_equal_work(input, group, with_more_tokens, more);
     if (!saving) return std::nullopt;
     total += *saving;
+  }
+  return total;
+}
+
+// The optimizer takes as long for a step of many tokens as for one of few.
+Range<Seconds> saving_of_optimizer(const RuleInput& input, double more) {
+  Range<Seconds> total{};
+  for (std::size_t i = 0; i < input.workload.ops.size(); ++i) {
+    if (input.workload.ops[i].phase != Phase::optimizer) continue;
+    const auto time = known_time(input.analysis.ops[i]);
+    if (time) total += *time * (static_cast<double>(input.workload.ops[i].count) * (1 - 1 / more));
   }
   return total;
 }
@@ -107,49 +158,96 @@ const LayerGroup& largest(const std::vector<LayerGroup>& groups) {
   return *most;
 }
 
-std::optional<Finding> judge(const RuleInput& input, const std::vector<LayerGroup>& groups) {
+std::string longer_text(double growth) {
+  return growth < kVisibleGrowth ? "no longer"
+                                 : fmt::format("only {} longer", percent_text(growth).substr(1));
+}
+
+// `growth` is of the layers' time with more tokens.
+Fix propose(const RuleInput& input, const Op& op, double growth) {
+  return {fmt::format("Process more tokens at a time: {} take {}, {} reach the ridge",
+                      more_tokens(std::get<Gemm>(op.body).m), longer_text(growth),
+                      *tokens_at_ridge(input, op)),
+          input.workload.mode == Mode::training ? Exactness::changes_training
+                                                : Exactness::exact_arithmetic};
+}
+
+struct Layers {
+  std::vector<LayerGroup> groups;  // with the same number of tokens
   double share = 0;
+};
+
+// `holds_optimizer`: the finding counts the optimizer, which only one of them may.
+std::optional<Finding> judge(const RuleInput& input, const Layers& layers, bool holds_optimizer) {
   Seconds time;
-  for (const LayerGroup& group : groups) {
-    share += group.time_share;
+  for (const LayerGroup& group : layers.groups) {
     time += time_of(input, group).value_or(Seconds(0));
   }
-  const std::optional<Range<Seconds>> saving = saving_with_double_tokens(input, groups);
-  if (share < kMinShare || !saving || saving->expected < kMinGain * time) return std::nullopt;
-  const LayerGroup& group = largest(groups);
+  std::optional<Range<Seconds>> saving = saving_with_more_tokens(input, layers.groups);
+  if (layers.share < kMinShare || !saving || saving->expected < kMinGain * time) {
+    return std::nullopt;
+  }
+  const LayerGroup& group = largest(layers.groups);
   const Op& op = first_op(input, group);
   const std::int64_t tokens = gemm_of(input, group).m;
-  const double growth = 2 * (1 - saving->expected / time) - 1;  // of the time, for twice the tokens
+  const double more = growth_of_tokens(tokens);
+  const double growth = more * (1 - saving->expected / time) - 1;
+  if (holds_optimizer) *saving += saving_of_optimizer(input, more);
   Finding finding = finding_at_groups(
-      input, groups,
+      input, layers.groups,
       fmt::format("{} tokens leave the layers memory-bound: {:.0f} flop per byte, the GPU needs "
                   "{:.0f} in {}",
                   tokens, input.analysis.ops[group.ops.front()].cost.intensity().value(),
                   input.device().ridge(op.dtypes.input)->value(), to_string(op.dtypes.input)),
-      {fmt::format("Process more tokens at a time: {} take only {} time, {} reach the ridge",
-                   2 * tokens, percent_text(growth), *tokens_at_ridge(input, op)),
-       input.workload.mode == Mode::training ? Exactness::changes_training
-                                             : Exactness::exact_arithmetic},
-      input.workload.mode == Mode::training ? saving : std::nullopt);
+      propose(input, op, growth), input.workload.mode == Mode::training ? saving : std::nullopt);
   finding.evidence = {
       "intensity against the ridge: NVIDIA GPU Performance Background User's Guide, Understanding "
       "Performance"};
   return finding;
 }
 
+std::optional<Finding> judge_narrow(const RuleInput& input, const LayerGroup& group) {
+  if (group.time_share < kMinShare) return std::nullopt;
+  const Op& op = first_op(input, group);
+  const auto& gemm = std::get<Gemm>(op.body);
+  Finding finding = finding_at_groups(
+      input, {group},
+      fmt::format("n={} and k={} keep the layer below the ridge at any number of tokens: at most "
+                  "{:.0f} flop per byte, the GPU needs {:.0f} in {}",
+                  gemm.n, gemm.k, highest_intensity(op).value(),
+                  input.device().ridge(op.dtypes.input)->value(), to_string(op.dtypes.input)),
+      {"In the next model consider fewer, wider layers; a compiler can fuse the layer's neighbours",
+       Exactness::changes_training},
+      std::nullopt);
+  finding.own_level = Level::info;
+  finding.evidence = {
+      "memory-bound where one or more dimensions are small: NVIDIA Matrix Multiplication "
+      "Background "
+      "User's Guide, Math and Memory Bounds"};
+  return finding;
+}
+
 std::vector<Finding> check(const RuleInput& input) {
   // sizing/batch-leaves-throughput names a batch for the whole network instead.
   if (input.curve != nullptr && find_better_batch(*input.curve)) return {};
-  std::map<std::int64_t, std::vector<LayerGroup>> by_tokens;
-  for (LayerGroup& group : group_equal_layers(input.workload, input.analysis, is_linear_forward)) {
-    if (!waits_for_memory(input, group)) continue;
-    const std::int64_t tokens = gemm_of(input, group).m;
-    by_tokens[tokens].push_back(std::move(group));
-  }
+  std::map<std::int64_t, Layers> by_tokens;
   std::vector<Finding> findings;
-  for (const auto& [tokens, groups] : by_tokens) {
-    if (std::optional<Finding> finding = judge(input, groups)) {
-      findings.push_back(std::move(*finding));
+  for (LayerGroup& group : linear_layers(input)) {
+    if (!is_below_ridge(input, group)) continue;
+    const Op& op = first_op(input, group);
+    if (highest_intensity(op) < *input.device().ridge(op.dtypes.input)) {
+      if (auto finding = judge_narrow(input, group)) findings.push_back(*std::move(finding));
+    } else if (waits_for_memory(input, group)) {
+      Layers& layers = by_tokens[gemm_of(input, group).m];
+      layers.share += group.time_share;
+      layers.groups.push_back(std::move(group));
+    }
+  }
+  const auto most =
+      std::ranges::max_element(by_tokens, {}, [](const auto& entry) { return entry.second.share; });
+  for (auto entry = by_tokens.begin(); entry != by_tokens.end(); ++entry) {
+    if (auto finding = judge(input, entry->second, entry == most)) {
+      findings.push_back(*std::move(finding));
     }
   }
   return findings;

@@ -258,15 +258,19 @@ std::string padding_text(const RuleInput& input, const std::vector<Fault>& fault
              : "pad the weight with zero columns and the input with zeros";
 }
 
+std::string plural(std::string_view noun, std::int64_t count) {
+  return fmt::format("{}{}", noun, count == 1 ? "" : "s");
+}
+
 Fix propose(const RuleInput& input, const std::vector<Fault>& faults, const Widths& widths) {
   std::vector<std::string> steps;
   for (const auto& [width, to] : widths) {
     if (steps.size() == kMostTold) break;
     const std::string names = names_of(input, faults, width);
     steps.push_back(fmt::format("{} → {}: +{}{}", width, to, to - width,
-                                names == "out_features"  ? " rows"
-                                : names == "in_features" ? " columns"
-                                                         : ""));
+                                names == "out_features"  ? plural(" row", to - width)
+                                : names == "in_features" ? plural(" column", to - width)
+                                                         : std::string()));
   }
   return {
       fmt::format("{}{}; {}", join(steps, ", "), growth_text(weight_growth(input, faults, widths)),
