@@ -8,6 +8,10 @@
 
 namespace rooftile {
 
+// What vocabularies are padded to: 16-byte rows in every precision and even tiles. Source: Anthony
+// et al., "The Case for Co-Designing Model Architectures with Hardware" (2024).
+inline constexpr std::int64_t kVocabularyStep = 64;
+
 // True for a layer from or to a vocabulary that one of the workload's embeddings has.
 bool uses_vocabulary(const Workload& workload, const Gemm& gemm);
 

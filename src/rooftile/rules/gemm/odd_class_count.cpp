@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/rules/script_rule.h"
@@ -24,8 +26,8 @@ Give the layer the next multiple of 8 outputs and slice the logits before the lo
 Not estimated; it is one layer, and a small one in most networks.
 
 ## When not to
-- Nearly always: measure first. It pays for some tens of thousands of classes; for vocabularies see
-  `gemm/odd-vocabulary`.
+- Nearly always: measure first. It pays for some tens of thousands of classes. The output layer of
+  a vocabulary is reported with its embedding, by `gemm/odd-vocabulary`.
 
 ## Evidence
 - NVIDIA Linear/Fully-Connected Layers User's Guide: outputs divisible by 8 in fp16.
@@ -42,6 +44,17 @@ const Call* last_linear(const ClassDef& def) {
   return last != nullptr && last->name == "torch.nn.Linear" ? last : nullptr;
 }
 
+// gemm/odd-vocabulary judges an embedding and its output layer together, with one size for both.
+bool is_of_vocabulary(const SourceFacts& facts, const Call& layer, std::int64_t outputs) {
+  const auto programs = training_programs_of(facts, *layer.file);
+  return std::ranges::any_of(facts.calls("torch.nn.Embedding"), [&](const Call* embedding) {
+    const Value size = facts.argument(*embedding, "num_embeddings", 0);
+    if (size.kind != ValueKind::integer || size.integer != outputs) return false;
+    return std::ranges::any_of(
+        programs, [&](const Program* program) { return program->has(*embedding->file); });
+  });
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const ClassDef* def : facts.modules()) {
@@ -49,6 +62,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (last == nullptr || !trains_on_gpu(facts, *def->file)) continue;
     const auto out = fixed_argument(facts, *last, "out_features", 1);
     if (!out || *out < kFewest || *out % kStep == 0) continue;
+    if (is_of_vocabulary(facts, *last, *out)) continue;
     Finding finding = finding_at(
         *last, fmt::format("the last layer has {} outputs, which is no multiple of 8", *out),
         {fmt::format("Make it {} and slice the logits before the loss, where a recording shows the "

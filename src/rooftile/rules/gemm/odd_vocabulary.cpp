@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
+#include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/gemm_dims.h"
 #include "rooftile/analysis/vocabulary.h"
 #include "rooftile/rules/gemm/odd_vocabulary_in_source.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/script_rule.h"
-#include "rooftile/tuner/width_search.h"
 
 namespace rooftile {
 namespace gemm_odd_vocabulary_rule {
@@ -87,7 +87,7 @@ Finding note_for_later(const RuleInput& input, const LayerGroup& group, std::int
       fmt::format("vocabulary {} is not a multiple of 8: no cost in {}, but it rules out the fast "
                   "kernels once the model runs in tf32, fp16 or bf16",
                   vocabulary, to_string(input.workload.ops[group.ops.front()].dtypes.input)),
-      propose(vocabulary, round_up(vocabulary, 64)), std::nullopt);
+      propose(vocabulary, round_up(vocabulary, kVocabularyStep)), std::nullopt);
   finding.own_level = Level::info;
   finding.evidence = evidence();
   return finding;
@@ -99,16 +99,11 @@ std::optional<Finding> judge(const RuleInput& input, const LayerGroup& group) {
   if (!input.device().has_tensor_cores(op.dtypes.input)) {
     return note_for_later(input, group, vocabulary);
   }
-  const auto align = [&](const Op& o) {
-    return with_vocabulary(o, round_up(vocabulary, alignment_elements(o.dtypes.input)));
-  };
-  if (!pays_to_align(input, group, align)) return std::nullopt;
-  const auto saving_at = [&](std::int64_t size) {
-    return saving_if_all(input, group, [&](const Op& o) { return with_vocabulary(o, size); });
-  };
-  const std::int64_t padded =
-      choose_padded_width(vocabulary, alignment_elements(op.dtypes.input), saving_at);
-  const std::optional<Range<Seconds>> saving = saving_at(padded);
+  // One target for all tables of the vocabulary, that of sizing/vocabulary-not-multiple-of-64.
+  const std::int64_t padded = round_up(vocabulary, kVocabularyStep);
+  const auto pad = [&](const Op& o) { return with_vocabulary(o, padded); };
+  if (!pays_to_align(input, group, pad)) return std::nullopt;
+  const std::optional<Range<Seconds>> saving = saving_if_all(input, group, pad);
   if (is_pointless(saving)) return std::nullopt;
   Finding finding = finding_at_groups(
       input, {group},
@@ -119,8 +114,7 @@ std::optional<Finding> judge(const RuleInput& input, const LayerGroup& group) {
                   misaligned_operands_text(input, group)),
       propose(vocabulary, padded), saving);
   soften_unless_clear(input, finding);
-  note_changes(
-      input, group, [&](const Op& o) { return with_vocabulary(o, padded); }, finding);
+  note_changes(input, group, pad, finding);
   finding.evidence = evidence();
   return finding;
 }

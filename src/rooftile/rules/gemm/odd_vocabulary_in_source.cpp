@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <set>
 #include <unordered_map>
 
+#include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/vocabulary.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -16,7 +20,7 @@ namespace odd_vocabulary_in_source {
 using namespace source;
 
 constexpr std::int64_t kToy = 1000;  // entries; smaller ones cost nothing
-constexpr std::int64_t kStep = 8, kWanted = 64;
+constexpr std::int64_t kStep = 8;
 
 bool is_odd(std::int64_t size) { return size >= kToy && size % kStep != 0; }
 
@@ -29,6 +33,11 @@ bool names_vocabulary(std::string_view text) {
   return false;
 }
 
+struct OutputLayer {
+  const Call* call = nullptr;
+  Value size;
+};
+
 // The Linear layers of all programs by how many outputs they have: the last one gives the logits.
 class OutputLayers {
  public:
@@ -36,51 +45,70 @@ class OutputLayers {
     for (const Call* call : facts.calls("torch.nn.Linear")) {
       const Value size = facts.argument(*call, "out_features", 1);
       if (size.kind == ValueKind::integer && is_odd(size.integer) && !call->file->is_test) {
-        files_[size.integer].push_back(call->file);
+        layers_[size.integer].push_back({call, size});
       }
     }
   }
 
-  bool has_one(const Program& program, std::int64_t size) const {
-    const auto found = files_.find(size);
-    return found != files_.end() &&
-           std::ranges::any_of(found->second, [&](auto* file) { return program.has(*file); });
+  std::vector<OutputLayer> of(const std::vector<const Program*>& programs,
+                              std::int64_t size) const {
+    std::vector<OutputLayer> found;
+    const auto known = layers_.find(size);
+    if (known == layers_.end()) return found;
+    std::ranges::copy_if(known->second, std::back_inserter(found), [&](const OutputLayer& layer) {
+      return std::ranges::any_of(programs,
+                                 [&](auto* program) { return program->has(*layer.call->file); });
+    });
+    return found;
   }
 
  private:
-  std::unordered_map<std::int64_t, std::vector<const File*>> files_;
+  std::unordered_map<std::int64_t, std::vector<OutputLayer>> layers_;
 };
 
 bool is_only_loaded(const Call& call) {
   return call.function != nullptr && call.function->name.find("pretrained") != std::string::npos;
 }
 
-// What is written for the size: on the call's line or where the default stands.
-Fix fix_for(const Call& call, const Value& value) {
-  const std::int64_t padded = (value.integer + kWanted - 1) / kWanted * kWanted;
-  Fix fix{fmt::format("{} -> {}: leave the added rows unused, and slice the logits before loss and "
-                      "sampling",
-                      value.integer, padded),
-          Exactness::changes_training};
+// The number that is written for the size, on the call's line or where the default stands.
+const Expr* written_size(const Value& value) {
   const Expr* written = value.found;
-  if (written != nullptr && written->kind == ExprKind::integer && written->statement != nullptr) {
+  const bool is_number = written != nullptr && written->kind == ExprKind::integer;
+  return is_number && written->statement != nullptr ? written : nullptr;
+}
+
+// One size for the embedding and the output layers, wherever it is written.
+Fix fix_for(const Call& call, const Value& value, const std::vector<OutputLayer>& outputs) {
+  const std::int64_t padded = round_up(value.integer, kVocabularyStep);
+  Fix fix{
+      fmt::format("{} -> {}{}: leave the added rows unused, and slice the logits before loss and "
+                  "sampling",
+                  value.integer, padded,
+                  outputs.empty() ? "" : " in the embedding and the output layer"),
+      Exactness::changes_training};
+  std::set<const Expr*> places{written_size(value)};
+  for (const OutputLayer& output : outputs) places.insert(written_size(output.size));
+  if (places.contains(nullptr)) return fix;  // a machine would change only some of them
+  for (const Expr* written : places) {
     add_edit(replace(*written->statement->file, written->range, std::to_string(padded)), fix);
-    if (value.certainty == Certainty::configurable) {
-      fix.text +=
-          fmt::format("; the default is at {}", place_text(*written->statement, *call.file));
-    }
+  }
+  if (value.certainty == Certainty::configurable) {
+    fix.text += fmt::format("; the default is at {}",
+                            place_text(*written_size(value)->statement, *call.file));
   }
   return fix;
 }
 
-Finding embedding_finding(const Call& call, const Value& value) {
+Finding embedding_finding(const Call& call, const Value& value,
+                          const std::vector<OutputLayer>& outputs) {
   const bool is_default = value.certainty == Certainty::configurable;
   Finding finding = finding_at(
       call,
-      fmt::format("the vocabulary of {}{} is no multiple of 8: rows of the logits do not start at "
-                  "16-byte addresses",
-                  value.integer, is_default ? " (default)" : ""),
-      fix_for(call, value));
+      fmt::format(
+          "the vocabulary of {}{} is not a multiple of 8: rows of the logits do not start at "
+          "16-byte addresses",
+          value.integer, is_default ? " (default)" : ""),
+      fix_for(call, value, outputs));
   finding.evidence = {
       "vocabulary 50257 -> 50304, about 25 % faster training: nanoGPT, author's note, 2023",
       "16-byte rows: cuBLAS documentation, Tensor Core Usage"};
@@ -131,20 +159,16 @@ bool is_vocabulary(const Call& embedding, const Value& size) {
 }
 
 void check_embeddings(const SourceFacts& facts, std::vector<Finding>& findings) {
-  std::optional<OutputLayers> outputs;
+  std::optional<OutputLayers> known_outputs;
   for (const Call* call : facts.calls("torch.nn.Embedding")) {
     const Value size = facts.argument(*call, "num_embeddings", 0);
     if (size.kind != ValueKind::integer || !is_odd(size.integer) || is_only_loaded(*call)) continue;
     const auto programs = training_programs_of(facts, *call->file);
     if (programs.empty() || is_unused_default(facts, size)) continue;
-    bool reported = is_vocabulary(*call, size);
-    if (!reported) {
-      if (!outputs) outputs.emplace(facts);
-      reported = std::ranges::any_of(programs, [&](const Program* program) {
-        return outputs->has_one(*program, size.integer);
-      });
-    }
-    if (reported) findings.push_back(embedding_finding(*call, size));
+    if (!known_outputs) known_outputs.emplace(facts);
+    const std::vector<OutputLayer> outputs = known_outputs->of(programs, size.integer);
+    if (outputs.empty() && !is_vocabulary(*call, size)) continue;
+    findings.push_back(embedding_finding(*call, size, outputs));
   }
 }
 

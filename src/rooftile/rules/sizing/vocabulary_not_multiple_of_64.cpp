@@ -32,7 +32,7 @@ Not worth converting a checkpoint for. A vocabulary that is not a multiple of 8 
 - ML Engineering book (S. Bekman): multiples of 32 to 256 are within 1 % on an H100.
 )md";
 
-constexpr std::int64_t kStep = 64;
+constexpr std::int64_t kStep = kVocabularyStep;
 constexpr double kMinShare = 0.02;
 
 bool is_output_layer(const RuleInput& input, const Op& op) {
