@@ -73,7 +73,7 @@ TEST(OpsText, SaysWhatTheTimesStandFor) {
 // 14.5 GFLOP by 28.7 MB are 505 flop per byte; 989.4 TFLOPS by 3.35 TB/s are 295.
 TEST(OpsText, IntensityStandsBesideTheRidge) {
   EXPECT_THAT(render_ops_text(sample_report()),
-              testing::ContainsRegex("qkv .* 505 +295 +math .* 20–30"));
+              testing::ContainsRegex("qkv .* 505 +295 +math, power .* 20–30"));
 }
 
 TEST(OpsText, SharesAreOfAllRuns) {

@@ -18,6 +18,8 @@ struct Unit {
 constexpr std::array<Unit, 4> kTimeUnits{{{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}, {1e-9, "ns"}}};
 constexpr std::array<Unit, 6> kDecimalUnits{
     {{1e15, "P"}, {1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}}};
+constexpr std::array<Unit, 5> kCountUnits{
+    {{1e12, "T"}, {1e9, "B"}, {1e6, "M"}, {1e3, "k"}, {1, ""}}};  // B: billions of parameters
 constexpr std::array<Unit, 5> kBinaryUnits{{{1099511627776.0, "TiB"},
                                             {1073741824.0, "GiB"},
                                             {1048576.0, "MiB"},
@@ -31,10 +33,12 @@ double rounded(double value, int digits) {
   return std::round(value / step) * step;
 }
 
-// The largest unit that leaves at least 1, judged after rounding, so that 999.9 µs is 1.00 ms.
+// The largest unit of which the next smaller one would leave four digits, judged after rounding:
+// 999.9 µs are 1.00 ms, 1000 MiB 0.977 GiB.
 const Unit& unit_for(double value, std::span<const Unit> units) {
+  const double step = units.front().size == kBinaryUnits.front().size ? 1024 : 1000;
   for (const Unit& unit : units) {
-    if (rounded(std::abs(value) / unit.size, 3) >= 1) return unit;
+    if (rounded(std::abs(value) / unit.size * step, 3) >= 1000) return unit;
   }
   return units.back();
 }
@@ -91,7 +95,7 @@ std::string bytes_text(const Range<Bytes>& range) {
 
 std::string count_text(double count) {
   if (count < 1e4 && count == std::floor(count)) return fmt::format("{:.0f}", count);
-  return with_unit(count, kDecimalUnits, "");
+  return with_unit(count, kCountUnits, "");
 }
 
 std::string share_text(double share) {

@@ -39,12 +39,17 @@ TEST(Scale, WorkAndRatesAreDecimalSizesBinary) {
   EXPECT_EQ(bytes_text(Bytes(100)), "100 B");
   EXPECT_EQ(bytes_text({Bytes(0x1p29), Bytes(0x1p30), Bytes(0x1p31)}), "1.00 GiB (0.500–2.00)");
   EXPECT_EQ(bytes_text({Bytes(100), Bytes(100), Bytes(100)}), "100 B");
+  // Four digits are too many: from 1000 MiB on it is GiB.
+  EXPECT_EQ(bytes_text(Bytes(999 * 1048576.0)), "999 MiB");
+  EXPECT_EQ(bytes_text(Bytes(1000 * 1048576.0)), "0.977 GiB");
+  EXPECT_EQ(bytes_text(Bytes(1024 * 1048576.0)), "1.00 GiB");
 }
 
 TEST(Scale, CountsAndShares) {
   EXPECT_EQ(count_text(0), "0");
   EXPECT_EQ(count_text(9999), "9999");
   EXPECT_EQ(count_text(25.6e6), "25.6 M");
+  EXPECT_EQ(count_text(8.03e9), "8.03 B");
   EXPECT_EQ(share_text(0.124), "12 %");
   EXPECT_EQ(share_text(0.0421), "4.2 %");
   EXPECT_EQ(share_text(0.0002), "< 0.1 %");

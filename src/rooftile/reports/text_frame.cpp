@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rooftile/base/text.h"
 #include "rooftile/reports/trace_words.h"
 #include "rooftile/reports/words.h"
@@ -65,6 +67,12 @@ std::string work_line(const Report& report) {
   return line + ".\n";
 }
 
+bool states_savings(const Report& report, const TextStyle& style) {
+  return std::ranges::any_of(report.findings, [&](const Finding& finding) {
+    return finding.saving && (style.verbose || finding.level != Level::info);
+  });
+}
+
 }  // namespace
 
 std::string painted(const std::string& text, std::string_view code, const TextStyle& style) {
@@ -99,6 +107,11 @@ std::string basis_text(const Report& report, const TextStyle& style) {
   if (!coverage.empty()) text = wrapped("Times cover " + coverage + '.', style.width);
   const std::string skipped = skipped_text(report);
   if (!skipped.empty()) text += wrapped("Left out: " + skipped + '.', style.width);
+  if (states_savings(report, style)) {
+    text += wrapped(fmt::format("Savings are in time and percent of the whole {}, and overlap.",
+                                report.mode == Mode::training ? "step" : "pass"),
+                    style.width);
+  }
   const std::string set_aside = set_aside_text(report);
   if (!set_aside.empty()) text += wrapped("Not shown: " + set_aside + '.', style.width);
   if (!style.verbose) return text;
