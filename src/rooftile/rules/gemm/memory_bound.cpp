@@ -41,8 +41,8 @@ inference no saving is given, because one pass gets slower: the fix names the pr
 ## Evidence
 - NVIDIA GPU Performance Background User's Guide, "Understanding Performance": a layer of 4096 x
   1024 has an intensity of 1 at batch 1 and 315 at batch 512.
-- NVIDIA Matrix Multiplication Background User's Guide, "Math and Memory Bounds": a product is
-  memory-bound mostly where one or more of its dimensions are small.
+- NVIDIA, "Get Started With Deep Learning Performance": fully-connected layers are memory-bound
+  mostly where one or more of their sizes are small.
 - NVIDIA Linear/Fully-Connected Layers User's Guide: batch sizes above 128 on a V100; the number
   grows with the GPU's ridge.
 )md";
@@ -221,9 +221,8 @@ std::optional<Finding> judge_narrow(const RuleInput& input, const LayerGroup& gr
       std::nullopt);
   finding.own_level = Level::info;
   finding.evidence = {
-      "memory-bound where one or more dimensions are small: NVIDIA Matrix Multiplication "
-      "Background "
-      "User's Guide, Math and Memory Bounds"};
+      "memory-bound where one or more sizes are small: NVIDIA, Get Started With Deep Learning "
+      "Performance"};
   return finding;
 }
 
