@@ -20,13 +20,13 @@ struct CauseWords {
 };
 
 constexpr CauseWords kCauses[] = {
-    {IdleCause::launch, "idle: the host launches too slowly"},
+    {IdleCause::launch, "idle: launch-bound"},
     {IdleCause::synchronization, "idle: the host waited for the GPU"},
     {IdleCause::data_loading, "idle: waiting for the next batch"},
     {IdleCause::communication_wait, "idle: waiting for other ranks"},
     {IdleCause::allocator, "idle: allocating GPU memory"},
     {IdleCause::copy, "idle: blocking copies"},
-    {IdleCause::between_kernels, "idle: between kernels that follow each other"},
+    {IdleCause::between_kernels, "idle: inter-kernel gaps"},
     {IdleCause::outside, "idle: before the first and after the last work"},
     {IdleCause::unknown, "idle: cause not recorded"}};
 
@@ -137,8 +137,8 @@ std::string busy_words(const TraceSummary& trace) {
     return "no kernel was recorded: profile with ProfilerActivity.CUDA to see the GPU";
   }
   const Seconds span = trace.time.span;
-  return fmt::format("the GPU works {} of the time and is idle {}",
-                     share_text(trace.time.gpu_busy / span), share_text(trace.time.idle / span));
+  return fmt::format("GPU busy {}, idle {}", share_text(trace.time.gpu_busy / span),
+                     share_text(trace.time.idle / span));
 }
 
 void add_part(TextTable& table, std::string_view name, Seconds part, const TraceSummary& trace) {
@@ -185,7 +185,7 @@ std::vector<std::string> trace_lines(const Report& report) {
   lines.push_back(fmt::format("{}; {}.", pass_words(trace), busy_words(trace)));
   if (trace.kernels > 0) {
     lines.push_back(fmt::format(
-        "{} kernels take {} in sum; {} of it has names that are not known.",
+        "{} kernels, {} total; {} of kernel time unclassified.",
         count_text(static_cast<double>(trace.kernels)), time_text(trace.kernel_time),
         share_text(trace.kernel_time.value() > 0 ? trace.unclassified_time / trace.kernel_time
                                                  : 0)));

@@ -73,7 +73,7 @@ void add_cost(const Finding& trace, Finding& script) {
 void note_no_cost(Finding& script) {
   if (script.level == Level::error || script.saving) return;
   script.level = Level::info;
-  script.evidence.emplace_back("the recording shows no cost of it worth a change");
+  script.evidence.emplace_back("the trace shows no cost of it worth a change");
 }
 
 void join_cause(const SameCause& cause, std::vector<Finding>& findings,

@@ -114,7 +114,7 @@ std::string duration_text(Seconds time) {
 std::string cost_text(const TraceSummary& trace, Seconds in_window) {
   const std::string share = percent_of_window(trace, in_window);
   if (trace.steps.durations.empty()) {
-    return fmt::format("{} ({} of the recording)", duration_text(in_window), share);
+    return fmt::format("{} ({} of the trace)", duration_text(in_window), share);
   }
   return fmt::format("{} per step ({})", duration_text(per_step(trace, in_window)), share);
 }
@@ -140,9 +140,9 @@ void note_pace(const TraceSummary& trace, Finding& finding) {
   const double share = trace.kernel_time_share.value_or(1);
   if (share >= kMostlyHost) return;
   finding.evidence.push_back(
-      fmt::format("the host sets the pace: of kernel time saved about {:.0f} % shortens the step, "
+      fmt::format("host-bound: only about {:.0f} % of kernel time saved shortens the step, "
                   "the rest only "
-                  "after the host is faster (replay of the recording)",
+                  "once the host is faster (replay of the trace)",
                   100 * share));
 }
 

@@ -43,7 +43,7 @@ Finding about_group(const TraceSummary& trace, const UseGroup& group, std::strin
 // other.
 std::vector<std::size_t> workload_ops_of(const RuleInput& input, const UseGroup& group);
 
-// "3.1 ms per step (7.2 %)", or "3.1 ms (7.2 % of the recording)" where no steps are known.
+// "3.1 ms per step (7.2 %)", or "3.1 ms (7.2 % of the trace)" where no steps are known.
 std::string cost_text(const TraceSummary& trace, Seconds in_window);
 // "812 kernels per step", "3 kernels in 20 steps" for rare things, "7 kernels" where no steps are
 // known.

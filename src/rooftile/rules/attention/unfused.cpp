@@ -183,7 +183,7 @@ std::vector<Finding> check(const RuleInput& input) {
 extern const Rule attention_unfused{.id = "attention/unfused",
                                     .level = Level::warning,
                                     .cause = Cause::fusion,
-                                    .summary = "Attention scores are written to memory",
+                                    .summary = "Attention writes its scores to memory",
                                     .doc = attention_unfused_rule::kDoc,
                                     .check = attention_unfused_rule::check};
 

@@ -112,7 +112,7 @@ extern const Rule attention_unsupported_head_dim{
     .id = "attention/unsupported-head-dim",
     .level = Level::advice,
     .cause = Cause::alignment,
-    .summary = "A head size outside the flash kernel's range",
+    .summary = "Head size outside the flash kernel's range",
     .doc = attention_unsupported_head_dim_rule::kDoc,
     .check = attention_unsupported_head_dim_rule::check};
 

@@ -87,7 +87,7 @@ extern const Rule compile_compiled_before_ddp{
     .id = "compile/compiled-before-ddp",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "a model is compiled before DistributedDataParallel wraps it",
+    .summary = "Model compiled before DistributedDataParallel wraps it",
     .doc = compiled_before_ddp::kDoc,
     .check = compiled_before_ddp::check};
 

@@ -20,7 +20,7 @@ disk; at worst it runs again, which takes a minute or more.
 Compile once before the loops.
 
 ## How the saving is estimated
-Not from the source alone; the wall time of the first step after each call tells.
+Not from the source alone; the wall time of the first step after each call shows it.
 
 ## When not to
 - Under a condition that holds once, such as a warm-up phase.
@@ -76,7 +76,7 @@ extern const Rule compile_compiled_in_the_loop{
     .id = "compile/compiled-in-the-loop",
     .level = Level::warning,
     .cause = Cause::none,
-    .summary = "torch.compile is called on every step or epoch",
+    .summary = "torch.compile called on every step or epoch",
     .doc = compiled_in_the_loop::kDoc,
     .check = compiled_in_the_loop::check};
 

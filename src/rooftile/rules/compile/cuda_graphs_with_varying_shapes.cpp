@@ -81,7 +81,7 @@ extern const Rule compile_cuda_graphs_with_varying_shapes{
     .id = "compile/cuda-graphs-with-varying-shapes",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "CUDA graphs are recorded anew for shapes that differ",
+    .summary = "CUDA graphs recaptured for every new shape",
     .doc = cuda_graphs_with_varying_shapes::kDoc,
     .check = cuda_graphs_with_varying_shapes::check};
 

@@ -125,7 +125,7 @@ extern const Rule compile_debug_backend{
     .id = "compile/debug-backend",
     .level = Level::warning,
     .cause = Cause::none,
-    .summary = "torch.compile runs in a debugging mode or is switched off",
+    .summary = "torch.compile runs in a debugging mode or is disabled",
     .doc = debug_backend::kDoc,
     .check = debug_backend::check};
 

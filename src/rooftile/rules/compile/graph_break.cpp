@@ -123,7 +123,7 @@ extern const Rule compile_graph_break{
     .id = "compile/graph-break",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "compiled code has parts that torch.compile leaves to Python",
+    .summary = "Graph breaks: torch.compile leaves parts of the code to Python",
     .doc = graph_break::kDoc,
     .check = graph_break::check};
 

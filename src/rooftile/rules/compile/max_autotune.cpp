@@ -42,10 +42,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
       if (!layer) continue;
       Finding finding = finding_at(
           *call,
-          fmt::format(
-              "mode=\"{}\" compiles for many minutes; for large products ({}) cuBLAS mostly "
-              "wins anyway",
-              mode.text, layer->text),
+          fmt::format("mode=\"{}\" compiles for many minutes; for large GEMMs ({}) cuBLAS mostly "
+                      "wins anyway",
+                      mode.text, layer->text),
           {"Compare the step time with the default mode", Exactness::exact_arithmetic});
       finding.evidence = {"PyTorch documentation, torch.compile, parameter mode",
                           "settle it: time a hundred steps in both modes"};
@@ -63,7 +62,7 @@ std::vector<Finding> check(const RuleInput& input) { return check_scripts(input,
 extern const Rule compile_max_autotune{.id = "compile/max-autotune",
                                        .level = Level::info,
                                        .cause = Cause::none,
-                                       .summary = "max-autotune for a model of large products",
+                                       .summary = "max-autotune for a model of large GEMMs",
                                        .doc = max_autotune::kDoc,
                                        .check = max_autotune::check};
 

@@ -72,7 +72,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
                    {"Compile it once before training: model = torch.compile(model)",
                     Exactness::exact_arithmetic});
     finding.evidence = {"PyTorch documentation, torch.compile",
-                        "settle it with a recording: rooftile check train.py trace.json.gz"};
+                        "settle it with a trace: rooftile check train.py trace.json.gz"};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -82,12 +82,11 @@ std::vector<Finding> check(const RuleInput& input) { return check_scripts(input,
 
 }  // namespace not_compiled
 
-extern const Rule compile_not_compiled{
-    .id = "compile/not-compiled",
-    .level = Level::info,
-    .cause = Cause::none,
-    .summary = "a PyTorch 2 program trains without torch.compile",
-    .doc = not_compiled::kDoc,
-    .check = not_compiled::check};
+extern const Rule compile_not_compiled{.id = "compile/not-compiled",
+                                       .level = Level::info,
+                                       .cause = Cause::none,
+                                       .summary = "PyTorch 2 program trains without torch.compile",
+                                       .doc = not_compiled::kDoc,
+                                       .check = not_compiled::check};
 
 }  // namespace rooftile

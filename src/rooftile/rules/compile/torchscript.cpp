@@ -24,7 +24,7 @@ Use `torch.compile` in its place.
 Not estimated.
 
 ## When not to
-- Export for deployment: code that saves the scripted model is silent.
+- Export for deployment: code that saves the scripted model is not reported.
 - PyTorch before 2.0.
 
 ## Evidence
@@ -74,7 +74,7 @@ std::vector<Finding> check(const RuleInput& input) { return check_scripts(input,
 extern const Rule compile_torchscript{.id = "compile/torchscript",
                                       .level = Level::info,
                                       .cause = Cause::none,
-                                      .summary = "a model is trained as TorchScript",
+                                      .summary = "Model is trained as TorchScript",
                                       .doc = torchscript::kDoc,
                                       .check = torchscript::check};
 

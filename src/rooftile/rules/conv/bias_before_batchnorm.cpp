@@ -38,8 +38,8 @@ kernels. No measured figure is published; the gain is small.
 ## When not to
 - BatchNorm that is frozen (evaluation mode during fine-tuning) uses stored statistics, and the bias
   counts. The graph does not show it.
-- GroupNorm and LayerNorm subtract the mean of several channels: the bias is not cancelled. They stay
-  silent, and so does a layer whose output also goes elsewhere or passes an activation or add first.
+- GroupNorm and LayerNorm subtract the mean of several channels: the bias is not cancelled. They are
+  not reported, nor is a layer whose output also goes elsewhere or passes an activation or add first.
 - In inference the bias is part of what folding computes; see `conv/unfolded-batchnorm`.
 - Weights shared with a layer that has no BatchNorm.
 - Scripts: a norm layer that is chosen at run time, an activation or add between, frozen BatchNorm.

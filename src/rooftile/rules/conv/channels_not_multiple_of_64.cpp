@@ -115,7 +115,7 @@ extern const Rule conv_channels_not_multiple_of_64{
     .id = "conv/channels-not-multiple-of-64",
     .level = Level::advice,
     .cause = Cause::tile_shape,
-    .summary = "The last output channels of a convolution start tiles of their own",
+    .summary = "Output channels not a multiple of 64: last tile mostly padding",
     .doc = conv_channels_not_multiple_of_64_rule::kDoc,
     .check = conv_channels_not_multiple_of_64_rule::check};
 

@@ -177,7 +177,7 @@ std::vector<Finding> check(const RuleInput& input) {
 extern const Rule conv_depthwise{.id = "conv/depthwise",
                                  .level = Level::info,
                                  .cause = Cause::none,
-                                 .summary = "Depthwise convolutions wait for memory",
+                                 .summary = "Depthwise convolutions are memory-bound",
                                  .doc = conv_depthwise_rule::kDoc,
                                  .check = conv_depthwise_rule::check};
 

@@ -178,7 +178,7 @@ extern const Rule conv_deterministic_left_on{
     .id = "conv/deterministic-left-on",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "deterministic algorithms are switched on for all runs",
+    .summary = "Deterministic algorithms enabled for all runs",
     .doc = deterministic_left_on::kDoc,
     .check = deterministic_left_on::check};
 

@@ -118,7 +118,7 @@ std::vector<Finding> check(const RuleInput& input) {
 extern const Rule conv_few_input_channels{.id = "conv/few-input-channels",
                                           .level = Level::advice,
                                           .cause = Cause::alignment,
-                                          .summary = "A first layer reads three channels",
+                                          .summary = "First layer reads three channels",
                                           .doc = conv_few_input_channels_rule::kDoc,
                                           .check = conv_few_input_channels_rule::check};
 

@@ -30,7 +30,7 @@ at the border of the network may have to stay.
 
 ## When not to
 - One conversion at the network's input or in front of its head, as after a patch embedding, is not a
-  pair and stays silent.
+  pair and is not reported.
 - In PyTorch a permute is a view. It costs time only where the next operation needs contiguous data. An
   ONNX Transpose is a copy.
 

@@ -74,7 +74,7 @@ std::vector<Finding> check(const RuleInput& input) {
 extern const Rule conv_low_intensity_1x1{.id = "conv/low-intensity-1x1",
                                          .level = Level::info,
                                          .cause = Cause::none,
-                                         .summary = "1x1 convolutions wait for memory",
+                                         .summary = "1x1 convolutions are memory-bound",
                                          .doc = conv_low_intensity_1x1_rule::kDoc,
                                          .check = conv_low_intensity_1x1_rule::check};
 

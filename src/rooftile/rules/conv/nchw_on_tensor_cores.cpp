@@ -135,7 +135,7 @@ extern const Rule conv_nchw_on_tensor_cores{
     .id = "conv/nchw-on-tensor-cores",
     .level = Level::advice,
     .cause = Cause::layout,
-    .summary = "A convolutional network keeps its tensors in NCHW order",
+    .summary = "Convolutional network keeps its tensors in NCHW order",
     .doc = conv_nchw_on_tensor_cores_rule::kDoc,
     .check = conv_nchw_on_tensor_cores_rule::check};
 

@@ -198,7 +198,7 @@ extern const Rule conv_partial_last_wave{
     .id = "conv/partial-last-wave",
     .level = Level::advice,
     .cause = Cause::tile_shape,
-    .summary = "The batch leaves the last wave of the convolutions' tiles nearly empty",
+    .summary = "Batch leaves the convolutions' last wave nearly empty",
     .doc = conv_partial_last_wave_rule::kDoc,
     .check = conv_partial_last_wave_rule::check};
 

@@ -86,7 +86,7 @@ extern const Rule conv_tuned_for_varying_sizes{
     .id = "conv/tuned-for-varying-sizes",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "cuDNN measures its algorithms again for every new input size",
+    .summary = "cuDNN re-benchmarks its algorithms for every new input size",
     .doc = tuned_for_varying_sizes::kDoc,
     .check = tuned_for_varying_sizes::check};
 

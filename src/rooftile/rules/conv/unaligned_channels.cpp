@@ -38,8 +38,8 @@ grows with the width, is not.
 - The layer is memory-bound: vector width then changes little, and nothing is reported.
 - Depthwise convolutions do not use Tensor Cores. Grouped ones have their own rule.
 - Up to four input channels are the first layer, which has its own rule too.
-- A small last layer, such as a map of 21 classes, rarely takes one per cent of the time; the rule is
-  silent below that.
+- A small last layer, such as a map of 21 classes, rarely takes one per cent of the time and is not
+  reported below that.
 - If BatchNorm follows, a padded channel comes out as the value of its shift. The consumer's weights
   for it must be zero and stay zero.
 - Scripts: first and last layers, grouped layers, and nets whose layers all have fewer than 32 channels.

@@ -30,7 +30,7 @@ The time of the BatchNorm operations. A bias that a layer gets by folding is add
 - The runtime may fold when it loads the model. TensorRT and ONNX Runtime do; the finding then concerns
   only what runs in eager mode.
 - BatchNorm behind an activation or add, or of an output with other readers, cannot be folded backwards
-  and stays silent.
+  and is not reported.
 
 ## Evidence
 - PyTorch tutorial "Building a Convolution/Batch Norm fuser in FX".
@@ -60,11 +60,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace conv_unfolded_batchnorm_rule
 
-extern const Rule conv_unfolded_batchnorm{.id = "conv/unfolded-batchnorm",
-                                          .level = Level::warning,
-                                          .cause = Cause::fusion,
-                                          .summary = "BatchNorm runs on its own in inference",
-                                          .doc = conv_unfolded_batchnorm_rule::kDoc,
-                                          .check = conv_unfolded_batchnorm_rule::check};
+extern const Rule conv_unfolded_batchnorm{
+    .id = "conv/unfolded-batchnorm",
+    .level = Level::warning,
+    .cause = Cause::fusion,
+    .summary = "BatchNorm runs as a separate operation in inference",
+    .doc = conv_unfolded_batchnorm_rule::kDoc,
+    .check = conv_unfolded_batchnorm_rule::check};
 
 }  // namespace rooftile

@@ -33,8 +33,8 @@ Not from the source alone. Compare the step time of both settings after the firs
 ## When not to
 - Each new input size is measured again, which takes seconds: with sizes that vary from batch to
   batch it costs more than it gives. Reported only where one size is seen.
-- Runs that must repeat bit by bit: the choice differs from run to run. The word deterministic in
-  the program keeps the rule silent, unless it stands under a seed option that is off by default.
+- Runs that must repeat bit by bit: the choice differs from run to run. Not reported where
+  the program says deterministic, unless that is under a seed option that is off by default.
 - Transformers, whose only convolution is the patch embedding.
 - Lightning's Trainer has its own switch, `benchmark`.
 
@@ -150,8 +150,8 @@ Finding finding_for(const Program& program, const SizedLayer& layer, const SizeS
     add_edit(insert_line_after(*import, "torch.backends.cudnn.benchmark = True"), fix);
   }
   const std::string message = fmt::format(
-      "cuDNN picks the algorithms of the convolutions ({}) by a heuristic, though the inputs have "
-      "one size",
+      "input size is fixed but cudnn.benchmark is off: cuDNN picks the algorithms of the "
+      "convolutions ({}) heuristically",
       layer.text);
   const Statement* at = import != nullptr ? import : file.body.front();
   Finding finding = finding_at(*at, message, std::move(fix));
@@ -195,7 +195,7 @@ extern const Rule conv_untuned_algorithms{
     .id = "conv/untuned-algorithms",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "cuDNN does not measure which algorithm is fastest, though input sizes are fixed",
+    .summary = "Input size is fixed, but cudnn.benchmark is off",
     .doc = untuned_algorithms::kDoc,
     .check = untuned_algorithms::check};
 

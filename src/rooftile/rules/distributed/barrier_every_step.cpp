@@ -57,7 +57,7 @@ extern const Rule distributed_barrier_every_step{
     .id = "distributed/barrier-every-step",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "all processes wait for each other in each step",
+    .summary = "Barrier in every step: all processes wait for each other",
     .doc = barrier_every_step::kDoc,
     .check = barrier_every_step::check};
 

@@ -128,7 +128,7 @@ std::vector<Finding> check(const RuleInput& input) { return check_scripts(input,
 extern const Rule distributed_data_parallel{.id = "distributed/data-parallel",
                                             .level = Level::warning,
                                             .cause = Cause::none,
-                                            .summary = "a model is trained under DataParallel",
+                                            .summary = "Model is trained under DataParallel",
                                             .doc = data_parallel::kDoc,
                                             .check = data_parallel::check};
 

@@ -15,7 +15,7 @@ namespace epoch_not_set {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 A `DistributedSampler` that shuffles, for training, in a program that never calls `set_epoch`; also
-one of an own class that draws the order from the epoch that it is told.
+a user-defined one that draws the order from its epoch.
 
 ## Why it costs time
 The order is drawn from the seed and the number of the epoch. Without the call it stays that of
@@ -160,7 +160,7 @@ extern const Rule distributed_epoch_not_set{
     .id = "distributed/epoch-not-set",
     .level = Level::warning,
     .cause = Cause::none,
-    .summary = "every epoch visits the samples in the same order",
+    .summary = "Every epoch visits the samples in the same order (no set_epoch)",
     .doc = epoch_not_set::kDoc,
     .check = epoch_not_set::check};
 

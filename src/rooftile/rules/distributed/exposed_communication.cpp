@@ -131,7 +131,7 @@ std::vector<Finding> check(const RuleInput& input) {
     if (transfer < kMinShare * trace.time.span) return {};
     Finding finding = about_trace(
         trace,
-        fmt::format("communication runs alone for {}, {:.0f} % of all communication{}",
+        fmt::format("{} of communication is exposed ({:.0f} % of all communication){}",
                     cost_text(trace, exposed), 100 * (exposed / trace.time.communication),
                     mostly_waits ? "; the messages are small, so most of it is waiting for ranks "
                                    "that come later"
@@ -159,7 +159,7 @@ extern const Rule distributed_exposed_communication{
     .id = "distributed/exposed-communication",
     .level = Level::warning,
     .cause = Cause::none,
-    .summary = "Communication runs while nothing computes",
+    .summary = "Communication is exposed: it runs while nothing computes",
     .doc = distributed_exposed_communication_rule::kDoc,
     .check = distributed_exposed_communication_rule::check};
 

@@ -58,7 +58,7 @@ extern const Rule distributed_gradients_copied_to_buckets{
     .id = "distributed/gradients-copied-to-buckets",
     .level = Level::info,
     .cause = Cause::none,
-    .summary = "DDP copies each gradient into a buffer for the exchange",
+    .summary = "DDP copies every gradient into a bucket",
     .doc = gradients_copied_to_buckets::kDoc,
     .check = gradients_copied_to_buckets::check};
 

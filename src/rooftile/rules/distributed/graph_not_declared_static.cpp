@@ -71,7 +71,7 @@ extern const Rule distributed_graph_not_declared_static{
     .id = "distributed/graph-not-declared-static",
     .level = Level::info,
     .cause = Cause::none,
-    .summary = "DDP is not told that the graph stays the same",
+    .summary = "DDP runs without static_graph although the graph never changes",
     .doc = graph_not_declared_static::kDoc,
     .check = graph_not_declared_static::check};
 

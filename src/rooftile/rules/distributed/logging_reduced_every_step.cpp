@@ -298,7 +298,7 @@ extern const Rule distributed_logging_reduced_every_step{
     .id = "distributed/logging-reduced-every-step",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "a value that is only logged is exchanged between the GPUs in each step",
+    .summary = "Logged value is all-reduced in every step",
     .doc = logging_reduced_every_step::kDoc,
     .check = logging_reduced_every_step::check};
 

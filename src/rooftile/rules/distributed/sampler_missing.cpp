@@ -136,11 +136,12 @@ std::vector<Finding> check(const RuleInput& input) { return check_scripts(input,
 
 }  // namespace sampler_missing
 
-extern const Rule distributed_sampler_missing{.id = "distributed/sampler-missing",
-                                              .level = Level::error,
-                                              .cause = Cause::none,
-                                              .summary = "every process trains on the same batches",
-                                              .doc = sampler_missing::kDoc,
-                                              .check = sampler_missing::check};
+extern const Rule distributed_sampler_missing{
+    .id = "distributed/sampler-missing",
+    .level = Level::error,
+    .cause = Cause::none,
+    .summary = "Every process trains on the same batches (no DistributedSampler)",
+    .doc = sampler_missing::kDoc,
+    .check = sampler_missing::check};
 
 }  // namespace rooftile

@@ -105,7 +105,7 @@ extern const Rule distributed_several_gpus_per_process{
     .id = "distributed/several-gpus-per-process",
     .level = Level::warning,
     .cause = Cause::none,
-    .summary = "one process drives several GPUs under DDP",
+    .summary = "One process drives several GPUs under DDP",
     .doc = several_gpus_per_process::kDoc,
     .check = several_gpus_per_process::check};
 

@@ -26,8 +26,9 @@ Each run of a collective less the shortest run of the same collective among the 
 the least. The high end is the mean waiting of the other ranks, low is half of it.
 
 ## When not to
-- Ranks that take turns in being late are jitter, and stay silent.
-- When the rank also computes longer, the work is unevenly divided; another rule tells.
+- Ranks that take turns in being late are jitter, and not reported.
+- When the rank also computes longer, the work is unevenly divided: see
+  `distributed/rank-imbalance`.
 
 ## Evidence
 - PyTorch Performance Tuning Guide, "Load-balance workload in a distributed setting".
@@ -78,17 +79,20 @@ std::vector<Finding> check(const RuleInput& input) {
   if (found.own > kAwaited * found.others || computes_longer(ranks, found)) return {};
   Finding finding = about_trace(
       straggler,
-      fmt::format("rank {} arrives last at the collectives: the other {} wait {} per step for it",
-                  straggler.rank ? fmt::format("{}", *straggler.rank) : "?", ranks.size() - 1,
+      fmt::format("rank {} is the straggler: {} {} per step for it at the collectives",
+                  straggler.rank ? fmt::format("{}", *straggler.rank) : "?",
+                  ranks.size() == 2 ? "the other rank waits"
+                                    : fmt::format("the other {} ranks wait", ranks.size() - 1),
                   duration_text(found.others)),
       {"Look at what this rank's host does before the collectives: loader, garbage collection, "
        "logging, CPU binding",
        Exactness::not_applicable});
   finding.saving = Range<Seconds>{0.5 * found.others, found.others, found.others};
   finding.evidence = {
-      fmt::format("measured: it waits {} per step itself, by the run times of the "
-                  "same collectives on all ranks",
-                  duration_text(found.own))};
+      "measured: run times of the same collectives on all ranks" +
+      (found.own > Seconds(0)
+           ? fmt::format("; the straggler itself waits {} per step", duration_text(found.own))
+           : std::string())};
   return {finding};
 }
 
@@ -97,7 +101,7 @@ std::vector<Finding> check(const RuleInput& input) {
 extern const Rule distributed_straggler{.id = "distributed/straggler",
                                         .level = Level::warning,
                                         .cause = Cause::none,
-                                        .summary = "Ranks wait for one that arrives late",
+                                        .summary = "Ranks wait for a straggler",
                                         .doc = distributed_straggler_rule::kDoc,
                                         .check = distributed_straggler_rule::check};
 

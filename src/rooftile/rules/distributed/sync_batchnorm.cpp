@@ -54,7 +54,7 @@ extern const Rule distributed_sync_batchnorm{
     .id = "distributed/sync-batchnorm",
     .level = Level::info,
     .cause = Cause::none,
-    .summary = "batch statistics are exchanged between the GPUs in each layer",
+    .summary = "SyncBatchNorm exchanges batch statistics in every layer",
     .doc = sync_batchnorm::kDoc,
     .check = sync_batchnorm::check};
 

@@ -207,7 +207,7 @@ extern const Rule distributed_synced_every_micro_step{
     .id = "distributed/synced-every-micro-step",
     .level = Level::warning,
     .cause = Cause::none,
-    .summary = "gradients are exchanged on each micro-batch of an accumulation",
+    .summary = "Gradients are all-reduced on every micro-batch of an accumulation",
     .doc = synced_every_micro_step::kDoc,
     .check = synced_every_micro_step::check};
 

@@ -75,7 +75,7 @@ extern const Rule distributed_unaligned_collectives{
     .id = "distributed/unaligned-collectives",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "Messages of collectives are not a multiple of 16 bytes",
+    .summary = "Collective messages are not a multiple of 16 bytes",
     .doc = distributed_unaligned_collectives_rule::kDoc,
     .check = distributed_unaligned_collectives_rule::check};
 

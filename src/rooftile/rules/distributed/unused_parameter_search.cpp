@@ -226,7 +226,7 @@ extern const Rule distributed_unused_parameter_search{
     .id = "distributed/unused-parameter-search",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "DDP searches for unused parameters in each step",
+    .summary = "DDP searches for unused parameters in every step",
     .doc = unused_parameter_search::kDoc,
     .check = unused_parameter_search::check};
 

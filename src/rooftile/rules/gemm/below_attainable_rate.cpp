@@ -10,15 +10,15 @@ namespace gemm_below_attainable_rate_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-Matrix products and convolutions that take longer than the time model's whole range for this shape,
+GEMMs and convolutions that take longer than the time model's whole range for this shape,
 precision and GPU, when no other reason is known: they run on the expected units, with wide loads.
 
 ## Why it costs time
-The same product has been measured to run faster on this GPU. Another kernel choice of the library, a
+The same GEMM has been measured to run faster on this GPU. Another kernel choice of the library, a
 lower clock, memory used by something else or an old library version are the usual reasons.
 
 ## How to fix
-Compare library versions; for convolutions `torch.backends.cudnn.benchmark = True`; for products
+Compare library versions; for convolutions `torch.backends.cudnn.benchmark = True`; for GEMMs
 `torch.backends.cuda.preferred_blas_library("cublaslt")` or `torch.compile(mode="max-autotune")`. Check
 the GPU's clocks and power limit under load.
 
@@ -30,7 +30,7 @@ The measured time less the model's range. What other kernels or the host hide is
   runs beside computation for a good part are not judged.
 
 ## Evidence
-- The time model and its accuracy on measured products: docs/time_model.md.
+- The time model and its accuracy on measured GEMMs: docs/time_model.md.
 )md";
 
 constexpr double kMinShare = 0.02;    // of the window
@@ -87,11 +87,12 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGro
   const double runs = static_cast<double>(judged.runs);
   Finding finding = about_group(
       trace, group,
-      fmt::format("{} reaches {:.0f} % of what this GPU does at this shape: {} instead of about {} "
-                  "a run, {} in all",
-                  group_text(group), 100 * (judged.model.expected / group.time),
-                  duration_text(group.time / runs), duration_text(judged.model.expected / runs),
-                  cost_text(trace, group.time)),
+      fmt::format(
+          "{} reaches {:.0f} % of the rate this GPU attains for the shape: {} instead of about {} "
+          "a run, {} in all",
+          group_text(group), 100 * (judged.model.expected / group.time),
+          duration_text(group.time / runs), duration_text(judged.model.expected / runs),
+          cost_text(trace, group.time)),
       {"Compare library versions and kernel choices (cudnn.benchmark, cuBLASLt, max-autotune), and "
        "the GPU's clock under load",
        Exactness::exact_arithmetic},
@@ -135,7 +136,7 @@ extern const Rule gemm_below_attainable_rate{
     .id = "gemm/below-attainable-rate",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "A product is slower than this GPU does it elsewhere",
+    .summary = "A GEMM runs below the rate this GPU attains for the shape",
     .doc = gemm_below_attainable_rate_rule::kDoc,
     .check = gemm_below_attainable_rate_rule::check};
 

@@ -9,7 +9,7 @@ namespace gemm_fp8_dims_not_multiple_of_16_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-An fp8 matrix product whose inner dimension or row length is not a multiple of 16. For a Linear
+An fp8 GEMM whose inner dimension or row length is not a multiple of 16. For a Linear
 layer these are `in_features` and `out_features`; the weight gradient also sums over the tokens, so
 in training their number counts as well.
 
@@ -104,7 +104,7 @@ Finding judge(const RuleInput& input, const LayerGroup& group, const std::vector
   }
   Finding finding = finding_at_groups(
       input, {group},
-      fmt::format("fp8 products need multiples of 16, found {}: torch._scaled_mm raises an error",
+      fmt::format("fp8 GEMMs need multiples of 16, found {}: torch._scaled_mm raises an error",
                   join(causes, " and ")),
       propose(input, op, dims), std::nullopt);
   finding.evidence = {"fp8 needs all 16-byte conditions: cuBLAS documentation, Tensor Core Usage",
@@ -131,7 +131,7 @@ extern const Rule gemm_fp8_dims_not_multiple_of_16{
     .id = "gemm/fp8-dims-not-multiple-of-16",
     .level = Level::error,
     .cause = Cause::alignment,
-    .summary = "An fp8 product has dims not divisible by 16",
+    .summary = "FP8 GEMM dimensions are not divisible by 16",
     .doc = gemm_fp8_dims_not_multiple_of_16_rule::kDoc,
     .check = gemm_fp8_dims_not_multiple_of_16_rule::check};
 

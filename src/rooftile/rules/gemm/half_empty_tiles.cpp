@@ -10,7 +10,7 @@ namespace gemm_half_empty_tiles_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-Products whose kernel, by its name and recorded grid, computes tiles that reach far beyond the output:
+GEMMs whose kernel, by its name and recorded grid, computes tiles that reach far beyond the output:
 less than four fifths of the computed elements are wanted.
 
 ## Why it costs time
@@ -18,7 +18,7 @@ A tile at the edge costs as much as a full one, however little of it is used.
 
 ## How to fix
 In the next model choose widths that are multiples of the tile; for token counts, the next lower or
-higher multiple. Where the output is much smaller than one tile, batch several products.
+higher multiple. Where the output is much smaller than one tile, batch several GEMMs.
 
 ## How the saving is estimated
 High: the share of the computed elements that nobody wants, of the measured time. Low: 0, since another
@@ -122,7 +122,7 @@ std::vector<Finding> check(const RuleInput& input) {
 extern const Rule gemm_half_empty_tiles{.id = "gemm/half-empty-tiles",
                                         .level = Level::advice,
                                         .cause = Cause::tile_shape,
-                                        .summary = "The tiles of a kernel reach beyond its output",
+                                        .summary = "Kernel tiles reach beyond the GEMM's output",
                                         .doc = gemm_half_empty_tiles_rule::kDoc,
                                         .check = gemm_half_empty_tiles_rule::check};
 

@@ -10,7 +10,7 @@ namespace gemm_idle_last_wave_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-Kernels of matrix products and convolutions whose recorded grid fills a few waves of the GPU and
+Kernels of GEMMs and convolutions whose recorded grid fills a few waves of the GPU and
 leaves the last one mostly empty, or fills less than half of one.
 
 ## Why it costs time
@@ -119,12 +119,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace gemm_idle_last_wave_rule
 
-extern const Rule gemm_idle_last_wave{
-    .id = "gemm/idle-last-wave",
-    .level = Level::advice,
-    .cause = Cause::tile_shape,
-    .summary = "The blocks of a kernel leave its last wave mostly empty",
-    .doc = gemm_idle_last_wave_rule::kDoc,
-    .check = gemm_idle_last_wave_rule::check};
+extern const Rule gemm_idle_last_wave{.id = "gemm/idle-last-wave",
+                                      .level = Level::advice,
+                                      .cause = Cause::tile_shape,
+                                      .summary = "Kernel's last wave is mostly empty",
+                                      .doc = gemm_idle_last_wave_rule::kDoc,
+                                      .check = gemm_idle_last_wave_rule::check};
 
 }  // namespace rooftile

@@ -14,29 +14,29 @@ namespace gemm_many_small_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-At least four products of the same shape that do not depend on each other and are each shorter than
+At least four GEMMs of the same shape that do not depend on each other and are each shorter than
 a kernel launch is worth (10 µs): heads or experts in a Python loop, unrolled by the export.
 
 ## Why it costs time
 Every kernel costs a few microseconds to launch and leaves most of the GPU idle when it is small.
-One batched product does all of them at once.
+One batched GEMM does all of them at once.
 
 ## How to fix
-Stack the operands and use `torch.bmm` or `einsum`; for different sizes a grouped product. A CUDA
+Stack the operands and use `torch.bmm` or `einsum`; for different sizes a grouped GEMM. A CUDA
 graph removes the launches without changing the model.
 
 ## How the saving is estimated
-The time model compares the separate products with one batched product of the same work.
+The time model compares the separate GEMMs with one batched GEMM of the same work.
 
 ## When not to
 - The same layer repeated through the network is a chain: each waits for the one before. Only
-  products at the same depth of the graph, whose inputs are all known, are counted.
-- Layers that read the very same value are better concatenated; another rule tells.
+  GEMMs at the same depth of the graph, whose inputs are all known, are counted.
+- Layers that read the very same value are better concatenated: see `gemm/split-projections`.
 
 ## Evidence
 - ML Engineering book (S. Bekman), `torch.compile` chapter: a 1B model at batch 1 gains 2.4 to 6
   times from removing launch overhead.
-- NVIDIA, GTC 2019 talk S9143: coalesce work into fewer, larger products.
+- NVIDIA, GTC 2019 talk S9143: coalesce work into fewer, larger GEMMs.
 )md";
 
 constexpr std::size_t kMany = 4;
@@ -119,13 +119,13 @@ Finding describe(const RuleInput& input, const LayerGroup& group, const Range<Se
   const Op& op = input.workload.ops[group.ops.front()];
   Finding finding = finding_at_groups(
       input, {group},
-      fmt::format("{} independent products of {} take {:.1f} µs each, about what a launch costs",
+      fmt::format("{} independent GEMMs of {} take {:.1f} µs each, about what a launch costs",
                   group.ops.size(), dims_text(op.body),
                   to_microseconds(input.analysis.ops[group.ops.front()].time->time.expected)),
-      {fmt::format("Stack them into one batched product of {} (bmm, einsum)", group.ops.size()),
+      {fmt::format("Stack them into one batched GEMM of {} (bmm, einsum)", group.ops.size()),
        Exactness::exact_arithmetic},
       saving);
-  finding.evidence = {"coalesce work into larger products: NVIDIA, GTC 2019 talk S9143"};
+  finding.evidence = {"coalesce work into larger GEMMs: NVIDIA, GTC 2019 talk S9143"};
   return finding;
 }
 
@@ -146,7 +146,7 @@ std::vector<Finding> check(const RuleInput& input) {
 extern const Rule gemm_many_small{.id = "gemm/many-small",
                                   .level = Level::advice,
                                   .cause = Cause::launch,
-                                  .summary = "Many small products that could be one",
+                                  .summary = "Many small GEMMs that could be one",
                                   .doc = gemm_many_small_rule::kDoc,
                                   .check = gemm_many_small_rule::check};
 

@@ -35,7 +35,8 @@ inference no saving is given, because one pass gets slower: the fix names the pr
 ## When not to
 - Latency comes first: more tokens per pass make each pass longer.
 - The ridge counts main-memory traffic. Operands that stay in the L2 cache are faster.
-- Alignment, tiles and Tensor Cores buy nothing here, so those rules are silent for these layers.
+- Alignment, tiles and Tensor Cores buy little here; a width is reported only where the time model still
+  expects a tenth from it.
 - Larger batches change the training; gradient accumulation saves the optimizer's part alone.
 
 ## Evidence

@@ -31,6 +31,18 @@ TEST(MemoryBoundLayers, MoreTokensAreAMultipleOf8) {
   EXPECT_THAT(fix_for(16), HasSubstr("32 take only"));
 }
 
+// m·n·k / (m·k + n·k + m·n) multiply-adds per element of 2 bytes is the intensity in flop per byte.
+// For n = k = 4096 it is 138.9, a V100's ridge (125 TFLOPS by 900 GB/s), at 149.0 tokens, and
+// 153.0, an A100's (312 by 2039), at 165.4.
+TEST(MemoryBoundLayers, TokensAtTheRidge) {
+  const Workload small = parse("gemm fc fp16 m=64 n=4096 k=4096");
+  EXPECT_THAT(finding_on("v100_sxm2", small).fix.text, HasSubstr(", 149 reach the ridge"));
+  EXPECT_THAT(finding_on("a100_sxm_80gb", small).fix.text, HasSubstr(", 166 reach the ridge"));
+  EXPECT_EQ(finding_on("v100_sxm2", parse("gemm fc fp16 m=128 n=4096 k=4096")).rule,
+            "gemm/memory-bound");
+  EXPECT_EQ(finding_on("v100_sxm2", parse("gemm fc fp16 m=256 n=4096 k=4096")).rule, "");
+}
+
 // With twice the tokens a step holds the optimizer once for twice the work, and reads and writes
 // the weights and their gradients once. By hand: NVIDIA's V100 moves 900 GB/s; AdamW on 16.8 M
 // parameters of 28 bytes takes 0.52 ms, each product moves a weight of 33.6 MB in 37 us. So a step

@@ -11,7 +11,7 @@ namespace gemm_misaligned_view_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A matrix product that reads or writes a view: all widths are aligned, but the distance between two
+A GEMM that reads or writes a view: all widths are aligned, but the distance between two
 rows, or the first element, is not a multiple of 16 bytes. Slices such as `x[:, 1:]`, uneven
 `split`s and columns of an odd-width parent buffer look like that.
 
@@ -24,12 +24,12 @@ Make the parent buffer's width a multiple of 16 bytes and split it at aligned co
 `.contiguous()` once outside the loop.
 
 ## How the saving is estimated
-The time model predicts the product with aligned strides and offsets.
+The time model predicts the GEMM with aligned strides and offsets.
 
 ## When not to
 - A copy in every step can cost more than it gains: copy once, or change the parent.
 - Only strides count here; sizes need not change.
-- Memory-bound products are not reported.
+- Memory-bound GEMMs are not reported.
 
 ## Evidence
 - cuBLAS documentation, "Tensor Core Usage": the leading dimensions and the three pointers are to be
@@ -119,7 +119,7 @@ std::vector<Finding> check(const RuleInput& input) {
 extern const Rule gemm_misaligned_view{.id = "gemm/misaligned-view",
                                        .level = Level::warning,
                                        .cause = Cause::alignment,
-                                       .summary = "A view starts its rows at unaligned addresses",
+                                       .summary = "View starts its rows at unaligned addresses",
                                        .doc = gemm_misaligned_view_rule::kDoc,
                                        .check = gemm_misaligned_view_rule::check};
 

@@ -11,8 +11,8 @@ namespace gemm_narrow_loads_rule {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 Tensor Core kernels whose names say that they load less than 16 bytes at a time (`align1`, `align2`,
-`align4`, `ldg4` in 16 bits), for products whose recorded widths would allow 16 bytes, or whose shapes
-are not recorded. Products of misaligned widths are reported by `gemm/unaligned-row-stride`, with this
+`align4`, `ldg4` in 16 bits), for GEMMs whose recorded widths would allow 16 bytes, or whose shapes
+are not recorded. GEMMs of misaligned widths are reported by `gemm/unaligned-row-stride`, with this
 kernel as evidence.
 
 ## Why it costs time
@@ -24,11 +24,11 @@ Let operands start at 16-byte addresses with rows that are multiples of 16 bytes
 borders, pad the parent buffer, or make the operand contiguous once outside the loop.
 
 ## How the saving is estimated
-The time model's ratio for a large product with rows of that alignment and with aligned rows, applied
+The time model's ratio for a large GEMM with rows of that alignment and with aligned rows, applied
 to the measured time. What other kernels or the host hide is taken off.
 
 ## When not to
-- Memory-bound products lose less than the estimate says.
+- Memory-bound GEMMs lose less than the estimate says.
 - Copying a large operand only to align it can cost more than it saves.
 
 ## Evidence

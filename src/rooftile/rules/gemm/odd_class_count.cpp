@@ -16,7 +16,7 @@ The last `nn.Linear` of a module with a written number of outputs of 64 or more 
 of 8, in a program that trains on a GPU. Information, hidden unless asked for.
 
 ## Why it costs time
-The gradient of this layer's weights and the product itself have rows that do not start at 16-byte
+The gradient of this layer's weights and the GEMM itself have rows that do not start at 16-byte
 addresses.
 
 ## How to fix
@@ -64,8 +64,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (!out || *out < kFewest || *out % kStep == 0) continue;
     if (is_of_vocabulary(facts, *last, *out)) continue;
     Finding finding = finding_at(
-        *last, fmt::format("the last layer has {} outputs, which is no multiple of 8", *out),
-        {fmt::format("Make it {} and slice the logits before the loss, where a recording shows the "
+        *last, fmt::format("the last layer has {} outputs, not a multiple of 8", *out),
+        {fmt::format("Make it {} and slice the logits before the loss, where a trace shows the "
                      "layer to matter",
                      (*out + kStep - 1) / kStep * kStep),
          Exactness::exact_arithmetic});
@@ -83,7 +83,7 @@ std::vector<Finding> check(const RuleInput& input) { return check_scripts(input,
 extern const Rule gemm_odd_class_count{.id = "gemm/odd-class-count",
                                        .level = Level::info,
                                        .cause = Cause::none,
-                                       .summary = "the number of classes is no multiple of 8",
+                                       .summary = "Class count is not a multiple of 8",
                                        .doc = odd_class_count::kDoc,
                                        .check = odd_class_count::check};
 

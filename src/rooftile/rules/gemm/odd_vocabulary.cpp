@@ -39,9 +39,9 @@ The time model predicts the output layer with both widths, forward and gradients
   smoothing and distillation over padded classes change the loss.
 - Calling `.contiguous()` on the sliced logits copies them and brings the odd row back.
 - A decode step with few tokens is memory-bound: nothing to gain, and nothing is reported.
-- In fp32 on CUDA cores the size makes no difference; the finding is then information for the day
-  the model runs in 16 bits.
-- Scripts: sizes computed from the data, and functions that only load a pretrained checkpoint, are silent.
+- In fp32 on CUDA cores the size makes no difference; the finding is then information.
+- Scripts: sizes computed from the data, and functions that only load a pretrained checkpoint: not
+  reported.
 
 ## Evidence
 - nanoGPT, public note of its author (February 2023): 50257 to 50304 made training about 25 %
@@ -140,7 +140,7 @@ std::vector<Finding> check(const RuleInput& input) {
 extern const Rule gemm_odd_vocabulary{.id = "gemm/odd-vocabulary",
                                       .level = Level::warning,
                                       .cause = Cause::alignment,
-                                      .summary = "The vocabulary is not a multiple of 8",
+                                      .summary = "Vocabulary is not a multiple of 8",
                                       .doc = gemm_odd_vocabulary_rule::kDoc,
                                       .check = gemm_odd_vocabulary_rule::check};
 

@@ -39,7 +39,7 @@ work: time per sample or token times today's number. Gains below 5 % are not rep
 - On Hopper and later GPUs kernels spread the last wave over all SMs (stream-K, persistent kernels),
   so the effect is small and the advice is only "possible".
 - Above about six waves the effect is below 12 %; memory-bound layers do not show it.
-- Forward and gradient products have different grids: what counts is the sum.
+- Forward and gradient GEMMs have different grids: what counts is the sum.
 
 ## Evidence
 - NVIDIA Matrix Multiplication Background User's Guide, "Wave Quantization": A100, 2304 x N x 4096:
@@ -299,12 +299,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace gemm_partial_last_wave_rule
 
-extern const Rule gemm_partial_last_wave{
-    .id = "gemm/partial-last-wave",
-    .level = Level::advice,
-    .cause = Cause::tile_shape,
-    .summary = "The last wave of thread blocks is nearly empty",
-    .doc = gemm_partial_last_wave_rule::kDoc,
-    .check = gemm_partial_last_wave_rule::check};
+extern const Rule gemm_partial_last_wave{.id = "gemm/partial-last-wave",
+                                         .level = Level::advice,
+                                         .cause = Cause::tile_shape,
+                                         .summary = "Last wave of thread blocks is nearly empty",
+                                         .doc = gemm_partial_last_wave_rule::kDoc,
+                                         .check = gemm_partial_last_wave_rule::check};
 
 }  // namespace rooftile

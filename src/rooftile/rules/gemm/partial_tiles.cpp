@@ -31,7 +31,7 @@ work: time per unit of width times today's width. It speaks only above 5 %.
   padding adds no useful work.
 - Large widths waste little whatever their remainder: 5128 is 0.5 % above a tile edge, 520 is 10 %.
 - On Hopper and later the kernels have other tiles and schedules; the advice is only "possible".
-- A width that breaks the 16-byte condition loses more by that; another rule tells.
+- A width that breaks the 16-byte condition loses more by that: see `gemm/unaligned-row-stride`.
 
 ## Evidence
 - NVIDIA Matrix Multiplication Background User's Guide, "Tile Quantization".
@@ -174,7 +174,7 @@ std::vector<Finding> check(const RuleInput& input) {
 extern const Rule gemm_partial_tiles{.id = "gemm/partial-tiles",
                                      .level = Level::advice,
                                      .cause = Cause::tile_shape,
-                                     .summary = "A small width leaves tiles partly empty",
+                                     .summary = "Small width leaves tiles partly empty",
                                      .doc = gemm_partial_tiles_rule::kDoc,
                                      .check = gemm_partial_tiles_rule::check};
 

@@ -105,7 +105,7 @@ std::vector<Finding> check(const RuleInput& input) {
 extern const Rule gemm_partly_aligned_row{.id = "gemm/partly-aligned-row",
                                           .level = Level::info,
                                           .cause = Cause::tile_shape,
-                                          .summary = "A small width is not a multiple of 128 bytes",
+                                          .summary = "Small width is not a multiple of 128 bytes",
                                           .doc = gemm_partly_aligned_row_rule::kDoc,
                                           .check = gemm_partly_aligned_row_rule::check};
 

@@ -29,7 +29,7 @@ bandwidth, which is the floor.
 Latency may allow neither batching nor quantization; then this is simply the cost.
 
 ## Evidence
-- NVIDIA Matrix Multiplication Background User's Guide, "Math and Memory Bounds": products with a
+- NVIDIA Matrix Multiplication Background User's Guide, "Math and Memory Bounds": GEMMs with a
   single row or column are memory-bound on every GPU, with less than one multiply-add per byte.
 - PyTorch Inductor, `pad_mm`: dimensions of 1 are never padded.
 )md";
@@ -60,7 +60,7 @@ std::vector<Finding> check(const RuleInput& input) {
   if (share < kMinShare) return {};
   Finding finding = finding_at_groups(
       input, groups,
-      fmt::format("{:.0f} % of the time goes into products of at most {} row{}: reading {:.3g} "
+      fmt::format("{:.0f} % of the time goes into GEMMs of at most {} row{}: reading {:.3g} "
                   "GB takes at least {:.3g} ms",
                   100 * share, rows, rows == 1 ? "" : "s", traffic.value() / 1e9,
                   to_milliseconds(traffic / input.device().dram_bandwidth)),

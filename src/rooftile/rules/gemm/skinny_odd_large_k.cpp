@@ -10,26 +10,26 @@ namespace gemm_skinny_odd_large_k_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A bf16 product with an odd number of result columns and a very long inner dimension, on a GPU before
+A bf16 GEMM with an odd number of result columns and a very long inner dimension, on a GPU before
 Hopper.
 
 ## Why it costs time
 For these shapes cuBLAS picks a kernel that runs up to hundreds of times slower than for an even
-number of columns, although the product itself is memory-bound.
+number of columns, although the GEMM itself is memory-bound.
 
 ## How to fix
-Pad the columns to a multiple of 8 and slice the result, or write the product as a reduction.
+Pad the columns to a multiple of 8 and slice the result, or write the GEMM as a reduction.
 
 ## How the saving is estimated
 No range is given: the slow kernel is an accident of the library that the time model does not
-describe. The message quotes the predicted time of the padded product.
+describe. The message quotes the predicted time of the padded GEMM.
 
 ## When not to
 It does not reproduce on H100 and later, nor in fp16. Smaller inner dimensions are the business of
 the alignment rule.
 
 ## Evidence
-- PyTorch pull request 125650: a bf16 product of 2 x 20569856 x 13 takes 449 ms on an A100, padded
+- PyTorch pull request 125650: a bf16 GEMM of 2 x 20569856 x 13 takes 449 ms on an A100, padded
   1.26 ms.
 - PyTorch issue 146817: a bf16 linear layer with an odd size 100 times slower.
 - PyTorch Inductor, `pad_mm`: forces padding from an inner dimension of 8,388,608.

@@ -23,7 +23,7 @@ that are keys and values or gate and up; or to three parameters that get the sam
 call of the module, as in self-attention. One finding per class.
 
 ## Why it costs time
-Each layer reads the input again and fills the GPU by itself. One product with the weights side by
+Each layer reads the input again and fills the GPU by itself. One GEMM with the weights side by
 side has more work per byte, fewer launches and fuller waves.
 
 ## How to fix
@@ -42,8 +42,8 @@ above 5 %.
 
 ## Evidence
 - NVIDIA, GTC 2019 talk S9143 on mixed precision: concatenate weights and gate activations into one
-  product.
-- NVIDIA Linear/Fully-Connected Layers User's Guide: larger products run closer to peak.
+  GEMM.
+- NVIDIA Linear/Fully-Connected Layers User's Guide: larger GEMMs run closer to peak.
 )md";
 
 constexpr std::int64_t kAdapterWidth = 64;
@@ -203,11 +203,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace gemm_split_projections_rule
 
-extern const Rule gemm_split_projections{.id = "gemm/split-projections",
-                                         .level = Level::advice,
-                                         .cause = Cause::fusion,
-                                         .summary = "Several layers read the same value one by one",
-                                         .doc = gemm_split_projections_rule::kDoc,
-                                         .check = gemm_split_projections_rule::check};
+extern const Rule gemm_split_projections{
+    .id = "gemm/split-projections",
+    .level = Level::advice,
+    .cause = Cause::fusion,
+    .summary = "Several layers read the same value in separate GEMMs",
+    .doc = gemm_split_projections_rule::kDoc,
+    .check = gemm_split_projections_rule::check};
 
 }  // namespace rooftile

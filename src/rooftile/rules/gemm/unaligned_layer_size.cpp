@@ -30,12 +30,12 @@ of the Tensor Core kernels in 16 bits: forward and both gradients take slower ke
 Choose the next multiple of 8, better of 64, before training.
 
 ## How the saving is estimated
-Not from the source alone. `rooftile check` on the model's operations or on a recording tells the
+Not from the source alone. `rooftile check` on the model's operations or on a trace tells the
 time; see `gemm/unaligned-row-stride`.
 
 ## When not to
 - The last layer: classes and actions are given. Inputs given by the data, such as 784 pixels or
-  flattened convolutions, are too. The rule is silent for both.
+  flattened convolutions, are too. Neither is reported.
 - A trained checkpoint fixes the sizes.
 - In fp32 without TF32 the size makes no difference.
 
@@ -136,9 +136,10 @@ Finding finding_for(const Written& first, const std::set<std::int64_t>& odd) {
   }
   Finding finding = finding_at(
       *first.call,
-      fmt::format("Linear of {} to {} features: rows that are no multiple of 8 rule out the fast "
-                  "16-bit kernels",
-                  first.in, first.out),
+      fmt::format(
+          "Linear of {} to {} features: rows that are not a multiple of 8 rule out the fast "
+          "16-bit kernels",
+          first.in, first.out),
       {fmt::format("Before the next training choose multiples of 8: {}", join(changes, ", ")),
        Exactness::changes_training});
   finding.evidence = {
@@ -201,12 +202,11 @@ std::vector<Finding> check(const RuleInput& input) { return check_scripts(input,
 
 }  // namespace unaligned_layer_size
 
-extern const Rule gemm_unaligned_layer_size{
-    .id = "gemm/unaligned-layer-size",
-    .level = Level::advice,
-    .cause = Cause::none,
-    .summary = "a Linear layer has a written size that is no multiple of 8",
-    .doc = unaligned_layer_size::kDoc,
-    .check = unaligned_layer_size::check};
+extern const Rule gemm_unaligned_layer_size{.id = "gemm/unaligned-layer-size",
+                                            .level = Level::advice,
+                                            .cause = Cause::none,
+                                            .summary = "Linear layer size is not a multiple of 8",
+                                            .doc = unaligned_layer_size::kDoc,
+                                            .check = unaligned_layer_size::check};
 
 }  // namespace rooftile

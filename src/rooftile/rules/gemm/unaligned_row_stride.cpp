@@ -17,7 +17,7 @@ namespace gemm_unaligned_row_stride_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A matrix product on Tensor Cores whose rows do not start at 16-byte addresses: a width that is not a
+A GEMM on Tensor Cores whose rows do not start at 16-byte addresses: a width that is not a
 multiple of 8 elements in fp16 and bf16, 4 in tf32, 16 in int8. Which widths count depends on the
 layout. For a Linear layer they are `in_features` and `out_features`, in the forward pass and in
 both gradients; the number of tokens never counts. One finding covers all layers that share the
@@ -37,11 +37,13 @@ The time model predicts the layer with both widths, forward and gradients. The p
 fastest of the next multiples; a multiple of 64 is preferred where it costs at most 1 % more width.
 
 ## When not to
-- The number of tokens (m, the batch) need not be a multiple of 8: in row-major layouts no row is
-  that long, so it is not reported. cuBLAS before 11.0 needed it to use Tensor Cores at all.
-- Up to 8 tokens, and where the time model expects less than a tenth: such products wait for memory
+- The number of tokens (m, the batch) need not be a multiple of 8: in row-major layouts it is no row
+  length, neither forward nor in the gradients, so it is not reported. Guides that ask for it are
+  about cuBLAS before 11.0 and cuDNN before 7.6.3, which used Tensor Cores only where all sizes were
+  such multiples; newer ones always do, and are slower where rows are not aligned.
+- Up to 8 tokens, and where the time model expects less than a tenth: such GEMMs wait for memory
   whatever their widths are, and are not reported.
-- Under `torch.compile` Inductor pads large products by itself; padding the weight once still saves
+- Under `torch.compile` Inductor pads large GEMMs by itself; padding the weight once still saves
   it the copies.
 - Slice or mask padded outputs before a softmax, a norm or a mean runs over them.
 - Calling `.contiguous()` on the sliced output brings the odd row stride back.
@@ -49,6 +51,8 @@ fastest of the next multiples; a multiple of 64 is preferred where it costs at m
 ## Evidence
 - cuBLAS documentation, "Tensor Core Usage": row lengths, leading dimensions and pointers are to be
   multiples of 16 bytes.
+- NVIDIA Matrix Multiplication Background User's Guide, "Tensor Core Requirements": what cuBLAS 11.0
+  and cuDNN 7.6.3 changed.
 - ML Engineering book (S. Bekman), "SwiGLU-based MLP": width 10922 runs at 273 TFLOPS on an H100,
   10944 at 398 TFLOPS.
 - m87-labs/kestrel pull request 143: 588 inputs take 130.6 µs, 592 take 37.0 µs (bf16, Hopper).

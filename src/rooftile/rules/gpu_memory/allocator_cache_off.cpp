@@ -60,7 +60,7 @@ std::vector<Finding> check(const RuleInput& input) { return check_scripts(input,
 extern const Rule gpu_memory_allocator_cache_off{.id = "gpu_memory/allocator-cache-off",
                                                  .level = Level::warning,
                                                  .cause = Cause::none,
-                                                 .summary = "GPU memory is not cached",
+                                                 .summary = "CUDA caching allocator is disabled",
                                                  .doc = allocator_cache_off::kDoc,
                                                  .check = allocator_cache_off::check};
 

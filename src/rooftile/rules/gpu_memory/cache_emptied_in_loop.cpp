@@ -64,7 +64,7 @@ extern const Rule gpu_memory_cache_emptied_in_loop{
     .id = "gpu_memory/cache-emptied-in-loop",
     .level = Level::warning,
     .cause = Cause::none,
-    .summary = "the cache of GPU memory is emptied in each step",
+    .summary = "empty_cache() is called in every step",
     .doc = cache_emptied_in_loop::kDoc,
     .check = cache_emptied_in_loop::check};
 

@@ -42,7 +42,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
       if (!is_limited) continue;
       Finding finding = finding_at(
           *setting.statement, fmt::format("{}: blocks above the limit are not split", value.text),
-          {"Set expandable_segments:True in place of max_split_size_mb", Exactness::bit_exact});
+          {"Set expandable_segments:True instead of max_split_size_mb", Exactness::bit_exact});
       finding.evidence = {
           "PyTorch CUDA semantics note, Optimizing memory usage with PYTORCH_CUDA_ALLOC_CONF"};
       findings.push_back(std::move(finding));
@@ -59,7 +59,7 @@ extern const Rule gpu_memory_split_size_limited{
     .id = "gpu_memory/split-size-limited",
     .level = Level::info,
     .cause = Cause::none,
-    .summary = "large blocks of GPU memory are not split",
+    .summary = "max_split_size_mb limits block splitting",
     .doc = split_size_limited::kDoc,
     .check = split_size_limited::check};
 

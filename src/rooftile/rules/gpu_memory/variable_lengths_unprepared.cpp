@@ -76,7 +76,7 @@ extern const Rule gpu_memory_variable_lengths_unprepared{
     .id = "gpu_memory/variable-lengths-unprepared",
     .level = Level::info,
     .cause = Cause::none,
-    .summary = "batches of growing length make the allocator start again",
+    .summary = "Batches of growing length make the allocator reallocate",
     .doc = variable_lengths_unprepared::kDoc,
     .check = variable_lengths_unprepared::check};
 

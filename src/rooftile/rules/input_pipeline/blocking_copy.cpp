@@ -391,7 +391,7 @@ std::vector<Finding> check(const RuleInput& input) {
 extern const Rule input_pipeline_blocking_copy{.id = "input_pipeline/blocking-copy",
                                                .level = Level::warning,
                                                .cause = Cause::none,
-                                               .summary = "The host waits for copies to the GPU",
+                                               .summary = "Copies to the GPU block the host",
                                                .doc = blocking_copy::kDoc,
                                                .check = blocking_copy::check};
 

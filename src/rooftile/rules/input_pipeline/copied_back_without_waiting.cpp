@@ -120,7 +120,7 @@ extern const Rule input_pipeline_copied_back_without_waiting{
     .id = "input_pipeline/copied-back-without-waiting",
     .level = Level::error,
     .cause = Cause::none,
-    .summary = "a value is read on the host before its copy has arrived",
+    .summary = "Host reads a value before its asynchronous copy has arrived",
     .doc = copied_back_without_waiting::kDoc,
     .check = copied_back_without_waiting::check};
 

@@ -143,7 +143,7 @@ extern const Rule input_pipeline_gpu_copy_per_sample{
     .id = "input_pipeline/gpu-copy-per-sample",
     .level = Level::warning,
     .cause = Cause::none,
-    .summary = "samples are copied to the GPU one by one",
+    .summary = "Samples are copied to the GPU one by one",
     .doc = gpu_copy_per_sample::kDoc,
     .check = gpu_copy_per_sample::check};
 

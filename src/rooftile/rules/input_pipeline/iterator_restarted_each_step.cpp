@@ -53,11 +53,11 @@ std::vector<Finding> find(const SourceFacts& facts) {
     const std::string name = code_text(*call->file, loader);
     Finding finding = finding_at(
         *call,
-        fmt::format("`next(iter({}))` starts the workers anew in every step, and all batches but "
+        fmt::format("`next(iter({}))` restarts the workers in every step, and all batches but "
                     "the first are thrown away",
                     name),
         {fmt::format("Make the iterator before the loop (batches = iter({})), call next(batches), "
-                     "and make it anew on StopIteration",
+                     "and remake it on StopIteration",
                      name),
          Exactness::changes_training});
     finding.evidence = {
@@ -76,7 +76,7 @@ extern const Rule input_pipeline_iterator_restarted_each_step{
     .id = "input_pipeline/iterator-restarted-each-step",
     .level = Level::warning,
     .cause = Cause::none,
-    .summary = "each step starts a new iteration over the loader for one batch",
+    .summary = "Each step restarts the DataLoader for one batch",
     .doc = iterator_restarted_each_step::kDoc,
     .check = iterator_restarted_each_step::check};
 

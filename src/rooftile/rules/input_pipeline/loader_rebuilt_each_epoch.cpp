@@ -258,7 +258,7 @@ extern const Rule input_pipeline_loader_rebuilt_each_epoch{
     .id = "input_pipeline/loader-rebuilt-each-epoch",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "a loader is built anew in each epoch",
+    .summary = "DataLoader is rebuilt in every epoch",
     .doc = loader_rebuilt_each_epoch::kDoc,
     .check = loader_rebuilt_each_epoch::check};
 

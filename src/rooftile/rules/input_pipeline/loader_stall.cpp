@@ -106,7 +106,7 @@ std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, j
 extern const Rule input_pipeline_loader_stall{.id = "input_pipeline/loader-stall",
                                               .level = Level::warning,
                                               .cause = Cause::none,
-                                              .summary = "The GPU waits for the data loader",
+                                              .summary = "GPU waits for the data loader",
                                               .doc = input_pipeline_loader_stall_rule::kDoc,
                                               .check = input_pipeline_loader_stall_rule::check};
 

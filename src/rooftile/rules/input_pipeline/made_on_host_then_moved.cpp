@@ -316,7 +316,7 @@ extern const Rule input_pipeline_made_on_host_then_moved{
     .id = "input_pipeline/made-on-host-then-moved",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "a tensor is made on the host and then copied to the GPU",
+    .summary = "Tensor created on the CPU, then moved to the GPU",
     .doc = made_on_host_then_moved::kDoc,
     .check = made_on_host_then_moved::check};
 

@@ -58,7 +58,7 @@ extern const Rule input_pipeline_more_workers_than_cores{
     .id = "input_pipeline/more-workers-than-cores",
     .level = Level::info,
     .cause = Cause::none,
-    .summary = "a loader has more workers than a process has cores",
+    .summary = "DataLoader has more workers than a process has cores",
     .doc = more_workers_than_cores::kDoc,
     .check = more_workers_than_cores::check};
 

@@ -66,8 +66,7 @@ Finding finding_for(const Call& loader, const Workers& workers) {
                                : workers.default_value != nullptr ? "num_workers is 0 by default"
                                                                   : "num_workers=0";
   Finding finding = finding_at(
-      loader,
-      fmt::format("{}: the training process makes each batch itself, and the GPU waits", how),
+      loader, fmt::format("{}: the DataLoader runs in the main process, and the GPU waits", how),
       std::move(fix));
   const Expr* dataset = loader.arguments.empty() ? nullptr : loader.arguments.front().value;
   finding.evidence = {
@@ -109,7 +108,7 @@ extern const Rule input_pipeline_no_workers{
     .id = "input_pipeline/no-workers",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "batches are made in the training process itself",
+    .summary = "DataLoader runs in the main process (num_workers=0)",
     .doc = no_workers::kDoc,
     .check = no_workers::check};
 

@@ -80,12 +80,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace input_pipeline_pageable_copy_rule
 
-extern const Rule input_pipeline_pageable_copy{
-    .id = "input_pipeline/pageable-copy",
-    .level = Level::warning,
-    .cause = Cause::none,
-    .summary = "Batches are copied from memory that is not pinned",
-    .doc = input_pipeline_pageable_copy_rule::kDoc,
-    .check = input_pipeline_pageable_copy_rule::check};
+extern const Rule input_pipeline_pageable_copy{.id = "input_pipeline/pageable-copy",
+                                               .level = Level::warning,
+                                               .cause = Cause::none,
+                                               .summary = "Batches are copied from pageable memory",
+                                               .doc = input_pipeline_pageable_copy_rule::kDoc,
+                                               .check = input_pipeline_pageable_copy_rule::check};
 
 }  // namespace rooftile

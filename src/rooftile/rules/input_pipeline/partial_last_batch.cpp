@@ -52,7 +52,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     Fix fix{"Set drop_last=True, so that all batches have one size", Exactness::changes_training};
     if (dropped.absent()) add_edit(add_argument(*loader, "drop_last", "True"), fix);
     Finding finding = finding_at(
-        *loader, "the last batch of each epoch may be smaller: kernels are chosen for it anew",
+        *loader, "the last batch of each epoch may be smaller: kernels are chosen again for it",
         std::move(fix));
     finding.evidence = {"PyTorch documentation, torch.backends.cudnn.benchmark"};
     findings.push_back(std::move(finding));
@@ -68,7 +68,7 @@ extern const Rule input_pipeline_partial_last_batch{
     .id = "input_pipeline/partial-last-batch",
     .level = Level::info,
     .cause = Cause::none,
-    .summary = "the last batch of an epoch has another size",
+    .summary = "Last batch of an epoch has another size",
     .doc = partial_last_batch::kDoc,
     .check = partial_last_batch::check};
 

@@ -60,7 +60,7 @@ extern const Rule input_pipeline_pinned_inside_the_loop{
     .id = "input_pipeline/pinned-inside-the-loop",
     .level = Level::info,
     .cause = Cause::none,
-    .summary = "a batch is pinned by hand in the step",
+    .summary = "Batch is pinned by hand inside the step",
     .doc = pinned_inside_the_loop::kDoc,
     .check = pinned_inside_the_loop::check};
 

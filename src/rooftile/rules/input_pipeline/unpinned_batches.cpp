@@ -144,7 +144,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (is_taken_over(facts, *loader->file) && !copies_by_hand(facts, *loader->file)) continue;
     if (!moves_batches(facts, *loader)) continue;
     Fix fix{
-        "Set pin_memory=True, and copy with non_blocking=True: the copy then runs beside the "
+        "Set pin_memory=True, and copy with non_blocking=True: the copy overlaps with the "
         "kernels",
         Exactness::bit_exact};
     const Argument* given = loader->argument("pin_memory", 7);
@@ -172,7 +172,7 @@ extern const Rule input_pipeline_unpinned_batches{
     .id = "input_pipeline/unpinned-batches",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "batches are copied to the GPU from pageable memory",
+    .summary = "Batches are copied to the GPU from pageable memory (no pin_memory)",
     .doc = unpinned_batches::kDoc,
     .check = unpinned_batches::check};
 

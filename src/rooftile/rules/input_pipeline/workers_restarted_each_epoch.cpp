@@ -66,8 +66,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
             Exactness::exact_arithmetic};
     if (kept.absent()) add_edit(add_argument(*loader, "persistent_workers", "True"), fix);
     Finding finding = finding_at(
-        *loader, fmt::format("{} workers are started anew in each epoch", workers.integer),
-        std::move(fix));
+        *loader, fmt::format("{} workers restart in each epoch", workers.integer), std::move(fix));
     finding.evidence = {"PyTorch documentation, torch.utils.data.DataLoader, persistent_workers"};
     findings.push_back(std::move(finding));
   }
@@ -82,7 +81,7 @@ extern const Rule input_pipeline_workers_restarted_each_epoch{
     .id = "input_pipeline/workers-restarted-each-epoch",
     .level = Level::info,
     .cause = Cause::none,
-    .summary = "the workers of a loader are started anew in each epoch",
+    .summary = "DataLoader workers restart in every epoch",
     .doc = workers_restarted_each_epoch::kDoc,
     .check = workers_restarted_each_epoch::check};
 

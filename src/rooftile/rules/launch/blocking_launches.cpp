@@ -60,7 +60,7 @@ std::vector<Finding> check(const RuleInput& input) { return check_scripts(input,
 extern const Rule launch_blocking_launches{.id = "launch/blocking-launches",
                                            .level = Level::warning,
                                            .cause = Cause::none,
-                                           .summary = "every launch of a kernel waits for its end",
+                                           .summary = "CUDA_LAUNCH_BLOCKING=1 is set",
                                            .doc = blocking_launches::kDoc,
                                            .check = blocking_launches::check};
 

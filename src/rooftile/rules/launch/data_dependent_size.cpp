@@ -165,7 +165,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
           fmt::format("`{}` has a size that depends on values: the host waits for the GPU to learn "
                       "it in every step",
                       code_text(*file, call->expr)),
-          {"Use a fixed size: torch.where(mask, x, 0) or a product with the mask, or find the "
+          {"Use a fixed size: torch.where(mask, x, 0) or multiply by the mask, or find the "
            "indices on the host while the batch is made",
            Exactness::exact_arithmetic});
       finding.evidence = {
@@ -184,7 +184,7 @@ extern const Rule launch_data_dependent_size{
     .id = "launch/data-dependent-size",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "a result whose size depends on values is made in each step",
+    .summary = "Data-dependent output size forces a sync in every step",
     .doc = data_dependent_size::kDoc,
     .check = data_dependent_size::check};
 

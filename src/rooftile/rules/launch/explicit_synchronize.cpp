@@ -130,7 +130,7 @@ extern const Rule launch_explicit_synchronize{
     .id = "launch/explicit-synchronize",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "the step waits for the GPU without a reason that is seen",
+    .summary = "Step synchronizes with the GPU for no visible reason",
     .doc = explicit_synchronize::kDoc,
     .check = explicit_synchronize::check};
 

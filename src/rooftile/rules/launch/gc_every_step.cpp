@@ -56,7 +56,7 @@ std::vector<Finding> check(const RuleInput& input) { return check_scripts(input,
 extern const Rule launch_gc_every_step{.id = "launch/gc-every-step",
                                        .level = Level::advice,
                                        .cause = Cause::none,
-                                       .summary = "the garbage collector runs in each step",
+                                       .summary = "Garbage collector runs in every step",
                                        .doc = gc_every_step::kDoc,
                                        .check = gc_every_step::check};
 

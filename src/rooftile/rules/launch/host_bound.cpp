@@ -126,14 +126,14 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   const Range<Seconds> gain = saving_of(trace);
   if (!is_visible(trace, gain.expected)) return {};
   const double short_share = share_of_short_kernels(trace);
-  Finding finding = about_trace(
-      trace,
-      fmt::format("the GPU is idle {} because the host launches too slowly: {}, {:.0f} % of them "
-                  "shorter than {}",
-                  cost_text(trace, idle),
-                  count_text(trace, window_count(trace, trace.kernels), "kernel"),
-                  100 * short_share, duration_text(kShortKernel)),
-      propose(trace, short_share), gain);
+  Finding finding =
+      about_trace(trace,
+                  fmt::format("the GPU is idle {}, launch-bound: {}, {:.0f} % of them "
+                              "shorter than {}",
+                              cost_text(trace, idle),
+                              count_text(trace, window_count(trace, trace.kernels), "kernel"),
+                              100 * short_share, duration_text(kShortKernel)),
+                  propose(trace, short_share), gain);
   finding.count = trace.launches;
   finding.evidence = {
       fmt::format("measured: the GPU is busy {:.0f} % of the time; {}",
@@ -154,11 +154,12 @@ std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, j
 
 }  // namespace launch_host_bound_rule
 
-extern const Rule launch_host_bound{.id = "launch/host-bound",
-                                    .level = Level::warning,
-                                    .cause = Cause::none,
-                                    .summary = "The GPU waits for the host to launch kernels",
-                                    .doc = launch_host_bound_rule::kDoc,
-                                    .check = launch_host_bound_rule::check};
+extern const Rule launch_host_bound{
+    .id = "launch/host-bound",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "Launch-bound: GPU waits for the host to launch kernels",
+    .doc = launch_host_bound_rule::kDoc,
+    .check = launch_host_bound_rule::check};
 
 }  // namespace rooftile

@@ -64,7 +64,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
           *file, masked->range.begin, "step",
           fmt::format("`{}` selects by a mask: the host waits for the GPU to learn how many",
                       code_text(*file, masked)),
-          {"Use torch.where, or a product with the mask, which keep the size fixed",
+          {"Use torch.where, or multiply by the mask, which keep the size fixed",
            Exactness::exact_arithmetic});
       finding.evidence = {"PyTorch documentation, torch.nonzero: on CUDA it waits for the device"};
       findings.push_back(std::move(finding));
@@ -81,7 +81,7 @@ extern const Rule launch_mask_indexing{
     .id = "launch/mask-indexing",
     .level = Level::info,
     .cause = Cause::none,
-    .summary = "a GPU tensor is indexed with a boolean mask in each step",
+    .summary = "Boolean mask indexing forces a sync in every step",
     .doc = mask_indexing::kDoc,
     .check = mask_indexing::check};
 

@@ -32,9 +32,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   Finding finding = about_trace(
       trace,
       trace.launches > 0
-          ? fmt::format("{} launches are recorded and no kernel: nothing is known of the GPU",
+          ? fmt::format("{} launches are recorded but no kernel: nothing is known about the GPU",
                         trace.launches)
-          : std::string("no work of a GPU is recorded: nothing is known of it"),
+          : std::string("no GPU work is recorded: nothing is known about it"),
       {"Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
        Exactness::not_applicable});
   return {{"", std::move(finding)}};
@@ -47,7 +47,7 @@ std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, j
 extern const Rule launch_no_gpu_recorded{.id = "launch/no-gpu-recorded",
                                          .level = Level::info,
                                          .cause = Cause::none,
-                                         .summary = "The recording holds no work of a GPU",
+                                         .summary = "Trace holds no GPU work",
                                          .doc = launch_no_gpu_recorded_rule::kDoc,
                                          .check = launch_no_gpu_recorded_rule::check};
 

@@ -182,18 +182,18 @@ std::string_view remedy_for(const HostRead& read) {
     const Expr& parent = *top->parent;
     if (parent.kind == ExprKind::subscript && parent.children().front() != top) {
       return "Index with the tensor itself, or let the host draw the number, since each read "
-             "empties the queue of launches";
+             "empties the launch queue";
     }
   }
   const StatementKind kind = read.statement->kind;
   const bool decides =
       top == read.statement->value && (kind == StatementKind::if_ || kind == StatementKind::while_);
   if (decides) {
-    return "Let the GPU decide (torch.where, a mask), or ask every 50 steps or so, since each "
-           "question empties the queue of launches";
+    return "Let the GPU decide (torch.where, a mask), or check every ~50 steps: each "
+           "check empties the launch queue";
   }
-  return "Keep the value on the GPU (add up x.detach()) and read it every 50 steps or so, since "
-         "each read empties the queue of launches";
+  return "Accumulate x.detach() on the GPU and log every ~50 steps: "
+         "each read empties the launch queue";
 }
 
 std::vector<Finding> find(const SourceFacts& facts) {
@@ -224,7 +224,7 @@ extern const Rule launch_sync_every_step{
     .id = "launch/sync-every-step",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "the host waits for a value of the GPU in each step",
+    .summary = "Host reads a GPU value every step (forces a sync)",
     .doc = sync_every_step::kDoc,
     .check = sync_every_step::check};
 

@@ -13,8 +13,8 @@ namespace launch_sync_in_step_rule {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 Places in the program where the host waits for the GPU and the GPU then has nothing to do:
-`.item()`, `.cpu()`, `nonzero`, indexing with a mask, `torch.cuda.synchronize()`. Waiting for copies
-to the GPU is told by other rules.
+`.item()`, `.cpu()`, `nonzero`, indexing with a mask, `torch.cuda.synchronize()`. Other rules
+report copies to the GPU.
 
 ## Why it costs time
 The host normally runs ahead and queues work. A wait empties the queue, and the GPU idles until the
@@ -30,7 +30,7 @@ Only the GPU's idle time that follows from the wait; waiting while the GPU has w
 The low end is half of it, because the next thing that holds the host up may take over.
 
 ## When not to
-- Once every ten steps or more is cheap and stays silent.
+- Once every ten steps or more is cheap and not reported.
 - The end of an epoch, a checkpoint or a benchmark has to wait.
 - fp16 training with a gradient scaler reads one flag in each step. Fused optimizers take the flag
   on the device.
@@ -126,7 +126,7 @@ std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, j
 extern const Rule launch_sync_in_step{.id = "launch/sync-in-step",
                                       .level = Level::warning,
                                       .cause = Cause::none,
-                                      .summary = "The host waits for the GPU inside the step",
+                                      .summary = "Host waits for the GPU inside the step",
                                       .doc = launch_sync_in_step_rule::kDoc,
                                       .check = launch_sync_in_step_rule::check};
 

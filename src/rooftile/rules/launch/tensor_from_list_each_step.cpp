@@ -63,7 +63,7 @@ extern const Rule launch_tensor_from_list_each_step{
     .id = "launch/tensor-from-list-each-step",
     .level = Level::info,
     .cause = Cause::none,
-    .summary = "a tensor is made on the GPU from a Python list in each step",
+    .summary = "Tensor is built on the GPU from a Python list in every step",
     .doc = tensor_from_list_each_step::kDoc,
     .check = tensor_from_list_each_step::check};
 

@@ -348,12 +348,11 @@ std::vector<Finding> check(const RuleInput& input) { return check_scripts(input,
 
 }  // namespace timing_without_sync
 
-extern const Rule launch_timing_without_sync{
-    .id = "launch/timing-without-sync",
-    .level = Level::advice,
-    .cause = Cause::none,
-    .summary = "GPU work is timed without waiting for its end",
-    .doc = timing_without_sync::kDoc,
-    .check = timing_without_sync::check};
+extern const Rule launch_timing_without_sync{.id = "launch/timing-without-sync",
+                                             .level = Level::advice,
+                                             .cause = Cause::none,
+                                             .summary = "GPU work is timed without synchronizing",
+                                             .doc = timing_without_sync::kDoc,
+                                             .check = timing_without_sync::check};
 
 }  // namespace rooftile

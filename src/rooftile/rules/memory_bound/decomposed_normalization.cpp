@@ -117,7 +117,7 @@ std::vector<Finding> check(const RuleInput& input) {
   if (!matters(group) || !is_gain(input, saving)) return {};
   Finding finding = finding_at_groups(
       input, {group},
-      fmt::format("{} spelled out in up to {} primitive operations: {:.1f} % of the time.",
+      fmt::format("{} decomposed into up to {} primitive ops: {:.1f} % of the time.",
                   counts_text(patterns), patterns.longest, 100 * group.time_share),
       propose(input, patterns), saving);
   finding.evidence = {
@@ -133,7 +133,7 @@ extern const Rule memory_bound_decomposed_normalization{
     .id = "memory_bound/decomposed-normalization",
     .level = Level::warning,
     .cause = Cause::fusion,
-    .summary = "Norms and softmaxes are spelled out in primitive operations",
+    .summary = "Normalization/softmax decomposed into primitive ops",
     .doc = memory_bound_decomposed_normalization_rule::kDoc,
     .check = memory_bound_decomposed_normalization_rule::check};
 

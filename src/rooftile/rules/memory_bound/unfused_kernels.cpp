@@ -88,7 +88,7 @@ extern const Rule memory_bound_unfused_kernels{
     .id = "memory_bound/unfused-kernels",
     .level = Level::warning,
     .cause = Cause::none,
-    .summary = "Elementwise kernels follow one another without being fused",
+    .summary = "Consecutive elementwise kernels are not fused",
     .doc = memory_bound_unfused_kernels_rule::kDoc,
     .check = memory_bound_unfused_kernels_rule::check};
 

@@ -108,9 +108,10 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   if (!is_gain(input, saving)) return {};
   Finding finding = finding_at_groups(
       input, {runs.group},
-      fmt::format("Runs of up to {} pointwise operations and norms take {:.0f} % of the time, each "
-                  "with its own trip to memory; fused they move {:.0f} % of the bytes.",
-                  runs.longest, 100 * runs.group.time_share, 100 * runs.kept_traffic),
+      fmt::format(
+          "Unfused chains of up to {} pointwise ops and norms take {:.0f} % of the time, each "
+          "with a memory round trip; fused they move {:.0f} % of the bytes.",
+          runs.longest, 100 * runs.group.time_share, 100 * runs.kept_traffic),
       {"Compile the model (torch.compile), or use fused modules; compiled or optimised graphs "
        "already do.",
        Exactness::exact_arithmetic},
@@ -131,7 +132,7 @@ extern const Rule memory_bound_unfused_pointwise{
     .id = "memory_bound/unfused-pointwise",
     .level = Level::advice,
     .cause = Cause::fusion,
-    .summary = "Runs of pointwise operations make a trip to memory each",
+    .summary = "Unfused pointwise ops: one memory round trip each",
     .doc = memory_bound_unfused_pointwise_rule::kDoc,
     .check = memory_bound_unfused_pointwise_rule::check};
 

@@ -77,7 +77,7 @@ extern const Rule optimizer_one_kernel_per_tensor{
     .id = "optimizer/one-kernel-per-tensor",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "an optimizer updates one tensor at a time",
+    .summary = "Optimizer updates one tensor at a time (foreach=False)",
     .doc = optimizer_one_kernel_per_tensor_rule::kDoc,
     .check = optimizer_one_kernel_per_tensor_rule::check};
 

@@ -318,7 +318,7 @@ extern const Rule optimizer_per_parameter_loop{
     .id = "optimizer/per-parameter-loop",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "a Python loop works on the weights one by one in each step",
+    .summary = "Python loop updates the weights one by one in every step",
     .doc = optimizer_per_parameter_loop_rule::kDoc,
     .check = optimizer_per_parameter_loop_rule::check};
 

@@ -221,7 +221,7 @@ extern const Rule optimizer_scheduler_steps_first{
     .id = "optimizer/scheduler-steps-first",
     .level = Level::warning,
     .cause = Cause::none,
-    .summary = "the learning-rate scheduler steps before the optimizer",
+    .summary = "Learning-rate scheduler steps before the optimizer",
     .doc = optimizer_scheduler_steps_first_rule::kDoc,
     .check = optimizer_scheduler_steps_first_rule::check};
 

@@ -98,12 +98,11 @@ std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, j
 
 }  // namespace optimizer_single_tensor_rule
 
-extern const Rule optimizer_single_tensor{
-    .id = "optimizer/single-tensor",
-    .level = Level::warning,
-    .cause = Cause::none,
-    .summary = "The optimizer updates one parameter at a time",
-    .doc = optimizer_single_tensor_rule::kDoc,
-    .check = optimizer_single_tensor_rule::check};
+extern const Rule optimizer_single_tensor{.id = "optimizer/single-tensor",
+                                          .level = Level::warning,
+                                          .cause = Cause::none,
+                                          .summary = "Optimizer launches one kernel per parameter",
+                                          .doc = optimizer_single_tensor_rule::kDoc,
+                                          .check = optimizer_single_tensor_rule::check};
 
 }  // namespace rooftile

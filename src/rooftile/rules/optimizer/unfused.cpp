@@ -53,7 +53,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
         fmt::format("{} runs a dozen kernels over all weights, fused it is one", call->method),
         std::move(fix));
     finding.evidence = {"PyTorch documentation, torch.optim, Algorithms: fused is the fastest",
-                        "settle it with a recording: rooftile check train.py trace.json.gz"};
+                        "settle it with a trace: rooftile check train.py trace.json.gz"};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -66,7 +66,7 @@ std::vector<Finding> check(const RuleInput& input) { return check_scripts(input,
 extern const Rule optimizer_unfused{.id = "optimizer/unfused",
                                     .level = Level::info,
                                     .cause = Cause::none,
-                                    .summary = "the optimizer could run as one fused kernel",
+                                    .summary = "Optimizer could run as one fused kernel",
                                     .doc = optimizer_unfused_rule::kDoc,
                                     .check = optimizer_unfused_rule::check};
 

@@ -24,7 +24,7 @@ channels, layers of 512 features, and models of torchvision, timm, transformers 
 finding per program.
 
 ## Why it costs time
-In fp32, matrix products run on CUDA cores: 19.5 TFLOPS on an A100, against 312 in bf16.
+In fp32, GEMMs run on CUDA cores: 19.5 TFLOPS on an A100, against 312 in bf16.
 Activations take twice the memory and bandwidth.
 
 ## How to fix
@@ -32,13 +32,12 @@ Activations take twice the memory and bandwidth.
 outside. On GPUs before Ampere use `torch.float16` and a `GradScaler`.
 
 ## How the saving is estimated
-Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
+Not from the source alone. With a trace (`rooftile check train.py trace.json.gz`) the step time
 says what there is to gain.
 
 ## When not to
-- Small models and those that wait for data or launches gain little; a recording shows it.
-- Reinforcement learning, adversarial training, float64 and second-order derivatives: the rule is
-  silent.
+- Small models and those that wait for data or launches gain little; a trace shows it.
+- Reinforcement learning, adversarial training, float64 and second-order derivatives: not reported.
 - Tutorials on MNIST, unless it is one of several data sets to choose from.
 - Programs that train only a linear head, on features computed without gradients or frozen.
 - An option for it exists, even if it is off by default.
@@ -173,7 +172,7 @@ Finding finding_for(const SourceFacts& facts, const Program& program, const Size
                    : fmt::format("{} in {}", layer.text, layer.call->file->path),
       "no autocast, 16-bit weights, precision option or TF32 switch anywhere in the program",
       "PyTorch performance tuning guide, Use mixed precision and AMP",
-      "settle it with a recording: rooftile check train.py trace.json.gz"};
+      "settle it with a trace: rooftile check train.py trace.json.gz"};
   return finding;
 }
 
@@ -200,7 +199,7 @@ extern const Rule precision_amp_off{
     .id = "precision/amp-off",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "a large model is trained in fp32 without mixed precision",
+    .summary = "Large model is trained in fp32 without mixed precision",
     .doc = precision_amp_off_rule::kDoc,
     .check = precision_amp_off_rule::check};
 

@@ -10,11 +10,11 @@ namespace precision_autocast_off_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A recorded program whose matrix products and convolutions are all fp32, on CUDA cores or as TF32, when
+A recorded program whose GEMMs and convolutions are all fp32, on CUDA cores or as TF32, when
 they take a tenth of the time or more and the GPU has Tensor Cores for 16 bits.
 
 ## Why it costs time
-fp32 products on CUDA cores run at a small fraction of the Tensor Core rate, TF32 at half of that of
+fp32 GEMMs on CUDA cores run at a small fraction of the Tensor Core rate, TF32 at half of that of
 16 bits, and both move twice the bytes.
 
 ## How to fix
@@ -25,7 +25,7 @@ fp32 products on CUDA cores run at a small fraction of the Tensor Core rate, TF3
 ## How the saving is estimated
 Operators with recorded shapes: the measured time less what the time model predicts in 16 bits. Others:
 up to three quarters of the time on CUDA cores and half of TF32, half of each likely, nothing certain.
-Kernels other than products are left as they are. What other kernels or the host hide is taken off.
+Kernels other than GEMMs are left as they are. What other kernels or the host hide is taken off.
 
 ## When not to
 - Scientific code, eigenvalue solvers and some losses need fp32.
@@ -126,8 +126,8 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
   if (!is_visible(trace, gain.expected)) return {};
   Finding finding = about_trace(
       trace,
-      fmt::format("all matrix products are fp32 and take {}, {:.0f} % of it on CUDA cores; the "
-                  "Tensor Cores take {}",
+      fmt::format("all GEMMs are fp32 and take {}, {:.0f} % of it on CUDA cores; this GPU's "
+                  "Tensor Cores support {}",
                   cost_text(trace, time), 100 * (slow / time), to_string(half)),
       propose(input, trace, half, groups), gain);
   finding.evidence = evidence_of(trace, groups);
@@ -145,7 +145,7 @@ extern const Rule precision_autocast_off{
     .id = "precision/autocast-off",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "All recorded matrix products are fp32 on a GPU with Tensor Cores",
+    .summary = "All GEMMs of the trace are fp32 on a GPU with Tensor Cores",
     .doc = precision_autocast_off_rule::kDoc,
     .check = precision_autocast_off_rule::check};
 

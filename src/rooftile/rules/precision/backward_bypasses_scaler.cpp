@@ -90,7 +90,7 @@ extern const Rule precision_backward_bypasses_scaler{
     .id = "precision/backward-bypasses-scaler",
     .level = Level::error,
     .cause = Cause::none,
-    .summary = "a scaler steps on gradients of a loss that was never scaled",
+    .summary = "Scaler steps on gradients of a loss that was never scaled",
     .doc = precision_backward_bypasses_scaler_rule::kDoc,
     .check = precision_backward_bypasses_scaler_rule::check};
 

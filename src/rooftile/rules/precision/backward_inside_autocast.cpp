@@ -20,7 +20,7 @@ functions and gradient hooks are cast a second time, and the weight cache stays 
 End the block after the loss is computed.
 
 ## How the saving is estimated
-Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
+Not from the source alone. With a trace (`rooftile check train.py trace.json.gz`) the step time
 says what there is to gain.
 
 ## When not to
@@ -80,7 +80,7 @@ extern const Rule precision_backward_inside_autocast{
     .id = "precision/backward-inside-autocast",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "backward runs inside the autocast region",
+    .summary = "Backward runs inside the autocast region",
     .doc = precision_backward_inside_autocast_rule::kDoc,
     .check = precision_backward_inside_autocast_rule::check};
 

@@ -88,7 +88,7 @@ extern const Rule precision_bce_inside_autocast{
     .id = "precision/bce-inside-autocast",
     .level = Level::error,
     .cause = Cause::none,
-    .summary = "binary cross entropy of probabilities runs under autocast",
+    .summary = "Binary cross entropy of probabilities runs under autocast",
     .doc = precision_bce_inside_autocast_rule::kDoc,
     .check = precision_bce_inside_autocast_rule::check};
 

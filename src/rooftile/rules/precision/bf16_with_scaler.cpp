@@ -22,7 +22,7 @@ checks all gradients, and `scaler.step` makes the host wait for the result of th
 `GradScaler(enabled=False)`, which turns its methods into plain calls, or remove it.
 
 ## How the saving is estimated
-Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
+Not from the source alone. With a trace (`rooftile check train.py trace.json.gz`) the step time
 says what there is to gain.
 
 ## When not to
@@ -85,7 +85,7 @@ extern const Rule precision_bf16_with_scaler{
     .id = "precision/bf16-with-scaler",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "a gradient scaler is on although the training runs in bf16",
+    .summary = "GradScaler is enabled although training runs in bf16",
     .doc = precision_bf16_with_scaler_rule::kDoc,
     .check = precision_bf16_with_scaler_rule::check};
 

@@ -13,7 +13,7 @@ namespace precision_custom_function_under_autocast_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A `torch.autograd.Function` with matrix products in its forward, without `custom_fwd` and
+A `torch.autograd.Function` with GEMMs in its forward, without `custom_fwd` and
 `custom_bwd`, in a program that uses autocast on the GPU.
 
 ## Why it costs time
@@ -26,12 +26,12 @@ it raises, or it runs in fp32 on CUDA cores.
 kernel needs fp32.
 
 ## How the saving is estimated
-Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
+Not from the source alone. With a trace (`rooftile check train.py trace.json.gz`) the step time
 says what there is to gain.
 
 ## When not to
 - The function casts its inputs, or turns autocast off inside.
-- It has no products: element-wise functions run in the dtype they get.
+- It has no GEMMs: element-wise functions run in the dtype they get.
 
 ## Evidence
 - PyTorch notes, "Automatic Mixed Precision examples", section "Autocast and Custom Autograd
@@ -145,7 +145,7 @@ extern const Rule precision_custom_function_under_autocast{
     .id = "precision/custom-function-under-autocast",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "a custom autograd function is not prepared for autocast",
+    .summary = "Custom autograd function is not prepared for autocast",
     .doc = precision_custom_function_under_autocast_rule::kDoc,
     .check = precision_custom_function_under_autocast_rule::check};
 

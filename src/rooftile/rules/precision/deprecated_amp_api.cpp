@@ -96,12 +96,11 @@ std::vector<Finding> check(const RuleInput& input) { return check_scripts(input,
 
 }  // namespace precision_deprecated_amp_api_rule
 
-extern const Rule precision_deprecated_amp_api{
-    .id = "precision/deprecated-amp-api",
-    .level = Level::info,
-    .cause = Cause::none,
-    .summary = "the old interface of mixed precision is used",
-    .doc = precision_deprecated_amp_api_rule::kDoc,
-    .check = precision_deprecated_amp_api_rule::check};
+extern const Rule precision_deprecated_amp_api{.id = "precision/deprecated-amp-api",
+                                               .level = Level::info,
+                                               .cause = Cause::none,
+                                               .summary = "Deprecated mixed-precision API",
+                                               .doc = precision_deprecated_amp_api_rule::kDoc,
+                                               .check = precision_deprecated_amp_api_rule::check};
 
 }  // namespace rooftile

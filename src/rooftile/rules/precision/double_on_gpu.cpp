@@ -22,12 +22,12 @@ Every tensor takes twice the memory and bandwidth of fp32.
 Train in fp32. Where sums over a whole epoch lose digits, convert only those.
 
 ## How the saving is estimated
-Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
+Not from the source alone. With a trace (`rooftile check train.py trace.json.gz`) the step time
 says what there is to gain.
 
 ## When not to
-- Scientific code that needs it: second-order derivatives in the program, or a comment at the line
-  that says so, keep the rule silent.
+- Scientific code that needs it: not reported with second-order derivatives in the program, or with a
+  comment at the line that says so.
 - Statistics on the host.
 
 ## Evidence
@@ -102,7 +102,7 @@ std::vector<Finding> check(const RuleInput& input) { return check_scripts(input,
 extern const Rule precision_double_on_gpu{.id = "precision/double-on-gpu",
                                           .level = Level::warning,
                                           .cause = Cause::none,
-                                          .summary = "a model is trained in float64 on the GPU",
+                                          .summary = "Model is trained in float64 on the GPU",
                                           .doc = precision_double_on_gpu_rule::kDoc,
                                           .check = precision_double_on_gpu_rule::check};
 

@@ -27,7 +27,7 @@ arithmetic than the one that is trained.
 training.
 
 ## How the saving is estimated
-Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
+Not from the source alone. With a trace (`rooftile check train.py trace.json.gz`) the step time
 says what there is to gain.
 
 ## When not to
@@ -162,7 +162,7 @@ extern const Rule precision_eval_without_autocast{
     .id = "precision/eval-without-autocast",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "evaluation runs in fp32 although training uses autocast",
+    .summary = "Evaluation runs in fp32 although training uses autocast",
     .doc = precision_eval_without_autocast_rule::kDoc,
     .check = precision_eval_without_autocast_rule::check};
 

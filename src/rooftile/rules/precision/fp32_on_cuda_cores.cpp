@@ -8,13 +8,13 @@ namespace precision_fp32_on_cuda_cores_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-fp32 products that run on CUDA cores, by the names of their kernels, in a program whose other products
+fp32 GEMMs that run on CUDA cores, by the names of their kernels, in a program whose other GEMMs
 run in 16 bits, on a GPU with TF32. A program that is fp32 throughout gets advice on mixed precision
 instead.
 
 ## Why it costs time
 PyTorch multiplies fp32 matrices on CUDA cores unless TF32 is allowed: 19.5 against 156 TFLOPS on an
-A100. A few such products can take as long as all the 16-bit ones.
+A100. A few such GEMMs can take as long as all the 16-bit ones.
 
 ## How to fix
 `torch.set_float32_matmul_precision("high")`, or cast the layer's input if its precision was not
@@ -28,7 +28,7 @@ Else up to three quarters of it, half of that likely. What other kernels or the 
 - Somebody may have kept the layer in fp32 on purpose: routers, norms of logits, scientific code.
 
 ## Evidence
-- PyTorch CUDA semantics note, TF32: off by default for matrix products since 1.12; 10240 x 10240 on
+- PyTorch CUDA semantics note, TF32: off by default for GEMMs since 1.12; 10240 x 10240 on
   an A100 takes 0.11 s in fp32 and 0.016 s in TF32, with relative errors about a hundred times larger.
 )md";
 
@@ -61,7 +61,7 @@ Finding describe(const TraceSummary& trace, const RuleInput& input, const UseGro
                  const Range<Seconds>& gain) {
   Finding finding = about_group(
       trace, group,
-      fmt::format("{}: an fp32 product on CUDA cores takes {} in a program that otherwise runs in "
+      fmt::format("{}: an fp32 GEMM on CUDA cores takes {} in a program that otherwise runs in "
                   "16 bits",
                   group_text(group), cost_text(trace, group.time)),
       {"Allow TF32 (torch.set_float32_matmul_precision(\"high\")), or cast if fp32 was not meant",
@@ -103,7 +103,7 @@ extern const Rule precision_fp32_on_cuda_cores{
     .id = "precision/fp32-on-cuda-cores",
     .level = Level::warning,
     .cause = Cause::precision,
-    .summary = "fp32 products run on CUDA cores beside 16-bit ones",
+    .summary = "fp32 GEMMs on CUDA cores in a 16-bit network",
     .doc = precision_fp32_on_cuda_cores_rule::kDoc,
     .check = precision_fp32_on_cuda_cores_rule::check};
 

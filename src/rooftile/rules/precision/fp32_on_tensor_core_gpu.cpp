@@ -9,11 +9,11 @@ namespace precision_fp32_on_tensor_core_gpu_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A network whose matrix products are all fp32, on a GPU whose Tensor Cores take 16-bit floats, when a
+A network whose GEMMs are all fp32, on a GPU whose Tensor Cores take 16-bit floats, when a
 good part of the time is math-bound. The finding stands for the whole network.
 
 ## Why it costs time
-fp32 products run on CUDA cores, at a small fraction of the Tensor Core rate (19.5 against 312
+fp32 GEMMs run on CUDA cores, at a small fraction of the Tensor Core rate (19.5 against 312
 TFLOPS on an A100), and each operand takes twice the memory traffic.
 
 ## How to fix
@@ -22,7 +22,7 @@ Mixed precision: `torch.autocast("cuda", dtype=torch.bfloat16)` on Ampere and la
 `torch.set_float32_matmul_precision("high")`.
 
 ## How the saving is estimated
-The time model predicts every matrix product in 16 bits; other operations are left as they are, so
+The time model predicts every GEMM in 16 bits; other operations are left as they are, so
 the saving is on the low side. Convolutions and recurrent layers count as TF32 already on Ampere and
 later, which is cuDNN's default in PyTorch.
 
@@ -34,7 +34,7 @@ later, which is cuDNN's default in PyTorch.
 - TF32 keeps 10 bits of mantissa: relative errors are about a hundred times those of fp32.
 
 ## Evidence
-- PyTorch CUDA semantics note, TF32: a 10240 x 10240 product on an A100 takes 0.11 s in fp32 and
+- PyTorch CUDA semantics note, TF32: a 10240 x 10240 GEMM on an A100 takes 0.11 s in fp32 and
   0.016 s in TF32.
 - PyTorch Performance Tuning Guide: mixed precision is up to 3 times as fast on Volta and newer.
 - NVIDIA, GTC 2019 S9998: ResNet-50 on one V100, 355 images/s in fp32, 710 with AMP.
@@ -107,10 +107,9 @@ std::vector<Finding> check(const RuleInput& input) {
                                   : Range<Seconds>{};
   Finding finding = finding_at_groups(
       input, groups,
-      fmt::format(
-          "all matrix products are fp32 and {:.0f} % of the time is math-bound in them; the "
-          "Tensor Cores take {}{}",
-          100 * share, to_string(half), tf32.expected > Seconds(0) ? " and tf32" : ""),
+      fmt::format("all GEMMs are fp32 and {:.0f} % of the time is math-bound in them; this GPU's "
+                  "Tensor Cores support {}{}",
+                  100 * share, to_string(half), tf32.expected > Seconds(0) ? " and tf32" : ""),
       propose(input, half, tf32), saving);
   finding.evidence = {
       device.has_tensor_cores(Dtype::tf32)
@@ -130,7 +129,7 @@ extern const Rule precision_fp32_on_tensor_core_gpu{
     .id = "precision/fp32-on-tensor-core-gpu",
     .level = Level::advice,
     .cause = Cause::precision,
-    .summary = "All matrix products are fp32 on a GPU with Tensor Cores",
+    .summary = "All GEMMs are fp32 on a GPU with Tensor Cores",
     .doc = precision_fp32_on_tensor_core_gpu_rule::kDoc,
     .check = precision_fp32_on_tensor_core_gpu_rule::check};
 

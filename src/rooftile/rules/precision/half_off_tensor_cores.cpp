@@ -10,7 +10,7 @@ namespace precision_half_off_tensor_cores_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-Matrix products and convolutions on 16-bit operands whose kernels, by their names in the trace, run
+GEMMs and convolutions on 16-bit operands whose kernels, by their names in the trace, run
 on CUDA cores although the GPU's Tensor Cores take the precision.
 
 ## Why it costs time
@@ -26,8 +26,8 @@ Cores. Else from 0 to what the ratio of the two peaks leaves, half of it likely.
 the host hide is taken off.
 
 ## When not to
-- Matrix-vector products and other memory-bound shapes stay silent: they gain nothing.
-- Depthwise convolutions have no product to speed up.
+- Matrix-vector products and other memory-bound shapes are not reported: they gain nothing.
+- Depthwise convolutions have no GEMM to speed up.
 
 ## Evidence
 - cuBLAS documentation, "Tensor Core Usage".
@@ -70,7 +70,7 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGro
   const Dtype dtype = *operand_dtype(use, *group.kernel);
   Finding finding = about_group(
       trace, group,
-      fmt::format("{}: a {} product on CUDA cores takes {}; the Tensor Cores of this GPU stay idle",
+      fmt::format("{}: a {} GEMM on CUDA cores takes {}; the Tensor Cores of this GPU stay idle",
                   group_text(group), to_string(dtype), cost_text(trace, group.time)),
       {"Find what keeps it off: row lengths or channels that are not multiples of 8, sliced "
        "operands, an old library",
@@ -105,7 +105,7 @@ extern const Rule precision_half_off_tensor_cores{
     .id = "precision/half-off-tensor-cores",
     .level = Level::warning,
     .cause = Cause::precision,
-    .summary = "16-bit products run on CUDA cores",
+    .summary = "16-bit GEMMs run on CUDA cores",
     .doc = precision_half_off_tensor_cores_rule::kDoc,
     .check = precision_half_off_tensor_cores_rule::check};
 

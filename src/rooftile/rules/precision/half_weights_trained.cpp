@@ -19,7 +19,7 @@ It saves memory and time, but the training suffers: a weight update smaller than
 weight (fp16) or 1/256 (bf16) rounds to nothing.
 
 ## How to fix
-Keep fp32 weights and use autocast: the matrix products run in 16 bits all the same. Or use an
+Keep fp32 weights and use autocast: the GEMMs run in 16 bits all the same. Or use an
 optimizer with fp32 master weights, stochastic rounding or Kahan sums.
 
 ## How the saving is estimated
@@ -135,7 +135,7 @@ extern const Rule precision_half_weights_trained{
     .id = "precision/half-weights-trained",
     .level = Level::warning,
     .cause = Cause::none,
-    .summary = "an optimizer updates weights that are kept in 16 bits",
+    .summary = "Optimizer updates 16-bit weights without an fp32 copy",
     .doc = precision_half_weights_trained_rule::kDoc,
     .check = precision_half_weights_trained_rule::check};
 

@@ -120,7 +120,7 @@ std::vector<Finding> check(const RuleInput& input) { return check_scripts(input,
 extern const Rule precision_loss_in_half{.id = "precision/loss-in-half",
                                          .level = Level::warning,
                                          .cause = Cause::none,
-                                         .summary = "a loss or softmax is computed in 16 bits",
+                                         .summary = "Loss or softmax is computed in 16 bits",
                                          .doc = precision_loss_in_half_rule::kDoc,
                                          .check = precision_loss_in_half_rule::check};
 

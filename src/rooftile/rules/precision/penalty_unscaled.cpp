@@ -108,7 +108,7 @@ extern const Rule precision_penalty_unscaled{
     .id = "precision/penalty-unscaled",
     .level = Level::error,
     .cause = Cause::none,
-    .summary = "a gradient penalty is taken of an unscaled loss under loss scaling",
+    .summary = "Gradient penalty is taken of an unscaled loss under loss scaling",
     .doc = precision_penalty_unscaled_rule::kDoc,
     .check = precision_penalty_unscaled_rule::check};
 

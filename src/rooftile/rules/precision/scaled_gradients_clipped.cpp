@@ -101,7 +101,7 @@ extern const Rule precision_scaled_gradients_clipped{
     .id = "precision/scaled-gradients-clipped",
     .level = Level::error,
     .cause = Cause::none,
-    .summary = "gradients are clipped while they still carry the loss scale",
+    .summary = "Gradients are clipped while they still carry the loss scale",
     .doc = precision_scaled_gradients_clipped_rule::kDoc,
     .check = precision_scaled_gradients_clipped_rule::check};
 

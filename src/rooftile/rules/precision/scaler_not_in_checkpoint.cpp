@@ -146,7 +146,7 @@ extern const Rule precision_scaler_not_in_checkpoint{
     .id = "precision/scaler-not-in-checkpoint",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "the checkpoint has the optimizer but not the gradient scaler",
+    .summary = "Checkpoint has the optimizer but not the GradScaler",
     .doc = precision_scaler_not_in_checkpoint_rule::kDoc,
     .check = precision_scaler_not_in_checkpoint_rule::check};
 

@@ -82,7 +82,7 @@ std::vector<Finding> check(const RuleInput& input) { return check_scripts(input,
 extern const Rule precision_scaler_not_updated{.id = "precision/scaler-not-updated",
                                                .level = Level::error,
                                                .cause = Cause::none,
-                                               .summary = "the gradient scaler is never updated",
+                                               .summary = "GradScaler is never updated",
                                                .doc = precision_scaler_not_updated_rule::kDoc,
                                                .check = precision_scaler_not_updated_rule::check};
 

@@ -120,7 +120,7 @@ extern const Rule precision_scaler_update_misplaced{
     .id = "precision/scaler-update-misplaced",
     .level = Level::error,
     .cause = Cause::none,
-    .summary = "the gradient scaler is updated at the wrong place in the step",
+    .summary = "GradScaler is updated at the wrong place in the step",
     .doc = precision_scaler_update_misplaced_rule::kDoc,
     .check = precision_scaler_update_misplaced_rule::check};
 

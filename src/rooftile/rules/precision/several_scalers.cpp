@@ -84,7 +84,7 @@ std::vector<Finding> check(const RuleInput& input) { return check_scripts(input,
 extern const Rule precision_several_scalers{.id = "precision/several-scalers",
                                             .level = Level::advice,
                                             .cause = Cause::none,
-                                            .summary = "several gradient scalers serve one step",
+                                            .summary = "Several GradScalers serve one step",
                                             .doc = precision_several_scalers_rule::kDoc,
                                             .check = precision_several_scalers_rule::check};
 

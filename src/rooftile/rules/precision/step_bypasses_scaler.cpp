@@ -121,7 +121,7 @@ extern const Rule precision_step_bypasses_scaler{
     .id = "precision/step-bypasses-scaler",
     .level = Level::error,
     .cause = Cause::none,
-    .summary = "an optimizer steps on gradients that still carry the loss scale",
+    .summary = "Optimizer steps on gradients that still carry the loss scale",
     .doc = precision_step_bypasses_scaler_rule::kDoc,
     .check = precision_step_bypasses_scaler_rule::check};
 

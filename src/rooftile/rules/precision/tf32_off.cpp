@@ -11,31 +11,31 @@ namespace precision_tf32_off_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-- In a model: fp32 products left over in a network that otherwise runs in 16 bits, on a GPU with TF32
+- In a model: fp32 GEMMs left over in a network that otherwise runs in 16 bits, on a GPU with TF32
   (Ampere and later). A network that is fp32 throughout gets advice on mixed precision instead.
 - In a script that trains on a GPU: `allow_tf32 = False`, or
   `torch.set_float32_matmul_precision("highest")`.
 
 ## Why it costs time
 PyTorch multiplies fp32 matrices on CUDA cores unless TF32 is allowed: 19.5 against 156 TFLOPS on an
-A100. A few such products can take as long as all the 16-bit ones.
+A100. A few such GEMMs can take as long as all the 16-bit ones.
 
 ## How to fix
 `torch.set_float32_matmul_precision("high")`, or cast the layer's input if its precision was not
 meant.
 
 ## How the saving is estimated
-In a model, the time model predicts the products in TF32. From a script alone nothing is estimated.
+In a model, the time model predicts the GEMMs in TF32. From a script alone nothing is estimated.
 
 ## When not to
 - Somebody may have kept the layer in fp32 on purpose: routers, norms of logits, scientific code.
 - Convolutions and recurrent layers are not reported: cuDNN uses TF32 by default.
-- GPUs before Ampere have no TF32; memory-bound products gain little.
+- GPUs before Ampere have no TF32; memory-bound GEMMs gain little.
 - Scripts with float64, second-order derivatives or reinforcement learning, and switches that are off
   by default, are not reported.
 
 ## Evidence
-- PyTorch CUDA semantics note, TF32: off by default for matrix products since 1.12; 10240 x 10240 on
+- PyTorch CUDA semantics note, TF32: off by default for GEMMs since 1.12; 10240 x 10240 on
   an A100 takes 0.11 s in fp32 and 0.016 s in TF32, with relative errors about a hundred times
   larger.
 )md";
@@ -81,9 +81,8 @@ void check_assignments(const source::SourceFacts& facts, std::vector<Finding>& f
       const bool is_cudnn = name.find("cudnn") != std::string_view::npos;
       findings.push_back(finding_in_script(
           finding_at(*statement,
-                     fmt::format("TF32 is switched off for {}: fp32 {} run on CUDA cores",
-                                 is_cudnn ? "cuDNN" : "matrix products",
-                                 is_cudnn ? "convolutions" : "products"),
+                     fmt::format("TF32 is disabled for {}: fp32 {} run on CUDA cores",
+                                 is_cudnn ? "cuDNN" : "GEMMs", is_cudnn ? "convolutions" : "GEMMs"),
                      std::move(fix))));
     }
   }
@@ -99,8 +98,7 @@ void check_calls(const source::SourceFacts& facts, std::vector<Finding>& finding
       add_edit(replace(*call->file, precision.expr->range, "\"high\""), fix);
     }
     findings.push_back(finding_in_script(finding_at(
-        *call, "TF32 is switched off for matrix products: fp32 products run on CUDA cores",
-        std::move(fix))));
+        *call, "TF32 is disabled for GEMMs: fp32 GEMMs run on CUDA cores", std::move(fix))));
   }
 }
 
@@ -115,7 +113,7 @@ std::vector<Finding> check_operations(const RuleInput& input) {
     if (is_pointless(saving)) continue;
     Finding finding = finding_at_groups(
         input, {group},
-        "an fp32 product in a network that otherwise runs in 16 bits: without TF32 it runs on CUDA "
+        "an fp32 GEMM in a network that otherwise runs in 16 bits: without TF32 it runs on CUDA "
         "cores",
         {"Allow TF32 (torch.set_float32_matmul_precision(\"high\")), or cast if fp32 was not meant",
          Exactness::changes_numerics},
@@ -141,7 +139,7 @@ std::vector<Finding> check(const RuleInput& input) {
 extern const Rule precision_tf32_off{.id = "precision/tf32-off",
                                      .level = Level::advice,
                                      .cause = Cause::precision,
-                                     .summary = "fp32 products without TF32",
+                                     .summary = "fp32 GEMMs run without TF32",
                                      .doc = precision_tf32_off_rule::kDoc,
                                      .check = precision_tf32_off_rule::check};
 

@@ -88,7 +88,7 @@ extern const Rule precision_unscaled_before_accumulation_ends{
     .id = "precision/unscaled-before-accumulation-ends",
     .level = Level::error,
     .cause = Cause::none,
-    .summary = "gradients are unscaled on every micro-batch of an accumulated step",
+    .summary = "Gradients are unscaled on every micro-batch of an accumulated step",
     .doc = precision_unscaled_before_accumulation_ends_rule::kDoc,
     .check = precision_unscaled_before_accumulation_ends_rule::check};
 

@@ -85,7 +85,7 @@ extern const Rule precision_unscaled_twice{
     .id = "precision/unscaled-twice",
     .level = Level::error,
     .cause = Cause::none,
-    .summary = "gradients of one optimizer are unscaled twice before its step",
+    .summary = "Gradients of one optimizer are unscaled twice before its step",
     .doc = precision_unscaled_twice_rule::kDoc,
     .check = precision_unscaled_twice_rule::check};
 

@@ -198,7 +198,7 @@ extern const Rule precision_unsupported_dtype{
     .id = "precision/unsupported-dtype",
     .level = Level::warning,
     .cause = Cause::precision,
-    .summary = "The GPU's Tensor Cores do not support the precision",
+    .summary = "Tensor Cores of the GPU do not support the precision",
     .doc = precision_unsupported_dtype_rule::kDoc,
     .check = precision_unsupported_dtype_rule::check,
     .outranks_sizes = true};

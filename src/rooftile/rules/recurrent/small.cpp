@@ -81,12 +81,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace recurrent_small_rule
 
-extern const Rule recurrent_small{
-    .id = "recurrent/small",
-    .level = Level::info,
-    .cause = Cause::none,
-    .summary = "The steps of a recurrent layer are too small for the GPU",
-    .doc = recurrent_small_rule::kDoc,
-    .check = recurrent_small_rule::check};
+extern const Rule recurrent_small{.id = "recurrent/small",
+                                  .level = Level::info,
+                                  .cause = Cause::none,
+                                  .summary = "Steps of a recurrent layer are too small for the GPU",
+                                  .doc = recurrent_small_rule::kDoc,
+                                  .check = recurrent_small_rule::check};
 
 }  // namespace rooftile

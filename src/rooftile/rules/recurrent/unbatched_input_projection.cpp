@@ -133,7 +133,7 @@ extern const Rule recurrent_unbatched_input_projection{
     .id = "recurrent/unbatched-input-projection",
     .level = Level::warning,
     .cause = Cause::launch,
-    .summary = "A recurrent loop multiplies its input step by step",
+    .summary = "Recurrent loop multiplies its input step by step",
     .doc = recurrent_unbatched_input_projection_rule::kDoc,
     .check = recurrent_unbatched_input_projection_rule::check};
 

@@ -37,8 +37,8 @@ the same size, with gradients in a training step.
 ## When not to
 - The next input depends on the last output, as in a decoder with attention or sampling: no library call
   covers it.
-- Cells with layer norm, zoneout or other changes inside. The rule is silent where a norm, softmax or
-  lookup lies between the steps.
+- Cells with layer norm, zoneout or other changes inside. Loops with a norm, softmax or lookup between
+  the steps are not reported.
 - Equal layers on top of each other are not a loop; without gates between them they are not reported.
 - Scripts: fed-back outputs, attention context, and a norm or zoneout on the state: not reported.
 
@@ -140,7 +140,7 @@ extern const Rule recurrent_unrolled_loop{
     .id = "recurrent/unrolled-loop",
     .level = Level::warning,
     .cause = Cause::launch,
-    .summary = "A recurrent layer runs cell by cell instead of in one call",
+    .summary = "Recurrent layer runs cell by cell instead of in one call",
     .doc = recurrent_unrolled_loop_rule::kDoc,
     .check = recurrent_unrolled_loop_rule::check};
 

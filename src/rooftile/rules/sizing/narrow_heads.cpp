@@ -16,7 +16,7 @@ In training scripts: attention layers of `torch.nn` with heads under 32 or of no
 
 ## Why it costs time
 The scores cost as much for a narrow head as for a wide one, because the softmax does not depend on
-the head size, and the products over a short head use the Tensor Cores badly. Half as many heads of
+the head size, and the GEMMs over a short head use the Tensor Cores badly. Half as many heads of
 twice the size halve that part.
 
 ## How to fix

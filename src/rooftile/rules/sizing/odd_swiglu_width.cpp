@@ -34,7 +34,7 @@ is the one with the least time per unit of width, and the saving is at equal wor
 
 ## When not to
 - Never for a trained model.
-- A width that breaks the 16-byte condition costs far more; `gemm/unaligned-row-stride` tells.
+- A width that breaks the 16-byte condition costs far more: see `gemm/unaligned-row-stride`.
 
 ## Evidence
 - ML Engineering book (S. Bekman), "SwiGLU-based MLP", H100, hidden size 4096: 10922 runs at 273
@@ -140,12 +140,11 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace sizing_odd_swiglu_width_rule
 
-extern const Rule sizing_odd_swiglu_width{
-    .id = "sizing/odd-swiglu-width",
-    .level = Level::info,
-    .cause = Cause::tile_shape,
-    .summary = "The width of a gated MLP is not a multiple of 64",
-    .doc = sizing_odd_swiglu_width_rule::kDoc,
-    .check = sizing_odd_swiglu_width_rule::check};
+extern const Rule sizing_odd_swiglu_width{.id = "sizing/odd-swiglu-width",
+                                          .level = Level::info,
+                                          .cause = Cause::tile_shape,
+                                          .summary = "Width of a gated MLP is not a multiple of 64",
+                                          .doc = sizing_odd_swiglu_width_rule::kDoc,
+                                          .check = sizing_odd_swiglu_width_rule::check};
 
 }  // namespace rooftile

@@ -38,7 +38,7 @@ std::optional<Finding> judge_heads(const SourceFacts& facts, const HeadedType& t
   const std::int64_t fewer = std::max<std::int64_t>(1, *width / kWanted);
   Finding finding = finding_at(
       call,
-      fmt::format("{} heads of size {}: the products use the Tensor Cores badly", *heads, size),
+      fmt::format("{} heads of size {}: their GEMMs use the Tensor Cores badly", *heads, size),
       {fmt::format("In the next model choose {} head{} of size {}", fewer, fewer == 1 ? "" : "s",
                    *width / fewer),
        Exactness::changes_training});

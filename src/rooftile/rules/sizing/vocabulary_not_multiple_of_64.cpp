@@ -24,7 +24,7 @@ No saving is given: it is below the time model's error.
 
 ## When not to
 Not worth converting a checkpoint for. A vocabulary that is not a multiple of 8 is another matter:
-`gemm/odd-vocabulary` tells.
+see `gemm/odd-vocabulary`.
 
 ## Evidence
 - Anthony et al., "The Case for Co-Designing Model Architectures with Hardware" (2024): vocabulary
@@ -71,7 +71,7 @@ extern const Rule sizing_vocabulary_not_multiple_of_64{
     .id = "sizing/vocabulary-not-multiple-of-64",
     .level = Level::info,
     .cause = Cause::none,
-    .summary = "The vocabulary is a multiple of 8, but not of 64",
+    .summary = "Vocabulary is a multiple of 8, but not of 64",
     .doc = sizing_vocabulary_not_multiple_of_64_rule::kDoc,
     .check = sizing_vocabulary_not_multiple_of_64_rule::check};
 

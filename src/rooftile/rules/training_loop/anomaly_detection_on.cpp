@@ -84,7 +84,7 @@ extern const Rule training_loop_anomaly_detection_on{
     .id = "training_loop/anomaly-detection-on",
     .level = Level::warning,
     .cause = Cause::none,
-    .summary = "anomaly detection is on during the training",
+    .summary = "Anomaly detection is enabled during training",
     .doc = training_loop_anomaly_detection_on_rule::kDoc,
     .check = training_loop_anomaly_detection_on_rule::check};
 

@@ -371,7 +371,7 @@ extern const Rule training_loop_eval_builds_graph{
     .id = "training_loop/eval-builds-graph",
     .level = Level::warning,
     .cause = Cause::none,
-    .summary = "an evaluation loop records the graph for a backward that never comes",
+    .summary = "Evaluation loop runs with autograd enabled",
     .doc = training_loop_eval_builds_graph_rule::kDoc,
     .check = training_loop_eval_builds_graph_rule::check};
 

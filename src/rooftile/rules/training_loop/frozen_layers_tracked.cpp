@@ -284,7 +284,7 @@ extern const Rule training_loop_frozen_layers_tracked{
     .id = "training_loop/frozen-layers-tracked",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "layers that no optimizer trains still get gradients",
+    .summary = "Layers that no optimizer trains still get gradients",
     .doc = training_loop_frozen_layers_tracked_rule::kDoc,
     .check = training_loop_frozen_layers_tracked_rule::check};
 

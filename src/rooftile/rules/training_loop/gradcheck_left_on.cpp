@@ -73,7 +73,7 @@ extern const Rule training_loop_gradcheck_left_on{
     .id = "training_loop/gradcheck-left-on",
     .level = Level::warning,
     .cause = Cause::none,
-    .summary = "a training program checks gradients numerically",
+    .summary = "Training program runs gradcheck",
     .doc = training_loop_gradcheck_left_on_rule::kDoc,
     .check = training_loop_gradcheck_left_on_rule::check};
 

@@ -128,7 +128,7 @@ extern const Rule training_loop_graph_kept_after_backward{
     .id = "training_loop/graph-kept-after-backward",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "backward keeps a graph that nothing uses again",
+    .summary = "Backward keeps a graph that nothing uses again (retain_graph)",
     .doc = training_loop_graph_kept_after_backward_rule::kDoc,
     .check = training_loop_graph_kept_after_backward_rule::check};
 

@@ -333,7 +333,7 @@ extern const Rule training_loop_loss_keeps_graph{
     .id = "training_loop/loss-keeps-graph",
     .level = Level::warning,
     .cause = Cause::none,
-    .summary = "a running total keeps the graph of every step",
+    .summary = "Running total keeps the graph of every step",
     .doc = training_loop_loss_keeps_graph_rule::kDoc,
     .check = training_loop_loss_keeps_graph_rule::check};
 

@@ -109,7 +109,7 @@ extern const Rule training_loop_profiler_left_on{
     .id = "training_loop/profiler-left-on",
     .level = Level::warning,
     .cause = Cause::none,
-    .summary = "the whole training runs under a profiler",
+    .summary = "Profiler is enabled for the whole training",
     .doc = training_loop_profiler_left_on_rule::kDoc,
     .check = training_loop_profiler_left_on_rule::check};
 

@@ -124,7 +124,7 @@ std::optional<Finding> judge(const SourceFacts& facts, const File& file, const S
                   counter),
       {fmt::format("Write it as one operation over the whole of {}", name),
        Exactness::exact_arithmetic});
-  finding.evidence = {"settle it with a recording: rooftile check train.py trace.json.gz"};
+  finding.evidence = {"settle it with a trace: rooftile check train.py trace.json.gz"};
   return finding;
 }
 
@@ -147,7 +147,7 @@ extern const Rule training_loop_tensor_indexed_in_python{
     .id = "training_loop/tensor-indexed-in-python",
     .level = Level::info,
     .cause = Cause::none,
-    .summary = "a Python loop works on a GPU tensor element by element",
+    .summary = "Python loop indexes a GPU tensor element by element",
     .doc = training_loop_tensor_indexed_in_python_rule::kDoc,
     .check = training_loop_tensor_indexed_in_python_rule::check};
 

@@ -69,7 +69,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
          Exactness::changes_numerics});
     finding.evidence = {fmt::format("accumulation test in the loop at {}",
                                     place_text(*loop->statement, *loop->loader->file)),
-                        "settle it with a recording: rooftile check train.py trace.json.gz"};
+                        "settle it with a trace: rooftile check train.py trace.json.gz"};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -83,7 +83,7 @@ extern const Rule training_loop_tiny_micro_batches{
     .id = "training_loop/tiny-micro-batches",
     .level = Level::info,
     .cause = Cause::none,
-    .summary = "gradients are accumulated over many batches of one sample",
+    .summary = "Gradients are accumulated over many batches of one sample",
     .doc = training_loop_tiny_micro_batches_rule::kDoc,
     .check = training_loop_tiny_micro_batches_rule::check};
 

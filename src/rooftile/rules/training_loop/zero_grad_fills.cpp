@@ -72,7 +72,7 @@ extern const Rule training_loop_zero_grad_fills{
     .id = "training_loop/zero-grad-fills",
     .level = Level::warning,
     .cause = Cause::none,
-    .summary = "Gradients are filled with zeros in every step",
+    .summary = "Gradients are zero-filled in every step",
     .doc = training_loop_zero_grad_fills_rule::kDoc,
     .check = training_loop_zero_grad_fills_rule::check};
 

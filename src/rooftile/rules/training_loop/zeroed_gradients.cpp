@@ -87,7 +87,7 @@ void check_arguments(const SourceFacts& facts, std::vector<Finding>& findings) {
     findings.push_back(with_evidence(finding_at(
         *call,
         fmt::format(
-            "{}.zero_grad writes zeros into every gradient, and backward reads them again to "
+            "{}.zero_grad fills every gradient with zeros, and backward reads them again to "
             "add to them",
             receiver_text(*call)),
         std::move(fix))));
@@ -154,7 +154,7 @@ extern const Rule training_loop_zeroed_gradients{
     .id = "training_loop/zeroed-gradients",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "gradients are filled with zeros in place of being dropped",
+    .summary = "zero_grad() fills with zeros instead of setting to None",
     .doc = training_loop_zeroed_gradients_rule::kDoc,
     .check = training_loop_zeroed_gradients_rule::check};
 
