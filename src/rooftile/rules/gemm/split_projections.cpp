@@ -20,7 +20,9 @@ one wider layer is predicted to be clearly faster. Repeated blocks are one findi
 
 In training scripts: `forward` of a module applies three of its `nn.Linear` to one variable, or two
 that are keys and values or gate and up; or to three parameters that get the same variable at each
-call of the module, as in self-attention. One finding per class.
+call of the module, as in self-attention. Products with parameters (`h @ self.w`) count as layers. In a
+loop the variable may change from pass to pass, but not between the layers. One finding per class, with
+all such inputs: the gates of an LSTM cell read the step's input and the state.
 
 ## Why it costs time
 Each layer reads the input again and fills the GPU by itself. One GEMM with the weights side by

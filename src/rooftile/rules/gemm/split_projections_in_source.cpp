@@ -26,6 +26,7 @@ struct Projection {
   const Expr* at = nullptr;     // the product
   const Expr* input = nullptr;  // a variable
   std::string_view name;        // of the attribute
+  bool is_set_again = false;    // the variable, in branches or a loop: it holds up to there
 };
 
 // Projections that read one value.
@@ -33,6 +34,7 @@ struct Family {
   std::vector<Projection> uses;
 
   const Expr* input() const { return uses.front().input; }
+  bool is_set_again() const { return uses.front().is_set_again; }
 };
 
 int parameter_index(const FunctionDef& function, std::string_view name) {
@@ -76,9 +78,9 @@ bool are_given_the_same(const FunctionDef& method, std::string_view a, std::stri
   });
 }
 
-// Whether the variable is set anew in the function before it is read, or may be in a loop; its
+// Whether the variable is set again in the function before it is read, or may be in a loop; its
 // binding is then unknown in branches.
-bool is_unknown(const Expr& input) {
+bool is_set_again(const Expr& input) {
   if (input.binding() != nullptr) return false;
   const FunctionDef* function = input.statement->function;
   if (function == nullptr) return true;
@@ -113,10 +115,9 @@ bool is_unchanged_between(const Expr& a, const Expr& b) {
   return !is_set;
 }
 
+// Of variables that are not set again.
 bool is_same_value(const Expr& a, const Expr& b) {
-  if (a.kind != ExprKind::name || b.kind != ExprKind::name || a.binding() != b.binding())
-    return false;
-  if (is_unknown(a) || is_unknown(b)) return a.word() == b.word() && is_unchanged_between(a, b);
+  if (a.binding() != b.binding()) return false;
   if (a.word() == b.word()) return true;
   const FunctionDef* function = a.statement->function;
   return a.binding() == nullptr && function != nullptr &&
@@ -221,18 +222,32 @@ std::vector<Projection> products_of(const ClassDef& def) {
   return found;
 }
 
+// The family that reads the same value; null where there is none.
+Family* family_of(std::vector<Family>& families, const Projection& one) {
+  if (!one.is_set_again) {
+    const auto known = std::ranges::find_if(families, [&](const Family& family) {
+      return !family.is_set_again() && is_same_value(*family.input(), *one.input);
+    });
+    return known == families.end() ? nullptr : &*known;
+  }
+  // The last that reads the variable: earlier ones read what it was before.
+  const auto last = std::find_if(families.rbegin(), families.rend(), [&](const Family& family) {
+    return family.is_set_again() && family.input()->word() == one.input->word();
+  });
+  const bool is_same = last != families.rend() && is_unchanged_between(*last->input(), *one.input);
+  return is_same ? &*last : nullptr;
+}
+
 std::vector<Family> families_of(const SourceFacts& facts, const ClassDef& def) {
   std::vector<Family> families;
-  for (const auto& projections : {layers_of(facts, def), products_of(def)}) {
-    for (const Projection& one : projections) {
+  for (auto projections : {layers_of(facts, def), products_of(def)}) {
+    for (Projection& one : projections) {
       if (one.input->kind != ExprKind::name) continue;
-      const auto known = std::ranges::find_if(families, [&](const Family& family) {
-        return is_same_value(*family.input(), *one.input);
-      });
-      if (known == families.end()) {
-        families.push_back({{one}});
+      one.is_set_again = is_set_again(*one.input);
+      if (Family* family = family_of(families, one)) {
+        family->uses.push_back(one);
       } else {
-        known->uses.push_back(one);
+        families.push_back({{one}});
       }
     }
   }
@@ -349,7 +364,7 @@ const Expr* zipped_inputs(const SourceFacts& facts, const ClassDef& def, const E
   const bool is_list = inputs->kind == ExprKind::tuple || inputs->kind == ExprKind::list;
   if (!is_linear || !is_list || inputs->children().size() < 3) return nullptr;
   for (const Expr* input : inputs->children()) {
-    const bool is_parameter = input->kind == ExprKind::name && !is_unknown(*input);
+    const bool is_parameter = input->kind == ExprKind::name && !is_set_again(*input);
     if (!is_parameter || !is_same_value(*inputs->children()[0], *input)) return nullptr;
   }
   return inputs;
