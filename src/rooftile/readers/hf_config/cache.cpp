@@ -37,6 +37,7 @@ struct LayerCache {
   double operator()(const DeltaNet& net) const { return bytes(state_of(net)); }
   double operator()(const Mamba2& mamba) const { return bytes(state_of(mamba)); }
   double operator()(const Mamba1& mamba) const { return bytes(state_of(mamba)); }
+  double operator()(const LightningAttention& a) const { return bytes(state_of(a)); }
   double operator()(const ShortConvolution& conv) const {
     return elements(hidden, conv.kernel - 1) * element;
   }
@@ -68,6 +69,10 @@ RecurrentState state_of(const Mamba2& mamba) {
 
 RecurrentState state_of(const Mamba1& mamba) {
   return {elements(mamba.inner, mamba.conv_kernel - 1), elements(mamba.inner, mamba.state)};
+}
+
+RecurrentState state_of(const LightningAttention& attention) {
+  return {0, elements(attention.heads * attention.head_dim, attention.head_dim)};
 }
 
 double cache_bytes(const Tower& tower, std::int64_t batch, Dtype dtype) {

@@ -17,6 +17,7 @@ struct RecurrentState {
 RecurrentState state_of(const DeltaNet& net);
 RecurrentState state_of(const Mamba2& mamba);
 RecurrentState state_of(const Mamba1& mamba);
+RecurrentState state_of(const LightningAttention& attention);
 
 // States are kept in fp32: the kernels of flash-linear-attention and mamba_ssm return them so, and
 // configs that name a dtype ("mamba_ssm_dtype") name this one.

@@ -1,4 +1,5 @@
-// Diffusion transformers that attend to image and text together: Stable Diffusion 3 and Flux.
+// Diffusion transformers: DiT, PixArt, and Stable Diffusion 3 and Flux, which attend to image and
+// text together.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -194,6 +195,12 @@ DiffusionTransformer read_transformer(const Config& config, std::int64_t layers,
   return net;
 }
 
+std::string step_note(std::int64_t side, std::string_view condition) {
+  return fmt::format(
+      "one denoising step on latents of {0}x{0} (sample_size){1}; guidance doubles the batch", side,
+      condition);
+}
+
 Model flux(const Config& config, const Request& request) {
   // 1024x1024 pixels are latents of 128x128, packed in fours; prompts of 512 tokens of T5.
   constexpr std::int64_t kImageTokens = 64 * 64, kTextTokens = 512;
@@ -249,17 +256,158 @@ Model stable_diffusion_3(const Config& config, const Request& request) {
   if (config.error()) return model;
   add_map_tower(
       request, [net](MapEmitter& out) { return emit_transformer(out, net); }, model);
-  model.notes.push_back(fmt::format(
-      "one denoising step on latents of {0}x{0} (sample_size) with a prompt of {1} tokens; "
-      "guidance doubles the batch",
-      side, kTextTokens));
+  model.notes.push_back(step_note(side, fmt::format(" with a prompt of {} tokens", kTextTokens)));
+  return model;
+}
+
+// ---- DiT and PixArt: the image alone, with a class or a prompt as the condition.
+
+struct ImageTransformer {
+  Map image, caption;  // caption without channels: none
+  std::int64_t width = 0, heads = 0, layers = 0, patch = 2, out_channels = 0;
+  std::int64_t classes = 0;         // DiT
+  std::int64_t caption_width = 0;   // PixArt's projection of the prompt; 0 = none
+  bool bias = true, sizes = false;  // sizes: PixArt's embeddings of resolution and aspect ratio
+};
+
+Map plain_attention(MapEmitter& net, const ImageTransformer& config, const std::string& path,
+                    const Map& in, const Map& memory) {
+  const Map q = net.linear(path + ".to_q", in, config.width, config.bias);
+  const Map k = net.linear(path + ".to_k", memory, config.width, config.bias);
+  const Map v = net.linear(path + ".to_v", memory, config.width, config.bias);
+  const Map attended = net.attention(path + ".attention", q, k, v, {config.heads});
+  return net.linear(path + ".to_out.0", attended, config.width);
+}
+
+Map embed_patches(MapEmitter& net, const ImageTransformer& config) {
+  Map map = net.conv("pos_embed.proj", config.image, {config.width, config.patch, config.patch});
+  map.width = map.positions();
+  map.height = 1;
+  return net.activation("pos_embed.add", map, "add");
+}
+
+// Each block embeds time step and class itself.
+Map dit_block(MapEmitter& net, const ImageTransformer& config, const Map& in) {
+  const Map condition =
+      embed_vector(net, "norm1.emb.timestep_embedder", kTimeChannels, config.width);
+  net.parameters((config.classes + 1) * config.width);
+  Map normed = adaptive_norm(net, "norm1", in, condition, 6);
+  const Map map =
+      gated_residual(net, "attn1", in, plain_attention(net, config, "attn1", normed, normed));
+  normed = net.activation("norm3_modulate", net.layer_norm("norm3", map, false), "scale_shift");
+  return gated_residual(net, "ff", map, feed_forward_of(net, "ff", normed));
+}
+
+Map emit_dit(MapEmitter& net, const ImageTransformer& config) {
+  Map map = embed_patches(net, config);
+  net.enter("transformer_blocks", 0, config.layers);
+  map = dit_block(net, config, map);
+  net.leave();
+  net.linear("proj_out_1", {{}, config.width, 1, 1}, 2 * config.width);
+  map = net.activation("norm_out_modulate", net.layer_norm("norm_out", map, false), "scale_shift");
+  return net.linear("proj_out_2", map, config.patch * config.patch * config.out_channels);
+}
+
+Map pixart_block(MapEmitter& net, const ImageTransformer& config, const Map& in,
+                 const Map& caption) {
+  net.parameters(6 * config.width);  // scale_shift_table
+  Map normed = net.activation("norm1_modulate", net.layer_norm("norm1", in, false), "scale_shift");
+  Map map = gated_residual(net, "attn1", in, plain_attention(net, config, "attn1", normed, normed));
+  map = net.add("attn2_residual", map, plain_attention(net, config, "attn2", map, caption));
+  normed = net.activation("norm2_modulate", net.layer_norm("norm2", map, false), "scale_shift");
+  return gated_residual(net, "ff", map, feed_forward_of(net, "ff", normed));
+}
+
+// One condition for all blocks: the time step and, where stated, resolution and aspect ratio.
+void embed_pixart_condition(MapEmitter& net, const ImageTransformer& config) {
+  const std::string path = "adaln_single.emb.";
+  Map condition = embed_vector(net, path + "timestep_embedder", kTimeChannels, config.width);
+  if (config.sizes) {
+    const std::int64_t third = config.width / 3;
+    embed_vector(net, path + "resolution_embedder", kTimeChannels, third);
+    embed_vector(net, path + "aspect_ratio_embedder", kTimeChannels, third);
+  }
+  condition = net.activation("adaln_single.silu", condition, "silu");
+  net.linear("adaln_single.linear", condition, 6 * config.width);
+}
+
+Map emit_pixart(MapEmitter& net, const ImageTransformer& config) {
+  Map map = embed_patches(net, config);
+  embed_pixart_condition(net, config);
+  Map caption = config.caption;
+  if (config.caption_width > 0) {
+    caption = net.linear("caption_projection.linear_1", caption, config.width);
+    caption = net.activation("caption_projection.act_1", caption, "gelu");
+    caption = net.linear("caption_projection.linear_2", caption, config.width);
+  }
+  net.enter("transformer_blocks", 0, config.layers);
+  map = pixart_block(net, config, map, caption);
+  net.leave();
+  net.parameters(2 * config.width);  // scale_shift_table
+  map = net.activation("norm_out_modulate", net.layer_norm("norm_out", map, false), "scale_shift");
+  return net.linear("proj_out", map, config.patch * config.patch * config.out_channels);
+}
+
+ImageTransformer read_image_transformer(const Config& config, const Request& request,
+                                        std::int64_t sample) {
+  refuse_sequence(config, request);
+  const DiffusionTransformer sizes = read_transformer(config, 28, 16, 72);
+  ImageTransformer net;
+  net.width = sizes.width;
+  net.heads = sizes.heads;
+  net.layers = sizes.layers;
+  const std::int64_t side = config.size_or({"sample_size"}, sample);
+  net.image = {{}, config.size_or({"in_channels"}, 4), side, side};
+  net.patch = config.size_or({"patch_size"}, 2);
+  net.out_channels = config.size_or({"out_channels"}, net.image.channels);
+  net.bias = config.flag("attention_bias", true);
+  if (net.patch > side) config.set_error("patch_size: expected at most sample_size");
+  return net;
+}
+
+Model dit(const Config& config, const Request& request) {
+  Model model;
+  ImageTransformer net = read_image_transformer(config, request, 32);
+  net.classes = config.size_or({"num_embeds_ada_norm"}, 1000);
+  if (config.text("norm_type", "ada_norm_zero") != "ada_norm_zero") {
+    config.set_error("norm_type: expected ada_norm_zero");
+  }
+  if (config.error()) return model;
+  add_map_tower(
+      request, [net](MapEmitter& out) { return emit_dit(out, net); }, model);
+  model.notes.push_back(step_note(net.image.height, ""));
+  return model;
+}
+
+Model pixart(const Config& config, const Request& request) {
+  constexpr std::int64_t kCaptionTokens = 120;  // of PixArt-alpha's prompts
+  Model model;
+  ImageTransformer net = read_image_transformer(config, request, 128);
+  net.caption_width = config.count_or({"caption_channels"}, 0);
+  const std::int64_t memory = config.size_or({"cross_attention_dim"}, net.width);
+  net.caption = {{}, net.caption_width > 0 ? net.caption_width : memory, 1, kCaptionTokens};
+  net.sizes = config.flag("use_additional_conditions", net.image.height == 128);
+  if (memory != net.width) {
+    config.set_error("cross_attention_dim: expected the width of the layers");
+  }
+  if (config.text("norm_type", "ada_norm_single") != "ada_norm_single") {
+    config.set_error("norm_type: expected ada_norm_single");
+  }
+  if (config.error()) return model;
+  add_map_tower(
+      request, [net](MapEmitter& out) { return emit_pixart(out, net); }, model);
+  model.notes.push_back(
+      step_note(net.image.height, fmt::format(" with a prompt of {} tokens", kCaptionTokens)));
   return model;
 }
 
 }  // namespace
 
 FamilyList diffusion_transformer_families() {
-  return {{"FluxTransformer2DModel", flux}, {"SD3Transformer2DModel", stable_diffusion_3}};
+  return {{"FluxTransformer2DModel", flux},
+          {"SD3Transformer2DModel", stable_diffusion_3},
+          {"DiTTransformer2DModel", dit},
+          {"PixArtTransformer2DModel", pixart}};
 }
 
 }  // namespace rooftile::hf

@@ -154,6 +154,20 @@ Model bert(const Config& config, const Request& request) {
   return model;
 }
 
+// The heads of RoBERTa, which several encoders share.
+void add_roberta_head(const Config& config, const Request& request, const EncoderSizes& sizes,
+                      const std::string& prefix, std::vector<Part>& parts) {
+  const std::int64_t hidden = sizes.hidden;
+  if (is_masked_model(request)) {
+    add_masked_head(sizes, "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", parts);
+  } else if (request.architecture_has("SequenceClassification")) {
+    parts.push_back(dense("classifier.dense", hidden, hidden, Rows::sequences, "tanh"));
+    parts.push_back(dense("classifier.out_proj", hidden, read_labels(config), Rows::sequences));
+  } else if (!add_token_head(config, request, hidden, parts)) {
+    parts.push_back(dense(prefix + ".pooler.dense", hidden, hidden, Rows::sequences, "tanh"));
+  }
+}
+
 // RoBERTa's position table has two rows for padding that no token uses.
 Model roberta(const Config& config, const Request& request) {
   Model model;
@@ -163,17 +177,7 @@ Model roberta(const Config& config, const Request& request) {
   const std::int64_t length = choose_length(request, longest, model);
   Tower tower =
       encoder_tower(sizes, "roberta", "encoder.layer", encoder_layer(config, sizes), length);
-  std::vector<Part>& parts = tower.parts;
-  if (is_masked_model(request)) {
-    add_masked_head(sizes, "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", parts);
-  } else if (request.architecture_has("SequenceClassification")) {
-    parts.push_back(dense("classifier.dense", sizes.hidden, sizes.hidden, Rows::sequences, "tanh"));
-    parts.push_back(
-        dense("classifier.out_proj", sizes.hidden, read_labels(config), Rows::sequences));
-  } else if (!add_token_head(config, request, sizes.hidden, parts)) {
-    parts.push_back(
-        dense("roberta.pooler.dense", sizes.hidden, sizes.hidden, Rows::sequences, "tanh"));
-  }
+  add_roberta_head(config, request, sizes, "roberta", tower.parts);
   model.towers.push_back(std::move(tower));
   return model;
 }
@@ -323,16 +327,7 @@ Model mpnet(const Config& config, const Request& request) {
   Tower tower = encoder_tower(sizes, "mpnet", "encoder.layer", layer, length);
   std::vector<Part>& parts = tower.parts;
   parts.push_back(Parameters{config.size_or({"relative_attention_num_buckets"}, 32) * sizes.heads});
-  if (is_masked_model(request)) {
-    add_masked_head(sizes, "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", parts);
-  } else if (request.architecture_has("SequenceClassification")) {
-    parts.push_back(dense("classifier.dense", sizes.hidden, sizes.hidden, Rows::sequences, "tanh"));
-    parts.push_back(
-        dense("classifier.out_proj", sizes.hidden, read_labels(config), Rows::sequences));
-  } else if (!add_token_head(config, request, sizes.hidden, parts)) {
-    parts.push_back(
-        dense("mpnet.pooler.dense", sizes.hidden, sizes.hidden, Rows::sequences, "tanh"));
-  }
+  add_roberta_head(config, request, sizes, "mpnet", parts);
   model.towers.push_back(std::move(tower));
   return model;
 }
@@ -462,17 +457,7 @@ Model esm(const Config& config, const Request& request) {
   tower.parts.push_back(Stack{"esm.encoder.layer", sizes.hidden, repeat(layer, sizes.layers)});
   tower.parts.push_back(NormPart{"esm.encoder.emb_layer_norm_after", kLayerNorm, sizes.hidden});
   tower.parts.push_back(Parameters{sizes.layers * sizes.heads + 1});  // contact_head
-  if (request.architecture_has("MaskedLM")) {
-    add_masked_head(sizes, "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", tower.parts);
-  } else if (request.architecture_has("SequenceClassification")) {
-    tower.parts.push_back(
-        dense("classifier.dense", sizes.hidden, sizes.hidden, Rows::sequences, "tanh"));
-    tower.parts.push_back(
-        dense("classifier.out_proj", sizes.hidden, read_labels(config), Rows::sequences));
-  } else if (!add_token_head(config, request, sizes.hidden, tower.parts)) {
-    tower.parts.push_back(
-        dense("esm.pooler.dense", sizes.hidden, sizes.hidden, Rows::sequences, "tanh"));
-  }
+  add_roberta_head(config, request, sizes, "esm", tower.parts);
   model.towers.push_back(std::move(tower));
   return model;
 }
@@ -502,17 +487,7 @@ Model longformer(const Config& config, const Request& request) {
   tower.length = choose_length(request, longest, model);
   add_embeddings(sizes, "longformer", tower.parts);
   tower.parts.push_back(Stack{"longformer.encoder.layer", sizes.hidden, std::move(layers)});
-  if (is_masked_model(request)) {
-    add_masked_head(sizes, "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", tower.parts);
-  } else if (request.architecture_has("SequenceClassification")) {
-    tower.parts.push_back(
-        dense("classifier.dense", sizes.hidden, sizes.hidden, Rows::sequences, "tanh"));
-    tower.parts.push_back(
-        dense("classifier.out_proj", sizes.hidden, read_labels(config), Rows::sequences));
-  } else if (!add_token_head(config, request, sizes.hidden, tower.parts)) {
-    tower.parts.push_back(
-        dense("longformer.pooler.dense", sizes.hidden, sizes.hidden, Rows::sequences, "tanh"));
-  }
+  add_roberta_head(config, request, sizes, "longformer", tower.parts);
   model.towers.push_back(std::move(tower));
   model.notes.push_back("no token is taken to have global attention");
   model.skipped["global attention"] += sizes.layers;

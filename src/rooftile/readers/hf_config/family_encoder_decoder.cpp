@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "rooftile/base/text.h"
 #include "rooftile/readers/hf_config/decoder.h"
 
 namespace rooftile::hf {
@@ -217,6 +218,10 @@ Model bart(const Config& config, const Request& request) {
   Model model;
   if (config.flag("normalize_before", false) && request.model_type == "bart") {
     config.set_error("bart with normalize_before is not modelled");
+  }
+  if (request.architecture.ends_with("ForCausalLM")) {
+    config.set_error(fmt::format("architectures: found {}, a decoder alone, which is not modelled",
+                                 rooftile::quoted(request.architecture)));
   }
   const std::int64_t length =
       choose_length(request, config.size_or({"max_position_embeddings"}, 1024), model);

@@ -64,7 +64,6 @@ Map MapEmitter::linear(const std::string& name, const Map& in, std::int64_t chan
 
 Map MapEmitter::norm(const std::string& name, const Map& in, const Normalization& body,
                      bool weights) {
-  if (!fits(name, in)) return in;
   if (weights) out_.add_parameters(2.0 * static_cast<double>(in.channels));
   Map result = in;
   result.value = out_.add(name, body, {in.value});
@@ -72,20 +71,24 @@ Map MapEmitter::norm(const std::string& name, const Map& in, const Normalization
 }
 
 Map MapEmitter::batch_norm(const std::string& name, const Map& in) {
+  if (!fits(name, in)) return in;
   return norm(name, in, {NormKind::batch, batch_ * in.positions(), in.channels}, true);
 }
 
 Map MapEmitter::layer_norm(const std::string& name, const Map& in, bool weights) {
+  if (!fits(name, in)) return in;
   return norm(name, in, {NormKind::layer, batch_ * in.positions(), in.channels}, weights);
 }
 
 Map MapEmitter::head_norm(const std::string& name, const Map& in, std::int64_t heads) {
+  if (!fits(name, in)) return in;
   const std::int64_t of_head = std::max<std::int64_t>(1, in.channels / heads);
   out_.add_parameters(static_cast<double>(of_head));
   return norm(name, in, {NormKind::rms, batch_ * in.positions() * heads, of_head}, false);
 }
 
 Map MapEmitter::group_norm(const std::string& name, const Map& in, std::int64_t groups) {
+  if (!fits(name, in)) return in;
   const std::int64_t of_group = std::max<std::int64_t>(1, in.channels / groups);
   return norm(name, in, {NormKind::group, batch_ * groups, of_group * in.positions()}, true);
 }

@@ -405,6 +405,12 @@ const Case kMaps[] = {
       "num_layers": 24, "patch_size": 2, "pooled_projection_dim": 2048,
       "qk_norm": "rms_norm", "sample_size": 128})",
      2'243'171'520},
+    // "611 M", arXiv 2310.00426.
+    {"pixart_xl_2_1024", R"({"_class_name": "PixArtTransformer2DModel", "attention_head_dim": 72,
+      "caption_channels": 4096, "cross_attention_dim": 1152, "in_channels": 4,
+      "num_attention_heads": 16, "num_layers": 28, "out_channels": 8, "patch_size": 2,
+      "sample_size": 128})",
+     611'349'152},
     {"sd_vae", R"({"_class_name": "AutoencoderKL", "block_out_channels": [128, 256, 512, 512],
       "down_block_types": ["DownEncoderBlock2D", "DownEncoderBlock2D", "DownEncoderBlock2D",
                            "DownEncoderBlock2D"],
