@@ -95,9 +95,9 @@ bool is_large_float(const onnx::TypeProto& type) {
 }
 
 bool keeps_root(const std::string& op) {
-  constexpr std::array<std::string_view, 8> kNames{"Identity",         "Cast",    "Transpose",
-                                                   "DequantizeLinear", "Reshape", "Squeeze",
-                                                   "Unsqueeze",        "Flatten"};
+  constexpr std::array<std::string_view, 10> kNames{
+      "Identity", "Cast",      "Transpose", "DequantizeLinear", "Reshape",
+      "Squeeze",  "Unsqueeze", "Flatten",   "Gather",           "Slice"};
   return std::find(kNames.begin(), kNames.end(), op) != kNames.end();
 }
 

@@ -22,7 +22,7 @@ const char* skip_reason(Origin origin);
 // Shape data that is more than a shape: a mask or a position table that the device computes.
 bool is_large_float(const onnx::TypeProto& type);
 
-// Whether the first output holds the elements of the first input, perhaps reordered or converted.
+// Whether the first output holds elements of the first input, perhaps reordered or converted.
 bool keeps_root(const std::string& op);
 
 bool has_graph_attribute(const onnx::NodeProto& node);

@@ -285,6 +285,14 @@ void Conversion::count_parameter(const Node& node, std::size_t index) {
 
 namespace {
 
+// [1, 1, n, n], as the buffers of decoders hold their triangle.
+bool is_square_mask(const Value& value) {
+  if (!value.shape || value.shape->size() < 4) return false;
+  const Shape& shape = *value.shape;
+  const auto n = static_cast<double>(shape.back());
+  return n > 1 && shape[shape.size() - 2] == shape.back() && element_count(shape) == n * n;
+}
+
 // Operators whose constant operand is a weight whatever its name; others add, scale or move tables
 // and masks as well.
 bool has_weights(const Node& node) {
@@ -315,6 +323,7 @@ void Conversion::count_parameters(const Node& node) {
 bool Conversion::is_trained(const Node& node, std::size_t index) const {
   const Value* read = input(node, index);
   if (read == nullptr || read->root == kNoValue || !value(read->root).stored) return false;
+  if (is_square_mask(value(read->root))) return false;
   constexpr std::array<std::string_view, 6> kMasks{"Where", "And",     "Equal",
                                                    "Less",  "Greater", "LessOrEqual"};
   if (is_one_of(node.op, kMasks)) return false;

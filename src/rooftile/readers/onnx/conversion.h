@@ -56,6 +56,9 @@ class Conversion {
   void alias(ValueId to, ValueId from);
   // The node is folded into another operation and gives none of its own.
   void fold(std::int32_t node_index);
+  bool is_folded(std::int32_t node_index) const {
+    return folded_[static_cast<std::size_t>(node_index)];
+  }
   // The only node that reads the output, when nothing else does.
   std::int32_t sole_consumer(ValueId id) const;
   const Node& node(std::int32_t index) const {
@@ -113,6 +116,9 @@ std::int64_t product(const Shape& shape, std::size_t first, std::size_t last);
 std::int64_t product(const Shape& shape);
 // Held at a number that no valid size reaches, because attributes of hostile files can be anything.
 std::int64_t bounded_product(std::int64_t a, std::int64_t b);
+// Of the axes of a Transpose.
+bool swaps_last_two(const Extents& perm);
+bool keeps_last_axis(const Extents& perm);
 std::optional<std::size_t> normal_axis(std::int64_t axis, std::size_t rank);
 // LeakyRelu -> leaky_relu
 std::string snake_case(const std::string& op);

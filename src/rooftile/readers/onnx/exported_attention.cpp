@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "rooftile/base/text.h"
+#include "rooftile/readers/onnx/conversion.h"
 #include "rooftile/readers/onnx/names.h"
 
 namespace rooftile::onnx_reader_detail {
@@ -17,9 +18,7 @@ using Index = std::int32_t;
 
 constexpr std::string_view kCall = "scaled_dot_product";
 
-bool keeps_last_axis(const std::vector<std::int64_t>& perm) {
-  return perm.size() >= 2 && perm.back() == static_cast<std::int64_t>(perm.size()) - 1;
-}
+enum class Role { query, key, value };
 
 class AttentionFinder {
  public:
@@ -28,9 +27,9 @@ class AttentionFinder {
   std::optional<ExportedCall> run() {
     if (!find_values() || !find_scores() || !is_library_call()) return {};
     call_.nodes.insert(call_.nodes.end(), {scores_, softmax_, values_});
-    const ValueId q = unwrap(graph_.input(scores_, 0), true);
-    const ValueId k = unwrap(graph_.input(scores_, 1), true);
-    const ValueId v = unwrap(graph_.input(values_, 1), false);
+    const ValueId q = unwrap(graph_.input(scores_, 0), Role::query);
+    const ValueId k = unwrap(graph_.input(scores_, 1), Role::key);
+    const ValueId v = unwrap(graph_.input(values_, 1), Role::value);
     if (!set_sizes(k)) return {};
     call_.reads = {q, k, v};
     if (mask_ != kNoValue) call_.reads.push_back(mask_);
@@ -115,12 +114,9 @@ class AttentionFinder {
     }
   }
 
-  // The scale of an operand of the scores: Mul by one number.
-  Index scaling_of(std::size_t operand) const {
-    const Index mul = graph_.producer(graph_.input(scores_, operand));
-    if (!graph_.is(mul, "Mul")) return -1;
-    return graph_.is_scalar(graph_.input(mul, 1)) || graph_.is_scalar(graph_.input(mul, 0)) ? mul
-                                                                                            : -1;
+  bool scales(Index mul) const {
+    return graph_.is(mul, "Mul") &&
+           (graph_.is_scalar(graph_.input(mul, 0)) || graph_.is_scalar(graph_.input(mul, 1)));
   }
 
   ValueId factor_of(Index mul) const {
@@ -134,8 +130,9 @@ class AttentionFinder {
     const std::string call = library_call(node);
     if (!call.empty()) return contains(call, kCall);
     if (contains(node.name, kCall)) return true;
-    const Index q = scaling_of(0), k = scaling_of(1);
-    if (q < 0 || k < 0) return false;
+    const Index q = graph_.producer(graph_.input(scores_, 0));
+    const Index k = graph_.producer(graph_.input(scores_, 1));
+    if (!scales(q) || !scales(k)) return false;
     const auto a = graph_.scalar(factor_of(q)), b = graph_.scalar(factor_of(k));
     constexpr double kSame = 1e-3;  // one number, rounded to 16 bits at most
     return !a || !b || std::fabs(*a - *b) <= kSame * std::fabs(*b);
@@ -146,34 +143,43 @@ class AttentionFinder {
            contains(graph_.node(node).name, kCall);
   }
 
-  // From an operand to what the call was given: its scale, and reorderings that are strides of a
-  // view to a fused kernel. Of those before the call, one that splits off the heads.
-  ValueId unwrap(ValueId id, bool scaled) {
-    bool split = false;
+  // From an operand to what the call was given: its scale, the transpose of the keys, and
+  // reorderings that are strides of a view to a fused kernel. Of those before the call, the one
+  // that splits off the heads.
+  ValueId unwrap(ValueId id, Role role) {
+    bool split = false, turned = role != Role::key;
     for (int step = 0; step < kMaxSteps && graph_.reader(id) >= 0; ++step) {
       const Index above = graph_.producer(id);
       if (above < 0) break;
-      const bool scale = scaled && step == 0 && graph_.is(above, "Mul") && has_scalar(above);
+      const bool scale = role != Role::value && step == 0 && scales(above);
+      const bool turn = !turned && graph_.is(above, "Transpose") && swaps_last_two(perm_of(above));
       const bool own = belongs_to_call(above) &&
                        graph_.is_any(above, {"Transpose", "Reshape", "Expand", "Unsqueeze"});
-      const bool view = graph_.is(above, "Transpose") && !split && is_split(above);
-      if (!scale && !own && !view) break;
-      split = split || (view && !own);
+      const bool view = !split && (is_split(above) || unfolds_split(above));
+      if (!scale && !turn && !own && !view) break;
+      turned = turned || turn;
+      split = split || (!own && !turn && is_split(above));
       take(above);
       id = graph_.input(above, scale && graph_.is_scalar(graph_.input(above, 0)) ? 1 : 0);
     }
     return id;
   }
 
-  bool has_scalar(Index mul) const {
-    return graph_.is_scalar(graph_.input(mul, 0)) || graph_.is_scalar(graph_.input(mul, 1));
+  // nn.MultiheadAttention splits [length, batch·heads, size] and unfolds it to four axes.
+  bool unfolds_split(Index reshape) const {
+    const Index before = graph_.producer(graph_.input(reshape, 0));
+    return graph_.is(reshape, "Reshape") && is_split(before) &&
+           graph_.reader(graph_.input(reshape, 0)) == reshape;
   }
 
-  // Keeps the elements of a head together, or turns the keys for the product.
-  bool is_split(Index transpose) const {
-    const auto perm = ints_attribute(graph_.node(transpose), "perm");
-    return keeps_last_axis(perm) || perm == std::vector<std::int64_t>{0, 2, 3, 1};
+  // Keeps the elements of a head together, or turns the keys as well.
+  bool is_split(Index node) const {
+    if (!graph_.is(node, "Transpose")) return false;
+    const Extents perm = perm_of(node);
+    return keeps_last_axis(perm) || perm == Extents{0, 2, 3, 1};
   }
+
+  Extents perm_of(Index transpose) const { return ints_attribute(graph_.node(transpose), "perm"); }
 
   // [batch, heads, queries, size] or [batch·heads, queries, size].
   bool set_sizes(ValueId key) {
@@ -213,8 +219,7 @@ class AttentionFinder {
     const Index before = reshaped ? next : -1;
     if (reshaped) next = graph_.reader(graph_.output(next));
     if (!graph_.is(next, "Transpose")) return;
-    const auto perm = ints_attribute(graph_.node(next), "perm");
-    if (perm != std::vector<std::int64_t>{0, 2, 1, 3}) return;
+    if (perm_of(next) != Extents{0, 2, 1, 3}) return;
     if (before >= 0) take(before);
     take(next);
     call_.writes = graph_.output(next);

@@ -30,15 +30,6 @@ bool moves_elements(const Shape& shape, const Extents& perm) {
   return false;
 }
 
-bool swaps_last_two(const Extents& perm) {
-  const auto rank = static_cast<std::int64_t>(perm.size());
-  if (rank < 2) return false;
-  for (std::int64_t i = 0; i + 2 < rank; ++i) {
-    if (perm[static_cast<std::size_t>(i)] != i) return false;
-  }
-  return perm[perm.size() - 2] == rank - 1 && perm[perm.size() - 1] == rank - 2;
-}
-
 // cuBLAS reads either order of the last two axes, so this Transpose costs nothing.
 bool folds_into_product(const Conversion& c, const Node& node, const Extents& perm) {
   const std::int32_t next = c.sole_consumer(node.outputs[0]);
@@ -49,13 +40,35 @@ bool folds_into_product(const Conversion& c, const Node& node, const Extents& pe
           (consumer.inputs[0] == node.outputs[0] || consumer.inputs[1] == node.outputs[0]));
 }
 
+bool is_product(const Node& node) {
+  return is_one_of(node.op,
+                   {"MatMul", "Gemm", "Conv", "ConvTranspose", "Einsum", "LSTM", "GRU", "RNN"});
+}
+
+// Whether a product reads the value, perhaps under another shape: then a part of a tensor must stay
+// apart from the whole, which other products may read.
+bool feeds_product(const Conversion& c, ValueId id, int steps = 4) {
+  if (id == kNoValue) return false;
+  const auto& readers = c.value(id).consumers;
+  return std::any_of(readers.begin(), readers.end(), [&](std::int32_t reader) {
+    if (c.is_folded(reader)) return false;
+    const Node& node = c.node(reader);
+    const bool views = is_one_of(node.op, {"Reshape", "Transpose", "Squeeze", "Unsqueeze"});
+    return is_product(node) ||
+           (views && (steps == 0 || feeds_product(c, node.outputs[0], steps - 1)));
+  });
+}
+
 // What PyTorch does with strides alone. An Expand that a Reshape reads is a copy: no strides repeat
 // a merged axis.
 bool is_view_in_pytorch(const Conversion& c, const Node& node) {
-  if (node.op == "Slice" || node.op == "Split") return true;
   // One index along an axis, as x[:, 0].
   const Value* index = node.op == "Gather" ? c.input(node, 1) : nullptr;
-  if (index != nullptr && index->shape && index->shape->empty()) return true;
+  const bool selects = index != nullptr && index->shape && index->shape->empty();
+  if (selects || node.op == "Slice" || node.op == "Split") {
+    return std::none_of(node.outputs.begin(), node.outputs.end(),
+                        [&](ValueId id) { return feeds_product(c, id); });
+  }
   if (node.op != "Expand" || node.outputs.empty() || c.output(node, 0) == nullptr) return false;
   const auto& readers = c.output(node, 0)->consumers;
   return std::none_of(readers.begin(), readers.end(),
@@ -71,7 +84,7 @@ bool reads_strides(const Node& node) {
 // Of a Transpose in a graph that PyTorch runs: what keeps the last axis costs a reader nothing that
 // takes strides, and a fused attention writes its result in either order.
 bool is_strided_view(const Conversion& c, const Node& node, const Extents& perm) {
-  if (perm.empty() || perm.back() != static_cast<std::int64_t>(perm.size()) - 1) return false;
+  if (!keeps_last_axis(perm)) return false;
   const std::int32_t before = c.input(node, 0)->producer;
   if (before >= 0 && c.node(before).op == "Attention") return perm == Extents{0, 2, 1, 3};
   const auto& readers = c.output(node, 0)->consumers;
@@ -87,6 +100,19 @@ bool is_unread(const Conversion& c, const Node& node) {
 }
 
 }  // namespace
+
+bool swaps_last_two(const Extents& perm) {
+  const auto rank = static_cast<std::int64_t>(perm.size());
+  if (rank < 2) return false;
+  for (std::int64_t i = 0; i + 2 < rank; ++i) {
+    if (perm[static_cast<std::size_t>(i)] != i) return false;
+  }
+  return perm[perm.size() - 2] == rank - 1 && perm[perm.size() - 1] == rank - 2;
+}
+
+bool keeps_last_axis(const Extents& perm) {
+  return !perm.empty() && perm.back() == static_cast<std::int64_t>(perm.size()) - 1;
+}
 
 Outcome convert_view(Conversion& c, const Node& node) {
   c.view(node);

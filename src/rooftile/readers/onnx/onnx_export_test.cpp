@@ -33,6 +33,18 @@ TEST(OnnxExport, AttentionIsOneCall) {
   EXPECT_THAT(workload.notes, Contains(HasSubstr("1 scaled_dot_product_attention")));
 }
 
+// nn.MultiheadAttention: [8, 2·4, 16] turned, unfolded to [2, 4, 8, 16].
+TEST(OnnxExport, AttentionOfTheModuleIsOneCall) {
+  const Workload workload = read_export(R"((float[8,8,16] q, float[8,8,16] k, float[8,8,16] v)
+      => (float[2,4,8,16] y) <float s = {0.5}, int64[4] heads = {2,4,8,16}> {
+    qt = Transpose<perm=[1,0,2]>(q)  q4 = Reshape(qt, heads)  qs = Mul(q4, s)
+    kt = Transpose<perm=[1,0,2]>(k)  k4 = Reshape(kt, heads)
+    vt = Transpose<perm=[1,0,2]>(v)  v4 = Reshape(vt, heads)
+    kx = Transpose<perm=[0,1,3,2]>(k4)  ks = Mul(kx, s)
+    scores = MatMul(qs, ks)  weights = Softmax<axis=-1>(scores)  y = MatMul(weights, v4) })");
+  EXPECT_EQ(outline(workload), "attention batch=2 heads=4 q=8 d=16\n");
+}
+
 // Scores of other producers stay as they are: 2·4 products of 8 x 8 x 16.
 TEST(OnnxExport, AttentionOfOthersStays) {
   const Workload workload = read_graph(std::string(kAttention), 17);
@@ -208,6 +220,10 @@ const ExportCase kExports[] = {
       is = Sigmoid(i)  fs = Sigmoid(f)  gt = Tanh(g)  os = Sigmoid(o)
       k = Mul(fs, c)  w = Mul(is, gt)  n = Add(k, w)  t = Tanh(n)  h = Mul(os, t) })",
      "elementwise fn=lstm_cell elements=128 inputs=2\n"},
+    // Two layers on parts of a tensor do not read the same value.
+    {"selected_for_a_product", R"((float[2,4,8] x, float[8,3] w) => (float[4,3] y)
+        <int64 first = {0}> { a = Gather<axis=0>(x, first)  y = MatMul(a, w) })",
+     "other fn=gather bytes=256\ngemm m=4 n=3 k=8 layout=nn weight=activation\n"},
     // A pointwise kernel reads any order of the leading axes.
     {"transposed_read", R"((float[2,8,4,16] x) => (float[2,4,8,16] y) {
       t = Transpose<perm=[0,2,1,3]>(x)  y = Relu(t) })",
@@ -246,6 +262,18 @@ TEST(OnnxExport, TablesAreNoParameters) {
   const auto workload = read_model(model);
   ASSERT_TRUE(workload) << to_string(workload.error());
   EXPECT_EQ(workload->parameters, 8 * 16 + 16);
+}
+
+// Rows of a table that the exporter looked up beforehand: the table counts.
+TEST(OnnxExport, AFoldedLookupCountsItsTable) {
+  onnx::ModelProto model = model_of(R"((float[4,8] x) => (float[4,8] y) <int64[4] ids = {0,1,2,3}>
+      { p = Gather(table, ids)  y = Add(x, p) })");
+  model.set_producer_name("pytorch");
+  add_weight(model, "wpe.weight", {16, 8});
+  model.mutable_graph()->mutable_node(0)->set_input(0, "wpe.weight");
+  const auto workload = read_model(model);
+  ASSERT_TRUE(workload) << to_string(workload.error());
+  EXPECT_EQ(workload->parameters, 16 * 8);
 }
 
 // Of other producers names say nothing, but what is added to scores is a mask.

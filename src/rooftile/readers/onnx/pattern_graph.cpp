@@ -1,6 +1,7 @@
 #include "rooftile/readers/onnx/pattern_graph.h"
 
 #include "rooftile/base/text.h"
+#include "rooftile/workload/validate.h"
 
 namespace rooftile::onnx_reader_detail {
 
@@ -58,7 +59,9 @@ bool PatternGraph::is_scalar(ValueId id) const {
 
 const std::optional<onnx_format::Shape>& PatternGraph::shape(ValueId id) const {
   static const std::optional<onnx_format::Shape> unknown;
-  return id == kNoValue ? unknown : value(id).shape;
+  if (id == kNoValue || !value(id).shape) return unknown;
+  const double count = onnx_format::element_count(*value(id).shape);
+  return count >= 1 && count <= kMaxElements ? value(id).shape : unknown;
 }
 
 bool PatternGraph::is_closed(const std::vector<Index>& nodes,

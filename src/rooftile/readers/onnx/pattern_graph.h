@@ -40,6 +40,7 @@ class PatternGraph {
   std::optional<double> scalar(ValueId id) const;
   // A constant with one element, known or not.
   bool is_scalar(ValueId id) const;
+  // Nothing where unknown, empty, or larger than any tensor.
   const std::optional<onnx_format::Shape>& shape(ValueId id) const;
   // Whether nothing outside of `nodes` reads what they compute, but for `results`.
   bool is_closed(const std::vector<Index>& nodes, std::initializer_list<ValueId> results) const;
