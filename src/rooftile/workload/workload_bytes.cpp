@@ -258,6 +258,9 @@ Result<Workload> workload_from_bytes(std::string_view bytes) {
     if (!reader.failed() && !invalid) invalid = find_invalid_dim(workload.ops.back());
   });
   if (!reader.finished()) return fail("the bytes of a workload are damaged");
+  for (const auto& size : {workload.batch, workload.sequence}) {
+    if (size && (*size < 1 || *size > kMaxSize)) invalid = "a batch or sequence out of range";
+  }
   if (invalid) return fail(*invalid);
   return workload;
 }

@@ -47,9 +47,8 @@ Workload Conversion::run(Mode mode) {
   workload_.skipped = graph_.skipped;
   workload_.notes = graph_.notes;
   workload_.unused_options = graph_.unused_choices;
-  workload_.layouts_known = false;
-  workload_.batch = graph_.batch;
-  workload_.sequence = graph_.sequence;
+  if (graph_.batch.value_or(kMaxSize) < kMaxSize) workload_.batch = graph_.batch;
+  if (graph_.sequence.value_or(kMaxSize) < kMaxSize) workload_.sequence = graph_.sequence;
   workload_.graph = pytorch_ ? GraphKind::pytorch : GraphKind::runtime;
   if (pytorch_) take_exported_calls();
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
