@@ -1,7 +1,8 @@
-#include <array>
+#include <algorithm>
 #include <cmath>
 
 #include "rooftile/base/text.h"
+#include "rooftile/readers/onnx/conversion.h"
 #include "rooftile/readers/onnx/exported_pointwise.h"
 #include "rooftile/readers/onnx/names.h"
 
@@ -9,7 +10,6 @@ namespace rooftile::onnx_reader_detail {
 namespace {
 
 using onnx_format::kNoValue;
-using onnx_format::Node;
 using onnx_format::ValueId;
 using Index = std::int32_t;
 

@@ -9,7 +9,6 @@ namespace rooftile::onnx_reader_detail {
 namespace {
 
 using onnx_format::kNoValue;
-using onnx_format::Node;
 using onnx_format::ValueId;
 using Index = std::int32_t;
 
