@@ -48,7 +48,7 @@ void append(Workload& to, Workload&& from) {
   append(to.ops, std::move(from.ops));
   append(to.sources, std::move(from.sources));
   append(to.notes, std::move(from.notes));
-  to.layouts_known = to.layouts_known && from.layouts_known;
+  to.graph = std::max(to.graph, from.graph);  // what is least known of one holds for the whole
   for (const auto& [name, count] : from.skipped) to.skipped[name] += count;
 }
 

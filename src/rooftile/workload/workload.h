@@ -23,8 +23,8 @@ class SourceFacts;
 enum class Mode { inference, training, decode };
 inline constexpr std::array<std::string_view, 3> kModeNames{"inference", "training", "decode"};
 
-// Who runs a graph as it is listed: eager PyTorch, one kernel per operation, or a runtime that fuses
-// and folds when it loads the file. none: not read from an ONNX file.
+// Who runs a graph as it is listed: eager PyTorch, one kernel per operation, or a runtime that
+// fuses and folds when it loads the file. none: not read from an ONNX file.
 enum class GraphKind { none, pytorch, runtime };
 inline constexpr std::array<std::string_view, 3> kGraphKindNames{"none", "pytorch", "runtime"};
 
@@ -53,16 +53,13 @@ struct Workload {
   std::vector<Op> ops;
   Mode mode = Mode::inference;
   GraphKind graph = GraphKind::none;
-  std::optional<std::int64_t> parameters;       // of the whole model, where the reader knows
+  std::optional<std::int64_t> parameters;  // of the whole model, where the reader knows
   // Samples in one pass and positions of each, where the reader knows; when decoding, the positions
   // in the cache.
   std::optional<std::int64_t> batch, sequence;
   // Keys and values, or states that stand for them, of all sequences and layers: what a decoder
   // keeps of `sequence` positions. In bytes.
   std::optional<double> kv_cache_bytes;
-  // Whether the tensors lie in memory as their operations say. ONNX orders dims only: a model in
-  // channels_last is exported as NCHW.
-  bool layouts_known = true;
   std::vector<std::string> sources;             // files or "-" it was read from
   std::map<std::string, std::int64_t> skipped;  // what was left out: name -> count
   std::vector<std::string> notes;               // assumptions, in words
@@ -74,6 +71,10 @@ struct Workload {
   std::shared_ptr<const source::SourceFacts> source;
 
   bool operator==(const Workload&) const = default;
+
+  // Whether the tensors lie in memory as their operations say. ONNX orders dims only: a model in
+  // channels_last is exported as NCHW.
+  bool layouts_known() const { return graph == GraphKind::none; }
 };
 
 // Whether a record skipped under this name stands for work on the GPU; shapes and constants are

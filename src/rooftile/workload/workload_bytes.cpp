@@ -215,7 +215,6 @@ void read_header(ByteReader& reader, Workload& workload) {
   });
   workload.notes = reader.strings();
   workload.unused_options = reader.strings();
-  reader.enumerator(workload.layouts_known, 2);
 }
 
 }  // namespace
@@ -237,7 +236,6 @@ std::string to_bytes(const Workload& workload) {
   });
   writer.strings(workload.notes);
   writer.strings(workload.unused_options);
-  writer.enumerator(workload.layouts_known);
   writer.list(workload.ops, [&](const Op& op) { write_op(writer, op); });
   return writer.take();
 }

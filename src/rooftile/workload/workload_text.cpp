@@ -300,7 +300,6 @@ Result<bool> parse_header(const std::vector<std::string_view>& words, Workload& 
       parser.mistake("kv_cache_bytes: expected bytes, found " + rooftile::quoted(word->value));
     }
   }
-  parser.flag("layouts_known", workload.layouts_known, true);
   if (const Word* word = parser.take("source")) workload.sources = decode_names(word->value);
   if (const std::optional<std::string> mistake = parser.result()) return fail(*mistake);
   return true;

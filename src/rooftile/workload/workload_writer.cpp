@@ -77,7 +77,6 @@ std::string header_text(const Workload& workload) {
   if (workload.kv_cache_bytes) {
     writer.add("kv_cache_bytes", fmt::format("{}", *workload.kv_cache_bytes));
   }
-  writer.flag("layouts_known", workload.layouts_known, true);
   if (!workload.sources.empty()) writer.add("source", encode_names(workload.sources));
   return writer.text.empty() ? "" : "workload " + writer.text + "\n";
 }

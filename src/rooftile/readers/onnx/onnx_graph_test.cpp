@@ -39,7 +39,7 @@ TEST(OnnxGraph, AWeightWithoutDataIsAParameter) {
 // A model in channels_last is exported with dims in the order NCHW.
 TEST(OnnxGraph, DimsDoNotSayHowTensorsLieInMemory) {
   const Workload workload = read_graph("(float[8,3] x) => (float[8,3] y) { y = Relu(x) }");
-  EXPECT_FALSE(workload.layouts_known);
+  EXPECT_FALSE(workload.layouts_known());
 }
 
 TEST(OnnxGraph, AFoldedLinearWeightIsTransposed) {

@@ -28,7 +28,7 @@ TEST(NchwOnTensorCores, UnknownLayoutsAreInformation) {
   EXPECT_EQ(known[0].level, Level::advice);
   EXPECT_THAT(known[0].message, Not(HasSubstr("already")));
   const auto unknown =
-      findings_of("conv/nchw-on-tensor-cores", "workload layouts_known=0\n" + std::string(kConv));
+      findings_of("conv/nchw-on-tensor-cores", "workload graph=pytorch\n" + std::string(kConv));
   ASSERT_EQ(unknown.size(), 1u);
   EXPECT_EQ(unknown[0].level, Level::info);
   EXPECT_THAT(unknown[0].message, HasSubstr("if the model is not channels_last already"));

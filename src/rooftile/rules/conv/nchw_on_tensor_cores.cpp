@@ -93,19 +93,20 @@ std::string message_for(const RuleInput& input, const LayerGroup& convs) {
       "Convolutions take {:.0f} % of the time and read NCHW tensors{}, which Tensor "
       "Core kernels convert or read slowly.",
       100 * convs.time_share,
-      input.workload.layouts_known
+      input.workload.layouts_known()
           ? ""
           : ", if the model is not channels_last already (an ONNX file cannot say)");
 }
 
 Fix fix_for(const RuleInput& input, const LayerGroup& convs) {
   const auto& first = std::get<Convolution>(input.workload.ops[convs.ops.front()].body);
-  return {fmt::format("{} model and input to torch.{} (strides change, shapes do not); a "
-                      "compiler or TensorRT may already do it.",
-                      input.workload.layouts_known ? "Convert"
-                                                   : "Unless it is channels_last already, convert",
-                      first.input.size() > 2 ? "channels_last_3d" : "channels_last"),
-          Exactness::exact_arithmetic};
+  return {
+      fmt::format("{} model and input to torch.{} (strides change, shapes do not); a "
+                  "compiler or TensorRT may already do it.",
+                  input.workload.layouts_known() ? "Convert"
+                                                 : "Unless it is channels_last already, convert",
+                  first.input.size() > 2 ? "channels_last_3d" : "channels_last"),
+      Exactness::exact_arithmetic};
 }
 
 std::vector<Finding> check_operations(const RuleInput& input) {
@@ -120,7 +121,7 @@ std::vector<Finding> check_operations(const RuleInput& input) {
       "28 torchvision networks with mixed precision gain 8 to 35 % (PyTorch tutorial, Channels "
       "Last Memory Format).",
       "PyTorch Inductor would choose channels_last for this network (decide_layout_opt)."};
-  if (!input.workload.layouts_known) finding.own_level = Level::info;
+  if (!input.workload.layouts_known()) finding.own_level = Level::info;
   note_changes(input, convs, in_nhwc, finding);
   return {finding};
 }
