@@ -11,28 +11,13 @@
 namespace rooftile {
 namespace {
 
-std::string_view name_of(Fit fit) {
-  switch (fit) {
-    case Fit::fits:
-      return "fits";
-    case Fit::tight:
-      return "tight";
-    case Fit::does_not_fit:
-      break;
-  }
-  return "does not fit";
-}
-
 SweepRow row_of(const BatchPoint& point) {
   SweepRow row;
   row.batch = point.batch;
   row.time = point.time;
   row.memory = point.memory.total();
-  row.fit = name_of(point.memory.fit());
-  row.math = point.bound.math;
-  row.memory_traffic = point.bound.memory;
-  row.latency = point.bound.latency;
-  row.other = point.bound.other;
+  row.fit = to_string(point.memory.fit());
+  row.bound = {point.bound.math, point.bound.memory, point.bound.latency, point.bound.other};
   row.coverage.ops = point.ops;
   row.coverage.ops_with_time = point.ops_with_time;
   return row;
@@ -42,9 +27,9 @@ std::string first_input(const SweepRequest& request) {
   return request.inputs.empty() ? "" : request.inputs.front();
 }
 
-// The batch given, in one workload: as read, or scaled where the input itself states another.
-Result<Workload> read_at(const SweepRequest& request, std::optional<std::int64_t> sequence,
-                         std::int64_t batch) {
+// Without a batch: the one that the input itself states.
+Result<Workload> read_once(const SweepRequest& request, std::optional<std::int64_t> sequence,
+                           std::optional<std::int64_t> batch) {
   ReadOptions options = request.read;
   options.batch = batch;
   if (sequence) (options.mode == Mode::decode ? options.past : options.seq) = sequence;
@@ -54,12 +39,17 @@ Result<Workload> read_at(const SweepRequest& request, std::optional<std::int64_t
     return fail("a trace or a script has the batch it ran with: expected a model or a workload",
                 first_input(request));
   }
-  if (workload->batch && *workload->batch != batch) {
-    std::optional<Workload> scaled = at_batch(*workload, batch);
-    if (!scaled) return fail(fmt::format("batch {} makes sizes too large", batch), "--batch");
-    return std::move(*scaled);
-  }
   return workload;
+}
+
+Result<Workload> scaled_to(const Workload& workload, std::int64_t batch) {
+  std::optional<Workload> scaled = at_batch(workload, batch);
+  if (!scaled) return fail(fmt::format("batch {} makes sizes too large", batch), "--batch");
+  return std::move(*scaled);
+}
+
+bool follows_batch(const Workload& workload) {
+  return std::ranges::count(workload.unused_options, "--batch") == 0;
 }
 
 // Reads at one sequence length, each batch once.
@@ -69,17 +59,27 @@ class Readings {
            const TimeModel& model)
       : request_(request), sequence_(sequence), model_(model) {}
 
-  Result<Workload> workload(std::int64_t batch) const {
-    return read_at(request_, sequence_, batch);
+  // As read at that batch; scaled where the input states its own.
+  Result<Workload> workload(std::int64_t batch) {
+    if (own_) return scaled_to(*own_, batch);
+    Result<Workload> read = read_once(request_, sequence_, batch);
+    if (!read || follows_batch(*read)) return read;
+    if (!read->batch) return unknown_batch();
+    Result<Workload> own = read_once(request_, sequence_, std::nullopt);
+    if (!own) return own;
+    own_ = std::move(*own);
+    return scaled_to(*own_, batch);
   }
 
   Result<BatchPoint> point(std::int64_t batch) {
     Result<Workload> read = workload(batch);
     if (!read) return tl::unexpected(read.error());
-    const Result<void> follows = check_that_it_follows(*read, batch);
-    if (!follows) return tl::unexpected(follows.error());
     read->batch = batch;
     notes_ = read->notes;
+    if (own_) {
+      notes_.push_back(fmt::format("the input states batch {}: other batches are scaled from it",
+                                   own_->batch.value_or(1)));
+    }
     BatchPoint point = batch_point(*read, model_);
     fits_[batch] = point.memory.fit();
     return point;
@@ -97,13 +97,7 @@ class Readings {
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
-  // Once: a reader that states no batch may ignore the flag.
-  Result<void> check_that_it_follows(const Workload& read, std::int64_t batch) {
-    if (read.batch || follows_) return {};
-    const Result<Workload> larger = workload(2 * batch);
-    if (!larger) return tl::unexpected(larger.error());
-    follows_ = larger->ops != read.ops;
-    if (follows_) return {};
+  Result<Workload> unknown_batch() const {
     return fail(
         "--batch changes nothing in this input; text states its batch in a first line "
         "\"workload batch=8\"",
@@ -114,8 +108,7 @@ class Readings {
     const auto known = fits_.find(batch);
     if (known != fits_.end()) return known->second;
     const Result<Workload> read = workload(batch);
-    const Fit found =
-        read ? estimate_memory(*read, model_.device()).fit() : Fit::does_not_fit;
+    const Fit found = read ? estimate_memory(*read, model_.device()).fit() : Fit::does_not_fit;
     fits_[batch] = found;
     return found;
   }
@@ -123,13 +116,12 @@ class Readings {
   const SweepRequest& request_;
   std::optional<std::int64_t> sequence_;
   const TimeModel& model_;
-  bool follows_ = false;
+  std::optional<Workload> own_;  // of an input that the batch does not change
   std::map<std::int64_t, Fit> fits_;
   std::vector<std::string> notes_;
 };
 
-std::optional<std::int64_t> find_largest(const BatchCurve& curve, Fit worst,
-                                         Readings& readings) {
+std::optional<std::int64_t> find_largest(const BatchCurve& curve, Fit worst, Readings& readings) {
   std::optional<std::int64_t> low;
   for (const BatchPoint& point : curve.points) {
     if (point.memory.fit() > worst) {
@@ -149,8 +141,8 @@ void add_marks(const BatchCurve& curve, Readings& readings, SweepCurve& result) 
   if (curve.points.size() > 1) {
     result.gain_at_end = gain_of_doubling(curve, curve.points.size() - 2);
   }
-  result.largest = find_largest(curve, Fit::tight, readings);
-  result.largest_sure = find_largest(curve, Fit::fits, readings);
+  result.largest = find_largest(curve, Fit::fits, readings);
+  result.largest_tight = find_largest(curve, Fit::tight, readings);
 }
 
 void add_notes(const std::vector<std::string>& notes, Sweep& result) {
@@ -222,9 +214,9 @@ bool grows_with_batch(const Workload& workload, const TimeModel& model) {
 }
 
 // Of several files only the sum would be known.
-bool is_config(std::span<const std::string> inputs) {
-  if (inputs.size() != 1 || inputs.front() == "-") return false;
-  const Result<const Reader*> reader = find_reader(inputs.front());
+bool is_config(const Workload& workload, std::span<const std::string> inputs) {
+  if (inputs.size() != 1 || inputs.front() == "-" || workload.sources.size() != 1) return false;
+  const Result<const Reader*> reader = find_reader(workload.sources.front());  // in a folder
   return reader && (*reader)->name == "hf_config";
 }
 
@@ -243,7 +235,7 @@ Result<Sweep> sweep(const SweepRequest& request, const Device& device) {
 BatchCurve curve_of(const Workload& workload, std::span<const std::string> inputs,
                     const ReadOptions& options, const Device& device) {
   if (!workload.batch || !workload.traces.empty() || workload.ops.empty()) return {};
-  const bool again = is_config(inputs);
+  const bool again = is_config(workload, inputs);
   const TimeModel model(device);
   if (!again && !grows_with_batch(workload, model)) return {};
   return batch_curve(workload, model, [&](std::int64_t batch) -> std::optional<Workload> {

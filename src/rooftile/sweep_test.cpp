@@ -58,22 +58,22 @@ TEST(Sweep, LengthsHaveACurveEach) {
 }
 
 TEST(Sweep, TheLargestBatchIsFoundBetweenTheRows) {
-  // Weights of 8 GB in bf16 and, of the largest operation, an output of 2^30 bytes a sample, two
-  // to three of which are alive: between them lies the end of 80 GiB.
+  // Weights of 8 GB in bf16 and an output of 2^30 bytes for each sample: the end of 80 GiB lies
+  // between 16 and 256 samples.
   const std::string text = "workload batch=1\ngemm a bf16 m=8192 n=65536 k=65536";
   const auto result = sweep(request_of(text, {1, 16, 256}), gpu());
   ASSERT_TRUE(result) << to_string(result.error());
   const SweepCurve& curve = result->curves.front();
   ASSERT_TRUE(curve.largest);
-  ASSERT_TRUE(curve.largest_sure);
-  EXPECT_LE(*curve.largest_sure, *curve.largest);
+  ASSERT_TRUE(curve.largest_tight);
+  EXPECT_LE(*curve.largest, *curve.largest_tight);
   const auto fit = [&](std::int64_t batch) {
     return sweep(request_of(text, {batch}), gpu())->curves.front().rows.front().fit;
   };
-  EXPECT_NE(fit(*curve.largest), "does not fit");
-  EXPECT_EQ(fit(*curve.largest + 1), "does not fit");
-  EXPECT_EQ(fit(*curve.largest_sure), "fits");
-  EXPECT_NE(fit(*curve.largest_sure + 1), "fits");
+  EXPECT_EQ(fit(*curve.largest), "fits");
+  EXPECT_NE(fit(*curve.largest + 1), "fits");
+  EXPECT_NE(fit(*curve.largest_tight), "does_not_fit");
+  EXPECT_EQ(fit(*curve.largest_tight + 1), "does_not_fit");
 }
 
 TEST(Sweep, TextIsScaledWhereItStatesItsBatch) {

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "rooftile/base/text.h"
+#include "rooftile/model_folder.h"
 #include "rooftile/read_pieces.h"
 #include "rooftile/readers/hf_config/editable.h"
 #include "rooftile/rooftile.h"
@@ -18,9 +20,16 @@ constexpr std::size_t kMostQuantized = 2000;  // candidates, in some seconds
 std::string_view name_of(ShapeSize size) { return kShapeSizeNames[static_cast<std::size_t>(size)]; }
 
 Result<EditableConfig> open_config(const std::string& path) {
-  const Result<const Reader*> reader = find_reader(path);
+  std::error_code ignored;
+  std::string file = path;
+  if (std::filesystem::is_directory(path, ignored)) {
+    const auto model = model_in_folder(path);
+    if (!model) return tl::unexpected(model.error());
+    if (*model) file = (*model)->file;
+  }
+  const Result<const Reader*> reader = find_reader(file);
   if (!reader) return tl::unexpected(reader.error());
-  if ((*reader)->name == "hf_config" && path != "-") return EditableConfig::read(path);
+  if ((*reader)->name == "hf_config" && file != "-") return EditableConfig::read(file);
   return fail("expected a Hugging Face config.json, whose sizes can be changed", path);
 }
 
@@ -47,10 +56,6 @@ Result<ModelShape> fixed_sizes(const TuneRequest& request, const EditableConfig&
   return fixed;
 }
 
-std::string_view fit_name(Fit fit) {
-  return fit == Fit::fits ? "fits" : fit == Fit::tight ? "tight" : "does not fit";
-}
-
 TunedShape shown(const ShapeCandidate& candidate, const ModelShape& present) {
   TunedShape shape;
   for (const ShapeSize size : changed_sizes(present, candidate.shape)) {
@@ -61,7 +66,7 @@ TunedShape shown(const ShapeCandidate& candidate, const ModelShape& present) {
   shape.saving = candidate.saving;
   shape.parameters = candidate.parameters;
   shape.memory = candidate.memory.total();
-  shape.fit = fit_name(candidate.memory.fit());
+  shape.fit = to_string(candidate.memory.fit());
   return shape;
 }
 

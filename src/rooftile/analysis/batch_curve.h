@@ -18,7 +18,7 @@ struct BatchPoint {
   std::int64_t batch = 1;
   Range<Seconds> time{};  // as Analysis::total
   TimeEstimate sum;       // of all operations the model knows, for savings
-  MemoryEstimate memory;
+  MemoryEstimate memory{};
   BoundShare bound;
   double ops = 0, ops_with_time = 0;  // runs
 

@@ -17,9 +17,18 @@ BatchPoint point(std::int64_t batch, double seconds, double math = 0) {
   BatchPoint made;
   made.batch = batch;
   made.sum = around(seconds, 0.1);
+  made.memory.usable = Bytes(1);
   made.time = made.sum.time;
   made.bound = {math, 1 - math, 0, 0};
   return made;
+}
+
+// Of 100 bytes.
+MemoryEstimate holding(double bytes) {
+  MemoryEstimate memory{};
+  memory.weights = Bytes(bytes);
+  memory.usable = Bytes(100);
+  return memory;
 }
 
 TEST(BatchCurve, TheKneeIsWhereDoublingStopsPaying) {
@@ -48,11 +57,9 @@ TEST(BatchCurve, TheBetterBatchIsTheKneeWhereItFits) {
   ASSERT_TRUE(better);
   EXPECT_EQ(better->point, 2U);
   EXPECT_NEAR(better->saving.expected.value(), 10 - 3.5, 1e-12);
-  curve.points[2].memory.usable = Bytes(1);
-  curve.points[2].memory.weights = Bytes(0.95);  // tight
+  curve.points[2].memory = holding(95);
   EXPECT_EQ(find_better_batch(curve)->point, 1U);
-  curve.points[1].memory.usable = Bytes(1);
-  curve.points[1].memory.weights = Bytes(2);  // does not fit
+  curve.points[1].memory = holding(101);
   EXPECT_FALSE(find_better_batch(curve));
 }
 

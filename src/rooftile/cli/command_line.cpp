@@ -167,15 +167,17 @@ void add_compare(CLI::App& app, Raw& raw) {
   command.add_flag("--verbose", raw.compare.output.verbose, "show every changed operation");
 }
 
+void describe(CLI::App& command, const std::string& flag, const std::string& help) {
+  command.get_option(flag)->option_text("FROM:TO")->description(help);
+}
+
 void add_sweep(CLI::App& app, Raw& raw) {
   CLI::App& command = *app.add_subcommand(
       "sweep", "time and memory over the batch: where more samples stop paying");
   add_input_flags(command, raw.sweep.input, raw.sweep_input);
-  for (auto& [flag, text] : {std::pair("--batch", "FROM:TO"), std::pair("--seq", "FROM:TO")}) {
-    command.get_option(flag)->option_text(text)->description(
-        std::string(flag) == "--batch" ? "1:512 in powers of two, or 1,3,8; 1:256 unless given"
-                                       : "the same of the sequence length");
-  }
+  describe(command, "--batch", "1:512 in powers of two, or 1,3,8; 1:256 unless given");
+  describe(command, "--seq", "the same of the sequence length");
+  describe(command, "--past", "with --mode decode: the same of the positions in the cache");
   add_output_flags(command, raw.sweep.output, {"text", "csv", "json"});
 }
 
@@ -396,11 +398,15 @@ Result<Command> finish_sweep(Raw& raw) {
   if (!batches) return tl::unexpected(in_flag("--batch", batches.error()));
   raw.sweep.batches = *batches;
   text.batch.clear();
-  if (text.seq.find_first_of(":,") != std::string::npos) {
-    const auto sequences = parse_sizes(text.seq);
-    if (!sequences) return tl::unexpected(in_flag("--seq", sequences.error()));
+  const bool decodes = text.mode == "decode";
+  std::string& lengths = decodes ? text.past : text.seq;
+  if (lengths.find_first_of(":,") != std::string::npos) {
+    const auto sequences = parse_sizes(lengths);
+    if (!sequences) {
+      return tl::unexpected(in_flag(decodes ? "--past" : "--seq", sequences.error()));
+    }
     raw.sweep.sequences = *sequences;
-    text.seq.clear();
+    lengths.clear();
   }
   const auto input = finish_input(text, raw.sweep.input);
   if (!input) return tl::unexpected(input.error());

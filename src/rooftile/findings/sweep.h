@@ -15,9 +15,8 @@ struct SweepRow {
   std::int64_t batch = 1;
   Range<Seconds> time{};
   Range<Bytes> memory{};
-  std::string fit;  // "fits", "tight", "does not fit"
-  // Shares of the known time by what it waits for.
-  double math = 0, memory_traffic = 0, latency = 0, other = 0;
+  std::string fit;  // "fits", "tight", "does_not_fit"
+  BoundShares bound;
   Coverage coverage;
 
   Seconds per_sample() const { return time.expected / to_double(batch); }
@@ -35,9 +34,9 @@ struct SweepCurve {
   std::optional<std::int64_t> knee;
   double gain_at_end = 0;
   std::optional<std::int64_t> math_bound_from;  // most of the time, from this batch on
-  // The largest batch of the range that is expected to fit, and the largest that surely does;
-  // found between the rows. Empty where none does.
-  std::optional<std::int64_t> largest, largest_sure;
+  // The largest batch of the range that fits with memory to spare, and the largest that fits at
+  // all; found between the rows. Empty where none does.
+  std::optional<std::int64_t> largest, largest_tight;
 };
 
 struct Sweep {

@@ -23,7 +23,7 @@ struct TunedShape {
   Range<Seconds> saving{};  // over the model's own shape
   double parameters = 0;
   Range<Bytes> memory{};
-  std::string fit;  // "fits", "tight", "does not fit"
+  std::string fit;  // "fits", "tight", "does_not_fit"
 
   // Whether the gain is more than the model's error.
   bool is_certain() const { return saving.low > Seconds(); }

@@ -33,10 +33,10 @@ std::string factor_text(double factor) { return digits_text(factor, 2) + "×"; }
 // "memory 70 %, math 20 %": what takes a tenth or more, the largest first.
 std::string bound_text(const SweepRow& row) {
   constexpr double kShown = 0.1;
-  std::vector<std::pair<double, std::string_view>> parts{{row.math, "math"},
-                                                         {row.memory_traffic, "memory"},
-                                                         {row.latency, "latency"},
-                                                         {row.other, "other"}};
+  std::vector<std::pair<double, std::string_view>> parts{{row.bound.math, "math"},
+                                                         {row.bound.memory, "memory"},
+                                                         {row.bound.latency, "latency"},
+                                                         {row.bound.other, "other"}};
   std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<std::string> words;
   for (const auto& [share, name] : parts) {
@@ -59,12 +59,12 @@ std::string rows_text(const Sweep& sweep, const SweepCurve& curve, const TextSty
                   {}};
   for (const SweepRow& row : curve.rows) {
     const bool known = row.coverage.ops_with_time > 0;
-    table.rows.push_back({std::to_string(row.batch), row.batch == curve.knee ? "knee" : "",
-                          known ? time_text(row.time.expected) : "unknown",
-                          known ? range_text(row.time) : "",
-                          known ? time_text(row.per_sample()) : "",
-                          known ? count_text(row.samples_per_second()) : "",
-                          bytes_text(row.memory.expected), row.fit, bound_text(row)});
+    table.rows.push_back(
+        {std::to_string(row.batch), row.batch == curve.knee ? "knee" : "",
+         known ? time_text(row.time.expected) : "unknown", known ? range_text(row.time) : "",
+         known ? time_text(row.per_sample()) : "",
+         known ? count_text(row.samples_per_second()) : "", bytes_text(row.memory.expected),
+         std::string(fit_words(row.fit)), bound_text(row)});
   }
   return table_text(table, style.terminal ? style.width : 0);
 }
@@ -88,16 +88,14 @@ std::string ridge_text(const SweepCurve& curve) {
 
 std::string memory_text(const Sweep& sweep, const SweepCurve& curve) {
   const std::string memory = bytes_text(sweep.usable);
-  if (!curve.largest) return fmt::format("No batch of the range fits {}.", memory);
-  if (*curve.largest == curve.rows.back().batch && curve.largest_sure == curve.largest) {
+  if (!curve.largest_tight) return fmt::format("No batch of the range fits {}.", memory);
+  const std::string tight = fmt::format("{} would be tight", *curve.largest_tight);
+  if (!curve.largest) return fmt::format("No batch fits {} with room to spare; {}.", memory, tight);
+  if (*curve.largest == curve.rows.back().batch) {
     return fmt::format("All batches up to {} fit {}.", *curve.largest, memory);
   }
-  std::string text = fmt::format("Largest batch expected to fit {}: {}", memory, *curve.largest);
-  if (curve.largest_sure != curve.largest) {
-    text += curve.largest_sure ? fmt::format("; surely up to {}", *curve.largest_sure)
-                               : "; none surely does";
-  }
-  return text + '.';
+  return fmt::format("The largest batch that fits {}: {}{}.", memory, *curve.largest,
+                     curve.largest_tight == curve.largest ? "" : "; " + tight);
 }
 
 // Why not a larger one.
@@ -146,25 +144,18 @@ std::string title(const Sweep& sweep) {
   return line + "\n\n";
 }
 
-// Schema names hold no spaces.
-std::string fit_id(const SweepRow& row) {
-  std::string id = row.fit;
-  std::ranges::replace(id, ' ', '_');
-  return id;
-}
-
 Json row_json(const SweepRow& row) {
   const bool known = row.coverage.ops_with_time > 0;
   return {{"batch", row.batch},
           {"time_s", known ? json_range(row.time) : Json(nullptr)},
           {"time_per_sample_s", known ? json_number(row.per_sample().value()) : Json(nullptr)},
           {"memory_bytes", bytes_json(row.memory)},
-          {"fit", fit_id(row)},
+          {"fit", row.fit},
           {"bound",
-           {{"math", row.math},
-            {"memory", row.memory_traffic},
-            {"latency", row.latency},
-            {"other", row.other}}},
+           {{"math", row.bound.math},
+            {"memory", row.bound.memory},
+            {"latency", row.bound.latency},
+            {"other", row.bound.other}}},
           {"operations", json_number(row.coverage.ops)},
           {"operations_with_time", json_number(row.coverage.ops_with_time)}};
 }
@@ -185,7 +176,7 @@ Json curve_json(const SweepCurve& curve) {
           {"gain_of_last_doubling", curve.gain_at_end},
           {"math_bound_from", json_or_null(curve.math_bound_from)},
           {"largest_that_fits", json_or_null(curve.largest)},
-          {"largest_that_surely_fits", json_or_null(curve.largest_sure)},
+          {"largest_tight", json_or_null(curve.largest_tight)},
           {"best", best == nullptr ? Json(nullptr) : Json(best->batch)}};
 }
 
@@ -200,9 +191,9 @@ std::string csv_row(const Sweep& sweep, const SweepCurve& curve, const SweepRow&
   for (const Bytes size : {row.memory.expected, row.memory.low, row.memory.high, sweep.usable}) {
     cells.push_back(csv_number(size.value()));
   }
-  cells.push_back(fit_id(row));
-  for (const double value : {row.math, row.memory_traffic, row.latency, row.other, row.coverage.ops,
-                             row.coverage.ops_with_time}) {
+  cells.push_back(row.fit);
+  for (const double value : {row.bound.math, row.bound.memory, row.bound.latency, row.bound.other,
+                             row.coverage.ops, row.coverage.ops_with_time}) {
     cells.push_back(csv_number(value));
   }
   return join(cells, ",") + '\n';

@@ -45,7 +45,7 @@ std::vector<std::string> shape_row(const TunedShape& shape, const Tuning& tuning
           saving_cell(shape, tuning),
           parameters_text(shape, tuning),
           bytes_text(shape.memory.expected),
-          shape.fit};
+          std::string(fit_words(shape.fit))};
 }
 
 // The present shape, what is worth doing first, and the front.
@@ -159,7 +159,7 @@ Json shape_json(const TunedShape& shape) {
           {"certain", shape.is_certain()},
           {"parameters", json_number(shape.parameters)},
           {"memory_bytes", bytes_json(shape.memory)},
-          {"fit", shape.fit == "does not fit" ? "does_not_fit" : shape.fit}};
+          {"fit", shape.fit}};
 }
 
 Json shape_or_null(const std::optional<TunedShape>& shape) {
@@ -196,7 +196,7 @@ std::string csv_shape(const TunedShape& shape, const Tuning& tuning) {
         shape.saving.high.value(), shape.parameters, shape.memory.expected.value()}) {
     cells.push_back(csv_number(value));
   }
-  cells.push_back(shape.fit == "does not fit" ? "does_not_fit" : shape.fit);
+  cells.push_back(shape.fit);
   return join(cells, ",") + '\n';
 }
 

@@ -168,9 +168,13 @@ std::string bound_line(const BoundShares& shares) {
   return words.empty() ? "" : "Time is bound by " + join(words, ", ") + '.';
 }
 
+}  // namespace
+
 std::string_view fit_words(const std::string& verdict) {
   return verdict == "does_not_fit" ? "does not fit" : std::string_view(verdict);
 }
+
+namespace {
 
 std::string memory_parts(const MemorySummary& memory) {
   const std::pair<std::string_view, Bytes> parts[] = {{"weights", memory.weights},

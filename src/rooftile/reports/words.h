@@ -49,6 +49,9 @@ std::string set_aside_text(const Report& report);
 // The answer when there is no finding; says so when nothing could be judged.
 std::string nothing_found_text(const Report& report);
 
+// Of MemorySummary::verdict: "does not fit".
+std::string_view fit_words(const std::string& verdict);
+
 // "batch 32, seq 2048", empty when the user fixed nothing.
 std::string options_text(const Report& report);
 

@@ -30,7 +30,7 @@ struct ShapeCandidate {
   ModelShape shape;
   Seconds time;  // of one pass, expected
   double parameters = 0;
-  MemoryEstimate memory;
+  MemoryEstimate memory{};
   Range<Seconds> saving{};  // of one pass, over the present shape
 };
 

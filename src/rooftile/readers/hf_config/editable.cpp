@@ -6,17 +6,13 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
-#include "rooftile/base/file.h"
 #include "rooftile/readers/hf_config/config.h"
-#include "rooftile/readers/hf_config/hf_config.h"
 #include "rooftile/readers/hf_config/parsed.h"
 
 namespace rooftile {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::size_t kMaxConfigBytes = 16 << 20;  // as the reader of config.json
 
 struct Spellings {
   ShapeSize size;
@@ -61,10 +57,10 @@ bool has_list_of(const json& config, std::int64_t layers) {
 struct EditableConfig::State {
   json whole;
   std::string source;
-  std::string part;  // key of the nested text model; empty: the whole
-  ModelShape shape;
-  std::map<ShapeSize, std::string> keys;
-  std::vector<std::string> notes;
+  std::string part = {};  // key of the nested text model; empty: the whole
+  ModelShape shape = {};
+  std::map<ShapeSize, std::string> keys = {};
+  std::vector<std::string> notes = {};
 
   const json& config() const { return part.empty() ? whole : whole.at(part); }
 
@@ -105,31 +101,33 @@ struct EditableConfig::State {
   }
 };
 
-Result<EditableConfig> EditableConfig::parse(std::string_view text, const std::string& source) {
-  auto config = hf::parse_json(text);
-  if (!config) return fail(config.error().message, source);
-  if (!config->is_object()) return fail("expected a Hugging Face config.json", source);
-  auto state = std::make_shared<State>();
-  state->whole = std::move(*config);
-  state->source = source;
-  state->find_part();
-  if (has_two_stacks(state->config())) {
+Result<EditableConfig> EditableConfig::of(State state) {
+  const std::string& source = state.source;
+  if (!state.whole.is_object()) return fail("expected a Hugging Face config.json", source);
+  state.find_part();
+  if (has_two_stacks(state.config())) {
     return fail("an encoder and a decoder share their sizes: expected a model of one stack",
                 source);
   }
-  state->find_sizes();
-  if (!state->shape.contains(ShapeSize::hidden) || !state->shape.contains(ShapeSize::layers)) {
+  state.find_sizes();
+  if (!state.shape.contains(ShapeSize::hidden) || !state.shape.contains(ShapeSize::layers)) {
     return fail("states no hidden size and number of layers: expected a transformer's config.json",
                 source);
   }
-  state->hold_what_others_follow();
-  return EditableConfig(std::move(state));
+  state.hold_what_others_follow();
+  return EditableConfig(std::make_shared<const State>(std::move(state)));
+}
+
+Result<EditableConfig> EditableConfig::parse(std::string_view text, const std::string& source) {
+  auto config = hf::parse_json(text);
+  if (!config) return fail(config.error().message, source);
+  return of({.whole = std::move(*config), .source = source});
 }
 
 Result<EditableConfig> EditableConfig::read(const std::string& path) {
-  const auto text = read_file(path, kMaxConfigBytes);
-  if (!text) return tl::unexpected(text.error());
-  return parse(*text, path);
+  auto config = hf::read_parsed(path);
+  if (!config) return fail(config.error().message, path);
+  return of({.whole = std::move(*config), .source = path});
 }
 
 const ModelShape& EditableConfig::shape() const { return state_->shape; }

@@ -31,6 +31,7 @@ class EditableConfig {
 
  private:
   struct State;
+  static Result<EditableConfig> of(State state);
   explicit EditableConfig(std::shared_ptr<const State> state) : state_(std::move(state)) {}
   std::shared_ptr<const State> state_;
 };

@@ -272,14 +272,18 @@ Result<Workload> parsed(const Result<json>& config, const std::string& source,
 }
 
 Result<Workload> read_config(const std::string& path, const ReadOptions& options) {
+  return parsed(hf::read_parsed(path), path, options);
+}
+
+}  // namespace
+
+Result<json> hf::read_parsed(const std::string& path) {
   const auto text = read_text(path);
   if (!text) return tl::unexpected(text.error());
   Result<json> config = hf::parse_json(*text);
   if (config) add_quantization_beside(path, *config);
-  return parsed(config, path, options);
+  return config;
 }
-
-}  // namespace
 
 Result<Workload> parse_hf_config(std::string_view text, const std::string& source,
                                  const ReadOptions& options) {
