@@ -160,7 +160,7 @@ TEST(Fix, AdviceOnAReadFollowsItsUse) {
     EXPECT_EQ(report.findings.size(), 1U) << read;
     return report.findings.empty() ? std::string() : report.findings.front().fix.text;
   };
-  EXPECT_TRUE(advice_on("    total += loss.item()\n").starts_with("Keep the value"));
+  EXPECT_TRUE(advice_on("    total += loss.item()\n").starts_with("Accumulate"));
   EXPECT_TRUE(advice_on("    weight = weights[loss.item()]\n").starts_with("Index with"));
   EXPECT_TRUE(advice_on("    if torch.isnan(loss):\n        break\n").starts_with("Let the GPU"));
 }
