@@ -65,7 +65,7 @@ struct Proposal {
   std::string text;
   Exactness exactness;
   double runs = 1;     // modules in place of one
-  double samples = 1;  // present batch over the proposed one
+  double samples = 1;  // present batch, or a hidden size that shrinks, over the proposed one
 };
 
 bool becomes_persistent(const RuleInput& input, const Proposal& proposal) {
@@ -141,11 +141,15 @@ class Proposals {
       Recurrent changed = rnn_;
       changed.hidden = hidden;
       const bool padded = hidden > rnn_.hidden;
-      add_if_persistent(
+      Proposal other =
           proposal(changed,
-                   fmt::format("Use hidden size {} instead of {}{}.", hidden, rnn_.hidden,
-                               padded ? " (zero weights keep trained layers as they are)" : ""),
-                   padded ? Exactness::exact_arithmetic : Exactness::changes_training));
+                   fmt::format("Use hidden size {} instead of {} ({}).", hidden, rnn_.hidden,
+                               padded ? "zero weights keep trained layers as they are"
+                                      : "the saving is per unit of width"),
+                   padded ? Exactness::exact_arithmetic : Exactness::changes_training);
+      // A smaller layer does less; that is no saving.
+      other.samples = std::max(1.0, to_double(rnn_.hidden) / to_double(hidden));
+      add_if_persistent(std::move(other));
     }
   }
 

@@ -1,6 +1,7 @@
 // Recurrent layers whose steps are too small to fill the GPU.
 #include <fmt/format.h>
 
+#include "rooftile/analysis/persistent_rnn.h"
 #include "rooftile/rules/gate.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
@@ -45,6 +46,19 @@ const MatrixProduct* recurrent_product(const OpAnalysis& analysis) {
   return nullptr;
 }
 
+// Why twice the batch may take less time than now.
+std::string reason_text(const RuleInput& input, const Op& op) {
+  Recurrent larger = std::get<Recurrent>(op.body);
+  const RnnChoice now = cudnn_rnn_algorithm(larger, op.dtypes.input, input.device());
+  larger.batch *= 2;
+  const RnnChoice then = cudnn_rnn_algorithm(larger, op.dtypes.input, input.device());
+  const bool becomes_persistent =
+      now.forward == RnnAlgorithm::standard && then.forward != RnnAlgorithm::standard;
+  return becomes_persistent ? ", for PyTorch then takes cuDNN's persistent algorithm, which keeps "
+                              "the weights on chip over all steps"
+                            : "";
+}
+
 std::optional<Finding> small_at(const RuleInput& input, const LayerGroup& layer) {
   const std::size_t first = layer.ops.front();
   const auto& rnn = std::get<Recurrent>(input.workload.ops[first].body);
@@ -61,8 +75,9 @@ std::optional<Finding> small_at(const RuleInput& input, const LayerGroup& layer)
       input, {layer},
       fmt::format(
           "Each of the {} steps multiplies {} rows by a {} x {} weight, too little work for "
-          "{}: batch {} would take {:.2f} times as long.",
-          rnn.seq, rnn.batch, product->n, product->k, input.device().name, 2 * rnn.batch, ratio),
+          "{}: batch {} would take {:.2f} times as long{}.",
+          rnn.seq, rnn.batch, product->n, product->k, input.device().name, 2 * rnn.batch, ratio,
+          reason_text(input, input.workload.ops[first])),
       {"Use a larger minibatch if training allows it.", Exactness::changes_training}, std::nullopt);
   finding.evidence = {
       "Recurrent GEMMs below batch 128 or hidden size 256 are bandwidth-limited on V100 (NVIDIA "
