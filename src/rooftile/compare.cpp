@@ -67,10 +67,6 @@ void pair_operations(Side& before, Side& after) {
   pair_by(kind, true, before, after);
 }
 
-Range<Seconds> negative(const Range<Seconds>& range) {
-  return {range.high * -1.0, range.expected * -1.0, range.low * -1.0};
-}
-
 // A count that differs is a difference in time of the runs that come or go.
 Range<Seconds> saving_of_pair(const Side& before, std::size_t i, const Side& after, std::size_t j) {
   const auto& old_time = before.analysis.ops[i].time;
@@ -78,8 +74,7 @@ Range<Seconds> saving_of_pair(const Side& before, std::size_t i, const Side& aft
   if (!old_time || !new_time) return {};
   const double common = std::min(before.runs(i), after.runs(j));
   return estimate_saving(*old_time, *new_time) * common +
-         old_time->time * (before.runs(i) - common) +
-         negative(new_time->time * (after.runs(j) - common));
+         old_time->time * (before.runs(i) - common) + -(new_time->time * (after.runs(j) - common));
 }
 
 OpRow row_at(const Side& side, std::size_t i) { return op_row(side.op(i), side.analysis.ops[i]); }
@@ -106,8 +101,8 @@ void add_pairs(const Side& before, const Side& after, Comparison& comparison) {
   for (std::size_t j = 0; j < after.partner.size(); ++j) {
     if (after.partner[j]) continue;
     const auto& time = after.analysis.ops[j].time;
-    comparison.changed.push_back({std::nullopt, row_at(after, j),
-                                  time ? negative(time->time * after.runs(j)) : Range<Seconds>{}});
+    comparison.changed.push_back(
+        {std::nullopt, row_at(after, j), time ? -(time->time * after.runs(j)) : Range<Seconds>{}});
   }
 }
 

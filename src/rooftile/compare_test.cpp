@@ -35,6 +35,21 @@ TEST(Compare, ADifferenceWithinTheErrorIsUnclear) {
   EXPECT_EQ(verdict_of(close), Verdict::unclear);
 }
 
+// Twice the output channels are twice the work in the same kernels.
+TEST(Compare, TwiceTheWorkOfOneKindIsSlower) {
+  EXPECT_EQ(
+      verdict_of(compared("conv a fp16 n=64 c=256 k=128 in=28x28 kernel=3x3 pad=1 layout=nhwc\n",
+                          "conv a fp16 n=64 c=256 k=256 in=28x28 kernel=3x3 pad=1 layout=nhwc\n")),
+      Verdict::slower);
+  EXPECT_EQ(
+      verdict_of(compared("recurrent a fp16 cell=lstm batch=60 seq=50 input=512 hidden=512\n",
+                          "recurrent a fp16 cell=lstm batch=60 seq=100 input=512 hidden=512\n")),
+      Verdict::slower);
+  EXPECT_EQ(verdict_of(compared("norm a fp16 fn=layer rows=8192 cols=2048\n",
+                                "norm a fp16 fn=layer rows=16384 cols=2048\n")),
+            Verdict::slower);
+}
+
 TEST(Compare, WithoutTimesThereIsNoVerdict) {
   EXPECT_EQ(verdict_of(compared("other x fp32 fn=MyOp\n", kOdd)), Verdict::unknown);
 }

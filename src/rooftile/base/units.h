@@ -97,6 +97,9 @@ struct Range {
   friend constexpr Range operator*(const Range& a, double factor) {
     return {a.low * factor, a.expected * factor, a.high * factor};
   }
+  friend constexpr Range operator-(const Range& a) {
+    return {a.high * -1.0, a.expected * -1.0, a.low * -1.0};
+  }
 };
 
 }  // namespace rooftile

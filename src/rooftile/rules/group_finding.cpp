@@ -25,13 +25,6 @@ std::optional<std::size_t> first_of_phase(const RuleInput& input, const LayerGro
   return std::nullopt;
 }
 
-void scale(TimeEstimate& estimate, double factor) {
-  estimate.time = estimate.time * factor;
-  for (Seconds* part : {&estimate.launch, &estimate.compute, &estimate.memory, &estimate.power}) {
-    *part = *part * factor;
-  }
-}
-
 // The gradients of a layer do not add to the count.
 std::int64_t count_layers(const RuleInput& input, const std::vector<std::size_t>& ops) {
   std::int64_t forward = 0, all = 0;
@@ -74,10 +67,11 @@ std::optional<Range<Seconds>> saving_at_equal_work(const RuleInput& input, const
     const std::optional<std::size_t> first = first_of_phase(input, group, phase);
     if (!first) continue;
     const std::optional<TimeEstimate>& before = input.analysis.ops[*first].time;
-    std::optional<TimeEstimate> after = input.model.estimate(change(input.workload.ops[*first]));
+    const std::optional<TimeEstimate> after =
+        input.model.estimate(change(input.workload.ops[*first]));
     if (!before || !after) return std::nullopt;
-    scale(*after, 1 / more);
-    total += estimate_saving(*before, *after) * count_runs(input.workload, group, phase);
+    total +=
+        estimate_saving(*before, *after * (1 / more)) * count_runs(input.workload, group, phase);
   }
   return total;
 }

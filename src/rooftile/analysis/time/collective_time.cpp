@@ -55,8 +55,8 @@ TimeEstimate estimate_collective(const TimeContext& context, const Op& op,
       bytes * sent_share(collective.fn, ranks) / bandwidth(link, collective.link, context.device);
   estimate.launch = Seconds(latency);
   estimate.memory = Seconds(transfer);
-  estimate.time = interval_around(Seconds(latency + transfer), section.constants.interval,
-                                  widening(context, section));
+  set_time(estimate, Seconds(latency + transfer), section.constants.interval,
+           widening(context, section));
   return estimate;
 }
 

@@ -78,8 +78,8 @@ double widening(const TimeContext& context, const Section<Constants>& section) {
   return moved && !section.this_gpu ? here * kOtherClocks : here;
 }
 
-// The interval around an expected time.
-Range<Seconds> interval_around(Seconds expected, const Interval& interval, double widening);
+// The time with an interval around the expected one, and what other shapes do not share of it.
+void set_time(TimeEstimate& estimate, Seconds expected, const Interval& interval, double widening);
 
 // One kernel: the interval of its regime, and its bound by the longest part.
 TimeEstimate make_estimate(Seconds total, Bound bound, const Intervals& intervals, double widening);

@@ -12,6 +12,7 @@ namespace {
 struct Candidate {
   double launch = 0, compute = 0, memory = 0, total = 0;
   bool waits_for_latency = false;
+  bool winograd = false;
   ConvolutionKernel kernel;  // without a tile for Winograd's algorithm
 };
 
@@ -94,6 +95,7 @@ Candidate fused_winograd(const Cuda& cuda, const ConvolutionWork& work) {
   const double block = 2 * kMultiplications * kBlockOutputs * kBlockChannels * channels / sm_rate +
                        c.fused_overhead.value() * clock_ratio(cuda.constants.cuda, cuda.device);
   Candidate candidate;
+  candidate.winograd = true;
   candidate.launch = cuda.constants.cuda.launch.value() + kLaterLaunch;
   candidate.compute = wave_count(blocks, cuda.constants.cuda.wave_sharpness, cuda.device) * block;
   candidate.memory = cuda.dram_time(work.bytes.value());
@@ -123,6 +125,7 @@ Candidate separate_winograd(const Cuda& cuda, const ConvolutionWork& work) {
                          c.filter_transform_traffic * (taps + 2 * kMatrices) * filters;
   const ConvolutionKernel kernel = fastest_kernel(product, cuda.constants.cuda, cuda.device);
   Candidate candidate;
+  candidate.winograd = true;
   candidate.launch = cuda.constants.cuda.launch.value() + 3 * kLaterLaunch;
   candidate.compute = kernel.compute;
   candidate.memory = cuda.dram_time(traffic);
@@ -168,6 +171,7 @@ TimeEstimate cuda_core_convolution(const TimeContext& context, const Convolution
   estimate.launch = Seconds(best.launch);
   estimate.compute = Seconds(best.compute);
   estimate.memory = Seconds(best.memory);
+  estimate.winograd = best.winograd;
   if (best.kernel.tile.rows > 0) {
     const MatrixProduct& p = work.product;
     estimate.split_k = best.kernel.split_k;

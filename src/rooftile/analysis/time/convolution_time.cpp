@@ -31,8 +31,8 @@ TimeEstimate depthwise(const TimeContext& context, const Op& op) {
   const Seconds compute = cost.flop / (unit.peak * c.depthwise_math_efficiency);
   TimeEstimate estimate;
   estimate.bound = compute > memory ? Bound::math : Bound::memory;
-  estimate.time = interval_around(launch + std::max(compute, memory), c.depthwise_interval,
-                                  widening(context, section));
+  set_time(estimate, launch + std::max(compute, memory), c.depthwise_interval,
+           widening(context, section));
   estimate.launch = launch;
   estimate.memory = memory;
   estimate.compute = compute;

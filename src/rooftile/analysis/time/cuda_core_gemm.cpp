@@ -6,6 +6,8 @@
 #include <limits>
 #include <optional>
 
+#include "rooftile/analysis/time/roofline_floor.h"
+
 namespace rooftile {
 namespace {
 
@@ -356,6 +358,8 @@ TimeEstimate estimate_cuda_core_product(const TimeContext& context, const Matrix
   TimeEstimate estimate = traits.intervals ? make_estimate(Seconds(parts.total), bound,
                                                            *traits.intervals, traits.widening)
                                            : make_estimate(Seconds(parts.total), bound, own, wide);
+  add_floor(estimate, floor_of(work, unit.peak, context.device));
+  estimate.kernels = Kernels::cuda_core_gemm;
   estimate.learned = learned;
   estimate.launch = Seconds(parts.launch);
   estimate.compute = Seconds(parts.compute);

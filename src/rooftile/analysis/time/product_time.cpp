@@ -7,6 +7,7 @@
 #include "rooftile/analysis/time/alignment_effect.h"
 #include "rooftile/analysis/time/cuda_core_gemm.h"
 #include "rooftile/analysis/time/quantize_time.h"
+#include "rooftile/analysis/time/roofline_floor.h"
 
 namespace rooftile {
 namespace {
@@ -78,6 +79,11 @@ void add_quantization(const QuantizeParts& before, GemmParts& parts) {
 bool is_plain(const MatrixProduct& product, const ProductTraits& traits) {
   return !product.implicit && product.density >= 1 && product.part.empty() &&
          traits.math_efficiency == 1 && !traits.operand_bytes;
+}
+
+Seconds floor_of(const GemmWork& work, FlopPerSecond rate, const Device& device) {
+  return roofline_floor(Flop(2 * work.batch * work.m * work.n * work.k), rate,
+                        Bytes(work.operand_bytes + work.out_bytes), device);
 }
 
 void scale_parts(GemmParts& parts, double factor) {
@@ -179,6 +185,7 @@ TimeEstimate estimate_unpadded(const TimeContext& context, const MatrixProduct& 
   TimeEstimate estimate = traits.intervals
                               ? estimate_of(parts, bound, *traits.intervals, traits.widening)
                               : estimate_of(parts, bound, own, wide);
+  estimate.kernels = Kernels::tensor_core_gemm;
   estimate.learned = learned;
   estimate.grid = grid_of(product, parts.tile.tile, context.device);
   if (factor.low < factor.high) {
@@ -188,6 +195,9 @@ TimeEstimate estimate_unpadded(const TimeContext& context, const MatrixProduct& 
         std::max(1.0, effect(aligned, factor.low, modelled, constants, context.device));
     add_own_effects(estimate);
   }
+  // Cores with power to spare run above the clock of the data sheet.
+  const double over_peak = std::max(constants.in_core_efficiency, clock_headroom(context.device));
+  add_floor(estimate, floor_of(work, unit.peak * over_peak, context.device));
   return estimate * to_double(product.repeats);
 }
 
@@ -224,8 +234,7 @@ TimeEstimate estimate_known_tile(const TimeContext& context, const MatrixProduct
   const double total = gemm.launch.value() + std::max(compute, memory);
   TimeEstimate estimate;
   estimate.bound = memory > compute ? Bound::memory : Bound::math;
-  estimate.time =
-      interval_around(Seconds(total), known.interval, widening(context, calibration.known_tile));
+  set_time(estimate, Seconds(total), known.interval, widening(context, calibration.known_tile));
   estimate.launch = gemm.launch;
   estimate.compute = Seconds(compute);
   estimate.memory = Seconds(memory);

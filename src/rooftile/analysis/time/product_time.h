@@ -21,6 +21,9 @@ struct ProductTraits {
 // One whole product as a layer computes it: nothing left out, merged or at a rate of its own.
 bool is_plain(const MatrixProduct& product, const ProductTraits& traits);
 
+// The least time at this rate of math and the data sheet's bandwidth.
+Seconds floor_of(const GemmWork& work, FlopPerSecond rate, const Device& device);
+
 // All of a kernel's parts, times a learned factor.
 void scale_parts(GemmParts& parts, double factor);
 

@@ -292,6 +292,37 @@ TEST(Saving, WhatOnlyLearnedCorrectionsSeeIsNotCertain) {
   EXPECT_NEAR(estimate_saving(slow, fast).expected.value(), 0.2e-3, 1e-12);
 }
 
+// 4096 x 4095 x 4096 on T4 is 137.4 GFLOP: 2.11 ms at the 65 TFLOP/s of its Tensor Cores, which the
+// padded product cannot save.
+TEST(Saving, LeavesTheRooflineOfWhatRemains) {
+  const TimeModel t4(*find_device("t4"));
+  const TimeEstimate odd = *t4.estimate(gemm_op(4096, 4095, 4096, Dtype::fp16));
+  const TimeEstimate even = *t4.estimate(gemm_op(4096, 4096, 4096, Dtype::fp16));
+  EXPECT_NEAR(even.floor.value(), 2.11e-3, 0.01e-3);
+  EXPECT_LE(estimate_saving(odd, even).high.value(), odd.time.expected.value() - 2.11e-3);
+  EXPECT_GE(even.time.low, even.floor);
+}
+
+// 300 MB read and 300 MB written at the 2.039 TB/s of an A100's data sheet take 0.294 ms; its 42 MB
+// of L2 may hold a part.
+TEST(Saving, LeavesTheTrafficThatRemains) {
+  const TimeModel a100(*find_device("a100"));
+  Op op;
+  op.body = Elementwise{.fn = "relu", .elements = 150'000'000, .inputs = 1};
+  op.dtypes = Dtypes(Dtype::fp16);
+  EXPECT_NEAR(a100.estimate(op)->floor.value(), (600e6 - 41.9e6) / 2.039e12, 1e-6);
+}
+
+TEST(Saving, WhatAnotherGenerationDonatedIsMostlyShared) {
+  TimeEstimate slow, fast;
+  slow.time = {Seconds(0.5e-3), Seconds(1e-3), Seconds(2e-3)};
+  fast.time = slow.time * 0.5;
+  slow.bound = fast.bound = Bound::math;
+  EXPECT_LT(estimate_saving(slow, fast).low.value(), 0);
+  slow.unshared = fast.unshared = 0.5;
+  EXPECT_GT(estimate_saving(slow, fast).low.value(), 0);
+}
+
 // From Ampere on, Tensor Cores multiply fp16 and bf16 at one rate (data sheets), with kernels that
 // differ in the type alone.
 TEST(Products, Fp16IsBf16FromAmpereOn) {

@@ -17,6 +17,10 @@ bool is_persistent(const TimeContext& context, const Op& op, const Recurrent& rn
   return (op.phase == Phase::forward ? choice.forward : choice.backward) != RnnAlgorithm::standard;
 }
 
+// The ranges of steps stand for constants of one algorithm that nobody measured, which layers of
+// all sizes share; the part that they do not is assumed.
+constexpr double kUnsharedOfSteps = 1.0 / 3;
+
 // Weights stay in registers and shared memory: a step is its math and one grid-wide barrier.
 TimeEstimate persistent_steps(const TimeContext& context, const MatrixProduct& product) {
   const auto& section = context.calibration.recurrent;
@@ -27,8 +31,9 @@ TimeEstimate persistent_steps(const TimeContext& context, const MatrixProduct& p
   estimate.launch = c.persistent_step * steps;
   estimate.compute = product.flop() / (unit.peak * c.persistent_math_efficiency);
   estimate.bound = estimate.compute > estimate.launch ? Bound::math : Bound::latency;
-  estimate.time =
-      interval_around(estimate.launch + estimate.compute, c.interval, widening(context, section));
+  set_time(estimate, estimate.launch + estimate.compute, c.interval, widening(context, section));
+  estimate.kernels = Kernels::persistent_recurrent;
+  estimate.unshared = kUnsharedOfSteps;
   return estimate;
 }
 
@@ -39,12 +44,15 @@ TimeEstimate standard_steps(const TimeContext& context, const MatrixProduct& pro
   TimeEstimate pointwise;
   pointwise.bound = Bound::latency;
   pointwise.launch = c.step * steps;
-  pointwise.time = interval_around(pointwise.launch, c.step_interval, widening(context, section));
+  set_time(pointwise, pointwise.launch, c.step_interval, widening(context, section));
   ProductTraits traits;
   const Intervals intervals{c.interval, c.interval, c.interval};
   traits.intervals = &intervals;
   traits.widening = widening(context, section);
-  return estimate_product(context, product, traits) + pointwise;
+  TimeEstimate steps_of_all = estimate_product(context, product, traits) + pointwise;
+  steps_of_all.kernels = Kernels::recurrent;
+  steps_of_all.unshared = kUnsharedOfSteps;
+  return steps_of_all;
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 // Share of an estimate's error that another shape does not have: much, for the library chooses a
 // kernel for each; kernels that wait for different things share less. Nine in ten measured savings
 // of neighbouring shapes lie in the range then (docs/time_model.md).
-constexpr double kUnsharedSameBound = 0.7;
+constexpr double kUnsharedSameBound = 0.8;
 constexpr double kUnsharedOtherBound = 0.9;
 
 // The model's common error, as factors on the time, without the effects of this shape alone.
@@ -22,9 +22,17 @@ Range<double> common_error(const TimeEstimate& estimate) {
   return {std::min(low, 1.0), 1, std::max(high, 1.0)};
 }
 
-double half_width(const TimeEstimate& estimate) {
+// Of the error in log that the other estimate does not share.
+double half_width(const TimeEstimate& estimate, const TimeEstimate& other) {
   const Range<double> common = common_error(estimate);
-  return estimate.time.expected.value() * (common.high - common.low) / 2;
+  const double unshared = estimate.kernels == other.kernels ? estimate.unshared : 1;
+  return unshared * std::log(common.high / common.low) / 2;
+}
+
+// Time saved when the time now is multiplied by `ratio`, at an end of the common error.
+Seconds saved(const TimeEstimate& before, double ratio, double shrunk, double grown) {
+  const Seconds saving = before.time.expected * (1 - ratio);
+  return saving * (saving.value() > 0 ? shrunk : grown);
 }
 
 Range<Seconds> operator-(const Range<Seconds>& whole, const Range<Seconds>& part) {
@@ -58,32 +66,42 @@ Range<Seconds> saved_conversions(const Range<Seconds>& before, const Range<Secon
   return {std::min(saved.low, saved.high), saved.expected, std::max(saved.low, saved.high)};
 }
 
+// Factors on the time now: by what is not shared, and by effects that only one of the two has,
+// which change the share that is saved.
+struct Ratios {
+  double least = 1, expected = 1, most = 1;
+};
+
+Ratios ratios(const TimeEstimate& before, const TimeEstimate& after) {
+  const double expected = after.time.expected / before.time.expected;
+  const Range<double>&was = before.own_effects, &is = after.own_effects;
+  return {expected * is.low / was.high, expected, expected * is.high / was.low};
+}
+
 Range<Seconds> saved_by_kernels(const TimeEstimate& before, const TimeEstimate& after) {
   if (is_same(before.time, after.time)) return {};
   const Seconds expected = before.time.expected - after.time.expected;
-  // Own effects change the share that is saved of the time expected now.
-  const Seconds least = before.time.expected -
-                        after.time.expected * (after.own_effects.high / before.own_effects.low);
-  // A difference that only the learned corrections see is not certain.
-  const Seconds modelled =
-      before.time.expected / before.learned - after.time.expected / after.learned;
-  const Seconds most = before.time.expected -
-                       after.time.expected * (after.own_effects.low / before.own_effects.high);
+  if (before.time.expected <= Seconds() || after.time.expected <= Seconds()) {
+    return before.time + -after.time;
+  }
+  const Ratios ratio = ratios(before, after);
   const Range<double> common = common_error(before);
   const double unshared = before.bound == after.bound ? kUnsharedSameBound : kUnsharedOtherBound;
-  const Seconds margin(unshared * std::hypot(half_width(before), half_width(after)));
-  const auto scaled = [](Seconds saving, double shrunk, double grown) {
-    return saving * (saving.value() > 0 ? shrunk : grown);
-  };
+  const double apart =
+      std::exp(unshared * std::hypot(half_width(before, after), half_width(after, before)));
   // Ranges that do not touch leave no doubt, whatever the two have in common.
-  const auto at_least = [&](Seconds saving, Seconds apart) {
-    return std::max(scaled(saving, common.low, common.high) - margin, apart);
+  const auto low_end = [&](double most, Seconds untouched) {
+    return std::max(saved(before, most * apart, common.low, common.high), untouched);
   };
-  const Seconds low = at_least(least, before.time.low - after.time.high);
+  const Seconds low = low_end(ratio.most, before.time.low - after.time.high);
+  // A difference that only the learned corrections see is not certain.
+  const double modelled = ratio.expected * before.learned / after.learned;
   const Seconds low_modelled =
-      at_least(modelled, before.time.low / before.learned - after.time.high / after.learned);
-  return {std::min({low, low_modelled, expected}), expected,
-          std::max(scaled(std::max(most, modelled), common.high, common.low) + margin, expected)};
+      low_end(modelled, before.time.low / before.learned - after.time.high / after.learned);
+  const Seconds high =
+      std::min(saved(before, std::min(ratio.least, modelled) / apart, common.high, common.low),
+               before.time.high - after.time.low);
+  return {std::min({low, low_modelled, expected}), expected, std::max(high, expected)};
 }
 
 }  // namespace
@@ -92,8 +110,9 @@ Range<Seconds> estimate_saving(const TimeEstimate& before, const TimeEstimate& a
   const Range<Seconds> kernels =
       saved_by_kernels(without_conversions(before), without_conversions(after));
   const Range<Seconds> saving = kernels + saved_conversions(before.conversions, after.conversions);
-  // No more than the time expected now: a saving stands beside that time.
-  const Seconds high = std::min(saving.high, before.time.expected);
+  // A saving stands beside the time expected now, of which the work that is left takes a part.
+  const Seconds floor = std::min(after.floor, after.time.expected);
+  const Seconds high = std::min(saving.high, before.time.expected - floor);
   return {saving.low, saving.expected, std::max(high, saving.expected)};
 }
 

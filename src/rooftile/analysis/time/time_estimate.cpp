@@ -25,7 +25,12 @@ TimeEstimate operator+(const TimeEstimate& first, const TimeEstimate& second) {
       first.time.expected / first.learned + second.time.expected / second.learned;
   if (modelled > Seconds()) sum.learned = sum.time.expected / modelled;
   sum.conversions += second.conversions;
-  if (second.time.expected > first.time.expected) sum.bound = second.bound;
+  sum.floor += second.floor;
+  sum.winograd = first.winograd || second.winograd;
+  if (second.time.expected > first.time.expected) {
+    sum.bound = second.bound;
+    sum.kernels = second.kernels;
+  }
   sum.launch += second.launch;
   sum.compute += second.compute;
   sum.memory += second.memory;
@@ -35,6 +40,7 @@ TimeEstimate operator+(const TimeEstimate& first, const TimeEstimate& second) {
     const double share = first.time.expected.value() / total;
     sum.own_effects = first.own_effects * share + second.own_effects * (1 - share);
     sum.own_effects.expected = 1;
+    sum.unshared = first.unshared * share + second.unshared * (1 - share);
   }
   if (!sum.grid) {
     sum.grid = second.grid;
@@ -47,6 +53,7 @@ TimeEstimate operator*(const TimeEstimate& once, double times) {
   TimeEstimate all = once;
   all.time = once.time * times;
   all.conversions = once.conversions * times;
+  all.floor = once.floor * times;
   all.launch = once.launch * times;
   all.compute = once.compute * times;
   all.memory = once.memory * times;

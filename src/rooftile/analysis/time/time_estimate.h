@@ -13,6 +13,19 @@ namespace rooftile {
 enum class Bound { math, memory, latency, communication, unknown };
 std::string_view to_string(Bound bound);
 
+// Whose constants an estimate is made of. Estimates of the same kind share what is not known of
+// them.
+enum class Kernels {
+  mixed,
+  tensor_core_gemm,
+  cuda_core_gemm,
+  convolution,
+  attention,
+  recurrent,
+  persistent_recurrent,
+  streaming
+};
+
 struct TimeEstimate {
   Range<Seconds> time;  // 90 % interval
   Bound bound = Bound::unknown;
@@ -25,6 +38,14 @@ struct TimeEstimate {
   Range<double> own_effects{1, 1, 1};
   // Factor of the expected time that measurements of single shapes add to the kernel model.
   double learned = 1;
+  // No kernel does this work in less at the data sheet's rates; 0 where that is not known.
+  Seconds floor;
+  // Exponent that leaves of the range, in log, what another shape does not share: 1 for the scatter
+  // that was measured on this GPU, less where the constants come from another one.
+  double unshared = 1;
+  Kernels kernels = Kernels::mixed;
+  // Winograd's algorithm, with 2.25 to 4 times fewer multiplications than the flop count.
+  bool winograd = false;
   // Part of `time` that goes to converting layouts; another memory format saves it, whatever the
   // rest takes.
   Range<Seconds> conversions;

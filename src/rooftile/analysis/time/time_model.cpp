@@ -6,6 +6,7 @@
 #include "rooftile/analysis/time/families.h"
 #include "rooftile/analysis/time/math_unit.h"
 #include "rooftile/analysis/time/product_time.h"
+#include "rooftile/analysis/time/roofline_floor.h"
 #include "rooftile/hardware/device_file.h"
 
 namespace rooftile {
@@ -93,6 +94,14 @@ struct TimeModel::State {
 
 namespace {
 
+// Where the families do not say it themselves.
+Kernels kernels_of(const Op& op, Kernels of_parts) {
+  if (std::holds_alternative<Convolution>(op.body)) return Kernels::convolution;
+  const auto* attention = std::get_if<Attention>(&op.body);
+  if (attention && attention->fused) return Kernels::attention;
+  return is_matrix_op(op) ? of_parts : Kernels::streaming;
+}
+
 struct EstimateOp {
   const TimeContext& context;
   const Op& op;
@@ -131,7 +140,12 @@ TimeModel::TimeModel(const Device& device)
 
 std::optional<TimeEstimate> TimeModel::estimate(const Op& op) const {
   const TimeContext context = state_->context();
-  return std::visit(EstimateOp{context, op}, op.body);
+  std::optional<TimeEstimate> estimate = std::visit(EstimateOp{context, op}, op.body);
+  // GEMMs have both from their products.
+  if (!estimate || std::holds_alternative<Gemm>(op.body)) return estimate;
+  add_floor(*estimate, roofline_floor(op, *estimate, state_->device));
+  estimate->kernels = kernels_of(op, estimate->kernels);
+  return estimate;
 }
 
 TimeEstimate TimeModel::estimate(const MatrixProduct& product) const {
