@@ -104,12 +104,28 @@ GemmParts product_parts(const GemmWork& work, const ProductTraits& traits,
 
 namespace {
 
+// Measured widths are multiples of 64, or narrower than that. Between two of them nothing is known
+// of the library's choice, and the correction is that of the width below: a few more columns never
+// take less time than without them.
+double measured_width(double n) {
+  constexpr double kStep = 64;
+  return n > kStep ? kStep * std::floor(n / kStep) : n;
+}
+
+void set_width(GemmWork& work, double n) {
+  const double a_bytes = work.operand_bytes * work.m / (work.m + work.n);
+  work.operand_bytes = a_bytes + (work.operand_bytes - a_bytes) * n / work.n;
+  work.out_bytes *= n / work.n;
+  work.n = n;
+}
+
 // Of the aligned product on the GPU that was measured; `parts_here` are those of `work` on this
 // one.
 double learned_factor(const GemmResidual& residual, const GemmWork& work, const GemmWork& aligned,
                       const GemmParts& parts_here, const ProductTraits& traits) {
+  const double width = measured_width(work.n);
   const bool same = residual.is_reference && work.throughput_factor == aligned.throughput_factor;
-  if (same) {
+  if (same && width == work.n) {
     const auto features = residual_features(work, parts_here, residual.reference.sms);
     return residual.model->factor(features, work);
   }
@@ -119,6 +135,7 @@ double learned_factor(const GemmResidual& residual, const GemmWork& work, const 
   if (peak == residual.reference.tensor_core_peak.end()) return 1;
   there.peak = peak->second;
   there.sustained_efficiency = residual.constants.sustained_efficiency;
+  set_width(there, width);
   const GemmParts parts = product_parts(there, traits, residual.constants, residual.reference);
   const auto features = residual_features(there, parts, residual.reference.sms);
   return residual.model->factor(features, there);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 
 #include "rooftile/analysis/time/time_model.h"
@@ -143,6 +144,48 @@ TEST(TimeProperties, MoreWorkIsNotFaster) {
             << name << ", twice " << growth.key << ": " << to_text(op);
       }
     }
+  }
+}
+
+// 8 columns beyond a multiple of 64 start tiles of their own. What the library prefers for each
+// width may hide that, by up to 3 %.
+TEST(TimeProperties, ColumnsBeyondAMultipleOf64AreNotFaster) {
+  constexpr double kChoice = 0.97;
+  for (const char* name : kDevices) {
+    const TimeModel model(*find_device(name));
+    for (const std::int64_t m : {128, 1000, 2304, 8192}) {
+      for (const std::int64_t n : {64, 192, 512, 1408, 5120, 9600}) {
+        for (const std::int64_t k : {256, 1408, 2048, 5824}) {
+          Op aligned, more;
+          aligned.dtypes = more.dtypes = Dtypes(Dtype::fp16);
+          aligned.body = Gemm{.m = m, .n = n, .k = k};
+          more.body = Gemm{.m = m, .n = n + 8, .k = k};
+          EXPECT_GE(seconds(model, more), kChoice * seconds(model, aligned))
+              << name << " " << m << " " << n << " " << k;
+        }
+      }
+    }
+  }
+}
+
+// NVIDIA, Get Started With Deep Learning Performance: 512 instead of 520 outputs gains more than
+// 5120 instead of 5128. A wave may start at either for a single m, so over many.
+TEST(TimeProperties, TheSmallestParameterMattersMost) {
+  for (const char* name : {"a100", "h100", "h200", "l40s", "v100", "t4", "rtx_pro_6000", "b200"}) {
+    const TimeModel model(*find_device(name));
+    const auto cost_of_8_more = [&](std::int64_t n) {
+      double product = 1;
+      int count = 0;
+      for (std::int64_t m = 256; m <= 8192; m += 256, ++count) {
+        Op aligned, more;
+        aligned.dtypes = more.dtypes = Dtypes(Dtype::fp16);
+        aligned.body = Gemm{.m = m, .n = n, .k = 2048};
+        more.body = Gemm{.m = m, .n = n + 8, .k = 2048};
+        product *= seconds(model, more) / seconds(model, aligned);
+      }
+      return std::pow(product, 1.0 / count);
+    };
+    EXPECT_GT(cost_of_8_more(512), cost_of_8_more(5120) + 0.02) << name;
   }
 }
 
