@@ -349,12 +349,14 @@ TimeEstimate estimate_cuda_core_product(const TimeContext& context, const Matrix
   const double learned = residual ? learned_cuda_core_factor(*residual, work, nt, parts) : 1;
   scale_parts(parts, learned);
 
-  // Shapes like these were measured on this GPU.
-  const bool measured =
-      residual && residual->widening && residual->model->supports(work, modelled * 1e6);
+  // Shapes like these were measured on this GPU or, with the kernels that it takes, on its sister.
+  const bool has_intervals =
+      residual && (residual->widening || is_sister(context, context.calibration.cuda_gemm));
+  const bool measured = has_intervals && residual->model->supports(work, modelled * 1e6);
   const Intervals& wider = product.batch > 1 ? constants.batched_intervals : constants.intervals;
   const Intervals& own = measured ? residual->model->intervals : wider;
-  const double wide = measured ? *residual->widening : own_widening(context);
+  const double wide =
+      measured ? residual->widening.value_or(own_widening(context)) : own_widening(context);
   TimeEstimate estimate = traits.intervals ? make_estimate(Seconds(parts.total), bound,
                                                            *traits.intervals, traits.widening)
                                            : make_estimate(Seconds(parts.total), bound, own, wide);

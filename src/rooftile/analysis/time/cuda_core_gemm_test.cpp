@@ -201,7 +201,8 @@ TEST(CudaCoreGemm, LearnedCorrectionsHoldForMeasuredProductsAlone) {
   EXPECT_NE(learned("p4", linear), 1);
   EXPECT_NE(learned("p4", batched), 1);
   EXPECT_NE(learned("a100_pcie_80gb", linear), 1);
-  EXPECT_EQ(learned("a100_sxm_80gb", linear), 1);
+  EXPECT_NE(learned("a100_sxm_80gb", linear), 1);
+  EXPECT_EQ(learned("a30", linear), 1);
   EXPECT_EQ(learned("v100_sxm2", batched), 1);
   Op gradient = linear, transposed = batched, narrow = linear, tf32 = linear;
   gradient.phase = Phase::wgrad;
@@ -236,6 +237,19 @@ TEST(CudaCoreGemm, LearnedCorrectionsScaleAllParts) {
   EXPECT_EQ(without->learned, 1);
   EXPECT_NEAR(with->time.expected / without->time.expected, with->learned, 1e-9);
   EXPECT_NEAR(with->compute / without->compute, with->learned, 1e-9);
+}
+
+// The chip, SMs and clock of the measured A100 PCIe card, with more power and bandwidth.
+TEST(CudaCoreGemm, TheRangeOfAnA100SxmIsNearThatOfTheMeasuredCard) {
+  const auto width = [](const char* gpu) {
+    const Range<Seconds> time = TimeModel(device(gpu)).estimate(fp32_op(512, 768, 1536))->time;
+    return time.high / time.low;
+  };
+  EXPECT_LT(width("a100_pcie_40gb"), 1.4);
+  EXPECT_LT(width("a100_sxm_80gb"), 1.7);
+  EXPECT_GT(width("a100_sxm_80gb"), width("a100_pcie_40gb"));
+  EXPECT_LT(width("h100_sxm"), 4);
+  EXPECT_GT(width("h100_sxm"), width("a100_sxm_80gb"));
 }
 
 }  // namespace

@@ -148,10 +148,10 @@ TEST(GemmResidual, HoldsForTheFittedGpuAndItsSisters) {
   EXPECT_FALSE(residual_for("rtx_4090", "bf16"));
   for (const char* product : {"fp32_linear", "fp32_bmm"}) {
     for (const char* id : {"p100_pcie", "p4", "v100_pcie_32gb", "v100_pcie", "t4", "a100_pcie_40gb",
-                           "a100_pcie_80gb"}) {
+                           "a100_pcie_80gb", "a100_sxm_40gb", "a100_sxm_80gb"}) {
       EXPECT_TRUE(residual_for(id, product)) << id;
     }
-    for (const char* id : {"p100_sxm2", "v100_sxm2", "a100_sxm_80gb", "h100_sxm", "rtx_4090"}) {
+    for (const char* id : {"p100_sxm2", "v100_sxm2", "a30", "h100_sxm", "rtx_4090"}) {
       EXPECT_FALSE(residual_for(id, product)) << id;
     }
   }
