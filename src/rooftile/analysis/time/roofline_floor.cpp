@@ -8,8 +8,16 @@
 namespace rooftile {
 namespace {
 
-// F(4x4, 3x3), the form of Winograd's algorithm with the fewest: 36 of 144.
-constexpr double kLeastWinogradShare = 0.25;
+// Of the multiplications, what the fastest algorithm does. On CUDA cores cuDNN has Winograd's for
+// 3x3 kernels, F(4x4, 3x3) with 36 of 144, and Fourier transforms for larger ones.
+double least_work(const Op& op, const MathUnit& unit) {
+  constexpr double kWinograd = 0.25;
+  const auto* conv = std::get_if<Convolution>(&op.body);
+  if (conv == nullptr || unit.tensor_cores) return is_matrix_op(op) ? 1 : 0;
+  std::int64_t widest = 1;
+  for (const std::int64_t size : conv->kernel) widest = std::max(widest, size);
+  return widest <= 1 ? 1 : widest <= 3 ? kWinograd : 0;
+}
 
 // Bytes that every kernel moves, as far as that is known.
 struct CompulsoryBytes {
@@ -18,7 +26,7 @@ struct CompulsoryBytes {
 
   // A stride above the kernel skips pixels.
   Bytes operator()(const Convolution& conv) const {
-    for (std::size_t axis = 0; axis < conv.stride.size(); ++axis) {
+    for (std::size_t axis = 0; axis < std::min(conv.stride.size(), conv.kernel.size()); ++axis) {
       if (conv.stride[axis] > conv.kernel[axis]) return {};
     }
     return all;
@@ -38,14 +46,16 @@ struct CompulsoryBytes {
   }
 };
 
-// Of the faster of the units that operands of these types may take.
-FlopPerSecond highest_rate(const Op& op, const Device& device) {
+// The faster of the units that operands of these types may take, at its highest clock.
+MathUnit fastest_unit(const Op& op, const Device& device) {
   const bool by_cudnn = !std::holds_alternative<Gemm>(op.body);
-  const auto rate = [&](Dtype dtype) {
-    const MathUnit unit = math_unit(device, by_cudnn ? cudnn_math(device, dtype) : dtype);
-    return unit.tensor_cores ? unit.peak * clock_headroom(device) : unit.peak;
+  const auto unit = [&](Dtype dtype) {
+    MathUnit found = math_unit(device, by_cudnn ? cudnn_math(device, dtype) : dtype);
+    if (found.tensor_cores) found.peak = found.peak * clock_headroom(device);
+    return found;
   };
-  return std::max(rate(op.dtypes.input), rate(op.dtypes.weight));
+  const MathUnit of_input = unit(op.dtypes.input), of_weight = unit(op.dtypes.weight);
+  return of_input.peak > of_weight.peak ? of_input : of_weight;
 }
 
 }  // namespace
@@ -61,11 +71,11 @@ Seconds roofline_floor(Flop flop, FlopPerSecond rate, Bytes bytes, const Device&
   return std::max(math, beyond_l2 / device.dram_bandwidth);
 }
 
-Seconds roofline_floor(const Op& op, const TimeEstimate& estimate, const Device& device) {
+Seconds roofline_floor(const Op& op, const Device& device) {
   const Cost cost = count_cost(op);
+  const MathUnit unit = fastest_unit(op, device);
   const Bytes bytes = std::visit(CompulsoryBytes{op, cost.bytes}, op.body);
-  const double share = !is_matrix_op(op) ? 0 : estimate.winograd ? kLeastWinogradShare : 1;
-  return roofline_floor(cost.flop * share, highest_rate(op, device), bytes, device);
+  return roofline_floor(cost.flop * least_work(op, unit), unit.peak, bytes, device);
 }
 
 void add_floor(TimeEstimate& estimate, Seconds floor) {

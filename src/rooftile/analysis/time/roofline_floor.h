@@ -14,9 +14,8 @@ Seconds roofline_floor(Flop flop, FlopPerSecond rate, Bytes bytes, const Device&
 // The highest clock over the one at which the peaks of Tensor Cores are stated.
 double clock_headroom(const Device& device);
 
-// Of an operation whose estimate is known. Winograd's algorithm does a quarter of the
-// multiplications at least, 36 for 16 outputs of a 3x3 kernel.
-Seconds roofline_floor(const Op& op, const TimeEstimate& estimate, const Device& device);
+// Of an operation, by the algorithm that does the least work.
+Seconds roofline_floor(const Op& op, const Device& device);
 
 // Notes the floor in an estimate and raises the range's low end to it. An estimate below its floor
 // is wrong in one of the two, and stays as it is.

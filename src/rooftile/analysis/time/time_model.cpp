@@ -143,7 +143,7 @@ std::optional<TimeEstimate> TimeModel::estimate(const Op& op) const {
   std::optional<TimeEstimate> estimate = std::visit(EstimateOp{context, op}, op.body);
   // GEMMs have both from their products.
   if (!estimate || std::holds_alternative<Gemm>(op.body)) return estimate;
-  add_floor(*estimate, roofline_floor(op, *estimate, state_->device));
+  add_floor(*estimate, roofline_floor(op, state_->device));
   estimate->kernels = kernels_of(op, estimate->kernels);
   return estimate;
 }
