@@ -165,6 +165,7 @@ std::vector<std::string> given_flags(const ReadOptions& options) {
 Workload in_wanted_form(Workload workload, const ReadOptions& options) {
   if (options.dtype) {
     for (Op& op : workload.ops) run_in(*options.dtype, op);
+    workload.weight_bytes.reset();
   }
   return options.mode == Mode::training ? derive_training(std::move(workload))
                                         : std::move(workload);

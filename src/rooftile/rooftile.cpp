@@ -136,9 +136,25 @@ void add_memory(const Workload& workload, const Analysis& analysis, const TimeMo
   }
 }
 
-void add_bounds(const Workload& workload, const Analysis& analysis, Report& report) {
+void add_bounds(const Workload& workload, const Analysis& analysis, const Device& device,
+                Report& report) {
   const BoundShare share = bound_share(workload, analysis);
   report.bound_share = {share.math, share.memory, share.latency, share.other};
+  report.tensor_core_share = tensor_core_share(workload, analysis, device).all;
+}
+
+// The rate may then lie above the peak.
+void note_winograd(const Workload& workload, const Analysis& analysis, Report& report) {
+  constexpr double kVisible = 0.05;  // of the time
+  double share = 0;
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const auto& time = analysis.ops[i].time;
+    if (time && time->winograd) share += analysis.ops[i].time_share;
+  }
+  if (share < kVisible) return;
+  report.notes.emplace_back(
+      "Winograd convolutions multiply less than the FLOP counted here, so a rate can be above the "
+      "peak");
 }
 
 // Why a network, as against a script, cannot be judged as a whole.
@@ -169,7 +185,8 @@ Report summary(const Workload& workload, const Device& device, const TimeModel& 
   add_totals(workload, analysis, report);
   add_host(workload, report);
   add_memory(workload, analysis, model, report);
-  add_bounds(workload, analysis, report);
+  add_bounds(workload, analysis, device, report);
+  note_winograd(workload, analysis, report);
   report.not_judged_because = not_judged_because(workload, report);
   return report;
 }

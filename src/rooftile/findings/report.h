@@ -143,6 +143,7 @@ struct Report {
   Range<Seconds> host;
   MemorySummary memory;
   BoundShares bound_share;
+  double tensor_core_share = 0;  // of the time
   std::vector<KindShare> kinds;
   std::vector<Finding> findings;   // ranked: errors first, then by expected saving
   std::vector<RuleSummary> rules;  // of the findings, in their order, each once

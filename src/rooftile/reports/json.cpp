@@ -214,6 +214,7 @@ std::string render_json(const Report& report) {
   json["host_s"] = json_range(report.host);
   json["memory"] = memory_json(report.memory);
   json["bound_share"] = bounds_json(report.bound_share);
+  json["tensor_core_share"] = json_number(report.tensor_core_share);
   json["kinds"] = kinds_json(report.kinds);
   if (report.scripts) json["scripts"] = scripts_json(*report.scripts);
   json["set_aside"] = set_aside_json(report.set_aside);

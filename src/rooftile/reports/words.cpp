@@ -165,7 +165,7 @@ std::string bound_line(const BoundShares& shares) {
   for (const auto& [share, name] : parts) {
     if (share >= kVisible) words.push_back(fmt::format("{} {}", name, share_text(share)));
   }
-  return words.empty() ? "" : "Time is bound by " + join(words, ", ") + '.';
+  return words.empty() ? "" : "Time is bound by " + join(words, ", ");
 }
 
 }  // namespace
@@ -206,7 +206,10 @@ std::string memory_line(const MemorySummary& memory) {
 std::vector<std::string> step_lines(const Report& report) {
   std::vector<std::string> lines;
   const std::string bounds = bound_line(report.bound_share);
-  if (!bounds.empty() && is_sufficient(report.coverage)) lines.push_back(bounds);
+  if (!bounds.empty() && is_sufficient(report.coverage)) {
+    lines.push_back(fmt::format("{}; Tensor Cores work in {} of it.", bounds,
+                                share_text(report.tensor_core_share)));
+  }
   if (!report.memory.verdict.empty()) lines.push_back(memory_line(report.memory));
   if (is_launch_bound(report)) {
     lines.push_back(fmt::format(

@@ -60,6 +60,8 @@ struct Workload {
   // Keys and values, or states that stand for them, of all sequences and layers: what a decoder
   // keeps of `sequence` positions. In bytes.
   std::optional<double> kv_cache_bytes;
+  // All weights as they are stored, where they have several precisions and not all of them run.
+  std::optional<double> weight_bytes;
   std::vector<std::string> sources;             // files or "-" it was read from
   std::map<std::string, std::int64_t> skipped;  // what was left out: name -> count
   std::vector<std::string> notes;               // assumptions, in words

@@ -207,7 +207,9 @@ void read_header(ByteReader& reader, Workload& workload) {
   for (auto* size : {&workload.parameters, &workload.batch, &workload.sequence}) {
     if (reader.number_below(2) == 1) *size = reader.number();
   }
-  if (reader.number_below(2) == 1) workload.kv_cache_bytes = reader.real();
+  for (auto* bytes : {&workload.kv_cache_bytes, &workload.weight_bytes}) {
+    if (reader.number_below(2) == 1) *bytes = reader.real();
+  }
   workload.sources = reader.strings();
   reader.list([&] {
     std::string name = reader.string();
@@ -227,8 +229,10 @@ std::string to_bytes(const Workload& workload) {
     writer.enumerator(size.has_value());
     if (size) writer.number(*size);
   }
-  writer.enumerator(workload.kv_cache_bytes.has_value());
-  if (workload.kv_cache_bytes) writer.real(*workload.kv_cache_bytes);
+  for (const auto& bytes : {workload.kv_cache_bytes, workload.weight_bytes}) {
+    writer.enumerator(bytes.has_value());
+    if (bytes) writer.real(*bytes);
+  }
   writer.strings(workload.sources);
   writer.list(workload.skipped, [&](const auto& entry) {
     writer.string(entry.first);

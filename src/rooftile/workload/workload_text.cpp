@@ -274,6 +274,14 @@ std::optional<std::int64_t> parse_positive(FieldParser& parser, std::string_view
   return std::nullopt;
 }
 
+void read_bytes(FieldParser& parser, std::string_view key, std::optional<double>& bytes) {
+  const Word* word = parser.take(key);
+  if (word == nullptr) return;
+  bytes = parse_number(word->value);
+  if (bytes && *bytes >= 0 && *bytes <= kMaxElements) return;
+  parser.mistake(fmt::format("{}: expected bytes, found {}", key, rooftile::quoted(word->value)));
+}
+
 // workload mode=training parameters=124439808 batch=8 sequence=1024
 Result<bool> parse_header(const std::vector<std::string_view>& words, Workload& workload) {
   Result<std::vector<Word>> pairs = key_values(words, 1);
@@ -293,13 +301,8 @@ Result<bool> parse_header(const std::vector<std::string_view>& words, Workload& 
   if (const Word* word = parser.take("sequence")) {
     workload.sequence = parse_positive(parser, "sequence", word->value);
   }
-  if (const Word* word = parser.take("kv_cache_bytes")) {
-    workload.kv_cache_bytes = parse_number(word->value);
-    if (!workload.kv_cache_bytes || !(*workload.kv_cache_bytes >= 0) ||
-        *workload.kv_cache_bytes > kMaxElements) {
-      parser.mistake("kv_cache_bytes: expected bytes, found " + rooftile::quoted(word->value));
-    }
-  }
+  read_bytes(parser, "kv_cache_bytes", workload.kv_cache_bytes);
+  read_bytes(parser, "weight_bytes", workload.weight_bytes);
   if (const Word* word = parser.take("source")) workload.sources = decode_names(word->value);
   if (const std::optional<std::string> mistake = parser.result()) return fail(*mistake);
   return true;

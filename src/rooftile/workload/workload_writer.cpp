@@ -77,6 +77,9 @@ std::string header_text(const Workload& workload) {
   if (workload.kv_cache_bytes) {
     writer.add("kv_cache_bytes", fmt::format("{}", *workload.kv_cache_bytes));
   }
+  if (workload.weight_bytes) {
+    writer.add("weight_bytes", fmt::format("{}", *workload.weight_bytes));
+  }
   if (!workload.sources.empty()) writer.add("source", encode_names(workload.sources));
   return writer.text.empty() ? "" : "workload " + writer.text + "\n";
 }

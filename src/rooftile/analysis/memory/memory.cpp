@@ -63,6 +63,7 @@ Weights forward_weights(const Workload& workload) {
     sum.bytes = sum.bytes * (to_double(*workload.parameters) / sum.elements);
     sum.elements = to_double(*workload.parameters);
   }
+  if (workload.weight_bytes) sum.bytes = Bytes(*workload.weight_bytes);
   return sum;
 }
 

@@ -345,9 +345,10 @@ TimeEstimate estimate_fused_attention(const TimeContext& context, const Op& op,
   const Intervals& intervals = attention.values_in_keys             ? kLatentKernels
                                : size_in_bytes(op.dtypes.input) > 2 ? kOtherKernels
                                                                     : measured;
+  // What is set by hand holds for all GPUs and is no wider on one that was not measured.
+  if (&intervals == &measured) wider *= widening(context, section);
   const Bound regime = regime_of(parts);
-  TimeEstimate estimate =
-      make_estimate(Seconds(parts.total()), regime, intervals, wider * widening(context, section));
+  TimeEstimate estimate = make_estimate(Seconds(parts.total()), regime, intervals, wider);
   estimate.bound = bound_of(parts, intensity_over_ridge(op, context.running));
   estimate.regime = regime;
   const Seconds floor(std::min(model.floor(), parts.total()));

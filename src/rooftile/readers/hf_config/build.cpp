@@ -247,6 +247,7 @@ Result<Workload> build_workload(const Model& model, const BuildSettings& setting
                             out.parameters(), kMaxParameters));
   }
   workload.parameters = static_cast<std::int64_t>(out.parameters());
+  if (!quantization.empty()) workload.weight_bytes = out.weight_bytes();
   workload.batch = settings.batch;
   workload.sequence = model.sequence;
   if (cache > 0) workload.kv_cache_bytes = cache;

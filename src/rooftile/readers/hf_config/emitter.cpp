@@ -55,13 +55,20 @@ void Emitter::fail_sizes(const std::string& what, const std::string& problem) {
   }
 }
 
-void Emitter::add_parameters(double count) { parameters_ += count * static_cast<double>(copies_); }
+void Emitter::add_parameters(double count, std::optional<Dtype> stored) {
+  // NVFP4 stores a scale of one byte for 16 weights.
+  constexpr double kScaleBytes = 1.0 / 16;
+  const double all = count * static_cast<double>(copies_);
+  const Dtype dtype = stored.value_or(dtype_);
+  parameters_ += all;
+  weight_bytes_ += storage(all, dtype).value() + (dtype == Dtype::fp4 ? all * kScaleBytes : 0.0);
+}
 
-void Emitter::add_parameters(const Linear& shape) {
+void Emitter::add_parameters(const Linear& shape, std::optional<Dtype> stored) {
   if (!shape.counts_parameters) return;
   const double weights = static_cast<double>(shape.in) * static_cast<double>(shape.out);
-  add_parameters(static_cast<double>(shape.stored) *
-                 (weights + (shape.bias ? static_cast<double>(shape.out) : 0.0)));
+  add_parameters(static_cast<double>(shape.stored) * weights, stored);
+  if (shape.bias) add_parameters(static_cast<double>(shape.stored * shape.out));
 }
 
 Value Emitter::linear(const std::string& module, const Value& input, const Linear& shape) {
@@ -70,7 +77,7 @@ Value Emitter::linear(const std::string& module, const Value& input, const Linea
   const auto scheme = quantization_.scheme(path, shape.usually_quantized);
   const Dtypes dtypes =
       scheme ? Dtypes(scheme->input.value_or(dtype_), scheme->weight, dtype_) : Dtypes(dtype_);
-  add_parameters(shape);
+  add_parameters(shape, dtypes.weight);
   Gemm gemm;
   gemm.m = shape.rows;
   gemm.n = shape.out;

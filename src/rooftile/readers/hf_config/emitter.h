@@ -48,13 +48,15 @@ class Emitter {
   // Over keys and values that are stored as `cache`.
   Value attention(const std::string& module, const Attention& body, std::vector<Value> inputs,
                   Dtype cache);
-  void add_parameters(double count);
+  // `stored` is their precision in memory, where it is not the model's.
+  void add_parameters(double count, std::optional<Dtype> stored = {});
   // Those of a linear layer that does not run, or runs in another form.
-  void add_parameters(const Linear& shape);
+  void add_parameters(const Linear& shape, std::optional<Dtype> stored = {});
   // Makes the workload an error: the sizes of `what` are out of range.
   void fail_sizes(const std::string& what, const std::string& problem);
 
   double parameters() const { return parameters_; }
+  double weight_bytes() const { return weight_bytes_; }  // of the parameters, as stored
   const std::optional<Error>& error() const { return error_; }
   Dtype dtype() const { return dtype_; }
 
@@ -67,7 +69,7 @@ class Emitter {
   const Quantization& quantization_;
   std::string prefix_, lookup_;
   std::int64_t count_ = 1, copies_ = 1;
-  double parameters_ = 0.0;
+  double parameters_ = 0.0, weight_bytes_ = 0.0;
   std::optional<Error> error_;
 };
 

@@ -177,6 +177,8 @@ Finding partial_wave_finding(const RuleInput& input, const LayerGroup& convs, st
 std::vector<Finding> check(const RuleInput& input) {
   // A trace shows the real grids: gemm/idle-last-wave judges them.
   if (!input.workload.traces.empty()) return {};
+  // sizing/batch-leaves-throughput names a batch for the whole network instead.
+  if (input.curve != nullptr && find_better_batch(*input.curve)) return {};
   const LayerGroup convs =
       select(input, [&](std::size_t op) { return is_convolution(input.workload.ops[op]); });
   if (convs.ops.empty() || convs.time_share < kDominantShare) return {};

@@ -229,7 +229,7 @@ std::vector<Finding> check(const RuleInput& input) {
 extern const Rule gemm_sixteen_bit_weights{
     .id = "gemm/sixteen-bit-weights",
     .level = Level::advice,
-    .cause = Cause::none,
+    .cause = Cause::precision,
     .summary = "Inference reads or multiplies weights of 16 bits",
     .doc = gemm_sixteen_bit_weights_rule::kDoc,
     .check = gemm_sixteen_bit_weights_rule::check};

@@ -10,7 +10,8 @@ namespace precision_fp32_on_tensor_core_gpu_rule {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 A network whose GEMMs are all fp32, on a GPU whose Tensor Cores take 16-bit floats, when a
-good part of the time is math-bound. The finding stands for the whole network.
+good part of the time is math-bound, or in inference reads weights. The finding stands for the whole
+network.
 
 ## Why it costs time
 fp32 GEMMs run on CUDA cores, at a small fraction of the Tensor Core rate (19.5 against 312
@@ -70,6 +71,13 @@ Range<Seconds> total_saving(const RuleInput& input, const std::vector<LayerGroup
   return total;
 }
 
+// Inference that waits for its weights: casting them in each pass would save nothing.
+Fix propose_storing(Dtype half) {
+  return {fmt::format("Store the weights in {}: model.to(torch.{})", to_string(half),
+                      half == Dtype::bf16 ? "bfloat16" : "float16"),
+          Exactness::changes_numerics};
+}
+
 Fix propose(const RuleInput& input, Dtype half, const Range<Seconds>& tf32) {
   const bool training = input.workload.mode == Mode::training;
   std::string text =
@@ -82,12 +90,34 @@ Fix propose(const RuleInput& input, Dtype half, const Range<Seconds>& tf32) {
   return {text, Exactness::changes_numerics};
 }
 
-double math_bound_share(const RuleInput& input, const std::vector<LayerGroup>& groups) {
-  double share = 0;
+struct Shares {
+  double math_bound = 0, reading = 0;  // of the time, in math- and in memory-bound GEMMs
+};
+
+Shares shares_of(const RuleInput& input, const std::vector<LayerGroup>& groups) {
+  Shares shares;
   for (const LayerGroup& group : groups) {
-    if (is_math_bound(input, group)) share += group.time_share;
+    const auto& time = input.analysis.ops[group.ops.front()].time;
+    if (is_math_bound(input, group)) {
+      shares.math_bound += group.time_share;
+    } else if (time && time->bound == Bound::memory) {
+      shares.reading += group.time_share;
+    }
   }
-  return share;
+  return shares;
+}
+
+std::string message_for(const Shares& shares, Dtype half, bool with_tf32) {
+  if (shares.math_bound < kMinShare) {
+    return fmt::format(
+        "all GEMMs are fp32 and {:.0f} % of the time goes into reading for them; {} "
+        "has half the bytes",
+        100 * shares.reading, to_string(half));
+  }
+  return fmt::format(
+      "all GEMMs are fp32 and {:.0f} % of the time is math-bound in them; this GPU's "
+      "Tensor Cores support {}{}",
+      100 * shares.math_bound, to_string(half), with_tf32 ? " and tf32" : "");
 }
 
 std::vector<Finding> check(const RuleInput& input) {
@@ -98,19 +128,18 @@ std::vector<Finding> check(const RuleInput& input) {
   if (!device.has_tensor_cores(half) || uses_other_precision(input.workload)) return {};
   const std::vector<LayerGroup> groups =
       group_equal_layers(input.workload, input.analysis, is_fp32);
-  const double share = math_bound_share(input, groups);
-  if (share < kMinShare) return {};
+  const Shares shares = shares_of(input, groups);
+  const bool only_reads = shares.math_bound < kMinShare;
+  const bool may_gain = input.workload.mode != Mode::training && shares.reading >= kMinShare;
+  if (only_reads && !may_gain) return {};
   const Range<Seconds> saving = total_saving(input, groups, half);
   if (saving.expected < kMinGain * input.analysis.total.expected) return {};
   const Range<Seconds> tf32 = device.has_tensor_cores(Dtype::tf32)
                                   ? total_saving(input, groups, Dtype::tf32)
                                   : Range<Seconds>{};
-  Finding finding = finding_at_groups(
-      input, groups,
-      fmt::format("all GEMMs are fp32 and {:.0f} % of the time is math-bound in them; this GPU's "
-                  "Tensor Cores support {}{}",
-                  100 * share, to_string(half), tf32.expected > Seconds(0) ? " and tf32" : ""),
-      propose(input, half, tf32), saving);
+  Finding finding =
+      finding_at_groups(input, groups, message_for(shares, half, tf32.expected > Seconds(0)),
+                        only_reads ? propose_storing(half) : propose(input, half, tf32), saving);
   finding.evidence = {
       device.has_tensor_cores(Dtype::tf32)
           ? "fp32 0.11 s, TF32 0.016 s for 10240 x 10240 on an A100: PyTorch CUDA semantics, TF32"
