@@ -182,7 +182,7 @@ void add_decoder_head(const Config& config, const Request& request, const Decode
                              .out = sizes.vocab,
                              .bias = frame.head_bias,
                              .tied = frame.tied});
-  if (request.decode) return;
+  if (request.decode || request.training) return;  // every position counts in training
   model.notes.push_back(
       "the output layer is computed at every position, as in training and scoring; generation "
       "needs the last one only");

@@ -16,7 +16,7 @@ namespace rooftile::hf {
 struct Request {
   std::int64_t batch = 1;
   std::optional<std::int64_t> seq, past;
-  bool decode = false;
+  bool decode = false, training = false;
   std::string model_type;
   std::string architecture;  // first of "architectures": "LlamaForCausalLM"; may be empty
 

@@ -117,8 +117,13 @@ Result<Request> make_request(const Identity& identity, const ReadOptions& option
                               *size));
     }
   }
-  return Request{options.batch.value_or(1),    options.seq,         options.past,
-                 options.mode == Mode::decode, identity.model_type, identity.architecture};
+  return Request{.batch = options.batch.value_or(1),
+                 .seq = options.seq,
+                 .past = options.past,
+                 .decode = options.mode == Mode::decode,
+                 .training = options.mode == Mode::training,
+                 .model_type = identity.model_type,
+                 .architecture = identity.architecture};
 }
 
 // Towers for images and sound, whose results the text model reads.
@@ -178,6 +183,7 @@ Result<Workload> describe_and_build(const json& whole, const json& part, const I
   for (const Config* read : {&config, &whole_config}) {
     if (read->error()) return tl::unexpected(*read->error());
   }
+  if (!options.batch) model.notes.emplace_back("batch 1 assumed; set it with --batch");
   note_short_prompt(*request, model);
   if (request->decode) {
     const auto decodes = turn_into_decode_step(identity, model);
