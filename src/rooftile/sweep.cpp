@@ -183,7 +183,7 @@ class Sweeper {
       if (!point) return tl::unexpected(point.error());
       shown.rows.push_back(row_of(*point));
       result.usable = point->memory.usable;
-      curve.points.push_back(std::move(*point));
+      curve.points.push_back(*point);
       if (request_.progress) request_.progress(++done_, total_);
     }
     add_marks(curve, readings, shown);

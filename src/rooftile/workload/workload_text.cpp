@@ -303,6 +303,9 @@ Result<bool> parse_header(const std::vector<std::string_view>& words, Workload& 
   }
   read_bytes(parser, "kv_cache_bytes", workload.kv_cache_bytes);
   read_bytes(parser, "weight_bytes", workload.weight_bytes);
+  if (const Word* word = parser.take("unused")) {
+    workload.unused_options = decode_names(word->value);
+  }
   if (const Word* word = parser.take("source")) workload.sources = decode_names(word->value);
   if (const std::optional<std::string> mistake = parser.result()) return fail(*mistake);
   return true;

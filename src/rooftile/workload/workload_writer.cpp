@@ -80,6 +80,9 @@ std::string header_text(const Workload& workload) {
   if (workload.weight_bytes) {
     writer.add("weight_bytes", fmt::format("{}", *workload.weight_bytes));
   }
+  if (!workload.unused_options.empty()) {
+    writer.add("unused", encode_names(workload.unused_options));
+  }
   if (!workload.sources.empty()) writer.add("source", encode_names(workload.sources));
   return writer.text.empty() ? "" : "workload " + writer.text + "\n";
 }

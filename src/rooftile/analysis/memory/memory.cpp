@@ -45,6 +45,10 @@ Bytes cublas_workspace(const Device& device) {
 // log-softmax and gradient; with the fp32 copy of 16-bit logits and their 16-bit gradient.
 constexpr Range<double> kLossBytesPerLogit{0, 8, 14};
 
+// Share of the usable memory above which it is tight: what fragmentation and a longer sequence
+// take.
+constexpr double kTight = 0.9;
+
 struct Weights {
   Bytes bytes;
   double elements = 0;
@@ -165,7 +169,6 @@ Range<Bytes> MemoryEstimate::total() const {
 }
 
 Fit MemoryEstimate::fit() const {
-  constexpr double kTight = 0.9;
   const Bytes expected = total().expected;
   if (expected > usable) return Fit::does_not_fit;
   return expected > usable * kTight ? Fit::tight : Fit::fits;
@@ -192,7 +195,8 @@ std::optional<std::int64_t> largest_batch(const Workload& workload, const Memory
   if (!workload.batch) return std::nullopt;
   const Bytes growing = memory.total().expected - memory.state();
   if (growing <= Bytes()) return std::nullopt;
-  const double samples = (memory.usable - memory.state()) / growing * to_double(*workload.batch);
+  const Bytes left = memory.usable * kTight - memory.state();
+  const double samples = left / growing * to_double(*workload.batch);
   constexpr double kMost = 1e9;
   return static_cast<std::int64_t>(std::floor(std::clamp(samples, 0.0, kMost)));
 }

@@ -158,9 +158,8 @@ Value emit_lightning_attention(Emitter& out, const LightningAttention& attention
   const Value qkv =
       out.linear(name("qkv_proj"), input, {.rows = rows, .in = shape.hidden, .out = 3 * width});
   const Value active = out.pointwise(name("activation"), "silu", {qkv}, rows * 3 * width);
-  const Value scanned =
-      scan(out, name("lightning_attention"), "lightning_attention", {active}, rows * 4 * width,
-           shape, state_of(attention));
+  const Value scanned = scan(out, name("lightning_attention"), "lightning_attention", {active},
+                             rows * 4 * width, shape, state_of(attention));
   const Value normed = out.norm(name("norm"), scanned, kRmsNorm, rows, width);
   const Value gate =
       out.linear(name("output_gate"), input, {.rows = rows, .in = shape.hidden, .out = width});

@@ -203,7 +203,7 @@ std::string step_note(std::int64_t side, std::string_view condition) {
 
 Model flux(const Config& config, const Request& request) {
   // 1024x1024 pixels are latents of 128x128, packed in fours; prompts of 512 tokens of T5.
-  constexpr std::int64_t kImageTokens = 64 * 64, kTextTokens = 512;
+  constexpr std::int64_t kImageTokens = 64L * 64, kTextTokens = 512;
   refuse_sequence(config, request);
   Model model;
   DiffusionTransformer net = read_transformer(config, 19, 24, 128);

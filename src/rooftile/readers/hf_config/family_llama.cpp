@@ -346,7 +346,7 @@ Model seed_oss(const Config& config, const Request& request) {
 // Llama 3.2 Vision: some layers attend to the image in the place of the text.
 Model mllama(const Config& config, const Request& request) {
   // Four tiles of 40 x 40 patches and a class token: Llama-3.2-11B-Vision.
-  constexpr std::int64_t kImageTokens = 4 * (40 * 40 + 1);
+  constexpr std::int64_t kImageTokens = 4 * (40L * 40 + 1);
   constexpr std::int64_t kSpecialTokens = 8;
   const Dense dense = read_dense(config);
   SelfAttention cross = dense.attention;

@@ -260,7 +260,8 @@ std::int64_t lfm2_width(const Config& config) {
     config.set_error("block_ffn_dim_multiplier: expected a number from 0 to 1024");
     return 1;
   }
-  const auto width = static_cast<std::int64_t>(factor * static_cast<double>(2 * stated / 3));
+  const std::int64_t two_thirds = 2 * stated / 3;  // rounded down, as the class does
+  const auto width = static_cast<std::int64_t>(factor * static_cast<double>(two_thirds));
   return (width + multiple - 1) / multiple * multiple;
 }
 

@@ -49,6 +49,14 @@ A process can use what ECC, driver (0.2 GiB and 0.9 %) and CUDA context (0.5 GiB
 constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
 double gibibytes(Bytes bytes) { return bytes.value() / kGibibyte; }
 
+// "79.0 GiB", with the range where it shows.
+std::string range_text(const Range<Bytes>& range) {
+  const std::string low = fmt::format("{:.1f}", gibibytes(range.low));
+  const std::string high = fmt::format("{:.1f}", gibibytes(range.high));
+  const std::string expected = fmt::format("{:.1f} GiB", gibibytes(range.expected));
+  return low == high ? expected : fmt::format("{} ({}–{})", expected, low, high);
+}
+
 std::string change_text(const FitChange& change) {
   switch (change.by) {
     case FitBy::smaller_batch:
@@ -97,10 +105,8 @@ std::vector<Finding> check(const RuleInput& input) {
   Finding finding;
   // A crash for sure only where even the low end is too much.
   finding.own_level = total.low > memory.usable ? Level::error : Level::warning;
-  finding.message =
-      fmt::format("about {:.1f} GiB ({:.1f}–{:.1f}) are needed, {:.1f} GiB of {} are usable",
-                  gibibytes(total.expected), gibibytes(total.low), gibibytes(total.high),
-                  gibibytes(memory.usable), input.device().name);
+  finding.message = fmt::format("about {} are needed, {:.1f} GiB of {} are usable",
+                                range_text(total), gibibytes(memory.usable), input.device().name);
   if (!input.workload.sources.empty()) finding.location.file = input.workload.sources.front();
   finding.fix = {fix_text(changes_that_fit(input.workload, input.analysis, input.model, memory),
                           input.analysis.total.expected),
