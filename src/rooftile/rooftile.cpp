@@ -138,7 +138,7 @@ void add_memory(const Workload& workload, const Analysis& analysis, const TimeMo
 
 void add_bounds(const Workload& workload, const Analysis& analysis, const Device& device,
                 Report& report) {
-  const BoundShare share = bound_share(workload, analysis);
+  const BoundShare share = bound_share(workload, analysis, device);
   report.bound_share = {share.math, share.memory, share.latency, share.other};
   report.tensor_core_share = tensor_core_share(workload, analysis, device).all;
 }
@@ -272,6 +272,7 @@ Report list_operations(const Workload& workload, const Device& device) {
   Report report = summary(workload, device, model, analysis);
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     OpRow row = op_row(workload.ops[i], analysis.ops[i]);
+    row.bound = to_string(limit_of(workload.ops[i], analysis.ops[i], device));
     row.ridge = ridge(device, workload.ops[i]);
     row.recorded = recorded_run(workload, i, device);
     show_arguments(workload, i, row);

@@ -24,7 +24,7 @@ BatchPoint batch_point(const Workload& workload, const TimeModel& model) {
   point.batch = workload.batch.value_or(1);
   point.time = analysis.total;
   point.memory = estimate_memory(workload, model.device());
-  point.bound = bound_share(workload, analysis);
+  point.bound = bound_share(workload, analysis, model.device());
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     const double runs = to_double(workload.ops[i].count);
     point.ops += runs;

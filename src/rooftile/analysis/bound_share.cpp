@@ -1,5 +1,7 @@
 #include "rooftile/analysis/bound_share.h"
 
+#include "rooftile/analysis/op_math.h"
+
 namespace rooftile {
 namespace {
 
@@ -20,7 +22,17 @@ double& part_of(Bound bound, BoundShare& share) {
 
 }  // namespace
 
-BoundShare bound_share(const Workload& workload, const Analysis& analysis) {
+Bound limit_of(const Op& op, const OpAnalysis& analysis, const Device& device) {
+  constexpr double kVisible = 0.2;  // of the time
+  if (!analysis.time) return Bound::unknown;
+  const Seconds time = analysis.time->time.expected;
+  const Cost& cost = analysis.cost;
+  if (analysis.time->bound != Bound::math || cost.flop <= Flop()) return analysis.time->bound;
+  if (cost.flop / math_unit(device, op).peak >= kVisible * time) return Bound::math;
+  return cost.bytes / device.dram_bandwidth >= kVisible * time ? Bound::memory : Bound::latency;
+}
+
+BoundShare bound_share(const Workload& workload, const Analysis& analysis, const Device& device) {
   BoundShare share;
   double total = 0;
   for (std::size_t i = 0; i < analysis.ops.size(); ++i) {
@@ -28,7 +40,7 @@ BoundShare bound_share(const Workload& workload, const Analysis& analysis) {
     const auto time = known_time(op);
     if (!time) continue;
     const double seconds = time->expected.value() * to_double(workload.ops[i].count);
-    part_of(op.time ? op.time->bound : Bound::unknown, share) += seconds;
+    part_of(limit_of(workload.ops[i], op, device), share) += seconds;
     total += seconds;
   }
   if (total <= 0) return {};

@@ -14,7 +14,13 @@ struct BoundShare {
   bool operator==(const BoundShare&) const = default;
 };
 
-// Counts the whole time of an operation, all its runs, for what it waits for most.
-BoundShare bound_share(const Workload& workload, const Analysis& analysis);
+// What one operation waits for, as a reader understands it. The time model calls math-bound what its
+// slowest part computes, with padded tiles, slow kernels and idle SMs; here a kernel whose arithmetic
+// would take less than a fifth of its time at the peak waits for memory, if its bytes take as much,
+// else for latency.
+Bound limit_of(const Op& op, const OpAnalysis& analysis, const Device& device);
+
+// Counts the whole time of an operation, all its runs, for what it waits for.
+BoundShare bound_share(const Workload& workload, const Analysis& analysis, const Device& device);
 
 }  // namespace rooftile

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "rooftile/hardware/device_file.h"
+#include "rooftile/workload/workload_text.h"
+
 namespace rooftile {
 namespace {
 
@@ -26,7 +29,8 @@ TEST(BoundShare, CountsAllRunsOfAnOperation) {
   analysis.ops = {waiting(Bound::math, 1), waiting(Bound::memory, 5), waiting(Bound::latency, 0.5),
                   waiting(Bound::communication, 0.5)};
   // 3 s of math, 5 of memory, 1 of latency, 1 of communication: 10 s.
-  EXPECT_EQ(bound_share(workload, analysis), (BoundShare{0.3, 0.5, 0.1, 0.1}));
+  EXPECT_EQ(bound_share(workload, analysis, *find_device("a100")),
+            (BoundShare{0.3, 0.5, 0.1, 0.1}));
 }
 
 TEST(BoundShare, LeavesOutOperationsWithoutATime) {
@@ -34,7 +38,7 @@ TEST(BoundShare, LeavesOutOperationsWithoutATime) {
   workload.ops = {run(1), run(100)};
   Analysis analysis;
   analysis.ops = {waiting(Bound::memory, 2), OpAnalysis{}};
-  EXPECT_EQ(bound_share(workload, analysis), (BoundShare{0, 1, 0, 0}));
+  EXPECT_EQ(bound_share(workload, analysis, *find_device("a100")), (BoundShare{0, 1, 0, 0}));
 }
 
 TEST(BoundShare, RecordedTimeOfAnUnknownOperationIsOther) {
@@ -44,7 +48,7 @@ TEST(BoundShare, RecordedTimeOfAnUnknownOperationIsOther) {
   analysis.ops = {waiting(Bound::math, 4), OpAnalysis{}};
   analysis.ops[0].measured = Seconds(3);
   analysis.ops[1].measured = Seconds(1);
-  EXPECT_EQ(bound_share(workload, analysis), (BoundShare{0.75, 0, 0, 0.25}));
+  EXPECT_EQ(bound_share(workload, analysis, *find_device("a100")), (BoundShare{0.75, 0, 0, 0.25}));
 }
 
 TEST(BoundShare, NothingIsKnownWithoutTimes) {
@@ -52,7 +56,31 @@ TEST(BoundShare, NothingIsKnownWithoutTimes) {
   workload.ops = {run(1)};
   Analysis analysis;
   analysis.ops = {OpAnalysis{}};
-  EXPECT_EQ(bound_share(workload, analysis), BoundShare{});
+  EXPECT_EQ(bound_share(workload, analysis, *find_device("a100")), BoundShare{});
+}
+
+Bound limit(const char* text) {
+  const TimeModel model(*find_device("a100"));
+  const Workload workload = *parse_workload(text);
+  return limit_of(workload.ops[0], analyse(workload, model).ops[0], model.device());
+}
+
+// 16 tokens: 16 flop per byte, the GPU needs 153. The odd width makes the kernel slow, but what it
+// waits for are the 33.5 MB of weights.
+TEST(BoundShare, FewTokensWaitForTheirWeightsAtAnyWidth) {
+  EXPECT_EQ(limit("gemm fc fp16 m=16 n=4096 k=4096"), Bound::memory);
+  EXPECT_EQ(limit("gemm fc fp16 m=16 n=4095 k=4096"), Bound::memory);
+}
+
+// 50 steps, one after the other, of which none fills the GPU.
+TEST(BoundShare, StepsOfARecurrentLayerWaitForEachOther) {
+  EXPECT_EQ(limit("recurrent r fp16 cell=lstm batch=64 seq=50 input=1000 hidden=1000"),
+            Bound::latency);
+}
+
+TEST(BoundShare, LargeGemmsAreMathBound) {
+  EXPECT_EQ(limit("gemm fc fp16 m=4096 n=4096 k=4096"), Bound::math);
+  EXPECT_EQ(limit("gemm fc fp16 m=4096 n=4095 k=4096"), Bound::math);
 }
 
 }  // namespace

@@ -105,6 +105,8 @@ std::string findings_text(const Report& report, const TextStyle& style) {
 
 std::string next_step(const Report& report, const TextStyle& style) {
   const auto shown = [&](const Finding& finding) { return is_shown(finding, style); };
+  const auto hidden = std::count_if(report.findings.begin(), report.findings.end(),
+                                    [&](const Finding& finding) { return !shown(finding); });
   const auto first = std::find_if(report.findings.begin(), report.findings.end(), shown);
   if (first != report.findings.end()) {
     const auto fixes =
@@ -113,10 +115,10 @@ std::string next_step(const Report& report, const TextStyle& style) {
         });
     const std::string fix =
         fixes > 0 ? fmt::format("; rooftile fix makes {} of the changes", fixes) : "";
-    return "Next: rooftile explain " + first->rule + fix + '\n';
+    const std::string more =
+        hidden > 0 ? fmt::format("; --verbose shows {} more for information", hidden) : "";
+    return "Next: rooftile explain " + first->rule + fix + more + '\n';
   }
-  const auto hidden = std::count_if(report.findings.begin(), report.findings.end(),
-                                    [&](const Finding& finding) { return !shown(finding); });
   if (hidden > 0) {
     return fmt::format("Next: --verbose shows {} more for information.\n", hidden);
   }

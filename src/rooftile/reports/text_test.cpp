@@ -89,8 +89,9 @@ TEST(TextReport, ARepeatedFixIsNotRepeated) {
 }
 
 TEST(TextReport, LastLineIsTheNextStep) {
-  EXPECT_THAT(render_text(sample_report()),
-              EndsWith("Next: rooftile explain gemm/unaligned-row-stride\n"));
+  EXPECT_THAT(
+      render_text(sample_report()),
+      EndsWith("explain gemm/unaligned-row-stride; --verbose shows 1 more for information\n"));
 }
 
 TEST(TextReport, HostileNamesCannotDriveTheTerminal) {

@@ -129,9 +129,22 @@ void add_training(const Workload& workload, const Weights& weights, MemoryEstima
   memory.optimizer = {weights.bytes * state, single * state + master, single * state + master};
 }
 
+// Keys and values that attention reads from a cache, where no reader states its size.
+Bytes cache_that_is_read(const Workload& workload) {
+  Bytes sum;
+  for (const Op& op : workload.ops) {
+    const auto* a = std::get_if<Attention>(&op.body);
+    if (a == nullptr || op.phase != Phase::forward || !reads_cache(*a)) continue;
+    const double keys = to_double(a->batch) * to_double(a->kv_heads) * to_double(a->kv_len);
+    sum += storage(keys * to_double(key_width(*a)), op.dtypes.weight) * to_double(op.count);
+  }
+  return sum;
+}
+
 // Generation needs the logits of the last position only; a plain forward pass makes all of them.
 void add_inference(const Workload& workload, MemoryEstimate& memory) {
-  memory.kv_cache = certain(Bytes(workload.kv_cache_bytes.value_or(0)));
+  memory.kv_cache = certain(workload.kv_cache_bytes ? Bytes(*workload.kv_cache_bytes)
+                                                    : cache_that_is_read(workload));
   const Bytes whole = peak_live_bytes(workload, output_bytes);
   memory.activations = spread(whole, kLiveShare);
   const std::optional<std::size_t> layer = logits_layer(workload);

@@ -87,6 +87,15 @@ TEST(Memory, GenerationMakesTheLogitsOfTheLastPosition) {
   EXPECT_EQ(memory.kv_cache.expected, Bytes(1e9));
 }
 
+// 32 sequences, 4096 keys and values of 8 heads of 128 in 2 bytes: 512 MiB.
+TEST(Memory, AttentionOverACacheHoldsIt) {
+  const MemoryEstimate memory =
+      estimate("attention a bf16 batch=32 heads=32 kv_heads=8 q=1 kv=4096 d=128\n");
+  EXPECT_DOUBLE_EQ(memory.kv_cache.expected.value(), 0x1p29);
+  EXPECT_EQ(estimate("attention a bf16 batch=32 heads=32 q=64 kv=64 d=128\n").kv_cache.expected,
+            Bytes());
+}
+
 struct Usable {
   const char* gpu;
   double total_capacity;  // GiB, in public out-of-memory messages of PyTorch

@@ -84,8 +84,8 @@ void Conversion::note_folded_norms() {
   if (folded == 0) return;
   workload_.notes.push_back(fmt::format(
       "no BatchNorm in this file: the exporter folded {} into convolutions; a training step runs "
-      "them forward and backward, which is not counted (export the model in training mode to keep "
-      "them)",
+      "them forward and backward, so time and memory here are lower bounds (export the model in "
+      "training mode to keep them)",
       folded));
 }
 

@@ -115,7 +115,8 @@ std::string message_for(const Shares& shares, Dtype half, bool with_tf32) {
         100 * shares.reading, to_string(half));
   }
   return fmt::format(
-      "all GEMMs are fp32 and {:.0f} % of the time is math-bound in them; this GPU's "
+      "all GEMMs are fp32; those that Tensor Cores would speed up take {:.0f} % of the time; this "
+      "GPU's "
       "Tensor Cores support {}{}",
       100 * shares.math_bound, to_string(half), with_tf32 ? " and tf32" : "");
 }
