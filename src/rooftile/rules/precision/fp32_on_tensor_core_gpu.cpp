@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/bound_share.h"
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
@@ -97,10 +98,11 @@ struct Shares {
 Shares shares_of(const RuleInput& input, const std::vector<LayerGroup>& groups) {
   Shares shares;
   for (const LayerGroup& group : groups) {
-    const auto& time = input.analysis.ops[group.ops.front()].time;
+    const std::size_t first = group.ops.front();
     if (is_math_bound(input, group)) {
       shares.math_bound += group.time_share;
-    } else if (time && time->bound == Bound::memory) {
+    } else if (limit_of(input.workload.ops[first], input.analysis.ops[first], input.device()) ==
+               Bound::memory) {
       shares.reading += group.time_share;
     }
   }
