@@ -25,11 +25,15 @@ double& part_of(Bound bound, BoundShare& share) {
 Bound limit_of(const Op& op, const OpAnalysis& analysis, const Device& device) {
   constexpr double kVisible = 0.2;  // of the time
   if (!analysis.time) return Bound::unknown;
-  const Seconds time = analysis.time->time.expected;
+  const Bound bound = analysis.time->bound;
   const Cost& cost = analysis.cost;
-  if (analysis.time->bound != Bound::math || cost.flop <= Flop()) return analysis.time->bound;
-  if (cost.flop / math_unit(device, op).peak >= kVisible * time) return Bound::math;
-  return cost.bytes / device.dram_bandwidth >= kVisible * time ? Bound::memory : Bound::latency;
+  if ((bound != Bound::math && bound != Bound::memory) || cost.flop <= Flop()) return bound;
+  const Seconds time = analysis.time->time.expected;
+  const bool computes = cost.flop / math_unit(device, op).peak >= kVisible * time;
+  const bool moves = cost.bytes / device.dram_bandwidth >= kVisible * time;
+  if (bound == Bound::memory) return computes && !moves ? Bound::math : bound;
+  if (computes) return Bound::math;
+  return moves ? Bound::memory : Bound::latency;
 }
 
 BoundShare bound_share(const Workload& workload, const Analysis& analysis, const Device& device) {

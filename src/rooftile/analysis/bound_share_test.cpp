@@ -78,6 +78,15 @@ TEST(BoundShare, StepsOfARecurrentLayerWaitForEachOther) {
             Bound::latency);
 }
 
+// 8192 tokens: 3280 flop per byte.
+TEST(BoundShare, LongAttentionIsMathBound) {
+  const TimeModel model(*find_device("h100"));
+  const Workload workload = *parse_workload(
+      "attention a bf16 batch=32 heads=32 kv_heads=8 q=8192 kv=8192 d=128 causal=1");
+  EXPECT_EQ(limit_of(workload.ops[0], analyse(workload, model).ops[0], model.device()),
+            Bound::math);
+}
+
 TEST(BoundShare, LargeGemmsAreMathBound) {
   EXPECT_EQ(limit("gemm fc fp16 m=4096 n=4096 k=4096"), Bound::math);
   EXPECT_EQ(limit("gemm fc fp16 m=4096 n=4095 k=4096"), Bound::math);

@@ -134,8 +134,22 @@ class Search {
   Bytes on_each(FitBy by, std::int64_t gpus, Bytes growing) const {
     const double share = 1 / to_double(gpus);
     // Sharded states leave each GPU the activations of its own batch.
-    return by == FitBy::sharding ? memory_.state() * share + growing
-                                 : (memory_.state() + growing) * share;
+    if (by == FitBy::sharding) return memory_.state() * share + growing;
+    // Keys and values are spread by heads, so every GPU holds all of a latent cache.
+    const Bytes cache = memory_.kv_cache.expected;
+    const double heads = to_double(std::min(gpus, fewest_cached_heads()));
+    return (memory_.state() + growing - cache) * share + cache / heads;
+  }
+
+  std::int64_t fewest_cached_heads() const {
+    std::int64_t fewest = kMostGpus;
+    for (const Op& op : workload_.ops) {
+      const auto* attention = std::get_if<Attention>(&op.body);
+      if (attention != nullptr && op.phase == Phase::forward) {
+        fewest = std::min(fewest, attention->kv_heads);
+      }
+    }
+    return std::max<std::int64_t>(fewest, 1);
   }
 
   bool spread(FitBy by, Bytes growing, bool with_checkpointing) {

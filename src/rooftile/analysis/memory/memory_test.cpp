@@ -158,5 +158,21 @@ TEST(Memory, WeightsThatDoNotFitAreSpreadOrStoredInFewerBits) {
   EXPECT_EQ(changes[2].amount, 2);
 }
 
+// 8 latent heads of 1: tensor parallelism leaves every GPU the whole cache.
+TEST(Memory, ALatentCacheIsNotSpreadOverGpus) {
+  const auto workload = *parse_workload(
+      "workload mode=decode batch=8 sequence=4096 kv_cache_bytes=1e10\n"
+      "gemm a bf16 m=8 n=65536 k=65536 count=12\n"
+      "attention b bf16 batch=8 heads=128 kv_heads=1 q=1 kv=4096 d=576 dv=512 "
+      "values_in_keys=1\n");
+  const TimeModel model(gpu("h100"));
+  const MemoryEstimate memory = estimate_memory(workload, model.device());
+  const auto changes = changes_that_fit(workload, analyse(workload, model), model, memory);
+  ASSERT_FALSE(changes.empty());
+  EXPECT_EQ(changes.back().by, FitBy::tensor_parallel);
+  const double weights = 12.0 * 65536 * 65536 * 2;
+  EXPECT_NEAR(changes.back().per_gpu.value(), weights / 2 + 1e10, 1e9);
+}
+
 }  // namespace
 }  // namespace rooftile

@@ -184,8 +184,8 @@ void add_decoder_head(const Config& config, const Request& request, const Decode
                              .tied = frame.tied});
   if (request.decode || request.training) return;  // every position counts in training
   model.notes.push_back(
-      "the output layer is computed at every position, as in training and scoring; generation "
-      "needs the last one only");
+      "the output layer is timed at every position, as in training and scoring; memory holds the "
+      "logits of the last one only, as generation does");
 }
 
 namespace {
