@@ -70,10 +70,11 @@ TunedShape shown(const ShapeCandidate& candidate, const ModelShape& present) {
   return shape;
 }
 
-// The fewest changes with most of the certain gain; padding first, because it is free.
+// The fewest changes with most of the certain gain; padding first, because it is free: half of the
+// gain is enough then.
 std::optional<TunedShape> smallest_change(const std::vector<TunedShape>& by_change,
                                           const TunedShape& present) {
-  constexpr double kMost = 0.8;
+  constexpr double kMost = 0.8, kMostWhenFree = 0.5;
   const auto is_worth_it = [&](const TunedShape& shape) {
     const double least = shape.is_padding() ? kWorthPadding : kWorthTraining;
     return shape.is_certain() && shape.saving.expected >= present.time * least;
@@ -81,6 +82,10 @@ std::optional<TunedShape> smallest_change(const std::vector<TunedShape>& by_chan
   Seconds best;
   for (const TunedShape& shape : by_change) {
     if (is_worth_it(shape)) best = std::max(best, shape.saving.expected);
+  }
+  for (const TunedShape& shape : by_change) {
+    const bool enough = shape.saving.expected >= best * kMostWhenFree;
+    if (shape.is_padding() && is_worth_it(shape) && enough) return shape;
   }
   const TunedShape* chosen = nullptr;
   for (const TunedShape& shape : by_change) {
