@@ -14,11 +14,11 @@ struct BoundShare {
   bool operator==(const BoundShare&) const = default;
 };
 
-// What one operation waits for, as a reader understands it. The time model calls math-bound what its
-// slowest part computes, with padded tiles, slow kernels and idle SMs; here a kernel whose arithmetic
-// would take less than a fifth of its time at the peak waits for memory, if its bytes take as much,
-// else for latency. And one that feeds its tiles from L2 is math-bound, if its arithmetic takes a
-// fifth of the time at the peak and its bytes from DRAM do not.
+// What one operation waits for, as a reader understands it. The time model calls math-bound what
+// its slowest part computes, with padded tiles, slow kernels and idle SMs; here a kernel whose
+// arithmetic would take less than a fifth of its time at the peak waits for memory, if its bytes
+// take as much, else for latency. And one that feeds its tiles from L2 is math-bound, if its
+// arithmetic takes a fifth of the time at the peak and its bytes from DRAM do not.
 Bound limit_of(const Op& op, const OpAnalysis& analysis, const Device& device);
 
 // Counts the whole time of an operation, all its runs, for what it waits for.
