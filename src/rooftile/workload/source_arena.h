@@ -31,6 +31,8 @@ class Arena {
     return {kept.data(), kept.size()};
   }
 
+  std::size_t bytes() const { return bytes_; }  // taken from the system
+
  private:
   static constexpr std::size_t kBlockBytes = std::size_t{1} << 18U;
 
@@ -39,6 +41,7 @@ class Arena {
     if (std::align(alignment, bytes, place, left_) == nullptr) {
       left_ = std::max(bytes + alignment, kBlockBytes);
       place = blocks_.emplace_back(new std::byte[left_]).get();
+      bytes_ += left_;
       std::align(alignment, bytes, place, left_);
     }
     next_ = static_cast<std::byte*>(place) + bytes;
@@ -49,6 +52,7 @@ class Arena {
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   std::byte* next_ = nullptr;
   std::size_t left_ = 0;  // bytes from `next_` on
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace rooftile::source

@@ -35,6 +35,41 @@ bool stands_before(const Call* a, const Call* b) {
   return a->expr->range.begin < b->expr->range.begin;
 }
 
+}  // namespace
+
+namespace {
+
+template <class OwnClass>
+std::vector<const ClassDef*> lineage_by(const ClassDef* def, const OwnClass& own_class) {
+  constexpr std::size_t kMostClasses = 256;
+  std::vector<const ClassDef*> all, open{def};
+  while (!open.empty() && all.size() < kMostClasses) {
+    const ClassDef* next = open.back();
+    open.pop_back();
+    if (next == nullptr || std::ranges::find(all, next) != all.end()) continue;
+    all.push_back(next);
+    for (auto base = next->bases.rbegin(); base != next->bases.rend(); ++base) {
+      open.push_back(own_class(**base));
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<const ClassDef*> lineage(const Store& store, const ClassDef* def) {
+  return lineage_by(def, [&](const Expr& base) -> const ClassDef* {
+    const auto own = store.classes_by_name.find(base.full_name());
+    return own == store.classes_by_name.end() ? nullptr : own->second;
+  });
+}
+
+std::vector<const ClassDef*> lineage(const ClassDef* def) {
+  return lineage_by(def, [](const Expr& base) { return base.type->class_def; });
+}
+
+namespace {
+
 void collect_calls(const Expr* expr, std::vector<const Call*>& calls) {
   if (expr == nullptr) return;
   if (expr->call() != nullptr) calls.push_back(expr->call());

@@ -247,6 +247,7 @@ struct File {
   bool is_test = false;
   bool is_configuration = false;  // a YAML file; the text is the assignments it stands for
   bool has_errors = false;
+  std::uint32_t first_error = 0;  // byte of the first part that is no Python
   bool runs_exec = false;  // exec() at module level: a configuration may replace any constant
   std::vector<std::uint32_t> line_starts;
   std::vector<Cell> cells;

@@ -35,6 +35,10 @@ struct FactsMemory {
   std::deque<FunctionDef> functions;
   std::deque<ClassDef> classes;
   std::deque<Loop> loops;
+
+  std::size_t bytes() const {
+    return expressions.bytes() + statements.bytes() + calls.bytes() + others.bytes();
+  }
 };
 
 struct Store {
@@ -73,6 +77,12 @@ struct Store {
   // Both have to live as long as the expression.
   void set_origin(Expr& expr, std::string_view full_name, const Statement* binding);
 };
+
+// A class, then its bases among the given files and theirs, each once and at most some hundred, in
+// the order in which a member is looked for; empty for null.
+std::vector<const ClassDef*> lineage(const Store& store, const ClassDef* def);
+// The same by the types of the bases, once they are known.
+std::vector<const ClassDef*> lineage(const ClassDef* def);
 
 // Of no kind and nothing known; what unresolved expressions point to.
 const Type& unknown_type();

@@ -11,6 +11,7 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/size_search.h"
 #include "rooftile/base/text.h"
+#include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
 namespace {
@@ -110,15 +111,13 @@ bool is_library_model(const Call& call) {
 
 // PreTrainedModel of the library, or an own class derived from it, as in copies of the library's
 // files.
-bool is_pretrained_base(const Expr& base, int depth = 0) {
-  constexpr int kMostBases = 4;
-  if (base.full_name().starts_with("transformers.")) {
-    return base.full_name().ends_with("PreTrainedModel");
-  }
-  const ClassDef* def = base.type->is(TypeKind::class_) ? base.type->class_def : nullptr;
-  return def != nullptr && depth < kMostBases &&
-         std::ranges::any_of(
-             def->bases, [&](const Expr* next) { return is_pretrained_base(*next, depth + 1); });
+bool is_pretrained(const ClassDef* def) {
+  return std::ranges::any_of(lineage(def), [](const ClassDef* each) {
+    return std::ranges::any_of(each->bases, [](const Expr* base) {
+      return base->full_name().starts_with("transformers.") &&
+             base->full_name().ends_with("PreTrainedModel");
+    });
+  });
 }
 
 // `self.bert = BertModel(config)` in an own class of a pretrained model, whose weights and sizes
@@ -126,9 +125,7 @@ bool is_pretrained_base(const Expr& base, int depth = 0) {
 bool is_pretrained_body(const Call& call) {
   const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
   const bool is_body = call.method.ends_with("Model") && !call.method.ends_with("PreTrainedModel");
-  return is_body && def != nullptr && std::ranges::any_of(def->bases, [](const Expr* base) {
-           return is_pretrained_base(*base);
-         });
+  return is_body && is_pretrained(def);
 }
 
 bool loads_pretrained(const Program& program) {
@@ -150,8 +147,7 @@ bool is_copied_transformer(const ClassDef& def) {
        "Deberta", "Llama", "Longformer", "OPT"});
   const bool is_named = std::ranges::any_of(
       kFamilies, [&](std::string_view family) { return contains(def.name, family); });
-  return is_named && is_transformer_class(def.name) &&
-         std::ranges::any_of(def.bases, [](const Expr* base) { return is_pretrained_base(*base); });
+  return is_named && is_transformer_class(def.name) && is_pretrained(&def);
 }
 
 // `class Retriever(BertModel)`, made by some from_pretrained(): a model of the library with

@@ -33,13 +33,12 @@ const Call* library_maker(const SourceFacts& facts, const Expr* read) {
 }
 
 // Derived from DataLoader, also by way of other own classes.
-bool derives_from_loader(const ClassDef& def, int depth = 0) {
-  constexpr int kMaxBases = 4;
-  return depth < kMaxBases && std::ranges::any_of(def.bases, [&](const Expr* base) {
-           const ClassDef* own = base->type->class_def;
-           return own != nullptr ? derives_from_loader(*own, depth + 1)
-                                 : base->full_name().ends_with(".DataLoader");
-         });
+bool derives_from_loader(const ClassDef& def) {
+  return std::ranges::any_of(lineage(&def), [](const ClassDef* each) {
+    return std::ranges::any_of(each->bases, [](const Expr* base) {
+      return base->type->class_def == nullptr && base->full_name().ends_with(".DataLoader");
+    });
+  });
 }
 
 // Its construction is known: no need to guess.

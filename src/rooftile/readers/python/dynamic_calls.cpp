@@ -7,6 +7,7 @@
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
 #include "rooftile/readers/python/passed_functions.h"
+#include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
 namespace {
@@ -17,7 +18,6 @@ constexpr std::size_t kMaxNetworks = 48;  // to choose from, with the same metho
 // Of one base class, whose objects are told apart by nothing but an option.
 constexpr std::size_t kMaxOverrides = 64;
 constexpr std::size_t kMaxLinkedCallers = 1000;
-constexpr int kMaxBaseSteps = 8;
 
 // Two words or more, as own methods have; of those, not the ones of libraries.
 bool is_distinctive(std::string_view method) {
@@ -186,14 +186,9 @@ class Linker {
     if (made != returned_.end() && made->second.size() > 1) link(call, made->second);
   }
 
-  const FunctionDef* method_of(const ClassDef& def, std::string_view name, int depth) const {
-    if (const FunctionDef* own = def.method(name)) return own;
-    for (const Expr* base : def.bases) {
-      const auto known = facts_.store().classes_by_name.find(base->full_name());
-      const bool is_other = known != facts_.store().classes_by_name.end() && known->second != &def;
-      const FunctionDef* found =
-          is_other && depth < kMaxBaseSteps ? method_of(*known->second, name, depth + 1) : nullptr;
-      if (found != nullptr) return found;
+  const FunctionDef* method_of(const ClassDef& def, std::string_view name) const {
+    for (const ClassDef* each : lineage(facts_.store(), &def)) {
+      if (const FunctionDef* method = each->method(name)) return method;
     }
     return nullptr;
   }
@@ -209,7 +204,7 @@ class Linker {
     if (found == place->second.end() || found->second.size() > kMaxNamesakes) return;
     std::vector<const FunctionDef*> methods;
     for (const ClassDef* def : found->second) {
-      const FunctionDef* method = method_of(*def, call.method, 0);
+      const FunctionDef* method = method_of(*def, call.method);
       const bool is_new = method != nullptr && std::ranges::find(methods, method) == methods.end();
       if (is_new) methods.push_back(method);
     }

@@ -97,10 +97,29 @@ std::string joined(const std::string& outer, const std::string& inner) {
   return outer.empty() || inner.empty() ? outer + inner : outer + "." + inner;
 }
 
+// The project that a script belongs to: the nearest folder above it that says so, else the parent
+// of the script's folder, since configurations often stand beside it. Nothing outside is read.
+fs::path project_of(const std::string& script) {
+  constexpr const char* kMarks[] = {".git", "pyproject.toml", "setup.py", "setup.cfg", "rooftile.toml"};
+  std::error_code error;
+  const fs::path folder = fs::weakly_canonical(script, error).parent_path();
+  for (fs::path each = folder; each.has_relative_path(); each = each.parent_path()) {
+    const auto is_here = [&](const char* mark) { return fs::exists(each / mark, error); };
+    if (std::ranges::any_of(kMarks, is_here)) return each;
+  }
+  return folder.parent_path();
+}
+
+bool lies_in(const fs::path& project, const fs::path& file) {
+  std::error_code error;
+  const fs::path below = fs::weakly_canonical(file, error).lexically_relative(project);
+  return !error && !below.empty() && *below.begin() != "..";
+}
+
 class Configuration {
  public:
-  Configuration(const PythonOptions& options, FactsMemory& memory)
-      : options_(options), memory_(memory) {}
+  Configuration(const PythonOptions& options, FactsMemory& memory, fs::path project)
+      : options_(options), memory_(memory), project_(std::move(project)) {}
 
   std::vector<ParsedFile> read(const fs::path& file) {
     root_ = file.parent_path();
@@ -112,7 +131,7 @@ class Configuration {
   void add(const Default& given, int depth) {
     const std::string path = given.file.lexically_normal().string();
     if (depth > kMaxDefaultsDepth || seen_.size() >= kMaxConfigurations ||
-        !seen_.insert(path).second)
+        !seen_.insert(path).second || !lies_in(project_, given.file))
       return;
     const Result<std::string> bytes = read_bytes(path, options_);
     if (!bytes) return;
@@ -174,7 +193,7 @@ class Configuration {
 
   const PythonOptions& options_;
   FactsMemory& memory_;
-  fs::path root_;
+  fs::path root_, project_;
   std::set<std::string> seen_;
   std::vector<ParsedFile> files_;
 };
@@ -192,7 +211,8 @@ std::vector<ParsedFile> read_configurations(std::span<const ParsedFile> scripts,
         const Call* start = start_of(*decorator);
         const auto file = start == nullptr ? std::nullopt : named_file(*start, *script.file);
         if (!file || !done.insert(*file).second) continue;
-        for (ParsedFile& each : Configuration(options, memory).read(*file))
+        for (ParsedFile& each :
+             Configuration(options, memory, project_of(script.file->path)).read(*file))
           all.push_back(std::move(each));
       }
     }

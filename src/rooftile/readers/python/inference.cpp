@@ -145,6 +145,7 @@ void Inference::visit_module(File& file) {
   Scope& scope = scopes_.emplace_back(&scope_memory_);
   scope.file = &file;
   module_scopes_[&file] = &scope;
+  wildcard_sources_.clear();
   scope_ = &scope;
   function_ = nullptr;
   class_def_ = nullptr;
@@ -273,6 +274,10 @@ void Inference::record_globals(const File& file) {
 }
 
 void Inference::run() {
+  // The sources of transformers and of PyTorch need less than 0.1 visits for each byte.
+  constexpr std::uint64_t kVisitsPerByte = 10, kLeastVisits = 4'000'000;
+  most_visits_ = kLeastVisits;
+  for (const auto& file : facts_.files) most_visits_ += kVisitsPerByte * file->text.size();
   find_default_places();
   collect_definitions();
   find_foreign_prefixes();

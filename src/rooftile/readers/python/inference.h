@@ -54,6 +54,12 @@ class Inference {
     std::optional<Entry> before, after;
   };
 
+  // What `from package import *` may bring names from: a given file, or a library.
+  struct WildcardSource {
+    const Scope* scope = nullptr;  // null for a library
+    std::string_view package;
+  };
+
   struct Known {
     std::string_view name;  // in its public spelling
     LibraryCall call;
@@ -64,8 +70,8 @@ class Inference {
   void note_receiver(const Call& call);
   void classify_classes();
   bool looks_like_module(const ClassDef& def);
-  bool derives_from(const ClassDef& def, std::initializer_list<std::string_view> bases, int depth);
-  bool derives_from_layer(const ClassDef& def, int depth = 0);
+  bool derives_from(const ClassDef& def, std::initializer_list<std::string_view> bases);
+  bool derives_from_layer(const ClassDef& def);
   void visit_module(File& file);
   void visit_function(const FunctionDef& def);
   void visit_queued();
@@ -147,16 +153,14 @@ class Inference {
   const Type* dictionary_member(const Call& made_by, std::string_view word);
   const Entry* lookup(std::string_view name);
   std::optional<Entry> lookup_wildcard(std::string_view name);
-  std::optional<Entry> lookup_wildcard(std::string_view name, const Scope* from,
-                                       std::vector<const Scope*>& seen);
-  std::optional<Entry> lookup_in_package(std::string_view name, std::string_view package,
-                                         std::vector<const Scope*>& seen);
+  std::optional<Entry> lookup_wildcard(std::string_view name, const Scope* from);
+  const std::vector<WildcardSource>& wildcard_sources(const Scope& from);
   std::optional<Entry> definition(std::string_view full_name);
   Entry join(const std::optional<Entry>& a, const std::optional<Entry>& b);
-  const Entry* class_attribute(const ClassDef* def, std::string_view name, int depth = 0);
+  const Entry* class_attribute(const ClassDef* def, std::string_view name);
   const FunctionDef* static_method(const ClassDef* def, std::string_view name);
   const FunctionDef* find_property(const ClassDef& def, std::string_view name);
-  const FunctionDef* find_method(const ClassDef* def, std::string_view name, int depth = 0);
+  const FunctionDef* find_method(const ClassDef* def, std::string_view name);
 
   // Calls (inference_call.cpp, inference_method.cpp).
   const Type* infer_call(Expr& expr);
@@ -250,6 +254,8 @@ class Inference {
   std::deque<Scope> scopes_;
   std::unordered_map<const FunctionDef*, Scope*> function_scopes_;
   std::unordered_map<const File*, Scope*> module_scopes_;
+  // Of scopes that import *, in the order in which names are looked for.
+  std::unordered_map<const Scope*, std::vector<WildcardSource>> wildcard_sources_;
   std::unordered_map<std::string_view, const File*> modules_;  // by their whole names
   bool has_own_library_ = false;  // a module is named like one of a library: "torch.ops"
   std::unordered_map<std::string_view, std::vector<const File*>> modules_by_suffix_;
@@ -274,6 +280,8 @@ class Inference {
   std::optional<FileSet> with_default_place_;
   std::unordered_set<const File*> stale_;  // whose top level calls what now returns something else
   std::vector<Change> changes_;
+  // Visits of expressions, and how many there may be: code made to be slow ends in unknown types.
+  std::uint64_t visited_ = 0, most_visits_ = 0;
   Scope* scope_ = nullptr;
   const FunctionDef* function_ = nullptr;
   const ClassDef* class_def_ = nullptr;  // whose body is visited

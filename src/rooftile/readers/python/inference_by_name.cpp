@@ -81,10 +81,9 @@ const Scope* Inference::namespace_of(const Expr& object) const {
 const Type* Inference::named_in(const Scope* scope, const Expr& name, const Call& call) {
   if (const auto text = text_of(facts_, name)) {
     const auto found = scope->names.find(*text);
-    std::vector<const Scope*> seen;
     std::optional<Entry> entry = found != scope->names.end()
                                      ? std::optional<Entry>(found->second)
-                                     : lookup_wildcard(intern(*text), scope, seen);
+                                     : lookup_wildcard(intern(*text), scope);
     if (!entry) return nullptr;
     if (entry->type->is(TypeKind::unknown) && !entry->full_name.empty()) {
       entry = definition(entry->full_name);
@@ -149,9 +148,8 @@ const Type* Inference::named_global(const Expr& subscript) {
   std::optional<Entry> entry;
   if (name.kind == ValueKind::text) {
     const auto found = own->second->names.find(name.text);
-    std::vector<const Scope*> seen;
     entry = found != own->second->names.end() ? std::optional<Entry>(found->second)
-                                              : lookup_wildcard(name.text, own->second, seen);
+                                              : lookup_wildcard(name.text, own->second);
   }
   if (entry && entry->type->is(TypeKind::unknown) && !entry->full_name.empty()) {
     entry = definition(entry->full_name);

@@ -5,24 +5,13 @@
 #include "rooftile/readers/python/inference.h"
 
 namespace rooftile::source {
-namespace {
 
-constexpr int kMaxClassBases = 8;
-
-}  // namespace
-
-bool Inference::derives_from(const ClassDef& def, std::initializer_list<std::string_view> bases,
-                             int depth) {
-  if (depth > kMaxClassBases) return false;
-  for (const Expr* base : def.bases) {
-    if (std::ranges::find(bases, base->full_name()) != bases.end()) return true;
-    const auto own = store_.classes_by_name.find(base->full_name());
-    if (own != store_.classes_by_name.end() && own->second != &def &&
-        derives_from(*own->second, bases, depth + 1)) {
-      return true;
-    }
-  }
-  return false;
+bool Inference::derives_from(const ClassDef& def, std::initializer_list<std::string_view> bases) {
+  return std::ranges::any_of(lineage(store_, &def), [&](const ClassDef* each) {
+    return std::ranges::any_of(each->bases, [&](const Expr* base) {
+      return std::ranges::find(bases, base->full_name()) != bases.end();
+    });
+  });
 }
 
 // class Net(nn.Transformer), class ResNet(torchvision.models.ResNet)
@@ -41,15 +30,15 @@ bool is_pretrained_model(std::string_view name) {
 
 }  // namespace
 
-bool Inference::derives_from_layer(const ClassDef& def, int depth) {
-  return depth <= kMaxClassBases && std::ranges::any_of(def.bases, [&](const Expr* base) {
-           const LibraryCall made = known(base->full_name()).call;
-           if (made.gives == Gives::instance && made.kind == TypeKind::module) return true;
-           if (is_pretrained_model(base->full_name())) return true;
-           const auto own = store_.classes_by_name.find(base->full_name());
-           return own != store_.classes_by_name.end() && own->second != &def &&
-                  derives_from_layer(*own->second, depth + 1);
-         });
+bool Inference::derives_from_layer(const ClassDef& def) {
+  const auto is_layer = [&](const Expr* base) {
+    const LibraryCall made = known(base->full_name()).call;
+    return (made.gives == Gives::instance && made.kind == TypeKind::module) ||
+           is_pretrained_model(base->full_name());
+  };
+  return std::ranges::any_of(lineage(store_, &def), [&](const ClassDef* each) {
+    return std::ranges::any_of(each->bases, is_layer);
+  });
 }
 
 namespace {
@@ -84,37 +73,31 @@ void Inference::classify_classes() {
   for (const auto& file : facts_.files) {
     for (const ClassDef* each : file->classes) {
       ClassDef& def = writable(*each);
-      def.is_lightning_module = derives_from(def, {"lightning.pytorch.LightningModule"}, 0);
+      def.is_lightning_module = derives_from(def, {"lightning.pytorch.LightningModule"});
       def.is_lightning_callback = derives_from(
-          def,
-          {"lightning.Callback", "lightning.pytorch.Callback",
-           "lightning.pytorch.callbacks.Callback", "lightning.pytorch.callbacks.base.Callback",
-           "lightning.pytorch.callbacks.callback.Callback"},
-          0);
+          def, {"lightning.Callback", "lightning.pytorch.Callback",
+                "lightning.pytorch.callbacks.Callback", "lightning.pytorch.callbacks.base.Callback",
+                "lightning.pytorch.callbacks.callback.Callback"});
       def.is_module =
           def.is_lightning_module || derives_from_layer(def) || looks_like_module(def) ||
           derives_from(
-              def,
-              {"torch.nn.Module", "torch.nn.Sequential", "torch.jit.ScriptModule",
-               "torch.nn.ModuleList", "transformers.PreTrainedModel",
-               "torch_geometric.nn.MessagePassing", "torch_geometric.nn.conv.MessagePassing",
-               "torch_geometric.nn.conv.message_passing.MessagePassing"},
-              0);
+              def, {"torch.nn.Module", "torch.nn.Sequential", "torch.jit.ScriptModule",
+                    "torch.nn.ModuleList", "transformers.PreTrainedModel",
+                    "torch_geometric.nn.MessagePassing", "torch_geometric.nn.conv.MessagePassing",
+                    "torch_geometric.nn.conv.message_passing.MessagePassing"});
       def.is_dataset = derives_from(
-          def,
-          {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset", "monai.data.Dataset",
-           "monai.data.CacheDataset", "monai.data.PersistentDataset"},
-          0);
-      def.is_autograd_function = derives_from(def, {"torch.autograd.Function"}, 0);
+          def, {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset",
+                "monai.data.Dataset", "monai.data.CacheDataset", "monai.data.PersistentDataset"});
+      def.is_autograd_function = derives_from(def, {"torch.autograd.Function"});
       def.is_hf_trainer =
-          derives_from(def, {"transformers.Trainer", "transformers.Seq2SeqTrainer"}, 0);
+          derives_from(def, {"transformers.Trainer", "transformers.Seq2SeqTrainer"});
       for (const Expr* decorator : def.decorators) {
         const Expr* name = decorator->kind == ExprKind::call && !decorator->children().empty()
                                ? decorator->children()[0]
                                : decorator;
         if (name->word() == "dataclass") def.is_config = true;
       }
-      if (derives_from(def, {"typing.NamedTuple"}, 0)) def.is_config = true;
+      if (derives_from(def, {"typing.NamedTuple"})) def.is_config = true;
     }
   }
 }

@@ -8,7 +8,6 @@ namespace rooftile::source {
 namespace {
 
 constexpr int kMaxReexports = 8;
-constexpr int kMaxBaseDepth = 8;
 
 bool is_cuda(std::string_view text) { return text.starts_with("cuda"); }
 bool is_cpu(std::string_view text) { return text == "cpu" || text.starts_with("cpu:"); }
@@ -26,6 +25,7 @@ bool is_number_attribute(std::string_view word) {
 
 const Type* Inference::infer(const Expr* expr) {
   if (expr == nullptr) return &unknown_type();
+  if (++visited_ > most_visits_) return &unknown_type();
   Expr& mine = writable(*expr);
   mine.type = infer_kind(mine);
   return mine.type;
@@ -98,38 +98,57 @@ const Entry* Inference::lookup(std::string_view name) {
 }
 
 std::optional<Entry> Inference::lookup_wildcard(std::string_view name) {
-  std::vector<const Scope*> seen;
-  return lookup_wildcard(name, scope_, seen);
+  return lookup_wildcard(name, scope_);
 }
 
-// A module hands on what it got by `import *` itself. Modules may import each other.
-std::optional<Entry> Inference::lookup_wildcard(std::string_view name, const Scope* from,
-                                                std::vector<const Scope*>& seen) {
-  for (const Scope* scope = from; scope != nullptr; scope = scope->outer) {
-    if (scope->wildcards.empty()) continue;
-    if (std::ranges::find(seen, scope) != seen.end()) continue;
-    seen.push_back(scope);
-    for (const std::string_view package : scope->wildcards) {
-      if (auto found = lookup_in_package(name, package, seen)) return found;
+std::optional<Entry> Inference::lookup_wildcard(std::string_view name, const Scope* from) {
+  while (from != nullptr && from->wildcards.empty()) from = from->outer;
+  if (from == nullptr) return std::nullopt;
+  for (const WildcardSource& source : wildcard_sources(*from)) {
+    if (source.scope == nullptr && exports(source.package, name)) {
+      const std::string full = std::string(source.package) + "." + std::string(name);
+      return Entry{known(intern(full)).name, &unknown_type(), nullptr};
     }
+    if (source.scope == nullptr) continue;
+    const auto found = source.scope->names.find(name);
+    if (found != source.scope->names.end()) return found->second;
   }
   return std::nullopt;
 }
 
-// What `from package import *` makes of a name.
-std::optional<Entry> Inference::lookup_in_package(std::string_view name, std::string_view package,
-                                                  std::vector<const Scope*>& seen) {
-  const auto own = modules_.find(package);
-  if (own == modules_.end()) {
-    if (!exports(package, name)) return std::nullopt;
-    return Entry{known(intern(std::string(package) + "." + std::string(name))).name,
-                 &unknown_type(), nullptr};
+// A module hands on what it got by `import *` itself. Modules may import each other.
+const std::vector<Inference::WildcardSource>& Inference::wildcard_sources(const Scope& from) {
+  constexpr std::size_t kMostSources = 4096;
+  const auto [kept, is_new] = wildcard_sources_.try_emplace(&from);
+  std::vector<WildcardSource>& all = kept->second;
+  if (!is_new) return all;
+  std::unordered_set<std::string_view> seen;
+  struct Open {
+    const Scope* scope;
+    std::size_t next = 0;
+  };
+  std::vector<Open> open{{&from}};
+  while (!open.empty() && all.size() < kMostSources) {
+    Open& inner = open.back();
+    if (inner.next == inner.scope->wildcards.size()) {
+      const Scope* outer = inner.scope->outer;
+      open.pop_back();
+      if (outer != nullptr) open.push_back({outer});
+      continue;
+    }
+    const std::string_view package = inner.scope->wildcards[inner.next++];
+    if (!seen.insert(package).second) continue;
+    const auto own = modules_.find(package);
+    if (own == modules_.end()) {
+      all.push_back({nullptr, package});
+      continue;
+    }
+    const auto names = module_scopes_.find(own->second);
+    if (names == module_scopes_.end()) continue;
+    all.push_back({names->second, package});
+    open.push_back({names->second});
   }
-  const auto names = module_scopes_.find(own->second);
-  if (names == module_scopes_.end()) return std::nullopt;
-  const auto found = names->second->names.find(name);
-  if (found != names->second->names.end()) return found->second;
-  return lookup_wildcard(name, names->second, seen);
+  return all;
 }
 
 // Follows re-exports of the given files to where a name is defined.
@@ -184,30 +203,19 @@ const Type* Inference::infer_name(Expr& expr) {
   return found->type;
 }
 
-const Entry* Inference::class_attribute(const ClassDef* def, std::string_view name, int depth) {
-  if (def == nullptr || depth > kMaxBaseDepth) return nullptr;
-  const auto members = attributes_.find(def);
-  if (members != attributes_.end()) {
+const Entry* Inference::class_attribute(const ClassDef* def, std::string_view name) {
+  for (const ClassDef* each : lineage(store_, def)) {
+    const auto members = attributes_.find(each);
+    if (members == attributes_.end()) continue;
     const auto found = members->second.find(name);
     if (found != members->second.end()) return &found->second;
-  }
-  for (const Expr* base : def->bases) {
-    const auto own = store_.classes_by_name.find(base->full_name());
-    if (own == store_.classes_by_name.end() || own->second == def) continue;
-    if (const Entry* found = class_attribute(own->second, name, depth + 1)) return found;
   }
   return nullptr;
 }
 
-const FunctionDef* Inference::find_method(const ClassDef* def, std::string_view name, int depth) {
-  if (def == nullptr || depth > kMaxBaseDepth) return nullptr;
-  if (const FunctionDef* own = def->method(name)) return own;
-  for (const Expr* base : def->bases) {
-    const auto found = store_.classes_by_name.find(base->full_name());
-    if (found == store_.classes_by_name.end() || found->second == def) continue;
-    if (const FunctionDef* inherited = find_method(found->second, name, depth + 1)) {
-      return inherited;
-    }
+const FunctionDef* Inference::find_method(const ClassDef* def, std::string_view name) {
+  for (const ClassDef* each : lineage(store_, def)) {
+    if (const FunctionDef* method = each->method(name)) return method;
   }
   return nullptr;
 }
@@ -366,6 +374,8 @@ const Type& kept_type(const Expr& operation) {
 }  // namespace
 
 const Type* Inference::infer_operation(Expr& expr) {
+  // Before the children are visited: a second visit of each would double at every level.
+  if (expr.kind == ExprKind::logical && expr.word() != "not") return join_children(expr);
   const Type* joined = nullptr;
   bool all_numbers = true;
   for (const Expr* child : expr.children()) {
@@ -379,7 +389,6 @@ const Type* Inference::infer_operation(Expr& expr) {
   }
   const bool identity = expr.word() == "is" || expr.word() == "is not" || expr.word() == "in" ||
                         expr.word() == "not in" || expr.word() == "not";
-  if (expr.kind == ExprKind::logical && expr.word() != "not") return join_children(expr);
   if (identity || (joined == nullptr && expr.kind == ExprKind::comparison)) {
     return simple(TypeKind::number);
   }

@@ -271,7 +271,9 @@ void Inference::visit_import(const Statement& statement) {
     if (name.local == "*") {
       const std::string_view package = resolve_import(name.full_name, *statement.file);
       std::vector<std::string_view>& seen = scope_->wildcards;
-      if (std::ranges::find(seen, package) == seen.end()) seen.push_back(package);
+      if (std::ranges::find(seen, package) != seen.end()) continue;
+      seen.push_back(package);
+      wildcard_sources_.clear();
       continue;
     }
     set_name(name.local,

@@ -215,6 +215,7 @@ void Lowering::import_from(Id id, std::vector<Statement*>& out) {
 void Lowering::run() {
   if (tree_.nodes.empty()) return;
   file_.has_errors = tree_.has_errors;
+  file_.first_error = tree_.first_error;
   file_.body = block(0, nullptr);
   for (const python::SyntaxNode& node : tree_.nodes) {
     if (node.kind == Kind::comment) {

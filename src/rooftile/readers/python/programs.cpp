@@ -6,6 +6,7 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
+#include "rooftile/workload/source_store.h"
 #include "rooftile/workload/source_walks.h"
 
 namespace rooftile::source {
@@ -233,38 +234,35 @@ void leave_trials_out(std::vector<Program>& programs) {
   }
 }
 
-constexpr int kMaxBases = 8;
-
 // Whether it derives from a class of a library other than PyTorch, directly or through own classes.
-bool has_unseen_base(const SourceFacts& facts, const ClassDef& def, int depth = 0) {
-  if (def.is_module || def.is_dataset || def.is_autograd_function || depth > kMaxBases)
-    return false;
-  const auto& classes = facts.store().classes_by_name;
-  return std::ranges::any_of(def.bases, [&](const Expr* base) {
-    const auto own = classes.find(base->full_name());
-    if (own != classes.end()) return has_unseen_base(facts, *own->second, depth + 1);
-    const std::string_view root = base->full_name().substr(0, base->full_name().find('.'));
-    return contains(base->full_name(), ".") && !is_one_of(root, {"torch", "abc", "typing", "enum"});
+bool has_unseen_base(const SourceFacts& facts, const ClassDef& def) {
+  if (def.is_module || def.is_dataset || def.is_autograd_function) return false;
+  const auto is_unseen = [&](const Expr* base) {
+    const std::string_view name = base->full_name();
+    return contains(name, ".") && !facts.store().classes_by_name.contains(name) &&
+           !is_one_of(name.substr(0, name.find('.')), {"torch", "abc", "typing", "enum"});
+  };
+  return std::ranges::any_of(lineage(facts.store(), &def), [&](const ClassDef* each) {
+    return std::ranges::any_of(each->bases, is_unseen);
   });
 }
 
-// Whether a call makes one of it, or of a class that derives from it.
-// A registry makes those that are written under its decorator.
-bool is_made(const SourceFacts& facts, const ClassDef& def, int depth = 0) {
-  if (depth > kMaxBases) return false;
-  const bool is_registered = std::ranges::any_of(def.decorators, [](const Expr* each) {
-    return each->call() != nullptr && contains(lower(each->call()->method), "regist");
-  });
-  if (is_registered) return true;
+// Whether a call makes one of exactly this class, or a registry, by the decorator above it.
+bool is_made_itself(const SourceFacts& facts, const ClassDef& def) {
+  return !facts.calls(def.full_name).empty() ||
+         std::ranges::any_of(def.decorators, [](const Expr* each) {
+           return each->call() != nullptr && contains(lower(each->call()->method), "regist");
+         });
+}
+
+// The same, or of a class that derives from it.
+bool is_made(const SourceFacts& facts, const ClassDef& def) {
+  if (is_made_itself(facts, def)) return true;
   return std::ranges::any_of(facts.files, [&](const auto& file) {
-    return std::ranges::any_of(file->calls,
-                               [&](const Call* call) { return call->name == def.full_name; }) ||
-           std::ranges::any_of(file->classes, [&](const ClassDef* derived) {
-             return std::ranges::any_of(
-                        derived->bases,
-                        [&](const Expr* base) { return base->full_name() == def.full_name; }) &&
-                    is_made(facts, *derived, depth + 1);
-           });
+    return std::ranges::any_of(file->classes, [&](const ClassDef* other) {
+      const std::vector<const ClassDef*> all = lineage(facts.store(), other);
+      return std::ranges::find(all, &def) != all.end() && is_made_itself(facts, *other);
+    });
   });
 }
 

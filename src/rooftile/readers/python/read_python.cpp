@@ -1,5 +1,8 @@
 #include "rooftile/readers/python/read_python.h"
 
+#include <atomic>
+#include <mutex>
+
 #include "rooftile/readers/python/derive.h"
 #include "rooftile/readers/python/hydra.h"
 #include "rooftile/readers/python/inference.h"
@@ -9,17 +12,41 @@ namespace rooftile {
 namespace source {
 namespace {
 
+// Of the facts of all files; those of a large repository need a third of it.
+constexpr std::size_t kMaxFactBytes = std::size_t{1} << 30U;
+constexpr std::size_t kLargeFile = std::size_t{1} << 18U;
+
+// Files within the memory that all may take together. A large file's syntax tree can need some
+// hundred times its size, so there is one of them at a time.
+std::vector<ParsedFile> parse_all(std::vector<Candidate>& candidates,
+                                  std::vector<std::unique_ptr<FactsMemory>>& memory) {
+  std::vector<ParsedFile> parsed(candidates.size());
+  std::atomic<std::size_t> used{0};
+  std::mutex large;
+  run_parallel(candidates.size(), [&](std::size_t i, std::size_t thread) {
+    if (!candidates[i].relevant) return;
+    if (used > kMaxFactBytes) {
+      parsed[i].problem = "is left out: the files before it need all memory that scripts may take";
+      return;
+    }
+    FactsMemory& own = *memory[thread];
+    const std::size_t before = own.bytes();
+    std::unique_lock<std::mutex> alone(large, std::defer_lock);
+    if (candidates[i].bytes.size() > kLargeFile) alone.lock();
+    parsed[i] = parse_file(std::move(candidates[i]), own);
+    used += own.bytes() - before;
+  });
+  return parsed;
+}
+
 // Without options no further file is looked for.
 Result<SourceFacts> build(std::vector<Candidate> candidates, const PythonOptions* options) {
   SourceFacts facts;
-  std::vector<ParsedFile> parsed(candidates.size());
   std::vector<std::unique_ptr<FactsMemory>>& memory = facts.store().memory;
   for (std::size_t i = 0; i < threads_for(candidates.size()); ++i) {
     memory.push_back(std::make_unique<FactsMemory>());
   }
-  run_parallel(candidates.size(), [&](std::size_t i, std::size_t thread) {
-    if (candidates[i].relevant) parsed[i] = parse_file(std::move(candidates[i]), *memory[thread]);
-  });
+  std::vector<ParsedFile> parsed = parse_all(candidates, memory);
   std::vector<ParsedFile> configurations;
   if (options != nullptr) configurations = read_configurations(parsed, *options, *memory.front());
   for (std::size_t i = 0; i < candidates.size(); ++i) {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "rooftile/base/file.h"
+#include "rooftile/base/parallel.h"
 #include "rooftile/base/text.h"
 #include "rooftile/formats/python/folder.h"
 #include "rooftile/formats/python/notebook.h"
@@ -18,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxNotebookBytes = std::size_t{64} << 20U;  // with its pictures
+constexpr std::size_t kMaxHeldBytes = std::size_t{256} << 20U;     // of all files
 constexpr std::size_t kMaxThreads = 32;
 
 // A folder that is a package itself counts from its parent: `import package.models` works there.
@@ -120,10 +122,15 @@ Result<std::vector<Candidate>> find_candidates(std::span<const std::string> path
       add_candidate(path, common, true, all);
       continue;
     }
-    Result<std::vector<std::string>> found = python::python_files(path);
+    const Result<python::FolderFiles> found = python::python_files(path);
     if (!found) return tl::unexpected(found.error());
-    for (const std::string& file : *found) {
+    for (const std::string& file : found->files) {
       if (!excluded.contains(file)) add_candidate(file, common, false, all);
+    }
+    for (const python::LeftOut& each : found->left_out) {
+      if (excluded.contains(each.path)) continue;
+      add_candidate(each.path, common, false, all);
+      all.back().problem = each.reason;
     }
   }
   std::ranges::stable_sort(all, {}, &Candidate::path);
@@ -140,12 +147,9 @@ std::size_t threads_for(std::size_t count) {
 void run_parallel(std::size_t count,
                   const std::function<void(std::size_t i, std::size_t thread)>& work) {
   std::atomic<std::size_t> next{0};
-  const auto run = [&](std::size_t thread) {
+  in_threads(threads_for(count), [&](std::size_t thread) {
     for (std::size_t i = next++; i < count; i = next++) work(i, thread);
-  };
-  std::vector<std::jthread> helpers;
-  for (std::size_t i = 1; i < threads_for(count); ++i) helpers.emplace_back(run, i);
-  run(0);
+  });
 }
 
 Result<std::string> read_bytes(const std::string& path, const PythonOptions& options) {
@@ -155,15 +159,23 @@ Result<std::string> read_bytes(const std::string& path, const PythonOptions& opt
 }
 
 void read_candidates(std::vector<Candidate>& candidates, const PythonOptions& options) {
+  std::atomic<std::size_t> held{0};
   run_parallel(candidates.size(), [&](std::size_t i, std::size_t) {
     Candidate& candidate = candidates[i];
+    if (!candidate.problem.empty()) return;
     Result<std::string> bytes = read_bytes(candidate.path, options);
     if (!bytes) {
       candidate.problem = bytes.error().message;
       return;
     }
+    candidate.relevant = python::mentions_training(*bytes);
+    if (!candidate.relevant && is_notebook(candidate.path)) return;
+    if (held += bytes->size(); held > kMaxHeldBytes) {
+      candidate.relevant = false;
+      candidate.problem = "is left out: the files before it are too large together";
+      return;
+    }
     candidate.bytes = std::move(*bytes);
-    candidate.relevant = python::mentions_training(candidate.bytes);
   });
 }
 
