@@ -123,7 +123,7 @@ inline void expect_settled(const Rule& rule, std::vector<ScriptFile> files, cons
   const FixResult first = fix_all(rule, files, device);
   EXPECT_TRUE(first.problems.empty()) << first.problems.front();
   for (ScriptFile& file : files) {
-    for (const FixedFile& fixed : first.files) {
+    for (const FileReplacement& fixed : first.files) {
       if (fixed.path == file.name) file.text = fixed.after;
     }
   }

@@ -9,7 +9,6 @@
 #include <system_error>
 #include <utility>
 
-#include "rooftile/base/atomic_file.h"
 #include "rooftile/base/pattern.h"
 #include "rooftile/formats/python/folder.h"
 #include "rooftile/formats/python/source_text.h"
@@ -182,19 +181,29 @@ Result<FixResult> fix_scripts(std::span<const std::string> paths, const FixOptio
 
 std::string render_diff(const FixResult& result) {
   std::string text;
-  for (const FixedFile& file : result.files) {
+  for (const FileReplacement& file : result.files) {
     text += unified_diff(file.path, file.before, file.after);
   }
   return text;
 }
 
-std::vector<std::string> write_fixed(const FixResult& result) {
-  std::vector<std::string> problems;
-  for (const FixedFile& file : result.files) {
-    const Result<void> written = replace_contents(file.path, file.before, file.after);
-    if (!written) problems.push_back(to_string(written.error()));
+std::string common_folder(std::span<const std::string> paths) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path common;
+  for (const std::string& path : paths) {
+    fs::path folder = fs::canonical(path, error);
+    if (!fs::is_directory(folder, error)) folder = folder.parent_path();
+    if (common.empty()) common = folder;
+    while (common != common.root_path() && *folder.lexically_relative(common).begin() == "..") {
+      common = common.parent_path();
+    }
   }
-  return problems;
+  return common.string();
+}
+
+Result<void> write_fixed(const FixResult& result, const std::string& folder) {
+  return replace_files(folder, result.files);
 }
 
 void ignore_by_path(const toml_file::Settings& settings, Report& report) {

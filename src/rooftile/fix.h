@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "rooftile/base/replace_files.h"
 #include "rooftile/base/result.h"
 #include "rooftile/findings/report.h"
 #include "rooftile/formats/toml/settings.h"
@@ -27,12 +28,8 @@ struct FixOptions {
   std::function<void(Report&)> filter;
 };
 
-struct FixedFile {
-  std::string path, before, after;  // bytes on disk, and as they should be
-};
-
 struct FixResult {
-  std::vector<FixedFile> files;               // that change, by path
+  std::vector<FileReplacement> files;         // that change, by path
   std::map<std::string, std::int64_t> fixed;  // findings by rule
   std::int64_t unsafe_left = 0;               // fixes that with_unsafe would make
   std::int64_t by_hand = 0;                   // findings without edits, those of level info aside
@@ -47,9 +44,11 @@ Result<FixResult> fix_scripts(std::span<const std::string> paths, const FixOptio
 // The changes as patch(1) and `git apply` take them.
 std::string render_diff(const FixResult& result);
 
-// Writes the files of a result. The problems of those that could not be written, as one that was
-// changed in the meantime.
-std::vector<std::string> write_fixed(const FixResult& result);
+// The folder of all paths: where a journal stands while files are written.
+std::string common_folder(std::span<const std::string> paths);
+
+// Writes all files of a result, or none: base/replace_files.h.
+Result<void> write_fixed(const FixResult& result, const std::string& folder);
 
 // Takes out findings of rules that the settings ignore in their files.
 void ignore_by_path(const toml_file::Settings& settings, Report& report);

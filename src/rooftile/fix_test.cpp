@@ -205,7 +205,7 @@ TEST_F(FixFiles, KeepsModeAndLink) {
   const FixResult result = plan(folder_ / "link.py");
   ASSERT_EQ(result.files.size(), 1u);
   EXPECT_EQ(bytes_of(file_), kScript) << "planning writes nothing";
-  EXPECT_TRUE(write_fixed(result).empty());
+  EXPECT_TRUE(write_fixed(result, folder_.string()).has_value());
   EXPECT_EQ(bytes_of(file_), fixed(kScript).files.at(0).after);
   EXPECT_TRUE(fs::is_symlink(folder_ / "link.py"));
   EXPECT_EQ(static_cast<unsigned>(fs::status(file_).permissions()), 0754u);
@@ -215,9 +215,9 @@ TEST_F(FixFiles, KeepsModeAndLink) {
 TEST_F(FixFiles, RefusesAFileThatChanged) {
   const FixResult result = plan(file_);
   std::ofstream(file_, std::ios::app) << "x = 1\n";
-  const std::vector<std::string> problems = write_fixed(result);
-  ASSERT_EQ(problems.size(), 1u);
-  EXPECT_NE(problems[0].find("has changed since it was read"), std::string::npos);
+  const Result<void> written = write_fixed(result, folder_.string());
+  ASSERT_FALSE(written.has_value());
+  EXPECT_NE(written.error().message.find("has changed since it was read"), std::string::npos);
   EXPECT_EQ(bytes_of(file_), kScript + "x = 1\n");
 }
 

@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "rooftile/analysis/trace/summarize.h"
+#include "rooftile/base/parallel.h"
 #include "rooftile/base/text.h"
 #include "rooftile/readers/reader.h"
 #include "rooftile/workload/precision.h"
@@ -109,16 +109,7 @@ class ParallelReading {
   // By path.
   std::vector<Slot> run() {
     const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
-    std::vector<std::thread> helpers;
-    for (std::size_t i = 1; i < std::min(cores, paths_.size()); ++i) {
-      try {
-        helpers.emplace_back([this] { read_on(); });
-      } catch (const std::system_error&) {
-        break;  // no more threads: those that there are read all
-      }
-    }
-    read_on();
-    for (std::thread& helper : helpers) helper.join();
+    in_threads(std::min(cores, paths_.size()), [this](std::size_t) { read_on(); });
     return std::move(slots_);
   }
 

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "rooftile/base/descriptor.h"
 #include "rooftile/base/file.h"
 #include "rooftile/base/inflater.h"
 
@@ -102,6 +103,15 @@ class FileStream final : public ByteStream {
 
  private:
   void fill() {
+    try {
+      read_all();
+    } catch (const std::bad_alloc&) {
+      problem_ = "not enough memory to read on";
+    }
+    queue_.close();
+  }
+
+  void read_all() {
     std::string piece(kStreamPiece, '\0');
     const ssize_t got = refill(piece);
     if (got > 0 && is_gzip({piece.data(), static_cast<std::size_t>(got)})) {
@@ -109,7 +119,6 @@ class FileStream final : public ByteStream {
     } else if (got > 0) {
       fill_from_plain(piece, static_cast<std::size_t>(got));
     }
-    queue_.close();
   }
 
   ssize_t refill(std::string& piece) {
@@ -187,13 +196,12 @@ class MemoryStream final : public ByteStream {
 
 Result<std::unique_ptr<ByteStream>> ByteStream::open(const std::string& path,
                                                      const ReadProgress& progress) {
+  Result<Descriptor> file = open_regular(path);
+  if (!file) return tl::unexpected(file.error());
   struct stat status {};
-  if (stat(path.c_str(), &status) != 0) return fail(std::strerror(errno), path);
-  if (S_ISDIR(status.st_mode)) return fail("is a directory, expected a file", path);
-  if (!S_ISREG(status.st_mode)) return fail("is not a regular file", path);
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return fail(std::strerror(errno), path);
-  return std::make_unique<FileStream>(file, static_cast<std::uint64_t>(status.st_size), progress);
+  if (::fstat(file->get(), &status) != 0) return fail(system_message(errno), path);
+  return std::make_unique<FileStream>(file->release(), static_cast<std::uint64_t>(status.st_size),
+                                      progress);
 }
 
 std::unique_ptr<ByteStream> stream_of(std::string_view bytes, std::size_t block_size) {

@@ -13,6 +13,8 @@
 #include <exception>
 #include <new>
 
+#include "rooftile/base/descriptor.h"
+
 namespace rooftile {
 namespace {
 
@@ -49,15 +51,6 @@ void enter_child(const ContainedLimits& limits) {
   // Libraries print their assertions; the parent's error says enough.
   const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (null >= 0) (void)dup2(null, STDERR_FILENO);
-}
-
-void write_all(int descriptor, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
 }
 
 [[noreturn]] void run_child(const std::function<Result<std::string>()>& work, int descriptor,

@@ -1,32 +1,18 @@
 #include "rooftile/base/file.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+
+#include "rooftile/base/descriptor.h"
 
 namespace rooftile {
 namespace {
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ > STDIN_FILENO) close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 tl::unexpected<Error> system_error(const std::string& path) {
-  return fail(std::strerror(errno), path);
+  return fail(system_message(errno), path);
 }
 
 // Reads until the end or one byte past the limit.
@@ -57,32 +43,20 @@ Result<std::string> read_up_to(int fd, const std::string& path, std::size_t limi
   return bytes;
 }
 
-Result<int> open_regular(const std::string& path) {
-  struct stat status {};
-  if (stat(path.c_str(), &status) != 0) return system_error(path);
-  if (S_ISDIR(status.st_mode)) return fail("is a directory, expected a file", path);
-  if (!S_ISREG(status.st_mode)) return fail("is not a regular file", path);
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return system_error(path);
-  return fd;
-}
-
 }  // namespace
 
 Result<std::string> read_head(const std::string& path, std::size_t limit) {
-  const Result<int> fd = open_regular(path);
-  if (!fd) return tl::unexpected(fd.error());
-  const Descriptor file(*fd);
-  Result<std::string> bytes = read_up_to(file.get(), path, limit);
+  const Result<Descriptor> file = open_regular(path);
+  if (!file) return tl::unexpected(file.error());
+  Result<std::string> bytes = read_up_to(file->get(), path, limit);
   if (bytes && bytes->size() > limit) bytes->resize(limit);
   return bytes;
 }
 
 Result<std::string> read_file(const std::string& path, std::size_t limit) {
-  Result<int> fd = path == "-" ? Result<int>(STDIN_FILENO) : open_regular(path);
-  if (!fd) return tl::unexpected(fd.error());
-  const Descriptor file(*fd);
-  Result<std::string> bytes = read_up_to(file.get(), path, limit);
+  const Result<Descriptor> file = path == "-" ? Descriptor(STDIN_FILENO) : open_regular(path);
+  if (!file) return tl::unexpected(file.error());
+  Result<std::string> bytes = read_up_to(file->get(), path, limit);
   if (bytes && bytes->size() > limit) {
     return fail("is larger than " + std::to_string(limit >> 20) + " MiB, the limit here", path);
   }

@@ -63,7 +63,7 @@ Result<Outcome> write_baseline(const std::string& path, const Report& report) {
   const auto written = write_output(path, render_baseline(report));
   if (!written) return tl::unexpected(written.error());
   return Outcome{fmt::format("{} finding{} in {}\n", report.findings.size(),
-                             report.findings.size() == 1 ? "" : "s", path),
+                             report.findings.size() == 1 ? "" : "s", printable(path)),
                  ExitCode::clean};
 }
 
@@ -74,8 +74,12 @@ ExitCode verdict(const Report& report, const CheckCommand& command, Level lowest
   const bool over_budget = command.budget && (report.total.expected > *command.budget ||
                                               !is_sufficient(report.coverage));
   if (found || over_budget) return ExitCode::findings;
-  // A network or trace that nobody could judge has not passed; a folder without training code has.
-  const bool is_failure = report.coverage.ops > 0 && verdict_of(report) == CheckVerdict::not_judged;
+  // A network or trace that nobody could judge has not passed, nor has a script that nobody could
+  // read; a folder without training code has.
+  const bool is_unread = report.scripts && report.scripts->files > 0 &&
+                         report.scripts->with_errors == report.scripts->files;
+  const bool is_failure =
+      (report.coverage.ops > 0 || is_unread) && verdict_of(report) == CheckVerdict::not_judged;
   return is_failure ? ExitCode::error : ExitCode::clean;
 }
 

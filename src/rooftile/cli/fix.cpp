@@ -27,15 +27,21 @@ std::string fixed_text(const FixResult& result) {
                      counted(std::ssize(result.files), "file"), join(rules, ", "));
 }
 
-std::string remarks(const FixResult& result, bool written) {
-  std::string text = result.files.empty() ? "Nothing to fix"
-                                          : fmt::format("{} {}", written ? "Fixed" : "Would fix",
-                                                        fixed_text(result));
+// As it stands on disk when this is printed.
+enum class Written { nothing_asked, all, failed };
+
+std::string remarks(const FixResult& result, Written written) {
+  const std::string_view done = written == Written::all      ? "Fixed"
+                                : written == Written::failed ? "Changed nothing: could not fix"
+                                                             : "Would fix";
+  std::string text =
+      result.files.empty() ? "Nothing to fix" : fmt::format("{} {}", done, fixed_text(result));
   if (result.unsafe_left > 0) text += fmt::format("; {} more with --unsafe", result.unsafe_left);
   if (result.by_hand > 0) {
     text += fmt::format("; {} to change by hand", counted(result.by_hand, "finding"));
   }
-  text += result.files.empty() || written ? ".\n" : ". --write does it.\n";
+  const bool offers = !result.files.empty() && written == Written::nothing_asked;
+  text += offers ? ". --write does it.\n" : ".\n";
   if (result.notebooks > 0) text += "Note: notebooks are not edited.\n";
   for (const std::string& problem : result.problems) text += "Note: " + printable(problem) + ".\n";
   return text;
@@ -48,9 +54,19 @@ Result<void> require_scripts(const std::vector<std::string>& files) {
   return {};
 }
 
+// A patch is bytes; a terminal is shown none that it would obey.
+std::string shown_diff(const FixResult& result, const TextStyle& style) {
+  std::string diff = render_diff(result);
+  if (!style.terminal) return diff;
+  std::string text;
+  for (const std::string_view line : split(diff, '\n')) text += printable(line) + '\n';
+  text.pop_back();
+  return text;
+}
+
 }  // namespace
 
-Result<Outcome> run(const FixCommand& command, const TextStyle&) {
+Result<Outcome> run(const FixCommand& command, const TextStyle& style) {
   const Result<void> scripts = require_scripts(command.input.files);
   if (!scripts) return tl::unexpected(scripts.error());
   InputOptions input = command.input;
@@ -67,16 +83,21 @@ Result<Outcome> run(const FixCommand& command, const TextStyle&) {
     if (!device) return tl::unexpected(device.error());
     options.device = std::move(*device);
   }
+  // What a killed run left half done is put back before anything is read.
+  const std::string folder = common_folder(input.files);
+  const Result<void> clean = command.write ? recover_files(folder) : Result<void>();
+  if (!clean) return tl::unexpected(clean.error());
   auto result = fix_scripts(input.files, options);
   if (!result) return tl::unexpected(result.error());
   if (!command.write) {
-    return Outcome{render_diff(*result),
+    return Outcome{shown_diff(*result, style),
                    result->files.empty() ? ExitCode::clean : ExitCode::findings,
-                   remarks(*result, false)};
+                   remarks(*result, Written::nothing_asked)};
   }
-  const std::vector<std::string> unwritten = write_fixed(*result);
-  result->problems.insert(result->problems.end(), unwritten.begin(), unwritten.end());
-  return Outcome{"", unwritten.empty() ? ExitCode::clean : ExitCode::error, remarks(*result, true)};
+  const Result<void> written = write_fixed(*result, folder);
+  if (!written) result->problems.push_back(to_string(written.error()));
+  return Outcome{"", written ? ExitCode::clean : ExitCode::error,
+                 remarks(*result, written ? Written::all : Written::failed)};
 }
 
 }  // namespace rooftile

@@ -1,12 +1,12 @@
 // The command line: parse, run, write.
-#include <fmt/format.h>
+#include <unistd.h>
 
 #include <csignal>
-#include <cstdio>
 #include <new>
 #include <string>
 #include <variant>
 
+#include "rooftile/base/descriptor.h"
 #include "rooftile/base/text.h"
 #include "rooftile/cli/command_line.h"
 #include "rooftile/cli/commands.h"
@@ -46,6 +46,9 @@ Result<Outcome> run_command(const Command& command) {
       command);
 }
 
+// A closed or full standard error changes neither the result nor the exit code.
+void write_remarks(std::string_view text) { static_cast<void>(write_all(STDERR_FILENO, text)); }
+
 Result<ExitCode> run_words(int argc, const char* const* argv) {
   const auto command = parse_command_line(argc, argv);
   if (!command) return tl::unexpected(command.error());
@@ -53,7 +56,7 @@ Result<ExitCode> run_words(int argc, const char* const* argv) {
   if (!outcome) return tl::unexpected(outcome.error());
   const auto written = write_output(output_path(*command), outcome->text);
   if (!written) return tl::unexpected(written.error());
-  fmt::print(stderr, "{}", outcome->remarks);
+  write_remarks(outcome->remarks);
   return outcome->code;
 }
 
@@ -62,7 +65,7 @@ int report_error(const Error& error) {
   std::string text = "rooftile: ";
   if (!error.where.empty()) text += printable(error.where) + ": ";
   for (const std::string_view line : split(error.message, '\n')) text += printable(line) + '\n';
-  fmt::print(stderr, "{}", text);
+  write_remarks(text);
   return static_cast<int>(ExitCode::error);
 }
 

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "rooftile/base/atomic_file.h"
+#include "rooftile/base/descriptor.h"
 
 namespace rooftile {
 namespace {
@@ -20,8 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kNarrowest = 60, kWidest = 140;  // prose beyond this width is hard to read
-
-std::string system_message(int code) { return std::generic_category().message(code); }
 
 Result<void> write_standard_output(const std::string& text) {
   const int code = write_all(STDOUT_FILENO, text);
@@ -31,10 +30,9 @@ Result<void> write_standard_output(const std::string& text) {
 
 // Devices and pipes keep their name: renaming a file over /dev/null would replace it.
 Result<void> write_in_place(const std::string& path, const std::string& text) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return fail(system_message(errno), path);
-  const int code = write_all(fd, text);
-  ::close(fd);
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (file.get() < 0) return fail(system_message(errno), path);
+  const int code = write_all(file.get(), text);
   if (code != 0 && code != EPIPE) return fail(system_message(code), path);
   return {};
 }

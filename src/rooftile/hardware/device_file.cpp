@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <span>
 #include <string>
 
+#include "rooftile/base/file.h"
 #include "rooftile/base/text.h"
 #include "rooftile/hardware/device_json.h"
 
@@ -217,15 +217,9 @@ Result<Device> parse_device(std::string_view json, std::string_view where) {
 }
 
 Result<Device> read_device_file(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::string text(kMaxDeviceFileBytes + 1, '\0');
-  if (!stream) return fail("cannot open the device file", path);
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (stream.bad() || (stream.gcount() == 0 && !stream.eof())) {
-    return fail("cannot read the device file", path);
-  }
-  text.resize(static_cast<std::size_t>(stream.gcount()));
-  return parse_device(text, path);
+  const Result<std::string> text = read_file(path, kMaxDeviceFileBytes);
+  if (!text) return tl::unexpected(text.error());
+  return parse_device(*text, path);
 }
 
 }  // namespace rooftile

@@ -1,0 +1,132 @@
+#include "rooftile/base/replace_files.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+namespace rooftile {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class ReplaceFiles : public testing::Test {
+ protected:
+  ReplaceFiles() {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~ReplaceFiles() override { fs::remove_all(folder_); }
+
+  std::string put(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return (folder_ / name).string();
+  }
+  std::string text_of(const std::string& name) {
+    std::ostringstream text;
+    text << std::ifstream(folder_ / name, std::ios::binary).rdbuf();
+    return text.str();
+  }
+  std::ptrdiff_t entries() {
+    return std::distance(fs::directory_iterator(folder_), fs::directory_iterator());
+  }
+  Result<void> replace(const std::vector<FileReplacement>& files) {
+    return replace_files(folder_.string(), files);
+  }
+
+  fs::path folder_ = fs::path(testing::TempDir()) /
+                     ("rooftile_replace_" +
+                      std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+};
+
+TEST_F(ReplaceFiles, ReplacesAllAndLeavesNothingBehind) {
+  const std::string a = put("a.py", "old a"), b = put("b.py", "old b");
+  ::chmod(a.c_str(), 0754);
+  ASSERT_TRUE(replace({{a, "old a", "new a"}, {b, "old b", "new b"}}).has_value());
+  EXPECT_EQ(text_of("a.py"), "new a");
+  EXPECT_EQ(text_of("b.py"), "new b");
+  EXPECT_EQ(static_cast<unsigned>(fs::status(a).permissions()), 0754u);
+  EXPECT_EQ(entries(), 2);
+}
+
+TEST_F(ReplaceFiles, KeepsExtendedAttributes) {
+  const std::string a = put("a.py", "old");
+  if (::setxattr(a.c_str(), "user.note", "x", 1, 0) != 0) GTEST_SKIP() << "no attributes here";
+  ASSERT_TRUE(replace({{a, "old", "new"}}).has_value());
+  char value = 0;
+  EXPECT_EQ(::getxattr(a.c_str(), "user.note", &value, 1), 1);
+  EXPECT_EQ(value, 'x');
+}
+
+TEST_F(ReplaceFiles, OneThatChangedStopsAll) {
+  const std::string a = put("a.py", "old a"), b = put("b.py", "edited meanwhile");
+  const Result<void> done = replace({{a, "old a", "new a"}, {b, "old b", "new b"}});
+  ASSERT_FALSE(done.has_value());
+  EXPECT_THAT(done.error().message, HasSubstr("has changed since it was read"));
+  EXPECT_EQ(text_of("a.py"), "old a");
+  EXPECT_EQ(text_of("b.py"), "edited meanwhile");
+  EXPECT_EQ(entries(), 2);
+}
+
+TEST_F(ReplaceFiles, RefusesASecondNameAndAFolder) {
+  const std::string a = put("a.py", "old");
+  fs::create_hard_link(a, folder_ / "b.py");
+  EXPECT_THAT(replace({{a, "old", "new"}}).error().message, HasSubstr("hard link"));
+  fs::create_directory(folder_ / "c.py");
+  EXPECT_FALSE(replace({{(folder_ / "c.py").string(), "", "new"}}).has_value());
+  EXPECT_EQ(text_of("b.py"), "old");
+  EXPECT_EQ(entries(), 3);
+}
+
+TEST_F(ReplaceFiles, AForeignJournalMovesNothing) {
+  const std::string a = put("a.py", "mine");
+  put(".rooftile-7-0", "other");
+  put(".rooftile-fix.journal", "1 2 3\n" + (folder_ / ".rooftile-7-0").string() + "\n" + a +
+                                   "\n1 2 3\n/etc/hostname.tmp\n/etc/hostname\ncommit\n");
+  EXPECT_TRUE(recover_files(folder_.string()).has_value());
+  EXPECT_EQ(text_of("a.py"), "mine");
+  EXPECT_EQ(entries(), 1);
+}
+
+// Whenever the process is killed: all files are old or all are new once the next call has
+// recovered, and nothing else is left.
+TEST_F(ReplaceFiles, KilledAtAnyMoment) {
+  constexpr int kFiles = 4, kKills = 150;
+  std::mt19937 random(1);
+  std::vector<FileReplacement> forth, back;
+  for (int i = 0; i < kFiles; ++i) {
+    const std::string name = "f" + std::to_string(i) + ".py";
+    const std::string path = put(name, "old");
+    forth.push_back({path, "old", "new"});
+    back.push_back({path, "new", "old"});
+  }
+  for (int kill = 0; kill < kKills; ++kill) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      for (;;) {
+        static_cast<void>(replace_files(folder_.string(), forth));
+        static_cast<void>(replace_files(folder_.string(), back));
+      }
+    }
+    ::usleep(std::uniform_int_distribution<useconds_t>(0, 4000)(random));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    ASSERT_TRUE(recover_files(folder_.string()).has_value());
+    ASSERT_EQ(entries(), kFiles) << "after kill " << kill;
+    for (int i = 1; i < kFiles; ++i) {
+      ASSERT_EQ(text_of("f" + std::to_string(i) + ".py"), text_of("f0.py")) << "kill " << kill;
+    }
+    if (forth[0].before != text_of("f0.py")) std::swap(forth, back);
+  }
+}
+
+}  // namespace
+}  // namespace rooftile
