@@ -53,6 +53,36 @@ void append(Workload& to, Workload&& from) {
   for (const auto& [name, count] : from.skipped) to.skipped[name] += count;
 }
 
+// "a.py, b.py and 3 more"
+std::string names_text(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 3;
+  const auto shown = std::min(names.size(), kShown);
+  std::string text =
+      join({names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown)}, ", ");
+  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+// What of the scripts was not read, or not in full, by name.
+void note_unread(const source::SourceFacts& facts, Workload& workload) {
+  std::map<std::string, std::vector<std::string>> by_reason;
+  for (const source::SkippedFile& file : facts.skipped) {
+    ++workload.skipped[file.reason];
+    by_reason[file.reason].push_back(file.path);
+  }
+  for (const auto& [reason, paths] : by_reason) {
+    workload.notes.push_back(fmt::format("not read ({}): {}", reason, names_text(paths)));
+  }
+  std::vector<std::string> broken;
+  for (const auto& file : facts.files) {
+    if (!file->has_errors) continue;
+    broken.push_back(fmt::format("{}:{}", file->path, file->place(file->first_error).line));
+  }
+  if (broken.empty()) return;
+  workload.notes.push_back(fmt::format(
+      "syntax errors, what stands around them is not understood: {}", names_text(broken)));
+}
+
 Result<void> add_scripts(const std::vector<std::string>& paths, const ReadOptions& options,
                          Workload& workload) {
   Result<source::SourceFacts> facts =
@@ -62,7 +92,7 @@ Result<void> add_scripts(const std::vector<std::string>& paths, const ReadOption
     return fail("found neither Python files nor a model (config.json, model_index.json, ONNX)",
                 join(paths, ", "));
   }
-  for (const source::SkippedFile& file : facts->skipped) ++workload.skipped[file.reason];
+  note_unread(*facts, workload);
   workload.sources.insert(workload.sources.end(), paths.begin(), paths.end());
   workload.source = std::make_shared<const source::SourceFacts>(std::move(*facts));
   return {};

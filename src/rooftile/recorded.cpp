@@ -187,6 +187,8 @@ std::optional<SourceSummary> script_summary(const Workload& workload) {
   summary.files = std::ssize(facts->files);
   summary.passed_over = std::ssize(facts->not_relevant);
   for (const auto& file : facts->files) summary.lines += std::ssize(file->line_starts);
+  summary.with_errors =
+      std::ranges::count_if(facts->files, [](const auto& file) { return file->has_errors; });
   summary.programs = std::ssize(facts->programs);
   summary.training = std::count_if(facts->programs.begin(), facts->programs.end(),
                                    [](const source::Program& p) { return p.trains_on_gpu; });

@@ -12,6 +12,7 @@
 #include "rooftile/analysis/memory/fit_changes.h"
 #include "rooftile/analysis/op_math.h"
 #include "rooftile/findings/fingerprint.h"
+#include "rooftile/formats/python/folder.h"
 #include "rooftile/op_row.h"
 #include "rooftile/recorded.h"
 #include "rooftile/rules/joined_evidence.h"
@@ -157,11 +158,24 @@ void note_winograd(const Workload& workload, const Analysis& analysis, Report& r
       "peak");
 }
 
+// Why silence about scripts means nothing; empty where it means that they are fine.
+std::string scripts_not_judged_because(const source::SourceFacts& facts,
+                                       const SourceSummary& scripts) {
+  // What a link leads to was not named, so nobody expects a word on it.
+  const auto skipped = std::ranges::count_if(
+      facts.skipped, [](const auto& file) { return file.reason != python::kLinkOut; });
+  if (skipped + scripts.with_errors > 0) {
+    return fmt::format("{} of {} Python files could not be read in full",
+                       skipped + scripts.with_errors,
+                       skipped + scripts.files + scripts.passed_over);
+  }
+  return scripts.training > 0 ? "" : "nothing here trains on a GPU, as far as the source tells";
+}
+
 // Why a network, as against a script, cannot be judged as a whole.
 std::string not_judged_because(const Workload& workload, const Report& report) {
   const bool scripts_only = workload.ops.empty() && workload.source && workload.traces.empty();
-  if (scripts_only && report.scripts->training > 0) return "";
-  if (scripts_only) return "nothing here trains on a GPU, as far as the source tells";
+  if (scripts_only) return scripts_not_judged_because(*workload.source, *report.scripts);
   if (report.coverage.ops <= 0) return "no operation was found";
   if (is_sufficient(report.coverage)) return "";
   return fmt::format(

@@ -111,6 +111,7 @@ struct SourceSummary {
   std::int64_t passed_over = 0;             // files without a word of training
   std::int64_t lines = 0;                   // of the files that can matter
   std::int64_t programs = 0, training = 0;  // entry points; those that train on a GPU
+  std::int64_t with_errors = 0;             // files with syntax errors
 };
 
 // Findings that are not told because the user said so.

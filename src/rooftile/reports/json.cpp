@@ -173,11 +173,9 @@ void add_traces(const TraceList& traces, Json& json) {
 }
 
 Json scripts_json(const SourceSummary& scripts) {
-  return {{"files", scripts.files},
-          {"passed_over", scripts.passed_over},
-          {"lines", scripts.lines},
-          {"programs", scripts.programs},
-          {"training_programs", scripts.training}};
+  return {{"files", scripts.files},       {"passed_over", scripts.passed_over},
+          {"lines", scripts.lines},       {"with_errors", scripts.with_errors},
+          {"programs", scripts.programs}, {"training_programs", scripts.training}};
 }
 
 Json set_aside_json(const SetAside& set_aside) {

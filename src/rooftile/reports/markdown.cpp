@@ -1,6 +1,8 @@
 // The report as Markdown, for a pull request or an issue.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rooftile/base/text.h"
 #include "rooftile/reports/reports.h"
 #include "rooftile/reports/trace_words.h"
@@ -22,8 +24,11 @@ std::string escaped(std::string_view text) {
 // A code span survives backticks in the text when its fence is longer.
 std::string code(std::string_view text) {
   const std::string plain = printable(text);
-  if (plain.find('`') == std::string::npos) return fmt::format("`{}`", plain);
-  return fmt::format("`` {} ``", plain);
+  std::size_t longest = 0, run = 0;
+  for (const char c : plain) longest = std::max(longest, run = c == '`' ? run + 1 : 0);
+  if (longest == 0) return fmt::format("`{}`", plain);
+  const std::string fence(longest + 1, '`');
+  return fmt::format("{0} {1} {0}", fence, plain);
 }
 
 std::string header(const Report& report) {

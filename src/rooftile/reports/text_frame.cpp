@@ -24,7 +24,7 @@ std::string title(const Report& report, const TextStyle& style) {
   const std::string network = painted(join(inputs, " + "), kBold, style);
   std::string line = network;
   if (!report.device.name.empty()) {
-    line += fmt::format(" on {}", report.device.name);
+    line += fmt::format(" on {}", printable(report.device.name));
     if (has_operations(report)) line += fmt::format(", {}", mode_name(report.mode));
   }
   const std::string options = options_text(report);

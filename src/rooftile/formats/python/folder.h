@@ -1,6 +1,7 @@
 // Which Python files a folder holds.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,14 +26,25 @@ class IgnoreRules {
     bool negated = false, folders_only = false, anchored = false;
   };
   std::vector<Rule> rules_;
+  // Patterns may be made to be slow: those that are left match nothing once this is used up.
+  mutable std::int64_t steps_left_ = 100'000'000;
 };
 
-// Whether the pattern matches the whole text; `*` and `?` do not match "/", `**` does. At most
-// some thousand steps: what takes longer does not match.
-bool matches_glob(std::string_view pattern, std::string_view text);
+inline constexpr std::string_view kLinkOut = "a link out of the folder";
 
-// Paths of .py and .ipynb files below a folder, sorted. Without .git, caches, environments and
-// build outputs, what .gitignore rules exclude, and links that lead to a folder seen before.
-Result<std::vector<std::string>> python_files(const std::string& folder);
+// What a walk did not enter or read, and why: "a link out of the folder".
+struct LeftOut {
+  std::string path, reason;
+};
+
+struct FolderFiles {
+  std::vector<std::string> files;  // sorted
+  std::vector<LeftOut> left_out;   // at most some hundred
+};
+
+// Paths of .py and .ipynb files below a folder. Without .git, caches, environments and build
+// outputs, what .gitignore rules exclude, and links that lead to a folder seen before; links that
+// lead out of the folder are left out, so that nothing else than what was named is read or edited.
+Result<FolderFiles> python_files(const std::string& folder);
 
 }  // namespace rooftile::python

@@ -13,7 +13,8 @@
 namespace rooftile::python {
 namespace {
 
-constexpr std::uint64_t kMaxParseMicroseconds = 20'000'000;
+// For the first megabyte; then one for each byte, a tenth of the usual speed.
+constexpr std::uint64_t kLeastParseMicroseconds = 1'000'000;
 constexpr std::size_t kMaxSymbols = 1024;
 constexpr std::size_t kMaxFields = 64;
 
@@ -237,6 +238,29 @@ std::vector<SyntaxNode> flatten(const TSTree& tree, std::size_t bytes) {
 
 }  // namespace
 
+namespace {
+
+// Through the first children with errors down to the innermost one.
+std::uint32_t first_error(const TSTree& tree) {
+  TSTreeCursor cursor = ts_tree_cursor_new(ts_tree_root_node(&tree));
+  const auto is_wrong = [&] {
+    const TSNode node = ts_tree_cursor_current_node(&cursor);
+    return ts_node_is_error(node) || ts_node_is_missing(node);
+  };
+  const auto holds_error = [&] {
+    return ts_node_has_error(ts_tree_cursor_current_node(&cursor)) || is_wrong();
+  };
+  while (!is_wrong() && ts_tree_cursor_goto_first_child(&cursor)) {
+    while (!holds_error() && ts_tree_cursor_goto_next_sibling(&cursor)) {
+    }
+  }
+  const std::uint32_t byte = ts_node_start_byte(ts_tree_cursor_current_node(&cursor));
+  ts_tree_cursor_delete(&cursor);
+  return byte;
+}
+
+}  // namespace
+
 Result<SyntaxTree> parse_python(std::string_view text) {
   if (text.size() > kMaxSourceBytes) {
     return fail("is larger than " + std::to_string(kMaxSourceBytes >> 20U) + " MiB");
@@ -244,12 +268,13 @@ Result<SyntaxTree> parse_python(std::string_view text) {
   const ParseMemory memory;
   const std::unique_ptr<TSParser, ParserDeleter> parser(ts_parser_new());
   ts_parser_set_language(parser.get(), grammar().language);
-  ts_parser_set_timeout_micros(parser.get(), kMaxParseMicroseconds);
+  ts_parser_set_timeout_micros(parser.get(), kLeastParseMicroseconds + text.size());
   const TSTree* tree = ts_parser_parse_string(parser.get(), nullptr, text.data(),
                                               static_cast<std::uint32_t>(text.size()));
   if (tree == nullptr) return fail("takes too long to parse");
   SyntaxTree result;
   result.has_errors = ts_node_has_error(ts_tree_root_node(tree));
+  if (result.has_errors) result.first_error = first_error(*tree);
   result.nodes = flatten(*tree, text.size());
   return result;
 }

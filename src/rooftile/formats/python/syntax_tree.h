@@ -168,11 +168,12 @@ struct SyntaxNode {
 struct SyntaxTree {
   std::vector<SyntaxNode> nodes;
   bool has_errors = false;
+  std::uint32_t first_error = 0;  // byte of the first part that is no Python
 };
 
-inline constexpr std::size_t kMaxSourceBytes = std::size_t{8} << 20U;
+inline constexpr std::size_t kMaxSourceBytes = std::size_t{4} << 20U;
 
-// Errors: the text is too large, or takes longer than some seconds.
+// Errors: the text is too large, or takes far longer than text of its size does.
 Result<SyntaxTree> parse_python(std::string_view text);
 
 }  // namespace rooftile::python

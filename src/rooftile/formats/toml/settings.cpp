@@ -116,8 +116,25 @@ class SettingsReader {
   Settings settings_;
 };
 
+// The library goes down one level for each part of a dotted key.
+Result<void> require_shallow_keys(std::string_view text, const std::string& path) {
+  constexpr int kMostDots = 1000;  // of one key; far more than anybody writes
+  int line = 1, dots = 0;
+  for (const char c : text) {
+    if (c == '\n') ++line;
+    if (c == '\n' || c == '=' || c == ',') dots = 0;
+    if (c == '.' && ++dots > kMostDots) {
+      return fail(fmt::format("found a key of more than {} parts", kMostDots),
+                  fmt::format("{}:{}", path, line));
+    }
+  }
+  return {};
+}
+
 // A pyproject.toml without our table has no settings.
 Result<std::optional<Settings>> read_settings_text(std::string_view text, const std::string& path) {
+  const Result<void> shallow = require_shallow_keys(text, path);
+  if (!shallow) return tl::unexpected(shallow.error());
   const toml::parse_result parsed = toml::parse(text, path);
   if (!parsed) {
     return fail(std::string(parsed.error().description()),

@@ -55,6 +55,15 @@ TEST(Settings, PyprojectHasATableForUs) {
   EXPECT_EQ(none->file, "");
 }
 
+TEST(Settings, KeysOfCountlessPartsAreRefused) {
+  std::string key = "a";
+  for (int i = 0; i < 140'000; ++i) key += ".a";
+  const auto deep = parse_settings("x = 1\n" + key + " = 1\n", "rooftile.toml");
+  ASSERT_FALSE(deep);
+  EXPECT_EQ(deep.error().where, "rooftile.toml:2");
+  EXPECT_TRUE(parse_settings("ignore = [\"a.b.c\"]\n", "rooftile.toml"));
+}
+
 TEST(Settings, ErrorsNameFileAndLine) {
   const struct {
     const char *text, *message;
