@@ -113,6 +113,8 @@ void add_host(const Workload& workload, Report& report) {
   const HostEstimate host = estimate_host(workload);
   report.launches = host.launches;
   report.host = host.time;
+  report.launch_bound =
+      is_sufficient(report.coverage) && is_launch_bound(host, report.total.expected);
 }
 
 void add_memory(const Workload& workload, const Analysis& analysis, const TimeModel& model,
@@ -132,8 +134,10 @@ void add_memory(const Workload& workload, const Analysis& analysis, const TimeMo
   summary.verdict = to_string(memory.fit());
   summary.largest_batch = largest_batch(workload, memory);
   for (const FitChange& change : changes_that_fit(workload, analysis, model, memory)) {
-    summary.changes.push_back({std::string(to_string(change.by)), change.amount,
-                               change.with_checkpointing, change.per_gpu, change.cost});
+    std::vector<std::string> with;
+    for (const FitBy by : change.with) with.emplace_back(to_string(by));
+    summary.changes.push_back({std::string(to_string(change.by)), change.amount, std::move(with),
+                               change.per_gpu, std::string(to_string(change.fit)), change.cost});
   }
 }
 

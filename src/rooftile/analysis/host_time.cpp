@@ -17,4 +17,9 @@ HostEstimate estimate_host(const Workload& workload) {
   return host;
 }
 
+bool is_launch_bound(const HostEstimate& host, Seconds kernels) {
+  constexpr double kProgram = 20;  // operations; fewer are a part of something else
+  return host.launches >= kProgram && host.time.expected > kernels;
+}
+
 }  // namespace rooftile

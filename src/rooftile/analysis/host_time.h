@@ -14,4 +14,7 @@ struct HostEstimate {
 };
 HostEstimate estimate_host(const Workload& workload);
 
+// Whether the host is expected to take longer to start the operations than the GPU to run them.
+bool is_launch_bound(const HostEstimate& host, Seconds kernels);
+
 }  // namespace rooftile

@@ -24,10 +24,4 @@ CheckVerdict verdict_of(const Report& report) {
                                            : CheckVerdict::not_judged;
 }
 
-bool is_launch_bound(const Report& report) {
-  constexpr double kProgram = 20;  // operations; fewer are a part of something else
-  return is_sufficient(report.coverage) && report.launches >= kProgram &&
-         report.host.expected > report.total.expected;
-}
-
 }  // namespace rooftile

@@ -74,8 +74,9 @@ struct Coverage {
 struct MemoryChange {
   std::string kind;         // smaller_batch checkpointing half_precision … : report.schema.json
   std::int64_t amount = 0;  // samples of a smaller batch, GPUs of a spread network; else 0
-  bool with_checkpointing = false;
+  std::vector<std::string> with;       // kinds that it takes besides
   Bytes per_gpu;                       // expected, on each GPU
+  std::string fit;                     // fits, tight
   std::optional<Range<Seconds>> cost;  // time that it adds to a pass, nothing overlapped
 };
 
@@ -142,6 +143,7 @@ struct Report {
   // Operations to start, and what the host needs for it without compilation and CUDA graphs.
   double launches = 0;
   Range<Seconds> host;
+  bool launch_bound = false;  // the host takes longer than the GPU
   MemorySummary memory;
   BoundShares bound_share;
   double tensor_core_share = 0;  // of the time
@@ -158,8 +160,5 @@ struct Report {
 
 // By the findings above level info and by what could be judged.
 CheckVerdict verdict_of(const Report& report);
-
-// Whether the host is expected to take longer to start the operations than the GPU to run them.
-bool is_launch_bound(const Report& report);
 
 }  // namespace rooftile

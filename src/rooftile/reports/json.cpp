@@ -1,4 +1,6 @@
 // The report for machines. The contract is docs/formats/report.schema.json.
+#include <algorithm>
+
 #include "rooftile/reports/json_values.h"
 #include "rooftile/reports/reports.h"
 #include "rooftile/reports/trace_words.h"
@@ -71,8 +73,10 @@ Json memory_change_json(const MemoryChange& change) {
   if (change.amount > 0) amount = change.amount;
   return {{"change", change.kind},
           {"amount", amount},
-          {"with_checkpointing", change.with_checkpointing},
+          {"with_checkpointing", std::ranges::count(change.with, "checkpointing") > 0},
+          {"with", change.with},
           {"bytes_per_gpu", json_number(change.per_gpu.value())},
+          {"fit", change.fit},
           {"cost_s", json_range(change.cost)}};
 }
 

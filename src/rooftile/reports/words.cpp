@@ -211,7 +211,7 @@ std::vector<std::string> step_lines(const Report& report) {
                                 share_text(report.tensor_core_share)));
   }
   if (!report.memory.verdict.empty()) lines.push_back(memory_line(report.memory));
-  if (is_launch_bound(report)) {
+  if (report.launch_bound) {
     lines.push_back(fmt::format(
         "Launch-bound: without compilation PyTorch's host code needs {} to launch the {} "
         "operations, longer than the GPU runs. A CUDA graph, "

@@ -1,12 +1,60 @@
 #include "rooftile/analysis/memory/fit_changes.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+
+#include "rooftile/analysis/vocabulary.h"
+#include "rooftile/workload/precision.h"
 
 namespace rooftile {
 namespace {
 
 constexpr std::int64_t kMostGpus = 1024;
+
+// Bytes that Adam's two states take for a parameter in blocks of 8 bits, with an fp32 scale for 256
+// values. Source: Dettmers et al., "8-bit Optimizers via Block-wise Quantization" (ICLR 2022), and
+// the block size of bitsandbytes.
+constexpr double kEightBitAdam = 2 * (1 + 4.0 / 256);
+constexpr double kFp32Adam = 2 * 4;
+
+// On one GPU and without changing its batch; the cheapest to try first.
+constexpr std::array<FitBy, 4> kTrainingChanges{FitBy::chunked_loss, FitBy::checkpointing,
+                                                FitBy::autocast, FitBy::eight_bit_states};
+constexpr std::array<FitBy, 3> kInferenceChanges{FitBy::half_precision, FitBy::eight_bits,
+                                                 FitBy::four_bits};
+constexpr std::size_t kMostOfOneSize = 3;  // sets of as many changes; more are more of the same
+
+using Set = std::vector<FitBy>;
+
+bool holds(const Set& set, FitBy by) { return std::ranges::count(set, by) > 0; }
+
+// Of a weight; empty of other changes.
+std::optional<double> weight_bits(FitBy by) {
+  switch (by) {
+    case FitBy::half_precision:
+      return 16;
+    case FitBy::eight_bits:
+      return 8;
+    case FitBy::four_bits:
+      return 4;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Sets of so many of the changes, in their order.
+std::vector<Set> sets_of(std::size_t size, const Set& changes) {
+  std::vector<Set> sets;
+  for (unsigned bits = 0; bits < 1U << changes.size(); ++bits) {
+    Set set;
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      if ((bits >> i & 1U) != 0) set.push_back(changes[i]);
+    }
+    if (set.size() == size) sets.push_back(std::move(set));
+  }
+  return sets;
+}
 
 class Search {
  public:
@@ -15,75 +63,168 @@ class Search {
       : workload_(workload), analysis_(analysis), model_(model), memory_(memory) {}
 
   std::vector<FitChange> run() {
-    if (memory_.fit() == Fit::does_not_fit) {
-      try_smaller_batch();
-      if (is_training()) {
-        try_checkpointing();
-        spread_over_gpus(FitBy::sharding);
-      } else {
-        try_fewer_bits();
-        spread_over_gpus(FitBy::tensor_parallel);
-      }
+    if (memory_.fit() != Fit::does_not_fit) return {};
+    try_smaller_batch({});
+    const Set possible = possible_changes();
+    const std::size_t most = is_training() ? possible.size() : 1;  // weights have one precision
+    for (std::size_t size = 1; size <= most && !found_on_one_; ++size) try_sets(size, possible);
+    for (std::size_t size = 1; size <= most && found_.empty(); ++size) {
+      for (const Set& set : sets_of(size, possible)) try_smaller_batch(set);
+      keep_largest_batches();
     }
+    spread_over_gpus(is_training() ? FitBy::sharding : FitBy::tensor_parallel);
     return std::move(found_);
   }
 
  private:
   bool is_training() const { return workload_.mode == Mode::training; }
-  Bytes total() const { return memory_.total().expected; }
-  Bytes growing() const { return total() - memory_.state(); }
 
-  void try_smaller_batch() {
-    const auto most = largest_batch(workload_, memory_);
-    if (!most || *most < 1) return;
-    const double share = to_double(*most) / to_double(*workload_.batch);
-    found_.push_back({FitBy::smaller_batch, *most, false, memory_.state() + growing() * share, {}});
-  }
+  // What stays whatever the batch, and what grows with it, after a set of changes.
+  struct Needs {
+    Bytes state, growing;
+  };
 
-  // Of everything that grows with the batch.
-  std::optional<Bytes> checkpointed() const {
-    const auto kept = checkpointed_activations(workload_);
-    if (!kept || *kept >= memory_.activations.expected) return std::nullopt;
-    return growing() - memory_.activations.expected + *kept;
-  }
-
-  // The forward pass once more.
-  Range<Seconds> forward_time() const {
-    Range<Seconds> sum{};
-    for (std::size_t i = 0; i < workload_.ops.size(); ++i) {
-      const auto time = known_time(analysis_.ops[i]);
-      if (time && workload_.ops[i].phase == Phase::forward) {
-        sum += *time * to_double(workload_.ops[i].count);
-      }
+  Needs needs_after(const Set& set) const {
+    Needs needs{memory_.state(), memory_.growing()};
+    if (set.empty()) return needs;
+    for (const FitBy by : set) {
+      const auto bits = weight_bits(by);
+      if (bits) needs.state -= memory_.weights * (1 - *bits / bits_now());
     }
-    return sum;
+    if (holds(set, FitBy::eight_bit_states)) {
+      needs.state -= Bytes(count_parameters(workload_) * (kFp32Adam - kEightBitAdam));
+    }
+    const bool in_16_bits = holds(set, FitBy::autocast);
+    if (in_16_bits) needs.state += storage(count_parameters(workload_), Dtype::fp16);
+    const Keeping keeping{holds(set, FitBy::checkpointing), holds(set, FitBy::chunked_loss)};
+    const auto kept = kept_activations(in_16_bits ? in_half() : workload_, keeping);
+    if (kept && memory_.activations.expected > Bytes()) {
+      needs.growing = needs.growing * (*kept / memory_.activations.expected);
+    }
+    return needs;
   }
 
-  void try_checkpointing() {
-    const auto kept = checkpointed();
-    if (!kept || memory_.state() + *kept > memory_.usable) return;
-    found_.push_back({FitBy::checkpointing, 0, true, memory_.state() + *kept, forward_time()});
+  Workload in_half() const {
+    Workload half = workload_;
+    for (Op& op : half.ops) run_in(Dtype::fp16, op);
+    return half;
   }
 
   // Bits a weight has on average.
-  double weight_bits() const {
+  double bits_now() const {
     const double parameters = count_parameters(workload_);
     return parameters > 0 ? 8 * memory_.weights.value() / parameters : 0;
   }
 
-  void try_fewer_bits() {
-    struct Choice {
-      FitBy by;
-      double bits;
+  Set possible_changes() const {
+    Set possible;
+    const auto add_if_less = [&](FitBy by) {
+      if (!is_possible(by)) return;
+      const Needs needs = needs_after({by});
+      const bool less = needs.state + needs.growing < memory_.state() + memory_.growing();
+      if (less) possible.push_back(by);
     };
-    for (const Choice& choice : {Choice{FitBy::half_precision, 16}, Choice{FitBy::eight_bits, 8},
-                                 Choice{FitBy::four_bits, 4}}) {
-      if (weight_bits() < 1.5 * choice.bits) continue;  // they are stored in no more already
-      const Bytes saved = memory_.weights * (1 - choice.bits / weight_bits());
-      if (total() - saved <= memory_.usable) {
-        found_.push_back({choice.by, 0, false, total() - saved, {}});
-      }
+    if (is_training()) std::ranges::for_each(kTrainingChanges, add_if_less);
+    if (!is_training()) std::ranges::for_each(kInferenceChanges, add_if_less);
+    return possible;
+  }
+
+  bool is_possible(FitBy by) const {
+    // Weights that are stored in about as few bits already stay.
+    if (const auto bits = weight_bits(by)) return bits_now() >= 1.5 * *bits;
+    switch (by) {
+      case FitBy::chunked_loss:
+        return kept_activations(workload_, {false, true}).has_value();
+      case FitBy::checkpointing:
+        return kept_activations(workload_, {true, false}).has_value();
+      case FitBy::autocast:
+        return weight_dtype() == Dtype::fp32 && model_.device().has_tensor_cores(Dtype::fp16);
+      default:
+        return uses_adam() &&
+               memory_.optimizer.expected.value() >= kFp32Adam * count_parameters(workload_);
     }
+  }
+
+  bool uses_adam() const {
+    return std::ranges::any_of(workload_.ops, [](const Op& op) {
+      const auto* step = std::get_if<OptimizerStep>(&op.body);
+      return step != nullptr &&
+             (step->fn == OptimizerKind::adam || step->fn == OptimizerKind::adamw);
+    });
+  }
+
+  // Fewer samples beside a set of other changes: the most that leave room, else one that is tight.
+  void try_smaller_batch(const Set& with) {
+    if (!workload_.batch || *workload_.batch <= 1) return;
+    const Needs needs = needs_after(with);
+    const Bytes constant = needs.state + memory_.library;
+    const double now = to_double(*workload_.batch);
+    for (const Fit worst : {Fit::fits, Fit::tight}) {
+      const double samples = now * memory_.share_that_fits(constant, needs.growing, worst);
+      const auto batch = static_cast<std::int64_t>(std::min(std::floor(samples), now - 1));
+      if (batch < 1) continue;
+      add({.by = FitBy::smaller_batch,
+           .amount = batch,
+           .with = with,
+           .per_gpu = constant + needs.growing * (to_double(batch) / now),
+           .cost = cost_of(with)});
+      return;
+    }
+  }
+
+  void keep_largest_batches() {
+    std::ranges::stable_sort(
+        found_, [](const FitChange& a, const FitChange& b) { return a.amount > b.amount; });
+    if (found_.size() > kMostOfOneSize) found_.resize(kMostOfOneSize);
+  }
+
+  void try_sets(std::size_t size, const Set& possible) {
+    std::size_t shown = 0;
+    for (const Set& set : sets_of(size, possible)) {
+      const Needs needs = needs_after(set);
+      const Bytes each = needs.state + memory_.library + needs.growing;
+      if (each > memory_.usable || shown == kMostOfOneSize) continue;
+      add({.by = set.front(),
+           .with = Set(set.begin() + 1, set.end()),
+           .per_gpu = each,
+           .cost = cost_of(set)});
+      found_on_one_ = true;
+      ++shown;
+    }
+  }
+
+  void add(FitChange change) {
+    change.fit = memory_.fit_of(change.per_gpu);
+    found_.push_back(std::move(change));
+  }
+
+  // Forward operations once more, all of their runs.
+  template <class Condition>
+  Range<Seconds> forward_time(const Condition& is_meant) const {
+    Range<Seconds> sum{};
+    for (std::size_t i = 0; i < workload_.ops.size(); ++i) {
+      const Op& op = workload_.ops[i];
+      const auto time = known_time(analysis_.ops[i]);
+      if (time && op.phase == Phase::forward && is_meant(i)) sum += *time * to_double(op.count);
+    }
+    return sum;
+  }
+
+  // Checkpointed layers compute their forward pass again, a chunked loss at most its logits.
+  std::optional<Range<Seconds>> cost_of(const Set& set) const {
+    Range<Seconds> cost{};
+    bool known = false;
+    if (holds(set, FitBy::checkpointing)) {
+      cost += forward_time([&](std::size_t i) { return workload_.ops[i].count > 1; });
+      known = true;
+    }
+    const auto head = logits_layer(workload_);
+    if (head && holds(set, FitBy::chunked_loss)) {
+      cost += forward_time([&](std::size_t i) { return i >= *head; });
+      cost.low = Seconds();
+      known = true;
+    }
+    return known ? std::optional(cost) : std::nullopt;
   }
 
   std::optional<Range<Seconds>> collective(CollectiveKind kind, double elements, Dtype dtype,
@@ -131,14 +272,15 @@ class Search {
     return known ? std::optional(sum) : std::nullopt;
   }
 
+  // Every process has the workspace of its libraries.
   Bytes on_each(FitBy by, std::int64_t gpus, Bytes growing) const {
     const double share = 1 / to_double(gpus);
     // Sharded states leave each GPU the activations of its own batch.
-    if (by == FitBy::sharding) return memory_.state() * share + growing;
+    if (by == FitBy::sharding) return memory_.state() * share + memory_.library + growing;
     // Keys and values are spread by heads, so every GPU holds all of a latent cache.
     const Bytes cache = memory_.kv_cache.expected;
     const double heads = to_double(std::min(gpus, fewest_cached_heads()));
-    return (memory_.state() + growing - cache) * share + cache / heads;
+    return (memory_.state() + growing - cache) * share + memory_.library + cache / heads;
   }
 
   std::int64_t fewest_cached_heads() const {
@@ -152,21 +294,23 @@ class Search {
     return std::max<std::int64_t>(fewest, 1);
   }
 
-  bool spread(FitBy by, Bytes growing, bool with_checkpointing) {
+  // The fewest GPUs that leave room.
+  bool spread(FitBy by, const Set& with) {
     for (std::int64_t gpus = 2; gpus <= kMostGpus; gpus *= 2) {
-      const Bytes each = on_each(by, gpus, growing);
-      if (each > memory_.usable) continue;
+      const Bytes each = on_each(by, gpus, needs_after(with).growing);
+      if (memory_.fit_of(each) != Fit::fits) continue;
       auto cost = by == FitBy::sharding ? sharding_cost(gpus) : tensor_parallel_cost(gpus);
-      if (cost && with_checkpointing) *cost += forward_time();
-      found_.push_back({by, gpus, with_checkpointing, each, cost});
+      const auto more = cost_of(with);
+      if (cost && more) *cost += *more;
+      add({.by = by, .amount = gpus, .with = with, .per_gpu = each, .cost = cost});
       return true;
     }
     return false;
   }
 
   void spread_over_gpus(FitBy by) {
-    if (spread(by, growing(), false) || !is_training()) return;
-    if (const auto kept = checkpointed()) spread(by, *kept, true);
+    if (spread(by, {}) || !is_training()) return;
+    if (is_possible(FitBy::checkpointing)) spread(by, {FitBy::checkpointing});
   }
 
   const Workload& workload_;
@@ -174,6 +318,7 @@ class Search {
   const TimeModel& model_;
   const MemoryEstimate& memory_;
   std::vector<FitChange> found_;
+  bool found_on_one_ = false;  // something that keeps the batch, on one GPU
 };
 
 }  // namespace
@@ -182,8 +327,14 @@ std::string_view to_string(FitBy by) {
   switch (by) {
     case FitBy::smaller_batch:
       return "smaller_batch";
+    case FitBy::chunked_loss:
+      return "chunked_loss";
     case FitBy::checkpointing:
       return "checkpointing";
+    case FitBy::autocast:
+      return "autocast";
+    case FitBy::eight_bit_states:
+      return "eight_bit_states";
     case FitBy::half_precision:
       return "half_precision";
     case FitBy::eight_bits:
@@ -197,6 +348,8 @@ std::string_view to_string(FitBy by) {
   }
   return "tensor_parallel";
 }
+
+bool FitChange::uses(FitBy other) const { return by == other || holds(with, other); }
 
 std::vector<FitChange> changes_that_fit(const Workload& workload, const Analysis& analysis,
                                         const TimeModel& model, const MemoryEstimate& memory) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -10,13 +11,17 @@
 
 namespace rooftile {
 
-// smaller_batch: fewer samples a pass. checkpointing: layers keep their inputs and compute the rest
-// again. half_precision, eight_bits, four_bits: weights stored in so many bits. sharding: weights,
+// smaller_batch: fewer samples a pass. chunked_loss, checkpointing: as in Keeping. autocast: fp32
+// activations of a training step in 16 bits. eight_bit_states: of Adam, in 8 bits.
+// half_precision, eight_bits, four_bits: weights stored in so many bits. sharding: weights,
 // gradients and optimizer spread over GPUs (FSDP, ZeRO-3). tensor_parallel: every layer spread over
 // GPUs.
 enum class FitBy {
   smaller_batch,
+  chunked_loss,
   checkpointing,
+  autocast,
+  eight_bit_states,
   half_precision,
   eight_bits,
   four_bits,
@@ -27,14 +32,21 @@ std::string_view to_string(FitBy by);
 
 struct FitChange {
   FitBy by = FitBy::smaller_batch;
-  std::int64_t amount = 0;  // samples of a smaller batch, GPUs of a spread one; else 0
-  bool with_checkpointing = false;
-  Bytes per_gpu;                       // expected, on each GPU
-  std::optional<Range<Seconds>> cost;  // time that it adds to a pass, nothing overlapped
+  std::int64_t amount = 0;       // samples of a smaller batch, GPUs of a spread one; else 0
+  std::vector<FitBy> with = {};  // what it takes besides
+  Bytes per_gpu;                 // expected, on each GPU
+  Fit fit = Fit::fits;           // or tight
+  std::optional<Range<Seconds>> cost = {};  // time that it adds to a pass, nothing overlapped
+
+  bool uses(FitBy other) const;
 };
 
-// Those that make it fit, the cheapest to try first; empty where it fits as it is, or nothing does.
+// Those that make it fit: a smaller batch, then what fits with the fewest changes on this GPU, the
+// cheapest first, then more GPUs. Empty where it fits as it is, or nothing does.
 std::vector<FitChange> changes_that_fit(const Workload& workload, const Analysis& analysis,
                                         const TimeModel& model, const MemoryEstimate& memory);
+
+// "Any of these makes it fit: batch 4 (12.1 GiB), …", each with its price against a pass of today.
+std::string fit_text(const std::vector<FitChange>& changes, Seconds pass);
 
 }  // namespace rooftile

@@ -181,10 +181,14 @@ Range<Bytes> MemoryEstimate::total() const {
   return certain(weights) + gradients + optimizer + activations + kv_cache + workspace;
 }
 
-Fit MemoryEstimate::fit() const {
-  const Bytes expected = total().expected;
+Fit MemoryEstimate::fit_of(Bytes expected) const {
   if (expected > usable) return Fit::does_not_fit;
   return expected > usable * kTight ? Fit::tight : Fit::fits;
+}
+
+double MemoryEstimate::share_that_fits(Bytes constant, Bytes growing, Fit worst) const {
+  const Bytes left = usable * (worst == Fit::fits ? kTight : 1) - constant;
+  return growing > Bytes() ? std::max(left / growing, 0.0) : 0;
 }
 
 MemoryEstimate estimate_memory(const Workload& workload, const Device& device) {
@@ -197,7 +201,8 @@ MemoryEstimate estimate_memory(const Workload& workload, const Device& device) {
   } else {
     add_inference(workload, memory);
   }
-  memory.workspace = certain(cublas_workspace(device));
+  memory.library = cublas_workspace(device);
+  memory.workspace = certain(memory.library);
   memory.workspace.low += memory.activations.low * kFragmentation.low;
   memory.workspace.expected += memory.activations.expected * kFragmentation.expected;
   memory.workspace.high += memory.activations.high * kFragmentation.high;
@@ -205,40 +210,70 @@ MemoryEstimate estimate_memory(const Workload& workload, const Device& device) {
 }
 
 std::optional<std::int64_t> largest_batch(const Workload& workload, const MemoryEstimate& memory) {
-  if (!workload.batch) return std::nullopt;
-  const Bytes growing = memory.total().expected - memory.state();
-  if (growing <= Bytes()) return std::nullopt;
-  const Bytes left = memory.usable * kTight - memory.state();
-  const double samples = left / growing * to_double(*workload.batch);
+  if (!workload.batch || memory.growing() <= Bytes()) return std::nullopt;
+  const double share =
+      memory.share_that_fits(memory.state() + memory.library, memory.growing(), Fit::fits);
   constexpr double kMost = 1e9;
-  return static_cast<std::int64_t>(std::floor(std::clamp(samples, 0.0, kMost)));
+  return static_cast<std::int64_t>(std::floor(std::min(share * to_double(*workload.batch), kMost)));
 }
 
-std::optional<Bytes> checkpointed_activations(const Workload& workload) {
-  if (workload.mode != Mode::training) return std::nullopt;
-  std::int64_t most = 1;  // repeats of the layer that repeats most
-  for (const Op& op : workload.ops) {
-    if (op.phase == Phase::forward) most = std::max(most, op.count);
-  }
-  if (most == 1) return std::nullopt;
-  // Layers of one count in a row are one layer; its last output is what the next one reads.
-  Bytes largest_layer, layer, outside, inputs, before;
+namespace {
+
+// Bytes of forward outputs, by what keeps them.
+struct Outputs {
+  Bytes largest_layer;   // of the layers that repeat
+  Bytes layers, inputs;  // of all that repeat: everything, and what each reads first
+  Bytes outside;         // of operations that run once
+  Bytes logits;          // of the output layer and what follows it
+};
+
+// Layers of one count in a row are one layer; its last output is what the next one reads.
+Outputs outputs_of(const Workload& workload) {
+  const std::size_t head = logits_layer(workload).value_or(workload.ops.size());
+  Outputs sum;
+  Bytes layer, before;
   std::int64_t repeats = 1;
   const auto close_layer = [&] {
-    if (repeats > 1) inputs += before * to_double(repeats);
-    largest_layer = std::max(largest_layer, layer);
+    if (repeats > 1) sum.inputs += before * to_double(repeats);
+    sum.largest_layer = std::max(sum.largest_layer, layer);
     layer = Bytes();
   };
-  for (const Op& op : workload.ops) {
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const Op& op = workload.ops[i];
     if (op.phase != Phase::forward) continue;
     if (op.count != repeats) close_layer();
     repeats = op.count;
     before = output_bytes(op);
-    (repeats > 1 ? layer : outside) += before;
+    if (repeats > 1) layer += before;
+    Bytes& whole = i >= head ? sum.logits : repeats > 1 ? sum.layers : sum.outside;
+    whole += before * to_double(repeats);
   }
   close_layer();
-  const Bytes kept = (largest_layer + outside) * kKeptShare.expected + inputs;
-  return kept + loss_bytes(workload).expected;
+  return sum;
+}
+
+// Of the logits, what a chunk takes: as much as the output layer's input. Source: Liger Kernel's
+// fused linear cross-entropy, which makes vocabulary / hidden chunks.
+std::optional<double> share_of_chunk(const Workload& workload) {
+  const auto layer = logits_layer(workload);
+  if (!layer) return std::nullopt;
+  const auto& gemm = std::get<Gemm>(workload.ops[*layer].body);
+  return to_double(gemm.k) / to_double(gemm.n);
+}
+
+}  // namespace
+
+std::optional<Bytes> kept_activations(const Workload& workload, const Keeping& keeping) {
+  if (workload.mode != Mode::training) return std::nullopt;
+  const Outputs outputs = outputs_of(workload);
+  const auto chunk = share_of_chunk(workload);
+  if (keeping.checkpointed && outputs.layers <= Bytes()) return std::nullopt;
+  if (keeping.chunked_loss && !chunk) return std::nullopt;
+  const Bytes layers = keeping.checkpointed ? outputs.largest_layer : outputs.layers;
+  const Bytes loss = outputs.logits * kKeptShare.expected + loss_bytes(workload).expected;
+  return (layers + outputs.outside) * kKeptShare.expected +
+         (keeping.checkpointed ? outputs.inputs : Bytes()) +
+         loss * (keeping.chunked_loss ? *chunk : 1);
 }
 
 }  // namespace rooftile

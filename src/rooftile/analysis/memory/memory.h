@@ -24,12 +24,18 @@ Bytes usable_memory(const Device& device);
 struct MemoryEstimate {
   Bytes weights;
   Range<Bytes> gradients, optimizer, activations, kv_cache, workspace;
-  Bytes usable;  // of the GPU, by one process
+  Bytes usable;   // of the GPU, by one process
+  Bytes library;  // part of `workspace` that every process has, whatever it runs
 
   Range<Bytes> total() const;
-  Fit fit() const;
-  // The part that does not grow with the batch: weights, gradients, optimizer.
+  Fit fit() const { return fit_of(total().expected); }
+  Fit fit_of(Bytes expected) const;
+  // What sharding spreads over GPUs, and no batch changes.
   Bytes state() const { return weights + gradients.expected + optimizer.expected; }
+  // What grows with the batch.
+  Bytes growing() const { return total().expected - state() - library; }
+  // The share of what grows with the batch that fits beside what does not; 0 where nothing does.
+  double share_that_fits(Bytes constant, Bytes growing, Fit worst) const;
 };
 
 MemoryEstimate estimate_memory(const Workload& workload, const Device& device);
@@ -38,8 +44,14 @@ MemoryEstimate estimate_memory(const Workload& workload, const Device& device);
 // proportion; 0 where not one sample fits; empty where the workload does not state its batch.
 std::optional<std::int64_t> largest_batch(const Workload& workload, const MemoryEstimate& memory);
 
-// Activations when each repeated layer keeps only its input and computes the rest once more in the
-// backward pass; empty for inference and where no layers repeat.
-std::optional<Bytes> checkpointed_activations(const Workload& workload);
+// How a training step keeps its activations. checkpointed: each repeated layer keeps only its input
+// and computes the rest once more in the backward pass. chunked_loss: output layer and
+// cross-entropy take some tokens at a time, so that logits are never held whole.
+struct Keeping {
+  bool checkpointed = false, chunked_loss = false;
+};
+
+// Expected; empty for inference, and where no layers repeat or nothing makes logits.
+std::optional<Bytes> kept_activations(const Workload& workload, const Keeping& keeping);
 
 }  // namespace rooftile

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "rooftile/analysis/memory/fit_changes.h"
 #include "rooftile/analysis/memory/live_tensors.h"
 #include "rooftile/analysis/memory/output_bytes.h"
 #include "rooftile/hardware/device_file.h"
+#include "rooftile/workload/rebatch.h"
 #include "rooftile/workload/training.h"
 #include "rooftile/workload/workload_text.h"
 
@@ -140,7 +143,68 @@ TEST(Memory, CheckpointingKeepsTheInputsOfLayers) {
       derive_training(*parse_workload("elementwise wide fp32 fn=relu elements=100 count=2\n"
                                       "elementwise out fp32 fn=relu elements=10 count=2\n"
                                       "elementwise head fp32 fn=relu elements=5\n"));
-  EXPECT_EQ(checkpointed_activations(workload), Bytes(0.8 * 4 * (110 + 5) + 2 * 4 * 10));
+  EXPECT_EQ(kept_activations(workload, {.checkpointed = true}),
+            Bytes(0.8 * 4 * (110 + 5) + 2 * 4 * 10));
+}
+
+TEST(Memory, AChunkedLossHoldsTheLogitsOfSomeTokens) {
+  // The whole takes 0.8 * 2 + 8 bytes a logit; a chunk is as large as the input: 768 of 50304.
+  const auto workload = derive_training(*parse_workload("gemm head bf16 m=1024 n=50304 k=768\n"));
+  const auto kept = kept_activations(workload, {.chunked_loss = true});
+  ASSERT_TRUE(kept);
+  EXPECT_NEAR(kept->value(), 1024.0 * 768 * (0.8 * 2 + 8), 1);
+  const auto narrow = derive_training(*parse_workload("gemm a bf16 m=1024 n=768 k=768\n"));
+  EXPECT_FALSE(kept_activations(narrow, {.chunked_loss = true}));
+}
+
+std::vector<FitChange> changes_of(const Workload& workload, const char* name) {
+  const TimeModel model(gpu(name));
+  const MemoryEstimate memory = estimate_memory(workload, model.device());
+  return changes_that_fit(workload, analyse(workload, model), model, memory);
+}
+
+// Eight layers of 8 GB; checkpointing computes them again, but not the output layer.
+TEST(Memory, CheckpointingIsPricedWithTheRepeatedLayers) {
+  const auto workload =
+      derive_training(*parse_workload("elementwise wide bf16 fn=gelu elements=4000000000 count=8\n"
+                                      "elementwise narrow bf16 fn=gelu elements=4096 count=8\n"
+                                      "gemm head bf16 m=1024 n=50304 k=768\n"));
+  const auto changes = changes_of(workload, "a100_sxm_40gb");
+  const auto found = std::ranges::find(changes, FitBy::checkpointing, &FitChange::by);
+  ASSERT_NE(found, changes.end());
+  ASSERT_TRUE(found->cost);
+  const TimeModel model(gpu("a100_sxm_40gb"));
+  const Seconds layer = model.estimate(workload.ops[0])->time.expected +
+                        model.estimate(workload.ops[1])->time.expected;
+  EXPECT_NEAR(found->cost->expected.value(), 8 * layer.value(), 1e-9);
+}
+
+// 750 M parameters and about 9 GB of fp32 activations on 15.2 GB: autocast leaves 13.5 + 4.5,
+// states in 8 bits leave 7.5 + 9, both leave 9 + 4.5.
+TEST(Memory, TwoChangesThatAreNeededTogetherAreNamedTogether) {
+  const auto workload =
+      derive_training(*parse_workload("elementwise act fp32 fn=gelu elements=2680000000\n"
+                                      "gemm a fp32 m=1 n=25000 k=30000\n"));
+  const auto changes = changes_of(workload, "t4");
+  ASSERT_FALSE(changes.empty());
+  EXPECT_EQ(changes[0].by, FitBy::autocast);
+  EXPECT_EQ(changes[0].with, std::vector{FitBy::eight_bit_states});
+  EXPECT_NEAR(changes[0].per_gpu.value(), 13.5e9, 0.2e9);
+  EXPECT_NE(fit_text(changes, Seconds(1)).find("16-bit autocast and 8-bit optimizer states"),
+            std::string::npos);
+}
+
+TEST(Memory, TheSmallerBatchIsTheLargestThatFits) {
+  const auto workload =
+      *parse_workload("workload batch=64\nelementwise act bf16 fn=relu elements=64000000000\n");
+  const auto changes = changes_of(workload, "h100");
+  ASSERT_FALSE(changes.empty());
+  ASSERT_EQ(changes[0].by, FitBy::smaller_batch);
+  const auto fit = [&](std::int64_t batch) {
+    return estimate_memory(*at_batch(workload, batch), gpu("h100")).fit();
+  };
+  EXPECT_EQ(fit(changes[0].amount), Fit::fits);
+  EXPECT_NE(fit(changes[0].amount + 1), Fit::fits);
 }
 
 TEST(Memory, WeightsThatDoNotFitAreSpreadOrStoredInFewerBits) {

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "rooftile/analysis/memory/fit_changes.h"
-#include "rooftile/base/text.h"
 #include "rooftile/rules/rule.h"
 
 namespace rooftile {
@@ -18,10 +17,14 @@ The run ends with an out-of-memory error. Where only the high end of the range i
 may end so with another sequence length or another fragmentation.
 
 ## How to fix
-The finding names each change that makes it fit, with its price: a smaller batch, activation
-checkpointing (the forward pass once more), weights in fewer bits, weights and optimizer sharded over
-GPUs (FSDP, ZeRO-3: weights gathered twice and gradients reduced once a step), tensor parallelism (two
-sums over all GPUs a layer).
+The finding names what makes it fit, with its price: a smaller batch; fused or chunked cross-entropy,
+which never holds all logits (they are computed once more at most); activation checkpointing (the forward
+pass of the repeated layers once more); autocast; optimizer states in 8 bits; weights in fewer bits.
+Where none of these is enough alone, it names those that are together. Over several GPUs: weights and
+optimizer sharded (FSDP, ZeRO-3: weights gathered twice and gradients reduced once a step), tensor
+parallelism (two sums over all GPUs a layer). *Tight* is what leaves less than a tenth.
+
+With a smaller batch, as many more gradient accumulation steps leave training as it is.
 
 ## How the saving is estimated
 No time is saved. The price of a change is predicted by the time model, communication without overlap.
@@ -41,6 +44,10 @@ A process can use what ECC, driver (0.2 GiB and 0.9 %) and CUDA context (0.5 GiB
 - S. Bekman, Machine Learning Engineering Open Book, "Anatomy of Model's Memory Usage": 18 bytes a
   parameter for AdamW in mixed precision.
 - Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2020.
+- Wijmans et al., "Cut Your Losses in Large-Vocabulary Language Models", 2024, and Liger Kernel's
+  fused linear cross-entropy: logits in chunks.
+- Dettmers et al., "8-bit Optimizers via Block-wise Quantization", 2022: Adam's states in a quarter of
+  the bytes.
 - Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016.
 - "Total capacity" in public out-of-memory messages of PyTorch: T4 14.75 GiB, L4 22.03, RTX 4090
   23.65, L40S 44.42, A100 79.25.
@@ -57,54 +64,6 @@ std::string range_text(const Range<Bytes>& range) {
   return low == high ? expected : fmt::format("{} ({}–{})", expected, low, high);
 }
 
-std::string change_text(const FitChange& change) {
-  switch (change.by) {
-    case FitBy::smaller_batch:
-      return fmt::format("batch {}", change.amount);
-    case FitBy::checkpointing:
-      return "activation checkpointing";
-    case FitBy::half_precision:
-      return "weights in 16 bits";
-    case FitBy::eight_bits:
-      return "weights in 8 bits";
-    case FitBy::four_bits:
-      return "weights in 4 bits";
-    case FitBy::sharding:
-      return fmt::format("{} GPUs with FSDP or ZeRO-3{}", change.amount,
-                         change.with_checkpointing ? " and activation checkpointing" : "");
-    case FitBy::tensor_parallel:
-      break;
-  }
-  return fmt::format("{} GPUs with tensor parallelism", change.amount);
-}
-
-// The time of a pass over today's, empty where it is not known: layers spread over GPUs share the
-// work, everything else adds to it.
-std::string time_text(const FitChange& change, Seconds pass) {
-  if (!change.cost || pass <= Seconds()) return "";
-  const double added = change.cost->expected / pass;
-  if (change.by == FitBy::tensor_parallel) {
-    return fmt::format(", about {:.0f} % of the time a pass would take on one",
-                       100 * (1 / to_double(change.amount) + added));
-  }
-  return fmt::format(", {}{:.0f} % time", change.by == FitBy::sharding ? "at most +" : "+",
-                     100 * added);
-}
-
-// "activation checkpointing (38.2 GiB, +33 % time)"
-std::string priced(const FitChange& change, Seconds pass) {
-  const bool spread = change.by == FitBy::sharding || change.by == FitBy::tensor_parallel;
-  return fmt::format("{} ({:.1f} GiB{}{})", change_text(change), gibibytes(change.per_gpu),
-                     spread ? " each" : "", time_text(change, pass));
-}
-
-std::string fix_text(const std::vector<FitChange>& changes, Seconds pass) {
-  if (changes.empty()) return "Use a smaller model or GPUs with more memory";
-  std::vector<std::string> parts;
-  for (const FitChange& change : changes) parts.push_back(priced(change, pass));
-  return "Any of these makes it fit: " + join(parts, ", ");
-}
-
 std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.ops.empty() || !input.workload.traces.empty()) return {};
   const MemoryEstimate memory = estimate_memory(input.workload, input.device());
@@ -116,7 +75,7 @@ std::vector<Finding> check(const RuleInput& input) {
   finding.message = fmt::format("about {} are needed, {:.1f} GiB of {} are usable",
                                 range_text(total), gibibytes(memory.usable), input.device().name);
   if (!input.workload.sources.empty()) finding.location.file = input.workload.sources.front();
-  finding.fix = {fix_text(changes_that_fit(input.workload, input.analysis, input.model, memory),
+  finding.fix = {fit_text(changes_that_fit(input.workload, input.analysis, input.model, memory),
                           input.analysis.total.expected),
                  Exactness::not_applicable};
   finding.evidence = {

@@ -1,0 +1,80 @@
+// Changes that make a network fit, in words.
+#include <fmt/format.h>
+
+#include "rooftile/analysis/memory/fit_changes.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile {
+namespace {
+
+constexpr double kBytesPerGibibyte = 1024.0 * 1024.0 * 1024.0;
+
+std::string words(FitBy by, std::int64_t amount) {
+  switch (by) {
+    case FitBy::smaller_batch:
+      return fmt::format("batch {}", amount);
+    case FitBy::chunked_loss:
+      return "fused or chunked cross-entropy";
+    case FitBy::checkpointing:
+      return "activation checkpointing";
+    case FitBy::autocast:
+      return "16-bit autocast";
+    case FitBy::eight_bit_states:
+      return "8-bit optimizer states";
+    case FitBy::half_precision:
+      return "weights in 16 bits";
+    case FitBy::eight_bits:
+      return "weights in 8 bits";
+    case FitBy::four_bits:
+      return "weights in 4 bits";
+    case FitBy::sharding:
+      return fmt::format("{} GPUs with FSDP or ZeRO-3", amount);
+    case FitBy::tensor_parallel:
+      break;
+  }
+  return fmt::format("{} GPUs with tensor parallelism", amount);
+}
+
+// "a, b and c"
+std::string change_text(const FitChange& change) {
+  std::string text = words(change.by, change.amount);
+  for (std::size_t i = 0; i < change.with.size(); ++i) {
+    text += i + 1 == change.with.size() ? " and " : ", ";
+    text += words(change.with[i], 0);
+  }
+  return text;
+}
+
+// The time of a pass over today's, empty where it is not known: layers spread over GPUs share the
+// work, everything else adds to it.
+std::string time_text(const FitChange& change, Seconds pass) {
+  if (!change.cost || pass <= Seconds()) return "";
+  const double added = change.cost->expected / pass;
+  if (change.by == FitBy::tensor_parallel) {
+    return fmt::format(", about {:.0f} % of the time a pass would take on one",
+                       100 * (1 / to_double(change.amount) + added));
+  }
+  // Communication may overlap, and fused kernels do not compute the logits again.
+  const bool is_bound = change.by == FitBy::sharding || change.uses(FitBy::chunked_loss);
+  return fmt::format(", {}{:.0f} % time", is_bound ? "at most +" : "+", 100 * added);
+}
+
+// "activation checkpointing (38.2 GiB, +33 % time)"
+std::string priced(const FitChange& change, Seconds pass) {
+  const bool spread = change.by == FitBy::sharding || change.by == FitBy::tensor_parallel;
+  return fmt::format("{} ({:.1f} GiB{}{}{})", change_text(change),
+                     change.per_gpu.value() / kBytesPerGibibyte, spread ? " each" : "",
+                     change.fit == Fit::tight ? ", tight" : "", time_text(change, pass));
+}
+
+}  // namespace
+
+std::string fit_text(const std::vector<FitChange>& changes, Seconds pass) {
+  if (changes.empty()) return "Use a smaller model or GPUs with more memory";
+  std::vector<std::string> parts;
+  for (const FitChange& change : changes) parts.push_back(priced(change, pass));
+  return (parts.size() == 1 ? "This makes it fit: " : "Any of these makes it fit: ") +
+         join(parts, "; ");
+}
+
+}  // namespace rooftile
