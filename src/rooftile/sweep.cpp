@@ -15,6 +15,8 @@ SweepRow row_of(const BatchPoint& point) {
   SweepRow row;
   row.batch = point.batch;
   row.time = point.time;
+  row.launch = point.host.time;
+  row.launch_bound = point.waits_for_host();
   row.memory = point.memory.total();
   row.fit = to_string(point.memory.fit());
   row.bound = {point.bound.math, point.bound.memory, point.bound.latency, point.bound.other};
@@ -87,11 +89,7 @@ class Readings {
 
   // The largest batch between two rows that still fits so well; the lower one does.
   std::int64_t largest(std::int64_t low, std::int64_t high, Fit worst) {
-    while (high - low > 1) {
-      const std::int64_t middle = low + (high - low) / 2;
-      (fit(middle) <= worst ? low : high) = middle;
-    }
-    return low;
+    return largest_good(low, high, [&](std::int64_t batch) { return fit(batch) <= worst; });
   }
 
   const std::vector<std::string>& notes() const { return notes_; }
@@ -137,6 +135,8 @@ void add_marks(const BatchCurve& curve, Readings& readings, SweepCurve& result) 
     return i ? std::optional(curve.points[*i].batch) : std::nullopt;
   };
   result.knee = batch_at(find_knee(curve));
+  result.kernel_knee = batch_at(find_knee(without_launches(curve)));
+  result.launches = curve.points.front().host.launches;
   result.math_bound_from = batch_at(find_ridge_crossing(curve));
   if (curve.points.size() > 1) {
     result.gain_at_end = gain_of_doubling(curve, curve.points.size() - 2);
@@ -176,18 +176,35 @@ class Sweeper {
   Result<void> add_curve(std::optional<std::int64_t> length, Sweep& result) {
     Readings readings(request_, length, model_);
     BatchCurve curve;
-    SweepCurve& shown = result.curves.emplace_back();
-    shown.sequence = length;
     for (const std::int64_t batch : request_.batches) {
       Result<BatchPoint> point = readings.point(batch);
       if (!point) return tl::unexpected(point.error());
-      shown.rows.push_back(row_of(*point));
-      result.usable = point->memory.usable;
       curve.points.push_back(*point);
       if (request_.progress) request_.progress(++done_, total_);
     }
+    const Result<void> added = add_largest(readings, curve);
+    if (!added) return added;
+    SweepCurve& shown = result.curves.emplace_back();
+    shown.sequence = length;
+    result.usable = curve.points.front().memory.usable;
+    for (const BatchPoint& point : curve.points) shown.rows.push_back(row_of(point));
     add_marks(curve, readings, shown);
     add_notes(readings.notes(), result);
+    return {};
+  }
+
+  // Where memory ends the curve before its knee: the largest batch that fits, between two rows.
+  static Result<void> add_largest(Readings& readings, BatchCurve& curve) {
+    const auto full = std::ranges::find_if(
+        curve.points, [](const BatchPoint& point) { return point.memory.fit() != Fit::fits; });
+    if (full == curve.points.begin() || full == curve.points.end()) return {};
+    if (find_knee({{curve.points.begin(), full}})) return {};
+    const std::int64_t low = std::prev(full)->batch;
+    const std::int64_t most = readings.largest(low, full->batch, Fit::fits);
+    if (most == low) return {};
+    Result<BatchPoint> point = readings.point(most);
+    if (!point) return tl::unexpected(point.error());
+    curve.points.insert(full, std::move(*point));
     return {};
   }
 

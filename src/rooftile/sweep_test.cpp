@@ -76,6 +76,51 @@ TEST(Sweep, TheLargestBatchIsFoundBetweenTheRows) {
   EXPECT_EQ(fit(*curve.largest_tight + 1), "does_not_fit");
 }
 
+// 69 GB of weights, 2.1 GB a sample on 85.5 GB: nine tenths hold 3 samples, not 4.
+constexpr const char* kWide =
+    "workload batch=1\n"
+    "gemm wide bf16 m=1 n=65536 k=65536 count=8\n"
+    "elementwise act bf16 fn=relu elements=1000000000";
+
+TEST(Sweep, TheLargestBatchThatFitsHasARow) {
+  const Device device = *find_device("h100");
+  const auto result = sweep(request_of(kWide, {1, 2, 4, 8}), device);
+  ASSERT_TRUE(result) << to_string(result.error());
+  const SweepCurve& curve = result->curves.front();
+  ASSERT_EQ(curve.rows.size(), 5U);
+  EXPECT_EQ(curve.rows[2].batch, 3);
+  EXPECT_EQ(curve.largest, 3);
+  ASSERT_NE(best_row(curve), nullptr);
+  EXPECT_EQ(best_row(curve)->batch, 3);
+}
+
+TEST(Sweep, TheBatchToRunIsThatOfCheck) {
+  for (const char* gpu_name : {"h100", "h200"}) {
+    const Device device = *find_device(gpu_name);
+    const auto result = sweep(request_of(kWide, {1, 2, 4, 8, 16, 32, 64}), device);
+    ASSERT_TRUE(result) << to_string(result.error());
+    const auto workload = read(kWide, {});
+    ASSERT_TRUE(workload);
+    const BatchCurve curve = curve_of(*workload, {}, {}, device);
+    const auto better = find_better_batch(curve);
+    ASSERT_TRUE(better);
+    EXPECT_EQ(best_row(result->curves.front())->batch, curve.points[better->point].batch);
+  }
+}
+
+// 8 µs of the host for each of 50 operations.
+TEST(Sweep, SmallBatchesWaitForTheHost) {
+  const std::string text = "workload batch=1\ngemm a bf16 m=64 n=256 k=256 count=50";
+  const auto result = sweep(request_of(text, {1, 4096}), gpu());
+  ASSERT_TRUE(result) << to_string(result.error());
+  const std::vector<SweepRow>& rows = result->curves.front().rows;
+  EXPECT_TRUE(rows[0].launch_bound);
+  EXPECT_NEAR(rows[0].per_sample().value(), 400e-6, 1e-9);
+  EXPECT_FALSE(rows[1].launch_bound);
+  EXPECT_EQ(rows[1].step(), rows[1].time.expected);
+  EXPECT_EQ(result->curves.front().launches, 50);
+}
+
 TEST(Sweep, TextIsScaledWhereItStatesItsBatch) {
   const std::string text = "workload batch=8\ngemm a bf16 m=1024 n=4096 k=4096";
   const auto result = sweep(request_of(text, {4, 8}), gpu());

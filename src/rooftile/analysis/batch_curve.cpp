@@ -10,13 +10,34 @@ namespace {
 constexpr double kKneeGain = 0.1;
 // Nobody changes a batch for less, and the model's error on a whole network is of this size.
 constexpr double kMinBetter = 0.2;
-// Wide ranges of GPUs without measurements leave smaller gains open; both times share their cause.
-constexpr double kLargeGain = 0.4;
 constexpr double kMostMath = 0.5;
 // Of the batch given: beyond, the advice is another kind of deployment.
 constexpr std::int64_t kMaxFactor = 1024;
 
+Seconds kernels_per_sample(const BatchPoint& point) {
+  return point.time.expected / to_double(point.batch);
+}
+
 }  // namespace
+
+bool BatchPoint::is_known() const {
+  constexpr double kEnough = 0.9;  // as is_sufficient()
+  return ops > 0 && ops_with_time >= kEnough * ops;
+}
+
+BatchCurve without_launches(BatchCurve curve) {
+  for (BatchPoint& point : curve.points) point.host = {};
+  return curve;
+}
+
+std::int64_t largest_good(std::int64_t good, std::int64_t bad,
+                          const std::function<bool(std::int64_t)>& is_good) {
+  while (bad - good > 1) {
+    const std::int64_t middle = good + (bad - good) / 2;
+    (is_good(middle) ? good : bad) = middle;
+  }
+  return good;
+}
 
 BatchPoint batch_point(const Workload& workload, const TimeModel& model) {
   const Analysis analysis = analyse(workload, model);
@@ -25,6 +46,7 @@ BatchPoint batch_point(const Workload& workload, const TimeModel& model) {
   point.time = analysis.total;
   point.memory = estimate_memory(workload, model.device());
   point.bound = bound_share(workload, analysis, model.device());
+  point.host = estimate_host(workload);
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     const double runs = to_double(workload.ops[i].count);
     point.ops += runs;
@@ -62,14 +84,31 @@ BatchCurve batch_curve(const Workload& workload, const TimeModel& model,
                        const std::function<std::optional<Workload>(std::int64_t)>& at) {
   BatchCurve curve;
   if (!workload.batch) return curve;
-  curve.points.push_back(batch_point(workload, model));
+  const auto fits = [&](const Workload& one) {
+    return estimate_memory(one, model.device()).fit() == Fit::fits;
+  };
+  const auto add = [&](Workload one, std::int64_t batch) {
+    one.batch = batch;
+    curve.points.push_back(batch_point(one, model));
+  };
+  add(workload, *workload.batch);
+  if (!fits(workload)) return curve;
   for (std::int64_t factor = 2; factor <= kMaxFactor; factor *= 2) {
     const std::optional<Workload> larger = at(*workload.batch * factor);
     if (!larger) break;
-    curve.points.push_back(batch_point(*larger, model));
-    const std::size_t last = curve.points.size() - 1;
-    if (curve.points[last].memory.fit() == Fit::does_not_fit) break;
-    if (gain_of_doubling(curve, last - 1) < kKneeGain) break;
+    if (!fits(*larger)) {
+      const std::int64_t last = curve.points.back().batch;
+      const std::int64_t most =
+          largest_good(last, *workload.batch * factor, [&](std::int64_t batch) {
+            const std::optional<Workload> between = at(batch);
+            return between && fits(*between);
+          });
+      if (most > last) add(*at(most), most);
+      curve.ends_at_memory = true;
+      break;
+    }
+    add(*larger, *workload.batch * factor);
+    if (gain_of_doubling(curve, curve.points.size() - 2) < kKneeGain) break;
   }
   return curve;
 }
@@ -85,10 +124,11 @@ std::optional<BetterBatch> find_better_batch(const BatchCurve& curve) {
   }
   if (!best) return std::nullopt;
   const BatchPoint& then = curve.points[*best];
-  if (then.per_sample() > now.per_sample() * (1 - kMinBetter)) return std::nullopt;
+  const double left = kernels_per_sample(then) / kernels_per_sample(now);
+  if (left > 1 - kMinBetter) return std::nullopt;
   const double share = to_double(now.batch) / to_double(then.batch);
   Range<Seconds> saving = estimate_saving(now.sum, then.sum * share);
-  const bool is_large = then.per_sample() <= now.per_sample() * (1 - kLargeGain);
+  const bool is_large = left <= 1 - kLargeGain;
   if (saving.low <= Seconds() && !is_large) return std::nullopt;
   // More samples never take longer each.
   saving.low = std::max(saving.low, Seconds());

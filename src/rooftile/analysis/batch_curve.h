@@ -8,6 +8,7 @@
 
 #include "rooftile/analysis/analysis.h"
 #include "rooftile/analysis/bound_share.h"
+#include "rooftile/analysis/host_time.h"
 #include "rooftile/analysis/memory/memory.h"
 #include "rooftile/workload/workload.h"
 
@@ -20,9 +21,15 @@ struct BatchPoint {
   TimeEstimate sum;       // of all operations the model knows, for savings
   MemoryEstimate memory{};
   BoundShare bound;
+  HostEstimate host;                  // to start it operation by operation
   double ops = 0, ops_with_time = 0;  // runs
 
-  Seconds per_sample() const { return time.expected / to_double(batch); }
+  // Enough of the network has a time.
+  bool is_known() const;
+  bool waits_for_host() const { return is_known() && is_launch_bound(host, time.expected); }
+  // The longer of kernels and launches.
+  Seconds step() const { return waits_for_host() ? host.time.expected : time.expected; }
+  Seconds per_sample() const { return step() / to_double(batch); }
 };
 
 // The workload's own batch, which it states.
@@ -30,7 +37,15 @@ BatchPoint batch_point(const Workload& workload, const TimeModel& model);
 
 struct BatchCurve {
   std::vector<BatchPoint> points;  // batches ascend
+  bool ends_at_memory = false;     // the last point is the largest that fits
 };
+
+// The same where launches cost nothing: CUDA graphs, or a runtime that starts few kernels.
+BatchCurve without_launches(BatchCurve curve);
+
+// The largest batch that is good, from one that is to one that is not.
+std::int64_t largest_good(std::int64_t good, std::int64_t bad,
+                          const std::function<bool(std::int64_t)>& is_good);
 
 // Share of the time per sample that doubling the batch of point `i` saves; between points that are
 // not doublings, per doubling. Below 0 where it costs time.
@@ -43,13 +58,18 @@ std::optional<std::size_t> find_knee(const BatchCurve& curve);
 // The first point from which on most of the time is bound by math, to the end of the curve.
 std::optional<std::size_t> find_ridge_crossing(const BatchCurve& curve);
 
-// Starts with the workload and doubles its batch until the knee, the end of the GPU's memory or a
-// batch that `at` does not give.
+// Starts with the workload and doubles its batch until the knee, the end of the GPU's memory, where
+// the largest batch that fits is the last point, or a batch that `at` does not give.
 BatchCurve batch_curve(const Workload& workload, const TimeModel& model,
                        const std::function<std::optional<Workload>(std::int64_t)>& at);
 
-// The batch up to the knee and within memory that leaves the least time per sample, if it saves
-// more than a fifth over the first point; two fifths where the model's error may explain less.
+// Wide ranges of GPUs without measurements leave smaller gains of a batch open; both times share
+// their cause.
+inline constexpr double kLargeGain = 0.4;
+
+// The batch up to the knee and within memory that leaves the least time per sample, if its kernels
+// alone save more than a fifth over the first point; two fifths where the model's error may explain
+// less.
 struct BetterBatch {
   std::size_t point = 0;
   Range<Seconds> saving{};  // at the work of the first point's pass

@@ -51,6 +51,36 @@ TEST(BatchCurve, MathBoundFromWhereItStaysSo) {
   EXPECT_EQ(find_ridge_crossing(BatchCurve{{point(1, 1, 0.5)}}), std::nullopt);
 }
 
+TEST(BatchCurve, AStepIsTheLongerOfKernelsAndLaunches) {
+  BatchCurve curve{{point(1, 10), point(2, 12), point(4, 14), point(8, 26.4)}};
+  for (BatchPoint& one : curve.points) {
+    one.ops = one.ops_with_time = 100;
+    one.host = {100, {Seconds(10), Seconds(15), Seconds(20)}};
+  }
+  EXPECT_EQ(curve.points[0].step(), Seconds(15));
+  EXPECT_EQ(curve.points[3].step(), Seconds(26.4));
+  // Per sample 15, 7.5, 3.75, 3.3 s: the last doubling saves 12 %.
+  EXPECT_EQ(find_knee(curve), std::nullopt);
+  EXPECT_EQ(find_knee(without_launches(curve)), 2U);
+  for (BatchPoint& one : curve.points) one.host.launches = 2;  // a part of something else
+  EXPECT_EQ(curve.points[0].step(), Seconds(10));
+}
+
+// Launches alone are no reason to report: a graph or a runtime may hide them.
+TEST(BatchCurve, ABetterBatchSavesTimeOfKernels) {
+  BatchCurve curve{{point(1, 10), point(2, 20), point(4, 40)}};
+  for (BatchPoint& one : curve.points) {
+    one.ops = one.ops_with_time = 100;
+    one.host = {100, {Seconds(20), Seconds(40), Seconds(80)}};
+  }
+  EXPECT_FALSE(find_better_batch(curve));
+}
+
+TEST(BatchCurve, TheLargestGoodBatchIsSearched) {
+  EXPECT_EQ(largest_good(1, 128, [](std::int64_t batch) { return batch <= 37; }), 37);
+  EXPECT_EQ(largest_good(0, 2, [](std::int64_t) { return false; }), 0);
+}
+
 TEST(BatchCurve, TheBetterBatchIsTheKneeWhereItFits) {
   BatchCurve curve{{point(1, 10), point(2, 12), point(4, 14), point(8, 26.4)}};
   const auto better = find_better_batch(curve);

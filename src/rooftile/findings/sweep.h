@@ -13,15 +13,19 @@ namespace rooftile {
 // One batch; times are of one pass.
 struct SweepRow {
   std::int64_t batch = 1;
-  Range<Seconds> time{};
+  Range<Seconds> time{};    // of the kernels
+  Range<Seconds> launch{};  // of the host, to start them operation by operation
+  bool launch_bound = false;
   Range<Bytes> memory{};
   std::string fit;  // "fits", "tight", "does_not_fit"
   BoundShares bound;
   Coverage coverage;
 
-  Seconds per_sample() const { return time.expected / to_double(batch); }
+  // The longer of kernels and launches.
+  Seconds step() const { return launch_bound ? launch.expected : time.expected; }
+  Seconds per_sample() const { return step() / to_double(batch); }
   double samples_per_second() const {
-    return time.expected > Seconds() ? to_double(batch) / time.expected.value() : 0;
+    return step() > Seconds() ? to_double(batch) / step().value() : 0;
   }
 };
 
@@ -33,6 +37,8 @@ struct SweepCurve {
   // more. `gain_at_end` is what the last doubling saved.
   std::optional<std::int64_t> knee;
   double gain_at_end = 0;
+  std::optional<std::int64_t> kernel_knee;      // where launches cost nothing
+  double launches = 0;                          // of a pass
   std::optional<std::int64_t> math_bound_from;  // most of the time, from this batch on
   // The largest batch of the range that fits with memory to spare, and the largest that fits at
   // all; found between the rows. Empty where none does.
@@ -49,7 +55,8 @@ struct Sweep {
   std::vector<std::string> notes;
 };
 
-// The row to run: the last one up to the knee that fits, in doubt the first. Null without rows.
+// The row to run: the last one up to the knee that fits with memory to spare, else the first where
+// it is tight. Null where none fits.
 const SweepRow* best_row(const SweepCurve& curve);
 
 }  // namespace rooftile

@@ -17,7 +17,7 @@ constexpr std::string_view kSweepSchema = "rooftile-sweep/1";
 constexpr std::string_view kSweepCsvHeader =
     "sequence,batch,time_s,time_low_s,time_high_s,time_per_sample_s,samples_per_s,memory_bytes,"
     "memory_low_bytes,memory_high_bytes,usable_bytes,fit,math,memory,latency,other,operations,"
-    "operations_with_time\n";
+    "operations_with_time,launch_s,launch_low_s,launch_high_s\n";
 
 // A decode step makes one token for each sample.
 std::string_view sample_name(const Sweep& sweep) {
@@ -39,6 +39,7 @@ std::string bound_text(const SweepRow& row) {
                                                          {row.bound.other, "other"}};
   std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<std::string> words;
+  if (row.launch_bound) words.emplace_back("launches");
   for (const auto& [share, name] : parts) {
     if (share >= kShown) words.push_back(fmt::format("{} {}", name, share_text(share)));
   }
@@ -51,6 +52,7 @@ std::string rows_text(const Sweep& sweep, const SweepCurve& curve, const TextSty
                    {""},
                    {"time", true},
                    {"90 % within", true},
+                   {"to launch", true},
                    {"time/" + sample, true},
                    {sample + "s/s", true},
                    {"memory", true},
@@ -62,7 +64,7 @@ std::string rows_text(const Sweep& sweep, const SweepCurve& curve, const TextSty
     table.rows.push_back(
         {std::to_string(row.batch), row.batch == curve.knee ? "knee" : "",
          known ? time_text(row.time.expected) : "unknown", known ? range_text(row.time) : "",
-         known ? time_text(row.per_sample()) : "",
+         time_text(row.launch.expected), known ? time_text(row.per_sample()) : "",
          known ? count_text(row.samples_per_second()) : "", bytes_text(row.memory.expected),
          std::string(fit_words(row.fit)), bound_text(row)});
   }
@@ -77,6 +79,25 @@ std::string knee_text(const Sweep& sweep, const SweepCurve& curve) {
   }
   return fmt::format("No knee up to batch {}: the last doubling still saves {} per {}.",
                      curve.rows.back().batch, share_text(curve.gain_at_end), sample_name(sweep));
+}
+
+// Rows whose host is slower than their kernels, without compilation.
+std::string launch_text(const SweepCurve& curve) {
+  const SweepRow* last = nullptr;
+  for (const SweepRow& row : curve.rows) {
+    if (row.launch_bound) last = &row;
+  }
+  if (last == nullptr) return "";
+  std::string text = fmt::format(
+      "Launch-bound up to batch {}: without compilation PyTorch's host code needs {} to launch the "
+      "{} "
+      "operations of a pass.",
+      last->batch, range_text(last->launch), count_text(curve.launches));
+  if (curve.kernel_knee && curve.kernel_knee != curve.knee) {
+    text += fmt::format(" With CUDA graphs or a runtime that fuses the knee is batch {}.",
+                        *curve.kernel_knee);
+  }
+  return text;
 }
 
 std::string ridge_text(const SweepCurve& curve) {
@@ -103,8 +124,10 @@ std::string limit_text(const Sweep& sweep, const SweepCurve& curve, const SweepR
   if (curve.knee == best.batch) {
     return fmt::format("doubling it saves little per {}", sample_name(sweep));
   }
-  return best.batch == curve.rows.back().batch ? "larger ones than the range may do more"
-                                               : "memory ends it";
+  if (best.fit == "tight") return "it is tight, and no batch leaves memory to spare";
+  return best.batch == curve.rows.back().batch
+             ? "larger ones than the range may do more"
+             : fmt::format("the largest that fits {} with room to spare", bytes_text(sweep.usable));
 }
 
 std::string verdict_text(const Sweep& sweep, const SweepCurve& curve) {
@@ -118,15 +141,14 @@ std::string verdict_text(const Sweep& sweep, const SweepCurve& curve) {
   return fmt::format(
       "Run batch {}: {} the {}s per second of batch {}, a pass takes {} as long; {}.", best->batch,
       factor_text(best->samples_per_second() / first.samples_per_second()), sample_name(sweep),
-      first.batch, factor_text(best->time.expected / first.time.expected),
-      limit_text(sweep, curve, *best));
+      first.batch, factor_text(best->step() / first.step()), limit_text(sweep, curve, *best));
 }
 
 std::string curve_text(const Sweep& sweep, const SweepCurve& curve, const TextStyle& style) {
   std::string text;
   if (curve.sequence) text += fmt::format("\n{} {}\n", length_name(sweep), *curve.sequence);
   text += rows_text(sweep, curve, style) + '\n';
-  for (const std::string& line : {knee_text(sweep, curve), ridge_text(curve),
+  for (const std::string& line : {knee_text(sweep, curve), launch_text(curve), ridge_text(curve),
                                   memory_text(sweep, curve), verdict_text(sweep, curve)}) {
     if (!line.empty()) text += wrapped(line, style.width);
   }
@@ -148,6 +170,8 @@ Json row_json(const SweepRow& row) {
   const bool known = row.coverage.ops_with_time > 0;
   return {{"batch", row.batch},
           {"time_s", known ? json_range(row.time) : Json(nullptr)},
+          {"launch_s", json_range(row.launch)},
+          {"launch_bound", row.launch_bound},
           {"time_per_sample_s", known ? json_number(row.per_sample().value()) : Json(nullptr)},
           {"memory_bytes", bytes_json(row.memory)},
           {"fit", row.fit},
@@ -173,6 +197,8 @@ Json curve_json(const SweepCurve& curve) {
   return {{"sequence", json_or_null(curve.sequence)},
           {"rows", rows},
           {"knee", json_or_null(curve.knee)},
+          {"knee_without_launches", json_or_null(curve.kernel_knee)},
+          {"launches", json_number(curve.launches)},
           {"gain_of_last_doubling", curve.gain_at_end},
           {"math_bound_from", json_or_null(curve.math_bound_from)},
           {"largest_that_fits", json_or_null(curve.largest)},
@@ -192,8 +218,10 @@ std::string csv_row(const Sweep& sweep, const SweepCurve& curve, const SweepRow&
     cells.push_back(csv_number(size.value()));
   }
   cells.push_back(row.fit);
-  for (const double value : {row.bound.math, row.bound.memory, row.bound.latency, row.bound.other,
-                             row.coverage.ops, row.coverage.ops_with_time}) {
+  for (const double value :
+       {row.bound.math, row.bound.memory, row.bound.latency, row.bound.other, row.coverage.ops,
+        row.coverage.ops_with_time, row.launch.expected.value(), row.launch.low.value(),
+        row.launch.high.value()}) {
     cells.push_back(csv_number(value));
   }
   return join(cells, ",") + '\n';

@@ -22,7 +22,9 @@ the server collect requests (dynamic batching).
 
 ## How the saving is estimated
 The time model predicts the whole network at twice the batch, four times, and so on, until doubling
-saves less than a tenth per sample or memory ends. In training the saving is at the work of today's
+saves less than a tenth per sample; where memory ends first, up to the largest batch that leaves a
+tenth of it. A pass takes as long as its kernels, or as PyTorch's host code needs to launch them, where
+that is longer; kernels alone have to save a fifth. In training the saving is at the work of today's
 step. For inference no saving is given, because one pass gets slower: the message gives the
 throughput.
 
@@ -56,7 +58,7 @@ std::string time_text(Seconds time) {
 }
 
 std::string message_of(const RuleInput& input, const BatchPoint& now, const BatchPoint& better) {
-  const double longer = better.time.expected / now.time.expected;
+  const double longer = better.step() / now.step();
   return fmt::format(
       "batch {} leaves throughput unused: batch {} takes {} the time, {} the {}s per "
       "second",
@@ -67,8 +69,8 @@ std::string message_of(const RuleInput& input, const BatchPoint& now, const Batc
 Fix fix_of(const RuleInput& input, const BatchPoint& now, const BatchPoint& better) {
   const bool training = input.workload.mode == Mode::training;
   return {fmt::format("Run batch {} where {} allows it: {} instead of {} for each {}", better.batch,
-                      training ? "the training recipe" : "latency", time_text(better.time.expected),
-                      time_text(now.time.expected), training ? "step" : "pass"),
+                      training ? "the training recipe" : "latency", time_text(better.step()),
+                      time_text(now.step()), training ? "step" : "pass"),
           training ? Exactness::changes_training : Exactness::exact_arithmetic};
 }
 
@@ -86,21 +88,25 @@ std::string limit_text(const RuleInput& input, const BatchCurve& curve, std::siz
     return fmt::format("doubling batch {} saves less than 10 % per {}", curve.points[better].batch,
                        sample_name(input));
   }
-  return better + 1 < curve.points.size()
-             ? fmt::format("batch {} may not fit the GPU's memory", curve.points[better + 1].batch)
+  return curve.ends_at_memory
+             ? "no larger batch fits the GPU's memory with room to spare"
              : fmt::format("larger batches than {} were not tried", curve.points[better].batch);
 }
 
-// Enough of the network must have a time at both batches.
-bool is_known(const BatchPoint& point) {
-  constexpr double kEnough = 0.9;  // as is_sufficient()
-  return point.ops > 0 && point.ops_with_time >= kEnough * point.ops;
+// Empty where the GPU takes longer than the host.
+std::string launch_text(const BatchPoint& now) {
+  if (!now.waits_for_host()) return "";
+  return fmt::format(
+      "at batch {} PyTorch's host code takes {} to launch {:.0f} operations, kernels "
+      "{}",
+      now.batch, time_text(now.host.time.expected), now.host.launches,
+      time_text(now.time.expected));
 }
 
 std::vector<Finding> check(const RuleInput& input) {
   if (input.curve == nullptr || !input.workload.traces.empty()) return {};
   const std::optional<BetterBatch> found = find_better_batch(*input.curve);
-  if (!found || !is_known(input.curve->points.front())) return {};
+  if (!found || !input.curve->points.front().is_known()) return {};
   const BatchPoint& now = input.curve->points.front();
   const BatchPoint& better = input.curve->points[found->point];
   Finding finding;
@@ -113,6 +119,8 @@ std::vector<Finding> check(const RuleInput& input) {
       limit_text(input, *input.curve, found->point),
       "throughput grows with the batch until the GPU is filled: NVIDIA Linear/Fully-Connected "
       "Layers User's Guide, Batch size"};
+  const std::string launches = launch_text(now);
+  if (!launches.empty()) finding.evidence.push_back(launches);
   return {finding};
 }
 
