@@ -140,6 +140,7 @@ def check_sweep(binary):
     for row, same in zip(rows, curve["rows"]):
         assert math.isclose(float(row["time_s"]), same["time_s"]["expected"], rel_tol=1e-9)
         assert row["fit"] == same["fit"]
+        assert math.isclose(float(row["launch_s"]), same["launch_s"]["expected"], rel_tol=1e-9)
         assert abs(sum(same["bound"].values()) - 1) < 1e-6
 
 
@@ -154,6 +155,8 @@ def check_tune(binary):
     check_ranges(document)
     assert len(rows) == 1 + len(document["front"])
     assert {size: int(rows[0][size]) for size in document["sizes"]} == document["sizes"]
+    for row, shape in zip(rows, [document["present"], *document["front"]]):
+        assert math.isclose(float(row["time_per_sample_s"]), shape["time_per_sample_s"], rel_tol=1e-9)
 
 
 def check_sarif_fixes(text):

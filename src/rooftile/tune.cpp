@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "rooftile/analysis/batch_curve.h"
+#include "rooftile/analysis/memory/fit_changes.h"
 #include "rooftile/base/text.h"
 #include "rooftile/model_folder.h"
 #include "rooftile/read_pieces.h"
@@ -33,7 +35,15 @@ Result<EditableConfig> open_config(const std::string& path) {
   return fail("expected a Hugging Face config.json, whose sizes can be changed", path);
 }
 
+// The sizes of the config, and the batch.
+ModelShape present_shape(const TuneRequest& request, const EditableConfig& config) {
+  ModelShape shape = config.shape();
+  shape[ShapeSize::batch] = request.read.batch.value_or(1);
+  return shape;
+}
+
 std::optional<ShapeSize> size_named(const std::string& name, const EditableConfig& config) {
+  if (name == name_of(ShapeSize::batch)) return ShapeSize::batch;
   for (const auto& [size, value] : config.shape()) {
     if (name == name_of(size) || name == config.key(size)) return size;
   }
@@ -46,7 +56,9 @@ Result<ModelShape> fixed_sizes(const TuneRequest& request, const EditableConfig&
     const auto size = size_named(name, config);
     if (!size) {
       std::vector<std::string> names;
-      for (const auto& [known, unused] : config.shape()) names.emplace_back(name_of(known));
+      for (const auto& [known, unused] : present_shape(request, config)) {
+        names.emplace_back(name_of(known));
+      }
       return fail(
           fmt::format("expected one of {}, found {}", join(names, ", "), rooftile::quoted(name)),
           "--fix");
@@ -56,46 +68,86 @@ Result<ModelShape> fixed_sizes(const TuneRequest& request, const EditableConfig&
   return fixed;
 }
 
-TunedShape shown(const ShapeCandidate& candidate, const ModelShape& present) {
+TunedShape shown(const ShapeCandidate& candidate, const ShapeCandidate& present) {
   TunedShape shape;
-  for (const ShapeSize size : changed_sizes(present, candidate.shape)) {
+  for (const ShapeSize size : changed_sizes(present.shape, candidate.shape)) {
     shape.changes.push_back(
-        {std::string(name_of(size)), present.at(size), candidate.shape.at(size)});
+        {std::string(name_of(size)), present.shape.at(size), candidate.shape.at(size)});
   }
+  shape.batch = candidate.shape.at(ShapeSize::batch);
   shape.time = candidate.time;
+  shape.per_sample = candidate.per_sample;
   shape.saving = candidate.saving;
   shape.parameters = candidate.parameters;
   shape.memory = candidate.memory.total();
   shape.fit = to_string(candidate.memory.fit());
+  // Times of one shape at two batches share their cause: large gains count as in a curve.
+  const bool only_batch = shape.changes.size() == 1 && shape.changes_size("batch");
+  shape.certain = shape.saving.low > Seconds() ||
+                  (only_batch && candidate.per_sample <= present.per_sample * (1 - kLargeGain));
   return shape;
 }
 
-// The fewest changes with most of the certain gain; padding first, because it is free: half of the
-// gain is enough then.
-std::optional<TunedShape> smallest_change(const std::vector<TunedShape>& by_change,
-                                          const TunedShape& present) {
-  constexpr double kMost = 0.8, kMostWhenFree = 0.5;
+using Shapes = std::vector<TunedShape>;
+
+Seconds most_saved(const Shapes& shapes) {
+  Seconds most;
+  for (const TunedShape& shape : shapes) most = std::max(most, shape.saving.expected);
+  return most;
+}
+
+// With the fewest changes of those that save most of what the best saves.
+std::optional<TunedShape> fewest_changes(const Shapes& shapes) {
+  constexpr double kMost = 0.8;
+  const Seconds least = most_saved(shapes) * kMost;
+  std::optional<TunedShape> chosen;
+  for (const TunedShape& shape : shapes) {
+    if (shape.saving.expected < least) continue;
+    const bool fewer = !chosen || shape.changes.size() < chosen->changes.size();
+    const bool better = chosen && shape.changes.size() == chosen->changes.size() &&
+                        shape.saving.expected > chosen->saving.expected;
+    if (fewer || better) chosen = shape;
+  }
+  return chosen;
+}
+
+template <class Condition>
+Shapes those(const Shapes& shapes, const Condition& condition) {
+  Shapes found;
+  std::ranges::copy_if(shapes, std::back_inserter(found), condition);
+  return found;
+}
+
+// What leaves the model as it is comes first, padding before a batch: half of the gain is enough
+// then.
+std::optional<TunedShape> smallest_change(const Shapes& by_change, Seconds present) {
+  constexpr double kMostWhenFree = 0.5;
   const auto is_worth_it = [&](const TunedShape& shape) {
-    const double least = shape.is_padding() ? kWorthPadding : kWorthTraining;
-    return shape.is_certain() && shape.saving.expected >= present.time * least;
+    const double least = shape.is_padding()    ? kWorthPadding
+                         : shape.keeps_model() ? kWorthBatch
+                                               : kWorthTraining;
+    return shape.certain && shape.saving.expected >= present * least;
   };
-  Seconds best;
-  for (const TunedShape& shape : by_change) {
-    if (is_worth_it(shape)) best = std::max(best, shape.saving.expected);
+  const Shapes worth = those(by_change, is_worth_it);
+  const Seconds enough = most_saved(worth) * kMostWhenFree;
+  const auto is_free = [](const TunedShape& shape) { return shape.is_padding(); };
+  const auto keeps = [](const TunedShape& shape) { return shape.keeps_model(); };
+  for (const Shapes& free : {those(worth, is_free), those(worth, keeps)}) {
+    if (!free.empty() && most_saved(free) >= enough) return fewest_changes(free);
   }
-  for (const TunedShape& shape : by_change) {
-    const bool enough = shape.saving.expected >= best * kMostWhenFree;
-    if (shape.is_padding() && is_worth_it(shape) && enough) return shape;
-  }
-  const TunedShape* chosen = nullptr;
-  for (const TunedShape& shape : by_change) {
-    if (!is_worth_it(shape) || shape.saving.expected < best * kMost) continue;
-    if (chosen != nullptr && shape.changes.size() > chosen->changes.size()) break;
-    const bool better = chosen == nullptr || shape.is_padding() ||
-                        (!chosen->is_padding() && shape.saving.expected > chosen->saving.expected);
-    if (better) chosen = &shape;
-  }
-  return chosen == nullptr ? std::nullopt : std::optional(*chosen);
+  return fewest_changes(worth);
+}
+
+// Of shapes that all fit: the same model at another batch, else the fewest changes; the fastest.
+std::optional<TunedShape> smallest_that_fits(const Shapes& by_change) {
+  const auto keeps = [](const TunedShape& shape) { return shape.keeps_model(); };
+  const Shapes same = those(by_change, keeps);
+  const Shapes& choice = same.empty() ? by_change : same;
+  const auto cost = [](const TunedShape& shape) {
+    return std::pair(shape.changes.size(), shape.per_sample);
+  };
+  const auto best = std::ranges::min_element(choice, {}, cost);
+  return best == choice.end() ? std::nullopt : std::optional(*best);
 }
 
 class Tuner {
@@ -106,30 +158,64 @@ class Tuner {
   Result<Tuning> run() {
     auto fixed = fixed_sizes(request_, config_);
     if (!fixed) return tl::unexpected(fixed.error());
-    const auto present = build(config_.shape(), request_.read);
-    if (!present) return tl::unexpected(present.error());
     ShapeSearch search;
-    search.present = config_.shape();
+    search.present = present_shape(request_, config_);
+    const auto present = build(search.present);
+    if (!present) return tl::unexpected(present.error());
     search.fixed = std::move(*fixed);
+    if (!search.fixed.contains(ShapeSize::batch)) search.batches = batches(*present);
     search.parameters = request_.parameters;
     search.multiple = request_.multiple;
     search.progress = request_.progress;
     if (config_.is_quantized()) search.most = kMostQuantized;
-    search.build = [this](const ModelShape& shape) -> std::optional<Workload> {
-      Result<Workload> built = build(shape, request_.read);
-      if (!built) return std::nullopt;
-      return std::move(*built);
-    };
+    search.build = [this](const ModelShape& shape) { return build_if_valid(shape); };
     const auto found = search_shapes(search, model_);
     if (!found) return fail(found.error().message, request_.input);
     return described(*present, *found);
   }
 
  private:
-  Result<Workload> build(const ModelShape& shape, const ReadOptions& options) const {
-    Result<Workload> built = config_.build(shape, options);
+  Result<Workload> build(const ModelShape& shape) const {
+    Result<Workload> built = config_.build(shape, request_.read);
     if (!built) return built;
-    return in_wanted_form(std::move(*built), options);
+    built->batch = shape.at(ShapeSize::batch);
+    return in_wanted_form(std::move(*built), request_.read);
+  }
+
+  std::optional<Workload> build_if_valid(const ModelShape& shape) const {
+    Result<Workload> built = build(shape);
+    return built ? std::optional(std::move(*built)) : std::nullopt;
+  }
+
+  std::optional<Workload> at_batch(std::int64_t batch) const {
+    ModelShape shape = present_shape(request_, config_);
+    shape[ShapeSize::batch] = batch;
+    return build_if_valid(shape);
+  }
+
+  // For the present shape: doublings up to the knee and to what fits; where it does not fit, the
+  // largest batch that does.
+  std::vector<std::int64_t> batches(const Workload& present) const {
+    if (estimate_memory(present, model_.device()).fit() == Fit::does_not_fit) {
+      return {smaller_batch(*present.batch)};
+    }
+    const BatchCurve curve =
+        batch_curve(present, model_, [&](std::int64_t batch) { return at_batch(batch); });
+    const std::size_t end = find_knee(curve).value_or(curve.points.size() - 1) + 1;
+    std::vector<std::int64_t> found;
+    for (std::size_t i = 0; i < end; ++i) found.push_back(curve.points[i].batch);
+    return found;
+  }
+
+  std::int64_t smaller_batch(std::int64_t too_large) const {
+    for (const Fit worst : {Fit::fits, Fit::tight}) {
+      const std::int64_t most = largest_good(0, too_large, [&](std::int64_t batch) {
+        const std::optional<Workload> smaller = at_batch(batch);
+        return smaller && estimate_memory(*smaller, model_.device()).fit() <= worst;
+      });
+      if (most > 0) return most;
+    }
+    return 1;
   }
 
   Tuning described(const Workload& present, const ShapeSearchResult& found) const {
@@ -138,45 +224,63 @@ class Tuner {
     const Device& device = model_.device();
     tuning.device = {device.id, device.name, model_.calibrated(), std::nullopt, ""};
     tuning.mode = request_.read.mode;
-    tuning.batch = request_.read.batch.value_or(1);
+    tuning.batch = found.present.shape.at(ShapeSize::batch);
     tuning.tolerance = request_.parameters;
     tuning.candidates = to_double(static_cast<std::int64_t>(found.candidates));
-    for (const auto& [size, value] : config_.shape()) {
+    tuning.too_large = to_double(static_cast<std::int64_t>(found.too_large));
+    for (const auto& [size, value] : found.present.shape) {
       tuning.sizes.emplace_back(name_of(size), value);
     }
-    const auto as_shown = [&](const ShapeCandidate& one) { return shown(one, config_.shape()); };
+    const auto as_shown = [&](const ShapeCandidate& one) { return shown(one, found.present); };
     tuning.present = as_shown(found.present);
     tuning.usable = found.present.memory.usable;
     for (const ShapeCandidate& one : found.front) {
-      if (one.time < found.present.time) tuning.front.push_back(as_shown(one));
+      if (one.per_sample < found.present.per_sample) tuning.front.push_back(as_shown(one));
     }
     if (found.better) tuning.better = as_shown(*found.better);
-    std::vector<TunedShape> by_change;
+    Shapes by_change;
     for (const ShapeCandidate& one : found.by_change) by_change.push_back(as_shown(one));
-    tuning.smallest = smallest_change(by_change, tuning.present);
+    add_smallest(by_change, tuning);
     tuning.notes = present.notes;
     std::ranges::copy(config_.notes(), std::back_inserter(tuning.notes));
-    add_batch(present, tuning);
+    add_present(present, found.present.memory, tuning);
     return tuning;
   }
 
-  void add_batch(const Workload& present, Tuning& tuning) const {
-    Workload stated = present;
-    stated.batch = tuning.batch;
-    const BatchCurve curve =
-        batch_curve(stated, model_, [&](std::int64_t batch) -> std::optional<Workload> {
-          ReadOptions options = request_.read;
-          options.batch = batch;
-          Result<Workload> larger = build(config_.shape(), options);
-          if (!larger) return std::nullopt;
-          larger->batch = batch;
-          return std::move(*larger);
-        });
-    const auto better = find_better_batch(curve);
-    if (!better) return;
-    tuning.larger_batch = curve.points[better->point].batch;
-    tuning.gain_of_batch =
-        1 - curve.points[better->point].per_sample() / curve.points.front().per_sample();
+  static void add_smallest(const Shapes& by_change, Tuning& tuning) {
+    if (tuning.present.fit == "does_not_fit") {
+      tuning.smallest = smallest_that_fits(by_change);
+      return;
+    }
+    const Seconds present = tuning.present.time;
+    tuning.smallest = smallest_change(by_change, present);
+    const auto same_batch = [](const TunedShape& shape) { return !shape.changes_size("batch"); };
+    if (tuning.smallest && !same_batch(*tuning.smallest)) {
+      tuning.smallest_at_batch = smallest_change(those(by_change, same_batch), present);
+    }
+    for (const TunedShape& shape : by_change) {
+      const bool only_batch = shape.changes.size() == 1 && !same_batch(shape);
+      if (only_batch && shape.certain && shape.saving.expected >= present * kWorthBatch) {
+        tuning.larger_batch = shape.batch;
+      }
+    }
+  }
+
+  // What comes before sizes: another precision, and room for the model.
+  void add_present(const Workload& present, const MemoryEstimate& memory, Tuning& tuning) const {
+    const Analysis analysis = analyse(present, model_);
+    std::vector<const Rule*> precision;
+    for (const Rule* rule : all_rules()) {
+      if (rule->id.starts_with("precision/") && rule->level >= Level::advice) {
+        precision.push_back(rule);
+      }
+    }
+    tuning.first = run_rules({present, analysis, model_, Graph(present)}, precision);
+    std::erase_if(tuning.first, [](const Finding& f) { return f.level == Level::info; });
+    if (memory.fit() == Fit::does_not_fit) {
+      tuning.makes_it_fit =
+          fit_text(changes_that_fit(present, analysis, model_, memory), analysis.total.expected);
+    }
   }
 
   const TuneRequest& request_;

@@ -1,4 +1,5 @@
-// Shapes near a model's own that take less time: reads a config.json, searches, compares.
+// Shapes near a model's own, and batches, that take less time a sample: reads a config.json,
+// searches, compares.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ struct TuneRequest {
   ReadOptions read;
   double parameters = 0.02;    // how far the count may move, as a share
   std::int64_t multiple = 64;  // of hidden and FFN width
-  // Sizes to keep at a value, by name ("hidden") or by the config's key ("n_embd").
+  // Sizes to keep at a value, by name ("hidden", "batch") or by the config's key ("n_embd").
   std::vector<std::pair<std::string, std::int64_t>> fixed;
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };

@@ -72,6 +72,76 @@ TEST(Tune, SaysWhereThereIsNothingToCompareWith) {
   EXPECT_EQ(verdict_of(*found), TuningVerdict::alone);
 }
 
+// 128 tokens leave an A100 waiting for weights: more of them are nearly free.
+TEST(Tune, ALargerBatchComesBeforeOtherSizes) {
+  TuneRequest request = training(config_file("tune_batch.json", 50304, 12));
+  request.read.batch = 1;
+  request.read.seq = 128;
+  const auto found = tune(request, a100());
+  ASSERT_TRUE(found);
+  ASSERT_TRUE(found->smallest);
+  EXPECT_TRUE(found->smallest->keeps_model());
+  EXPECT_GT(found->smallest->batch, 1);
+  EXPECT_EQ(found->larger_batch, found->smallest->batch);
+  if (found->smallest_at_batch) EXPECT_EQ(found->smallest_at_batch->batch, 1);
+  EXPECT_NE(render_tuning_text(*found, {}).find("gradient accumulation"), std::string::npos);
+}
+
+TEST(Tune, KeepsAFixedBatch) {
+  TuneRequest request = training(config_file("tune_held.json", 50304, 12));
+  request.read.batch = 1;
+  request.read.seq = 128;
+  request.fixed = {{"batch", 1}, {"layers", 12}};
+  const auto found = tune(request, a100());
+  ASSERT_TRUE(found);
+  for (const TunedShape& shape : found->front) EXPECT_EQ(shape.batch, 1);
+  EXPECT_FALSE(found->larger_batch);
+}
+
+TEST(Tune, WhatDoesNotFitIsNotOnTheFront) {
+  TuneRequest request = training(config_file("tune_large.json", 50304, 12));
+  request.read.batch = 512;
+  request.fixed = {{"hidden", 768}};
+  const auto found = tune(request, *find_device("t4"));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->present.fit, "does_not_fit");
+  EXPECT_EQ(verdict_of(*found), TuningVerdict::too_large);
+  EXPECT_TRUE(found->smallest->keeps_model());
+  EXPECT_LT(found->smallest->batch, 512);
+  EXPECT_NE(found->smallest->fit, "does_not_fit");
+  EXPECT_GT(found->too_large, 0);
+  for (const TunedShape& shape : found->front) EXPECT_NE(shape.fit, "does_not_fit");
+}
+
+// 12 layers of 7 billion parameters take 16 bytes each in training: far more than 80 GB.
+TEST(Tune, SaysWhereNothingFits) {
+  const std::string path = testing::TempDir() + "tune_huge.json";
+  std::ofstream(path) << R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"],
+    "n_embd": 24576, "n_head": 192, "n_positions": 1024, "torch_dtype": "bfloat16",
+    "n_layer": 12, "vocab_size": 50304})";
+  TuneRequest request = training(path);
+  request.fixed = {{"hidden", 24576}, {"layers", 12}};
+  const auto found = tune(request, a100());
+  ASSERT_TRUE(found) << to_string(found.error());
+  EXPECT_EQ(verdict_of(*found), TuningVerdict::nothing_fits);
+  EXPECT_TRUE(found->front.empty());
+  EXPECT_NE(found->makes_it_fit.find("GPUs with FSDP"), std::string::npos);
+}
+
+TEST(Tune, AnotherPrecisionComesFirst) {
+  TuneRequest request = training(config_file("tune_fp32.json", 50304, 12));
+  request.read.dtype = Dtype::fp32;
+  request.fixed = {{"hidden", 768}, {"layers", 12}, {"batch", 8}};
+  const auto found = tune(request, a100());
+  ASSERT_TRUE(found);
+  ASSERT_EQ(found->first.size(), 1U);
+  EXPECT_EQ(found->first.front().rule, "precision/fp32-on-tensor-core-gpu");
+  const std::string text = render_tuning_text(*found, {});
+  EXPECT_LT(text.find("precision/fp32-on-tensor-core-gpu"), text.find("as it is"));
+  request.read.dtype = Dtype::bf16;
+  EXPECT_TRUE(tune(request, a100())->first.empty());
+}
+
 TEST(Tune, RefusesWhatHasNoSizes) {
   EXPECT_FALSE(tune(training("gemm a bf16 m=8 n=8 k=8"), a100()));
   TuneRequest request = training(config_file("tune_names.json", 50304, 6));

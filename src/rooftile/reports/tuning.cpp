@@ -30,18 +30,22 @@ std::string parameters_text(const TunedShape& shape, const Tuning& tuning) {
   return fmt::format("{} ({:+.1f} %)", count_text(shape.parameters), 100 * change);
 }
 
+std::string_view sample_name(const Tuning& tuning) {
+  return tuning.mode == Mode::decode ? "token" : "sample";
+}
+
 std::string saved_share(const TunedShape& shape, const Tuning& tuning) {
   return share_text(shape.saving.expected / tuning.present.time);
 }
 
 std::string saving_cell(const TunedShape& shape, const Tuning& tuning) {
   if (shape.changes.empty()) return "";
-  return saved_share(shape, tuning) + (shape.is_certain() ? "" : " ?");
+  return saved_share(shape, tuning) + (shape.certain ? "" : " ?");
 }
 
 std::vector<std::string> shape_row(const TunedShape& shape, const Tuning& tuning) {
   return {changes_text(shape),
-          time_text(shape.time),
+          time_text(shape.per_sample),
           saving_cell(shape, tuning),
           parameters_text(shape, tuning),
           bytes_text(shape.memory.expected),
@@ -62,7 +66,7 @@ std::vector<const TunedShape*> shown_shapes(const Tuning& tuning) {
 
 std::string shapes_text(const Tuning& tuning, const TextStyle& style) {
   TextTable table{{{"shape", false, Cut::end},
-                   {"time", true},
+                   {fmt::format("time/{}", sample_name(tuning)), true},
                    {"saves", true},
                    {"parameters", true},
                    {"memory", true},
@@ -85,20 +89,64 @@ std::string tuning_title(const Tuning& tuning) {
   return line + '\n' + join(sizes, ", ") + "\n\n";
 }
 
+// What another batch does to training and to latency.
+std::string batch_advice(const TunedShape& shape, const Tuning& tuning) {
+  const bool grows = shape.batch > tuning.batch;
+  if (tuning.mode == Mode::training) {
+    return fmt::format(
+        " The batch changes no accuracy only as long as every optimizer step sees as many samples "
+        "as "
+        "now: with {} gradient accumulation steps.",
+        grows ? "so many fewer" : "so many more");
+  }
+  return fmt::format(" The batch changes results by rounding only; a pass takes {} instead of {}.",
+                     time_text(shape.time), time_text(tuning.present.time));
+}
+
+std::string price_text(const TunedShape& shape, const Tuning& tuning) {
+  std::string text;
+  if (!shape.keeps_model()) text = " It is another model: train it before you trust its accuracy.";
+  if (shape.keeps_model() && shape.changes_size("vocabulary")) {
+    text =
+        " Padding the vocabulary changes no result: the new rows are never looked up, and their "
+        "logits are cut off.";
+  }
+  return shape.changes_size("batch") ? text + batch_advice(shape, tuning) : text;
+}
+
+std::string gain_text(const TunedShape& shape, const Tuning& tuning) {
+  const double samples = 1 / to_double(tuning.batch);
+  return fmt::format("{} saves {} of {} a {}, likely {}.", changes_text(shape),
+                     range_text(shape.saving * samples), time_text(tuning.present.per_sample),
+                     sample_name(tuning), saved_share(shape, tuning));
+}
+
 std::string smallest_text(const Tuning& tuning) {
+  return "Smallest change with most of the gain: " + gain_text(*tuning.smallest, tuning) +
+         price_text(*tuning.smallest, tuning);
+}
+
+std::string too_large_text(const Tuning& tuning) {
   const TunedShape& shape = *tuning.smallest;
-  std::string text = fmt::format(
-      "Smallest change with most of the gain: {} saves {} of {}, likely {}.", changes_text(shape),
-      range_text(shape.saving), time_text(tuning.present.time), saved_share(shape, tuning));
-  text += shape.is_padding()
-              ? " Padding the vocabulary changes no result: the new rows are never looked up, and "
-                "their logits are cut off."
-              : " It is another model: train it before you trust its accuracy.";
-  return text;
+  return fmt::format(
+      "Does not fit as it is: {} of {}. Smallest change that fits: {} ({}, {}), {} a {}.{} {}.",
+      bytes_text(tuning.present.memory), bytes_text(tuning.usable), changes_text(shape),
+      bytes_text(shape.memory.expected), fit_words(shape.fit), time_text(shape.per_sample),
+      sample_name(tuning), price_text(shape, tuning), tuning.makes_it_fit);
+}
+
+std::string nothing_fits_text(const Tuning& tuning) {
+  return fmt::format("Nothing fits: {} of {} are needed, and none of {} other shapes fits. {}.",
+                     bytes_text(tuning.present.memory), bytes_text(tuning.usable),
+                     count_text(tuning.candidates), tuning.makes_it_fit);
 }
 
 std::string tuning_verdict(const Tuning& tuning) {
   switch (verdict_of(tuning)) {
+    case TuningVerdict::nothing_fits:
+      return nothing_fits_text(tuning);
+    case TuningVerdict::too_large:
+      return too_large_text(tuning);
     case TuningVerdict::faster:
       return smallest_text(tuning);
     case TuningVerdict::within_error:
@@ -118,6 +166,30 @@ std::string tuning_verdict(const Tuning& tuning) {
          "memory, surely saves more than 5 %.";
 }
 
+std::string at_batch_text(const Tuning& tuning) {
+  if (!tuning.smallest || !tuning.smallest->changes_size("batch")) return "";
+  if (tuning.present.fit == "does_not_fit") return "";
+  if (!tuning.smallest_at_batch) {
+    return fmt::format("At batch {} no other sizes surely save enough.", tuning.batch);
+  }
+  return fmt::format("At batch {}: ", tuning.batch) + gain_text(*tuning.smallest_at_batch, tuning) +
+         price_text(*tuning.smallest_at_batch, tuning);
+}
+
+// Sizes are judged in the precision that the model has, so another one comes before them.
+std::string first_text(const Finding& finding, const Tuning& tuning) {
+  std::string gain;
+  if (finding.saving && tuning.present.time > Seconds()) {
+    gain = fmt::format(" ({} of {}, likely {})", range_text(*finding.saving),
+                       time_text(tuning.present.time),
+                       share_text(finding.saving->expected / tuning.present.time));
+  }
+  return fmt::format(
+      "First {}{}: {}. {}; then search again with --dtype, for all below is timed as the config "
+      "states.",
+      printable(finding.rule), gain, printable(finding.message), printable(finding.fix.text));
+}
+
 // How far the present shape is from the front.
 std::string distance_text(const Tuning& tuning) {
   if (verdict_of(tuning) != TuningVerdict::faster || !tuning.better) return "";
@@ -126,26 +198,22 @@ std::string distance_text(const Tuning& tuning) {
       "Distance to the front: {} of the time at no fewer parameters and no more "
       "memory{} ({}).",
       saved_share(*tuning.better, tuning),
-      tuning.better->is_certain() ? "" : ", within the model's error",
-      changes_text(*tuning.better));
-}
-
-std::string batch_text(const Tuning& tuning) {
-  if (!tuning.larger_batch) return "";
-  return fmt::format(
-      "Batch {} instead of {} saves {} of the time per sample: rooftile sweep shows "
-      "the curve.",
-      *tuning.larger_batch, tuning.batch, share_text(tuning.gain_of_batch));
+      tuning.better->certain ? "" : ", within the model's error", changes_text(*tuning.better));
 }
 
 std::string basis_text(const Tuning& tuning) {
+  std::string too_large;
+  if (tuning.too_large > 0) {
+    too_large = fmt::format(", {} do not fit and are left out", count_text(tuning.too_large));
+  }
   return fmt::format(
-      "{} other shapes with {} ± {} parameters were timed. A gain with ? is within the model's "
-      "error. "
-      "Other widths, heads and depths make another model, which has to be trained to know its "
-      "accuracy; only padding the vocabulary is free.",
+      "{} other shapes and batches with {} ± {} parameters were timed{}. A gain with ? is within "
+      "the "
+      "model's error. Other widths, heads and depths make another model, which has to be trained "
+      "to "
+      "know its accuracy; padding the vocabulary is free.",
       count_text(tuning.candidates), count_text(tuning.present.parameters),
-      share_text(tuning.tolerance));
+      share_text(tuning.tolerance), too_large);
 }
 
 Json shape_json(const TunedShape& shape) {
@@ -154,9 +222,11 @@ Json shape_json(const TunedShape& shape) {
     changes.push_back({{"size", size.name}, {"from", size.from}, {"to", size.to}});
   }
   return {{"changes", changes},
+          {"batch", shape.batch},
           {"time_s", json_number(shape.time.value())},
+          {"time_per_sample_s", json_number(shape.per_sample.value())},
           {"saving_s", json_range(shape.saving)},
-          {"certain", shape.is_certain()},
+          {"certain", shape.certain},
           {"parameters", json_number(shape.parameters)},
           {"memory_bytes", bytes_json(shape.memory)},
           {"fit", shape.fit}};
@@ -167,18 +237,15 @@ Json shape_or_null(const std::optional<TunedShape>& shape) {
   return shape_json(*shape);
 }
 
-std::string_view tuning_verdict_id(const Tuning& tuning) {
-  switch (verdict_of(tuning)) {
-    case TuningVerdict::faster:
-      return "faster";
-    case TuningVerdict::within_error:
-      return "within_error";
-    case TuningVerdict::alone:
-      return "alone";
-    case TuningVerdict::on_front:
-      break;
+Json first_json(const Tuning& tuning) {
+  Json first = Json::array();
+  for (const Finding& finding : tuning.first) {
+    first.push_back({{"rule", finding.rule},
+                     {"message", finding.message},
+                     {"fix", finding.fix.text},
+                     {"saving_s", json_range(finding.saving)}});
   }
-  return "on_front";
+  return first;
 }
 
 // All sizes of the shape, the present ones where it changes none.
@@ -192,8 +259,9 @@ std::string csv_shape(const TunedShape& shape, const Tuning& tuning) {
     cells.push_back(std::to_string(size));
   }
   for (const double value :
-       {shape.time.value(), shape.saving.expected.value(), shape.saving.low.value(),
-        shape.saving.high.value(), shape.parameters, shape.memory.expected.value()}) {
+       {shape.time.value(), shape.per_sample.value(), shape.saving.expected.value(),
+        shape.saving.low.value(), shape.saving.high.value(), shape.parameters,
+        shape.memory.expected.value()}) {
     cells.push_back(csv_number(value));
   }
   cells.push_back(shape.fit);
@@ -203,9 +271,13 @@ std::string csv_shape(const TunedShape& shape, const Tuning& tuning) {
 }  // namespace
 
 std::string render_tuning_text(const Tuning& tuning, const TextStyle& style) {
-  std::string text = tuning_title(tuning) + shapes_text(tuning, style) + '\n';
+  std::string text = tuning_title(tuning);
+  for (const Finding& finding : tuning.first) {
+    text += wrapped(first_text(finding, tuning), style.width) + '\n';
+  }
+  text += shapes_text(tuning, style) + '\n';
   for (const std::string& line :
-       {tuning_verdict(tuning), distance_text(tuning), batch_text(tuning), basis_text(tuning)}) {
+       {tuning_verdict(tuning), at_batch_text(tuning), distance_text(tuning), basis_text(tuning)}) {
     if (!line.empty()) text += wrapped(line, style.width);
   }
   for (const std::string& note : tuning.notes) {
@@ -217,7 +289,8 @@ std::string render_tuning_text(const Tuning& tuning, const TextStyle& style) {
 std::string render_tuning_csv(const Tuning& tuning) {
   std::string text;
   for (const auto& [name, value] : tuning.sizes) text += name + ',';
-  text += "time_s,saving_s,saving_low_s,saving_high_s,parameters,memory_bytes,fit\n";
+  text +=
+      "time_s,time_per_sample_s,saving_s,saving_low_s,saving_high_s,parameters,memory_bytes,fit\n";
   text += csv_shape(tuning.present, tuning);
   for (const TunedShape& shape : tuning.front) text += csv_shape(shape, tuning);
   return text;
@@ -236,10 +309,14 @@ std::string render_tuning_json(const Tuning& tuning) {
        {"usable_bytes", json_number(tuning.usable.value())},
        {"parameters_share", tuning.tolerance},
        {"candidates", json_number(tuning.candidates)},
+       {"too_large", json_number(tuning.too_large)},
        {"sizes", sizes},
-       {"verdict", tuning_verdict_id(tuning)},
+       {"first", first_json(tuning)},
+       {"verdict", to_string(verdict_of(tuning))},
        {"present", shape_json(tuning.present)},
        {"smallest", shape_or_null(tuning.smallest)},
+       {"smallest_at_batch", shape_or_null(tuning.smallest_at_batch)},
+       {"makes_it_fit", tuning.makes_it_fit.empty() ? Json(nullptr) : Json(tuning.makes_it_fit)},
        {"better", shape_or_null(tuning.better)},
        {"front", front},
        {"larger_batch", tuning.larger_batch ? Json(*tuning.larger_batch) : Json(nullptr)},

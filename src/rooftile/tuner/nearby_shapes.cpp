@@ -185,6 +185,17 @@ class Neighbourhood {
   void add_vocabularies(ModelShape shape) {
     for (const std::int64_t vocabulary : vocabularies()) {
       set(shape, ShapeSize::vocabulary, vocabulary);
+      add_batches(shape);
+    }
+  }
+
+  void add_batches(ModelShape shape) {
+    if (!has(ShapeSize::batch)) return shapes_.push_back(std::move(shape));
+    std::set<std::int64_t> batches(search_.batches.begin(), search_.batches.end());
+    batches.insert(now(ShapeSize::batch));
+    if (const auto value = fixed(ShapeSize::batch)) batches = {*value};
+    for (const std::int64_t batch : batches) {
+      set(shape, ShapeSize::batch, batch);
       shapes_.push_back(shape);
     }
   }
@@ -192,6 +203,7 @@ class Neighbourhood {
   double distance(const ModelShape& shape) const {
     double sum = 0;
     for (const auto& [size, value] : shape) {
+      if (size == ShapeSize::batch) continue;  // a shape is tried at all batches or at none
       sum += std::abs(std::log(to_double(std::max<std::int64_t>(value, 1)) / to_double(now(size))));
     }
     return sum;

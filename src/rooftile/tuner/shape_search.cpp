@@ -32,6 +32,13 @@ class CachedTimes {
   std::unordered_map<std::string, std::optional<TimeEstimate>> known_;
 };
 
+std::int64_t batch_of(const ModelShape& shape) {
+  const auto batch = shape.find(ShapeSize::batch);
+  return batch == shape.end() ? 1 : batch->second;
+}
+
+bool fits(const ShapeCandidate& candidate) { return candidate.memory.fit() != Fit::does_not_fit; }
+
 std::optional<ShapeCandidate> judge(const ModelShape& shape, const ShapeSearch& search,
                                     const Device& device, CachedTimes& times) {
   const std::optional<Workload> workload = search.build(shape);
@@ -40,10 +47,16 @@ std::optional<ShapeCandidate> judge(const ModelShape& shape, const ShapeSearch& 
   candidate.shape = shape;
   candidate.parameters = count_parameters(*workload);
   candidate.memory = estimate_memory(*workload, device);
+  Seconds steps;  // of the optimizer
   for (const Op& op : workload->ops) {
     const std::optional<TimeEstimate>& time = times.of(op);
-    if (time) candidate.time += time->time.expected * to_double(op.count);
+    if (!time) continue;
+    const Seconds all = time->time.expected * to_double(op.count);
+    candidate.time += all;
+    if (op.phase == Phase::optimizer) steps += all;
   }
+  candidate.per_sample = (candidate.time - steps) / to_double(batch_of(shape)) +
+                         steps / to_double(batch_of(search.present));
   return candidate;
 }
 
@@ -108,7 +121,7 @@ constexpr std::size_t kMostShown = 64;  // of the front; more are more of the sa
 constexpr double kSameMemory = 0.01, kSameParameters = 0.01;
 
 bool is_as_good(const ShapeCandidate& a, const ShapeCandidate& b) {
-  return a.time <= b.time &&
+  return a.per_sample <= b.per_sample &&
          a.memory.total().expected <= b.memory.total().expected * (1 + kSameMemory) &&
          a.parameters >= b.parameters * (1 - kSameParameters);
 }
@@ -143,12 +156,14 @@ std::vector<ShapeCandidate> fastest_by_change(const std::vector<ShapeCandidate>&
 // All runs of the operations of one name and phase.
 using Key = std::tuple<std::string, Phase, std::size_t>;
 
-std::map<Key, TimeEstimate> times_by_name(const Workload& workload, const TimeModel& model) {
+std::map<Key, TimeEstimate> times_by_name(const Workload& workload, const TimeModel& model,
+                                          double passes = 1) {
   std::map<Key, TimeEstimate> times;
   for (const Op& op : workload.ops) {
     const std::optional<TimeEstimate> time = model.estimate(op);
     if (!time) continue;
-    const TimeEstimate all = *time * to_double(op.count);
+    const double runs = op.phase == Phase::optimizer ? 1 : passes;
+    const TimeEstimate all = *time * (to_double(op.count) * runs);
     const auto [entry, is_new] = times.try_emplace({op.name, op.phase, op.body.index()}, all);
     if (!is_new) entry->second = entry->second + all;
   }
@@ -166,10 +181,10 @@ std::vector<ShapeSize> changed_sizes(const ModelShape& from, const ModelShape& t
   return changed;
 }
 
-Range<Seconds> saving_between(const Workload& before, const Workload& after,
-                              const TimeModel& model) {
+Range<Seconds> saving_between(const Workload& before, const Workload& after, const TimeModel& model,
+                              double samples) {
   const std::map<Key, TimeEstimate> then = times_by_name(before, model),
-                                    now = times_by_name(after, model);
+                                    now = times_by_name(after, model, samples);
   Range<Seconds> saving{};
   for (const auto& [key, time] : then) {
     const auto same = now.find(key);
@@ -193,8 +208,12 @@ Result<ShapeSearchResult> search_shapes(const ShapeSearch& search, const TimeMod
   std::vector<ShapeCandidate> candidates = ParallelJudging(shapes, search, model).run();
   result.candidates = static_cast<std::size_t>(std::ranges::count_if(
       candidates, [&](const ShapeCandidate& one) { return one.shape != search.present; }));
-  std::ranges::stable_sort(
-      candidates, [](const ShapeCandidate& a, const ShapeCandidate& b) { return a.time < b.time; });
+  result.too_large =
+      std::erase_if(candidates, [](const ShapeCandidate& one) { return !fits(one); });
+  if (!fits(result.present) && result.too_large > 0) --result.too_large;
+  std::ranges::stable_sort(candidates, [](const ShapeCandidate& a, const ShapeCandidate& b) {
+    return a.per_sample < b.per_sample;
+  });
   result.front = front_of(candidates);
   if (result.front.size() > kMostShown) result.front.resize(kMostShown);
   const auto better = std::ranges::find_if(candidates, [&](const ShapeCandidate& candidate) {
@@ -203,7 +222,9 @@ Result<ShapeSearchResult> search_shapes(const ShapeSearch& search, const TimeMod
   if (better != candidates.end()) result.better = *better;
   result.by_change = fastest_by_change(candidates, search.present);
   const auto add_saving = [&](ShapeCandidate& candidate) {
-    candidate.saving = saving_between(*present, *search.build(candidate.shape), model);
+    const double samples =
+        to_double(batch_of(search.present)) / to_double(batch_of(candidate.shape));
+    candidate.saving = saving_between(*present, *search.build(candidate.shape), model, samples);
   };
   std::ranges::for_each(result.front, add_saving);
   std::ranges::for_each(result.by_change, add_saving);

@@ -122,6 +122,35 @@ TEST(ShapeSearch, NothingOnTheFrontIsWorseThanItsNeighbour) {
   EXPECT_LE(found->better->time, found->present.time);
 }
 
+TEST(ShapeSearch, EveryShapeIsTriedAtEveryBatch) {
+  ShapeSearch search = search_of(50304);
+  const std::size_t shapes = nearby_shapes(search).size();
+  search.present[ShapeSize::batch] = 4;
+  search.batches = {8, 16};
+  EXPECT_EQ(nearby_shapes(search).size(), 3 * shapes);
+  search.fixed = {{ShapeSize::batch, 16}};
+  for (const ModelShape& shape : nearby_shapes(search)) {
+    EXPECT_EQ(shape.at(ShapeSize::batch), 16);
+  }
+}
+
+// Twice the samples in the same time save half; an optimizer step does not come less often.
+TEST(ShapeSearch, SavingsAreOfTheSameSamples) {
+  Workload once;
+  once.ops = {gemm("up", 768, 768, 1)};
+  Workload with_step = once;
+  Op step;
+  step.name = "optimizer";
+  step.body = OptimizerStep{OptimizerKind::adamw, 768 * 768};
+  step.phase = Phase::optimizer;
+  step.dtypes = Dtypes(Dtype::fp32);
+  with_step.ops.push_back(step);
+  const Seconds time = a100().estimate(once.ops[0])->time.expected;
+  for (const Workload& workload : {once, with_step}) {
+    EXPECT_NEAR(saving_between(workload, workload, a100(), 0.5).expected / time, 0.5, 1e-9);
+  }
+}
+
 TEST(ShapeSearch, TheSameSavesNothing) {
   const auto workload = build(search_of(50257).present);
   EXPECT_EQ(saving_between(*workload, *workload, a100()), Range<Seconds>{});

@@ -1,4 +1,4 @@
-// The sizes of a transformer that its maker chooses.
+// The sizes of a transformer that its maker chooses, and the batch it runs at.
 #pragma once
 
 #include <array>
@@ -8,9 +8,9 @@
 
 namespace rooftile {
 
-enum class ShapeSize { hidden, layers, heads, kv_heads, head_size, ffn, vocabulary };
-inline constexpr std::array<std::string_view, 7> kShapeSizeNames{
-    "hidden", "layers", "heads", "kv_heads", "head_size", "ffn", "vocabulary"};
+enum class ShapeSize { hidden, layers, heads, kv_heads, head_size, ffn, vocabulary, batch };
+inline constexpr std::array<std::string_view, 8> kShapeSizeNames{
+    "hidden", "layers", "heads", "kv_heads", "head_size", "ffn", "vocabulary", "batch"};
 
 // Those that a model states; where head_size is not among them, heads share the hidden size.
 using ModelShape = std::map<ShapeSize, std::int64_t>;

@@ -144,8 +144,15 @@ bool EditableConfig::is_quantized() const {
 Result<Workload> EditableConfig::build(const ModelShape& shape, const ReadOptions& options) const {
   json changed = state_->whole;
   json& config = state_->part.empty() ? changed : changed[state_->part];
-  for (const auto& [size, value] : shape) config[state_->keys.at(size)] = value;
-  return hf::read_json(changed, state_->source, options);
+  ReadOptions changed_options = options;
+  for (const auto& [size, value] : shape) {
+    if (size == ShapeSize::batch) {
+      changed_options.batch = value;
+    } else {
+      config[state_->keys.at(size)] = value;
+    }
+  }
+  return hf::read_json(changed, state_->source, changed_options);
 }
 
 }  // namespace rooftile

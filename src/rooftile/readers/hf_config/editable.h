@@ -26,7 +26,8 @@ class EditableConfig {
   // Whether the precisions of layers are looked up one by one, which makes building slow.
   bool is_quantized() const;
 
-  // The forward workload at other sizes; may be called from several threads.
+  // The forward workload at other sizes, and at the shape's batch where it has one; may be called
+  // from several threads.
   Result<Workload> build(const ModelShape& shape, const ReadOptions& options) const;
 
  private:
