@@ -21,8 +21,8 @@ constexpr double kFp32Adam = 2 * 4;
 // On one GPU and without changing its batch; the cheapest to try first.
 constexpr std::array<FitBy, 4> kTrainingChanges{FitBy::chunked_loss, FitBy::checkpointing,
                                                 FitBy::autocast, FitBy::eight_bit_states};
-constexpr std::array<FitBy, 3> kInferenceChanges{FitBy::half_precision, FitBy::eight_bits,
-                                                 FitBy::four_bits};
+constexpr std::array<FitBy, 4> kInferenceChanges{FitBy::half_precision, FitBy::eight_bit_cache,
+                                                 FitBy::eight_bits, FitBy::four_bits};
 constexpr std::size_t kMostOfOneSize = 3;  // sets of as many changes; more are more of the same
 
 using Set = std::vector<FitBy>;
@@ -43,7 +43,7 @@ std::optional<double> weight_bits(FitBy by) {
   }
 }
 
-// Sets of so many of the changes, in their order.
+// Sets of so many of the changes, in their order; weights have one width.
 std::vector<Set> sets_of(std::size_t size, const Set& changes) {
   std::vector<Set> sets;
   for (unsigned bits = 0; bits < 1U << changes.size(); ++bits) {
@@ -51,7 +51,9 @@ std::vector<Set> sets_of(std::size_t size, const Set& changes) {
     for (std::size_t i = 0; i < changes.size(); ++i) {
       if ((bits >> i & 1U) != 0) set.push_back(changes[i]);
     }
-    if (set.size() == size) sets.push_back(std::move(set));
+    const auto widths =
+        std::ranges::count_if(set, [](FitBy by) { return weight_bits(by).has_value(); });
+    if (set.size() == size && widths <= 1) sets.push_back(std::move(set));
   }
   return sets;
 }
@@ -66,9 +68,10 @@ class Search {
     if (memory_.fit() != Fit::does_not_fit) return {};
     try_smaller_batch({});
     const Set possible = possible_changes();
-    const std::size_t most = is_training() ? possible.size() : 1;  // weights have one precision
-    for (std::size_t size = 1; size <= most && !found_on_one_; ++size) try_sets(size, possible);
-    for (std::size_t size = 1; size <= most && found_.empty(); ++size) {
+    for (std::size_t size = 1; size <= possible.size() && !found_on_one_; ++size) {
+      try_sets(size, possible);
+    }
+    for (std::size_t size = 1; size <= possible.size() && found_.empty(); ++size) {
       for (const Set& set : sets_of(size, possible)) try_smaller_batch(set);
       keep_largest_batches();
     }
@@ -90,6 +93,9 @@ class Search {
     for (const FitBy by : set) {
       const auto bits = weight_bits(by);
       if (bits) needs.state -= memory_.weights * (1 - *bits / bits_now());
+    }
+    if (holds(set, FitBy::eight_bit_cache)) {
+      needs.growing -= memory_.kv_cache.expected * (1 - 8 / cache_bits());
     }
     if (holds(set, FitBy::eight_bit_states)) {
       needs.state -= Bytes(count_parameters(workload_) * (kFp32Adam - kEightBitAdam));
@@ -116,6 +122,18 @@ class Search {
     return parameters > 0 ? 8 * memory_.weights.value() / parameters : 0;
   }
 
+  // Bits a key or value has; 0 without a cache.
+  double cache_bits() const {
+    if (memory_.kv_cache.expected <= Bytes()) return 0;
+    for (const Op& op : workload_.ops) {
+      const auto* attention = std::get_if<Attention>(&op.body);
+      if (attention != nullptr && op.phase == Phase::forward) {
+        return 8 * storage(1, op.dtypes.weight).value();
+      }
+    }
+    return 0;
+  }
+
   Set possible_changes() const {
     Set possible;
     const auto add_if_less = [&](FitBy by) {
@@ -133,6 +151,8 @@ class Search {
     // Weights that are stored in about as few bits already stay.
     if (const auto bits = weight_bits(by)) return bits_now() >= 1.5 * *bits;
     switch (by) {
+      case FitBy::eight_bit_cache:
+        return cache_bits() > 8;
       case FitBy::chunked_loss:
         return kept_activations(workload_, {false, true}).has_value();
       case FitBy::checkpointing:
@@ -337,6 +357,8 @@ std::string_view to_string(FitBy by) {
       return "eight_bit_states";
     case FitBy::half_precision:
       return "half_precision";
+    case FitBy::eight_bit_cache:
+      return "eight_bit_cache";
     case FitBy::eight_bits:
       return "eight_bits";
     case FitBy::four_bits:

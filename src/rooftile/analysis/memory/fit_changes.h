@@ -13,9 +13,9 @@ namespace rooftile {
 
 // smaller_batch: fewer samples a pass. chunked_loss, checkpointing: as in Keeping. autocast: fp32
 // activations of a training step in 16 bits. eight_bit_states: of Adam, in 8 bits.
-// half_precision, eight_bits, four_bits: weights stored in so many bits. sharding: weights,
-// gradients and optimizer spread over GPUs (FSDP, ZeRO-3). tensor_parallel: every layer spread over
-// GPUs.
+// eight_bit_cache: keys and values. half_precision, eight_bits, four_bits: weights stored in so
+// many bits. sharding: weights, gradients and optimizer spread over GPUs (FSDP, ZeRO-3).
+// tensor_parallel: every layer spread over GPUs.
 enum class FitBy {
   smaller_batch,
   chunked_loss,
@@ -23,6 +23,7 @@ enum class FitBy {
   autocast,
   eight_bit_states,
   half_precision,
+  eight_bit_cache,
   eight_bits,
   four_bits,
   sharding,

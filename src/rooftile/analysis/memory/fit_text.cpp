@@ -23,6 +23,8 @@ std::string words(FitBy by, std::int64_t amount) {
       return "8-bit optimizer states";
     case FitBy::half_precision:
       return "weights in 16 bits";
+    case FitBy::eight_bit_cache:
+      return "a KV cache in 8 bits";
     case FitBy::eight_bits:
       return "weights in 8 bits";
     case FitBy::four_bits:

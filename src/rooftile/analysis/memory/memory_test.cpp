@@ -194,6 +194,18 @@ TEST(Memory, TwoChangesThatAreNeededTogetherAreNamedTogether) {
             std::string::npos);
 }
 
+// 8 GiB of weights and 80 GiB of cache on 80 GB: half of the cache is enough.
+TEST(Memory, ACacheInEightBitsTakesHalf) {
+  const auto workload = *parse_workload(
+      "workload mode=decode batch=1 sequence=8192 kv_cache_bytes=85899345920\n"
+      "attention a bf16 batch=1 heads=32 kv_heads=8 q=1 kv=8192 d=128 count=32\n"
+      "gemm up bf16 m=1 n=65536 k=65536\n");
+  const auto changes = changes_of(workload, "h100");
+  ASSERT_FALSE(changes.empty());
+  EXPECT_EQ(changes[0].by, FitBy::eight_bit_cache);
+  EXPECT_NEAR(changes[0].per_gpu.value(), 85899345920.0 / 2 + 65536.0 * 65536 * 2, 0.1e9);
+}
+
 TEST(Memory, TheSmallerBatchIsTheLargestThatFits) {
   const auto workload =
       *parse_workload("workload batch=64\nelementwise act bf16 fn=relu elements=64000000000\n");

@@ -19,7 +19,7 @@ may end so with another sequence length or another fragmentation.
 ## How to fix
 The finding names what makes it fit, with its price: a smaller batch; fused or chunked cross-entropy,
 which never holds all logits (they are computed once more at most); activation checkpointing (the forward
-pass of the repeated layers once more); autocast; optimizer states in 8 bits; weights in fewer bits.
+pass of the repeated layers once more); autocast; optimizer states, KV cache or weights in fewer bits.
 Where none of these is enough alone, it names those that are together. Over several GPUs: weights and
 optimizer sharded (FSDP, ZeRO-3: weights gathered twice and gradients reduced once a step), tensor
 parallelism (two sums over all GPUs a layer). *Tight* is what leaves less than a tenth.
@@ -46,6 +46,7 @@ A process can use what ECC, driver (0.2 GiB and 0.9 %) and CUDA context (0.5 GiB
 - Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2020.
 - Wijmans et al., "Cut Your Losses in Large-Vocabulary Language Models", 2024, and Liger Kernel's
   fused linear cross-entropy: logits in chunks.
+- vLLM, "Quantized KV Cache": keys and values in FP8 take half the memory.
 - Dettmers et al., "8-bit Optimizers via Block-wise Quantization", 2022: Adam's states in a quarter of
   the bytes.
 - Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016.
