@@ -14,10 +14,6 @@ constexpr double kMostMath = 0.5;
 // Of the batch given: beyond, the advice is another kind of deployment.
 constexpr std::int64_t kMaxFactor = 1024;
 
-Seconds kernels_per_sample(const BatchPoint& point) {
-  return point.time.expected / to_double(point.batch);
-}
-
 }  // namespace
 
 bool BatchPoint::is_known() const {
@@ -124,7 +120,7 @@ std::optional<BetterBatch> find_better_batch(const BatchCurve& curve) {
   }
   if (!best) return std::nullopt;
   const BatchPoint& then = curve.points[*best];
-  const double left = kernels_per_sample(then) / kernels_per_sample(now);
+  const double left = then.kernels_per_sample() / now.kernels_per_sample();
   if (left > 1 - kMinBetter) return std::nullopt;
   const double share = to_double(now.batch) / to_double(then.batch);
   Range<Seconds> saving = estimate_saving(now.sum, then.sum * share);

@@ -30,6 +30,7 @@ struct BatchPoint {
   // The longer of kernels and launches.
   Seconds step() const { return waits_for_host() ? host.time.expected : time.expected; }
   Seconds per_sample() const { return step() / to_double(batch); }
+  Seconds kernels_per_sample() const { return time.expected / to_double(batch); }
 };
 
 // The workload's own batch, which it states.

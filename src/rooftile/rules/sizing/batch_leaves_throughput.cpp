@@ -23,8 +23,8 @@ the server collect requests (dynamic batching).
 ## How the saving is estimated
 The time model predicts the whole network at twice the batch, four times, and so on, until doubling
 saves less than a tenth per sample; where memory ends first, up to the largest batch that leaves a
-tenth of it. A pass takes as long as its kernels, or as PyTorch's host code needs to launch them, where
-that is longer; kernels alone have to save a fifth. In training the saving is at the work of today's
+tenth of it. Doublings count while they help the kernels or, where these are shorter, PyTorch's host
+code that launches them; the gain is that of the kernels, and has to be a fifth. In training the saving is at the work of today's
 step. For inference no saving is given, because one pass gets slower: the message gives the
 throughput.
 
@@ -57,28 +57,35 @@ std::string time_text(Seconds time) {
   return ms < 1 ? fmt::format("{:.3g} µs", 1000 * ms) : fmt::format("{:.3g} ms", ms);
 }
 
+// "; 10× where the host launches each operation", empty where the GPU takes longer than that.
+std::string launched_text(const BatchPoint& now, const BatchPoint& better) {
+  if (!now.waits_for_host()) return "";
+  return fmt::format("; {} where the host launches each operation",
+                     factor_text(now.per_sample() / better.per_sample()));
+}
+
 std::string message_of(const RuleInput& input, const BatchPoint& now, const BatchPoint& better) {
-  const double longer = better.step() / now.step();
+  const double longer = better.time.expected / now.time.expected;
   return fmt::format(
-      "batch {} leaves throughput unused: batch {} takes {} the time, {} the {}s per "
-      "second",
+      "batch {} leaves throughput unused: batch {} takes {} the time, {} the {}s per second{}",
       now.batch, better.batch, factor_text(longer),
-      factor_text(now.per_sample() / better.per_sample()), sample_name(input));
+      factor_text(now.kernels_per_sample() / better.kernels_per_sample()), sample_name(input),
+      launched_text(now, better));
 }
 
 Fix fix_of(const RuleInput& input, const BatchPoint& now, const BatchPoint& better) {
   const bool training = input.workload.mode == Mode::training;
   return {fmt::format("Run batch {} where {} allows it: {} instead of {} for each {}", better.batch,
-                      training ? "the training recipe" : "latency", time_text(better.step()),
-                      time_text(now.step()), training ? "step" : "pass"),
+                      training ? "the training recipe" : "latency", time_text(better.time.expected),
+                      time_text(now.time.expected), training ? "step" : "pass"),
           training ? Exactness::changes_training : Exactness::exact_arithmetic};
 }
 
 std::string curve_text(const BatchCurve& curve) {
   std::string text;
   for (const BatchPoint& point : curve.points) {
-    text += fmt::format("{}{} at {}", text.empty() ? "" : ", ", time_text(point.per_sample()),
-                        point.batch);
+    text += fmt::format("{}{} at {}", text.empty() ? "" : ", ",
+                        time_text(point.kernels_per_sample()), point.batch);
   }
   return text;
 }
@@ -115,7 +122,8 @@ std::vector<Finding> check(const RuleInput& input) {
   finding.fix = fix_of(input, now, better);
   if (input.workload.mode == Mode::training) finding.saving = found->saving;
   finding.evidence = {
-      fmt::format("predicted time per {}: {}", sample_name(input), curve_text(*input.curve)),
+      fmt::format("predicted time per {}: {}", sample_name(input),
+                  curve_text(*input.curve)),
       limit_text(input, *input.curve, found->point),
       "throughput grows with the batch until the GPU is filled: NVIDIA Linear/Fully-Connected "
       "Layers User's Guide, Batch size"};
