@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "rooftile/analysis/memory/fit_changes.h"
 #include "rooftile/rooftile.h"
 #include "rooftile/workload/rebatch.h"
 
@@ -90,6 +91,16 @@ class Readings {
   // The largest batch between two rows that still fits so well; the lower one does.
   std::int64_t largest(std::int64_t low, std::int64_t high, Fit worst) {
     return largest_good(low, high, [&](std::int64_t batch) { return fit(batch) <= worst; });
+  }
+
+  // Empty where it fits as it is.
+  std::string makes_it_fit(const BatchPoint& point) {
+    Result<Workload> read = workload(point.batch);
+    if (!read || point.memory.fit() != Fit::does_not_fit) return "";
+    read->batch = point.batch;
+    const Analysis analysis = analyse(*read, model_);
+    return fit_text(changes_that_fit(*read, analysis, model_, point.memory),
+                    analysis.total.expected);
   }
 
   const std::vector<std::string>& notes() const { return notes_; }
@@ -189,6 +200,7 @@ class Sweeper {
     result.usable = curve.points.front().memory.usable;
     for (const BatchPoint& point : curve.points) shown.rows.push_back(row_of(point));
     add_marks(curve, readings, shown);
+    shown.makes_it_fit = readings.makes_it_fit(curve.points.front());
     add_notes(readings.notes(), result);
     return {};
   }

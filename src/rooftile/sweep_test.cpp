@@ -108,6 +108,16 @@ TEST(Sweep, TheBatchToRunIsThatOfCheck) {
   }
 }
 
+// 103 GB of weights on 80 GB: no batch helps.
+TEST(Sweep, SaysWhatMakesTheFirstBatchFit) {
+  const std::string text = "workload batch=1\ngemm wide bf16 m=1 n=65536 k=65536 count=12";
+  const auto result = sweep(request_of(text, {1, 2}), gpu());
+  ASSERT_TRUE(result) << to_string(result.error());
+  EXPECT_EQ(best_row(result->curves.front()), nullptr);
+  const std::string shown = render_sweep_text(*result, {});
+  EXPECT_NE(shown.find("weights in 8 bits"), std::string::npos) << shown;
+}
+
 // 8 µs of the host for each of 50 operations.
 TEST(Sweep, SmallBatchesWaitForTheHost) {
   const std::string text = "workload batch=1\ngemm a bf16 m=64 n=256 k=256 count=50";

@@ -43,6 +43,7 @@ struct SweepCurve {
   // The largest batch of the range that fits with memory to spare, and the largest that fits at
   // all; found between the rows. Empty where none does.
   std::optional<std::int64_t> largest, largest_tight;
+  std::string makes_it_fit;  // what does, where the first row does not fit
 };
 
 struct Sweep {

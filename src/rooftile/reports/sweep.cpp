@@ -132,9 +132,11 @@ std::string limit_text(const Sweep& sweep, const SweepCurve& curve, const SweepR
 
 std::string verdict_text(const Sweep& sweep, const SweepCurve& curve) {
   const SweepRow* best = best_row(curve);
-  if (best == nullptr) return "Use fewer samples, or a GPU with more memory.";
-  if (!is_sufficient(best->coverage)) return "No verdict: too few operations have a time.";
   const SweepRow& first = curve.rows.front();
+  if (best == nullptr) {
+    return fmt::format("Batch {} does not fit. {}.", first.batch, curve.makes_it_fit);
+  }
+  if (!is_sufficient(best->coverage)) return "No verdict: too few operations have a time.";
   if (best == &first) {
     return fmt::format("Run batch {}: {}.", best->batch, limit_text(sweep, curve, *best));
   }
@@ -203,6 +205,7 @@ Json curve_json(const SweepCurve& curve) {
           {"math_bound_from", json_or_null(curve.math_bound_from)},
           {"largest_that_fits", json_or_null(curve.largest)},
           {"largest_tight", json_or_null(curve.largest_tight)},
+          {"makes_it_fit", curve.makes_it_fit.empty() ? Json(nullptr) : Json(curve.makes_it_fit)},
           {"best", best == nullptr ? Json(nullptr) : Json(best->batch)}};
 }
 
