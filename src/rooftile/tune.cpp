@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "rooftile/analysis/batch_curve.h"
 #include "rooftile/analysis/memory/fit_changes.h"
@@ -18,6 +19,7 @@ namespace rooftile {
 namespace {
 
 constexpr std::size_t kMostQuantized = 2000;  // candidates, in some seconds
+constexpr std::size_t kMostBatches = 4;       // more are between these in every way
 
 std::string_view name_of(ShapeSize size) { return kShapeSizeNames[static_cast<std::size_t>(size)]; }
 
@@ -202,9 +204,11 @@ class Tuner {
     const BatchCurve curve =
         batch_curve(present, model_, [&](std::int64_t batch) { return at_batch(batch); });
     const std::size_t end = find_knee(curve).value_or(curve.points.size() - 1) + 1;
-    std::vector<std::int64_t> found;
-    for (std::size_t i = 0; i < end; ++i) found.push_back(curve.points[i].batch);
-    return found;
+    std::set<std::int64_t> found;  // spread evenly over the doublings
+    for (std::size_t i = 0; i < kMostBatches; ++i) {
+      found.insert(curve.points[(end - 1) * i / (kMostBatches - 1)].batch);
+    }
+    return {found.begin(), found.end()};
   }
 
   std::int64_t smaller_batch(std::int64_t too_large) const {
