@@ -37,10 +37,14 @@ Result<EditableConfig> open_config(const std::string& path) {
   return fail("expected a Hugging Face config.json, whose sizes can be changed", path);
 }
 
-// The sizes of the config, and the batch.
+// The sizes of the config, and the batch: the one to keep where no other is given.
 ModelShape present_shape(const TuneRequest& request, const EditableConfig& config) {
   ModelShape shape = config.shape();
-  shape[ShapeSize::batch] = request.read.batch.value_or(1);
+  std::int64_t batch = 1;
+  for (const auto& [name, value] : request.fixed) {
+    if (name == name_of(ShapeSize::batch)) batch = value;
+  }
+  shape[ShapeSize::batch] = request.read.batch.value_or(batch);
   return shape;
 }
 

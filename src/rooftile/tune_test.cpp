@@ -96,6 +96,9 @@ TEST(Tune, KeepsAFixedBatch) {
   ASSERT_TRUE(found);
   for (const TunedShape& shape : found->front) EXPECT_EQ(shape.batch, 1);
   EXPECT_FALSE(found->larger_batch);
+  request.read.batch.reset();
+  request.fixed = {{"batch", 4}, {"hidden", 768}, {"layers", 12}};
+  EXPECT_EQ(tune(request, a100())->batch, 4);
 }
 
 TEST(Tune, WhatDoesNotFitIsNotOnTheFront) {

@@ -206,11 +206,13 @@ Result<ShapeSearchResult> search_shapes(const ShapeSearch& search, const TimeMod
   result.present = *judge(search.present, search, model.device(), times);
   const std::vector<ModelShape> shapes = nearby_shapes(search);
   std::vector<ShapeCandidate> candidates = ParallelJudging(shapes, search, model).run();
-  result.candidates = static_cast<std::size_t>(std::ranges::count_if(
-      candidates, [&](const ShapeCandidate& one) { return one.shape != search.present; }));
-  result.too_large =
-      std::erase_if(candidates, [](const ShapeCandidate& one) { return !fits(one); });
-  if (!fits(result.present) && result.too_large > 0) --result.too_large;
+  const auto is_other = [&](const ShapeCandidate& one) { return one.shape != search.present; };
+  const auto count = [&] {
+    return static_cast<std::size_t>(std::ranges::count_if(candidates, is_other));
+  };
+  result.candidates = count();
+  std::erase_if(candidates, [](const ShapeCandidate& one) { return !fits(one); });
+  result.too_large = result.candidates - count();
   std::ranges::stable_sort(candidates, [](const ShapeCandidate& a, const ShapeCandidate& b) {
     return a.per_sample < b.per_sample;
   });
