@@ -15,8 +15,10 @@ struct WidestRow {
   double operator()(const LinearBlock&) const { return 0.0; }
   double operator()(const SelfAttention& a) const {
     // Queries with their gate, keys and values.
-    return 2.0 * product(a.heads, a.head_dim) + 2.0 * product(a.kv_heads, a.head_dim) +
-           static_cast<double>(a.relative_positions) + product(a.heads, 1);
+    return 2.0 * product(a.heads, std::max(a.head_dim, a.value_dim)) +
+           2.0 * product(a.kv_heads, std::max(a.head_dim, a.value_dim)) +
+           static_cast<double>(a.input_width) + static_cast<double>(a.relative_positions) +
+           product(a.heads, 1);
   }
   double operator()(const LatentAttention& a) const {
     const double indexer = a.indexer ? product(a.indexer->heads, a.indexer->dim) : 0.0;
@@ -24,6 +26,11 @@ struct WidestRow {
     const std::int64_t expanded = a.nope_dim + a.rope_dim + a.value_dim;
     return indexer + product(a.heads, expanded + 2 * (a.kv_rank + a.rope_dim)) +
            static_cast<double>(a.q_rank + a.kv_rank + a.rope_dim);
+  }
+  double operator()(const CompressedAttention& a) const {
+    const double indexer = a.indexer ? product(a.indexer->heads, a.indexer->dim) : 0.0;
+    return indexer + 2.0 * product(a.heads, a.head_dim) + product(a.groups, a.out_rank) +
+           static_cast<double>(a.q_rank + a.head_dim);
   }
   double operator()(const DeltaNet& net) const {
     return 2.0 * product(net.key_heads, net.key_dim) +
@@ -59,6 +66,8 @@ struct WidestRow {
 double widest_row(const Layer& layer) {
   return std::max({std::visit(WidestRow{}, layer.mixer), std::visit(WidestRow{}, layer.feed),
                    layer.cross ? WidestRow{}(*layer.cross) : 0.0,
+                   layer.shared ? WidestRow{}(layer.shared->attention) : 0.0,
+                   layer.shared ? WidestRow{}(layer.shared->mlp) : 0.0,
                    static_cast<double>(layer.per_layer_input)});
 }
 

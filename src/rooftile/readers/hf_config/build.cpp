@@ -166,6 +166,9 @@ class TowerBuilder {
                         static_cast<double>(std::max(shape_.length, shape_.memory_length));
     for (const Layer& layer : stack.layers) {
       require(rows * widest_row(layer) <= kMaxTensor, stack.path);
+      const double streams = static_cast<double>(
+          std::max(layer.hyper_streams, layer.alternating ? layer.alternating->streams : 1));
+      require(rows * static_cast<double>(stack.hidden) * streams <= kMaxTensor, stack.path);
     }
     if (out_.error()) return;
     for (const Group& group : group_layers(stack, shape_, settings_, quantization_)) {

@@ -19,7 +19,8 @@ struct LayerCache {
   std::int64_t hidden = 0;
 
   double keys_and_values(const SelfAttention& a, std::int64_t held) const {
-    return 2 * elements(a.kv_heads, a.head_dim) * static_cast<double>(held) * element;
+    return elements(a.kv_heads, a.head_dim + a.values_of_head()) * static_cast<double>(held) *
+           element;
   }
 
   double operator()(const std::monostate&) const { return 0; }
@@ -33,6 +34,12 @@ struct LayerCache {
     const double keys = indexes ? static_cast<double>(a.indexer->dim) * kIndexerBytes : 0;
     return static_cast<double>(positions) *
            (static_cast<double>(a.kv_rank + a.rope_dim) * element + keys);
+  }
+  double operator()(const CompressedAttention& a) const {
+    const auto entries = static_cast<double>(a.entries(positions));
+    const double keys = a.indexer ? static_cast<double>(a.indexer->dim) * kIndexerBytes : 0;
+    const auto held = static_cast<double>(std::min(a.window, positions));
+    return (held + entries) * static_cast<double>(a.head_dim) * element + entries * keys;
   }
   double operator()(const DeltaNet& net) const { return bytes(state_of(net)); }
   double operator()(const Mamba2& mamba) const { return bytes(state_of(mamba)); }
@@ -85,6 +92,7 @@ double cache_bytes(const Tower& tower, std::int64_t batch, Dtype dtype) {
     cache.hidden = stack->hidden;
     for (const Layer& layer : stack->layers) {
       sum += std::visit(cache, layer.mixer);
+      if (layer.shared) sum += cache(layer.shared->attention);
       if (layer.cross) sum += cache.keys_and_values(*layer.cross, tower.memory_length);
     }
   }

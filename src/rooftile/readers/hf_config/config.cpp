@@ -204,6 +204,20 @@ std::vector<std::int64_t> Config::sizes(std::string_view key) const {
   return found;
 }
 
+std::vector<double> Config::numbers(std::string_view key) const {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return {};
+  std::vector<double> found;
+  if (value->is_array()) {
+    for (const nlohmann::json& entry : *value) {
+      if (entry.is_number() && found.size() < kMaxListLength) found.push_back(entry.get<double>());
+    }
+  }
+  if (value->is_array() && found.size() == value->size()) return found;
+  set_error(fmt::format("{}: found {}, expected a list of numbers", name(key), shown(*value)));
+  return {};
+}
+
 std::vector<std::string> Config::texts(std::string_view key) const {
   const nlohmann::json* value = find(key);
   std::vector<std::string> found;

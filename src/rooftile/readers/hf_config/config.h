@@ -43,6 +43,8 @@ class Config {
   // A list of sizes or of strings; empty where absent. A single size is a list of one.
   std::vector<std::int64_t> sizes(std::string_view key) const;
   std::vector<std::string> texts(std::string_view key) const;
+  // A list of numbers; empty where absent.
+  std::vector<double> numbers(std::string_view key) const;
   // The objects of a list.
   std::vector<Config> children(std::string_view key) const;
   // Entries of an object or list, 0 where absent.

@@ -225,6 +225,7 @@ Model decoder_model(const Config& config, const Request& request, const DecoderS
   tower.parts.push_back(Table{frame.embedding, sizes.vocab, width});
   for (const Part& part : frame.after_embedding) tower.parts.push_back(part);
   tower.parts.push_back(Stack{frame.layers, sizes.hidden, std::move(layers)});
+  for (const Part& part : frame.after_layers) tower.parts.push_back(part);
   tower.parts.push_back(NormPart{frame.norm, frame.final_norm, sizes.hidden});
   for (const Part& part : frame.before_head) tower.parts.push_back(part);
   DecoderSizes head = sizes;

@@ -52,7 +52,7 @@ struct DecoderFrame {
               head = "lm_head";
   Norm final_norm = kRmsNorm;
   bool tied = false, head_bias = false;
-  std::vector<Part> after_embedding{}, before_head{};
+  std::vector<Part> after_embedding{}, after_layers{}, before_head{};
   std::int64_t embedding_width = 0;  // of embedding and head; 0 = the layers'
 };
 Model decoder_model(const Config& config, const Request& request, const DecoderSizes& sizes,

@@ -2,6 +2,7 @@
 // made of a few kinds of blocks. The builder turns it into operations.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -38,6 +39,8 @@ struct SelfAttention {
   std::string fused{};
   GemmLayout layout = GemmLayout::nt;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  std::int64_t value_dim = 0;    // of the values of a head; 0 = head_dim
+  std::int64_t input_width = 0;  // of what it projects, or of the memory; 0 = the model's
   bool q_bias = false, k_bias = false, v_bias = false, out_bias = false;
   bool causal = true;
   std::int64_t window = 0;  // keys each query sees; 0 = all
@@ -45,14 +48,19 @@ struct SelfAttention {
   QkNorm qk_norm = QkNorm::none;
   NormKind qk_norm_kind = NormKind::rms;
   std::string q_norm = "q_norm", k_norm = "k_norm";
+  bool value_norm = false;    // values of each head, without a weight
   bool output_gate = false;   // q also makes a sigmoid gate of the output's size
+  bool head_gate = false;     // g_proj makes a sigmoid gate for each head
   bool value_is_key = false;  // no projection of its own
   bool shares_kv = false;     // keys and values of an earlier layer
   bool sdpa = true;           // false: Transformers computes the scores in separate operations
   std::int64_t extra_parameters = 0;  // attention sinks, relative position tables
   // Disentangled attention (DeBERTa): positions projected with the weights of q and k; 0 = none.
   std::int64_t relative_positions = 0;
+  // Positions projected with a weight of their own, for one term (XLNet); empty = as above.
+  std::string relative_weight{};
 
+  std::int64_t values_of_head() const { return value_dim > 0 ? value_dim : head_dim; }
   bool operator==(const SelfAttention&) const = default;
 };
 
@@ -74,6 +82,26 @@ struct LatentAttention {
   std::optional<Indexer> indexer{};
 
   bool operator==(const LatentAttention&) const = default;
+};
+
+// DeepSeek V4: one head of keys, which are the values too, for all heads of queries. Each query
+// sees a window of tokens and entries that stand for several tokens each; with an indexer, the
+// entries it picks, which overlap. Heads leave through a low rank for each group of them.
+struct CompressedAttention {
+  std::string module = "self_attn";
+  std::int64_t heads = 0, head_dim = 0, rope_dim = 0, q_rank = 0, groups = 0, out_rank = 0;
+  std::int64_t window = 0;
+  std::int64_t tokens_of_entry = 0;  // 0: the window alone
+  std::optional<Indexer> indexer{};
+
+  // Entries that `positions` tokens make, and those of them that one query sees at most.
+  std::int64_t entries(std::int64_t positions) const {
+    return tokens_of_entry > 0 ? positions / tokens_of_entry : 0;
+  }
+  std::int64_t seen(std::int64_t positions) const {
+    return indexer ? std::min(indexer->top_k, entries(positions)) : entries(positions);
+  }
+  bool operator==(const CompressedAttention&) const = default;
 };
 
 // Gated delta rule linear attention (Qwen3-Next).
@@ -166,14 +194,34 @@ struct MixtureOfExperts {
   bool operator==(const MixtureOfExperts&) const = default;
 };
 
-using Mixer = std::variant<std::monostate, SelfAttention, LatentAttention, DeltaNet, Mamba2, Mamba1,
-                           ShortConvolution, AttentionBesideMamba, LightningAttention, LinearBlock>;
+using Mixer = std::variant<std::monostate, SelfAttention, LatentAttention, CompressedAttention,
+                           DeltaNet, Mamba2, Mamba1, ShortConvolution, AttentionBesideMamba,
+                           LightningAttention, LinearBlock>;
 using Feed = std::variant<std::monostate, Mlp, MixtureOfExperts, LinearBlock>;
 
 // Where the normalisations stand: before each block, after the residual, on both sides of the
 // block, after the block but before the residual, or before two blocks that run side by side on
 // one input (shared or two norms).
 enum class Placement { pre, post, sandwich, post_block, parallel_shared, parallel_two };
+
+// Zamba 2: attention and MLP on the stream beside the embedding, before the layer's own block.
+// Their weights exist `sets` times, the low-rank adapters of each use apart.
+struct SharedBlock {
+  SelfAttention attention;
+  Mlp mlp;
+  std::int64_t sets = 1;
+  std::int64_t attention_rank = 0, mlp_rank = 0;  // of the adapters; 0 = none
+
+  bool operator==(const SharedBlock&) const = default;
+};
+
+// Gemma 3n: several streams of which a layer computes one and predicts the others (AltUp), and a
+// low-rank branch beside its attention (LAuReL).
+struct AlternatingUpdates {
+  std::int64_t streams = 0, branch_rank = 0;
+
+  bool operator==(const AlternatingUpdates&) const = default;
+};
 
 struct Layer {
   Mixer mixer;
@@ -190,6 +238,11 @@ struct Layer {
   bool layer_scale = false;          // a learned factor per channel after each block
   std::int64_t per_layer_input = 0;  // width of an embedding mixed in after the layer; 0 = none
   std::int64_t extra_parameters = 0;
+  // Residual streams that each block reads mixed into one (hyper-connections); 0 = a plain
+  // residual.
+  std::int64_t hyper_streams = 0;
+  std::optional<AlternatingUpdates> alternating{};
+  std::optional<SharedBlock> shared{};
 
   bool operator==(const Layer&) const = default;
 };

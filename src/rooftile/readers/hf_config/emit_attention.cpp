@@ -10,14 +10,14 @@ struct QueryKeyValue {
   Value q, k, v;
 };
 
-// Widths of the three projections.
+// Widths of the projections.
 struct Widths {
-  std::int64_t q = 0, kv = 0, gate = 0;
+  std::int64_t q = 0, k = 0, v = 0, gate = 0;
 };
 
 Widths widths_of(const SelfAttention& a) {
   const std::int64_t q = a.heads * a.head_dim;
-  return {q, a.kv_heads * a.head_dim, a.output_gate ? q : 0};
+  return {q, a.kv_heads * a.head_dim, a.kv_heads * a.values_of_head(), a.output_gate ? q : 0};
 }
 
 QueryKeyValue project_fused(Emitter& out, const SelfAttention& a, const Shape& shape,
@@ -26,7 +26,7 @@ QueryKeyValue project_fused(Emitter& out, const SelfAttention& a, const Shape& s
   const Value qkv = out.linear(a.module + "." + a.fused, input,
                                {.rows = shape.rows(),
                                 .in = shape.hidden,
-                                .out = widths.q + widths.gate + 2 * widths.kv,
+                                .out = widths.q + widths.gate + widths.k + widths.v,
                                 .bias = a.q_bias,
                                 .layout = a.layout});
   return {qkv, qkv, qkv};
@@ -36,10 +36,16 @@ QueryKeyValue project_fused(Emitter& out, const SelfAttention& a, const Shape& s
 QueryKeyValue project(Emitter& out, const SelfAttention& a, const Shape& shape, const Value& input,
                       const Value& memory, std::int64_t memory_rows) {
   const Widths widths = widths_of(a);
+  const std::int64_t read = a.input_width > 0 ? a.input_width : shape.hidden;
   const auto one = [&](const std::string& name, const Value& from, std::int64_t rows,
                        std::int64_t width, bool bias) {
-    const Linear linear{
-        .rows = rows, .in = shape.hidden, .out = width, .bias = bias, .layout = a.layout};
+    const bool of_stream =
+        &from == &input && &memory != &input;  // the queries of a cross-attention
+    const Linear linear{.rows = rows,
+                        .in = of_stream ? shape.hidden : read,
+                        .out = width,
+                        .bias = bias,
+                        .layout = a.layout};
     if (rows > 0) return out.linear(a.module + "." + name, from, linear);
     out.add_parameters(linear);
     return Value();
@@ -47,8 +53,8 @@ QueryKeyValue project(Emitter& out, const SelfAttention& a, const Shape& shape, 
   QueryKeyValue result;
   result.q = one(a.q, input, shape.rows(), widths.q + widths.gate, a.q_bias);
   if (a.shares_kv) return result;
-  result.k = one(a.k, memory, memory_rows, widths.kv, a.k_bias);
-  result.v = a.value_is_key ? result.k : one(a.v, memory, memory_rows, widths.kv, a.v_bias);
+  result.k = one(a.k, memory, memory_rows, widths.k, a.k_bias);
+  result.v = a.value_is_key ? result.k : one(a.v, memory, memory_rows, widths.v, a.v_bias);
   return result;
 }
 
@@ -63,7 +69,11 @@ Value normalize_heads(Emitter& out, const SelfAttention& a, const std::string& n
 void normalize(Emitter& out, const SelfAttention& a, const Shape& shape, QueryKeyValue& qkv) {
   if (a.qk_norm == QkNorm::none) return;
   qkv.q = normalize_heads(out, a, a.q_norm, qkv.q, shape.rows(), a.heads);
-  if (!a.shares_kv) qkv.k = normalize_heads(out, a, a.k_norm, qkv.k, shape.rows(), a.kv_heads);
+  if (a.shares_kv) return;
+  qkv.k = normalize_heads(out, a, a.k_norm, qkv.k, shape.rows(), a.kv_heads);
+  if (!a.value_norm) return;
+  qkv.v = out.norm(a.module + ".v_norm", qkv.v, {NormKind::rms, false, false, true},
+                   shape.rows() * a.kv_heads, a.values_of_head());
 }
 
 void rotate(Emitter& out, const SelfAttention& a, const Shape& shape, QueryKeyValue& qkv) {
@@ -76,18 +86,20 @@ void rotate(Emitter& out, const SelfAttention& a, const Shape& shape, QueryKeyVa
   qkv.q = qkv.k = out.add(a.module + ".rotary", body, inputs);
 }
 
-// The two position terms of disentangled attention: content to position and position to content.
+// The position terms of disentangled attention, content to position and position to content, or the
+// one of Transformer-XL.
 std::vector<Value> position_scores(Emitter& out, const SelfAttention& a, const Shape& shape,
                                    const QueryKeyValue& qkv) {
   if (a.relative_positions == 0) return {};
+  const bool own = !a.relative_weight.empty();
   std::vector<Value> scores;
   const auto term = [&](const std::string& name, const std::string& weight, const Value& content) {
     const Value positions = out.linear(a.module + "." + name + "_" + weight, "",
                                        {.rows = a.relative_positions,
                                         .in = shape.hidden,
                                         .out = a.heads * a.head_dim,
-                                        .bias = true,
-                                        .counts_parameters = false});
+                                        .bias = !own,
+                                        .counts_parameters = own});
     Gemm gemm;
     gemm.batch = shape.batch * a.heads;
     gemm.m = shape.length;
@@ -96,8 +108,8 @@ std::vector<Value> position_scores(Emitter& out, const SelfAttention& a, const S
     gemm.weight_is_parameter = false;
     scores.push_back(out.product(a.module + "." + name, {content, positions}, gemm));
   };
-  term("content_to_position", a.k, qkv.q);
-  term("position_to_content", a.q, qkv.k);
+  term("content_to_position", own ? a.relative_weight : a.k, qkv.q);
+  if (!own) term("position_to_content", a.q, qkv.k);
   return scores;
 }
 
@@ -124,7 +136,8 @@ Value attend(Emitter& out, const SelfAttention& a, const Shape& shape, std::int6
   body.kv_heads = a.kv_heads;
   body.query_len = shape.length;
   body.kv_len = kv_length;
-  body.head_dim = body.value_dim = a.head_dim;
+  body.head_dim = a.head_dim;
+  body.value_dim = a.values_of_head();
   if (shape.decodes()) {
     body.kv_len = keys_in_cache(a.window, kv_length);
   } else {
@@ -140,9 +153,9 @@ Value attend(Emitter& out, const SelfAttention& a, const Shape& shape, std::int6
 
 Value project_out(Emitter& out, const SelfAttention& a, const Shape& shape, const Value& attended,
                   const Value& gate) {
-  const std::int64_t width = a.heads * a.head_dim;
+  const std::int64_t width = a.heads * a.values_of_head();
   Value result = attended;
-  if (a.output_gate) {
+  if (a.output_gate || a.head_gate) {
     result =
         out.pointwise(a.module + ".gate", "sigmoid_mul", {attended, gate}, shape.rows() * width);
   }
@@ -161,7 +174,10 @@ Value emit_self_attention(Emitter& out, const SelfAttention& a, const Shape& sha
                           const Value& input) {
   QueryKeyValue qkv = a.fused.empty() ? project(out, a, shape, input, input, shape.rows())
                                       : project_fused(out, a, shape, input);
-  const Value gate = qkv.q;
+  const Value gate = a.head_gate
+                         ? out.linear(a.module + ".g_proj", input,
+                                      {.rows = shape.rows(), .in = shape.hidden, .out = a.heads})
+                         : qkv.q;
   normalize(out, a, shape, qkv);
   rotate(out, a, shape, qkv);
   const std::vector<Value> scores = position_scores(out, a, shape, qkv);

@@ -9,6 +9,8 @@ Value emit_self_attention(Emitter& out, const SelfAttention& attention, const Sh
                           const Value& input);
 Value emit_latent_attention(Emitter& out, const LatentAttention& attention, const Shape& shape,
                             const Value& input);
+Value emit_compressed_attention(Emitter& out, const CompressedAttention& attention,
+                                const Shape& shape, const Value& input);
 Value emit_delta_net(Emitter& out, const DeltaNet& net, const Shape& shape, const Value& input);
 Value emit_mamba(Emitter& out, const Mamba2& mamba, const Shape& shape, const Value& input);
 Value emit_mamba1(Emitter& out, const Mamba1& mamba, const Shape& shape, const Value& input);

@@ -58,7 +58,7 @@ void Emitter::fail_sizes(const std::string& what, const std::string& problem) {
 void Emitter::add_parameters(double count, std::optional<Dtype> stored) {
   // NVFP4 stores a scale of one byte for 16 weights.
   constexpr double kScaleBytes = 1.0 / 16;
-  const double all = count * static_cast<double>(copies_);
+  const double all = count * static_cast<double>(sets_ ? std::min(*sets_, copies_) : copies_);
   const Dtype dtype = stored.value_or(dtype_);
   parameters_ += all;
   weight_bytes_ += storage(all, dtype).value() + (dtype == Dtype::fp4 ? all * kScaleBytes : 0.0);

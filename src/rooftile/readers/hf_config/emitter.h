@@ -36,6 +36,9 @@ class Emitter {
   // prefix of one real module, `copies` how many sets of weights exist.
   void enter(std::string prefix, std::string lookup, std::int64_t count, std::int64_t copies);
 
+  // Of what follows only `sets` sets of weights exist, until called without.
+  void share_weights(std::optional<std::int64_t> sets) { sets_ = sets; }
+
   Value linear(const std::string& module, const Value& input, const Linear& shape);
   // out = a·bᵀ of two activations.
   Value product(const std::string& module, std::vector<Value> inputs, const Gemm& gemm);
@@ -69,6 +72,7 @@ class Emitter {
   const Quantization& quantization_;
   std::string prefix_, lookup_;
   std::int64_t count_ = 1, copies_ = 1;
+  std::optional<std::int64_t> sets_;
   double parameters_ = 0.0, weight_bytes_ = 0.0;
   std::optional<Error> error_;
 };

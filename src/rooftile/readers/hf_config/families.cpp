@@ -23,13 +23,13 @@ const std::unordered_map<std::string_view, Known>& all_families() {
     };
     for (const FamilyList& list :
          {llama_families(), mixture_families(), gpt_families(), parallel_families(),
-          gemma_families(), latent_families(), hybrid_families(), state_space_families(),
-          encoder_decoder_families()}) {
+          gemma_families(), latent_families(), compressed_families(), hybrid_families(),
+          state_space_families(), encoder_decoder_families()}) {
       enter(list, true);
     }
     for (const FamilyList& list :
          {encoder_families(), vision_families(), speech_families(), map_families(),
-          diffusion_families(), diffusion_transformer_families()}) {
+          dense_families(), diffusion_families(), diffusion_transformer_families()}) {
       enter(list, false);
     }
     return map;

@@ -50,6 +50,7 @@ FamilyList gpt_families();
 FamilyList parallel_families();
 FamilyList gemma_families();
 FamilyList latent_families();
+FamilyList compressed_families();
 FamilyList hybrid_families();
 FamilyList state_space_families();
 FamilyList encoder_families();
@@ -57,6 +58,7 @@ FamilyList encoder_decoder_families();
 FamilyList vision_families();
 FamilyList speech_families();
 FamilyList map_families();
+FamilyList dense_families();
 FamilyList diffusion_families();
 FamilyList diffusion_transformer_families();
 

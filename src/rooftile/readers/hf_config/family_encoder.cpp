@@ -1,4 +1,6 @@
 // Text encoders: BERT and its relatives.
+#include <fmt/format.h>
+
 #include "rooftile/readers/hf_config/decoder.h"
 
 namespace rooftile::hf {
@@ -494,6 +496,127 @@ Model longformer(const Config& config, const Request& request) {
   return model;
 }
 
+// XLNet: attention with a projection of relative positions, in separate operations.
+Model xlnet(const Config& config, const Request& request) {
+  Model model;
+  EncoderSizes sizes;
+  sizes.hidden = sizes.embedding = config.size({"d_model"});
+  sizes.layers = read_layers(config, {"n_layer"});
+  sizes.heads = config.size({"n_head"});
+  sizes.inner = config.size({"d_inner"});
+  sizes.vocab = config.size({"vocab_size", "n_token"});
+  constexpr std::int64_t kTrainedLength = 512;  // it has no longest input
+  Tower tower;
+  tower.length = choose_length(request, request.seq.value_or(kTrainedLength), model);
+  Layer layer = encoder_layer(config, sizes);
+  SelfAttention& attention = std::get<SelfAttention>(layer.mixer);
+  attention.module = "rel_attn";
+  attention.q = "q";
+  attention.k = "k";
+  attention.v = "v";
+  attention.out = "o";
+  set_bias(attention, false, false);
+  attention.causal = config.text("attn_type", "bi") == "uni";
+  attention.sdpa = false;
+  attention.relative_positions = 2 * tower.length;
+  attention.relative_weight = "r";
+  attention.extra_parameters = 5 * sizes.hidden;  // three biases, two segments
+  Mlp& mlp = std::get<Mlp>(layer.feed);
+  mlp.module = "ff";
+  mlp.up = "layer_1";
+  mlp.down = "layer_2";
+  mlp.activation = read_activation(config, {"ff_activation"}, "gelu");
+  layer.mixer_norm = "rel_attn.layer_norm";
+  layer.feed_norm = "ff.layer_norm";
+  tower.parts.push_back(Table{"transformer.word_embedding", sizes.vocab, sizes.hidden});
+  tower.parts.push_back(Parameters{sizes.hidden});  // mask_emb
+  tower.parts.push_back(Stack{"transformer.layer", sizes.hidden, repeat(layer, sizes.layers)});
+  if (is_masked_model(request)) {
+    Projection head = dense("lm_loss", sizes.hidden, sizes.vocab, Rows::tokens);
+    head.tied = config.flag("tie_word_embeddings", true);
+    tower.parts.push_back(head);
+  } else if (request.architecture_has("SequenceClassification")) {
+    tower.parts.push_back(
+        dense("sequence_summary.summary", sizes.hidden, sizes.hidden, Rows::sequences, "tanh"));
+    tower.parts.push_back(dense("logits_proj", sizes.hidden, read_labels(config), Rows::sequences));
+  } else {
+    add_token_head(config, request, sizes.hidden, tower.parts);
+  }
+  model.towers.push_back(std::move(tower));
+  return model;
+}
+
+// LayoutLMv3's head: one product for few labels of tokens, else two.
+void add_layout_head(const Config& config, const Request& request, std::int64_t hidden,
+                     std::vector<Part>& parts) {
+  constexpr std::int64_t kFewLabels = 10;  // LayoutLMv3ForTokenClassification
+  const std::int64_t labels = read_labels(config);
+  const bool tokens = request.architecture_has("TokenClassification");
+  if (!tokens && !request.architecture_has("SequenceClassification") &&
+      !request.architecture_has("QuestionAnswering")) {
+    return;
+  }
+  const Rows rows =
+      request.architecture_has("SequenceClassification") ? Rows::sequences : Rows::tokens;
+  if (tokens && labels < kFewLabels) {
+    parts.push_back(dense("classifier", hidden, labels, rows));
+    return;
+  }
+  parts.push_back(dense("classifier.dense", hidden, hidden, rows, "tanh"));
+  parts.push_back(dense("classifier.out_proj", hidden, labels, rows));
+}
+
+// LayoutLMv3: tokens with a box on the page, and the page's patches behind them.
+Model layoutlmv3(const Config& config, const Request& request) {
+  Model model;
+  EncoderSizes sizes = read_encoder_sizes(config);
+  sizes.types = config.count_or({"type_vocab_size"}, 2);
+  const std::int64_t longest = sizes.positions > 2 ? sizes.positions - 2 : sizes.positions;
+  Tower tower;
+  tower.length = choose_length(request, longest, model);
+  std::vector<Part>& parts = tower.parts;
+  if (config.flag("visual_embed", true)) {
+    const std::int64_t patch = config.size_or({"patch_size"}, 16);
+    const std::int64_t side = config.size_or({"input_size"}, 224) / patch;
+    if (side < 1 || side > 4096) config.set_error("patch_size: expected 1 to input_size");
+    Conv conv;
+    conv.path = "layoutlmv3.patch_embed.proj";
+    conv.body.n = request.batch;
+    conv.body.c = config.size_or({"num_channels"}, 3);
+    conv.body.k = sizes.hidden;
+    conv.body.input = {side * patch, side * patch};
+    conv.body.kernel = conv.body.stride = {patch, patch};
+    conv.body.bias = true;
+    parts.push_back(conv);
+    const std::int64_t patches = side * side + 1;
+    parts.push_back(Parameters{(1 + patches) * sizes.hidden});  // class token, positions
+    parts.push_back(Parameters{2 * 2 * sizes.hidden});          // LayerNorm, norm
+    tower.length += patches;
+    model.notes.push_back(
+        fmt::format("{} tokens of the page's image follow those of --seq", patches));
+  }
+  add_embeddings(sizes, "layoutlmv3", parts);
+  const std::int64_t places = config.size_or({"max_2d_position_embeddings"}, 1024);
+  parts.push_back(
+      Table{"layoutlmv3.embeddings.spatial_position_embeddings", places, sizes.hidden, true, true});
+  parts.push_back(
+      Parameters{2 * places *
+                 (config.size_or({"coordinate_size"}, 128) + config.size_or({"shape_size"}, 128))});
+  Layer layer = encoder_layer(config, sizes);
+  auto& attention = std::get<SelfAttention>(layer.mixer);
+  attention.sdpa = false;
+  if (config.flag("has_relative_attention_bias", true)) {
+    parts.push_back(Parameters{config.size_or({"rel_pos_bins"}, 32) * sizes.heads});
+  }
+  if (config.flag("has_spatial_attention_bias", true)) {
+    parts.push_back(Parameters{2 * config.size_or({"rel_2d_pos_bins"}, 64) * sizes.heads});
+  }
+  parts.push_back(Stack{"layoutlmv3.encoder.layer", sizes.hidden, repeat(layer, sizes.layers)});
+  add_layout_head(config, request, sizes.hidden, parts);
+  model.towers.push_back(std::move(tower));
+  return model;
+}
+
 }  // namespace
 
 FamilyList encoder_families() {
@@ -511,7 +634,9 @@ FamilyList encoder_families() {
           {"modernbert", modernbert},
           {"nomic_bert", nomic_bert},
           {"esm", esm},
-          {"longformer", longformer}};
+          {"longformer", longformer},
+          {"xlnet", xlnet},
+          {"layoutlmv3", layoutlmv3}};
 }
 
 }  // namespace rooftile::hf

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "rooftile/base/text.h"
 #include "rooftile/readers/hf_config/decoder.h"
 #include "rooftile/readers/hf_config/mixture.h"
 
@@ -228,6 +229,105 @@ Model ernie4_5_moe(const Config& config, const Request& request) {
   return decoder_model(config, request, sizes, frame, std::move(layers));
 }
 
+// Layers with a window, by hybrid_layer_pattern or layer_types, else all but the first and each
+// sixth.
+std::vector<bool> mimo_sliding_layers(const Config& config, std::int64_t layers) {
+  const std::vector<std::int64_t> pattern = config.sizes("hybrid_layer_pattern");
+  return sliding_layers(config, layers, [&](std::int64_t index) {
+    const auto at = static_cast<std::size_t>(index);
+    return at < pattern.size() ? pattern[at] != 0 : index > 0 && (index + 1) % 6 != 0;
+  });
+}
+
+// Values narrower than keys; layers with a window have more of both, and attention sinks.
+Model mimo_v2(const Config& config, const Request& request) {
+  const DecoderSizes sizes = read_decoder_sizes(config);
+  SelfAttention full = attention_of(sizes);
+  full.value_dim = config.size_or({"v_head_dim"}, sizes.head_dim);
+  full.sdpa = false;
+  set_bias(full, config.flag("attention_bias", false), false);
+  if (config.text("attention_projection_layout") == "fused_qkv") full.fused = "qkv_proj";
+  SelfAttention sliding = full;
+  sliding.heads = config.size_or({"swa_num_attention_heads"}, full.heads);
+  sliding.kv_heads = config.size_or({"swa_num_key_value_heads"}, 2 * full.kv_heads);
+  config.divide("num_attention_heads", sliding.heads, "swa_num_key_value_heads", sliding.kv_heads);
+  sliding.head_dim = config.size_or({"swa_head_dim"}, full.head_dim);
+  sliding.value_dim = config.size_or({"swa_v_head_dim"}, full.value_dim);
+  sliding.window = config.count_or({"sliding_window", "sliding_window_size"}, 128);
+  if (config.flag("add_swa_attention_sink_bias", true)) sliding.extra_parameters = sliding.heads;
+  if (config.flag("add_full_attention_sink_bias", false)) full.extra_parameters = full.heads;
+  MixtureOfExperts moe = read_shared_mixture(config);
+  moe.router_extra_parameters = 0;
+  std::vector<bool> sparse = sparse_layers(config, sizes.layers);
+  if (!config.has("moe_layer_freq") && !config.has("mlp_layer_types")) sparse.front() = false;
+  const std::vector<bool> windows = mimo_sliding_layers(config, sizes.layers);
+  std::vector<Layer> layers;
+  for (std::size_t index = 0; index < sparse.size(); ++index) {
+    Layer& layer = layers.emplace_back();
+    layer.mixer = windows[index] ? sliding : full;
+    layer.feed = sparse[index] ? Feed(moe) : Feed(read_dense_mlp(config, "intermediate_size"));
+  }
+  return decoder_model(config, request, sizes, frame_of(config), std::move(layers));
+}
+
+// Layers with experts of Step 3.5 and 3.7: "moe_layers_enum": "3,4,5", else as others name them,
+// else all from the fourth on.
+std::vector<bool> step_sparse_layers(const Config& config, std::int64_t layers) {
+  if (config.is_text("moe_layers_enum")) {
+    const std::string listed = "," + config.text("moe_layers_enum") + ",";
+    std::vector<bool> sparse;
+    for (std::int64_t index = 0; index < layers; ++index) {
+      sparse.push_back(contains(listed, fmt::format(",{},", index)));
+    }
+    return sparse;
+  }
+  if (config.has("mlp_layer_types") || config.has("moe_layer_freq") ||
+      config.has("first_k_dense_replace")) {
+    return sparse_layers(config, layers);
+  }
+  std::vector<bool> sparse(static_cast<std::size_t>(layers), true);
+  std::fill_n(sparse.begin(), std::min<std::int64_t>(3, layers), false);
+  return sparse;
+}
+
+// A gate for each head; layers with a window may have more heads.
+Model step3(const Config& config, const Request& request) {
+  DecoderSizes sizes;
+  sizes.hidden = config.size({"hidden_size"});
+  sizes.layers = read_layers(config, {"num_hidden_layers"});
+  sizes.heads = config.size({"num_attention_heads"});
+  sizes.kv_heads = config.size_or({"num_key_value_heads", "num_attention_groups"}, sizes.heads);
+  sizes.head_dim = read_head_dim(config, sizes.hidden, sizes.heads);
+  sizes.vocab = config.size({"vocab_size"});
+  SelfAttention full = attention_of(sizes);
+  const bool bias = config.flag("attention_bias", false);
+  set_bias(full, bias, bias);
+  full.qk_norm = QkNorm::per_head;
+  full.head_gate = config.flag("use_head_wise_attn_gate", true);
+  SelfAttention sliding = full;
+  const auto other = config.child("attention_other_setting");
+  sliding.heads =
+      config.size_or({"num_sliding_attention_heads"},
+                     other ? other->size_or({"num_attention_heads"}, full.heads) : full.heads);
+  for (const std::int64_t heads : {full.heads, sliding.heads}) {
+    config.divide("num_attention_heads", heads, "num_key_value_heads", sizes.kv_heads);
+  }
+  sliding.window = config.count_or({"sliding_window"}, 0);
+  MixtureOfExperts moe = read_mixture(config, config.size({"moe_intermediate_size"}));
+  moe.sigmoid_scores = true;
+  add_shared_experts(moe, config, config.count_or({"share_expert_dim", "share_expert_dims"}, 0));
+  const std::vector<bool> sparse = step_sparse_layers(config, sizes.layers);
+  const std::vector<bool> windows =
+      sliding_layers(config, sizes.layers, [](std::int64_t) { return false; });
+  std::vector<Layer> layers;
+  for (std::size_t index = 0; index < sparse.size(); ++index) {
+    Layer& layer = layers.emplace_back();
+    layer.mixer = windows[index] ? sliding : full;
+    layer.feed = sparse[index] ? Feed(moe) : Feed(read_dense_mlp(config, "intermediate_size"));
+  }
+  return decoder_model(config, request, sizes, frame_of(config), std::move(layers));
+}
+
 }  // namespace
 
 FamilyList mixture_families() {
@@ -242,7 +342,11 @@ FamilyList mixture_families() {
           {"minimax_m3", minimax_m3},
           {"llama4_text", llama4},
           {"glm4_moe", glm4_moe},
-          {"ernie4_5_moe", ernie4_5_moe}};
+          {"ernie4_5_moe", ernie4_5_moe},
+          {"mimo_v2", mimo_v2},
+          {"mimo_v2_flash", mimo_v2},
+          {"step3p5", step3},
+          {"step3p7", step3}};
 }
 
 }  // namespace rooftile::hf

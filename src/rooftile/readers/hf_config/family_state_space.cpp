@@ -1,5 +1,5 @@
 // Decoders of state space models, alone or with attention: Mamba, Jamba, Falcon-H1, Bamba, Granite
-// 4; and LFM2 with its short convolutions.
+// 4, Zamba 2; and LFM2 with its short convolutions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -306,6 +306,69 @@ Model lfm2(const Config& config, const Request& request) {
   return decoder_model(config, request, sizes, frame, std::move(layers));
 }
 
+Mamba2 zamba2_mamba(const Config& config, std::int64_t hidden) {
+  Mamba2 mixer;
+  const std::int64_t inner = config.size_or({"mamba_expand"}, 2) * hidden;
+  mixer.heads = config.size_or({"n_mamba_heads"}, 8);
+  mixer.head_dim = config.size_or(
+      {"mamba_headdim"}, config.divide("mamba_expand", inner, "n_mamba_heads", mixer.heads));
+  mixer.module = "mamba";
+  mixer.groups = config.size_or({"mamba_ngroups"}, 1);
+  mixer.state = config.size_or({"mamba_d_state"}, 64);
+  mixer.conv_kernel = config.size_or({"mamba_d_conv"}, 4);
+  mixer.projection_bias = config.flag("add_bias_linear", false);
+  return mixer;
+}
+
+SharedBlock zamba2_shared(const Config& config, const DecoderSizes& sizes) {
+  SharedBlock block;
+  block.sets = config.size_or({"num_mem_blocks"}, 1);
+  block.attention = attention_of(sizes);
+  block.attention.module = "shared_transformer.self_attn";
+  block.attention.input_width = 2 * sizes.hidden;
+  block.attention.head_dim = config.size_or(
+      {"attention_head_dim"},
+      config.divide("hidden_size", 2 * sizes.hidden, "num_attention_heads", sizes.heads));
+  block.attention.rotary = config.flag("use_mem_rope", false);
+  const bool bias = config.flag("add_bias_linear", false);
+  block.mlp = read_dense_mlp(config, "intermediate_size");
+  block.mlp.module = "shared_transformer.feed_forward";
+  block.mlp.fused = "gate_up_proj";
+  block.mlp.up_bias = block.mlp.down_bias = bias;
+  block.mlp_rank = config.size_or({"adapter_rank"}, 128);
+  if (config.flag("use_shared_attention_adapter", false)) block.attention_rank = block.mlp_rank;
+  return block;
+}
+
+// Zamba 2: Mamba-2 in each layer; some begin with attention and an MLP that share their weights.
+Model zamba2(const Config& config, const Request& request) {
+  DecoderSizes sizes;
+  sizes.hidden = config.size({"hidden_size"});
+  sizes.layers = read_layers(config, {"num_hidden_layers"});
+  sizes.heads = config.size({"num_attention_heads"});
+  sizes.kv_heads = read_kv_heads(config, sizes.heads);
+  sizes.vocab = config.size({"vocab_size"});
+  const std::vector<std::string> kinds = config.texts("layers_block_type");
+  if (static_cast<std::int64_t>(kinds.size()) != sizes.layers) {
+    config.set_error(
+        fmt::format("layers_block_type: found {} layers, expected num_hidden_layers {}",
+                    kinds.size(), sizes.layers));
+  }
+  Layer plain;
+  plain.mixer = zamba2_mamba(config, sizes.hidden);
+  Layer hybrid = plain;
+  hybrid.shared = zamba2_shared(config, sizes);
+  hybrid.mixer_norm = "mamba_decoder.input_layernorm";
+  std::get<Mamba2>(hybrid.mixer).module = "mamba_decoder.mamba";
+  std::vector<Layer> layers;
+  for (const std::string& kind : kinds) layers.push_back(kind == "hybrid" ? hybrid : plain);
+  DecoderFrame frame = frame_of(config, true);
+  frame.norm = "model.final_layernorm";
+  Model model = decoder_model(config, request, sizes, frame, std::move(layers));
+  note_scans(sizes.layers, model);
+  return model;
+}
+
 }  // namespace
 
 FamilyList state_space_families() {
@@ -318,7 +381,8 @@ FamilyList state_space_families() {
           {"granitemoehybrid", granite_hybrid},
           {"granitemoe", granite_moe},
           {"granitemoeshared", granite_moe},
-          {"lfm2", lfm2}};
+          {"lfm2", lfm2},
+          {"zamba2", zamba2}};
 }
 
 }  // namespace rooftile::hf

@@ -83,6 +83,49 @@ Model vit(const Config& config, const Request& request) {
   return model;
 }
 
+// YOLOS: a ViT with tokens for objects behind its patches, and two heads on those.
+Model yolos(const Config& config, const Request& request) {
+  Model model;
+  const VisionSizes sizes = read_vision_sizes(config, {768, 12, 12, 3072});
+  std::vector<std::int64_t> image = config.sizes("image_size");
+  if (image.empty()) image = {512, 864};
+  const std::int64_t patch = config.size_or({"patch_size"}, 16), height = image.front() / patch,
+                     width = image.back() / patch;
+  if (image.size() > 2 || height < 1 || width < 1 || height > 4096 || width > 4096) {
+    config.set_error("image_size: expected one size or two, each from patch_size on");
+    return model;
+  }
+  const std::int64_t objects = config.size_or({"num_detection_tokens"}, 100);
+  Conv conv = patch_embedding("vit.embeddings.patch_embeddings.projection", request.batch,
+                              {.patch = patch, .channels = config.size_or({"num_channels"}, 3)},
+                              sizes.hidden, true);
+  conv.body.input = {image.front(), image.back()};
+  Tower tower;
+  tower.length = height * width + 1 + objects;
+  tower.parts.push_back(std::move(conv));
+  // Class token, tokens for objects, positions: of the input, and of the layers between.
+  const bool between = config.flag("use_mid_position_embeddings", true);
+  const std::int64_t tables = 1 + (between ? sizes.layers - 1 : 0);
+  tower.parts.push_back(Parameters{(1 + objects + tables * tower.length) * sizes.hidden});
+  tower.parts.push_back(Pointwise{"vit.embeddings.add_positions", "add", sizes.hidden});
+  tower.parts.push_back(
+      Stack{"vit.encoder.layer", sizes.hidden, repeat(vit_layer(config, sizes), sizes.layers)});
+  tower.parts.push_back(NormPart{"vit.layernorm", kLayerNorm, sizes.hidden});
+  if (between) model.skipped["position embeddings between layers"] += sizes.layers - 1;
+  const bool detects = request.architecture_has("ObjectDetection");
+  if (!detects) add_vit_head(config, request, sizes.hidden, "vit", tower.parts);
+  model.towers.push_back(std::move(tower));
+  if (!detects) return model;
+  Tower heads;
+  heads.length = objects;
+  const std::string reads = "vit.layernorm";
+  add_detection_head("class_labels_classifier", reads, sizes.hidden, read_labels(config) + 1,
+                     heads.parts);
+  add_detection_head("bbox_predictor", reads, sizes.hidden, 4, heads.parts);
+  model.towers.push_back(std::move(heads));
+  return model;
+}
+
 // BEiT: keys without bias, layer scale, and a table of relative positions in each layer.
 Model beit(const Config& config, const Request& request) {
   Model model;
@@ -134,26 +177,10 @@ Mlp dinov2_mlp(const Config& config, std::int64_t hidden) {
 
 Model dinov2(const Config& config, const Request& request) {
   Model model;
-  const VisionSizes sizes = read_vision_sizes(config, {768, 12, 12, 3072});
-  const Patches patches = read_patches(config, 224, 14);
-  Layer layer = vit_layer(config, sizes);
-  layer.mixer_norm = "norm1";
-  layer.feed_norm = "norm2";
-  layer.layer_scale = true;
-  layer.feed = dinov2_mlp(config, sizes.hidden);
-  Tower tower;
-  tower.length = patches.count() + 1;
-  tower.parts.push_back(patch_embedding("dinov2.embeddings.patch_embeddings.projection",
-                                        request.batch, patches, sizes.hidden, true));
-  // Class token, mask token, positions; registers, which have no position.
-  const std::int64_t registers = config.count_or({"num_register_tokens"}, 0);
-  tower.parts.push_back(Parameters{(2 + tower.length + registers) * sizes.hidden});
-  tower.length += registers;
-  tower.parts.push_back(Pointwise{"dinov2.embeddings.add_positions", "add", sizes.hidden});
-  tower.parts.push_back(Stack{"dinov2.encoder.layer", sizes.hidden, repeat(layer, sizes.layers)});
-  tower.parts.push_back(NormPart{"dinov2.layernorm", kLayerNorm, sizes.hidden});
+  Tower tower = dinov2_tower(config, request, "dinov2");
   if (request.architecture_has("ImageClassification")) {
-    tower.parts.push_back(linear_head("classifier", 2 * sizes.hidden, read_labels(config), true));
+    const std::int64_t hidden = config.size_or({"hidden_size"}, 768);
+    tower.parts.push_back(linear_head("classifier", 2 * hidden, read_labels(config), true));
   }
   model.towers.push_back(std::move(tower));
   return model;
@@ -225,6 +252,92 @@ Tower clip_vision_tower_of(const Config& config, const Request& request) {
   tower.parts.push_back(
       NormPart{"vision_model.post_layernorm", kLayerNorm, sizes.hidden, Rows::sequences});
   return tower;
+}
+
+Tower blip_vision_tower(const Config& config, const Request& request) {
+  const VisionSizes sizes = read_vision_sizes(config, {768, 12, 12, 3072});
+  const Patches patches = read_patches(config, 384, 16);
+  Layer layer = clip_layer(config, sizes, false);
+  auto& attention = std::get<SelfAttention>(layer.mixer);
+  attention.fused = "qkv";
+  attention.out = "projection";
+  std::get<Mlp>(layer.feed).activation = read_activation(config, {"hidden_act"}, "gelu");
+  Tower tower;
+  tower.length = patches.count() + 1;
+  tower.parts.push_back(patch_embedding("vision_model.embeddings.patch_embedding", request.batch,
+                                        patches, sizes.hidden, true));
+  tower.parts.push_back(Parameters{(1 + tower.length) * sizes.hidden});
+  tower.parts.push_back(Pointwise{"vision_model.embeddings.add_positions", "add", sizes.hidden});
+  tower.parts.push_back(
+      Stack{"vision_model.encoder.layers", sizes.hidden, repeat(layer, sizes.layers)});
+  tower.parts.push_back(NormPart{"vision_model.post_layernorm", kLayerNorm, sizes.hidden});
+  return tower;
+}
+
+// BERT's layer as a decoder that also reads the image.
+Layer blip_text_layer(const Config& config, const VisionSizes& sizes, std::int64_t image_width) {
+  Layer layer;
+  layer.norm = kLayerNorm;
+  layer.placement = Placement::post;
+  layer.mixer_norm = "attention.output.LayerNorm";
+  layer.cross_norm = "crossattention.output.LayerNorm";
+  layer.feed_norm = "output.LayerNorm";
+  SelfAttention attention = vision_attention(config, sizes.hidden, sizes.heads, true);
+  attention.module = "attention";
+  attention.q = "self.query";
+  attention.k = "self.key";
+  attention.v = "self.value";
+  attention.out = "output.dense";
+  attention.causal = true;
+  layer.mixer = attention;
+  attention.module = "crossattention";
+  attention.causal = false;
+  attention.input_width = config.size_or({"encoder_hidden_size"}, image_width);
+  layer.cross = attention;
+  Mlp mlp = plain_mlp("intermediate.dense", "output.dense", sizes.inner, true,
+                      read_activation(config, {"hidden_act"}, "gelu"));
+  mlp.module = "ffn";
+  layer.feed = mlp;
+  return layer;
+}
+
+// BLIP's captions: a ViT, and a text decoder that attends to its patches.
+Model blip(const Config& config, const Request& request) {
+  Model model;
+  const auto text = config.child("text_config"), vision = config.child("vision_config");
+  if (!text || !vision || !request.architecture_has("ForConditionalGeneration")) {
+    config.set_error(
+        "a blip config is read for BlipForConditionalGeneration, with \"text_config\" and "
+        "\"vision_config\"");
+    return model;
+  }
+  Tower image = blip_vision_tower(*vision, request);
+  const VisionSizes sizes = read_vision_sizes(*text, {768, 12, 8, 3072});
+  const std::int64_t vocab = text->size_or({"vocab_size"}, 30524);
+  const std::int64_t positions = text->size_or({"max_position_embeddings"}, 512);
+  const std::string at = "text_decoder.bert.embeddings.", head = "text_decoder.cls.predictions.";
+  Tower tower;
+  tower.generates = true;
+  tower.memory_length = image.length;
+  tower.length = choose_length(request, positions, model);
+  tower.parts = {
+      Table{at + "word_embeddings", vocab, sizes.hidden},
+      Table{at + "position_embeddings", positions, sizes.hidden, true},
+      NormPart{at + "LayerNorm", kLayerNorm, sizes.hidden},
+      Stack{"text_decoder.bert.encoder.layer", sizes.hidden,
+            repeat(blip_text_layer(*text, sizes, vision->size_or({"hidden_size"}, 768)),
+                   sizes.layers)},
+      Projection{.path = head + "transform.dense",
+                 .in = sizes.hidden,
+                 .out = sizes.hidden,
+                 .bias = true,
+                 .activation = "gelu"},
+      NormPart{head + "transform.LayerNorm", kLayerNorm, sizes.hidden},
+      Projection{
+          .path = head + "decoder", .in = sizes.hidden, .out = vocab, .bias = true, .tied = true}};
+  model.towers.push_back(std::move(image));
+  model.towers.push_back(std::move(tower));
+  return model;
 }
 
 std::int64_t hidden_of(const Config& config, std::int64_t fallback) {
@@ -372,6 +485,28 @@ Model siglip_vision(const Config& config, const Request& request) {
 
 }  // namespace
 
+Tower dinov2_tower(const Config& config, const Request& request, const std::string& path) {
+  const VisionSizes sizes = read_vision_sizes(config, {768, 12, 12, 3072});
+  const Patches patches = read_patches(config, 224, 14);
+  Layer layer = vit_layer(config, sizes);
+  layer.mixer_norm = "norm1";
+  layer.feed_norm = "norm2";
+  layer.layer_scale = true;
+  layer.feed = dinov2_mlp(config, sizes.hidden);
+  Tower tower;
+  tower.length = patches.count() + 1;
+  tower.parts.push_back(patch_embedding(path + ".embeddings.patch_embeddings.projection",
+                                        request.batch, patches, sizes.hidden, true));
+  // Class token, mask token, positions; registers, which have no position.
+  const std::int64_t registers = config.count_or({"num_register_tokens"}, 0);
+  tower.parts.push_back(Parameters{(2 + tower.length + registers) * sizes.hidden});
+  tower.length += registers;
+  tower.parts.push_back(Pointwise{path + ".embeddings.add_positions", "add", sizes.hidden});
+  tower.parts.push_back(Stack{path + ".encoder.layer", sizes.hidden, repeat(layer, sizes.layers)});
+  tower.parts.push_back(NormPart{path + ".layernorm", kLayerNorm, sizes.hidden});
+  return tower;
+}
+
 void add_vision_tower(const Config& config, const Request& request, Model& model) {
   const std::string type = config.text("model_type");
   if (type == "clip_vision_model" && config.has("image_size")) {
@@ -399,6 +534,8 @@ FamilyList vision_families() {
           {"dinov2_with_registers", dinov2},
           {"dinov3_vit", dinov3},
           {"vit_msn", vit},
+          {"yolos", yolos},
+          {"blip", blip},
           {"clip", clip},
           {"clip_text_model", clip_text},
           {"clip_vision_model", clip_vision},

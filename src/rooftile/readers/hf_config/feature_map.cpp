@@ -28,10 +28,11 @@ bool MapEmitter::fits(const std::string& name, const Map& map) {
 
 Map MapEmitter::conv(const std::string& name, const Map& in, const Filter& filter) {
   const auto after = [&](std::int64_t size) {
+    if (filter.transposed) return (size - 1) * filter.stride + filter.kernel - 2 * filter.padding;
     return (size + 2 * filter.padding - filter.kernel) / filter.stride + 1;
   };
-  const bool covers = in.height + 2 * filter.padding >= filter.kernel &&
-                      in.width + 2 * filter.padding >= filter.kernel;
+  const bool covers = filter.transposed || (in.height + 2 * filter.padding >= filter.kernel &&
+                                            in.width + 2 * filter.padding >= filter.kernel);
   Map result{{}, filter.channels, covers ? after(in.height) : 0, covers ? after(in.width) : 0};
   if (!fits(name, in) || !fits(name, result)) return in;
   Convolution body;
@@ -43,6 +44,7 @@ Map MapEmitter::conv(const std::string& name, const Map& in, const Filter& filte
   body.stride = {filter.stride, filter.stride};
   body.pad_begin = body.pad_end = {filter.padding, filter.padding};
   body.groups = filter.groups;
+  body.transposed = filter.transposed;
   body.bias = filter.bias;
   const double taps = static_cast<double>(filter.kernel) * static_cast<double>(filter.kernel);
   out_.add_parameters(
@@ -70,9 +72,9 @@ Map MapEmitter::norm(const std::string& name, const Map& in, const Normalization
   return result;
 }
 
-Map MapEmitter::batch_norm(const std::string& name, const Map& in) {
+Map MapEmitter::batch_norm(const std::string& name, const Map& in, bool weights) {
   if (!fits(name, in)) return in;
-  return norm(name, in, {NormKind::batch, batch_ * in.positions(), in.channels}, true);
+  return norm(name, in, {NormKind::batch, batch_ * in.positions(), in.channels}, weights);
 }
 
 Map MapEmitter::layer_norm(const std::string& name, const Map& in, bool weights) {
@@ -115,7 +117,12 @@ Map MapEmitter::multiply(const std::string& name, const Map& a, const Map& b) {
 }
 
 Map MapEmitter::enlarge(const std::string& name, const Map& in) {
-  Map result{{}, in.channels, 2 * in.height, 2 * in.width};
+  return resize(name, in, 2 * in.height, 2 * in.width);
+}
+
+Map MapEmitter::resize(const std::string& name, const Map& in, std::int64_t height,
+                       std::int64_t width) {
+  Map result{{}, in.channels, height, width};
   if (!fits(name, result)) return in;
   result.value = out_.pointwise(name, "upsample", {in.value}, elements(result));
   return result;

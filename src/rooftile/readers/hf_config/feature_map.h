@@ -21,6 +21,7 @@ struct Filter {
   std::int64_t channels = 0;  // that it writes
   std::int64_t kernel = 1, stride = 1, padding = 0, groups = 1;
   bool bias = true;
+  bool transposed = false;
 };
 
 // Heads of attention; `windows` parts of the map attend apart from each other.
@@ -39,7 +40,7 @@ class MapEmitter {
   Map conv(const std::string& name, const Map& in, const Filter& filter);
   // A product for each position.
   Map linear(const std::string& name, const Map& in, std::int64_t channels, bool bias = true);
-  Map batch_norm(const std::string& name, const Map& in);
+  Map batch_norm(const std::string& name, const Map& in, bool weights = true);
   Map layer_norm(const std::string& name, const Map& in, bool weights = true);
   // Root mean squares over the channels of each head, with a weight for each.
   Map head_norm(const std::string& name, const Map& in, std::int64_t heads);
@@ -47,7 +48,8 @@ class MapEmitter {
   Map activation(const std::string& name, const Map& in, const std::string& fn);
   Map add(const std::string& name, const Map& a, const Map& b);
   Map multiply(const std::string& name, const Map& a, const Map& b);
-  // Nearest neighbours, each side twice as long.
+  // Interpolated to another size; or each side twice as long.
+  Map resize(const std::string& name, const Map& in, std::int64_t height, std::int64_t width);
   Map enlarge(const std::string& name, const Map& in);
   Map max_pool(const std::string& name, const Map& in, std::int64_t kernel, std::int64_t stride,
                std::int64_t padding);

@@ -37,7 +37,7 @@ constexpr std::string_view kTextKeys[] = {"text_config", "language_config", "llm
 
 // Models of several towers that are described as a whole.
 bool has_towers_of_its_own(std::string_view model_type) {
-  return is_one_of(model_type, {"clip", "siglip", "siglip2", "sam"});
+  return is_one_of(model_type, {"clip", "siglip", "siglip2", "blip", "sam", "sam2"});
 }
 
 }  // namespace

@@ -602,6 +602,50 @@ TEST(HfDecode, AssumedLengthsAreNoted) {
               testing::Contains(HasSubstr("--mode decode")));
 }
 
+// Of 16 tokens, a window of 4 holds 58 pairs of queries and keys (4·5/2 + 12·4). Entries of 8
+// tokens add 8·1 + 2, which 5 keys of a window come next to (70); the best two entries of 4 tokens
+// add 4·1 + 9·2, next to 6 keys (81).
+constexpr const char* kDeepSeekV4 = R"({"architectures": ["DeepseekV4ForCausalLM"],
+  "model_type": "deepseek_v4", "torch_dtype": "bfloat16", "vocab_size": 64, "hidden_size": 32,
+  "moe_intermediate_size": 16, "num_hidden_layers": 3, "num_attention_heads": 4, "head_dim": 16,
+  "qk_rope_head_dim": 8, "q_lora_rank": 24, "num_experts_per_tok": 2, "n_routed_experts": 4,
+  "n_shared_experts": 1, "scoring_func": "sqrtsoftplus", "hc_mult": 4, "sliding_window": 4,
+  "o_groups": 2, "o_lora_rank": 12, "index_n_heads": 2, "index_head_dim": 8, "index_topk": 2,
+  "compress_rates": {"compressed_sparse_attention": 4, "heavily_compressed_attention": 8},
+  "compress_ratios": [0, 8, 4, 0], "quantization_config": {"quant_method": "fp8"},
+  "expert_dtype": "fp4"})";
+
+TEST(HfConfig, CompressedAttentionSeesAWindowAndEntries) {
+  const Workload workload = read_config(kDeepSeekV4, with(1, 16));
+  const auto attention = [&](int layer) {
+    return dims(workload, fmt::format("model.layers.{}.self_attn.attention", layer));
+  };
+  const std::string sizes = "batch=1 heads=4 kv_heads=1 q=16 d=16 causal=1 window=";
+  EXPECT_THAT(attention(0), HasSubstr(sizes + "4"));
+  EXPECT_THAT(attention(1), HasSubstr(sizes + "5"));
+  EXPECT_THAT(attention(2), HasSubstr(sizes + "6"));
+  // Two groups of two heads; 24 weights of four streams.
+  EXPECT_EQ(dims(workload, "model.layers.0.self_attn.o_a_proj"), "m=16 n=12 k=32 batch=2");
+  EXPECT_EQ(dims(workload, "model.layers.0.attn_hc.fn"), "m=16 n=24 k=128");
+  // Each of four entries sums the 4 tokens of its own and the 4 before, with their weights.
+  EXPECT_EQ(dims(workload, "model.layers.2.self_attn.compressor.softmax_sum"),
+            "fn=softmax_sum elements=64 inputs=16");
+  EXPECT_EQ(dims(workload, "model.layers.2.self_attn.compressor.indexer.scorer.scores"),
+            "m=32 n=4 k=8 weight=activation");
+  EXPECT_EQ(find_op(workload, "model.layers.0.mlp.experts.*.up_proj").dtypes,
+            Dtypes(Dtype::fp8, Dtype::fp4, Dtype::bf16));
+  EXPECT_EQ(find_op(workload, "model.layers.0.mlp.shared_experts.up_proj").dtypes,
+            Dtypes(Dtype::fp8, Dtype::fp8, Dtype::bf16));
+  EXPECT_EQ(find_op(workload, "model.layers.1.self_attn.compressor.kv_proj").dtypes,
+            Dtypes(Dtype::bf16));
+}
+
+TEST(HfConfig, CompressedAttentionOfOtherRatiosIsRefused) {
+  std::string config = kDeepSeekV4;
+  config.replace(config.find("[0, 8, 4, 0]"), 12, "[0, 2, 4, 0]");
+  EXPECT_THAT(message_of(config), HasSubstr("compress_ratios: found 2, expected 0, 4 or 8"));
+}
+
 TEST(HfConfig, TextFormReadsBack) {
   for (const char* config : {kLlama8b, kGpt2, kBert, kMixtral}) {
     const Workload workload = read_config(config);
@@ -609,6 +653,16 @@ TEST(HfConfig, TextFormReadsBack) {
     ASSERT_TRUE(again) << to_string(again.error());
     EXPECT_EQ(again->ops, workload.ops);
   }
+}
+
+// 16 positions: 4 in the window and 2 entries of 8 tokens, or the best 2 of 4. Cached are 4, 4 + 2
+// and 4 + 4 keys of 16 elements of two bytes, and 4 keys of 8 bytes and a scale of 4/128 a byte.
+TEST(HfDecode, CompressedAttentionKeepsWhatItSees) {
+  const Workload workload = read_config(kDeepSeekV4, decoding(1, 15));
+  EXPECT_THAT(dims(workload, "model.layers.0.self_attn.attention"), HasSubstr("q=1 kv=4"));
+  EXPECT_THAT(dims(workload, "model.layers.1.self_attn.attention"), HasSubstr("q=1 kv=6"));
+  EXPECT_THAT(dims(workload, "model.layers.2.self_attn.attention"), HasSubstr("q=1 kv=6"));
+  EXPECT_EQ(workload.kv_cache_bytes, (4 + 6 + 8) * 16 * 2 + 4 * 8 * (1 + 4.0 / 128));
 }
 
 TEST(HfDecode, TextFormReadsBack) {

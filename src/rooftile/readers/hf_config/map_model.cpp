@@ -29,6 +29,27 @@ Map read_image(const Config& config, const Request& request, std::int64_t usual,
   return image;
 }
 
+constexpr std::size_t kMaxStages = 16;
+
+bool is_list_of(const Config& config, std::string_view key, const std::vector<std::int64_t>& list,
+                std::size_t expected, std::int64_t most) {
+  bool fits = list.size() == expected && !list.empty() && list.size() <= kMaxStages;
+  for (const std::int64_t size : list) fits = fits && size >= 1 && size <= most;
+  if (!fits) {
+    config.set_error(
+        fmt::format("{}: expected {} sizes from 1 to {}, one for each stage", key, expected, most));
+  }
+  return fits;
+}
+
+std::vector<std::int64_t> sizes_or(const Config& config, std::string_view key,
+                                   std::vector<std::int64_t> fallback) {
+  std::vector<std::int64_t> found = config.sizes(key);
+  return found.empty() ? fallback : found;
+}
+
+std::int64_t multiple(std::int64_t size, std::int64_t of) { return (size + of - 1) / of * of; }
+
 void add_map_tower(const Request& request, EmitMap emit, Model& model) {
   Tower tower;
   tower.length = 1;

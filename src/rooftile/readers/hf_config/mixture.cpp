@@ -13,7 +13,7 @@ MixtureOfExperts read_mixture(const Config& config, std::int64_t expert_width) {
   moe.experts = config.size({"num_local_experts", "num_experts", "n_routed_experts",
                              "num_routed_experts", "moe_num_experts"});
   moe.top_k = config.size({"num_experts_per_tok", "experts_per_token", "top_k_experts",
-                           "num_experts_per_token", "moe_topk", "moe_k"});
+                           "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k"});
   if (moe.top_k > moe.experts) {
     config.set_error(fmt::format("num_experts_per_tok: found {}, expected at most the {} experts",
                                  moe.top_k, moe.experts));

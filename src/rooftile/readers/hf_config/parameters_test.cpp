@@ -525,6 +525,110 @@ const Case kOthers[] = {
      94'371'712},
 };
 
+// Counted in Transformers' classes on the meta device; shortened where the layers repeat.
+const Case kStreams[] = {
+    // DeepSeek-V4-Flash. Of each layer: attention 4096·1024 + 1024·64·512 + 4096·512 + 8·4096·1024
+    // +
+    // 8192·4096 with its norms and sinks, 2·(24·16384 + 27) of hyper-connections, 257 experts of
+    // 3·4096·2048, a router; compressors with and without an indexer.
+    {"deepseek_v4_flash", R"({"architectures": ["DeepseekV4ForCausalLM"],
+      "model_type": "deepseek_v4", "vocab_size": 129280, "hidden_size": 4096,
+      "moe_intermediate_size": 2048, "num_hidden_layers": 43, "num_attention_heads": 64,
+      "num_key_value_heads": 1, "head_dim": 512, "q_lora_rank": 1024, "num_experts_per_tok": 6,
+      "n_routed_experts": 256, "n_shared_experts": 1, "scoring_func": "sqrtsoftplus",
+      "hc_mult": 4, "num_hash_layers": 3, "sliding_window": 128, "o_groups": 8,
+      "o_lora_rank": 1024, "index_n_heads": 64, "index_head_dim": 128, "index_topk": 512})",
+     284'325'869'015},
+    // Layers 0, 5, 11 … are full: 4 heads of keys there, 8 elsewhere, 192 wide; values are 128.
+    {"mimo_v2_flash", R"({"architectures": ["MiMoV2FlashForCausalLM"],
+      "model_type": "mimo_v2_flash", "vocab_size": 152576, "hidden_size": 4096,
+      "intermediate_size": 16384, "num_hidden_layers": 48, "num_attention_heads": 64,
+      "num_key_value_heads": 4, "moe_intermediate_size": 2048, "num_experts_per_tok": 8,
+      "n_routed_experts": 256, "head_dim": 192, "v_head_dim": 128, "sliding_window": 128})",
+     308'778'768'832},
+    // Step-3.5-Flash: 96 heads in layers with a window, a gate for each head.
+    {"step_3_5_flash", R"({"architectures": ["Step3p5ForCausalLM"], "model_type": "step3p5",
+      "vocab_size": 128896, "hidden_size": 4096, "intermediate_size": 11264,
+      "num_hidden_layers": 6, "num_attention_heads": 64, "num_attention_groups": 8,
+      "head_dim": 128, "sliding_window": 512, "attention_other_setting":
+      {"num_attention_heads": 96}, "moe_layers_enum": "3,4,5", "moe_num_experts": 288,
+      "moe_top_k": 8, "moe_intermediate_size": 1280, "share_expert_dim": 1280, "layer_types":
+      ["full_attention", "sliding_attention", "sliding_attention", "sliding_attention",
+       "full_attention", "sliding_attention"]})",
+     15'700'776'448},
+    {"gemma_3n_e4b", R"({"architectures": ["Gemma3nForCausalLM"], "model_type": "gemma3n_text",
+      "vocab_size": 262400, "hidden_size": 2048, "intermediate_size": 16384,
+      "num_hidden_layers": 35, "num_attention_heads": 8, "num_key_value_heads": 2,
+      "head_dim": 256, "sliding_window": 512, "vocab_size_per_layer_input": 262144,
+      "hidden_size_per_layer_input": 256, "altup_num_inputs": 4, "num_kv_shared_layers": 15,
+      "laurel_rank": 64})",
+     6'835'235'568},
+    // Two sets of the shared weights for four uses, each with adapters of its own.
+    {"zamba2", R"({"architectures": ["Zamba2ForCausalLM"], "model_type": "zamba2",
+      "vocab_size": 32000, "hidden_size": 1024, "num_hidden_layers": 12, "layers_block_type":
+      ["mamba", "mamba", "hybrid", "mamba", "mamba", "hybrid", "mamba", "mamba", "hybrid",
+       "mamba", "mamba", "hybrid"], "mamba_d_state": 64, "mamba_d_conv": 4, "mamba_expand": 2,
+      "mamba_ngroups": 1, "n_mamba_heads": 32, "intermediate_size": 4096,
+      "num_attention_heads": 16, "num_mem_blocks": 2, "use_shared_attention_adapter": true,
+      "adapter_rank": 64})",
+     174'632'576},
+    // V·h + h + V + L·(5h² + 5h + 2·h·f + f + h + 4h), h = 1024, f = 4096, L = 24.
+    {"xlnet_large", R"({"architectures": ["XLNetLMHeadModel"], "model_type": "xlnet",
+      "vocab_size": 32000, "d_model": 1024, "n_layer": 24, "n_head": 16, "d_inner": 4096})",
+     360'300'800},
+    {"xlnet_classifier", R"({"architectures": ["XLNetForSequenceClassification"],
+      "model_type": "xlnet", "vocab_size": 32000, "d_model": 1024, "n_layer": 24,
+      "n_head": 16, "d_inner": 4096})",
+     361'320'450},
+    {"layoutlmv3_base", R"({"architectures": ["LayoutLMv3ForTokenClassification"],
+      "model_type": "layoutlmv3", "vocab_size": 50265, "hidden_size": 768,
+      "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
+      "max_position_embeddings": 514, "type_vocab_size": 1, "num_labels": 7})",
+     125'332'359},
+    {"layoutlmv3_of_many_labels", R"({"architectures": ["LayoutLMv3ForTokenClassification"],
+      "model_type": "layoutlmv3", "vocab_size": 50265, "hidden_size": 768,
+      "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
+      "max_position_embeddings": 514, "type_vocab_size": 1, "num_labels": 13})",
+     125'927'565},
+    {"yolos_tiny", R"({"architectures": ["YolosForObjectDetection"], "model_type": "yolos",
+      "hidden_size": 192, "num_hidden_layers": 12, "num_attention_heads": 3,
+      "intermediate_size": 768, "image_size": [800, 1333], "num_detection_tokens": 100,
+      "use_mid_position_embeddings": false, "num_labels": 91})",
+     6'488'736},
+    // Weights of ResNet-50 without its frozen norms, 23'454'912; a vision tower wider than the
+    // text.
+    {"detr_resnet_50", R"({"architectures": ["DetrForObjectDetection"], "model_type": "detr",
+      "backbone": "resnet50", "d_model": 256, "encoder_layers": 6, "decoder_layers": 6,
+      "encoder_attention_heads": 8, "decoder_attention_heads": 8, "encoder_ffn_dim": 2048,
+      "decoder_ffn_dim": 2048, "num_queries": 100, "num_labels": 91})",
+     41'524'768},
+    {"blip_captioning_base", R"({"architectures": ["BlipForConditionalGeneration"],
+      "model_type": "blip", "text_config": {"model_type": "blip_text_model",
+      "num_attention_heads": 12}, "vision_config": {"model_type": "blip_vision_model"}})",
+     223'971'644},
+    {"blip_captioning_large", R"({"architectures": ["BlipForConditionalGeneration"],
+      "model_type": "blip", "text_config": {"model_type": "blip_text_model",
+      "num_attention_heads": 12, "encoder_hidden_size": 1024}, "vision_config":
+      {"model_type": "blip_vision_model", "hidden_size": 1024, "intermediate_size": 4096,
+       "num_hidden_layers": 24, "num_attention_heads": 16}})",
+     446'290'492},
+    // Sam2VisionModel.
+    {"sam2_hiera_tiny", R"({"architectures": ["Sam2Model"], "model_type": "sam2",
+      "vision_config": {"model_type": "sam2_vision_model", "backbone_config":
+      {"blocks_per_stage": [1, 2, 7, 2], "embed_dim_per_stage": [96, 192, 384, 768],
+       "num_attention_heads_per_stage": [1, 2, 4, 8], "window_size_per_stage": [8, 4, 14, 7],
+       "global_attention_blocks": [5, 7, 9], "image_size": [1024, 1024]}}})",
+     27'219'136},
+    {"depth_anything_base", R"({"architectures": ["DepthAnythingForDepthEstimation"],
+      "model_type": "depth_anything", "backbone_config": {"model_type": "dinov2",
+      "hidden_size": 768, "num_attention_heads": 12, "image_size": 518, "patch_size": 14},
+      "reassemble_hidden_size": 768, "reassemble_factors": [4, 2, 1, 0.5],
+      "neck_hidden_sizes": [96, 192, 384, 768], "fusion_hidden_size": 128,
+      "head_hidden_size": 32})",
+     97'470'785},
+};
+
+INSTANTIATE_TEST_SUITE_P(Streams, PublishedParameters, testing::ValuesIn(kStreams), test_name);
 INSTANTIATE_TEST_SUITE_P(Decoders, PublishedParameters, testing::ValuesIn(kDecoders), test_name);
 INSTANTIATE_TEST_SUITE_P(MoreDecoders, PublishedParameters, testing::ValuesIn(kMoreDecoders),
                          test_name);

@@ -76,7 +76,17 @@ std::string without_containers(std::string_view module) {
       }
     }
   }
-  return std::string(module);
+  // DeepSeek's checkpoints have "layers.0.ffn" and "layers.0.attn".
+  std::string name(module);
+  const auto rename = [&](std::string_view from, std::string_view to) {
+    for (std::size_t at = name.find(from); at != std::string::npos; at = name.find(from, at + 1)) {
+      const std::size_t end = at + from.size();
+      if (end == name.size() || name[end] == '.') name.replace(at, from.size(), to);
+    }
+  };
+  rename(".ffn", ".mlp");
+  rename(".attn", ".self_attn");
+  return name;
 }
 
 // Calls `found` with the module and each of the modules around it.
@@ -190,6 +200,10 @@ Quantization::Quantization(const Config& config, std::vector<std::string>& notes
   if (empty()) read_layers(*found, notes);
   if (empty()) read_method(*found, notes);
   read_kv_cache(*found);
+  // DeepSeek V4's experts have 4-bit weights and 8-bit activations.
+  if (default_ && found->text("expert_dtype", config.text("expert_dtype")) == "fp4") {
+    experts_ = Scheme{Dtype::fp4, default_->input};
+  }
   for (const std::string_view key : {"ignore", "modules_to_not_convert", "exclude_modules"}) {
     exclude(found->texts(key), notes);
   }
@@ -337,6 +351,7 @@ std::optional<Scheme> Quantization::scheme(std::string_view module, bool usual) 
   });
   if (listed) return listed;
   if (!usual || !default_ || is_excluded(name)) return std::nullopt;
+  if (experts_ && contains(name, ".experts.")) return experts_;
   return default_;
 }
 

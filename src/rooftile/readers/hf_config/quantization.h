@@ -51,6 +51,7 @@ class Quantization {
   bool is_excluded(const std::string& module) const;
 
   std::optional<Scheme> default_;
+  std::optional<Scheme> experts_;  // of routed experts, where it is another
   std::optional<Dtype> kv_cache_;
   std::unordered_map<std::string, Scheme> by_module_;
   std::unordered_set<std::string> excluded_;

@@ -67,4 +67,18 @@ SelfAttention vision_attention(const Config& config, std::int64_t hidden, std::i
   return attention;
 }
 
+void add_detection_head(const std::string& path, const std::string& reads, std::int64_t hidden,
+                        std::int64_t out, std::vector<Part>& parts) {
+  constexpr int kProducts = 3;
+  for (int index = 0; index < kProducts; ++index) {
+    const bool last = index + 1 == kProducts;
+    parts.push_back(Projection{.path = fmt::format("{}.layers.{}", path, index),
+                               .in = hidden,
+                               .out = last ? out : hidden,
+                               .bias = true,
+                               .activation = last ? "" : "relu",
+                               .reads = index == 0 ? reads : ""});
+  }
+}
+
 }  // namespace rooftile::hf

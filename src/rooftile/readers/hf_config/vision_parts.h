@@ -27,4 +27,11 @@ VisionSizes read_vision_sizes(const Config& config, VisionSizes defaults);
 SelfAttention vision_attention(const Config& config, std::int64_t hidden, std::int64_t heads,
                                bool qkv_bias);
 
+// Three products for each object, `reads` the value they read where it is not the one before.
+void add_detection_head(const std::string& path, const std::string& reads, std::int64_t hidden,
+                        std::int64_t out, std::vector<Part>& parts);
+
+// DINOv2 up to its last norm, with the patches of its images.
+Tower dinov2_tower(const Config& config, const Request& request, const std::string& path);
+
 }  // namespace rooftile::hf
