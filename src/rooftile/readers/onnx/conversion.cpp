@@ -51,13 +51,14 @@ Workload Conversion::run(Mode mode) {
   if (graph_.sequence.value_or(kMaxSize) < kMaxSize) workload_.sequence = graph_.sequence;
   workload_.graph = pytorch_ ? GraphKind::pytorch : GraphKind::runtime;
   if (pytorch_) take_exported_calls();
+  if (pytorch_ && mode == Mode::training) find_folded_norms();
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     const auto call = calls_.find(static_cast<std::int32_t>(i));
     if (call != calls_.end()) add_call(call->second);
     if (!folded_[i]) convert(graph_.nodes[i]);
   }
   note_calls();
-  if (mode == Mode::training && pytorch_) note_folded_norms();
+  note_folded_norms();
   if (quantized_) {
     workload_.notes.emplace_back(
         "a quantized graph: operations between DequantizeLinear and QuantizeLinear run in "
@@ -67,7 +68,7 @@ Workload Conversion::run(Mode mode) {
     workload_.notes.push_back("the graph computes constants alone; there is nothing to run");
   }
   clean_texts(workload_);
-  double parameters = 0;
+  double parameters = folded_parameters_;
   for (const ValueId id : parameters_) {
     if (value(id).shape) parameters += element_count(*value(id).shape);
   }
@@ -92,6 +93,7 @@ void Conversion::convert(const Node& node) {
     add(node, Other{node.op.empty() ? "unnamed" : printable(node.op), 0, whole},
         simple_dtypes(node));
   }
+  if (normed_.contains(&node)) put_back_norm(node, before);
   drop_invalid(node, before);
   if (outcome != Outcome::unknown_shape) count_parameters(node);
 }

@@ -84,6 +84,8 @@ class Conversion {
   void take_exported_calls();
   void add_call(const ExportedCall& call);
   void note_calls();
+  void find_folded_norms();
+  void put_back_norm(const Node& conv, std::size_t first);
   void note_folded_norms();
   void convert(const Node& node);
   void drop_invalid(const Node& node, std::size_t first);
@@ -109,6 +111,8 @@ class Conversion {
   std::unordered_map<ValueId, std::string> value_names_;
   std::set<std::string> used_values_, used_ops_;
   std::set<ValueId> parameters_;
+  std::set<const Node*> normed_;  // convolutions that took up a BatchNorm, put back in training
+  double folded_parameters_ = 0;  // of those norms, beyond the biases that stand for them
 };
 
 // Product of the sizes from `first` to before `last`.

@@ -67,26 +67,55 @@ namespace {
 
 // The newer exporter leaves the norm's call on the convolution that took it up; the older one names
 // the weights and the bias that it computes by the operator.
-bool holds_folded_norm(const Node& conv, const Value& weight) {
-  return contains(library_call(conv), "batch_norm") ||
-         (weight.name.starts_with("onnx::Conv_") && conv.inputs.size() > 2);
+bool holds_folded_norm(const Node& conv, const Value& weight, const Value* bias) {
+  if (contains(library_call(conv), "batch_norm")) return true;
+  return weight.name.starts_with("onnx::Conv_") && bias != nullptr &&
+         bias->name.starts_with("onnx::Conv_");
 }
 
 }  // namespace
 
-void Conversion::note_folded_norms() {
-  std::size_t folded = 0;
+// A file with a BatchNorm was exported as it trains.
+void Conversion::find_folded_norms() {
   for (const Node& node : graph_.nodes) {
+    if (node.op == "BatchNormalization") {
+      normed_.clear();
+      return;
+    }
     const Value* weight = input(node, 1);
-    if (node.op == "BatchNormalization") return;
-    if (node.op == "Conv" && weight != nullptr && holds_folded_norm(node, *weight)) ++folded;
+    if (node.op == "Conv" && weight != nullptr && input(node, 2) != nullptr &&
+        holds_folded_norm(node, *weight, input(node, 2))) {
+      normed_.insert(&node);
+    }
   }
-  if (folded == 0) return;
+}
+
+// Behind the convolution among the operations from `first` on, in place of its bias: a scale and a
+// shift for each channel.
+void Conversion::put_back_norm(const Node& conv, std::size_t first) {
+  const auto shape = output_shape(conv, 0);
+  if (workload_.ops.size() != first + 1 || !shape) return;
+  auto* body = std::get_if<Convolution>(&workload_.ops.back().body);
+  if (body == nullptr || !body->bias) return;
+  body->bias = false;
+  Op norm = workload_.ops.back();
+  norm.name += ".batch_norm";
+  norm.body = Normalization{NormKind::batch, product(*shape) / body->k, body->k};
+  norm.dtypes = Dtypes(norm.dtypes.output);
+  workload_.ops.back().outputs = {norm.name + "_input"};
+  norm.inputs = workload_.ops.back().outputs;
+  folded_parameters_ += static_cast<double>(body->k);
+  workload_.ops.push_back(std::move(norm));
+}
+
+void Conversion::note_folded_norms() {
+  if (normed_.empty()) return;
   workload_.notes.push_back(fmt::format(
-      "no BatchNorm in this file: the exporter folded {} into convolutions; a training step runs "
-      "them forward and backward, so time and memory here are lower bounds (export the model in "
-      "training mode to keep them)",
-      folded));
+      "the exporter folded {} BatchNorm into convolutions; a training step runs them, so they are "
+      "put back, and the biases that stand for them are left out (a model exported in training "
+      "mode "
+      "keeps them)",
+      normed_.size()));
 }
 
 }  // namespace rooftile::onnx_reader_detail

@@ -220,6 +220,13 @@ const ExportCase kExports[] = {
       is = Sigmoid(i)  fs = Sigmoid(f)  gt = Tanh(g)  os = Sigmoid(o)
       k = Mul(fs, c)  w = Mul(is, gt)  n = Add(k, w)  t = Tanh(n)  h = Mul(os, t) })",
      "elementwise fn=lstm_cell elements=128 inputs=2\n"},
+    // r, z, n; the older exporter and the newer one write the same nodes.
+    {"gru_cell", R"((float[4,24] a, float[4,24] b, float[4,8] h) => (float[4,8] y) {
+      ir, iz, in = Split<axis=1>(a)  hr, hz, hn = Split<axis=1>(b)
+      ra = Add(hr, ir)  r = Sigmoid(ra)  za = Add(hz, iz)  z = Sigmoid(za)
+      m = Mul(hn, r)  na = Add(in, m)  n = Tanh(na)
+      d = Sub(h, n)  k = Mul(d, z)  y = Add(k, n) })",
+     "elementwise fn=gru_cell elements=96 inputs=2\n"},
     // Two layers on parts of a tensor do not read the same value.
     {"selected_for_a_product", R"((float[2,4,8] x, float[8,3] w) => (float[4,3] y)
         <int64 first = {0}> { a = Gather<axis=0>(x, first)  y = MatMul(a, w) })",
@@ -287,18 +294,67 @@ TEST(OnnxExport, MasksAreNoParameters) {
   EXPECT_EQ(workload->parameters, 8);
 }
 
-TEST(OnnxExport, FoldedBatchNormIsNoted) {
-  onnx::ModelProto model = model_of(R"((float[1,8,6,6] x) => (float[1,8,6,6] y)
+// Not PyTorch's cell: the update gate keeps the new state.
+TEST(OnnxExport, OtherGatedCellsStayApart) {
+  const auto workload = read_export(R"((float[4,24] a, float[4,24] b, float[4,8] h) =>
+      (float[4,8] y) {
+      ir, iz, in = Split<axis=1>(a)  hr, hz, hn = Split<axis=1>(b)
+      ra = Add(hr, ir)  r = Sigmoid(ra)  za = Add(hz, iz)  z = Sigmoid(za)
+      m = Mul(hn, r)  na = Add(in, m)  n = Tanh(na)
+      d = Sub(n, h)  k = Mul(d, z)  y = Add(k, h) })");
+  EXPECT_GT(workload.ops.size(), 5U);
+}
+
+onnx::ModelProto folded_norm() {
+  onnx::ModelProto model = model_of(R"((float[2,8,6,6] x) => (float[2,16,6,6] y)
       { c = Conv<pads=[1,1,1,1]>(x, onnx__w, onnx__b)  y = Relu(c) })");
   model.set_producer_name("pytorch");
-  add_weight(model, "onnx::Conv_10", {8, 8, 3, 3});
-  add_weight(model, "onnx::Conv_11", {8});
+  add_weight(model, "onnx::Conv_10", {16, 8, 3, 3});
+  add_weight(model, "onnx::Conv_11", {16});
   model.mutable_graph()->mutable_node(0)->set_input(1, "onnx::Conv_10");
   model.mutable_graph()->mutable_node(0)->set_input(2, "onnx::Conv_11");
+  return model;
+}
+
+Workload read_training(const onnx::ModelProto& model) {
   ReadOptions training;
   training.mode = Mode::training;
-  EXPECT_THAT(read_model(model, training)->notes, Contains(HasSubstr("folded 1 into")));
-  EXPECT_THAT(read_model(model)->notes, testing::Not(Contains(HasSubstr("folded"))));
+  auto workload = read_model(model, training);
+  EXPECT_TRUE(workload) << to_string(workload.error());
+  return workload ? *workload : Workload{};
+}
+
+// 2·6·6 positions of 16 channels; 16·8·9 weights, and a scale and a shift for each channel.
+TEST(OnnxExport, FoldedBatchNormIsPutBackInTraining) {
+  const Workload workload = read_training(folded_norm());
+  ASSERT_EQ(workload.ops.size(), 3U);
+  EXPECT_FALSE(std::get<Convolution>(workload.ops[0].body).bias);
+  EXPECT_EQ(dims_text(workload.ops[1].body), "fn=batch rows=72 cols=16");
+  EXPECT_EQ(workload.ops[1].inputs, workload.ops[0].outputs);
+  EXPECT_EQ(workload.ops[2].inputs, workload.ops[1].outputs);
+  EXPECT_EQ(workload.parameters, 16 * 8 * 9 + 2 * 16);
+  EXPECT_THAT(workload.notes, Contains(HasSubstr("folded 1 BatchNorm into")));
+  const auto inference = read_model(folded_norm());
+  EXPECT_EQ(inference->ops.size(), 2U);
+  EXPECT_EQ(inference->parameters, 16 * 8 * 9 + 16);
+  EXPECT_THAT(inference->notes, testing::Not(Contains(HasSubstr("folded"))));
+}
+
+// Weights that are computed, as with a weight norm, have a name of the operator too, but not the
+// bias; a BatchNorm in the file says that none was folded.
+TEST(OnnxExport, OtherComputedWeightsAreNoFoldedNorm) {
+  onnx::ModelProto computed = folded_norm();
+  add_weight(computed, "conv.bias", {16});
+  computed.mutable_graph()->mutable_node(0)->set_input(2, "conv.bias");
+  EXPECT_EQ(read_training(computed).ops.size(), 2U);
+  onnx::ModelProto kept = folded_norm();
+  onnx::NodeProto& norm = *kept.mutable_graph()->mutable_node(1);
+  norm.set_op_type("BatchNormalization");
+  for (const char* name : {"bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"}) {
+    add_weight(kept, name, {16});
+    norm.add_input(name);
+  }
+  EXPECT_EQ(read_training(kept).ops.size(), 2U);
 }
 
 }  // namespace
