@@ -16,8 +16,9 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 A network that spends most of its time in 2-D or 3-D convolutions, runs them on Tensor Cores (fp16,
 bf16, TF32, int8; fp32 convolutions run in TF32 by default on Ampere and newer), and keeps its tensors in
-NCHW order. One finding for the network. Information where the input is an ONNX file, which cannot state
-the memory format.
+NCHW order. One finding for the network. An ONNX file cannot state the memory format: where PyTorch wrote
+it, the finding holds unless the model is channels_last already; for graphs of other producers, whose
+runtimes choose the layout, it is information.
 
 In training scripts: a program that trains a convolutional network on a GPU under autocast, on by
 default, without `channels_last` anywhere. One finding per program, at the forward call.
@@ -121,7 +122,10 @@ std::vector<Finding> check_operations(const RuleInput& input) {
       "28 torchvision networks with mixed precision gain 8 to 35 % (PyTorch tutorial, Channels "
       "Last Memory Format).",
       "PyTorch Inductor would choose channels_last for this network (decide_layout_opt)."};
-  if (!input.workload.layouts_known()) finding.own_level = Level::info;
+  // The model may be channels_last already: then nothing is saved. Other runtimes than PyTorch
+  // choose the layout themselves.
+  if (!input.workload.layouts_known() && finding.saving) finding.saving->low = Seconds(0.0);
+  if (input.workload.graph == GraphKind::runtime) finding.own_level = Level::info;
   note_changes(input, convs, in_nhwc, finding);
   return {finding};
 }
