@@ -107,8 +107,19 @@ bool is_inline_text(const std::string& path) {
          !std::filesystem::exists(path, ignored);
 }
 
+// Reports name the operations by their text; where they stand in it says nothing.
 Result<Workload> read_argument(const std::string& text, const ReadOptions&) {
-  return parse_workload(text, "argument");
+  constexpr std::size_t kShown = 80;
+  Result<Workload> workload = parse_workload(text, "argument");
+  if (!workload) return workload;
+  const bool fits = text.size() <= kShown && text.find('\n') == std::string::npos;
+  const std::string name = fits ? text : text.substr(0, std::min(kShown, text.find('\n'))) + "…";
+  workload->sources = {name};
+  for (Op& op : workload->ops) {
+    op.source.file = name;
+    op.source.line = 0;
+  }
+  return workload;
 }
 
 constexpr Reader kArgumentReader{.name = "argument", .recognises = nullptr, .read = read_argument};
