@@ -156,6 +156,27 @@ Model bert(const Config& config, const Request& request) {
   return model;
 }
 
+// DPR: BERT without its pooler, and a projection where its width is stated.
+Model dpr(const Config& config, const Request& request) {
+  Model model;
+  EncoderSizes sizes = read_encoder_sizes(config);
+  sizes.types = config.count_or({"type_vocab_size"}, 2);
+  const std::int64_t length = choose_length(request, sizes.positions, model);
+  Tower tower =
+      encoder_tower(sizes, "bert_model", "encoder.layer", encoder_layer(config, sizes), length);
+  std::int64_t width = config.count_or({"projection_dim"}, 0);
+  if (width > 0) {
+    tower.parts.push_back(dense("encode_proj", sizes.hidden, width, Rows::sequences));
+  }
+  if (width == 0) width = sizes.hidden;
+  if (request.architecture_has("Reader")) {
+    tower.parts.push_back(dense("qa_outputs", width, 2, Rows::tokens));
+    tower.parts.push_back(dense("qa_classifier", width, 1, Rows::sequences));
+  }
+  model.towers.push_back(std::move(tower));
+  return model;
+}
+
 // The heads of RoBERTa, which several encoders share.
 void add_roberta_head(const Config& config, const Request& request, const EncoderSizes& sizes,
                       const std::string& prefix, std::vector<Part>& parts) {
@@ -622,6 +643,7 @@ Model layoutlmv3(const Config& config, const Request& request) {
 FamilyList encoder_families() {
   return {{"bert", bert},
           {"ernie", bert},
+          {"dpr", dpr},
           {"data2vec-text", roberta},
           {"roberta", roberta},
           {"xlm-roberta", roberta},

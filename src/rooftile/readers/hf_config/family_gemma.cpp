@@ -70,7 +70,7 @@ Model gemma2(const Config& config, const Request& request) {
 // A full-attention layer of Gemma 4 has wider heads, and may use its keys as values.
 SelfAttention gemma4_full_attention(const Config& config, SelfAttention attention) {
   attention.window = 0;
-  attention.head_dim = config.size_or({"global_head_dim"}, attention.head_dim);
+  attention.head_dim = config.size_or({"global_head_dim"}, 512);
   attention.value_is_key = config.flag("attention_k_eq_v", false);
   if (attention.value_is_key) {
     attention.kv_heads = config.size_or({"num_global_key_value_heads"}, attention.kv_heads);

@@ -62,6 +62,10 @@ Model qwen_hybrid(const Config& config, const Request& request) {
 // One block for each layer: hybrid_override_pattern "M-*E" or layers_block_type.
 std::vector<std::string> block_kinds(const Config& config) {
   std::vector<std::string> kinds = config.texts("layers_block_type");
+  for (std::string& kind : kinds) {  // the names of newer versions
+    if (kind == "linear_attention") kind = "mamba";
+    if (kind == "full_attention") kind = "attention";
+  }
   if (!kinds.empty()) return kinds;
   for (const char c : config.text("hybrid_override_pattern")) {
     if (c == 'M') kinds.emplace_back("mamba");

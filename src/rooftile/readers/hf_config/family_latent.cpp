@@ -95,8 +95,9 @@ Model deepseek_v2(const Config& config, const Request& request) {
 }  // namespace
 
 FamilyList latent_families() {
-  return {{"deepseek_v2", deepseek_v2}, {"deepseek_v3", latent}, {"deepseek_v32", latent},
-          {"kimi_k2", latent},          {"glm_moe_dsa", latent}, {"glm4_moe_lite", latent}};
+  return {{"deepseek_v2", deepseek_v2}, {"mistral4", deepseek_v2}, {"deepseek_v3", latent},
+          {"deepseek_v32", latent},     {"kimi_k2", latent},       {"glm_moe_dsa", latent},
+          {"glm4_moe_lite", latent}};
 }
 
 }  // namespace rooftile::hf

@@ -61,6 +61,19 @@ Model llama(const Config& config, const Request& request) {
   return finish(config, request, dense, frame_of(config));
 }
 
+// InternLM 3: a Llama under other names of its biases.
+Model internlm3(const Config& config, const Request& request) {
+  Dense dense = read_dense(config);
+  const bool bias = config.flag("attention_bias", config.flag("qkv_bias", false));
+  if (bias != config.flag("mlp_bias", config.flag("bias", false))) {
+    config.set_error("qkv_bias: expected the value of \"bias\"");
+  }
+  set_bias(dense.attention, bias, bias);
+  Mlp& mlp = std::get<Mlp>(dense.layer.feed);
+  mlp.up_bias = mlp.down_bias = bias;
+  return finish(config, request, dense, frame_of(config));
+}
+
 Model mistral(const Config& config, const Request& request) {
   Dense dense = read_dense(config);
   const std::vector<bool> sliding = all_layers(config, dense.sizes);
@@ -394,6 +407,9 @@ FamilyList llama_families() {
           {"qwen3", qwen3},
           {"qwen3_vl_text", qwen3},
           {"granite", llama},
+          {"granite_docling_text", llama},
+          {"internlm3", internlm3},
+          {"iquestcoder", llama},
           {"exaone", exaone},
           {"exaone4", exaone4},
           {"qwen", qwen},

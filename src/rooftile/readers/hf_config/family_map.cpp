@@ -582,10 +582,15 @@ Model sam(const Config& whole, const Request& request) {
 }  // namespace
 
 FamilyList map_families() {
-  return {{"resnet", resnet},     {"detr", detr},
-          {"convnext", convnext}, {"convnextv2", convnext},
-          {"swin", swin},         {"segformer", segformer},
-          {"sam", sam},           {"sam_vision_model", sam}};
+  return {{"resnet", resnet},
+          {"detr", detr},
+          {"convnext", convnext},
+          {"convnextv2", convnext},
+          {"dinov3_convnext", convnext},
+          {"swin", swin},
+          {"segformer", segformer},
+          {"sam", sam},
+          {"sam_vision_model", sam}};
 }
 
 }  // namespace rooftile::hf

@@ -74,6 +74,11 @@ Model olmoe(const Config& config, const Request& request) {
   SelfAttention attention = attention_of(sizes);
   attention.qk_norm = QkNorm::all_heads;
   Layer layer;
+  if (request.model_type == "flex_olmo") {
+    layer.placement = Placement::post_block;
+    layer.mixer_norm = "post_attention_layernorm";
+    layer.feed_norm = "post_feedforward_layernorm";
+  }
   layer.mixer = attention;
   layer.feed = read_mixture(config, config.size({"intermediate_size"}));
   return decoder_model(config, request, sizes, frame_of(config), repeat(layer, sizes.layers));
@@ -274,7 +279,10 @@ Model mimo_v2(const Config& config, const Request& request) {
 // else all from the fourth on.
 std::vector<bool> step_sparse_layers(const Config& config, std::int64_t layers) {
   if (config.is_text("moe_layers_enum")) {
+    constexpr std::size_t kMostText = 1 << 14;  // of 1024 layers
     const std::string listed = "," + config.text("moe_layers_enum") + ",";
+    if (listed.size() > kMostText) config.set_error("moe_layers_enum: expected at most 16 KiB");
+    if (config.error()) return std::vector<bool>(static_cast<std::size_t>(layers), true);
     std::vector<bool> sparse;
     for (std::int64_t index = 0; index < layers; ++index) {
       sparse.push_back(contains(listed, fmt::format(",{},", index)));
@@ -337,11 +345,13 @@ FamilyList mixture_families() {
           {"qwen3_moe", qwen_moe},
           {"qwen3_vl_moe_text", qwen_moe},
           {"olmoe", olmoe},
+          {"flex_olmo", olmoe},
           {"gpt_oss", gpt_oss},
           {"minimax_m2", minimax_m2},
           {"minimax_m3", minimax_m3},
           {"llama4_text", llama4},
           {"glm4_moe", glm4_moe},
+          {"solar_open", glm4_moe},
           {"ernie4_5_moe", ernie4_5_moe},
           {"mimo_v2", mimo_v2},
           {"mimo_v2_flash", mimo_v2},

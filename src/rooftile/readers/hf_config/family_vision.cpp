@@ -381,6 +381,12 @@ Model clip(const Config& config, const Request& request) {
   }
   const std::int64_t projection = config.size_or({"projection_dim"}, 512);
   Tower vision_tower = clip_vision_tower_of(*vision, request);
+  if (request.architecture_has("ImageClassification")) {
+    vision_tower.parts.push_back(
+        linear_head("classifier", hidden_of(*vision, 768), read_labels(config), true));
+    model.towers.push_back(std::move(vision_tower));
+    return model;
+  }
   vision_tower.parts.push_back(
       linear_head("visual_projection", hidden_of(*vision, 768), projection, false));
   if (request.architecture_has("SafetyChecker")) {
@@ -530,6 +536,7 @@ FamilyList vision_families() {
   return {{"vit", vit},
           {"deit", vit},
           {"beit", beit},
+          {"data2vec-vision", beit},
           {"dinov2", dinov2},
           {"dinov2_with_registers", dinov2},
           {"dinov3_vit", dinov3},
