@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -99,12 +101,31 @@ std::string tile_text(const KernelFacts& facts) {
   return text;
 }
 
-void add_kernels(const OpUse& use, const Device& device, RecordedRun& run) {
-  double kernels = 0;
-  for (const KernelUse& kernel : use.kernels) kernels += static_cast<double>(kernel.count);
-  run.kernels = kernels / static_cast<double>(std::max<std::int64_t>(use.count, 1));
-  if (use.kernels.empty()) return;
-  const KernelUse& main = use.kernels.front();
+// Kernels of one name are one, however they were launched.
+std::vector<RecordedKernel> merged_kernels(std::vector<RecordedKernel> kernels) {
+  std::map<std::string, std::vector<const RecordedKernel*>> by_name;
+  for (const RecordedKernel& kernel : kernels) by_name[kernel.name].push_back(&kernel);
+  std::vector<RecordedKernel> merged_list;
+  for (const auto& [name, parts] : by_name) {
+    RecordedKernel whole{name, 0, {}, {}};
+    std::vector<CountedSample> samples;
+    for (const RecordedKernel* part : parts) {
+      whole.count += part->count;
+      whole.total += part->total;
+      samples.push_back({&part->times, part->count});
+    }
+    whole.times = merged(samples);
+    merged_list.push_back(std::move(whole));
+  }
+  std::ranges::stable_sort(merged_list, std::greater{}, &RecordedKernel::total);
+  return merged_list;
+}
+
+RecordedKernel recorded_kernel(const KernelUse& kernel) {
+  return {kernel.name, kernel.count, kernel.time, kernel.times};
+}
+
+void add_main_kernel(const KernelUse& main, const Device& device, RecordedRun& run) {
   run.kernel = main.name;
   run.tile = tile_text(main.facts);
   run.tensor_core = main.facts.tensor_core;
@@ -113,25 +134,44 @@ void add_kernels(const OpUse& use, const Device& device, RecordedRun& run) {
   if (blocks > 0) run.blocks_per_sm = blocks / device.sms;
 }
 
+RecordedRun run_of(const OpUse& use, const Device& device) {
+  RecordedRun run;
+  run.calls = use.count;
+  run.total = use.kernel_time;
+  run.times = use.times;
+  run.stage = use.stage;
+  double kernels = 0;
+  for (const KernelUse& kernel : use.kernels) {
+    kernels += static_cast<double>(kernel.count);
+    run.all_kernels.push_back(recorded_kernel(kernel));
+  }
+  run.kernels = kernels / static_cast<double>(std::max<std::int64_t>(use.count, 1));
+  if (!use.kernels.empty()) add_main_kernel(use.kernels.front(), device, run);
+  return run;
+}
+
+RecordedRun run_of(const KernelUse& kernel, const Device& device) {
+  RecordedRun run;
+  run.calls = kernel.count;
+  run.total = kernel.time;
+  run.times = kernel.times;
+  run.stage = kernel.stage;
+  run.kernels = 1;
+  run.all_kernels = {recorded_kernel(kernel)};
+  add_main_kernel(kernel, device, run);
+  return run;
+}
+
 }  // namespace
 
 std::optional<RecordedRun> recorded_run(const Workload& workload, std::size_t op,
                                         const Device& device) {
-  const std::optional<Seconds>& time = workload.ops[op].measured;
-  if (!time || workload.traces.empty()) return std::nullopt;
-  RecordedRun run{.time = *time,
-                  .kernels = 1,
-                  .kernel = {},
-                  .tile = {},
-                  .tensor_core = {},
-                  .blocks_per_sm = {}};
-  const std::vector<OpUse>& uses = workload.traces.front().ops;
-  if (op < uses.size()) {
-    add_kernels(uses[op], device, run);
-  } else {
-    run.kernel = workload.ops[op].name;
-  }
-  return run;
+  if (!workload.ops[op].measured || workload.traces.empty()) return std::nullopt;
+  const TraceSummary& trace = workload.traces.front();
+  if (op < trace.ops.size()) return run_of(trace.ops[op], device);
+  const std::size_t orphan = op - trace.ops.size();
+  if (orphan >= trace.orphans.size()) return std::nullopt;
+  return run_of(trace.orphans[orphan], device);
 }
 
 namespace {
@@ -159,25 +199,58 @@ void show_arguments(const Workload& workload, std::size_t op, OpRow& row) {
   if (const auto dtype = dtype_of_arguments(use.arguments)) row.dtype = to_string(*dtype);
 }
 
-std::vector<OpRow> merged_rows(std::vector<OpRow> rows) {
-  std::map<std::tuple<std::string, std::string, std::string, std::string>, std::size_t> first;
-  std::vector<OpRow> merged;
-  for (OpRow& row : rows) {
-    const auto [same, is_new] =
-        first.try_emplace({row.name, row.dtype, row.phase, row.dims}, merged.size());
-    if (is_new || !row.recorded) {
-      merged.push_back(std::move(row));
-      continue;
+namespace {
+
+// The first run takes the others in.
+void merge_runs(const std::vector<const RecordedRun*>& others, RecordedRun& first) {
+  if (!others.empty()) {
+    std::vector<CountedSample> samples{{&first.times, first.calls}};
+    double kernels = first.kernels * static_cast<double>(first.calls);
+    for (const RecordedRun* run : others) {
+      samples.push_back({&run->times, run->calls});
+      kernels += run->kernels * static_cast<double>(run->calls);
+      first.all_kernels.insert(first.all_kernels.end(), run->all_kernels.begin(),
+                               run->all_kernels.end());
     }
-    OpRow& whole = merged[same->second];
-    if (!whole.recorded) continue;
-    const double runs = static_cast<double>(whole.count), more = static_cast<double>(row.count);
-    const auto mean = [&](auto a, auto b) { return (a * runs + b * more) / (runs + more); };
-    whole.recorded->time = mean(whole.recorded->time, row.recorded->time);
-    whole.recorded->kernels = mean(whole.recorded->kernels, row.recorded->kernels);
-    whole.count += row.count;
+    TimeSample times = merged(samples);
+    for (const RecordedRun* run : others) {
+      first.calls += run->calls;
+      first.total += run->total;
+    }
+    first.times = std::move(times);
+    first.kernels = kernels / static_cast<double>(std::max<std::int64_t>(1, first.calls));
   }
-  return merged;
+  first.all_kernels = merged_kernels(std::move(first.all_kernels));
+}
+
+}  // namespace
+
+std::vector<OpRow> merged_rows(std::vector<OpRow> rows) {
+  using Key = std::tuple<std::string, std::string, std::string, std::string, ServingStage>;
+  std::map<Key, std::vector<std::size_t>> same;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const OpRow& row = rows[i];
+    if (row.recorded) {
+      same[{row.name, row.dtype, row.phase, row.dims, row.recorded->stage}].push_back(i);
+    }
+  }
+  std::vector<OpRow> all;
+  for (const auto& [key, members] : same) {
+    OpRow& whole = rows[members.front()];
+    std::vector<const RecordedRun*> others;
+    for (const std::size_t i : std::span(members).subspan(1)) {
+      others.push_back(&*rows[i].recorded);
+      whole.count += rows[i].count;
+    }
+    merge_runs(others, *whole.recorded);
+    all.push_back(std::move(whole));
+  }
+  std::ranges::stable_sort(all, std::greater{},
+                           [](const OpRow& row) { return row.recorded->total; });
+  for (OpRow& row : rows) {
+    if (!row.recorded) all.push_back(std::move(row));
+  }
+  return all;
 }
 
 std::optional<SourceSummary> script_summary(const Workload& workload) {

@@ -30,8 +30,8 @@ std::optional<RecordedRun> recorded_run(const Workload& workload, std::size_t op
 // say): the shapes and the dtype of its tensors into the row's dims and dtype.
 void show_arguments(const Workload& workload, std::size_t op, OpRow& row);
 
-// Recorded operators of one name, shape and phase in one row each, whatever their module: runs are
-// summed, times are means; the kernel is that of the first.
+// Recorded operators of one name, shape, phase and stage in one row each, whatever their module,
+// largest total first; the kernel named is that of the module that takes most.
 std::vector<OpRow> merged_rows(std::vector<OpRow> rows);
 
 // Empty without scripts.

@@ -4,6 +4,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "rooftile/analysis/trace/measured_workload.h"
 #include "rooftile/workload/trace_summary.h"
 #include "rooftile/workload/workload_bytes.h"
 
@@ -11,7 +12,11 @@ namespace rooftile {
 namespace {
 
 OpAnalysis analyse(const Op& op, const TimeModel& model) {
-  return {count_cost(op), matrix_products(op), model.estimate(op), op.measured, 0, 0};
+  return {.cost = count_cost(op),
+          .products = matrix_products(op),
+          .time = model.estimate(op),
+          .measured = op.measured,
+          .measured_in_pass = std::nullopt};
 }
 
 // Indices of the first operations of one body and dtypes.
@@ -23,10 +28,8 @@ struct FirstRuns {
 void add_shares(const Workload& workload, Analysis& analysis) {
   const double total = analysis.total.expected.value();
   for (std::size_t i = 0; i < analysis.ops.size() && total > 0; ++i) {
-    const auto time = known_time(analysis.ops[i]);
-    if (!time) continue;
-    const double runs = static_cast<double>(workload.ops[i].count);
-    analysis.ops[i].time_share = runs * time->expected.value() / total;
+    const auto time = known_time_in_pass(analysis.ops[i], workload.ops[i].count);
+    if (time) analysis.ops[i].time_share = time->expected.value() / total;
   }
 }
 
@@ -37,8 +40,15 @@ std::optional<Range<Seconds>> known_time(const OpAnalysis& op) {
   return op.time ? std::optional(op.time->time) : std::nullopt;
 }
 
+std::optional<Range<Seconds>> known_time_in_pass(const OpAnalysis& op, std::int64_t count) {
+  if (const auto& sum = op.measured_in_pass) return Range<Seconds>{*sum, *sum, *sum};
+  const auto run = known_time(op);
+  return run ? std::optional(*run * static_cast<double>(count)) : std::nullopt;
+}
+
 Analysis analyse(const Workload& workload, const TimeModel& model) {
   Analysis analysis;
+  const std::vector<Seconds> recorded = measured_times_in_pass(workload);
   analysis.ops.reserve(workload.ops.size());
   std::unordered_map<std::string, FirstRuns> layers;  // networks repeat their layers
   for (const Op& op : workload.ops) {
@@ -55,11 +65,12 @@ Analysis analyse(const Workload& workload, const TimeModel& model) {
     OpAnalysis& entry = analysis.ops.back();
     entry.layer = *first.any;
     entry.measured = op.measured;  // equal layers need not have taken equally long
-    const double runs = static_cast<double>(op.count);
-    if (const auto time = known_time(entry)) {
-      analysis.total += *time * runs;
+    entry.measured_in_pass.reset();
+    if (!recorded.empty() && op.measured) entry.measured_in_pass = recorded[index];
+    if (const auto time = known_time_in_pass(entry, op.count)) {
+      analysis.total += *time;
     } else {
-      analysis.ops_without_time += runs;
+      analysis.ops_without_time += static_cast<double>(op.count);
     }
   }
   if (!workload.traces.empty()) {

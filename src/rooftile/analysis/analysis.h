@@ -13,11 +13,12 @@
 namespace rooftile {
 
 struct OpAnalysis {
-  Cost cost;                            // of one run
-  std::vector<MatrixProduct> products;  // empty for operations without
-  std::optional<TimeEstimate> time;     // of one run, by the model
-  std::optional<Seconds> measured;      // of one run, where it was recorded
-  double time_share = 0;                // of the whole, all `count` runs; 0 where unknown
+  Cost cost;                                // of one run
+  std::vector<MatrixProduct> products;      // empty for operations without
+  std::optional<TimeEstimate> time;         // of one run, by the model
+  std::optional<Seconds> measured;          // of one run, where it was recorded: the median
+  std::optional<Seconds> measured_in_pass;  // of all its runs in one pass, as a trace adds them up
+  double time_share = 0;                    // of the whole, all `count` runs; 0 where unknown
   std::size_t layer = 0;  // the first operation of the same body and dtypes, whatever its phase
 };
 
@@ -30,6 +31,9 @@ struct Analysis {
 
 // The recorded time, else the model's.
 std::optional<Range<Seconds>> known_time(const OpAnalysis& op);
+// Of all its `count` runs. Some of a trace are rarer than once a pass, and runs differ: then this
+// is what was added up.
+std::optional<Range<Seconds>> known_time_in_pass(const OpAnalysis& op, std::int64_t count);
 
 Analysis analyse(const Workload& workload, const TimeModel& model);
 

@@ -41,9 +41,9 @@ BoundShare bound_share(const Workload& workload, const Analysis& analysis, const
   double total = 0;
   for (std::size_t i = 0; i < analysis.ops.size(); ++i) {
     const OpAnalysis& op = analysis.ops[i];
-    const auto time = known_time(op);
+    const auto time = known_time_in_pass(op, workload.ops[i].count);
     if (!time) continue;
-    const double seconds = time->expected.value() * to_double(workload.ops[i].count);
+    const double seconds = time->expected.value();
     part_of(limit_of(workload.ops[i], op, device), share) += seconds;
     total += seconds;
   }

@@ -49,10 +49,10 @@ TensorCoreShare tensor_core_share(const Workload& workload, const Analysis& anal
   Times total;
   std::map<std::string, Times> by_kind;
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
-    const auto known = known_time(analysis.ops[i]);
-    if (!known) continue;
     const Op& op = workload.ops[i];
-    const Seconds time = known->expected * static_cast<double>(op.count);
+    const auto known = known_time_in_pass(analysis.ops[i], op.count);
+    if (!known) continue;
+    const Seconds time = known->expected;
     const bool is_on = uses_tensor_cores(device, op);
     for (Times* times : {&total, &by_kind[std::string(kind_name(op.body))]}) {
       times->all += time;

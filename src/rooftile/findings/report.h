@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rooftile/findings/finding.h"
+#include "rooftile/workload/trace_summary.h"
 #include "rooftile/workload/workload.h"
 
 namespace rooftile {
@@ -33,10 +34,22 @@ struct TimeParts {
   Seconds launch, compute, memory, power;
 };
 
-// An operation as it was recorded.
+// Kernels of one name under an operation, over the whole trace.
+struct RecordedKernel {
+  std::string name;
+  std::int64_t count = 0;
+  Seconds total;
+  TimeSample times;
+};
+
+// An operation as it was recorded. A call's time is the sum over its kernels.
 struct RecordedRun {
-  Seconds time;        // of one run, the sum over its kernels
-  double kernels = 0;  // that one run starts
+  std::int64_t calls = 0;  // in the whole trace
+  Seconds total;           // of those
+  TimeSample times;        // of those
+  ServingStage stage = ServingStage::none;
+  double kernels = 0;                       // that one call starts
+  std::vector<RecordedKernel> all_kernels;  // largest total first
   // The kernel that takes most of it; texts are empty where its name does not tell.
   std::string kernel, tile;  // "256x128x64"
   std::optional<bool> tensor_core;

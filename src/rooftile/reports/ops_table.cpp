@@ -4,6 +4,7 @@
 #include "rooftile/reports/json_values.h"
 #include "rooftile/reports/reports.h"
 #include "rooftile/reports/text_frame.h"
+#include "rooftile/workload/trace_names.h"
 
 namespace rooftile {
 namespace {
@@ -14,7 +15,7 @@ constexpr std::string_view kOpsSchema = "rooftile-ops/1";
 constexpr std::string_view kCsvHeader =
     "name,kind,dtype,phase,dims,count,flop,bytes,bound,time_s,time_low_s,time_high_s,launch_s,"
     "compute_s,memory_s,power_s,measured_s,kernels,kernel,tile,blocks_per_sm,tensor_core,"
-    "flop_per_byte,ridge_flop_per_byte\n";
+    "flop_per_byte,ridge_flop_per_byte,calls,total_s,p10_s,p90_s,share_of_busy,stage\n";
 
 // Work and traffic are unknown where the reader knew no shape: then nothing is counted.
 bool has_cost(const OpRow& row) {
@@ -40,7 +41,8 @@ std::string csv_field(const std::string& field) {
 
 std::string csv_recorded(const std::optional<RecordedRun>& run) {
   if (!run) return ",,,,,,";
-  std::string line = fmt::format(",{:.6g},{:.4g},{},{},", run->time.value(), run->kernels,
+  const Spread spread = spread_of(run->times, run->calls);
+  std::string line = fmt::format(",{:.6g},{:.4g},{},{},", spread.median.value(), run->kernels,
                                  csv_field(run->kernel), run->tile);
   if (run->blocks_per_sm) line += fmt::format("{:.4g}", *run->blocks_per_sm);
   line += ',';
@@ -60,7 +62,28 @@ std::string csv_roofline(const OpRow& row) {
                      row.ridge ? fmt::format("{:.6g}", row.ridge->value()) : "");
 }
 
-std::string csv_row(const OpRow& row) {
+// Share of the time in which the GPU works; empty where it never does.
+std::optional<double> share_of_busy(Seconds time, const Report& report) {
+  if (report.traces.empty()) return std::nullopt;
+  const Seconds busy = report.traces.front().whole.gpu_busy;
+  return busy > Seconds() ? std::optional(time / busy) : std::nullopt;
+}
+
+std::string stage_text(ServingStage stage) {
+  return stage == ServingStage::none ? "" : std::string(name_of(stage));
+}
+
+std::string csv_calls(const OpRow& row, const Report& report) {
+  if (!row.recorded) return ",,,,,,";
+  const RecordedRun& run = *row.recorded;
+  const Spread spread = spread_of(run.times, run.calls);
+  const std::optional<double> share = share_of_busy(run.total, report);
+  return fmt::format(",{},{:.6g},{:.6g},{:.6g},{},{}", run.calls, run.total.value(),
+                     spread.p10.value(), spread.p90.value(),
+                     share ? fmt::format("{:.4g}", *share) : "", stage_text(run.stage));
+}
+
+std::string csv_row(const OpRow& row, const Report& report) {
   std::string line;
   for (const std::string* text : {&row.name, &row.kind, &row.dtype, &row.phase, &row.dims}) {
     line += csv_field(*text) + ',';
@@ -69,7 +92,8 @@ std::string csv_row(const OpRow& row) {
   line += has_cost(row) ? csv_number(row.flop.value()) + ',' : ",";
   line += has_cost(row) ? csv_number(row.bytes.value()) + ',' : ",";
   line += csv_field(bound_or_empty(row));
-  const std::string rest = csv_recorded(row.recorded) + csv_roofline(row) + '\n';
+  const std::string rest =
+      csv_recorded(row.recorded) + csv_roofline(row) + csv_calls(row, report) + '\n';
   if (!row.time) return line + ",,,,,,," + rest;
   for (const Seconds time : {row.time->expected, row.time->low, row.time->high, row.parts.launch,
                              row.parts.compute, row.parts.memory, row.parts.power}) {
@@ -85,24 +109,55 @@ Json parts_json(const TimeParts& parts) {
           {"power", json_number(parts.power.value())}};
 }
 
-Json recorded_json(const std::optional<RecordedRun>& run) {
+Json spread_json(const TimeSample& times, std::int64_t runs) {
+  const Spread spread = spread_of(times, runs);
+  return {{"p10", json_number(spread.p10.value())},
+          {"median", json_number(spread.median.value())},
+          {"p90", json_number(spread.p90.value())}};
+}
+
+Json share_json(Seconds time, const Report& report) {
+  const std::optional<double> share = share_of_busy(time, report);
+  return share ? json_number(*share) : Json(nullptr);
+}
+
+Json kernels_json(const RecordedRun& run) {
+  Json kernels = Json::array();
+  for (const RecordedKernel& kernel : run.all_kernels) {
+    kernels.push_back({{"name", kernel.name},
+                       {"count", kernel.count},
+                       {"total_s", json_number(kernel.total.value())},
+                       {"time_s", spread_json(kernel.times, kernel.count)}});
+  }
+  return kernels;
+}
+
+Json recorded_json(const std::optional<RecordedRun>& run, const Report& report) {
   if (!run) return nullptr;
   Json blocks = nullptr, tensor_core = nullptr;
   if (run->blocks_per_sm) blocks = json_number(*run->blocks_per_sm);
   if (run->tensor_core) tensor_core = *run->tensor_core;
-  return {{"measured_s", json_number(run->time.value())},
+  const Spread spread = spread_of(run->times, run->calls);
+  return {{"calls", run->calls},
+          {"total_s", json_number(run->total.value())},
+          {"share_of_busy", share_json(run->total, report)},
+          {"measured_s", json_number(spread.median.value())},
+          {"p10_s", json_number(spread.p10.value())},
+          {"p90_s", json_number(spread.p90.value())},
+          {"stage", json_text_or_null(stage_text(run->stage))},
           {"kernels", json_number(run->kernels)},
           {"kernel", json_text_or_null(run->kernel)},
           {"tile", json_text_or_null(run->tile)},
           {"blocks_per_sm", blocks},
-          {"tensor_core", tensor_core}};
+          {"tensor_core", tensor_core},
+          {"all_kernels", kernels_json(*run)}};
 }
 
 Json flop_per_byte_json(const std::optional<FlopPerByte>& ratio) {
   return ratio ? json_number(ratio->value()) : Json(nullptr);
 }
 
-Json row_json(const OpRow& row) {
+Json row_json(const OpRow& row, const Report& report) {
   Json flop = nullptr, bytes = nullptr;
   if (has_cost(row)) {
     flop = json_number(row.flop.value());
@@ -121,7 +176,7 @@ Json row_json(const OpRow& row) {
           {"bound", json_text_or_null(bound_or_empty(row))},
           {"time_s", json_range(row.time)},
           {"parts_s", row.time ? parts_json(row.parts) : Json(nullptr)},
-          {"recorded", recorded_json(row.recorded)}};
+          {"recorded", recorded_json(row.recorded, report)}};
 }
 
 // Math that the sustained clock limits rather than the cores says so.
@@ -157,36 +212,43 @@ std::vector<std::string> row_cells(const OpRow& row, const Report& report) {
           row_share(row, report)};
 }
 
+Seconds median_of(const RecordedRun& run) { return spread_of(run.times, run.calls).median; }
+
 // What it reached of the rate that limits it, the one that the model says.
-std::string reached_text(const OpRow& row) {
-  if (!row.time || !row.recorded || row.recorded->time.value() <= 0) return "";
-  return share_text(row.time->expected / row.recorded->time);
+std::string reached_text(const OpRow& row, Seconds run) {
+  return row.time && run > Seconds() ? share_text(row.time->expected / run) : "";
 }
 
-std::string rate_of(const OpRow& row) {
-  if (!row.recorded || row.recorded->time.value() <= 0 || !has_cost(row)) return "";
-  if (row.bound == "math") return rate_text(row.flop / row.recorded->time);
-  return row.bytes.value() > 0 ? rate_text(row.bytes / row.recorded->time) : "";
+std::string rate_of(const OpRow& row, Seconds run) {
+  if (run <= Seconds() || !has_cost(row)) return "";
+  if (row.bound == "math") return rate_text(row.flop / run);
+  return row.bytes.value() > 0 ? rate_text(row.bytes / run) : "";
+}
+
+// Calls, their sum, its share, the median and the spread.
+std::vector<std::string> time_cells(std::int64_t calls, Seconds total, const TimeSample& times,
+                                    const Report& report) {
+  const Spread spread = spread_of(times, calls);
+  const std::optional<double> share = share_of_busy(total, report);
+  return {fmt::format("{}", calls), time_text(total), share ? share_text(*share) : "",
+          time_text(spread.median), range_text({spread.p10, spread.median, spread.p90})};
 }
 
 std::vector<std::string> recorded_cells(const OpRow& row, const Report& report) {
   const RecordedRun& run = *row.recorded;
-  const double total = report.total.expected.value();
-  const double share = total > 0 ? run.time.value() * static_cast<double>(row.count) / total : 0;
-  return {printable(row.name),
-          row.kind == "other" ? "" : row.dtype,
-          row.phase,
-          printable(row.dims),
-          fmt::format("{}", row.count),
-          time_text(run.time),
-          share_text(share),
-          why_text(row),
-          rate_of(row),
-          reached_text(row),
-          run.tile,
-          run.blocks_per_sm ? digits_text(*run.blocks_per_sm, 2) : "",
-          run.tensor_core ? (*run.tensor_core ? "yes" : "no") : "",
-          printable(run.kernel)};
+  const Seconds median = median_of(run);
+  std::vector<std::string> cells{printable(row.name), row.kind == "other" ? "" : row.dtype,
+                                 row.phase, printable(row.dims)};
+  for (std::string& cell : time_cells(run.calls, run.total, run.times, report)) {
+    cells.push_back(std::move(cell));
+  }
+  for (std::string cell : {why_text(row), rate_of(row, median), reached_text(row, median), run.tile,
+                           run.blocks_per_sm ? digits_text(*run.blocks_per_sm, 2) : "",
+                           std::string(run.tensor_core ? (*run.tensor_core ? "yes" : "no") : ""),
+                           printable(run.kernel)}) {
+    cells.push_back(std::move(cell));
+  }
+  return cells;
 }
 
 std::string recorded_table(const Report& report, const TextStyle& style) {
@@ -194,9 +256,11 @@ std::string recorded_table(const Report& report, const TextStyle& style) {
                    {"dtype"},
                    {"phase"},
                    {"dims", false, Cut::end},
-                   {"count", true},
-                   {"time/run", true},
-                   {"share", true},
+                   {"calls", true},
+                   {"total", true},
+                   {"of busy", true},
+                   {"median", true},
+                   {"p10–p90", true},
                    {"bound"},
                    {"reached", true},
                    {"of possible", true},
@@ -241,13 +305,13 @@ std::string render_ops_text(const Report& report, const TextStyle& style) {
 
 std::string render_ops_csv(const Report& report) {
   std::string text(kCsvHeader);
-  for (const OpRow& row : report.ops) text += csv_row(row);
+  for (const OpRow& row : report.ops) text += csv_row(row, report);
   return text;
 }
 
 std::string render_ops_json(const Report& report) {
   Json rows = Json::array();
-  for (const OpRow& row : report.ops) rows.push_back(row_json(row));
+  for (const OpRow& row : report.ops) rows.push_back(row_json(row, report));
   return dump_json({{"schema", kOpsSchema},
                     {"inputs", report.inputs},
                     {"gpu", {{"id", report.device.id}, {"name", report.device.name}}},

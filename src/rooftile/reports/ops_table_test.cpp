@@ -19,14 +19,15 @@ TEST(OpsCsv, HeaderAndRowsAreTheContract) {
       ElementsAre(
           "name,kind,dtype,phase,dims,count,flop,bytes,bound,time_s,time_low_s,time_high_s,"
           "launch_s,compute_s,memory_s,power_s,measured_s,kernels,kernel,tile,blocks_per_sm,"
-          "tensor_core,flop_per_byte,ridge_flop_per_byte",
+          "tensor_core,flop_per_byte,ridge_flop_per_byte,calls,total_s,p10_s,p90_s,share_of_busy,"
+          "stage",
           "qkv,gemm,bf16,forward,m=4096 n=2304 k=768,12,14495514624,28704768,math,2.5e-05,2e-05,"
-          "3e-05,2e-06,2e-05,1e-05,2.1e-05,,,,,,,504.986,295.29",
+          "3e-05,2e-06,2e-05,1e-05,2.1e-05,,,,,,,504.986,295.29,,,,,,",
           "\"act, \"\"gelu\"\"\",elementwise,bf16,forward,fn=gelu elements=12582912,12,12582912,"
-          "50331648,memory,1.7e-05,1.6e-05,2e-05,2e-06,0,1.5e-05,0,,,,,,,0.25,",
+          "50331648,memory,1.7e-05,1.6e-05,2e-05,2e-06,0,1.5e-05,0,,,,,,,0.25,,,,,,,",
           "lm_head,gemm,bf16,forward,m=4096 n=50257 k=768,1,316193636352,495190016,math,0.002,"
-          "0.0015,0.0025,0,0,0,0,,,,,,,638.53,",
-          "mystery,other,fp32,forward,fn=MyOp,1,,,,,,,,,,,,,,,,,,", ""));
+          "0.0015,0.0025,0,0,0,0,,,,,,,638.53,,,,,,,",
+          "mystery,other,fp32,forward,fn=MyOp,1,,,,,,,,,,,,,,,,,,,,,,,,", ""));
 }
 
 TEST(OpsCsv, LineEndsInNamesAreQuoted) {
@@ -35,16 +36,43 @@ TEST(OpsCsv, LineEndsInNamesAreQuoted) {
   EXPECT_THAT(render_ops_csv(report), testing::HasSubstr("\n\"a\nb\",other,"));
 }
 
-TEST(OpsCsv, RecordedRunsFillTheLastColumns) {
+// Four calls of 10, 10, 20 and 100 µs: the median lies between the middle two, p10 0.3 of the way
+// from the first to the second, p90 0.7 of that from the third to the last. The GPU works for 280
+// µs.
+Report sample_recorded_report() {
   Report report = sample_unknown_report();
-  report.ops[0].recorded = RecordedRun{.time = microseconds(12.5),
-                                       .kernels = 2,
-                                       .kernel = "sm80_gemm<a, b>",
-                                       .tile = "128x64",
-                                       .tensor_core = true,
-                                       .blocks_per_sm = 1.5};
-  EXPECT_THAT(render_ops_csv(report),
-              testing::HasSubstr(",1.25e-05,2,\"sm80_gemm<a, b>\",128x64,1.5,yes,,\n"));
+  RecordedRun run;
+  run.calls = 4;
+  run.total = microseconds(140);
+  run.times = {microseconds(10), microseconds(10), microseconds(20), microseconds(100)};
+  run.kernels = 2;
+  run.kernel = "sm80_gemm<a, b>";
+  run.tile = "128x64";
+  run.tensor_core = true;
+  run.blocks_per_sm = 1.5;
+  run.all_kernels = {{run.kernel, 4, microseconds(130), {}}, {"fill", 4, microseconds(10), {}}};
+  report.ops[0].recorded = run;
+  TraceSummary trace;
+  trace.whole.gpu_busy = microseconds(280);
+  report.traces = TraceList({trace});
+  return report;
+}
+
+TEST(OpsCsv, RecordedRunsFillTheLastColumns) {
+  EXPECT_THAT(render_ops_csv(sample_recorded_report()),
+              testing::HasSubstr(",1.5e-05,2,\"sm80_gemm<a, b>\",128x64,1.5,yes,,"
+                                 ",4,0.00014,1e-05,7.6e-05,0.5,\n"));
+}
+
+TEST(OpsJson, RecordedRunsHoldAllTheirKernels) {
+  const auto json = nlohmann::json::parse(render_ops_json(sample_recorded_report()));
+  const auto& run = json["ops"][0]["recorded"];
+  EXPECT_EQ(run["calls"], 4);
+  EXPECT_DOUBLE_EQ(run["measured_s"], 15e-6);
+  EXPECT_DOUBLE_EQ(run["share_of_busy"], 0.5);
+  EXPECT_TRUE(run["stage"].is_null());
+  ASSERT_EQ(run["all_kernels"].size(), 2u);
+  EXPECT_EQ(run["all_kernels"][1]["name"], "fill");
 }
 
 TEST(OpsJson, UnknownIsNull) {

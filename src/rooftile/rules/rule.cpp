@@ -60,7 +60,7 @@ void scale_to_measured(const RuleInput& input, Finding& finding) {
     if (!op.measured || !op.time) continue;
     const double runs = static_cast<double>(input.workload.ops[i].count);
     modelled += op.time->time * runs;
-    measured += *op.measured * runs;
+    measured += op.measured_in_pass.value_or(*op.measured * runs);
   }
   if (measured <= Seconds(0)) return;
   const TraceSummary& trace = input.workload.traces.front();

@@ -31,6 +31,7 @@ constexpr std::array<std::string_view, 6> kRemedies{"ideal_loader",        "no_s
 constexpr std::array<std::string_view, 6> kCopyKinds{"unknown",        "host_to_device",
                                                      "device_to_host", "device_to_device",
                                                      "peer_to_peer",   "host_to_host"};
+constexpr std::array<std::string_view, 4> kServingStages{"none", "prefill", "decode", "mixed"};
 constexpr std::array<std::string_view, 22> kKernelClasses{
     "unknown",       "gemm",         "convolution", "attention", "recurrent",
     "normalization", "softmax",      "elementwise", "reduction", "layout_conversion",
@@ -45,6 +46,7 @@ static_assert(static_cast<std::size_t>(StepPart::idle_unknown) + 1 == kStepParts
 static_assert(part_of(IdleCause::unknown) == StepPart::idle_unknown);
 static_assert(static_cast<std::size_t>(Remedy::hidden_communication) + 1 == kRemedies.size());
 static_assert(static_cast<std::size_t>(CopyKind::host_to_host) + 1 == kCopyKinds.size());
+static_assert(static_cast<std::size_t>(ServingStage::mixed) + 1 == kServingStages.size());
 static_assert(static_cast<std::size_t>(KernelClass::other) + 1 == kKernelClasses.size());
 static_assert(static_cast<std::size_t>(KernelDirection::wgrad) + 1 == kDirections.size());
 
@@ -69,6 +71,7 @@ std::string_view name_of(StepSource source) { return spelled(kStepSources, sourc
 std::string_view name_of(StepPart part) { return spelled(kStepParts, part); }
 std::string_view name_of(Remedy remedy) { return spelled(kRemedies, remedy); }
 std::string_view name_of(CopyKind kind) { return spelled(kCopyKinds, kind); }
+std::string_view name_of(ServingStage stage) { return spelled(kServingStages, stage); }
 std::string_view name_of(KernelClass kernel_class) { return spelled(kKernelClasses, kernel_class); }
 std::string_view name_of(KernelDirection direction) { return spelled(kDirections, direction); }
 
@@ -91,6 +94,10 @@ std::optional<Remedy> parse_name<Remedy>(std::string_view name) {
 template <>
 std::optional<CopyKind> parse_name<CopyKind>(std::string_view name) {
   return enumerator<CopyKind>(kCopyKinds, name);
+}
+template <>
+std::optional<ServingStage> parse_name<ServingStage>(std::string_view name) {
+  return enumerator<ServingStage>(kServingStages, name);
 }
 template <>
 std::optional<KernelClass> parse_name<KernelClass>(std::string_view name) {

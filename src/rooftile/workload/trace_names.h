@@ -14,6 +14,7 @@ std::string_view name_of(StepSource source);
 std::string_view name_of(StepPart part);  // idle time as "idle.launch"
 std::string_view name_of(Remedy remedy);
 std::string_view name_of(CopyKind kind);
+std::string_view name_of(ServingStage stage);
 std::string_view name_of(KernelClass kernel_class);
 std::string_view name_of(KernelDirection direction);
 

@@ -12,6 +12,7 @@
 #include "rooftile/base/units.h"
 #include "rooftile/workload/kernel_facts.h"
 #include "rooftile/workload/op.h"
+#include "rooftile/workload/time_sample.h"
 #include "rooftile/workload/timeline.h"
 
 namespace rooftile {
@@ -55,13 +56,18 @@ struct TraceSite {
 // Name of the row that stands for kernels and operators beyond those listed.
 inline constexpr std::string_view kOtherKernels = "other";
 
+// What a step of a serving engine does, by its label in the trace.
+enum class ServingStage : std::uint8_t { none, prefill, decode, mixed };
+
 // Kernels of one name and launch shape.
 struct KernelUse {
   std::string name;
+  ServingStage stage = ServingStage::none;  // of kernels without an operator
   KernelFacts facts;
   LaunchShape launch;
   std::int64_t count = 0;
-  Seconds time;  // sum
+  Seconds time;      // sum
+  TimeSample times;  // of the launches
 
   bool operator==(const KernelUse&) const = default;
 };
@@ -72,10 +78,12 @@ struct OpUse {
   std::string name;  // aten::addmm
   OpArguments arguments;
   Phase phase = Phase::forward;
+  ServingStage stage = ServingStage::none;
   TraceSite site;
-  std::int64_t count = 0;
+  std::int64_t count = 0;          // of calls
   Seconds host_time;               // sum, on the host
   Seconds kernel_time;             // sum over its kernels
+  TimeSample times;                // of the calls: each the sum over its kernels
   std::vector<KernelUse> kernels;  // largest first
   std::optional<Op> op;            // its neutral form, where its arguments tell one
 
@@ -101,6 +109,60 @@ struct CopyUse {
   Seconds blocked;        // the host's waiting
 
   bool operator==(const CopyUse&) const = default;
+};
+
+// Copies of one direction and size class, wherever they are started. Rates are bytes by time on the
+// GPU, quantiles over the copies.
+struct TransferUse {
+  CopyKind kind = CopyKind::unknown;
+  bool pageable = false;
+  Bytes at_least;  // the class reaches to the next one's; docs/traces.md
+  std::int64_t count = 0;
+  Bytes bytes;   // sum
+  Seconds time;  // sum
+  BytesPerSecond p10, median, p90;
+
+  bool operator==(const TransferUse&) const = default;
+};
+
+// What was started on the GPU inside a module or range, that of its operators' backward pass
+// included; a module or range around another contains its times.
+struct PlaceUse {
+  std::string name;                   // "BertLayer_3.attention"; the range's text
+  std::optional<std::int64_t> calls;  // empty where the trace names the module but not its calls
+  Seconds host_time;                  // sum over the calls; of nested ranges of one name the outer
+  std::int64_t kernels = 0;           // with copies and fills
+  Seconds gpu_time;                   // sum over those
+  Seconds backward_time;              // of that: of backward passes
+  Seconds busy;                       // union of those: overlapping kernels count once
+  TimeSample times;                   // of the calls: each the sum over its kernels
+
+  bool operator==(const PlaceUse&) const = default;
+};
+
+// How far the host is ahead of the GPU, and how short the kernels are. Of the busiest GPU.
+struct LaunchQueue {
+  struct Bin {                                   // of equal length, in order
+    std::int64_t launches = 0;                   // that returned in it
+    std::optional<Seconds> delay;                // median of those
+    std::optional<double> depth;                 // mean over those
+    std::int64_t kernels = 0;                    // that began in it
+    std::int64_t below_5us = 0, below_10us = 0;  // of those
+
+    bool operator==(const Bin&) const = default;
+  };
+  static constexpr std::size_t kMostBins = 60;
+
+  std::int64_t launches = 0;
+  Spread delay;  // from the end of the launch call to the start on the GPU
+  // What had been launched and had not begun when a launch call returned, its own work included.
+  double depth_p10 = 0, depth_median = 0, depth_p90 = 0;
+  std::int64_t kernels = 0;
+  std::int64_t below_5us = 0, below_10us = 0;  // of those
+  Seconds time_below_5us, time_below_10us;     // sum over those
+  std::vector<Bin> bins;                       // from the recording's start to its end
+
+  bool operator==(const LaunchQueue&) const = default;
 };
 
 struct CollectiveUse {
@@ -278,7 +340,10 @@ struct TraceSummary {
   std::vector<OpUse> ops;          // with kernels; largest kernel time first
   std::vector<KernelUse> orphans;  // kernels no operator is known for
   std::vector<CopyUse> copies;
+  std::vector<TransferUse> transfers;  // of the busiest GPU, by direction and size
   std::vector<CollectiveUse> collectives;
+  std::vector<PlaceUse> modules, annotations;  // largest GPU time first
+  std::optional<LaunchQueue> queue;            // empty without launches
   // Of the window's host part.
   std::vector<SyncUse> syncs;
   std::vector<LoaderUse> loaders;

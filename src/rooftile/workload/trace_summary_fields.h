@@ -66,10 +66,12 @@ void visit_summary(Visit& visit, LaunchShape& launch) {
 template <class Visit>
 void visit_summary(Visit& visit, KernelUse& kernel) {
   visit("name", kernel.name);
+  visit.optional("stage", kernel.stage);
   visit("facts", kernel.facts);
   visit("launch", kernel.launch);
   visit("count", kernel.count);
   visit("time_s", kernel.time);
+  visit.optional("times_s", kernel.times);
 }
 
 template <class Visit>
@@ -85,10 +87,12 @@ void visit_summary(Visit& visit, OpUse& use) {
   visit("name", use.name);
   visit("arguments", use.arguments);
   visit("phase", use.phase);
+  visit.optional("stage", use.stage);
   visit("site", use.site);
   visit("count", use.count);
   visit("host_time_s", use.host_time);
   visit("kernel_time_s", use.kernel_time);
+  visit.optional("times_s", use.times);
   visit("kernels", use.kernels);
   visit("op", use.op);
 }
@@ -117,6 +121,63 @@ void visit_summary(Visit& visit, CopyUse& copy) {
   visit("time_s", copy.time);
   visit("exposed_s", copy.exposed);
   visit("blocked_s", copy.blocked);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, TransferUse& transfer) {
+  visit("kind", transfer.kind);
+  visit("pageable", transfer.pageable);
+  visit("at_least_bytes", transfer.at_least);
+  visit("count", transfer.count);
+  visit("bytes", transfer.bytes);
+  visit("time_s", transfer.time);
+  visit("p10_bytes_per_s", transfer.p10);
+  visit("median_bytes_per_s", transfer.median);
+  visit("p90_bytes_per_s", transfer.p90);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, PlaceUse& place) {
+  visit("name", place.name);
+  visit("calls", place.calls);
+  visit("host_time_s", place.host_time);
+  visit("kernels", place.kernels);
+  visit("gpu_time_s", place.gpu_time);
+  visit("backward_time_s", place.backward_time);
+  visit("busy_s", place.busy);
+  visit("times_s", place.times);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, Spread& spread) {
+  visit("p10", spread.p10);
+  visit("median", spread.median);
+  visit("p90", spread.p90);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, LaunchQueue::Bin& bin) {
+  visit("launches", bin.launches);
+  visit("delay_s", bin.delay);
+  visit("depth", bin.depth);
+  visit("kernels", bin.kernels);
+  visit("below_5us", bin.below_5us);
+  visit("below_10us", bin.below_10us);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, LaunchQueue& queue) {
+  visit("launches", queue.launches);
+  visit("delay_s", queue.delay);
+  visit("depth_p10", queue.depth_p10);
+  visit("depth_median", queue.depth_median);
+  visit("depth_p90", queue.depth_p90);
+  visit("kernels", queue.kernels);
+  visit("below_5us", queue.below_5us);
+  visit("below_10us", queue.below_10us);
+  visit("time_below_5us_s", queue.time_below_5us);
+  visit("time_below_10us_s", queue.time_below_10us);
+  visit("bins", queue.bins);
 }
 
 template <class Visit>
@@ -257,7 +318,11 @@ void visit_summary(Visit& visit, TraceSummary& summary) {
   visit("ops", summary.ops);
   visit("orphans", summary.orphans);
   visit("copies", summary.copies);
+  visit.optional("transfers", summary.transfers);
   visit("collectives", summary.collectives);
+  visit.optional("modules", summary.modules);
+  visit.optional("annotations", summary.annotations);
+  visit.optional("queue", summary.queue);
   visit("syncs", summary.syncs);
   visit("loaders", summary.loaders);
   visit("allocator", summary.allocator);

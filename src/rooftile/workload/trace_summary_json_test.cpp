@@ -48,6 +48,8 @@ KernelUse sample_kernel() {
   kernel.launch = {{108, 2, 3}, {128, 4, 5}, 64, 49152, 7};
   kernel.count = 12;
   kernel.time = Seconds(0.1 + 0.2);  // no short decimal
+  kernel.times = {Seconds(0.1), Seconds(0.2)};
+  kernel.stage = ServingStage::mixed;
   return kernel;
 }
 
@@ -62,6 +64,8 @@ OpUse sample_op() {
   use.count = 5;
   use.host_time = Seconds(0.5);
   use.kernel_time = Seconds(0.25);
+  use.stage = ServingStage::decode;
+  use.times = {Seconds(0.01), Seconds(0.02)};
   use.kernels = {sample_kernel()};
   use.op = parse_workload("gemm addmm bf16 m=4096 n=768 k=768 measured_s=0.001")->ops.front();
   return use;
@@ -83,6 +87,14 @@ void fill_lists(TraceSummary& summary) {
                           Seconds(2),
                           2,
                           {Seconds(0.5), Seconds(0.25)}}};
+  summary.transfers = {{CopyKind::host_to_device, true, Bytes(65536), 4, Bytes(4e6), Seconds(1),
+                        BytesPerSecond(1e9), BytesPerSecond(2e9), BytesPerSecond(3e9)}};
+  summary.modules = {
+      {"Net.fc", 3, Seconds(2), 9, Seconds(1), Seconds(0.5), Seconds(0.9), {Seconds(0.25)}}};
+  summary.annotations = {{"forward", {}, Seconds(2), 9, Seconds(1), Seconds(), Seconds(1), {}}};
+  summary.queue.emplace();
+  summary.queue->launches = 5;
+  summary.queue->bins = {{3, Seconds(1e-6), 2.5, 4, 1, 2}, {}};
   summary.syncs = {{"cudaStreamSynchronize", sample_site(), 9, Seconds(1), Seconds(0.5)}};
   summary.loaders = {{"enumerate(DataLoader)", true, 7, Seconds(3), Seconds(2)}};
   summary.allocator = {5, 6, Seconds(1), Seconds(2), Bytes(1e9), Bytes(2e9)};
@@ -193,7 +205,7 @@ TEST(TraceSummaryJson, NamesTheMistake) {
            {"\"kernels\": 1000", "\"kernels\": 1e3", "expected a whole number"},
            {"\"kernels\": 1000", "\"kernels\": 99999999999999999999", "expected a whole number"},
            {"\"kernels\": 1000", "\"colonels\": 1000", "kernels: is missing"},
-           {"\"kernels\": 1000", "\"extra\": 1, \"kernels\": 1000", "found 37 keys, expected 36"},
+           {"\"kernels\": 1000", "\"extra\": 1, \"kernels\": 1000", "found 41 keys, expected 40"},
            {"\"data_loading\"", "\"coffee\"", "whole.idle_by_cause_s.coffee: is no cause"},
            {"\"class\": \"gemm\"", "\"class\": \"gems\"", "ops[0].kernels[0].facts.class"},
            {"\"sm_count\": 132", "\"sm_count\": 4294967296", "device.sm_count"},

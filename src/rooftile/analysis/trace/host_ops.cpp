@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "rooftile/analysis/trace/op_table.h"
+#include "rooftile/analysis/trace/owners.h"
 #include "rooftile/analysis/trace/seconds.h"
 
 namespace rooftile::trace {

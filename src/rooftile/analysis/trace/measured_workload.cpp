@@ -20,13 +20,23 @@ Op other_op(const std::string& what) {
   return op;
 }
 
+// Rarer than once a pass (an evaluation, say) counts as once.
+std::int64_t runs_in_pass(std::int64_t runs, double passes) {
+  return std::max<std::int64_t>(1, std::llround(static_cast<double>(runs) / passes));
+}
+
+// Summaries of earlier versions hold no times of single runs.
+Seconds time_of_run(const TimeSample& times, Seconds sum, std::int64_t runs) {
+  if (!times.empty()) return spread_of(times, runs).median;
+  return sum / static_cast<double>(std::max<std::int64_t>(1, runs));
+}
+
 Op measured_op(const OpUse& use, double passes) {
   Op op = use.op.value_or(other_op(use.name));
   op.name = use.name;
   op.phase = use.phase;
-  // Rarer than once a pass (an evaluation, say) counts as once, at the time it takes on average.
-  op.count = std::max<std::int64_t>(1, std::llround(static_cast<double>(use.count) / passes));
-  op.measured = use.kernel_time / passes / static_cast<double>(op.count);
+  op.count = runs_in_pass(use.count, passes);
+  op.measured = time_of_run(use.times, use.kernel_time, use.count);
   op.source = use.site.source;
   op.source.module = use.site.module;
   op.source.node = place_of(use.site);
@@ -37,8 +47,8 @@ Op measured_op(const OpUse& use, double passes) {
 Op orphan_op(const KernelUse& kernel, double passes) {
   Op op = other_op("kernel");
   op.name = kernel.name;
-  op.count = std::max<std::int64_t>(1, std::llround(static_cast<double>(kernel.count) / passes));
-  op.measured = kernel.time / passes / static_cast<double>(op.count);
+  op.count = runs_in_pass(kernel.count, passes);
+  op.measured = time_of_run(kernel.times, kernel.time, kernel.count);
   return op;
 }
 
@@ -78,6 +88,17 @@ Workload measured_workload(std::vector<TraceSummary> summaries) {
   }
   workload.traces = TraceList(std::move(summaries));
   return workload;
+}
+
+std::vector<Seconds> measured_times_in_pass(const Workload& workload) {
+  std::vector<Seconds> times;
+  if (workload.traces.empty()) return times;
+  const TraceSummary& trace = workload.traces.front();
+  if (workload.ops.size() != trace.ops.size() + trace.orphans.size()) return times;
+  const double passes = recorded_steps(trace);
+  for (const OpUse& use : trace.ops) times.push_back(use.kernel_time / passes);
+  for (const KernelUse& kernel : trace.orphans) times.push_back(kernel.time / passes);
+  return times;
 }
 
 Workload join_model(Workload measured, const Workload& model) {

@@ -5,7 +5,10 @@
 #include <optional>
 #include <unordered_map>
 
+#include "rooftile/analysis/trace/grouped_times.h"
+#include "rooftile/analysis/trace/owners.h"
 #include "rooftile/analysis/trace/seconds.h"
+#include "rooftile/analysis/trace/stages.h"
 #include "rooftile/workload/aten_op.h"
 
 namespace rooftile::trace {
@@ -22,6 +25,8 @@ struct KernelSum {
   bool has_launch = true;      // all were launched alike
   std::int64_t count = 0;
   Nanoseconds time = 0;
+  std::uint32_t id = 0;                     // among those of all rows
+  ServingStage stage = ServingStage::none;  // where no operator has it
 };
 
 // Kernels of an operator that is several operations, as the backward of a convolution is, are told
@@ -34,8 +39,15 @@ struct OwnerFacts {
   std::uint32_t forward = kNone;  // the operator whose gradient it computes
   bool backward = false, optimizer = false;
   bool is_several = false;
+  ServingStage stage = ServingStage::none;
   SiteRef site;
-  std::array<std::uint32_t, 3> rows{kNone, kNone, kNone};  // in the table, by part
+  std::array<std::uint32_t, 3> calls{kNone, kNone, kNone};  // by part
+};
+
+// A run of an operator, or of a part of it.
+struct OpCall {
+  std::uint32_t row = kNone;  // in the table
+  Nanoseconds kernels = 0;
 };
 
 struct OpSum {
@@ -46,7 +58,7 @@ struct OpSum {
   std::vector<KernelSum> kernels;
 };
 
-// Name, arguments, phase, module, frame, arguments of the forward operator.
+// Name, arguments, phase with stage, module, frame, arguments of the forward operator.
 using OpKey = std::array<std::uint32_t, 6>;
 
 std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
@@ -74,7 +86,7 @@ bool is_in_optimizer(const Timeline& timeline, const Links& links, std::uint32_t
 // Backward operators run on a thread without Python frames: they belong where their forward
 // operator was called.
 std::vector<OwnerFacts> facts_of_owners(const Timeline& timeline, const Links& links,
-                                        PythonSites& sites, Owners& owners,
+                                        PythonSites& sites, Owners& owners, const Stages& stages,
                                         const std::vector<std::uint32_t>& ops) {
   const ForwardOps forward_ops(timeline, links);
   std::vector<OwnerFacts> facts;
@@ -85,6 +97,7 @@ std::vector<OwnerFacts> facts_of_owners(const Timeline& timeline, const Links& l
     owner.backward = is_backward(timeline, links, op);
     owner.optimizer = is_in_optimizer(timeline, links, op);
     owner.is_several = owners.neutral(op).size() > 1;
+    owner.stage = stages.of(op);
     if (owner.backward) owner.forward = forward_ops.of(op);
     const std::uint32_t placed = owner.forward != kNone ? owner.forward : op;
     queries.push_back({timeline.ops.thread[placed], timeline.ops.time.start(placed), placed});
@@ -103,6 +116,7 @@ class OpTabulator {
         links_(links),
         names_(names),
         sites_(sites),
+        stages_(timeline, links),
         owners_(timeline, links) {}
 
   OpTable tabulate(const Window& steps);
@@ -110,22 +124,31 @@ class OpTabulator {
  private:
   void collect_owners();
   void add_kernel(std::uint32_t activity);
-  std::uint32_t row_of(OwnerFacts& owner, Part part);
+  std::uint32_t row_of(const OwnerFacts& owner, Part part);
+  OpCall& call_of(OwnerFacts& owner, Part part);
   std::optional<Op> neutral_of(const OpSum& sum);
   KernelSum& kernel_of(std::uint32_t row, std::uint32_t activity, std::vector<KernelSum>& kernels,
                        std::size_t most);
+  KernelSum& added(std::vector<KernelSum>& kernels, std::uint32_t activity, bool has_launch);
   KernelUse use_of(const KernelSum& sum, bool is_other) const;
   std::vector<KernelUse> uses_of(const std::vector<KernelSum>& sums, std::size_t most) const;
   OpUse use_of(const OpSum& sum);
+  void take_samples();
 
   const Timeline& timeline_;
   const Links& links_;
   const KernelNames& names_;
   PythonSites& sites_;
+  Stages stages_;
   Owners owners_;
   std::vector<OwnerFacts> facts_;
   std::vector<std::uint32_t> fact_of_;  // by GPU activity: index into facts_
   std::vector<OpSum> rows_;
+  std::vector<OpCall> calls_;
+  std::uint32_t kernel_sums_ = 0;         // given an id
+  std::vector<std::uint32_t> sum_of_;     // by GPU activity: id of its KernelSum
+  std::vector<TimeSample> call_times_;    // by row
+  std::vector<TimeSample> kernel_times_;  // by id
   std::vector<KernelSum> orphans_;
   std::unordered_map<OpKey, std::uint32_t, HashWords> row_ids_;
   std::unordered_map<std::array<std::uint32_t, 3>, std::uint32_t, HashWords> kernel_ids_;
@@ -134,6 +157,7 @@ class OpTabulator {
 void OpTabulator::collect_owners() {
   const GpuActivities& gpu = timeline_.gpu;
   fact_of_.assign(gpu.time.size(), kNone);
+  sum_of_.assign(gpu.time.size(), kNone);
   std::vector<std::uint32_t> ops;
   std::unordered_map<std::uint32_t, std::uint32_t> index;
   for (std::size_t i = 0; i < gpu.time.size(); ++i) {
@@ -144,38 +168,50 @@ void OpTabulator::collect_owners() {
     if (is_new) ops.push_back(owner);
     fact_of_[i] = at->second;
   }
-  facts_ = facts_of_owners(timeline_, links_, sites_, owners_, ops);
+  facts_ = facts_of_owners(timeline_, links_, sites_, owners_, stages_, ops);
 }
 
-std::uint32_t OpTabulator::row_of(OwnerFacts& owner, Part part) {
-  std::uint32_t& row = owner.rows.at(static_cast<std::size_t>(part));
-  if (row != kNone) return row;
+std::uint32_t OpTabulator::row_of(const OwnerFacts& owner, Part part) {
   const HostOps& ops = timeline_.ops;
   const std::uint32_t phase = (owner.backward ? 1U : 0U) + (owner.optimizer ? 2U : 0U) +
-                              (static_cast<std::uint32_t>(part) << 2U);
+                              (static_cast<std::uint32_t>(part) << 2U) +
+                              (static_cast<std::uint32_t>(owner.stage) << 4U);
   const OpKey key{ops.name[owner.op],
                   ops.arguments[owner.op],
                   phase,
                   owner.site.module,
                   owner.site.frame,
                   owner.forward == kNone ? 0 : ops.arguments[owner.forward]};
-  const bool is_first_part = std::all_of(owner.rows.begin(), owner.rows.end(),
-                                         [](std::uint32_t other) { return other == kNone; });
-  if (const auto known = row_ids_.find(key); known != row_ids_.end()) {
-    row = known->second;
-  } else if (rows_.size() >= kMostRows) {
-    row = static_cast<std::uint32_t>(kMostRows);
-    if (rows_.size() == kMostRows) rows_.emplace_back();
-  } else {
-    row = static_cast<std::uint32_t>(rows_.size());
-    row_ids_.emplace(key, row);
-    rows_.emplace_back();
-    rows_.back().owner = owner;
-    rows_.back().part = part;
-  }
-  ++rows_[row].count;
-  if (is_first_part) rows_[row].host += ops.time.duration(owner.op);
+  if (const auto known = row_ids_.find(key); known != row_ids_.end()) return known->second;
+  if (rows_.size() > kMostRows) return static_cast<std::uint32_t>(kMostRows);
+  const auto row = static_cast<std::uint32_t>(rows_.size());
+  rows_.emplace_back();
+  if (row == kMostRows) return row;
+  row_ids_.emplace(key, row);
+  rows_.back().owner = owner;
+  rows_.back().part = part;
   return row;
+}
+
+OpCall& OpTabulator::call_of(OwnerFacts& owner, Part part) {
+  std::uint32_t& call = owner.calls.at(static_cast<std::size_t>(part));
+  if (call != kNone) return calls_[call];
+  const bool is_first_part = std::all_of(owner.calls.begin(), owner.calls.end(),
+                                         [](std::uint32_t other) { return other == kNone; });
+  const std::uint32_t row = row_of(owner, part);
+  ++rows_[row].count;
+  if (is_first_part) rows_[row].host += timeline_.ops.time.duration(owner.op);
+  call = static_cast<std::uint32_t>(calls_.size());
+  return calls_.emplace_back(OpCall{row, 0});
+}
+
+KernelSum& OpTabulator::added(std::vector<KernelSum>& kernels, std::uint32_t activity,
+                              bool has_launch) {
+  KernelSum sum;
+  sum.activity = activity;
+  sum.has_launch = has_launch;
+  sum.id = kernel_sums_++;
+  return kernels.emplace_back(sum);
 }
 
 // Up to `most` entries tell launches apart, as many more only names; the last holds the rest.
@@ -194,39 +230,56 @@ KernelSum& OpTabulator::kernel_of(std::uint32_t row, std::uint32_t activity,
   }
   if (kernels.size() < 2 * most) {
     kernel_ids_.emplace(key, static_cast<std::uint32_t>(kernels.size()));
-    return kernels.emplace_back(KernelSum{activity, has_launch, 0, 0});
+    return added(kernels, activity, has_launch);
   }
-  if (kernels.size() == 2 * most) kernels.push_back({activity, false, 0, 0});
+  if (kernels.size() == 2 * most) return added(kernels, activity, false);
   return kernels.back();
 }
 
 void OpTabulator::add_kernel(std::uint32_t activity) {
   const Nanoseconds time = timeline_.gpu.time.duration(activity);
-  std::uint32_t row = kNone;
+  KernelSum* kernel = nullptr;
   if (fact_of_[activity] != kNone) {
     OwnerFacts& owner = facts_[fact_of_[activity]];
     const KernelDirection direction = names_.facts(activity).direction;
     Part part = Part::whole;
     if (owner.is_several && direction == KernelDirection::dgrad) part = Part::dgrad;
     if (owner.is_several && direction == KernelDirection::wgrad) part = Part::wgrad;
-    row = row_of(owner, part);
-    rows_[row].kernel += time;
+    OpCall& call = call_of(owner, part);
+    call.kernels += time;
+    rows_[call.row].kernel += time;
+    kernel = &kernel_of(call.row, activity, rows_[call.row].kernels, kMostKernelsOfRow);
+  } else {
+    // Rows end below these numbers.
+    const ServingStage stage = stages_.of(links_.gpu_op[activity]);
+    const std::uint32_t row = kNone - static_cast<std::uint32_t>(stage);
+    kernel = &kernel_of(row, activity, orphans_, kMostOrphans);
+    kernel->stage = stage;
   }
-  KernelSum& kernel = row == kNone
-                          ? kernel_of(row, activity, orphans_, kMostOrphans)
-                          : kernel_of(row, activity, rows_[row].kernels, kMostKernelsOfRow);
-  ++kernel.count;
-  kernel.time += time;
+  ++kernel->count;
+  kernel->time += time;
+  sum_of_[activity] = kernel->id;
+}
+
+void OpTabulator::take_samples() {
+  call_times_ = samples_by_group(
+      rows_.size(), calls_.size(), [&](std::uint32_t call) { return calls_[call].row; },
+      [&](std::uint32_t call) { return calls_[call].kernels; });
+  kernel_times_ = samples_by_group(
+      kernel_sums_, sum_of_.size(), [&](std::uint32_t row) { return sum_of_[row]; },
+      [&](std::uint32_t row) { return timeline_.gpu.time.duration(row); });
 }
 
 KernelUse OpTabulator::use_of(const KernelSum& sum, bool is_other) const {
   KernelUse use;
   use.count = sum.count;
   use.time = to_seconds(sum.time);
+  use.times = kernel_times_[sum.id];
   if (is_other) {
     use.name = kOtherKernels;
     return use;
   }
+  use.stage = sum.stage;
   use.name = timeline_.strings[timeline_.gpu.name[sum.activity]];
   use.facts = names_.facts(sum.activity);
   if (sum.has_launch) use.launch = timeline_.launches[timeline_.gpu.details[sum.activity]];
@@ -268,6 +321,7 @@ OpUse OpTabulator::use_of(const OpSum& sum) {
   use.count = sum.count;
   use.host_time = to_seconds(sum.host);
   use.kernel_time = to_seconds(sum.kernel);
+  use.times = call_times_[static_cast<std::size_t>(&sum - rows_.data())];
   use.kernels = uses_of(sum.kernels, kMostKernelsOfRow);
   const OwnerFacts& owner = sum.owner;
   if (owner.op == kNone) {
@@ -278,13 +332,14 @@ OpUse OpTabulator::use_of(const OpSum& sum) {
   use.arguments = timeline_.arguments[timeline_.ops.arguments[owner.op]];
   use.site = {use.name, sites_.module_path(owner.site), sites_.source(owner.site)};
   use.phase = owner.optimizer ? Phase::optimizer : owner.backward ? Phase::dgrad : Phase::forward;
+  use.stage = owner.stage;
   use.op = neutral_of(sum);
   if (use.op) {
     if (owner.backward && use.op->phase != Phase::forward) use.phase = use.op->phase;
     use.op->count = sum.count;
     use.op->source = use.site.source;
     use.op->source.module = use.site.module;
-    use.op->measured = use.kernel_time / static_cast<double>(std::max<std::int64_t>(1, sum.count));
+    use.op->measured = spread_of(use.times, use.count).median;
   }
   return use;
 }
@@ -309,6 +364,7 @@ OpTable OpTabulator::tabulate(const Window& steps) {
   table.kernel_time = to_seconds(total);
   table.kernel_time_in_steps = to_seconds(in_steps);
   table.unclassified_time = to_seconds(unclassified);
+  take_samples();
   for (const OpSum& row : rows_) table.ops.push_back(use_of(row));
   std::stable_sort(table.ops.begin(), table.ops.end(),
                    [](const OpUse& a, const OpUse& b) { return a.kernel_time > b.kernel_time; });
@@ -317,42 +373,6 @@ OpTable OpTabulator::tabulate(const Window& steps) {
 }
 
 }  // namespace
-
-Owners::Owners(const Timeline& timeline, const Links& links)
-    : timeline_(timeline), links_(links), owners_(timeline.ops.time.size()) {}
-
-const std::vector<Op>& Owners::neutral(std::uint32_t op) {
-  const HostOps& ops = timeline_.ops;
-  const auto [at, is_new] = neutral_.try_emplace({ops.name[op], ops.arguments[op]});
-  if (is_new && ops.arguments[op] != 0) {
-    at->second = aten_ops(timeline_.strings[ops.name[op]], timeline_.arguments[ops.arguments[op]]);
-  }
-  return at->second;
-}
-
-std::uint32_t Owners::find(std::uint32_t op) {
-  std::uint32_t outermost = kNone;
-  std::uint32_t unnamed = kNone;
-  for (; op != kNone; op = links_.op_parent[op]) {
-    if (timeline_.ops.kind[op] != HostKind::op) continue;
-    const RangeKind kind = links_.kind_of_op(timeline_, op);
-    if (kind == RangeKind::operation) {
-      if (!neutral(op).empty()) return op;
-      outermost = op;
-    } else if (unnamed == kNone && (kind == RangeKind::autograd || kind == RangeKind::other)) {
-      unnamed = op;
-    }
-  }
-  return outermost != kNone ? outermost : unnamed;
-}
-
-std::uint32_t Owners::of(std::uint32_t op) {
-  if (owners_[op] == 0) {
-    const std::uint32_t owner = find(op);
-    owners_[op] = owner == kNone ? kNone : owner + 1;
-  }
-  return owners_[op] == kNone ? kNone : owners_[op] - 1;
-}
 
 OpTable tabulate_ops(const Timeline& timeline, const Links& links, const KernelNames& names,
                      PythonSites& sites, const Window& steps) {

@@ -1,0 +1,177 @@
+#include "rooftile/analysis/trace/op_table.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "rooftile/analysis/trace/measured_workload.h"
+#include "rooftile/analysis/trace/stages.h"
+#include "rooftile/analysis/trace/summarize.h"
+#include "tests/support/timeline_text.h"
+
+namespace rooftile {
+namespace {
+
+TraceSummary table_of(const std::string& text) {
+  const auto timeline = parse_timeline(text.c_str());
+  EXPECT_TRUE(timeline) << to_string(timeline.error());
+  return summarize(*timeline);
+}
+
+// Kernel time of each row in µs; a row whose operation is known has a star.
+std::map<std::string, double> rows_of(const TraceSummary& summary) {
+  std::map<std::string, double> rows;
+  for (const OpUse& use : summary.ops) {
+    rows[use.name + (use.op ? "*" : "")] += to_microseconds(use.kernel_time);
+  }
+  return rows;
+}
+
+using Rows = std::map<std::string, double>;
+
+std::string kernel(int id, double at, double time) {
+  const std::string corr = " corr=" + std::to_string(id);
+  return "call main " + std::to_string(at) + "us 1us cudaLaunchKernel" + corr + "\nkernel 7 " +
+         std::to_string(at + 2) + "us " + std::to_string(time) + "us k" + corr + "\n";
+}
+
+// Four steps with a product, and one copy in the third: its time is its own, not a quarter of it.
+TEST(OpTable, RareCallsKeepTheirTime) {
+  const TraceSummary summary = table_of(R"(
+repeat 4 every 10ms
+mark main 0ms 10ms ProfilerStep#{i}
+op main 1ms 100us aten::mm dims=[[512,512],[512,512]] types=[float,float]
+call main 1.01ms 10us cudaLaunchKernel corr=1
+kernel 7 1.03ms 1ms sgemm corr=1
+end
+op main 22.5ms 100us aten::gelu dims=[[1024]] types=[float]
+call main 22.51ms 10us cudaLaunchKernel corr=900
+kernel 7 22.53ms 242us gelu corr=900
+)");
+  const Workload workload = measured_workload({summary});
+  ASSERT_EQ(workload.ops.size(), 2U);
+  EXPECT_EQ(workload.ops[1].name, "aten::gelu");
+  EXPECT_NEAR(to_microseconds(*workload.ops[1].measured), 242, 1e-6);
+  EXPECT_EQ(workload.ops[1].count, 1);
+  const std::vector<Seconds> in_pass = measured_times_in_pass(workload);
+  EXPECT_NEAR(to_microseconds(in_pass[0]), 1000, 1e-6);
+  EXPECT_NEAR(to_microseconds(in_pass[1]), 242.0 / 4, 1e-6);
+}
+
+// Calls of 8, 8, 12 and 2584 µs. Two kernels of one call add up.
+TEST(OpTable, AnOutlierDoesNotMoveTheMedian) {
+  std::string text;
+  auto call = [&, id = 0](double at, std::initializer_list<double> kernels) mutable {
+    text += "op main " + std::to_string(at) + "us 50us aten::gelu dims=[[1024]] types=[float]\n";
+    for (const double time : kernels) {
+      text += kernel(++id, at + 5, time);
+      at += 20;
+    }
+  };
+  call(0, {8});
+  call(100, {6, 2});
+  call(200, {12});
+  call(300, {2584});
+  const TraceSummary summary = table_of(text);
+  ASSERT_EQ(summary.ops.size(), 1U);
+  const OpUse& use = summary.ops[0];
+  EXPECT_EQ(use.count, 4);
+  EXPECT_NEAR(to_microseconds(use.kernel_time), 2612, 1e-6);
+  EXPECT_NEAR(to_microseconds(spread_of(use.times, use.count).median), 10, 1e-6);
+  EXPECT_NEAR(to_microseconds(*use.op->measured), 10, 1e-6);
+  // Kernels alone: 2, 6, 8, 12, 2584.
+  ASSERT_EQ(use.kernels.size(), 1U);
+  EXPECT_NEAR(to_microseconds(spread_of(use.kernels[0].times, 5).median), 8, 1e-6);
+}
+
+constexpr const char* kMatmul = R"(
+op main 0us 200us aten::matmul dims=[[8,64,32],[8,32,64]] types=[float,float]
+op main 10us 40us aten::reshape dims=[[8,32,64]] types=[float]
+op main 11us 30us aten::clone dims=[[8,32,64]] types=[float]
+op main 12us 20us aten::copy_ dims=[[8,32,64],[8,32,64]] types=[float,float]
+op main 60us 50us aten::bmm dims=[[8,64,32],[8,32,64]] types=[float,float]
+)";
+
+// The copy of an operand is not the product, which aten::bmm is already.
+TEST(OpTable, ACompositeOwnsNoCopies) {
+  const TraceSummary summary = table_of(kMatmul + kernel(1, 15, 30) + kernel(2, 70, 100));
+  EXPECT_EQ(rows_of(summary), (Rows{{"aten::reshape", 30}, {"aten::bmm*", 100}}));
+}
+
+// A layer norm that copies its input first: the norm keeps its own kernel alone.
+TEST(OpTable, CopiesInsideAnOperationAreTheirOwn) {
+  const TraceSummary summary = table_of(R"(
+op main 0us 200us aten::native_layer_norm dims=[[64,256],[],[256],[256],[]] types=[float,ScalarList,float,float,Scalar]
+op main 10us 40us aten::contiguous dims=[[64,256]] types=[float]
+op main 11us 30us aten::clone dims=[[64,256]] types=[float]
+op main 12us 20us aten::copy_ dims=[[64,256],[64,256]] types=[float,float]
+)" + kernel(1, 15, 30) + kernel(2, 70, 100));
+  EXPECT_EQ(rows_of(summary), (Rows{{"aten::contiguous", 30}, {"aten::native_layer_norm*", 100}}));
+}
+
+// What attention without a fused kernel runs beside its two products is not the attention.
+TEST(OpTable, ACompositeIsNotPredictedForWhatItsPartsLeave) {
+  const TraceSummary summary = table_of(R"(
+op main 0us 500us aten::scaled_dot_product_attention dims=[[2,4,64,32],[2,4,64,32],[2,4,64,32],[],[],[]] types=[float,float,float,,Scalar,Scalar] values=[,,,,0.,False]
+op main 1us 480us aten::_scaled_dot_product_attention_math dims=[[2,4,64,32]] types=[float]
+op main 60us 50us aten::bmm dims=[[8,64,32],[8,32,64]] types=[float,float]
+op main 150us 50us aten::_safe_softmax dims=[[2,4,64,64]] types=[float]
+op main 250us 50us aten::bmm dims=[[8,64,64],[8,64,32]] types=[float,float]
+)" + kernel(1, 70, 100) + kernel(2, 160, 10) +
+                                        kernel(3, 260, 100));
+  const Rows rows = rows_of(summary);
+  EXPECT_EQ(rows.count("aten::scaled_dot_product_attention*"), 0U);
+  EXPECT_NEAR(rows.at("aten::bmm*"), 200, 1e-6);
+  EXPECT_NEAR(rows.at("aten::_scaled_dot_product_attention_math"), 10, 1e-6);
+}
+
+// An inner operator without a form of its own does the work of the outer one, also where sums run
+// beside it, as in the backward pass of attention.
+TEST(OpTable, AnImplementationBelongsToItsOperation) {
+  const TraceSummary summary = table_of(R"(
+op main 0us 500us aten::_scaled_dot_product_flash_attention dims=[[2,4,64,32],[2,4,64,32],[2,4,64,32],[],[],[],[]] types=[c10::Half,c10::Half,c10::Half,Scalar,Scalar,Scalar,] values=[,,,0.,False,False,]
+op main 1us 100us aten::sum dims=[[2,4,64,32]] types=[c10::Half]
+op main 200us 200us aten::_flash_attention_forward dims=[[2,64,4,32]] types=[c10::Half]
+)" + kernel(1, 50, 5) + kernel(2, 260, 100));
+  EXPECT_EQ(rows_of(summary),
+            (Rows{{"aten::sum*", 5}, {"aten::_scaled_dot_product_flash_attention*", 100}}));
+}
+
+TEST(OpTable, ServingStepsAreListedApart) {
+  const TraceSummary summary = table_of(R"(
+mark main 0us 100us execute_context_1(512)_generation_0(0)
+op main 1us 50us aten::mm dims=[[512,512],[512,512]] types=[float,float]
+mark main 200us 100us execute_context_0(0)_generation_4(4)
+op main 201us 50us aten::mm dims=[[512,512],[512,512]] types=[float,float]
+call main 260us 1us cudaGraphLaunch corr=8
+kernel 7 400us 30us graph_node corr=8
+)" + kernel(1, 5, 90) + kernel(2, 210, 40));
+  ASSERT_EQ(summary.ops.size(), 2U);
+  EXPECT_EQ(summary.ops[0].stage, ServingStage::prefill);
+  EXPECT_EQ(summary.ops[1].stage, ServingStage::decode);
+  ASSERT_EQ(summary.orphans.size(), 1U);
+  EXPECT_EQ(summary.orphans[0].stage, ServingStage::decode);
+}
+
+TEST(Stages, LabelsOfEnginesAndUsers) {
+  using trace::stage_of_label;
+  EXPECT_EQ(stage_of_label("execute_context_3(512)_generation_0(0)"), ServingStage::prefill);
+  EXPECT_EQ(stage_of_label("execute_context_3(512)_generation_32(32)"), ServingStage::mixed);
+  EXPECT_EQ(stage_of_label("execute_77_context_0(sq0sk0)_generation_9(sq1sk300)"),
+            ServingStage::decode);
+  EXPECT_EQ(stage_of_label("step[DECODE bs=32]"), ServingStage::decode);
+  EXPECT_EQ(stage_of_label("step[EXTEND bs=1 toks=107]"), ServingStage::prefill);
+  EXPECT_EQ(stage_of_label("step[MIXED bs=2]"), ServingStage::mixed);
+  EXPECT_EQ(stage_of_label("[Executor] _forward_step 7: 0 ctx reqs, 16 gen reqs"),
+            ServingStage::decode);
+  EXPECT_EQ(stage_of_label("prefill_forward"), ServingStage::prefill);
+  EXPECT_EQ(stage_of_label("generate/decode 12"), ServingStage::decode);
+  // A network's decoder is no stage, nor is the decoding of images.
+  EXPECT_EQ(stage_of_label("decoder"), ServingStage::none);
+  EXPECT_EQ(stage_of_label("decode_jpeg"), ServingStage::none);
+  EXPECT_EQ(stage_of_label("execute_context"), ServingStage::none);
+}
+
+}  // namespace
+}  // namespace rooftile
