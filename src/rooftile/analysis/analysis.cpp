@@ -46,7 +46,26 @@ std::optional<Range<Seconds>> known_time_in_pass(const OpAnalysis& op, std::int6
   return run ? std::optional(*run * static_cast<double>(count)) : std::nullopt;
 }
 
+// What ran was measured; and one operation has what it reads to itself.
+TimeModel step_model(const Workload& workload, const TimeModel& model) {
+  if (!workload.traces.empty()) return model;
+  Bytes weights, caches;
+  double elements = 0;
+  for (const Op& op : workload.ops) {
+    if (op.phase != Phase::forward) continue;
+    const double runs = to_double(op.count);
+    const bool cached = std::holds_alternative<Attention>(op.body);
+    (cached ? caches : weights) += count_state(op) * runs;
+    if (!std::holds_alternative<Embedding>(op.body)) elements += count_parameters(op) * runs;
+  }
+  // Layers that share a weight: the reader's number counts.
+  const double parameters = to_double(workload.parameters.value_or(0));
+  const double distinct = parameters > 0 && parameters < elements ? parameters / elements : 1;
+  return model.in_step(weights + caches, weights * distinct + caches);
+}
+
 Analysis analyse(const Workload& workload, const TimeModel& model) {
+  const TimeModel in_step = step_model(workload, model);
   Analysis analysis;
   const std::vector<Seconds> recorded = measured_times_in_pass(workload);
   analysis.ops.reserve(workload.ops.size());
@@ -58,7 +77,7 @@ Analysis analyse(const Workload& workload, const TimeModel& model) {
     if (!first.any) first.any = index;
     if (!same) {
       same = index;
-      analysis.ops.push_back(analyse(op, model));
+      analysis.ops.push_back(analyse(op, in_step));
     } else {
       analysis.ops.push_back(analysis.ops[*same]);
     }

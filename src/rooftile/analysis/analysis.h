@@ -35,6 +35,9 @@ std::optional<Range<Seconds>> known_time(const OpAnalysis& op);
 // is what was added up.
 std::optional<Range<Seconds>> known_time_in_pass(const OpAnalysis& op, std::int64_t count);
 
+// The model of the workload's operations inside its step: what rules compare changed ones by.
+TimeModel step_model(const Workload& workload, const TimeModel& model);
+
 Analysis analyse(const Workload& workload, const TimeModel& model);
 
 }  // namespace rooftile

@@ -41,18 +41,21 @@ double keys_touched(const Attention& attention) {
   return std::min(all, to_double(attention.window) + to_double(attention.query_len) - 1);
 }
 
+// Stored as weights are: a cache may be narrower than the queries.
+Bytes key_bytes(const Op& op, const Attention& attention) {
+  const double rows =
+      to_double(attention.batch) * to_double(attention.kv_heads) * keys_touched(attention);
+  return storage(rows * to_double(key_width(attention)), op.dtypes.weight);
+}
+
 Bytes attention_bytes(const Op& op, const Attention& attention) {
-  const double batch = to_double(attention.batch);
-  const double query_rows = batch * to_double(attention.heads) * to_double(attention.query_len);
-  const double key_rows = batch * to_double(attention.kv_heads) * keys_touched(attention);
+  const double query_rows =
+      to_double(attention.batch) * to_double(attention.heads) * to_double(attention.query_len);
   const double queries = query_rows * to_double(attention.head_dim + attention.value_dim);
-  const double keys = key_rows * to_double(key_width(attention));
   // Unfused: the scores are written, read and written by the softmax, and read again.
   const double score_passes = attention.fused ? 0 : 4;
   const double scores = query_rows * to_double(attention.kv_len) * score_passes;
-  // A cache may be narrower than the queries.
-  const Bytes forward =
-      storage(queries + scores, op.dtypes.input) + storage(keys, op.dtypes.weight);
+  const Bytes forward = storage(queries + scores, op.dtypes.input) + key_bytes(op, attention);
   // The backward pass reads what the forward pass touched and as much gradient.
   return op.phase == Phase::forward ? forward : 2 * forward;
 }
@@ -167,5 +170,12 @@ struct CountCost {
 }  // namespace
 
 Cost count_cost(const Op& op) { return std::visit(CountCost{op}, op.body); }
+
+Bytes count_state(const Op& op) {
+  if (op.phase == Phase::wgrad || std::holds_alternative<Embedding>(op.body)) return {};
+  const auto* attention = std::get_if<Attention>(&op.body);
+  if (attention == nullptr) return storage(count_parameters(op), op.dtypes.weight);
+  return reads_cache(*attention) ? key_bytes(op, *attention) : Bytes();
+}
 
 }  // namespace rooftile

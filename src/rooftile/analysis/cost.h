@@ -18,4 +18,8 @@ struct Cost {
 
 Cost count_cost(const Op& op);
 
+// What one run reads that no kernel of the step wrote: weights, and keys and values of a cache.
+// Embeddings read few rows of theirs.
+Bytes count_state(const Op& op);
+
 }  // namespace rooftile

@@ -6,6 +6,7 @@
 
 #include "rooftile/analysis/time/calibration.h"
 #include "rooftile/analysis/time/gemm_residual.h"
+#include "rooftile/analysis/time/step_state.h"
 #include "rooftile/analysis/time/time_estimate.h"
 #include "rooftile/base/lazy.h"
 
@@ -45,6 +46,7 @@ struct TimeContext {
   const GemmFits& fp8_gemm;
   const CudaCoreConstants& cuda_gemm;
   const ProductResiduals& residuals;
+  StepState step;
 };
 
 // Whether the section was fitted on this very GPU.

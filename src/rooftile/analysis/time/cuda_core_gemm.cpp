@@ -360,7 +360,7 @@ TimeEstimate estimate_cuda_core_product(const TimeContext& context, const Matrix
   TimeEstimate estimate = traits.intervals ? make_estimate(Seconds(parts.total), bound,
                                                            *traits.intervals, traits.widening)
                                            : make_estimate(Seconds(parts.total), bound, own, wide);
-  add_floor(estimate, floor_of(work, unit.peak, context.device));
+  add_floor(context, estimate, floor_of(work, unit.peak, context.device));
   estimate.kernels = Kernels::cuda_core_gemm;
   estimate.learned = learned;
   estimate.launch = Seconds(parts.launch);

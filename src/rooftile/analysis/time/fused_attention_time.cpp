@@ -10,6 +10,7 @@
 #include "rooftile/analysis/time/attention_schedule.h"
 #include "rooftile/analysis/time/families.h"
 #include "rooftile/analysis/time/math_unit.h"
+#include "rooftile/analysis/time/roofline_floor.h"
 
 namespace rooftile {
 namespace {
@@ -81,7 +82,8 @@ class FusedAttention {
         shape_(attention_shape(op, attention)),
         sms_(std::max(context.device.sms, 1)),
         schedule_(schedule_attention(c_, shape_, sms_)),
-        traffic_(traffic_of(op, shape_, schedule_)) {}
+        traffic_(traffic_of(op, shape_, schedule_)),
+        warm_(warm_share(rival_bytes(attention, context.step), c_.decode_l2_share, device_, 8)) {}
 
   Parts parts() const {
     Parts parts;
@@ -93,9 +95,8 @@ class FusedAttention {
     parts.blocks = attention.blocks;
     parts.loading = !latent && is_loading();
     parts.useful = parts.loading ? 0 : latent ? used_latent_rows() : used_rows();
-    const double warm = warm_share(traffic_.keys, c_.decode_l2_share, device_, 8);
-    parts.fixed += (1 - warm) * c_.dram_latency.value();
-    parts.keys = traffic_.keys * ((1 - warm) + warm / c_.decode_l2_speedup) /
+    parts.fixed += (1 - warm_) * c_.dram_latency.value();
+    parts.keys = traffic_.keys * ((1 - warm_) + warm_ / c_.decode_l2_speedup) /
                  ((latent ? kLatentBandwidth : c_.dram_efficiency) * bandwidth());
     parts.queries = traffic_.queries * coldness() / (c_.query_bandwidth * bandwidth());
     parts.combine = combine();
@@ -103,12 +104,15 @@ class FusedAttention {
     return parts;
   }
   // Keys and values that L2 does not hold, at the full bandwidth.
-  double floor() const {
-    const double warm = warm_share(traffic_.keys, c_.decode_l2_share, device_, 8);
-    return traffic_.keys * (1 - warm) / bandwidth();
-  }
+  Seconds floor() const { return Seconds(traffic_.keys * (1 - warm_) / bandwidth()); }
 
  private:
+  // What passes through L2 until the same keys are read again. A cache waits for the next step;
+  // keys without one were written just before.
+  double rival_bytes(const Attention& attention, const StepState& step) const {
+    return reads_cache(attention) ? std::max(traffic_.keys, step.bytes.value()) : traffic_.keys;
+  }
+
   double bandwidth() const { return device_.dram_bandwidth.value(); }
   double clock() const { return std::max(device_.boost_clock.value(), 1.0); }
   // Latencies count clocks.
@@ -284,6 +288,7 @@ class FusedAttention {
   double sms_;
   AttentionSchedule schedule_;
   Traffic traffic_;
+  double warm_;  // share of the keys and values that L2 still holds since the step before
 };
 
 // FlashAttention takes 16 bits or less. Wider inputs go to kernels with tiles of their own, some on
@@ -351,8 +356,7 @@ TimeEstimate estimate_fused_attention(const TimeContext& context, const Op& op,
   TimeEstimate estimate = make_estimate(Seconds(parts.total()), regime, intervals, wider);
   estimate.bound = bound_of(parts, intensity_over_ridge(op, context.running));
   estimate.regime = regime;
-  const Seconds floor(std::min(model.floor(), parts.total()));
-  estimate.time.low = std::max(estimate.time.low, floor);
+  add_floor(context, estimate, model.floor());
   estimate.launch = Seconds(parts.launch + parts.combine);
   estimate.compute = Seconds(parts.compute());
   estimate.memory = Seconds(parts.memory());

@@ -212,9 +212,7 @@ TimeEstimate estimate_unpadded(const TimeContext& context, const MatrixProduct& 
         std::max(1.0, effect(aligned, factor.low, modelled, constants, context.device));
     add_own_effects(estimate);
   }
-  // Cores with power to spare run above the clock of the data sheet.
-  const double over_peak = std::max(constants.in_core_efficiency, clock_headroom(context.device));
-  add_floor(estimate, floor_of(work, unit.peak * over_peak, context.device));
+  add_floor(context, estimate, floor_of(work, unit.peak, context.device));
   return estimate * to_double(product.repeats);
 }
 

@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/cost.h"
 #include "rooftile/analysis/time/families.h"
+#include "rooftile/analysis/time/roofline_floor.h"
 
 namespace rooftile {
 namespace {
@@ -149,6 +150,8 @@ TimeEstimate estimate_stream(const TimeContext& context, Bytes bytes, Access acc
                     intervals_of(c, access), widening(context, section));
   estimate.launch = c.launch;
   estimate.memory = Seconds(kernel);
+  // Of what is gathered, rows may repeat.
+  if (access != Access::gather) add_floor(context, estimate, memory_floor(bytes, context.device));
   return estimate;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/cost.h"
 #include "rooftile/analysis/time/cuda_core_gemm.h"
 #include "rooftile/analysis/time/families.h"
 #include "rooftile/analysis/time/math_unit.h"
@@ -79,8 +80,8 @@ struct TimeModel::State {
             lazy(calibration->cuda_gemm, "fp32_linear"), lazy(calibration->cuda_gemm, "fp32_bmm")} {
   }
 
-  TimeContext context() const {
-    return {device, running, *calibration, tensor_gemm, fp8_gemm, cuda_gemm, residuals};
+  TimeContext context(const StepState& step = {}) const {
+    return {device, running, *calibration, tensor_gemm, fp8_gemm, cuda_gemm, residuals, step};
   }
 
  private:
@@ -138,12 +139,22 @@ Result<TimeModel> TimeModel::create(const Device& device) {
 TimeModel::TimeModel(const Device& device)
     : state_(std::make_shared<const State>(device, calibration_for(device).value())) {}
 
+TimeModel TimeModel::in_step(Bytes reads, Bytes distinct) const {
+  TimeModel model = *this;
+  const Bytes cold = std::max(Bytes(), distinct - device().l2_size);
+  model.step_ = {distinct, reads > Bytes() ? cold / reads : 0};
+  return model;
+}
+
 std::optional<TimeEstimate> TimeModel::estimate(const Op& op) const {
-  const TimeContext context = state_->context();
+  const TimeContext context = state_->context(step_);
   std::optional<TimeEstimate> estimate = std::visit(EstimateOp{context, op}, op.body);
+  if (!estimate) return estimate;
+  const Bytes from_dram = count_state(op) * step_.from_dram;
+  add_floor(context, *estimate, from_dram / device().dram_bandwidth);
   // GEMMs have both from their products.
-  if (!estimate || std::holds_alternative<Gemm>(op.body)) return estimate;
-  add_floor(*estimate, roofline_floor(op, state_->device));
+  if (std::holds_alternative<Gemm>(op.body)) return estimate;
+  add_floor(context, *estimate, roofline_floor(op, state_->device));
   estimate->kernels = kernels_of(op, estimate->kernels);
   return estimate;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "rooftile/analysis/gemm_form.h"
+#include "rooftile/analysis/time/step_state.h"
 #include "rooftile/analysis/time/time_estimate.h"
 #include "rooftile/base/result.h"
 #include "rooftile/hardware/device.h"
@@ -20,6 +21,10 @@ class TimeModel {
   explicit TimeModel(const Device& device);
   // An error names the section and the key of Device::time_model that is wrong.
   static Result<TimeModel> create(const Device& device);
+
+  // The same inside a step whose operations read so many bytes of weights and caches: fewer
+  // distinct ones where layers share their weights. By itself an operation may find its own in L2.
+  TimeModel in_step(Bytes reads, Bytes distinct) const;
 
   // One run of the operation; empty when nothing is known of it ("other" without bytes).
   std::optional<TimeEstimate> estimate(const Op& op) const;
@@ -39,6 +44,7 @@ class TimeModel {
   struct State;
   explicit TimeModel(std::shared_ptr<const State> state) : state_(std::move(state)) {}
   std::shared_ptr<const State> state_;
+  StepState step_;
 };
 
 // Time saved when `before` is replaced by `after`: the errors of two estimates of one model are

@@ -6,7 +6,9 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <map>
 
+#include "rooftile/analysis/analysis.h"
 #include "rooftile/analysis/time/time_model.h"
 #include "rooftile/hardware/device_file.h"
 #include "rooftile/workload/workload_text.h"
@@ -222,6 +224,101 @@ TEST(TimeProperties, AGpuWithTheRequiredNumbersOnlyIsPredictedWithAWiderRange) {
     ASSERT_TRUE(estimate && sure);
     const auto width = [](const TimeEstimate& e) { return e.time.high / e.time.low; };
     EXPECT_GE(width(*estimate), 0.999 * width(*sure)) << to_text(op);
+  }
+}
+
+struct Floor {
+  double flop, bytes;
+};
+
+void expect_above_floor(const Device& device, const Op& op, FlopPerSecond peak, Floor floor) {
+  const auto estimate = TimeModel(device).estimate(op);
+  ASSERT_TRUE(estimate);
+  const double math = floor.flop / peak.value();
+  const double memory = (floor.bytes - device.l2_size.value()) / device.dram_bandwidth.value();
+  constexpr double kRounding = 1e-9;
+  EXPECT_GE(estimate->time.low.value(), (1 - kRounding) * std::max(math, memory))
+      << device.id << ": " << to_text(op);
+  EXPECT_GT(estimate->time.expected, estimate->time.low) << device.id << ": " << to_text(op);
+}
+
+// m·n·k of the product, 2 flop each; both operands once and the output.
+void expect_gemm_above_floor(const Device& device, Dtype dtype, FlopPerSecond peak, Gemm gemm) {
+  const Dtype out = size_in_bytes(dtype) < 2 ? Dtype::bf16 : dtype;
+  Op op;
+  op.dtypes = {dtype, dtype, out};
+  op.body = gemm;
+  const double m = to_double(gemm.m), n = to_double(gemm.n), k = to_double(gemm.k);
+  const double bytes = size_in_bytes(dtype) * (m * k + n * k) + size_in_bytes(out) * m * n;
+  expect_above_floor(device, op, peak, {2 * m * n * k, bytes});
+}
+
+// No clock is above the one of the data sheet's rates, and L2 is the only memory beside DRAM.
+TEST(TimeProperties, NoGemmIsFasterThanTheDataSheetAllows) {
+  for (const Device& device : built_in_devices()) {
+    std::map<Dtype, FlopPerSecond> peaks = device.tensor_core_peak;
+    peaks.insert(device.cuda_core_peak.begin(), device.cuda_core_peak.end());
+    peaks.erase(Dtype::fp64);
+    for (const auto& [dtype, peak] : peaks) {
+      for (const Gemm& gemm :
+           {Gemm{.m = 8192, .n = 8192, .k = 8192}, Gemm{.m = 4096, .n = 4096, .k = 4096},
+            Gemm{.m = 2048, .n = 2048, .k = 16384}, Gemm{.m = 1, .n = 131072, .k = 8192},
+            Gemm{.m = 64, .n = 65536, .k = 8192}}) {
+        expect_gemm_above_floor(device, dtype, peak, gemm);
+      }
+    }
+  }
+}
+
+// What each pass over memory moves, by hand.
+TEST(TimeProperties, NoPassOverMemoryIsFasterThanItsBytes) {
+  struct Case {
+    std::string_view op;
+    double bytes;
+  };
+  constexpr double kElements = 268435456;  // 2^28
+  constexpr std::array<Case, 7> kCases{{
+      {"elementwise e bf16 fn=add elements=268435456 inputs=2", 6 * kElements},
+      {"norm n bf16 fn=layer rows=32768 cols=8192", 4 * kElements},
+      {"softmax s fp32 rows=32768 cols=8192", 8 * kElements},
+      {"layout l fp16 elements=268435456", 4 * kElements},
+      {"cast t fp32 out_dtype=bf16 elements=268435456", 6 * kElements},
+      {"optimizer o fp32 fn=adamw parameters=268435456", 28 * kElements},
+      // Keys and values of 64 sequences of 8,192 tokens, 8 heads of 2 x 128.
+      {"attention a fp16 batch=64 heads=32 kv_heads=8 q=1 kv=8192 d=128",
+       2.0 * 64 * 8192 * 8 * 256},
+  }};
+  for (const Device& device : built_in_devices()) {
+    for (const auto& [line, bytes] : kCases) {
+      const Op op = parse_workload(std::string(line) + "\n")->ops.front();
+      expect_above_floor(device, op, FlopPerSecond(1), {0, bytes});
+    }
+  }
+}
+
+// A decode step of Llama-3-8B behind 4,096 tokens: 32 layers of 4096 x (4096 + 2 x 1024 + 4096 + 3
+// x 14336) weights, a head of 128,256 x 4096 and a cache of 32 x 4097 x 2 x 1024 elements, 2 bytes
+// each. One layer's cache would fit the L2 of many GPUs, but all others pass before it is read
+// again.
+TEST(TimeProperties, NoStepIsFasterThanItsWeightsAndCacheComeFromDram) {
+  constexpr std::string_view kStep =
+      "gemm q bf16 m=1 n=4096 k=4096 count=32\n"
+      "gemm k bf16 m=1 n=1024 k=4096 count=32\n"
+      "gemm v bf16 m=1 n=1024 k=4096 count=32\n"
+      "attention a bf16 batch=1 heads=32 kv_heads=8 q=1 kv=4097 d=128 count=32\n"
+      "gemm o bf16 m=1 n=4096 k=4096 count=32\n"
+      "gemm gate bf16 m=1 n=14336 k=4096 count=32\n"
+      "gemm up bf16 m=1 n=14336 k=4096 count=32\n"
+      "gemm down bf16 m=1 n=4096 k=14336 count=32\n"
+      "gemm head bf16 m=1 n=128256 k=4096\n";
+  constexpr double kWeights = 4096.0 * (32 * (2 * 4096 + 2 * 1024 + 3 * 14336) + 128256);
+  constexpr double kCache = 32.0 * 4097 * 2 * 1024;
+  const auto workload = parse_workload(kStep);
+  ASSERT_TRUE(workload) << to_string(workload.error());
+  for (const Device& device : built_in_devices()) {
+    const double dram = 2 * (kWeights + kCache) - device.l2_size.value();
+    const Range<Seconds> total = analyse(*workload, TimeModel(device)).total;
+    EXPECT_GE(total.low.value(), 0.999999 * dram / device.dram_bandwidth.value()) << device.id;
   }
 }
 
