@@ -11,10 +11,12 @@
 #include "rooftile/analysis/host_time.h"
 #include "rooftile/analysis/memory/fit_changes.h"
 #include "rooftile/analysis/op_math.h"
+#include "rooftile/analysis/vocabulary.h"
 #include "rooftile/findings/fingerprint.h"
 #include "rooftile/formats/python/folder.h"
 #include "rooftile/op_row.h"
 #include "rooftile/recorded.h"
+#include "rooftile/reports/scale.h"
 #include "rooftile/rules/joined_evidence.h"
 #include "rooftile/workload/op_fields.h"
 #include "rooftile/workload/workload_text.h"
@@ -131,6 +133,7 @@ void add_memory(const Workload& workload, const Analysis& analysis, const TimeMo
   summary.total = memory.total();
   summary.capacity = model.device().dram_size;
   summary.usable = memory.usable;
+  summary.shared_with_cpu = model.device().dram_cpu_share.has_value();
   summary.verdict = to_string(memory.fit());
   summary.largest_batch = largest_batch(workload, memory);
   for (const FitChange& change : changes_that_fit(workload, analysis, model, memory)) {
@@ -176,6 +179,27 @@ std::string scripts_not_judged_because(const source::SourceFacts& facts,
   return scripts.training > 0 ? "" : "nothing here trains on a GPU, as far as the source tells";
 }
 
+// A prefill that generates computes the last position of each sequence. Scoring and training need
+// them all.
+void note_logits(const Workload& workload, const Analysis& analysis, const TimeModel& model,
+                 Report& report) {
+  const std::optional<std::size_t> layer = logits_layer(workload);
+  if (!layer || workload.mode != Mode::inference || !workload.kv_cache_bytes) return;
+  Op all = workload.ops[*layer];
+  auto& gemm = std::get<Gemm>(all.body);
+  const std::int64_t sequences = gemm.m;
+  if (workload.batch != sequences || workload.sequence.value_or(1) == 1) return;
+  gemm.m *= *workload.sequence;
+  const auto &last_time = analysis.ops[*layer].time, all_time = model.estimate(all);
+  if (!last_time || !all_time) return;
+  const double more = to_double(gemm.m - sequences) * to_double(gemm.n);
+  report.notes.push_back(fmt::format(
+      "the output layer computes the last position only, as generation does; at all positions, as "
+      "for scoring, it takes {} longer and {} more memory",
+      time_text(all_time->time.expected - last_time->time.expected),
+      bytes_text(storage(more, all.dtypes.output))));
+}
+
 // Why a network, as against a script, cannot be judged as a whole.
 std::string not_judged_because(const Workload& workload, const Report& report) {
   const bool scripts_only = workload.ops.empty() && workload.source && workload.traces.empty();
@@ -205,6 +229,7 @@ Report summary(const Workload& workload, const Device& device, const TimeModel& 
   add_memory(workload, analysis, model, report);
   add_bounds(workload, analysis, device, report);
   note_winograd(workload, analysis, report);
+  note_logits(workload, analysis, model, report);
   report.not_judged_because = not_judged_because(workload, report);
   return report;
 }
@@ -254,7 +279,7 @@ Report check(const Workload& workload, std::span<const Rule* const> rules) {
 
 Report check(const Workload& workload, const Device& device, std::span<const Rule* const> rules,
              const BatchCurve* curve) {
-  const TimeModel model(device);
+  const TimeModel model = step_model(workload, TimeModel(device));
   const Analysis analysis = analyse(workload, model);
   Report report = summary(workload, device, model, analysis);
   report.findings = run_rules({workload, analysis, model, Graph(workload), curve}, rules);
