@@ -200,6 +200,9 @@ TextTable numbers_table(const Device& device) {
     add("shared memory per SM", bytes_text(*device.shared_memory_per_sm));
   }
   if (device.dram_ecc_share) add("memory that ECC takes", share_text(*device.dram_ecc_share));
+  if (device.dram_cpu_share) {
+    add("shared with the CPU, which keeps", share_text(*device.dram_cpu_share));
+  }
   if (device.power_limit) {
     add("power limit", fmt::format("{} W", digits_text(device.power_limit->value())));
   }

@@ -98,7 +98,8 @@ struct MemorySummary {
   Bytes weights;
   Range<Bytes> gradients, optimizer, activations, kv_cache, workspace, total;
   Bytes capacity, usable;  // of the GPU; by one process
-  std::string verdict;     // fits, tight, does_not_fit; empty where there are no operations
+  bool shared_with_cpu = false;
+  std::string verdict;  // fits, tight, does_not_fit; empty where there are no operations
   std::optional<std::int64_t> largest_batch;  // that fits
   std::vector<MemoryChange> changes;          // that make it fit
 };

@@ -38,6 +38,8 @@ struct Device {
   Bytes l2_size;
   std::optional<Bytes> shared_memory_per_sm;
   std::optional<double> dram_ecc_share;  // of the DRAM that ECC bits take among the data (GDDR)
+  // Of the memory, what firmware and an idle operating system keep, where the CPU has the same one.
+  std::optional<double> dram_cpu_share;
   std::optional<Watts> power_limit;
   std::optional<BytesPerSecond> nvlink_bandwidth;  // one direction
   std::optional<BytesPerSecond> pcie_bandwidth;    // one direction

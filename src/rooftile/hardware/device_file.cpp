@@ -28,7 +28,7 @@ struct NumberField {
   void (*store)(Device& device, double value);
 };
 
-constexpr std::array<NumberField, 11> kNumbers{{
+constexpr std::array<NumberField, 12> kNumbers{{
     {"sms", {1, 4096, true}, true, [](Device& d, double v) { d.sms = static_cast<int>(v); }},
     {"boost_clock_hz", kClock, true, [](Device& d, double v) { d.boost_clock = Hertz(v); }},
     {"cuda_core_clock_hz", kClock, false,
@@ -44,6 +44,7 @@ constexpr std::array<NumberField, 11> kNumbers{{
      false,
      [](Device& d, double v) { d.shared_memory_per_sm = Bytes(v); }},
     {"dram_ecc_share", {0, 0.5}, false, [](Device& d, double v) { d.dram_ecc_share = v; }},
+    {"dram_cpu_share", {0, 0.9}, false, [](Device& d, double v) { d.dram_cpu_share = v; }},
     {"power_limit_w", {1, 1e5}, false, [](Device& d, double v) { d.power_limit = Watts(v); }},
     {"nvlink_bandwidth_bytes_per_s", kLinkBandwidth, false,
      [](Device& d, double v) { d.nvlink_bandwidth = BytesPerSecond(v); }},

@@ -145,6 +145,7 @@ TEST(DeviceSources, EveryBuiltInNumberHasOne) {
     const std::size_t optional_numbers = std::size_t{device.cuda_core_clock.has_value()} +
                                          std::size_t{device.shared_memory_per_sm.has_value()} +
                                          std::size_t{device.dram_ecc_share.has_value()} +
+                                         std::size_t{device.dram_cpu_share.has_value()} +
                                          std::size_t{device.power_limit.has_value()} +
                                          std::size_t{device.nvlink_bandwidth.has_value()} +
                                          std::size_t{device.pcie_bandwidth.has_value()};

@@ -22,7 +22,7 @@ struct SmRates {
 // CUDA cores: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions".
 const Rates kCuda60 = {{fp64, 32}, {fp32, 64}, {fp16, 128}};
 const Rates kCuda61 = {{fp64, 4}, {fp32, 128}, {int8, 512}};
-const Rates kCuda70 = {{fp64, 32}, {fp32, 64}, {fp16, 128}};
+const Rates kCuda70 = {{fp64, 32}, {fp32, 64}, {fp16, 128}, {int8, 256}};
 const Rates kCuda75 = {{fp64, 2}, {fp32, 64}, {fp16, 128}};
 const Rates kCuda80 = {{fp64, 32}, {fp32, 64}, {fp16, 256}, {bf16, 128}};
 const Rates kCuda86 = {{fp64, 2}, {fp32, 128}, {fp16, 128}, {bf16, 128}};  // and 8.9, 12.0
@@ -162,6 +162,8 @@ const std::map<std::string, SmRates> kRatesOfDevice = {
     {"rtx_5070_ti", kRtxBlackwellGeforce},
     {"rtx_5080", kRtxBlackwellGeforce},
     {"rtx_5090", kRtxBlackwellGeforce},
+    {"rtx_pro_4000", kRtxBlackwell},
+    {"rtx_pro_4500", kRtxBlackwell},
     {"rtx_pro_5000", kRtxBlackwell},
     {"rtx_pro_5000_72gb", kRtxBlackwell},
     {"rtx_pro_6000", kRtxBlackwell},
@@ -267,6 +269,8 @@ TEST(BuiltInDevices, AgreeWithMarketedTensorRates) {
       {"rtx_5070", fp4, 2, 988},
       {"rtx_5070_ti", fp4, 2, 1406},
       {"rtx_5080", fp4, 2, 1801},
+      {"rtx_pro_4000", fp4, 2, 1178},
+      {"rtx_pro_4500", fp4, 2, 1687},
       {"rtx_pro_5000", fp4, 2, 2064},
       {"gb10", fp4, 2, 1000},
       {"jetson_thor", fp4, 2, 2070},

@@ -57,6 +57,7 @@ std::string device_file_text(const Device& device) {
   json["l2_size_bytes"] = number(device.l2_size.value());
   put(json, "shared_memory_per_sm_bytes", device.shared_memory_per_sm);
   if (device.dram_ecc_share) json["dram_ecc_share"] = number(*device.dram_ecc_share);
+  if (device.dram_cpu_share) json["dram_cpu_share"] = number(*device.dram_cpu_share);
   put(json, "power_limit_w", device.power_limit);
   put(json, "nvlink_bandwidth_bytes_per_s", device.nvlink_bandwidth);
   put(json, "pcie_bandwidth_bytes_per_s", device.pcie_bandwidth);

@@ -141,20 +141,10 @@ Bytes cache_that_is_read(const Workload& workload) {
   return sum;
 }
 
-// Generation needs the logits of the last position only; a plain forward pass makes all of them.
 void add_inference(const Workload& workload, MemoryEstimate& memory) {
   memory.kv_cache = certain(workload.kv_cache_bytes ? Bytes(*workload.kv_cache_bytes)
                                                     : cache_that_is_read(workload));
-  const Bytes whole = peak_live_bytes(workload, output_bytes);
-  memory.activations = spread(whole, kLiveShare);
-  const std::optional<std::size_t> layer = logits_layer(workload);
-  if (!layer || !workload.kv_cache_bytes || !workload.batch) return;
-  Workload generating = workload;
-  auto& gemm = std::get<Gemm>(generating.ops[*layer].body);
-  gemm.m = std::min(gemm.m, *workload.batch);
-  const Range<Bytes> last = spread(peak_live_bytes(generating, output_bytes), kLiveShare);
-  memory.activations.low = last.low;
-  memory.activations.expected = last.expected;
+  memory.activations = spread(peak_live_bytes(workload, output_bytes), kLiveShare);
 }
 
 }  // namespace
@@ -173,7 +163,9 @@ std::string_view to_string(Fit fit) {
 
 Bytes usable_memory(const Device& device) {
   const Bytes data = device.dram_size * (1 - device.dram_ecc_share.value_or(0));
-  const Bytes left = data * (1 - kDriverShare) - kDriverReserve - kContext;
+  const Bytes driver = data * kDriverShare + kDriverReserve;
+  const Bytes others = device.dram_cpu_share ? data * *device.dram_cpu_share : driver;
+  const Bytes left = data - others - kContext;
   return std::max(left, Bytes());
 }
 

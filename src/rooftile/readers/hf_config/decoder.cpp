@@ -166,7 +166,7 @@ void note_multi_token_prediction(const Config& config, Model& model) {
 }
 
 void add_decoder_head(const Config& config, const Request& request, const DecoderSizes& sizes,
-                      const DecoderFrame& frame, Model& model, std::vector<Part>& parts) {
+                      const DecoderFrame& frame, std::vector<Part>& parts) {
   if (request.architecture_has("SequenceClassification")) {
     parts.push_back(Projection{.path = "score", .in = sizes.hidden, .out = read_labels(config)});
     return;
@@ -177,15 +177,14 @@ void add_decoder_head(const Config& config, const Request& request, const Decode
     return;
   }
   if (request.architecture.ends_with("Model") && !request.architecture_has("LMHeadModel")) return;
+  // The loss takes the logits of every position; what generates, as Transformers' generate() and
+  // all engines do, needs those of the last one.
   parts.push_back(Projection{.path = frame.head,
                              .in = sizes.hidden,
                              .out = sizes.vocab,
                              .bias = frame.head_bias,
-                             .tied = frame.tied});
-  if (request.decode || request.training) return;  // every position counts in training
-  model.notes.push_back(
-      "the output layer is timed at every position, as in training and scoring; memory holds the "
-      "logits of the last one only, as generation does");
+                             .tied = frame.tied,
+                             .rows = request.training ? Rows::tokens : Rows::sequences});
 }
 
 namespace {
@@ -230,7 +229,7 @@ Model decoder_model(const Config& config, const Request& request, const DecoderS
   for (const Part& part : frame.before_head) tower.parts.push_back(part);
   DecoderSizes head = sizes;
   head.hidden = width;
-  add_decoder_head(config, request, head, frame, model, tower.parts);
+  add_decoder_head(config, request, head, frame, tower.parts);
   model.towers.push_back(std::move(tower));
   note_multi_token_prediction(config, model);
   return model;

@@ -61,7 +61,7 @@ Model decoder_model(const Config& config, const Request& request, const DecoderS
 // Adds the head that the architecture's name asks for: none for "…Model", a classifier for
 // "…ForSequenceClassification", else the language model's.
 void add_decoder_head(const Config& config, const Request& request, const DecoderSizes& sizes,
-                      const DecoderFrame& frame, Model& model, std::vector<Part>& parts);
+                      const DecoderFrame& frame, std::vector<Part>& parts);
 
 // Number of labels of a classifier: id2label, num_labels, else Transformers' default of 2.
 std::int64_t read_labels(const Config& config);

@@ -60,8 +60,9 @@ std::string message_of(std::string_view text) {
   return workload ? "it was read" : workload.error().message;
 }
 
-// The forward pass of a dense decoder takes 2 flop for each token and weight outside the embedding
-// (the output layer counts, tied or not), attention scores aside: Kaplan et al. 2020, table 1.
+// The forward pass of a dense decoder takes 2 flop for each token and weight outside the embedding,
+// attention scores aside: Kaplan et al. 2020, table 1. The output layer, tied or not, computes the
+// last token of each sequence only.
 double gemm_flop(const Workload& workload) {
   double flop = 0.0;
   for (const Op& op : workload.ops) {
@@ -77,17 +78,20 @@ double gemm_flop(const Workload& workload) {
 struct FlopCase {
   const char* name;
   const char* config;
-  double weights;  // parameters - embeddings + output layer
+  double weights;  // parameters - embeddings
+  double output_layer;
 };
 
 TEST(HfConfig, ForwardFlopAreTwicePerTokenAndWeight) {
   const FlopCase cases[] = {
-      {"Llama-3.1-8B", kLlama8b, 8'030'261'248.0 - 128256.0 * 4096},
-      {"GPT-2, positions not counted", kGpt2, 124'439'808.0 - 1024.0 * 768},
+      {"Llama-3.1-8B", kLlama8b, 8'030'261'248.0 - 2 * 128256.0 * 4096, 128256.0 * 4096},
+      {"GPT-2, positions not counted", kGpt2, 124'439'808.0 - (50257.0 + 1024) * 768,
+       50257.0 * 768},
       // Two of eight experts for each token.
-      {"Mixtral-8x7B", kMixtral, 46'702'792'704.0 - 32000.0 * 4096 - 32.0 * 6 * 3 * 4096 * 14336}};
+      {"Mixtral-8x7B", kMixtral,
+       46'702'792'704.0 - 2 * 32000.0 * 4096 - 32.0 * 6 * 3 * 4096 * 14336, 32000.0 * 4096}};
   for (const FlopCase& c : cases) {
-    const double expected = 2.0 * c.weights * 4 * 512;
+    const double expected = 2.0 * 4 * (c.weights * 512 + c.output_layer);
     EXPECT_NEAR(gemm_flop(read_config(c.config, with(4, 512))) / expected, 1.0, 0.01) << c.name;
   }
 }
@@ -98,7 +102,7 @@ TEST(HfConfig, LlamaLayerHasItsProjections) {
   EXPECT_EQ(dims(workload, "model.layers.{0-31}.self_attn.k_proj"), "m=2048 n=1024 k=4096");
   EXPECT_EQ(dims(workload, "model.layers.{0-31}.mlp.gate_proj"), "m=2048 n=14336 k=4096");
   EXPECT_EQ(dims(workload, "model.layers.{0-31}.mlp.down_proj"), "m=2048 n=4096 k=14336");
-  EXPECT_EQ(dims(workload, "lm_head"), "m=2048 n=128256 k=4096");
+  EXPECT_EQ(dims(workload, "lm_head"), "m=2 n=128256 k=4096");  // the last position of each
   const Op& attention = find_op(workload, "model.layers.{0-31}.self_attn.attention");
   EXPECT_EQ(dims_text(attention.body), "batch=2 heads=32 kv_heads=8 q=1024 d=128 causal=1");
   EXPECT_EQ(attention.count, 32);
@@ -128,7 +132,7 @@ TEST(HfConfig, Gpt2UsesConv1dAndOneProductForQueriesKeysAndValues) {
   const Workload workload = read_config(kGpt2, with(1, 1024));
   EXPECT_EQ(dims(workload, "transformer.h.{0-11}.attn.c_attn"),
             "m=1024 n=2304 k=768 layout=nn bias=1");
-  EXPECT_EQ(dims(workload, "lm_head"), "m=1024 n=50257 k=768");
+  EXPECT_EQ(dims(workload, "lm_head"), "m=1 n=50257 k=768");
 }
 
 TEST(HfConfig, EveryInputIsWrittenBefore) {
