@@ -197,6 +197,7 @@ std::string percent_text(double fraction) {
 
 std::string gigabytes_text(Bytes bytes) {
   const double gigabytes = bytes.value() / 1e9;
+  if (gigabytes < 0.9995) return fmt::format("{:.3g} MB", 1000 * gigabytes);
   return gigabytes < 1000 ? fmt::format("{:.3g} GB", gigabytes)
                           : fmt::format("{:.0f} GB", gigabytes);
 }

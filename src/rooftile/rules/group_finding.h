@@ -75,7 +75,7 @@ bool is_pointless(const std::optional<Range<Seconds>>& saving);
 // "+0.09 %", "-22 %", "+310 %": two digits below one, else none.
 std::string percent_text(double fraction);
 
-// "13.4 GB": three digits, and all of those before the point.
+// "33.6 MB", "13.4 GB": three digits, and all of those before the point.
 std::string gigabytes_text(Bytes bytes);
 
 // "13.4 GB at 2.04 TB/s take at least 6.58 ms": evidence for what waits for memory.

@@ -122,11 +122,7 @@ std::optional<Range<Seconds>> saving_in_phase(const RuleInput& input, const Atte
     Op op = input.workload.ops[i];
     op.phase = phase;
     const std::optional<TimeEstimate> time = input.model.estimate(op);
-    if (!time) continue;
-    before.time += time->time;
-    before.launch += time->launch;
-    before.compute += time->compute;
-    before.memory += time->memory;
+    if (time) before = before + *time;
   }
   Op fused = input.workload.ops[chain.scores];
   fused.body = chain.attention;

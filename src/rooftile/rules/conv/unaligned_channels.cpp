@@ -112,6 +112,9 @@ Finding unaligned_at(const RuleInput& input, const Graph& graph, const LayerGrou
       fmt::format("16 bytes are {} channels of {} (NVIDIA Convolutional Layers User's Guide, "
                   "checklist).",
                   step, to_string(math)),
+      "cuDNN before 7.6.3 leaves the Tensor Cores out here, newer versions are only slower "
+      "(NVIDIA, "
+      "Get Started With Deep Learning Performance).",
       fmt::format("{:.0f} flop per byte: math-bound on {} (minimal traffic, data-sheet ridge).",
                   input.analysis.ops[first].cost.intensity().value(), input.device().name)};
   soften_unless_clear(input, finding);

@@ -106,12 +106,7 @@ std::optional<Range<Seconds>> saving_of(const RuleInput& input, const LayerGroup
   const std::optional<TimeEstimate> after = input.model.estimate(batched);
   const std::optional<TimeEstimate>& one = input.analysis.ops[group.ops.front()].time;
   if (!after || !one) return std::nullopt;
-  TimeEstimate before = *one;
-  const double products = static_cast<double>(group.ops.size());
-  before.time = before.time * products;
-  before.launch = before.launch * products;
-  before.compute = before.compute * products;
-  before.memory = before.memory * products;
+  const TimeEstimate before = *one * static_cast<double>(group.ops.size());
   return estimate_saving(before, *after) * static_cast<double>(first.count);
 }
 

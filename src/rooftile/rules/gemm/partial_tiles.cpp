@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/gemm_dims.h"
 #include "rooftile/rules/group_finding.h"
@@ -64,92 +62,49 @@ const TileGrid* worst_grid(const RuleInput& input, const LayerGroup& group) {
   return worst;
 }
 
-struct Option {
+struct Choice {
   GemmDim dim = GemmDim::n;
-  std::int64_t from = 0, to = 0;
-  Range<Seconds> saving{};
+  std::vector<WidthOption> options;
 };
 
-std::optional<Option> option_at(const RuleInput& input, const LayerGroup& group, GemmDim dim,
-                                std::int64_t to) {
+// The dim that gains more by moving to the edge of a tile, with the edges that pay.
+std::optional<Choice> best_choice(const RuleInput& input, const LayerGroup& group) {
   const auto& gemm = std::get<Gemm>(input.workload.ops[group.ops.front()].body);
-  const std::int64_t from = size_of(gemm, dim);
-  if (to < kEdge || to == from) return std::nullopt;
-  const auto saving = saving_at_equal_work(
-      input, group,
-      [&](const Op& op) {
-        Op changed = op;
-        changed.body = with_size(std::get<Gemm>(op.body), dim, to);
-        return changed;
-      },
-      static_cast<double>(to) / static_cast<double>(from));
-  if (!saving) return std::nullopt;
-  return Option{dim, from, to, *saving};
-}
-
-// The tile edges below and above the width that gains more by moving to one of them.
-std::vector<Option> best_options(const RuleInput& input, const LayerGroup& group) {
-  const auto& gemm = std::get<Gemm>(input.workload.ops[group.ops.front()].body);
-  std::vector<Option> best;
-  Seconds best_saving;
+  std::optional<Choice> best;
   for (const GemmDim dim : {GemmDim::n, GemmDim::k}) {
-    const std::int64_t above = round_up(size_of(gemm, dim), kEdge);
-    std::vector<Option> options;
-    Seconds saving;
-    for (const std::int64_t to : {above - kEdge, above}) {
-      if (const std::optional<Option> option = option_at(input, group, dim, to)) {
-        options.push_back(*option);
-        saving = std::max(saving, option->saving.expected);
-      }
-    }
-    if (saving > best_saving) {
-      best = std::move(options);
-      best_saving = saving;
-    }
+    Choice choice{dim, tile_edges(input, group, size_of(gemm, dim), kEdge,
+                                  [&](const Op& op, std::int64_t to) {
+                                    Op changed = op;
+                                    changed.body = with_size(std::get<Gemm>(op.body), dim, to);
+                                    return changed;
+                                  })};
+    if (choice.options.empty()) continue;
+    const Seconds saving = best_saving(choice.options).expected;
+    if (!best || saving > best_saving(best->options).expected) best = std::move(choice);
   }
   return best;
 }
 
-// "192 (-3.2 % time per width) or 256 (-21 %)".
-std::string options_text(const std::vector<Option>& options, Seconds total) {
-  std::string text;
-  for (const Option& option : options) {
-    if (option.saving.expected <= Seconds(0)) continue;
-    text += fmt::format("{}{} ({}{})", text.empty() ? "" : " or ", option.to,
-                        percent_text(-(option.saving.expected / total)),
-                        text.empty() ? " time per unit of width" : "");
-  }
-  return text;
-}
-
 Finding describe(const RuleInput& input, const LayerGroup& group, const TileGrid& grid,
-                 const std::vector<Option>& options, Seconds total) {
+                 const Choice& choice, Seconds total) {
   const auto& gemm = std::get<Gemm>(input.workload.ops[group.ops.front()].body);
   const bool uncertain = input.device().compute_capability >= 90;
-  const std::string_view name = dim_name(gemm, options.front().dim);
-  const Option& best = *std::max_element(
-      options.begin(), options.end(),
-      [](const Option& a, const Option& b) { return a.saving.expected < b.saving.expected; });
+  const std::string_view name = dim_name(gemm, choice.dim);
+  const std::int64_t width = size_of(gemm, choice.dim);
   Finding finding =
       finding_at_groups(input, {group},
                         fmt::format("{}{} {} fills {:.0f} % of the layer's {}x{} tiles",
-                                    uncertain ? "possible: " : "", name, best.from,
+                                    uncertain ? "possible: " : "", name, width,
                                     100 * grid.tile_efficiency, grid.tile.rows, grid.tile.cols),
                         {fmt::format("In the next model choose {} {} instead of {}", name,
-                                     options_text(options, total), best.from),
+                                     width_options_text(choice.options, total), width),
                          Exactness::changes_training},
-                        best.saving);
+                        best_saving(choice.options));
   if (input.workload.mode != Mode::training) finding.own_level = Level::info;
   finding.evidence = {
       "partly filled tiles cost as much as full ones: NVIDIA Matrix Multiplication Background "
       "User's Guide, Tile Quantization"};
   return finding;
-}
-
-Seconds best_saving(const std::vector<Option>& options) {
-  Seconds best;
-  for (const Option& option : options) best = std::max(best, option.saving.expected);
-  return best;
 }
 
 std::vector<Finding> check(const RuleInput& input) {
@@ -161,10 +116,10 @@ std::vector<Finding> check(const RuleInput& input) {
     if (group.time_share < kMinTimeShare || !is_math_bound(input, group)) continue;
     const TileGrid* grid = worst_grid(input, group);
     if (grid == nullptr || grid->tile_efficiency >= kMinTileEfficiency) continue;
-    const std::vector<Option> options = best_options(input, group);
+    const std::optional<Choice> choice = best_choice(input, group);
     const Seconds total = time_of(input, group).value_or(Seconds(0));
-    if (options.empty() || best_saving(options) < kMinGain * total) continue;
-    findings.push_back(describe(input, group, *grid, options, total));
+    if (!choice || best_saving(choice->options).expected < kMinGain * total) continue;
+    findings.push_back(describe(input, group, *grid, *choice, total));
   }
   return findings;
 }

@@ -121,10 +121,7 @@ std::optional<Range<Seconds>> saving_in_phase(const RuleInput& input, const Fami
     op.phase = phase;
     const std::optional<TimeEstimate> time = input.model.estimate(op);
     if (!time) return std::nullopt;
-    apart.time += time->time;
-    apart.launch += time->launch;
-    apart.compute += time->compute;
-    apart.memory += time->memory;
+    apart = apart + *time;
   }
   Op op = combined(input.workload, family);
   op.phase = phase;

@@ -302,6 +302,8 @@ std::optional<Finding> judge(const RuleInput& input, const std::vector<Fault>& f
   }
   finding.evidence = {
       "16-byte rows, leading dimensions and pointers: cuBLAS documentation, Tensor Core Usage",
+      "cuBLAS before 11.0 leaves the Tensor Cores out here, newer versions are only slower: NVIDIA "
+      "Matrix Multiplication Background User's Guide, Tensor Core Requirements",
       "H100, width 10922 -> 10944: 273 -> 398 TFLOPS: ML Engineering, SwiGLU-based MLP"};
   return finding;
 }
