@@ -19,7 +19,8 @@ constexpr const char* kAbout =
     "Finds what limits a neural network on an NVIDIA GPU and what to change; needs no GPU.";
 constexpr const char* kFooter =
     "Exit codes: 0 nothing found, 1 findings (or over the budget, or a diff), 2 bad input or "
-    "usage.\n"
+    "usage, "
+    "or not judged.\n"
     "Example: rooftile check model.onnx --gpu h100 --batch 32";
 
 // Flag values as words; turned into options once CLI11 is done.

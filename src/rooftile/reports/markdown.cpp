@@ -69,7 +69,7 @@ std::string finding_markdown(const Finding& finding, const Report& report) {
                   to_string(finding.level), saving.empty() ? "" : " · " + saving,
                   code("rooftile explain " + finding.rule), escaped(finding.message));
   if (!finding.fix.text.empty()) {
-    const std::string_view exactness = exactness_text(finding.fix.exactness);
+    const std::string_view exactness = exactness_text(finding);
     text += "\n**Fix:** " + escaped(finding.fix.text);
     text += exactness.empty() ? "\n" : fmt::format(" *({})*\n", exactness);
   }

@@ -94,7 +94,11 @@ std::string bytes_text(const Range<Bytes>& range) {
 }
 
 std::string count_text(double count) {
-  if (count < 1e4 && count == std::floor(count)) return fmt::format("{:.0f}", count);
+  if (count < 1e4 && count == std::floor(count)) {
+    if (count < 1e3) return fmt::format("{:.0f}", count);
+    const int whole = static_cast<int>(count);
+    return fmt::format("{},{:03}", whole / 1000, whole % 1000);
+  }
   return with_unit(count, kCountUnits, "");
 }
 

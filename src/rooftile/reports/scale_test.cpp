@@ -47,7 +47,9 @@ TEST(Scale, WorkAndRatesAreDecimalSizesBinary) {
 
 TEST(Scale, CountsAndShares) {
   EXPECT_EQ(count_text(0), "0");
-  EXPECT_EQ(count_text(9999), "9999");
+  EXPECT_EQ(count_text(999), "999");
+  EXPECT_EQ(count_text(2700), "2,700");
+  EXPECT_EQ(count_text(9005), "9,005");
   EXPECT_EQ(count_text(25.6e6), "25.6 M");
   EXPECT_EQ(count_text(8.03e9), "8.03 B");
   EXPECT_EQ(share_text(0.124), "12 %");

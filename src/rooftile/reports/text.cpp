@@ -66,10 +66,10 @@ std::string finding_headline(const Finding& finding, const Report& report, const
   return fmt::format("{}{}{}\n", line, padding, painted(saving, kBold, style));
 }
 
-std::string fix_line(const Fix& fix) {
-  if (fix.text.empty()) return "";
-  const std::string_view exactness = exactness_text(fix.exactness);
-  std::string line = "Fix: " + fix.text;
+std::string fix_line(const Finding& finding) {
+  if (finding.fix.text.empty()) return "";
+  const std::string_view exactness = exactness_text(finding);
+  std::string line = "Fix: " + finding.fix.text;
   if (exactness.empty()) return line;
   if (line.back() == '.') line.pop_back();
   return fmt::format("{} ({}).", line, exactness);
@@ -80,9 +80,9 @@ std::string finding_text(const Finding& finding, const Finding* before, const Re
                          const TextStyle& style) {
   std::string text = finding_headline(finding, report, style);
   text += wrapped(printable(finding.message), style.width, kIndent);
-  const std::string fix = fix_line(finding.fix);
-  const bool is_same = before != nullptr && before->rule == finding.rule && !fix.empty() &&
-                       fix_line(before->fix) == fix;
+  const std::string fix = fix_line(finding);
+  const bool is_same =
+      before != nullptr && before->rule == finding.rule && !fix.empty() && fix_line(*before) == fix;
   text += wrapped(is_same ? "Fix: as above." : printable(fix), style.width, kIndent);
   if (!style.verbose) return text;
   for (const std::string& fact : finding.evidence) {

@@ -48,8 +48,8 @@ std::string kinds_text(Skipped skipped) {
 
 std::string_view mode_name(Mode mode) { return kModeNames[static_cast<std::size_t>(mode)]; }
 
-std::string_view exactness_text(Exactness exactness) {
-  switch (exactness) {
+std::string_view exactness_text(const Finding& finding) {
+  switch (finding.fix.exactness) {
     case Exactness::bit_exact:
       return "same bits";
     case Exactness::exact_arithmetic:
@@ -57,7 +57,9 @@ std::string_view exactness_text(Exactness exactness) {
     case Exactness::changes_numerics:
       return "changes the precision";
     case Exactness::changes_training:
-      return "changes the model or its training";
+      return finding.rule.starts_with("input_pipeline/")
+                 ? "may change the order or augmentation of samples"
+                 : "changes the model or its training";
     case Exactness::not_applicable:
       break;
   }
@@ -191,14 +193,26 @@ std::string memory_parts(const MemorySummary& memory) {
 }
 
 std::string memory_line(const MemorySummary& memory) {
-  std::string line =
-      fmt::format("Memory {} of {} usable: {}; {}.", bytes_text(memory.total),
-                  bytes_text(memory.usable), fit_words(memory.verdict), memory_parts(memory));
+  std::string line = fmt::format("Memory {} of {} usable{}: {}; {}.", bytes_text(memory.total),
+                                 bytes_text(memory.usable),
+                                 memory.shared_with_cpu ? ", shared with what runs on the CPU" : "",
+                                 fit_words(memory.verdict), memory_parts(memory));
   if (memory.largest_batch && *memory.largest_batch > 0) {
     line += fmt::format(" Largest batch that fits: about {}.",
                         count_text(to_double(*memory.largest_batch)));
   }
   return line;
+}
+
+// Engines replay decode steps from CUDA graphs; scripts may not.
+std::string decode_launch_line(const Report& report) {
+  const bool may_bound = report.host.high > report.total.expected;
+  return fmt::format(
+      "The time is that of an engine with CUDA graphs. In eager mode PyTorch's host code needs {} "
+      "to "
+      "launch the {} operations, {}.",
+      range_text(report.host), count_text(report.launches),
+      may_bound ? "which may take longer than the GPU" : "which hides behind the kernels");
 }
 
 }  // namespace
@@ -217,6 +231,8 @@ std::vector<std::string> step_lines(const Report& report) {
         "operations, longer than the GPU runs. A CUDA graph, "
         "torch.compile(mode=\"reduce-overhead\") or a larger batch hides the launches.",
         range_text(report.host), count_text(report.launches)));
+  } else if (report.mode == Mode::decode && is_sufficient(report.coverage)) {
+    lines.push_back(decode_launch_line(report));
   }
   return lines;
 }

@@ -14,7 +14,7 @@ std::string_view mode_name(Mode mode);
 
 // What a fix does to the results, for readers: "same result up to rounding"; empty where nothing
 // changes.
-std::string_view exactness_text(Exactness exactness);
+std::string_view exactness_text(const Finding& finding);
 
 // As in normal_path(), printable.
 std::string shown_path(const std::string& path);
