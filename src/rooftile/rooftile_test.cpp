@@ -38,5 +38,19 @@ TEST(CheckedFindings, WrongPrecisionLeavesOutSizes) {
   for (const Finding& finding : report.findings) EXPECT_FALSE(finding.rule.starts_with("gemm/"));
 }
 
+// 1,023 more rows of 50,304 logits in 2 bytes: 98.2 MiB.
+TEST(CheckedReport, APrefillNamesTheCostOfAllLogits) {
+  const char* prefill =
+      "workload batch=1 sequence=1024 kv_cache_bytes=1e6\n"
+      "gemm up bf16 m=1024 n=3072 k=768\ngemm head bf16 m=1 n=50304 k=768\n";
+  const auto notes = check_on("h100_sxm", prefill).notes;
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes.front().find("98.2 MiB more memory"), std::string::npos) << notes.front();
+  const char* scoring =
+      "workload batch=1 sequence=1024 kv_cache_bytes=1e6\n"
+      "gemm up bf16 m=1024 n=3072 k=768\ngemm head bf16 m=1024 n=50304 k=768\n";
+  EXPECT_TRUE(check_on("h100_sxm", scoring).notes.empty());
+}
+
 }  // namespace
 }  // namespace rooftile

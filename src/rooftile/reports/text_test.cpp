@@ -20,6 +20,32 @@ TEST(TextReport, RangeComesBeforeTheNumberAndTheBudgetIsJudged) {
   EXPECT_THAT(text, HasSubstr("3.50 TFLOP at 350 TFLOP/s, 35 % of the bf16 peak"));
 }
 
+TEST(TextReport, ADecodeStepSaysWhoRunsIt) {
+  Report report = sample_report();
+  EXPECT_THAT(render_text(report), Not(HasSubstr("CUDA graphs")));
+  report.mode = Mode::decode;
+  EXPECT_THAT(render_text(report),
+              AllOf(HasSubstr("of an engine with CUDA graphs"), HasSubstr("behind the kernels")));
+  report.host.high = milliseconds(30);
+  EXPECT_THAT(render_text(report), Not(HasSubstr("behind the kernels")));
+}
+
+// Jetson and GB10.
+TEST(TextReport, MemoryThatTheCpuSharesIsNamed) {
+  Report report = sample_report();
+  EXPECT_THAT(render_text(report), Not(HasSubstr("shared with")));
+  report.memory.shared_with_cpu = true;
+  EXPECT_THAT(render_text(report), HasSubstr("usable, shared with what runs on the CPU"));
+}
+
+TEST(TextReport, LoaderSettingsDoNotChangeTheModel) {
+  Report report = sample_report();
+  Finding& finding = report.findings.front();
+  finding.rule = "input_pipeline/loader-stall";
+  finding.fix = {"Load in worker processes", Exactness::changes_training};
+  EXPECT_THAT(render_text(report), HasSubstr("order or augmentation of samples"));
+}
+
 TEST(TextReport, InformationAndEvidenceNeedVerbose) {
   EXPECT_THAT(render_text(sample_report()),
               AllOf(Not(HasSubstr("sizing/last-wave")), Not(HasSubstr("ridge"))));
