@@ -20,19 +20,26 @@ std::vector<Finding> findings_of(std::string_view rule, std::string_view text) {
   return run_rules({workload, analysis, model, Graph(workload)}, rules);
 }
 
-TEST(NchwOnTensorCores, UnknownLayoutsAreInformation) {
+// Nothing is saved where the model is channels_last already; other runtimes than PyTorch choose.
+TEST(NchwOnTensorCores, UnknownLayoutsAreACondition) {
   constexpr std::string_view kConv =
       "conv c fp16 n=32 c=128 k=128 in=56x56 kernel=3x3 pad=1 count=16\n";
   const auto known = findings_of("conv/nchw-on-tensor-cores", kConv);
   ASSERT_EQ(known.size(), 1u);
   EXPECT_EQ(known[0].level, Level::advice);
+  EXPECT_GT(known[0].saving->low.value(), 0.0);
   EXPECT_THAT(known[0].message, Not(HasSubstr("already")));
   const auto unknown =
       findings_of("conv/nchw-on-tensor-cores", "workload graph=pytorch\n" + std::string(kConv));
   ASSERT_EQ(unknown.size(), 1u);
-  EXPECT_EQ(unknown[0].level, Level::info);
+  EXPECT_EQ(unknown[0].level, Level::advice);
+  EXPECT_EQ(unknown[0].saving->low.value(), 0.0);
   EXPECT_THAT(unknown[0].message, HasSubstr("if the model is not channels_last already"));
   EXPECT_THAT(unknown[0].fix.text, HasSubstr("Unless it is channels_last already"));
+  const auto chosen =
+      findings_of("conv/nchw-on-tensor-cores", "workload graph=runtime\n" + std::string(kConv));
+  ASSERT_EQ(chosen.size(), 1u);
+  EXPECT_EQ(chosen[0].level, Level::info);
 }
 
 // The named layer takes no longer, and the next multiple of 64 does.
