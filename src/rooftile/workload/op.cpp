@@ -85,7 +85,10 @@ std::string_view kind_name(const Body& body) {
 
 bool reads_cache(const Attention& attention) {
   constexpr std::int64_t kMostQueries = 8;
-  return attention.query_len <= kMostQueries && attention.query_len < attention.kv_len;
+  // Small windows with pooled queries (Hiera's 4 queries of 16 keys) are no steps of a decoder.
+  constexpr std::int64_t kLeastKeysPerQuery = 8;
+  return attention.query_len <= kMostQueries &&
+         attention.kv_len >= kLeastKeysPerQuery * attention.query_len;
 }
 
 std::int64_t key_width(const Attention& attention) {

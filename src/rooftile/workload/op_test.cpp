@@ -58,5 +58,20 @@ TEST(Graph, ProducersAndConsumers) {
   EXPECT_EQ(graph.producer_of(2, 5), std::nullopt);
 }
 
+// A decode step with or without speculation; not the windows of 16 keys that Hiera's 4 pooled
+// queries see, nor a prompt behind a cache.
+TEST(Op, FewQueriesOfManyKeysReadACache) {
+  struct Case {
+    std::int64_t queries, keys;
+    bool reads;
+  };
+  for (const Case& c : {Case{1, 1025, true}, {8, 4096, true}, {4, 16, false}, {64, 4096, false}}) {
+    Attention attention;
+    attention.query_len = c.queries;
+    attention.kv_len = c.keys;
+    EXPECT_EQ(reads_cache(attention), c.reads) << c.queries << " of " << c.keys;
+  }
+}
+
 }  // namespace
 }  // namespace rooftile
