@@ -32,29 +32,31 @@ QueryKeyValue project_fused(Emitter& out, const SelfAttention& a, const Shape& s
   return {qkv, qkv, qkv};
 }
 
-// Keys and values of no `memory_rows` are in a cache: their projections do not run.
-QueryKeyValue project(Emitter& out, const SelfAttention& a, const Shape& shape, const Value& input,
-                      const Value& memory, std::int64_t memory_rows) {
+// What is projected to queries, keys or values; of no `rows` where they are in a cache.
+struct Operand {
+  Value value;
+  std::int64_t rows = 0, width = 0;
+};
+
+QueryKeyValue project(Emitter& out, const SelfAttention& a, const Shape& shape,
+                      const Operand& input, const Operand& memory) {
   const Widths widths = widths_of(a);
-  const std::int64_t read = a.input_width > 0 ? a.input_width : shape.hidden;
-  const auto one = [&](const std::string& name, const Value& from, std::int64_t rows,
-                       std::int64_t width, bool bias) {
-    const bool of_stream =
-        &from == &input && &memory != &input;  // the queries of a cross-attention
-    const Linear linear{.rows = rows,
-                        .in = of_stream ? shape.hidden : read,
+  const auto one = [&](const std::string& name, const Operand& from, std::int64_t width,
+                       bool bias) {
+    const Linear linear{.rows = from.rows,
+                        .in = from.width > 0 ? from.width : shape.hidden,
                         .out = width,
                         .bias = bias,
                         .layout = a.layout};
-    if (rows > 0) return out.linear(a.module + "." + name, from, linear);
+    if (from.rows > 0) return out.linear(a.module + "." + name, from.value, linear);
     out.add_parameters(linear);
     return Value();
   };
   QueryKeyValue result;
-  result.q = one(a.q, input, shape.rows(), widths.q + widths.gate, a.q_bias);
+  result.q = one(a.q, input, widths.q + widths.gate, a.q_bias);
   if (a.shares_kv) return result;
-  result.k = one(a.k, memory, memory_rows, widths.k, a.k_bias);
-  result.v = a.value_is_key ? result.k : one(a.v, memory, memory_rows, widths.v, a.v_bias);
+  result.k = one(a.k, memory, widths.k, a.k_bias);
+  result.v = a.value_is_key ? result.k : one(a.v, memory, widths.v, a.v_bias);
   return result;
 }
 
@@ -172,7 +174,8 @@ Value project_out(Emitter& out, const SelfAttention& a, const Shape& shape, cons
 
 Value emit_self_attention(Emitter& out, const SelfAttention& a, const Shape& shape,
                           const Value& input) {
-  QueryKeyValue qkv = a.fused.empty() ? project(out, a, shape, input, input, shape.rows())
+  const Operand stream{input, shape.rows(), a.input_width};
+  QueryKeyValue qkv = a.fused.empty() ? project(out, a, shape, stream, stream)
                                       : project_fused(out, a, shape, input);
   const Value gate = a.head_gate
                          ? out.linear(a.module + ".g_proj", input,
@@ -188,7 +191,8 @@ Value emit_self_attention(Emitter& out, const SelfAttention& a, const Shape& sha
 Value emit_cross_attention(Emitter& out, const SelfAttention& a, const Shape& shape,
                            const Value& input) {
   const std::int64_t memory_rows = shape.decodes() ? 0 : shape.batch * shape.memory_length;
-  QueryKeyValue qkv = project(out, a, shape, input, shape.memory, memory_rows);
+  QueryKeyValue qkv =
+      project(out, a, shape, {input, shape.rows()}, {shape.memory, memory_rows, a.input_width});
   if (a.qk_norm != QkNorm::none) {
     qkv.q = normalize_heads(out, a, a.q_norm, qkv.q, shape.rows(), a.heads);
     if (memory_rows > 0) qkv.k = normalize_heads(out, a, a.k_norm, qkv.k, memory_rows, a.kv_heads);
