@@ -127,13 +127,40 @@ Json kernels_json(const TraceSummary& trace) {
   const double sum = trace.kernel_time.value();
   return {{"count", trace.kernels},
           {"sum_s", json_number(sum)},
+          {"leftover_count", trace.leftover_kernels},
+          {"leftover_s", json_number(trace.leftover_time.value())},
           {"unclassified_share", json_number(sum > 0 ? trace.unclassified_time.value() / sum : 0)}};
+}
+
+Json apart_json(const std::optional<StepApart>& step) {
+  if (!step) return nullptr;
+  return {{"duration_s", json_number(step->duration.value())},
+          {"part", name_of(step->part)},
+          {"beyond_median_s", json_number(step->beyond.value())}};
+}
+
+Json host_work_json(const TraceSummary& trace) {
+  Json rows = Json::array();
+  for (const HostWorkUse& use : trace.host_work) {
+    Json line = nullptr;
+    if (use.source.line > 0) line = use.source.line;
+    rows.push_back({{"cause", name_of(use.cause)},
+                    {"name", json_text_or_null(use.name)},
+                    {"file", json_text_or_null(use.source.file)},
+                    {"line", line},
+                    {"count", use.count},
+                    {"time_s", json_number(use.time.value())},
+                    {"exposed_s", json_number(use.exposed.value())}});
+  }
+  return rows;
 }
 
 Json steps_json(const TraceSummary& trace) {
   const Steps& steps = trace.steps;
-  Json mean = nullptr;
+  Json mean = nullptr, middle = nullptr, work = Json::array();
+  for (const StepWork one : steps.work) work.push_back(name_of(one));
   if (!steps.durations.empty()) {
+    middle = json_number(median(steps.durations).value());
     Seconds sum;
     for (const Seconds step : steps.durations) sum += step;
     mean = json_number(sum.value() / static_cast<double>(steps.durations.size()));
@@ -151,10 +178,15 @@ Json steps_json(const TraceSummary& trace) {
   return {{"count", steps.durations.size()},
           {"found_by", json_text_or_null(std::string(step_source_words(steps.source)))},
           {"mean_s", mean},
+          {"median_s", middle},
           {"timeline", timeline_json(trace.time)},
           {"durations_s", durations},
+          {"work", work},
+          {"first_apart", apart_json(steps.first_apart)},
+          {"last_apart", apart_json(steps.last_apart)},
           {"limits", limits},
-          {"slow", slow}};
+          {"slow", slow},
+          {"host_work", host_work_json(trace)}};
 }
 
 Json rank_json(const TraceSummary& trace) {

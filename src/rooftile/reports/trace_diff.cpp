@@ -24,7 +24,7 @@ constexpr std::size_t kShownParts = 8, kShownOps = 10, kShownKernels = 10;
 constexpr std::size_t kNamedCauses = 3;
 constexpr double kNamedShare = 0.05;
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kPartWords{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kPartWords{
     {{"compute", "compute"},
      {"exposed_communication", "exposed communication"},
      {"exposed_copy", "exposed copies"},
@@ -34,7 +34,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kPartWor
      {"idle.communication_wait", "waiting for other ranks"},
      {"idle.allocator", "memory allocation"},
      {"idle.copy", "blocking copies"},
+     {"idle.host_work", "other work of the host"},
+     {"idle.module_loading", "loading or compiling kernels"},
      {"idle.between_kernels", "pauses between kernels"},
+     {"idle.unrecorded_work", "GPU work not in the trace"},
      {"idle.outside", "outside the host's work"},
      {"idle.unknown", "idle, cause unknown"}}};
 

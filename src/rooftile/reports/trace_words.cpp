@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "rooftile/base/text.h"
@@ -26,18 +29,64 @@ constexpr CauseWords kCauses[] = {
     {IdleCause::communication_wait, "idle: waiting for other ranks"},
     {IdleCause::allocator, "idle: allocating GPU memory"},
     {IdleCause::copy, "idle: blocking copies"},
+    {IdleCause::host_work, "idle: the host did other work"},
+    {IdleCause::module_loading, "idle: loading or compiling kernels"},
     {IdleCause::between_kernels, "idle: inter-kernel gaps"},
+    {IdleCause::unrecorded_work, "idle: GPU work not in the trace"},
     {IdleCause::outside, "idle: before the first and after the last work"},
     {IdleCause::unknown, "idle: cause not recorded"}};
 
-// "Step 41.2 ms, mean of 5 (40.8–41.9 ms)" or "Recorded 1.2 s, no steps found".
+// "median of 5 (40.8–41.9 ms)"; with the mean where that is another number, as it is what the
+// table of a step's time adds up to.
+std::string median_words(const std::vector<Seconds>& steps) {
+  constexpr double kSame = 0.02;
+  const auto [low, high] = std::minmax_element(steps.begin(), steps.end());
+  Seconds mean;
+  for (const Seconds step : steps) mean += step / static_cast<double>(steps.size());
+  const Seconds middle = median(steps);
+  const bool is_same = std::abs((mean - middle).value()) <= kSame * middle.value();
+  return fmt::format("{}, median of {} ({}{})", time_text(middle), steps.size(),
+                     range_text({*low, *low, *high}), is_same ? "" : "; mean " + time_text(mean));
+}
+
+std::string_view work_words(StepWork work) {
+  switch (work) {
+    case StepWork::prefill:
+      return "prefill step";
+    case StepWork::decode:
+      return "decode step";
+    case StepWork::mixed:
+      break;
+  }
+  return "step of prefill and decode";
+}
+
+// "Serving: decode step 8.1 ms, median of 120 (8.0–9.2 ms); prefill step 45 ms": by time spent.
+std::string engine_words(const Steps& steps) {
+  std::map<StepWork, std::vector<Seconds>> by_work;
+  for (std::size_t i = 0; i < steps.work.size(); ++i) {
+    by_work[steps.work[i]].push_back(steps.durations[i]);
+  }
+  std::vector<std::pair<Seconds, std::string>> parts;
+  for (const auto& [work, durations] : by_work) {
+    Seconds sum;
+    for (const Seconds step : durations) sum += step;
+    const std::string time = durations.size() == 1 ? time_text(sum) : median_words(durations);
+    parts.emplace_back(sum, fmt::format("{} {}", work_words(work), time));
+  }
+  std::ranges::sort(parts, [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::string> words;
+  for (auto& [sum, text] : parts) words.push_back(std::move(text));
+  return "Serving: " + join(words, "; ");
+}
+
+// "Step 41.2 ms, median of 5 (40.8–41.9 ms)" or "Recorded 1.2 s, no steps found".
 std::string pass_words(const TraceSummary& trace) {
   const std::vector<Seconds>& steps = trace.steps.durations;
   if (steps.empty()) return fmt::format("Recorded {}, no steps found", time_text(trace.time.span));
+  if (trace.steps.work.size() == steps.size()) return engine_words(trace.steps);
   if (steps.size() == 1) return fmt::format("One step of {}", time_text(steps.front()));
-  const auto [low, high] = std::minmax_element(steps.begin(), steps.end());
-  return fmt::format("Step {}, mean of {} ({})", time_text(pass_time(trace)), steps.size(),
-                     range_text({*low, *low, *high}));
+  return "Step " + median_words(steps);
 }
 
 std::string_view limit_words(StepPart part) {
@@ -60,8 +109,14 @@ std::string_view limit_words(StepPart part) {
       return "allocating GPU memory";
     case StepPart::idle_copy:
       return "blocking copies";
+    case StepPart::idle_host_work:
+      return "other work of the host";
+    case StepPart::idle_module_loading:
+      return "loading or compiling kernels";
     case StepPart::idle_between_kernels:
       return "pauses between kernels";
+    case StepPart::idle_unrecorded_work:
+      return "GPU work that is not in the trace";
     case StepPart::idle_outside:
       return "time before the first and after the last work";
     case StepPart::idle_unknown:
@@ -132,6 +187,67 @@ std::string limits_line(const Steps& steps) {
   return join(parts, ", ") + ".";
 }
 
+// "Set apart, in no figure per step: the first step (182 ms, 45 ms longer by blocking copies)."
+std::string apart_line(const Steps& steps) {
+  std::vector<std::string> parts;
+  const auto add = [&](std::string_view which, const std::optional<StepApart>& step) {
+    if (!step) return;
+    const std::string extra =
+        step->beyond > Seconds()
+            ? fmt::format(", {} longer by {}", time_text(step->beyond), limit_words(step->part))
+            : "";
+    parts.push_back(fmt::format("the {} step ({}{})", which, time_text(step->duration), extra));
+  };
+  add("first", steps.first_apart);
+  add("last", steps.last_apart);
+  if (parts.empty()) return "";
+  return fmt::format("Set apart, in no figure per step: {}.", join(parts, ", "));
+}
+
+// "The host's other work while the GPU idles: preprocess at train.py:33 (217 ms), aten::ones (3
+// ms)."
+std::string host_work_line(const TraceSummary& trace, IdleCause cause, std::string_view title) {
+  constexpr std::size_t kMostNamed = 3;
+  constexpr double kVisible = 0.01;  // of the span
+  std::vector<std::string> parts;
+  for (const HostWorkUse& use : trace.host_work) {
+    if (use.cause != cause || use.name.empty()) continue;
+    if (parts.size() == kMostNamed || use.exposed < kVisible * trace.time.span) break;
+    const std::string place =
+        use.source.line > 0 ? fmt::format(" at {}:{}", printable(use.source.file), use.source.line)
+                            : "";
+    parts.push_back(fmt::format("{}{} ({})", cut_end(printable(use.name), 60), place,
+                                time_text(use.exposed / window_steps(trace))));
+  }
+  return parts.empty() ? "" : fmt::format("{}: {}.", title, join(parts, ", "));
+}
+
+Seconds idle_of(const TraceSummary& trace, IdleCause cause) {
+  const auto found = trace.time.idle_by_cause.find(cause);
+  return found == trace.time.idle_by_cause.end() ? Seconds() : found->second;
+}
+
+// What fills the idle time, what was left out, and what is missing.
+std::vector<std::string> remarks(const TraceSummary& trace) {
+  constexpr double kVisible = 0.05;  // of the span
+  std::vector<std::string> lines{
+      apart_line(trace.steps),
+      host_work_line(trace, IdleCause::host_work, "The host's other work while the GPU idles"),
+      host_work_line(trace, IdleCause::module_loading, "Loading or compiling kernels")};
+  if (idle_of(trace, IdleCause::unrecorded_work) > kVisible * trace.time.span) {
+    lines.emplace_back(
+        "Launched work started late on a GPU that seemed idle. The trace lacks what held it up: "
+        "kernels that were not recorded, another process on the GPU, or another GPU.");
+  }
+  if (trace.leftover_kernels > 0) {
+    lines.push_back(fmt::format(
+        "{} kernels ({}) were launched before the trace began: they are in no step and no table.",
+        trace.leftover_kernels, time_text(trace.leftover_time)));
+  }
+  std::erase(lines, "");
+  return lines;
+}
+
 std::string busy_words(const TraceSummary& trace) {
   if (trace.kernels == 0) {
     return "no kernel was recorded: profile with ProfilerActivity.CUDA to see the GPU";
@@ -167,6 +283,8 @@ std::string_view step_source_words(StepSource source) {
       return "ProfilerStep marks";
     case StepSource::user_range:
       return "ranges named by the program";
+    case StepSource::engine:
+      return "ranges named by the serving engine";
     case StepSource::optimizer:
       return "optimizer steps";
     case StepSource::data_loader:
@@ -193,6 +311,7 @@ std::vector<std::string> trace_lines(const Report& report) {
   const std::string slow = slow_line(trace.steps);
   const std::string unlike = slow.empty() ? limits_line(trace.steps) : slow;
   if (!unlike.empty()) lines.push_back(unlike);
+  if (has_pass(trace)) std::ranges::move(remarks(trace), std::back_inserter(lines));
   const bool is_torch = trace.format == "Kineto" && trace.kernels > 0;
   if (is_torch && !trace.has_shapes) {
     lines.emplace_back(

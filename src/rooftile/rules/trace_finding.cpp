@@ -66,7 +66,12 @@ Finding about_trace(const TraceSummary& trace, std::string message, Fix fix,
   finding.message = std::move(message);
   finding.fix = std::move(fix);
   if (!trace.files.empty()) finding.location.file = trace.files.front();
-  if (saving) finding.saving = *saving * (1 / window_steps(trace));
+  if (saving) {
+    const Range<Seconds> held{std::min(saving->low, trace.time.span),
+                              std::min(saving->expected, trace.time.span),
+                              std::min(saving->high, trace.time.span)};
+    finding.saving = held * (1 / window_steps(trace));
+  }
   return finding;
 }
 

@@ -10,9 +10,17 @@ double window_steps(const TraceSummary& summary) {
 
 double recorded_steps(const TraceSummary& summary) {
   if (summary.steps.durations.empty() || summary.kernel_time_in_steps <= Seconds()) return 1;
-  return window_steps(summary) * (summary.kernel_time / summary.kernel_time_in_steps);
+  const Seconds launched = summary.kernel_time - summary.leftover_time;
+  return window_steps(summary) * (launched / summary.kernel_time_in_steps);
 }
 
 Seconds pass_time(const TraceSummary& summary) { return summary.time.span / window_steps(summary); }
+
+Seconds median(std::vector<Seconds> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return 0.5 * (*middle + *std::max_element(values.begin(), middle));
+}
 
 }  // namespace rooftile

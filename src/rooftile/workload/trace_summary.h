@@ -25,7 +25,10 @@ enum class IdleCause {
   communication_wait,  // the host waited for other ranks
   allocator,           // cudaMalloc, cudaFree
   copy,                // a blocking copy between host and device
-  between_kernels,     // work was queued: the GPU's own pause, or the wait for another stream
+  host_work,           // the host did something else: it launched nothing for a millisecond or more
+  module_loading,      // CUDA's start-up, modules and graphs being loaded or compiled
+  between_kernels,     // work was queued: the GPU's own pause, or the wait for another GPU
+  unrecorded_work,     // work was queued and started far too late: the trace lacks what ran
   outside,             // before the first and after the last work of the host
   unknown,             // the trace does not say, as without host events
 };
@@ -187,6 +190,18 @@ struct LoaderUse {
   bool operator==(const LoaderUse&) const = default;
 };
 
+// What the host did instead of launching, while the GPU idled; all stretches of one name.
+struct HostWorkUse {
+  IdleCause cause = IdleCause::host_work;  // or module_loading
+  std::string name;   // the function, range, operator or runtime call around it; empty = unknown
+  Provenance source;  // the line of a Python function
+  std::int64_t count = 0;
+  Seconds time;     // of the host
+  Seconds exposed;  // GPU idle time that follows from it
+
+  bool operator==(const HostWorkUse&) const = default;
+};
+
 struct AllocatorUse {
   std::int64_t mallocs = 0, frees = 0;  // cudaMalloc and cudaFree in the steady state
   Seconds blocked, exposed;
@@ -235,6 +250,7 @@ enum class StepSource {
   none,
   profiler_step,  // ProfilerStep#5
   user_range,     // ranges that the user named "step 5", "iteration 5"
+  engine,         // ranges that a serving engine names: "execute_context_…", "step[DECODE bs=32]"
   optimizer,      // from the end of one Optimizer.step to the end of the next
   data_loader,    // from one __next__ of the loader to the next
   repetition      // of the kernels' names
@@ -251,7 +267,10 @@ enum class StepPart : std::uint8_t {
   idle_communication_wait,
   idle_allocator,
   idle_copy,
+  idle_host_work,
+  idle_module_loading,
   idle_between_kernels,
+  idle_unrecorded_work,
   idle_outside,
   idle_unknown
 };
@@ -279,11 +298,26 @@ struct SlowStep {
   bool operator==(const SlowStep&) const = default;
 };
 
+// The first or last complete step, where it takes much longer than those between: a warm-up, or the
+// end of the profiler. It is no part of the window.
+struct StepApart {
+  Seconds duration;
+  StepPart part = StepPart::idle_unknown;  // longest beyond the median of that part
+  Seconds beyond;                          // the median
+
+  bool operator==(const StepApart&) const = default;
+};
+
+// What a step of a serving engine works on.
+enum class StepWork : std::uint8_t { prefill, decode, mixed };
+
 struct Steps {
   StepSource source = StepSource::none;
   // Complete steps in order. A step ends when the host has left it and the GPU has done what was
   // launched so far; the next one begins there. They add up to the window's span.
   std::vector<Seconds> durations;
+  std::vector<StepWork> work;  // of each step of a serving engine; empty for others
+  std::optional<StepApart> first_apart, last_apart;
   std::vector<StepLimit> limits;  // of each step; empty without work on a GPU
   std::vector<SlowStep> slow;     // in order, of three or more steps
 
@@ -329,6 +363,9 @@ struct TraceSummary {
   Seconds kernel_time;           // sum over kernels
   Seconds kernel_time_in_steps;  // of that: launched in the window
   Seconds unclassified_time;     // of that: names the grammar does not know
+  // Launched before the recording began: counted above, and in no table and no step.
+  std::int64_t leftover_kernels = 0;
+  Seconds leftover_time;
 
   // Of the window's host part.
   std::int64_t launches = 0;
@@ -339,15 +376,16 @@ struct TraceSummary {
   // Of the whole recording.
   std::vector<OpUse> ops;          // with kernels; largest kernel time first
   std::vector<KernelUse> orphans;  // kernels no operator is known for
-  std::vector<CopyUse> copies;
   std::vector<TransferUse> transfers;  // of the busiest GPU, by direction and size
   std::vector<CollectiveUse> collectives;
   std::vector<PlaceUse> modules, annotations;  // largest GPU time first
   std::optional<LaunchQueue> queue;            // empty without launches
   // Of the window's host part.
+  std::vector<CopyUse> copies;
   std::vector<SyncUse> syncs;
   std::vector<LoaderUse> loaders;
   AllocatorUse allocator;
+  std::vector<HostWorkUse> host_work;  // largest exposed time first
   std::vector<RangeUse> ranges;
   PointwiseUse pointwise;
   GradientReductions gradients;
@@ -371,5 +409,8 @@ double recorded_steps(const TraceSummary& summary);
 
 // Wall time of one pass: the mean of the steps; the whole window where there are none.
 Seconds pass_time(const TraceSummary& summary);
+
+// The middle one, of an even number the mean of the two in the middle. Of at least one.
+Seconds median(std::vector<Seconds> values);
 
 }  // namespace rooftile

@@ -221,6 +221,16 @@ void visit_summary(Visit& visit, AllocatorUse& allocator) {
 }
 
 template <class Visit>
+void visit_summary(Visit& visit, HostWorkUse& work) {
+  visit("cause", work.cause);
+  visit("name", work.name);
+  visit("source", work.source);
+  visit("count", work.count);
+  visit("time_s", work.time);
+  visit("exposed_s", work.exposed);
+}
+
+template <class Visit>
 void visit_summary(Visit& visit, RangeUse& range) {
   visit("name", range.name);
   visit("count", range.count);
@@ -261,9 +271,19 @@ void visit_summary(Visit& visit, SlowStep& slow) {
 }
 
 template <class Visit>
+void visit_summary(Visit& visit, StepApart& step) {
+  visit("duration_s", step.duration);
+  visit("part", step.part);
+  visit("beyond_median_s", step.beyond);
+}
+
+template <class Visit>
 void visit_summary(Visit& visit, Steps& steps) {
   visit("source", steps.source);
   visit("durations_s", steps.durations);
+  visit.optional("work", steps.work);
+  visit.optional("first_apart", steps.first_apart);
+  visit.optional("last_apart", steps.last_apart);
   visit.optional("limits", steps.limits);
   visit.optional("slow", steps.slow);
 }
@@ -311,6 +331,8 @@ void visit_summary(Visit& visit, TraceSummary& summary) {
   visit("kernel_time_s", summary.kernel_time);
   visit("kernel_time_in_steps_s", summary.kernel_time_in_steps);
   visit("unclassified_time_s", summary.unclassified_time);
+  visit.optional("leftover_kernels", summary.leftover_kernels);
+  visit.optional("leftover_time_s", summary.leftover_time);
   visit("launches", summary.launches);
   visit("launch_time_s", summary.launch_time);
   visit("host_busy_s", summary.host_busy);
@@ -326,6 +348,7 @@ void visit_summary(Visit& visit, TraceSummary& summary) {
   visit("syncs", summary.syncs);
   visit("loaders", summary.loaders);
   visit("allocator", summary.allocator);
+  visit.optional("host_work", summary.host_work);
   visit("ranges", summary.ranges);
   visit("pointwise", summary.pointwise);
   visit("gradients", summary.gradients);

@@ -98,6 +98,12 @@ void fill_lists(TraceSummary& summary) {
   summary.syncs = {{"cudaStreamSynchronize", sample_site(), 9, Seconds(1), Seconds(0.5)}};
   summary.loaders = {{"enumerate(DataLoader)", true, 7, Seconds(3), Seconds(2)}};
   summary.allocator = {5, 6, Seconds(1), Seconds(2), Bytes(1e9), Bytes(2e9)};
+  summary.host_work = {{IdleCause::host_work,
+                        "preprocess",
+                        {"train.py", 33, "", ""},
+                        2,
+                        Seconds(0.4),
+                        Seconds(0.3)}};
   summary.ranges = {{"Optimizer.step#SGD.step", 4, Seconds(1), 9, Seconds(2), Seconds(3)}};
   summary.pointwise = {40, 20, Seconds(0.5), Seconds(0.25)};
   summary.gradients = {2, 6, Seconds(3), Seconds(2), Seconds(1)};
@@ -119,12 +125,17 @@ TraceSummary sample_summary() {
   summary.time = sample_breakdown(1);
   summary.steps = {StepSource::user_range,
                    {Seconds(0.1), Seconds(0.3)},
+                   {StepWork::prefill, StepWork::decode},
+                   StepApart{Seconds(0.9), StepPart::idle_host_work, Seconds(0.7)},
+                   StepApart{Seconds(0.8), StepPart::compute, Seconds(0.6)},
                    {{StepPart::compute, Seconds(0.06)}, {StepPart::idle_copy, Seconds(0.2)}},
                    {{1, StepPart::idle_copy, Seconds(0.15)}}};
   summary.kernels = 1000;
   summary.kernel_time = Seconds(0.7);
   summary.kernel_time_in_steps = Seconds(0.6);
   summary.unclassified_time = Seconds(0.01);
+  summary.leftover_kernels = 5;
+  summary.leftover_time = Seconds(0.02);
   summary.launches = 900;
   summary.launch_time = Seconds(0.05);
   summary.host_busy = Seconds(0.9);
@@ -205,7 +216,7 @@ TEST(TraceSummaryJson, NamesTheMistake) {
            {"\"kernels\": 1000", "\"kernels\": 1e3", "expected a whole number"},
            {"\"kernels\": 1000", "\"kernels\": 99999999999999999999", "expected a whole number"},
            {"\"kernels\": 1000", "\"colonels\": 1000", "kernels: is missing"},
-           {"\"kernels\": 1000", "\"extra\": 1, \"kernels\": 1000", "found 41 keys, expected 40"},
+           {"\"kernels\": 1000", "\"extra\": 1, \"kernels\": 1000", "found 42 keys, expected 41"},
            {"\"data_loading\"", "\"coffee\"", "whole.idle_by_cause_s.coffee: is no cause"},
            {"\"class\": \"gemm\"", "\"class\": \"gems\"", "ops[0].kernels[0].facts.class"},
            {"\"sm_count\": 132", "\"sm_count\": 4294967296", "device.sm_count"},

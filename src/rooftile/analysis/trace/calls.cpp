@@ -39,6 +39,40 @@ bool names_a_step(std::string_view name) {
   return std::find(kWords.begin(), kWords.end(), words) != kWords.end();
 }
 
+// NVRTC and the driver's linker make kernels while the program runs; CUDA loads them, and makes a
+// graph ready, at their first use.
+bool loads_kernels(std::string_view name) {
+  constexpr std::array<std::string_view, 8> kWords{"ModuleLoad", "LibraryLoad",     "ModuleGet",
+                                                   "LibraryGet", "LinkCreate",      "LinkAdd",
+                                                   "nvrtc",      "GraphInstantiate"};
+  return contains(name, "LinkComplete") ||
+         std::any_of(kWords.begin(), kWords.end(),
+                     [&](std::string_view word) { return contains(name, word); });
+}
+
+// The whole number after `before`.
+std::optional<std::int64_t> number_after(std::string_view name, std::string_view before) {
+  const std::size_t at = name.find(before);
+  if (at == std::string_view::npos) return std::nullopt;
+  name.remove_prefix(at + before.size());
+  const std::size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+  return parse_integer(name.substr(0, digits));
+}
+
+StepWork work_of(std::int64_t prefills, std::int64_t decodes) {
+  if (prefills == 0) return StepWork::decode;
+  return decodes == 0 ? StepWork::prefill : StepWork::mixed;
+}
+
+// vLLM: "execute_context_1(128)_generation_4(4)", "execute_new_1_cached_4", or only its parts,
+// "gpu_model_runner: forward"; SGLang: "step[DECODE bs=32]"; TensorRT-LLM: "[Executor]
+// _forward_step 7: 1 ctx reqs, 4 gen reqs".
+bool is_engine_step(std::string_view name) {
+  return name.starts_with("execute_context_") || name.starts_with("execute_new_") ||
+         name == "gpu_model_runner: forward" || name.starts_with("step[") ||
+         contains(name, "_forward_step ");
+}
+
 // AddmmBackward0, NativeLayerNormBackward, torch::autograd::AccumulateGrad.
 bool is_autograd(std::string_view name) {
   if (name.starts_with("autograd::") || name.starts_with("torch::autograd::")) return true;
@@ -51,6 +85,7 @@ bool is_autograd(std::string_view name) {
 }  // namespace
 
 CallKind call_kind(std::string_view name) {
+  if (loads_kernels(name)) return CallKind::load;
   if (contains(name, "GraphLaunch")) return CallKind::graph_launch;
   if (contains(name, "Launch") && !contains(name, "HostFunc")) return CallKind::launch;
   if (contains(name, "DeviceSynchronize") || contains(name, "CtxSynchronize")) {
@@ -70,6 +105,7 @@ RangeKind range_kind(std::string_view name) {
   if (name.starts_with("ProfilerStep")) return RangeKind::step;
   if (name.starts_with("Optimizer.step#")) return RangeKind::optimizer_step;
   if (contains(name, "DataLoader") && contains(name, "__next__")) return RangeKind::loader;
+  if (is_engine_step(name)) return RangeKind::engine_step;
   if (is_autograd(name)) return RangeKind::autograd;
   if (name.starts_with("gloo:") || contains(name, "c10d::barrier") ||
       contains(name, "monitored_barrier")) {
@@ -78,6 +114,21 @@ RangeKind range_kind(std::string_view name) {
   if (contains(name, "::")) return RangeKind::operation;
   if (contains(lower(name), "dataloader")) return RangeKind::loader;
   return names_a_step(name) ? RangeKind::user_step : RangeKind::other;
+}
+
+std::optional<StepWork> engine_step_work(std::string_view name) {
+  if (const auto prefills = number_after(name, "execute_context_")) {
+    return work_of(*prefills, number_after(name, "_generation_").value_or(0));
+  }
+  if (const auto added = number_after(name, "execute_new_")) {
+    return work_of(*added, number_after(name, "_cached_").value_or(0));
+  }
+  if (name.starts_with("step[DECODE")) return StepWork::decode;
+  if (name.starts_with("step[EXTEND") || name.starts_with("step[PREFILL")) {
+    return StepWork::prefill;
+  }
+  if (name.starts_with("step[MIXED")) return StepWork::mixed;
+  return std::nullopt;
 }
 
 }  // namespace rooftile::trace

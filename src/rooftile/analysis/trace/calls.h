@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "rooftile/workload/timeline.h"
+#include "rooftile/workload/trace_summary.h"
 
 namespace rooftile::trace {
 
@@ -20,9 +22,16 @@ enum class CallKind : std::uint8_t {
   device_wait,  // waits for everything
   allocation,
   release,  // cudaFree and the like, which wait for the device
+  load,     // modules and libraries of kernels; NVRTC; graphs made ready to launch
 };
 
 CallKind call_kind(std::string_view name);
+
+// Starts work on the GPU.
+constexpr bool is_launch(CallKind kind) {
+  return kind == CallKind::launch || kind == CallKind::graph_launch || kind == CallKind::copy ||
+         kind == CallKind::blocking_copy;
+}
 
 constexpr bool is_wait(CallKind kind) {
   return kind == CallKind::event_wait || kind == CallKind::stream_wait ||
@@ -33,6 +42,7 @@ enum class RangeKind : std::uint8_t {
   other,
   step,            // ProfilerStep#5
   user_step,       // "iteration 7", as users name their own ranges
+  engine_step,     // of a serving engine: "execute_context_1(128)_generation_4(4)"
   optimizer_step,  // Optimizer.step#SGD.step
   loader,          // the wait for the next batch
   rank_wait,       // a barrier on the host, gloo's collectives
@@ -41,6 +51,9 @@ enum class RangeKind : std::uint8_t {
 };
 
 RangeKind range_kind(std::string_view name);
+
+// What a step of a serving engine works on, by the range's name; empty where it does not say.
+std::optional<StepWork> engine_step_work(std::string_view name);
 
 // The kind of each distinct text that a table names, found once; `Kind` is one of the above.
 template <class Kind, class Classify>

@@ -38,7 +38,8 @@ IdleCause cause_of(Remedy remedy) {
 // Idle time that grows when kernels get shorter, because the host comes no earlier for it.
 Seconds host_idle(const TraceSummary& trace) {
   return idle_of(trace, IdleCause::launch) + idle_of(trace, IdleCause::data_loading) +
-         idle_of(trace, IdleCause::allocator);
+         idle_of(trace, IdleCause::allocator) + idle_of(trace, IdleCause::host_work) +
+         idle_of(trace, IdleCause::module_loading);
 }
 
 using CollectiveKey = std::tuple<std::string, CollectiveShape, std::size_t>;
@@ -109,6 +110,12 @@ Range<Seconds> gain_of_idle_time(const TraceSummary& trace, Remedy remedy, Secon
     return saved;
   }
   return gain_of_idle_time(exposed);
+}
+
+Range<Seconds> capped_by_work(const TraceSummary& trace, Range<Seconds> gain) {
+  const Seconds stays = std::max(trace.host_busy, trace.time.compute);
+  const Seconds most = std::max(Seconds(), trace.time.span - stays);
+  return {std::min(gain.low, most), std::min(gain.expected, most), std::min(gain.high, most)};
 }
 
 double speedup(const TraceSummary& trace, Seconds saved) {

@@ -35,6 +35,10 @@ Range<Seconds> gain_of_idle_time(Seconds exposed);
 // than `exposed` is possible but not expected.
 Range<Seconds> gain_of_idle_time(const TraceSummary& trace, Remedy remedy, Seconds exposed);
 
+// A gain of the window, held to what the window is longer than the work that stays: that of the
+// host in operators and calls, and the computation on the GPU.
+Range<Seconds> capped_by_work(const TraceSummary& trace, Range<Seconds> gain);
+
 // How many times as fast the program is when the window is `saved` shorter.
 double speedup(const TraceSummary& trace, Seconds saved);
 

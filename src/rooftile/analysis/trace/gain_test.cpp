@@ -112,5 +112,40 @@ TEST(Uploads, OwnTheWaitsAtTheirPlace) {
   EXPECT_EQ(uploads(trace).front().idle, Seconds(0));
 }
 
+// The host needs 60 of 181 ms for its own work: no more than 121 can go.
+TEST(Gain, NoMoreThanTheOtherWorkLeaves) {
+  TraceSummary trace;
+  trace.time.span = milliseconds(181);
+  trace.time.compute = milliseconds(8);
+  trace.host_busy = milliseconds(60);
+  const Range<Seconds> gain =
+      capped_by_work(trace, {milliseconds(100), milliseconds(150), milliseconds(240)});
+  EXPECT_NEAR(to_milliseconds(gain.low), 100, 1e-9);
+  EXPECT_NEAR(to_milliseconds(gain.expected), 121, 1e-9);
+  EXPECT_NEAR(to_milliseconds(gain.high), 121, 1e-9);
+}
+
+// One place copies a pinned batch in 9 ms and a pageable mask in 1 ms, and waits 5 ms for both.
+TEST(Gain, PinnedAndPageableCopiesOfAPlaceAreApart) {
+  TraceSummary trace;
+  const TraceSite site{"aten::copy_", "", {}};
+  trace.copies = {
+      {{CopyKind::host_to_device, false, 253'000'000},
+       site,
+       4,
+       milliseconds(9),
+       milliseconds(9),
+       {}},
+      {{CopyKind::host_to_device, true, 6'700}, site, 16, milliseconds(1), milliseconds(0.5), {}}};
+  trace.syncs = {{"cudaStreamSynchronize", site, 4, milliseconds(5), milliseconds(5)}};
+  const std::vector<Upload> all = uploads(trace);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_FALSE(all[0].pageable);
+  EXPECT_TRUE(all[1].pageable);
+  EXPECT_EQ(all[1].count, 16);
+  EXPECT_NEAR(to_milliseconds(all[1].exposed), 0.5, 1e-9);
+  EXPECT_NEAR(to_milliseconds(all[1].idle), 0.5, 1e-9);
+}
+
 }  // namespace
 }  // namespace rooftile

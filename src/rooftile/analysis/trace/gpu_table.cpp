@@ -55,6 +55,16 @@ Nanoseconds exposed_time(const Timeline& timeline, const GpuTrack& track, const 
   return end - start - compute.within(start, end);
 }
 
+Nanoseconds launched_at(const HostView& view, std::uint32_t row) {
+  const std::uint32_t call = view.links.gpu_call[row];
+  return call == kNone ? view.timeline.gpu.time.start(row) : view.timeline.calls.time.start(call);
+}
+
+struct CopySums {
+  CopyUse use;
+  SteadySum time, exposed, blocked;
+};
+
 }  // namespace
 
 std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track,
@@ -63,14 +73,15 @@ std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track
   std::vector<std::uint32_t> rows;
   std::vector<std::uint32_t> calls;
   for (std::uint32_t row = 0; row < gpu.time.size(); ++row) {
-    if (gpu.kind[row] != GpuKind::copy) continue;
+    if (gpu.kind[row] != GpuKind::copy || view.links.leftover[row]) continue;
+    if (!view.steps.contains(launched_at(view, row))) continue;
     rows.push_back(row);
     if (view.links.gpu_call[row] != kNone) calls.push_back(view.links.gpu_call[row]);
   }
   const std::vector<SiteRef> frames = frames_of_calls(view, calls);
   using Key = std::tuple<CopyKind, bool, SiteKey>;
   constexpr SiteKey kOtherPlaces{kNone, kNone, kNone};
-  std::map<Key, CopyUse> uses;
+  std::map<Key, CopySums> uses;
   std::size_t next_frame = 0;
   for (const std::uint32_t row : rows) {
     const CopyShape& shape = view.timeline.copies[gpu.details[row]];
@@ -80,20 +91,27 @@ std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track
     Key key{shape.kind, shape.pageable, key_of(view, frame, op)};
     const bool is_full = uses.size() >= kMostSites && !uses.contains(key);
     if (is_full) std::get<SiteKey>(key) = kOtherPlaces;
-    CopyUse& use = uses[key];
+    CopySums& sums = uses[key];
+    CopyUse& use = sums.use;
     if (use.count == 0) use.site = is_full ? TraceSite{"other", {}, {}} : site_of(view, frame, op);
     use.shape.kind = shape.kind;
     use.shape.pageable = shape.pageable;
     use.shape.bytes += shape.bytes;
     ++use.count;
-    use.time += to_seconds(gpu.time.duration(row));
-    use.exposed += to_seconds(exposed_time(view.timeline, track, compute, row));
+    const bool is_first = view.is_in_first(launched_at(view, row));
+    sums.time.add(is_first, gpu.time.duration(row));
+    sums.exposed.add(is_first, exposed_time(view.timeline, track, compute, row));
     if (call != kNone && wait_cause(view.timeline, view.links, call, row) != IdleCause::launch) {
-      use.blocked += to_seconds(view.timeline.calls.time.duration(call));
+      sums.blocked.add(is_first, view.timeline.calls.time.duration(call));
     }
   }
   std::vector<CopyUse> copies;
-  for (auto& [key, use] : uses) copies.push_back(std::move(use));
+  for (auto& [key, sums] : uses) {
+    sums.use.time = sums.time.over(view.step_count);
+    sums.use.exposed = sums.exposed.over(view.step_count);
+    sums.use.blocked = sums.blocked.over(view.step_count);
+    copies.push_back(std::move(sums.use));
+  }
   std::stable_sort(copies.begin(), copies.end(),
                    [](const CopyUse& a, const CopyUse& b) { return a.time > b.time; });
   return copies;

@@ -35,6 +35,7 @@ class RowSet {
     if (rows_.size() == kMostSites) rows_.push_back(other());
     return rows_.back();
   }
+  const Row* first() const { return rows_.data(); }
   std::vector<Row> take() { return std::move(rows_); }
 
  private:
@@ -42,7 +43,20 @@ class RowSet {
   std::vector<Row> rows_;
 };
 
+struct SyncSums {
+  SteadySum blocked, exposed;
+};
+
 }  // namespace
+
+Seconds SteadySum::over(std::size_t steps) const {
+  constexpr std::size_t kFewest = 3;
+  constexpr Nanoseconds kMuch = 3;
+  if (steps < kFewest || rest_ <= 0) return to_seconds(first_ + rest_);
+  const auto others = static_cast<Nanoseconds>(steps - 1);
+  if (first_ * others <= kMuch * rest_) return to_seconds(first_ + rest_);
+  return to_seconds(rest_ + rest_ / others);
+}
 
 SiteKey key_of(const HostView& view, SiteRef site, std::uint32_t op) {
   const std::uint32_t inner = innermost_op(view, op);
@@ -80,6 +94,7 @@ std::vector<SyncUse> tabulate_syncs(const HostView& view) {
   }
   const std::vector<SiteRef> frames = frames_of_calls(view, calls);
   RowSet<SyncUse, std::pair<std::uint32_t, SiteKey>> rows;
+  std::vector<SyncSums> sums;  // of each row
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const std::uint32_t op = view.links.call_op[calls[i]];
     const std::uint32_t name = view.timeline.calls.name[calls[i]];
@@ -92,10 +107,17 @@ std::vector<SyncUse> tabulate_syncs(const HostView& view) {
           return SyncUse{std::string(kOtherSites), {}, 0, {}, {}};
         });
     ++row.count;
-    row.blocked += to_seconds(view.timeline.calls.time.duration(calls[i]));
-    row.exposed += to_seconds(waits[i]->exposed);
+    const auto index = static_cast<std::size_t>(&row - rows.first());
+    sums.resize(std::max(sums.size(), index + 1));
+    const bool is_first = view.is_in_first(waits[i]->start);
+    sums[index].blocked.add(is_first, view.timeline.calls.time.duration(calls[i]));
+    sums[index].exposed.add(is_first, waits[i]->exposed);
   }
   std::vector<SyncUse> syncs = rows.take();
+  for (std::size_t i = 0; i < syncs.size(); ++i) {
+    syncs[i].blocked = sums[i].blocked.over(view.step_count);
+    syncs[i].exposed = sums[i].exposed.over(view.step_count);
+  }
   std::stable_sort(syncs.begin(), syncs.end(),
                    [](const SyncUse& a, const SyncUse& b) { return a.exposed > b.exposed; });
   return syncs;
@@ -174,6 +196,7 @@ Nanoseconds busiest_thread(const HostView& view) {
     busy[thread] += end - start - covers[thread].within(start, end);
   }
   for (const HostWait& wait : view.waits) {
+    if (is_other_work(wait.cause)) continue;
     const Nanoseconds start = std::max(wait.start, view.steps.start);
     const Nanoseconds end = std::min(wait.end, view.steps.end);
     if (end <= start || wait.thread >= busy.size()) continue;

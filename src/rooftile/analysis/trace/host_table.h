@@ -21,7 +21,23 @@ struct HostView {
   const Links& links;
   const std::vector<HostWait>& waits;
   PythonSites& sites;
-  Window steps;  // of the host: waits that begin in it count
+  Window steps;                // of the host: what begins in it counts
+  Nanoseconds first_end = 0;   // of the first step
+  std::size_t step_count = 1;  // 1 where there are none
+
+  bool is_in_first(Nanoseconds at) const { return step_count > 1 && at < first_end; }
+};
+
+// A sum over the steps. What the first of three or more steps has more than three times as much of
+// as the others have on average is a warm-up (a first copy pins its buffers, a first wait loads
+// modules) and counts as in the others.
+class SteadySum {
+ public:
+  void add(bool is_in_first, Nanoseconds time) { (is_in_first ? first_ : rest_) += time; }
+  Seconds over(std::size_t steps) const;
+
+ private:
+  Nanoseconds first_ = 0, rest_ = 0;
 };
 
 std::vector<SyncUse> tabulate_syncs(const HostView& view);

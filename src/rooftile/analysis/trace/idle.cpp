@@ -9,8 +9,11 @@ namespace {
 
 // Launches that CUDA queues before a launch call blocks: about 1024.
 constexpr Nanoseconds kQueueDepth = 1000;
-// A start later than this after its call was held up by something else than the launch.
+// A start later than this after its call was held up by something else than the launch: ten times
+// what a launch to an idle GPU takes in public recordings (5 to 10 us).
 constexpr Nanoseconds kLongestLatency = 100'000;
+// The launch of a graph of thousands of nodes takes the GPU longer.
+constexpr Nanoseconds kLongestGraphLatency = 1'000'000;
 
 // How far ahead the host would be without its past waits.
 class Credits {
@@ -84,6 +87,18 @@ class Credits {
   Nanoseconds sum_ = 0, most_;
 };
 
+// When GPUs of the trace other than the track's are busy.
+Cover work_of_other_gpus(const Timeline& timeline, const GpuTrack& track) {
+  Cover work;
+  if (track.other_devices == 0) return work;
+  const GpuActivities& gpu = timeline.gpu;
+  for (const std::uint32_t row : rows_by_start(gpu.time)) {
+    if (timeline.streams[gpu.stream[row]].device == track.device) continue;
+    work.add(gpu.time.start(row), gpu.time.end(row));
+  }
+  return work;
+}
+
 class GapExplainer {
  public:
   GapExplainer(const Timeline& timeline, const Links& links, const GpuTrack& track,
@@ -93,6 +108,7 @@ class GapExplainer {
         track_(track),
         split_(split),
         waits_(waits),
+        other_gpus_(work_of_other_gpus(timeline, track)),
         latency_(usual_latency(timeline, links, track, split)),
         credits_(track.rows.empty()
                      ? 0
@@ -112,6 +128,7 @@ class GapExplainer {
   void explain(const Gap& gap);
   void explain_by_host(const Gap& gap, std::uint32_t call);
   Nanoseconds explain_by_waits(Nanoseconds start, Nanoseconds end, IdleCause otherwise);
+  void explain_queued(Nanoseconds start, Nanoseconds end, IdleCause usual, bool is_graph);
 
   // Waits that are over by `until` leave their credit.
   void pass_waits(Nanoseconds until) {
@@ -122,9 +139,18 @@ class GapExplainer {
     const bool is_for_gpu =
         wait.cause == IdleCause::synchronization || wait.cause == IdleCause::copy;
     if (is_for_gpu) credits_.keep_only(wait.cause);
-    credits_.add(static_cast<std::uint32_t>(next_), wait.cause,
-                 wait.end - wait.start - idle_.within(wait.start, wait.end));
+    if (wait.cause != IdleCause::module_loading) {
+      credits_.add(static_cast<std::uint32_t>(next_), wait.cause,
+                   wait.end - wait.start - idle_.within(wait.start, wait.end));
+    }
     ++next_;
+  }
+  // A launch call that waits for room in the queue is as long as one that loads a module, but
+  // beside a busy GPU.
+  bool loads_nothing(const HostWait& wait) const {
+    return wait.cause == IdleCause::module_loading && wait.is_call &&
+           is_launch(links_.kind_of_call(timeline_, wait.row)) &&
+           2 * idle_.within(wait.start, wait.end) < wait.end - wait.start;
   }
   // The host's own work, by credit or else by `otherwise`.
   void add_work(Nanoseconds start, Nanoseconds end, IdleCause otherwise) {
@@ -141,6 +167,7 @@ class GapExplainer {
   const GpuTrack& track_;
   const BusySplit& split_;
   const std::vector<HostWait>& waits_;
+  Cover other_gpus_;
   Nanoseconds latency_;
   Credits credits_;
   Cover idle_;
@@ -169,8 +196,14 @@ Nanoseconds GapExplainer::explain_by_waits(Nanoseconds start, Nanoseconds end,
     const Nanoseconds from = std::max(start, wait.start);
     const Nanoseconds to = std::min(end, wait.end);
     add_work(start, from, otherwise);
-    const bool counts = otherwise != IdleCause::outside || wait.cause == IdleCause::data_loading ||
-                        wait.cause == IdleCause::allocator;
+    bool counts = true;
+    if (otherwise == IdleCause::outside) {
+      counts = wait.cause == IdleCause::data_loading || wait.cause == IdleCause::allocator;
+    } else if (otherwise == IdleCause::unknown) {
+      counts = !is_other_work(wait.cause);  // launches are missing
+    } else {
+      counts = !loads_nothing(wait);
+    }
     if (to > from) {
       pieces_.push_back({from, to, counts ? wait.cause : otherwise,
                          counts ? static_cast<std::uint32_t>(next_) : kNone});
@@ -191,17 +224,31 @@ void GapExplainer::explain_by_host(const Gap& gap, std::uint32_t call) {
     add_work(at, std::min(called, gap.end), IdleCause::launch);
     at = std::min(called, gap.end);
   }
-  // A copy that blocks: the gap until it starts is its own.
-  if (next_ < waits_.size() && waits_[next_].is_call && waits_[next_].row == call) {
-    if (at < gap.end) {
-      pieces_.push_back({at, gap.end, waits_[next_].cause, static_cast<std::uint32_t>(next_)});
-    }
+  const bool is_wait = next_ < waits_.size() && waits_[next_].is_call && waits_[next_].row == call;
+  if (is_wait && !loads_nothing(waits_[next_])) {
+    // A copy that blocks: the gap until it starts is its own. Other calls explain it until they
+    // return.
+    const IdleCause cause = waits_[next_].cause;
+    const Nanoseconds until = is_other_work(cause) ? std::clamp(returned, at, gap.end) : gap.end;
+    if (at < until) pieces_.push_back({at, until, cause, static_cast<std::uint32_t>(next_)});
+    at = until;
+  }
+  const Nanoseconds launched = std::clamp(std::max(returned, called + latency_), at, gap.end);
+  add_work(at, launched, IdleCause::launch);
+  explain_queued(launched, gap.end,
+                 called > gap.start ? IdleCause::launch : IdleCause::between_kernels,
+                 links_.kind_of_call(timeline_, call) == CallKind::graph_launch);
+}
+
+// The work was with the GPU and did not start.
+void GapExplainer::explain_queued(Nanoseconds start, Nanoseconds end, IdleCause usual,
+                                  bool is_graph) {
+  if (end - start <= (is_graph ? kLongestGraphLatency : kLongestLatency)) {
+    add_work(start, end, usual);
     return;
   }
-  const Nanoseconds launched = std::max(returned, called + latency_);
-  const Nanoseconds queued = called > gap.start ? gap.end : std::clamp(launched, at, gap.end);
-  add_work(at, queued, IdleCause::launch);
-  add_work(queued, gap.end, IdleCause::between_kernels);
+  const bool waits_for_gpu = 2 * other_gpus_.within(start, end) >= end - start;
+  add_work(start, end, waits_for_gpu ? IdleCause::between_kernels : IdleCause::unrecorded_work);
 }
 
 }  // namespace

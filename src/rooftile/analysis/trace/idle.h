@@ -26,7 +26,9 @@ struct IdlePiece {
 //    A wait for the GPU ends the credit of other causes: without those it would only have begun
 //    earlier and lasted longer. Credit never exceeds what the launch queue could have held;
 //  - without credit the host was simply slower than the GPU: launch;
-//  - if the call had returned before the gap began, the GPU had work and paused by itself.
+//  - if the call had returned before the gap began, the GPU had work and paused by itself;
+//  - work that starts far later than its launch waited for something that the trace lacks, unless
+//    another GPU of the trace was at work.
 std::vector<IdlePiece> explain_gaps(const Timeline& timeline, const Links& links,
                                     const GpuTrack& track, const BusySplit& split,
                                     const std::vector<HostWait>& waits);

@@ -120,6 +120,103 @@ kernel 7 50us 10us a corr=1
             (Causes{{IdleCause::unknown, 5'000}}));
 }
 
+// The launch returned at 15 us; nothing that the trace shows kept the kernel from starting.
+TEST(Idle, ALaunchExplainsAGapOnlyUntilItHasReturned) {
+  EXPECT_EQ(explain(R"(
+op main 0us 150ms aten::work
+call main 10us 5us cudaLaunchKernel corr=1
+kernel 7 150ms 1ms a corr=1
+call main 20us 150.98ms cudaDeviceSynchronize
+)")
+                .causes,
+            (Causes{{IdleCause::launch, 15'000}, {IdleCause::unrecorded_work, 149'985'000}}));
+}
+
+// Nodes of a graph that was launched before the gap. 30 us are a pause, 8 ms are not.
+TEST(Idle, QueuedWorkThatStartsLateWaitedForWhatIsNotRecorded) {
+  EXPECT_EQ(explain(R"(
+op main 0us 20ms aten::work
+call main 0us 10us cudaGraphLaunch corr=1
+kernel 7 10us 1ms a corr=1
+kernel 7 1.04ms 1ms b corr=1
+kernel 7 10.04ms 9.96ms c corr=1
+)")
+                .causes,
+            (Causes{{IdleCause::launch, 10'000},
+                    {IdleCause::between_kernels, 30'000},
+                    {IdleCause::unrecorded_work, 8'000'000}}));
+}
+
+TEST(Idle, AWaitForAnotherGpuOfTheTraceIsNone) {
+  EXPECT_EQ(explain(R"(
+op main 0us 20ms aten::work
+call main 0us 10us cudaLaunchKernel corr=1
+call main 20us 10us cudaLaunchKernel corr=2
+call main 40us 10us cudaLaunchKernel corr=3
+kernel 7 10us 9.99ms a corr=1
+kernel 1:7 10ms 5ms b corr=2
+kernel 7 15ms 5ms c corr=3
+)")
+                .causes,
+            (Causes{{IdleCause::launch, 10'000}, {IdleCause::between_kernels, 5'000'000}}));
+}
+
+// 3 ms in which nothing is launched: operators on the CPU, Python. They ran beside kernel a for 1
+// us, which is the work's credit. Half a millisecond is launching.
+TEST(Idle, AMillisecondWithoutALaunchIsOtherWork) {
+  EXPECT_EQ(explain(R"(
+op main 0us 6ms aten::work
+call main 0us 10us cudaLaunchKernel corr=1
+kernel 7 10us 1us a corr=1
+op main 1ms 1ms aten::sort
+call main 3.01ms 10us cudaLaunchKernel corr=2
+kernel 7 3.02ms 500us b corr=2
+call main 3.9ms 10us cudaLaunchKernel corr=3
+kernel 7 3.91ms 2.09ms c corr=3
+)")
+                .causes,
+            (Causes{{IdleCause::launch, 10'000 + 9'000 + 390'000},
+                    {IdleCause::host_work, 2'999'000 + 1'000}}));
+}
+
+// A launch of 20 ms on an idle GPU loads a module; so do the calls for it, however short.
+TEST(Idle, LoadingKernels) {
+  EXPECT_EQ(explain(R"(
+op main 0us 30ms aten::work
+call main 0us 100us cuModuleLoadData
+call main 100us 20ms cudaLaunchKernel corr=1
+kernel 7 20.1ms 9.9ms a corr=1
+)")
+                .causes,
+            (Causes{{IdleCause::module_loading, 20'100'000}}));
+}
+
+// A launch call of 20 ms that waits for room in the queue loads nothing and gives no credit.
+TEST(Idle, AFullQueueLoadsNothing) {
+  EXPECT_EQ(explain(R"(
+op main 0us 30ms aten::work
+call main 0us 10us cudaLaunchKernel corr=1
+kernel 7 10us 20ms a corr=1
+call main 20us 20ms cudaLaunchKernel corr=2
+kernel 7 20.1ms 9.9ms b corr=2
+)")
+                .causes,
+            (Causes{{IdleCause::launch, 10'000 + 10'000}, {IdleCause::between_kernels, 80'000}}));
+}
+
+// It ran beside the copy for 5 us, which is its credit.
+TEST(Idle, HipCopiesOnAStreamBlock) {
+  EXPECT_EQ(explain(R"(
+op main 0us 60us aten::work
+call main 5us 40us hipMemcpyWithStream corr=1
+copy 7 40us 5us HtoD bytes=64 corr=1
+call main 46us 2us hipLaunchKernel corr=2
+kernel 7 50us 10us a corr=2
+)")
+                .causes,
+            (Causes{{IdleCause::launch, 5'000}, {IdleCause::copy, 35'000 + 5'000}}));
+}
+
 TEST(Idle, AWaitOfAnotherThreadThatLaunchesNothingIsIgnored) {
   EXPECT_EQ(explain(R"(
 op main 0us 60us aten::work

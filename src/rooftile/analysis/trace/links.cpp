@@ -1,6 +1,7 @@
 #include "rooftile/analysis/trace/links.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace rooftile::trace {
 namespace {
@@ -53,6 +54,29 @@ void link_gpu(const Timeline& timeline, Links& links, const IdIndex& by_external
   }
 }
 
+// On a stream work runs in the order of its launches, so what no recorded call launched and comes
+// before what one did was in the queue when the recording began. The first of it starts before any
+// recorded launch can have started it.
+void find_leftover(const Timeline& timeline, Links& links) {
+  constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
+  const GpuActivities& gpu = timeline.gpu;
+  links.leftover.assign(gpu.time.size(), false);
+  Nanoseconds first_launch = kNever;
+  std::vector<Nanoseconds> linked(timeline.streams.size(), kNever), begins = linked;
+  for (std::size_t i = 0; i < gpu.time.size(); ++i) {
+    const std::uint32_t call = links.gpu_call[i];
+    Nanoseconds& first = (call == kNone ? begins : linked)[gpu.stream[i]];
+    first = std::min(first, gpu.time.start(i));
+    if (call != kNone) first_launch = std::min(first_launch, timeline.calls.time.start(call));
+  }
+  for (std::size_t i = 0; i < gpu.time.size(); ++i) {
+    const std::uint16_t stream = gpu.stream[i];
+    links.leftover[i] = links.gpu_call[i] == kNone && links.gpu_op[i] == kNone &&
+                        linked[stream] != kNever && gpu.time.start(i) < linked[stream] &&
+                        begins[stream] < first_launch;
+  }
+}
+
 }  // namespace
 
 IdIndex::IdIndex(const Column<std::uint32_t>& ids) {
@@ -101,6 +125,7 @@ Links link_events(const Timeline& timeline) {
   const IdIndex by_external_id(timeline.ops.external_id);
   links.call_op = ops_of_calls(timeline, links, by_external_id);
   link_gpu(timeline, links, by_external_id);
+  find_leftover(timeline, links);
   return links;
 }
 

@@ -33,6 +33,7 @@ struct Links {
   std::vector<std::uint32_t> gpu_call;   // by GPU activity; kNone = not recorded
   std::vector<std::uint32_t> gpu_op;     // by GPU activity: the innermost operator or range
   std::vector<bool> launches;            // by thread: starts work on a GPU
+  std::vector<bool> leftover;            // by GPU activity: launched before the recording began
 
   CallKind kind_of_call(const Timeline& timeline, std::uint32_t call) const {
     return call_kinds[timeline.calls.name[call]];

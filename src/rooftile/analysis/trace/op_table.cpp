@@ -348,15 +348,20 @@ OpTable OpTabulator::tabulate(const Window& steps) {
   const GpuActivities& gpu = timeline_.gpu;
   collect_owners();
   OpTable table;
-  Nanoseconds total = 0, in_steps = 0, unclassified = 0;
+  Nanoseconds total = 0, in_steps = 0, unclassified = 0, leftover = 0;
   for (std::uint32_t i = 0; i < gpu.time.size(); ++i) {
     if (gpu.kind[i] != GpuKind::kernel) continue;
-    add_kernel(i);
     const Nanoseconds time = gpu.time.duration(i);
     const std::uint32_t call = links_.gpu_call[i];
     ++table.kernels;
     total += time;
     if (names_.facts(i).kernel_class == KernelClass::unknown) unclassified += time;
+    if (links_.leftover[i]) {
+      ++table.leftover;
+      leftover += time;
+      continue;
+    }
+    add_kernel(i);
     if (steps.contains(call != kNone ? timeline_.calls.time.start(call) : gpu.time.start(i))) {
       in_steps += time;
     }
@@ -365,6 +370,7 @@ OpTable OpTabulator::tabulate(const Window& steps) {
   table.kernel_time_in_steps = to_seconds(in_steps);
   table.unclassified_time = to_seconds(unclassified);
   take_samples();
+  table.leftover_time = to_seconds(leftover);
   for (const OpSum& row : rows_) table.ops.push_back(use_of(row));
   std::stable_sort(table.ops.begin(), table.ops.end(),
                    [](const OpUse& a, const OpUse& b) { return a.kernel_time > b.kernel_time; });

@@ -14,11 +14,12 @@ namespace rooftile::trace {
 struct OpTable {
   std::vector<OpUse> ops;
   std::vector<KernelUse> orphans;
-  Seconds kernel_time, kernel_time_in_steps, unclassified_time;
-  std::int64_t kernels = 0;
+  Seconds kernel_time, kernel_time_in_steps, unclassified_time, leftover_time;
+  std::int64_t kernels = 0, leftover = 0;
 };
 
-// Every kernel of the recording, once. Rows beyond a limit are added up in one called "other".
+// Every kernel of the recording once, but for those left from before it. Rows beyond a limit are
+// added up in one called "other".
 OpTable tabulate_ops(const Timeline& timeline, const Links& links, const KernelNames& names,
                      PythonSites& sites, const Window& steps);
 

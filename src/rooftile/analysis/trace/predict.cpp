@@ -54,11 +54,12 @@ class Predictor {
  public:
   Predictor(const Timeline& timeline, const Links& links, const GpuTrack& track,
             const BusySplit& split, const std::vector<HostWait>& waits, const StepMarks& marks,
-            const Window& steps, const TimeBreakdown& time)
+            const Window& steps, Nanoseconds late, const TimeBreakdown& time)
       : timeline_(timeline),
         links_(links),
         waits_(waits),
         steps_(steps),
+        late_(late),
         time_(time),
         step_count_(std::max<std::size_t>(1, marks.steps.size())),
         replay_(timeline, links, track, split, waits, steps,
@@ -98,6 +99,7 @@ class Predictor {
   const Links& links_;
   const std::vector<HostWait>& waits_;
   Window steps_;
+  Nanoseconds late_;
   const TimeBreakdown& time_;
   std::size_t step_count_;
   Replay replay_;
@@ -196,7 +198,7 @@ void Predictor::add_launches() {
 
 Predictions Predictor::predict() {
   const double recorded = time_.span.value();
-  const double replayed = seconds_in(unchanged_.all);
+  const double replayed = seconds_in(unchanged_.all - late_);
   predictions_.replayed_span = Seconds(replayed);
   if (std::abs(replayed - recorded) > kLargestError * recorded) {
     return std::move(predictions_);
@@ -232,8 +234,9 @@ Predictions Predictor::predict() {
 
 Predictions predict(const Timeline& timeline, const Links& links, const GpuTrack& track,
                     const BusySplit& split, const std::vector<HostWait>& waits,
-                    const StepMarks& marks, const Window& steps, const TimeBreakdown& time) {
-  return Predictor(timeline, links, track, split, waits, marks, steps, time).predict();
+                    const StepMarks& marks, const Window& steps, Nanoseconds late,
+                    const TimeBreakdown& time) {
+  return Predictor(timeline, links, track, split, waits, marks, steps, late, time).predict();
 }
 
 }  // namespace rooftile::trace

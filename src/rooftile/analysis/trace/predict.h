@@ -17,9 +17,11 @@ struct Predictions {
   std::optional<double> kernel_time_share;
 };
 
-// `marks` may be empty. `steps` is the window's part on the host, `time` the split of the window.
+// `marks` may be empty. `steps` is the window's part on the host, `time` the split of the window,
+// which begins `late` after it.
 Predictions predict(const Timeline& timeline, const Links& links, const GpuTrack& track,
                     const BusySplit& split, const std::vector<HostWait>& waits,
-                    const StepMarks& marks, const Window& steps, const TimeBreakdown& time);
+                    const StepMarks& marks, const Window& steps, Nanoseconds late,
+                    const TimeBreakdown& time);
 
 }  // namespace rooftile::trace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <span>
 
 #include "rooftile/analysis/trace/seconds.h"
 
@@ -89,48 +90,102 @@ Nanoseconds length_of(const StepTimes& times) {
   return std::accumulate(times.begin(), times.end(), Nanoseconds{0});
 }
 
+constexpr double kSlow = 1.2;  // times the median
+
+// The median of each part and of the whole.
+struct UsualStep {
+  explicit UsualStep(std::span<const StepTimes> steps) {
+    std::vector<Nanoseconds> values;
+    for (const StepTimes& times : steps) values.push_back(length_of(times));
+    least_slow = kSlow * static_cast<double>(median(values));
+    for (std::size_t part = 0; part < kStepParts; ++part) {
+      values.clear();
+      for (const StepTimes& times : steps) values.push_back(times.at(part));
+      parts.at(part) = median(values);
+    }
+  }
+  bool is_slow(const StepTimes& step) const {
+    return static_cast<double>(length_of(step)) >= least_slow;
+  }
+  // The part that is longest beyond its median.
+  StepLimit beyond(const StepTimes& step) const {
+    StepTimes more{};
+    for (std::size_t part = 0; part < kStepParts; ++part) {
+      more.at(part) = step.at(part) - parts.at(part);
+    }
+    return largest(more);
+  }
+
+  StepTimes parts{};  // medians
+  double least_slow = 0;
+};
+
 std::vector<SlowStep> slow_steps(const std::vector<StepTimes>& steps) {
   constexpr std::size_t kFewest = 3;
-  constexpr double kSlow = 1.2;
   if (steps.size() < kFewest) return {};
-  std::vector<Nanoseconds> values;
-  for (const StepTimes& times : steps) values.push_back(length_of(times));
-  const double least = kSlow * static_cast<double>(median(values));
-  StepTimes usual{};
-  for (std::size_t part = 0; part < kStepParts; ++part) {
-    values.clear();
-    for (const StepTimes& times : steps) values.push_back(times.at(part));
-    usual.at(part) = median(values);
-  }
+  const UsualStep usual(steps);
   std::vector<SlowStep> slow;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (static_cast<double>(length_of(steps[i])) < least) continue;
-    StepTimes beyond{};
-    for (std::size_t part = 0; part < kStepParts; ++part) {
-      beyond.at(part) = steps[i].at(part) - usual.at(part);
-    }
-    const StepLimit most = largest(beyond);
+    if (!usual.is_slow(steps[i])) continue;
+    const StepLimit most = usual.beyond(steps[i]);
     if (most.time > Seconds()) slow.push_back({static_cast<std::int64_t>(i), most.part, most.time});
   }
   return slow;
 }
 
+std::vector<StepTimes> times_of(const std::vector<Nanoseconds>& bounds, const Timeline& timeline,
+                                const GpuTrack& track, const std::vector<IdlePiece>& pieces) {
+  std::vector<StepTimes> steps(bounds.size() - 1);
+  add_busy(bounds, timeline, track, steps);
+  add_idle(bounds, pieces, steps);
+  return steps;
+}
+
+bool is_one_work(const std::vector<StepWork>& work) {
+  return std::ranges::all_of(work, [&](StepWork one) { return one == work.front(); });
+}
+
 }  // namespace
 
-Steps measure_steps(StepSource source, const std::vector<Nanoseconds>& bounds,
+Steps measure_steps(const StepMarks& marks, const std::vector<Nanoseconds>& bounds,
                     const Timeline& timeline, const GpuTrack& track,
                     const std::vector<IdlePiece>& pieces) {
-  Steps measured{.source = source, .durations = {}, .limits = {}, .slow = {}};
+  Steps measured;
+  measured.source = marks.source;
+  measured.work = marks.work;
   for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
     measured.durations.push_back(to_seconds(bounds[i + 1] - bounds[i]));
   }
   if (track.rows.empty() || bounds.size() < 2) return measured;
-  std::vector<StepTimes> steps(bounds.size() - 1);
-  add_busy(bounds, timeline, track, steps);
-  add_idle(bounds, pieces, steps);
+  const std::vector<StepTimes> steps = times_of(bounds, timeline, track, pieces);
   for (const StepTimes& times : steps) measured.limits.push_back(largest(times));
-  measured.slow = slow_steps(steps);
+  if (is_one_work(marks.work)) measured.slow = slow_steps(steps);
   return measured;
+}
+
+StepsApart set_apart(StepMarks& marks, std::vector<Nanoseconds>& bounds, const Timeline& timeline,
+                     const GpuTrack& track, const std::vector<IdlePiece>& pieces) {
+  constexpr std::size_t kFewest = 4;
+  if (track.rows.empty() || bounds.size() < kFewest + 1 || !is_one_work(marks.work)) return {};
+  const std::vector<StepTimes> steps = times_of(bounds, timeline, track, pieces);
+  const UsualStep usual(std::span(steps).subspan(1, steps.size() - 2));
+  const auto apart = [&](const StepTimes& step) -> std::optional<StepApart> {
+    if (!usual.is_slow(step)) return std::nullopt;
+    const StepLimit most = usual.beyond(step);
+    return StepApart{to_seconds(length_of(step)), most.part, most.time};
+  };
+  const StepsApart set{apart(steps.front()), apart(steps.back())};
+  if (set.last) {
+    bounds.pop_back();
+    marks.steps.pop_back();
+    if (!marks.work.empty()) marks.work.pop_back();
+  }
+  if (set.first) {
+    bounds.erase(bounds.begin());
+    marks.steps.erase(marks.steps.begin());
+    if (!marks.work.empty()) marks.work.erase(marks.work.begin());
+  }
+  return set;
 }
 
 }  // namespace rooftile::trace

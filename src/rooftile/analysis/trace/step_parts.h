@@ -1,18 +1,29 @@
 // What each step's time goes to.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "rooftile/analysis/trace/busy.h"
 #include "rooftile/analysis/trace/idle.h"
+#include "rooftile/analysis/trace/steps.h"
 #include "rooftile/workload/trace_summary.h"
 
 namespace rooftile::trace {
 
 // The steps between `bounds`, of which there is one more than steps, with the largest part of each
 // and what makes some slower than others. `pieces` explain the gaps of at least that time.
-Steps measure_steps(StepSource source, const std::vector<Nanoseconds>& bounds,
+// Steps of a serving engine on several kinds of work are unlike each other: none is slow.
+Steps measure_steps(const StepMarks& marks, const std::vector<Nanoseconds>& bounds,
                     const Timeline& timeline, const GpuTrack& track,
                     const std::vector<IdlePiece>& pieces);
+
+// Of four steps or more takes a first or last one that is 1.2 times as long as the median of the
+// others out of the marks and bounds, and says what makes it longer.
+struct StepsApart {
+  std::optional<StepApart> first, last;
+};
+StepsApart set_apart(StepMarks& marks, std::vector<Nanoseconds>& bounds, const Timeline& timeline,
+                     const GpuTrack& track, const std::vector<IdlePiece>& pieces);
 
 }  // namespace rooftile::trace

@@ -9,7 +9,10 @@ namespace {
 
 constexpr std::size_t kFewestRounds = 3;
 constexpr std::size_t kMostSteps = 65536;
-constexpr std::size_t kMostAnchors = 64;
+constexpr std::size_t kMostAnchors = 256;
+// Anchors tried as the start of the first round. What is before it is a quarter at the most, in
+// number and in time: a loop within a step leaves more.
+constexpr std::size_t kMostFirst = 32;
 
 // Ranges of one kind on the thread that has most of them; nested and overlapping ones left out.
 std::vector<Window> ranges_of(const Timeline& timeline, const Links& links, RangeKind kind) {
@@ -64,13 +67,33 @@ StepMarks steps_between_marks(const Timeline& timeline, const Links& links) {
   for (const Window& range : ranges_of_first_name(timeline, links, RangeKind::optimizer_step)) {
     marks.push_back(range.end);
   }
-  if (marks.size() >= kFewestRounds) return {StepSource::optimizer, between(marks)};
+  if (marks.size() >= kFewestRounds) return {StepSource::optimizer, between(marks), {}};
   marks.clear();
   for (const Window& range : ranges_of_first_name(timeline, links, RangeKind::loader)) {
     marks.push_back(range.start);
   }
-  if (marks.size() >= kFewestRounds) return {StepSource::data_loader, between(marks)};
+  if (marks.size() >= kFewestRounds) return {StepSource::data_loader, between(marks), {}};
   return {};
+}
+
+// With the work of each where all names say it.
+StepMarks engine_steps(const Timeline& timeline, const Links& links) {
+  StepMarks marks{StepSource::engine, ranges_of(timeline, links, RangeKind::engine_step), {}};
+  std::map<std::pair<Nanoseconds, Nanoseconds>, StepWork> work_of;
+  for (std::uint32_t op = 0; op < timeline.ops.time.size() && !marks.steps.empty(); ++op) {
+    if (links.kind_of_op(timeline, op) != RangeKind::engine_step) continue;
+    const auto work = engine_step_work(timeline.strings[timeline.ops.name[op]]);
+    if (work) work_of[{timeline.ops.time.start(op), timeline.ops.time.end(op)}] = *work;
+  }
+  for (const Window& step : marks.steps) {
+    const auto work = work_of.find({step.start, step.end});
+    if (work == work_of.end()) {
+      marks.work.clear();
+      break;
+    }
+    marks.work.push_back(work->second);
+  }
+  return marks;
 }
 
 // Names of the activities, and where a copy between host and device or the start of a graph may
@@ -103,7 +126,9 @@ StepMarks steps_of_repetition(const Timeline& timeline, const Links& links, cons
     marks.push_back(at < track.rows.size() ? gpu.time.start(track.rows[at])
                                            : gpu.time.end(track.rows.back()));
   }
-  return {StepSource::repetition, between(marks)};
+  const Nanoseconds all = gpu.time.end(track.rows.back()) - gpu.time.start(track.rows.front());
+  if (4 * (marks.back() - marks.front()) < 3 * all) return {};
+  return {StepSource::repetition, between(marks), {}};
 }
 
 bool repeats(std::span<const std::uint32_t> sequence, std::size_t period) {
@@ -120,11 +145,12 @@ bool repeats(std::span<const std::uint32_t> sequence, std::size_t period) {
 
 StepMarks find_steps(const Timeline& timeline, const Links& links, const GpuTrack& track) {
   if (auto steps = ranges_of(timeline, links, RangeKind::step); !steps.empty()) {
-    return {StepSource::profiler_step, std::move(steps)};
+    return {StepSource::profiler_step, std::move(steps), {}};
   }
   if (auto steps = ranges_of(timeline, links, RangeKind::user_step); steps.size() > 1) {
-    return {StepSource::user_range, std::move(steps)};
+    return {StepSource::user_range, std::move(steps), {}};
   }
+  if (StepMarks marks = engine_steps(timeline, links); marks.steps.size() > 1) return marks;
   StepMarks marks = steps_between_marks(timeline, links);
   return marks.source != StepSource::none ? marks : steps_of_repetition(timeline, links, track);
 }
@@ -146,10 +172,13 @@ std::vector<Nanoseconds> step_bounds(const StepMarks& marks, const Timeline& tim
   std::vector<Nanoseconds> bounds{steps.front().start};
   for (const Window& step : steps) bounds.push_back(step.end);
   if (marks.source == StepSource::repetition) return bounds;
+  Nanoseconds earlier = bounds.front();
   for (std::size_t row = 0; row < timeline.gpu.time.size(); ++row) {
     const std::uint32_t call = links.gpu_call[row];
+    if (links.leftover[row]) earlier = std::max(earlier, timeline.gpu.time.end(row));
     if (call == kNone) continue;
     const Nanoseconds launched = timeline.calls.time.start(call);
+    if (launched < steps.front().start) earlier = std::max(earlier, timeline.gpu.time.end(row));
     if (launched < steps.front().start || launched >= steps.back().end) continue;
     const auto next =
         std::upper_bound(steps.begin(), steps.end(), launched,
@@ -158,19 +187,26 @@ std::vector<Nanoseconds> step_bounds(const StepMarks& marks, const Timeline& tim
     Nanoseconds& end = bounds[static_cast<std::size_t>(next - steps.begin())];
     end = std::max(end, timeline.gpu.time.end(row));
   }
+  // What outlasts the step's own work, as a kernel that runs throughout, says nothing of its start.
+  if (earlier < bounds[1]) bounds.front() = earlier;
   for (std::size_t i = 1; i < bounds.size(); ++i) bounds[i] = std::max(bounds[i], bounds[i - 1]);
   return bounds;
 }
 
 std::optional<Repetition> find_repetition(std::span<const std::uint32_t> sequence,
                                           std::span<const std::size_t> anchors) {
-  for (std::size_t i = 1; i < anchors.size(); ++i) {
-    const std::size_t first = anchors[0];
-    const std::size_t period = anchors[i] - first;
-    const std::size_t count = (sequence.size() - first) / period;
-    if (count < kFewestRounds) return std::nullopt;
-    if (count * period * 10 < sequence.size() * 9) continue;
-    if (repeats(sequence.subspan(first), period)) return Repetition{first, period, count};
+  for (std::size_t start = 0; start < std::min(anchors.size(), kMostFirst); ++start) {
+    const std::size_t first = anchors[start];
+    if (start > 0 && 4 * first > sequence.size()) break;
+    for (std::size_t i = start + 1; i < anchors.size(); ++i) {
+      const std::size_t period = anchors[i] - first;
+      const std::size_t count = (sequence.size() - first) / period;
+      if (count < kFewestRounds) break;
+      if (sequence[first] != sequence[first + period]) continue;
+      if (count * period * 10 < (sequence.size() - first) * 9) continue;
+      if (start > 0 && count * period * 4 < sequence.size() * 3) continue;
+      if (repeats(sequence.subspan(first), period)) return Repetition{first, period, count};
+    }
   }
   return std::nullopt;
 }

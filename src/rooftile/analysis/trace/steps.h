@@ -14,19 +14,22 @@ namespace rooftile::trace {
 
 struct StepMarks {
   StepSource source = StepSource::none;
-  std::vector<Window> steps;  // complete ones, disjoint and in order
+  std::vector<Window> steps;   // complete ones, disjoint and in order
+  std::vector<StepWork> work;  // of each, where a serving engine names it
 };
 
-// By the first of these that there is: the profiler's steps, ranges that the user calls steps,
-// the ends of the optimizer, the starts of the loader, the repetition of the kernels' names.
+// By the first of these that there is: the profiler's steps, ranges that the user or a serving
+// engine calls steps, the ends of the optimizer, the starts of the loader, the repetition of the
+// kernels' names.
 StepMarks find_steps(const Timeline& timeline, const Links& links, const GpuTrack& track);
 
 // From the first start to the last end of operators, ranges, runtime calls and GPU activities.
 Window whole_recording(const Timeline& timeline);
 
 // The start of the first step and the end of each: when the host has left it and the last GPU
-// activity launched up to then is done. Never decreases; the marks must hold a step. Steps told by
-// the kernels themselves end where the next one's first kernel starts.
+// activity launched up to then is done. So the first begins when what was launched before it is
+// done. Never decreases; the marks must hold a step. Steps found from the kernels themselves end
+// where the next one's first kernel starts.
 std::vector<Nanoseconds> step_bounds(const StepMarks& marks, const Timeline& timeline,
                                      const Links& links);
 
@@ -37,9 +40,10 @@ struct Repetition {
   bool operator==(const Repetition&) const = default;
 };
 
-// The shortest period of at least three rounds that covers nine tenths of the sequence and begins
-// at an anchor, a position where a step can begin. Up to one entry in twenty may differ from the
-// round before.
+// The shortest period of at least three rounds that begins at an anchor, a position where a step
+// can begin, and covers the sequence from there on but for a part of a round. What is before the
+// first round, a prefill or a warm-up, is a quarter at the most. Up to one entry in twenty may
+// differ from the round before.
 std::optional<Repetition> find_repetition(std::span<const std::uint32_t> sequence,
                                           std::span<const std::size_t> anchors);
 

@@ -66,6 +66,46 @@ TEST(Steps, OfRangesThatTheUserNames) {
   EXPECT_EQ(found.marks.steps.size(), 2U);
 }
 
+TEST(Steps, BeginWhenWhatWasLaunchedBeforeIsDone) {
+  const Found found = find(R"(
+call main 1us 1us cudaLaunchKernel corr=1
+mark main 10us 10us ProfilerStep#1
+mark main 20us 10us ProfilerStep#2
+call main 12us 1us cudaLaunchKernel corr=2
+call main 22us 1us cudaLaunchKernel corr=3
+kernel 7 3us 37us a corr=1
+kernel 7 40us 20us b corr=2
+kernel 7 60us 20us c corr=3
+)");
+  EXPECT_EQ(found.bounds, (std::vector<Nanoseconds>{40'000, 60'000, 80'000}));
+}
+
+TEST(Steps, OfServingEngines) {
+  const Found vllm = find(R"(
+mark main 0us 50us execute_context_2(300)_generation_0(0)
+mark main 50us 10us execute_context_0(0)_generation_2(2)
+mark main 52us 5us gpu_model_runner: forward
+mark main 60us 20us execute_context_1(64)_generation_2(2)
+)");
+  EXPECT_EQ(vllm.marks.source, StepSource::engine);
+  EXPECT_EQ(vllm.marks.steps.size(), 3U);
+  EXPECT_EQ(vllm.marks.work,
+            (std::vector<StepWork>{StepWork::prefill, StepWork::decode, StepWork::mixed}));
+  const Found sglang = find(R"(
+mark main 0us 50us step[EXTEND bs=1 toks=2048]
+mark main 50us 10us step[DECODE bs=32]
+)");
+  EXPECT_EQ(sglang.marks.work, (std::vector<StepWork>{StepWork::prefill, StepWork::decode}));
+}
+
+// A prefill of 9 other kernels comes before 4 equal rounds.
+TEST(Steps, RepetitionAfterSomethingElse) {
+  std::vector<std::uint32_t> sequence{50, 51, 52, 53, 54, 55, 56, 57, 58};
+  for (std::uint32_t i = 0; i < 40; ++i) sequence.push_back(i % 10);
+  const std::vector<std::size_t> anchors{0, 9, 19, 29, 39};
+  EXPECT_EQ(find_repetition(sequence, anchors), (Repetition{9, 10, 4}));
+}
+
 TEST(Steps, BetweenOptimizerSteps) {
   const Found found = find(R"(
 repeat 4 every 100us
@@ -108,7 +148,7 @@ TEST(Steps, LayersAreNone) {
 TEST(Steps, RepetitionAllowsOneInTwentyToDiffer) {
   std::vector<std::uint32_t> sequence;
   for (std::uint32_t i = 0; i < 400; ++i) sequence.push_back(i % 40);
-  const std::vector<std::size_t> anchors{0, 20, 40, 60, 80};
+  const std::vector<std::size_t> anchors{0, 20, 40};
   EXPECT_EQ(find_repetition(sequence, anchors), (Repetition{0, 40, 10}));
   for (std::size_t i = 0; i < 8; ++i) sequence[7 + 50 * i] = 1000;  // 15 of 360 differ
   EXPECT_EQ(find_repetition(sequence, anchors), (Repetition{0, 40, 10}));

@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/trace/busy.h"
 #include "rooftile/analysis/trace/host_table.h"
+#include "rooftile/analysis/trace/host_work.h"
 #include "rooftile/analysis/trace/idle.h"
 #include "rooftile/analysis/trace/links.h"
 #include "rooftile/analysis/trace/op_table.h"
@@ -79,6 +80,8 @@ void fill_tables(const HostView& view, const GpuTrack& track, const KernelNames&
   summary.kernel_time = table.kernel_time;
   summary.kernel_time_in_steps = table.kernel_time_in_steps;
   summary.unclassified_time = table.unclassified_time;
+  summary.leftover_kernels = table.leftover;
+  summary.leftover_time = table.leftover_time;
   summary.ops = std::move(table.ops);
   summary.orphans = std::move(table.orphans);
   if (view.timeline.gpu.time.size() == 0) {
@@ -112,27 +115,39 @@ TraceSummary summarize(const Timeline& timeline) {
   const std::vector<IdlePiece> pieces = explain_gaps(timeline, links, track, split, waits);
   summary.whole = breakdown(whole, split, pieces);
 
-  const StepMarks marks = find_steps(timeline, links, track);
+  StepMarks marks = find_steps(timeline, links, track);
   const bool has_steps = !marks.steps.empty();
-  const std::vector<Nanoseconds> bounds =
+  std::vector<Nanoseconds> bounds =
       has_steps ? step_bounds(marks, timeline, links) : std::vector{whole.start, whole.end};
+  StepsApart apart;
+  if (has_steps) apart = set_apart(marks, bounds, timeline, track, pieces);
   const Window window{bounds.front(), bounds.back()};
   const Window host_window =
       has_steps ? Window{marks.steps.front().start, marks.steps.back().end} : whole;
   summary.time =
       has_steps ? breakdown(window, split_busy(timeline, track, window), pieces) : summary.whole;
-  if (has_steps) summary.steps = measure_steps(marks.source, bounds, timeline, track, pieces);
+  if (has_steps) {
+    summary.steps = measure_steps(marks, bounds, timeline, track, pieces);
+    summary.steps.first_apart = apart.first;
+    summary.steps.last_apart = apart.last;
+  }
   expose_waits(pieces, window, waits);
   if (!track.rows.empty() && timeline.calls.time.size() > 0) {
-    Predictions predictions =
-        predict(timeline, links, track, split, waits, marks, host_window, summary.time);
+    Predictions predictions = predict(timeline, links, track, split, waits, marks, host_window,
+                                      window.start - host_window.start, summary.time);
     summary.predictions = std::move(predictions.remedies);
     summary.replayed_span = predictions.replayed_span;
     summary.kernel_time_share = predictions.kernel_time_share;
   }
 
   PythonSites sites(timeline, links);
-  fill_tables({timeline, links, waits, sites, host_window}, track, names, summary);
+  HostView view{timeline, links, waits, sites, host_window};
+  if (has_steps) {
+    view.first_end = marks.steps.front().end;
+    view.step_count = marks.steps.size();
+  }
+  fill_tables(view, track, names, summary);
+  summary.host_work = tabulate_other_work(timeline, links, waits, host_window);
   summary.ranges = training_ranges(timeline, links, track, pieces, host_window);
   summary.pointwise = pointwise_runs(timeline, names, track, window);
   summary.gradients = gradient_reductions(timeline, links, track, window);

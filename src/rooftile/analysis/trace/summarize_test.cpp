@@ -94,24 +94,28 @@ kernel 7 54ms 5ms sgemm corr=4
 }
 
 TEST(Summarize, SaysWhyAStepIsSlow) {
-  // Kernels of 10 ms limit every step of 12; the fourth waits 4 ms longer for its batch.
+  // Kernels of 10 ms limit every step of 12; the third waits 4 ms longer for its batch.
   const TraceSummary summary = summary_of(R"(
-repeat 3 every 12ms
+repeat 2 every 12ms
 mark main 0ms 12ms ProfilerStep#{i}
 mark main 0ms 1ms enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__
 call main 1ms 10us cudaLaunchKernel corr=1
 kernel 7 1.01ms 10ms sgemm corr=1
 call main 2ms 9.5ms cudaDeviceSynchronize
 end
-mark main 36ms 16ms ProfilerStep#3
-mark main 36ms 5ms enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__
+mark main 24ms 16ms ProfilerStep#2
+mark main 24ms 5ms enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__
+call main 29ms 10us cudaLaunchKernel corr=8
+kernel 7 29.01ms 10ms sgemm corr=8
+mark main 40ms 12ms ProfilerStep#3
+mark main 40ms 1ms enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__
 call main 41ms 10us cudaLaunchKernel corr=9
 kernel 7 41.01ms 10ms sgemm corr=9
 )");
   ASSERT_EQ(summary.steps.limits.size(), 4U);
   for (const StepLimit& limit : summary.steps.limits) EXPECT_EQ(limit.part, StepPart::compute);
   ASSERT_EQ(summary.steps.slow.size(), 1U);
-  EXPECT_EQ(summary.steps.slow[0].step, 3);
+  EXPECT_EQ(summary.steps.slow[0].step, 2);
   EXPECT_EQ(summary.steps.slow[0].part, StepPart::idle_data_loading);
   EXPECT_NEAR(us(summary.steps.slow[0].beyond), 4'000, 1e-3);
 }
@@ -285,6 +289,107 @@ TEST(Summarize, GradientReductionsBesideTheBackwardPass) {
   EXPECT_NEAR(us(gradients.backward), 200, 1e-6);
   EXPECT_NEAR(us(gradients.before_first), 80 + 20, 1e-6);
   EXPECT_NEAR(us(gradients.after), 25 + 5, 1e-6);
+}
+
+// Steps of 12 ms after one of 60, which compiles for 48 ms; the last one's host stays 28 ms longer.
+TEST(Summarize, AWarmUpAndTheProfilersEndAreSetApart) {
+  const TraceSummary summary = summary_of(R"(
+mark main 0ms 60ms ProfilerStep#0
+call main 0ms 49ms cuModuleLoadData
+call main 49ms 10us cudaLaunchKernel corr=90
+kernel 7 49.01ms 10.99ms sgemm corr=90
+repeat 4 every 12ms
+mark main 60ms 12ms ProfilerStep#{i}
+call main 61ms 10us cudaLaunchKernel corr=1
+kernel 7 61.01ms 10.99ms sgemm corr=1
+end
+mark main 108ms 40ms ProfilerStep#9
+call main 109ms 10us cudaLaunchKernel corr=91
+kernel 7 109.01ms 10.99ms sgemm corr=91
+)");
+  ASSERT_EQ(summary.steps.durations.size(), 4U);
+  EXPECT_NEAR(us(pass_time(summary)), 12'000, 1e-3);
+  ASSERT_TRUE(summary.steps.first_apart);
+  EXPECT_NEAR(us(summary.steps.first_apart->duration), 60'000, 1e-3);
+  EXPECT_EQ(summary.steps.first_apart->part, StepPart::idle_module_loading);
+  EXPECT_NEAR(us(summary.steps.first_apart->beyond), 49'000, 1e-3);
+  ASSERT_TRUE(summary.steps.last_apart);
+  EXPECT_NEAR(us(summary.steps.last_apart->duration), 40'000, 1e-3);
+  EXPECT_EQ(summary.steps.last_apart->part, StepPart::idle_outside);
+  // One kernel a step, although two more ran.
+  EXPECT_NEAR(recorded_steps(summary), 6, 1e-9);
+  EXPECT_TRUE(summary.steps.slow.empty());
+}
+
+// 100 kernels of 1 ms were queued when the trace began; the step launches 10 of 2 ms.
+TEST(Summarize, WorkLeftFromBeforeIsInNoStepAndNoTable) {
+  std::string text =
+      "mark main 5ms 3ms ProfilerStep#1\nrepeat 100 every 1ms\nkernel 7 0ms 1ms "
+      "old corr=700\nend\n";
+  for (int i = 1; i <= 10; ++i) {
+    const std::string id = std::to_string(i);
+    text += "op main " + std::to_string(5000 + 100 * i) + "us 20us aten::mm\ncall main " +
+            std::to_string(5005 + 100 * i) + "us 5us cudaLaunchKernel corr=" + id + "\nkernel 7 " +
+            std::to_string(98 + 2 * i) + "ms 2ms sgemm corr=" + id + "\n";
+  }
+  const TraceSummary summary = summary_of(text.c_str());
+  ASSERT_EQ(summary.steps.durations.size(), 1U);
+  EXPECT_NEAR(us(summary.steps.durations[0]), 20'000, 1e-3);
+  EXPECT_EQ(summary.kernels, 110);
+  EXPECT_EQ(summary.leftover_kernels, 100);
+  EXPECT_NEAR(us(summary.leftover_time), 100'000, 1e-3);
+  EXPECT_DOUBLE_EQ(recorded_steps(summary), 1);
+  EXPECT_TRUE(summary.orphans.empty());
+  ASSERT_EQ(summary.ops.size(), 1U);
+  EXPECT_NEAR(us(summary.ops[0].kernel_time), 20'000, 1e-3);
+}
+
+// The user's function covers the whole stretch, the library's and Python's inside say less.
+TEST(Summarize, NamesTheHostsOtherWork) {
+  const TraceSummary summary = summary_of(R"(
+repeat 3 every 20ms
+mark main 0ms 20ms ProfilerStep#{i}
+python main 0ms 15ms train.py(33): preprocess
+python main 1ms 13.9ms PIL/Image.py(200): resize
+python main 1ms 13.8ms <built-in method resize>
+op main 15.1ms 50us aten::mm
+call main 15.11ms 10us cudaLaunchKernel corr=1
+kernel 7 15.13ms 4ms sgemm corr=1
+end
+)");
+  ASSERT_EQ(summary.host_work.size(), 1U);
+  EXPECT_EQ(summary.host_work[0].cause, IdleCause::host_work);
+  EXPECT_EQ(summary.host_work[0].name, "preprocess");
+  EXPECT_EQ(summary.host_work[0].source.file, "train.py");
+  EXPECT_EQ(summary.host_work[0].source.line, 33);
+  EXPECT_EQ(summary.host_work[0].count, 3);
+  // Until the first launch, and twice the 16 ms between two kernels: it ran beside the kernels
+  // for longer than the launches after it take.
+  EXPECT_NEAR(us(summary.host_work[0].exposed), 15'110 + 2 * 16'000, 1e-3);
+}
+
+// The first copy pins for 40 ms, the others take 2 ms each.
+TEST(Summarize, AFirstCopyThatTakesLongIsNoUsualOne) {
+  const TraceSummary summary = summary_of(R"(
+mark main 0ms 200ms ProfilerStep#0
+op main 0ms 41ms aten::copy_
+call main 0ms 40ms cudaMemcpyAsync corr=80
+copy 7 1ms 39ms HtoD pageable bytes=1000 corr=80
+call main 50ms 10us cudaLaunchKernel corr=81
+kernel 7 50.01ms 149.9ms sgemm corr=81
+repeat 3 every 200ms
+mark main 200ms 200ms ProfilerStep#{i}
+op main 200ms 3ms aten::copy_
+call main 200ms 2.5ms cudaMemcpyAsync corr=1
+copy 7 200.4ms 2ms HtoD pageable bytes=1000 corr=1
+call main 210ms 10us cudaLaunchKernel corr=2
+kernel 7 210.01ms 189.9ms sgemm corr=2
+end
+)");
+  ASSERT_EQ(summary.copies.size(), 1U);
+  EXPECT_EQ(summary.copies[0].count, 4);
+  EXPECT_NEAR(us(summary.copies[0].time), 4 * 2'000, 1e-3);
+  EXPECT_NEAR(us(summary.copies[0].blocked), 4 * 2'500, 1e-3);
 }
 
 }  // namespace

@@ -7,15 +7,17 @@
 
 namespace rooftile {
 
-// All uploads of one place.
+// All uploads of one place, from one kind of memory.
 struct Upload {
   TraceSite site;
-  bool pageable = false;   // any of them
-  std::int64_t count = 0;  // of the whole recording; the rest is of the window
+  bool pageable = false;
+  std::int64_t count = 0;
   Bytes bytes;
   Seconds time, exposed;  // on the GPU; while nothing computes
   Seconds blocked;        // the host's waiting
-  Seconds idle;           // of the GPU, that follows from the waiting
+  // Of the GPU, that follows from the waiting. Where a place copies from both kinds of memory, its
+  // waits are shared out by the time of the copies.
+  Seconds idle;
 };
 
 // Places in the order of CopyUse.

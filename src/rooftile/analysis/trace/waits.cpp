@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/trace/host_work.h"
+
 namespace rooftile::trace {
 namespace {
 
@@ -54,6 +56,21 @@ void add_range_waits(const Timeline& timeline, const Links& links, std::vector<H
   }
 }
 
+std::vector<HostWait> disjoint(std::vector<HostWait> waits) {
+  std::sort(waits.begin(), waits.end(), [](const HostWait& a, const HostWait& b) {
+    return a.start != b.start ? a.start < b.start : a.end > b.end;
+  });
+  Nanoseconds reach = waits.empty() ? 0 : waits.front().start;
+  std::vector<HostWait> kept;
+  for (HostWait wait : waits) {
+    wait.start = std::max(wait.start, reach);
+    if (wait.end <= wait.start) continue;
+    reach = wait.end;
+    kept.push_back(wait);
+  }
+  return kept;
+}
+
 }  // namespace
 
 std::vector<std::uint32_t> first_activities(const Timeline& timeline, const Links& links) {
@@ -70,6 +87,7 @@ IdleCause wait_cause(const Timeline& timeline, const Links& links, std::uint32_t
   const CallKind kind = links.kind_of_call(timeline, call);
   if (is_wait(kind)) return IdleCause::synchronization;
   if (kind == CallKind::allocation || kind == CallKind::release) return IdleCause::allocator;
+  if (kind == CallKind::load) return IdleCause::module_loading;
   if (kind == CallKind::copy) return copy_cause(timeline, call, activity, false);
   if (kind == CallKind::blocking_copy) return copy_cause(timeline, call, activity, true);
   return IdleCause::launch;
@@ -79,18 +97,9 @@ std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links) {
   std::vector<HostWait> waits;
   add_call_waits(timeline, links, waits);
   add_range_waits(timeline, links, waits);
-  std::sort(waits.begin(), waits.end(), [](const HostWait& a, const HostWait& b) {
-    return a.start != b.start ? a.start < b.start : a.end > b.end;
-  });
-  Nanoseconds reach = waits.empty() ? 0 : waits.front().start;
-  std::vector<HostWait> disjoint;
-  for (HostWait wait : waits) {
-    wait.start = std::max(wait.start, reach);
-    if (wait.end <= wait.start) continue;
-    reach = wait.end;
-    disjoint.push_back(wait);
-  }
-  return disjoint;
+  waits = disjoint(std::move(waits));
+  add_other_work(timeline, links, waits);
+  return disjoint(std::move(waits));
 }
 
 }  // namespace rooftile::trace

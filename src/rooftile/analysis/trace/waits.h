@@ -1,4 +1,5 @@
-// What keeps the host from launching: waits for the GPU, the loader, the allocator, other ranks.
+// What keeps the host from launching: waits for the GPU, the loader, the allocator, other ranks,
+// and other work of its own.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +15,19 @@ struct HostWait {
   Nanoseconds start = 0, end = 0;
   IdleCause cause = IdleCause::synchronization;
   std::uint16_t thread = 0;
-  bool is_call = false;  // `row` counts runtime calls, else operators
-  std::uint32_t row = 0;
+  bool is_call = false;     // `row` counts runtime calls, else operators
+  std::uint32_t row = 0;    // kNone of other work in no operator
   Nanoseconds exposed = 0;  // idle time of the GPU that follows from it, in the window
 };
 
-// By start. A copy from pageable memory holds the host until its data is on the way, a copy to the
-// host until the data has come: this one is a wait for results like any other synchronisation.
+// Waits and other stretches in which the host launches nothing. By start. A copy from pageable
+// memory holds the host until its data is on the way, a copy to the host until the data has come:
+// this one is a wait for results like any other synchronisation.
 std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links);
+
+constexpr bool is_other_work(IdleCause cause) {
+  return cause == IdleCause::host_work || cause == IdleCause::module_loading;
+}
 
 // The first GPU activity that each call started, kNone where none.
 std::vector<std::uint32_t> first_activities(const Timeline& timeline, const Links& links);

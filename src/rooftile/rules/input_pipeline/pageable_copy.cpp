@@ -50,13 +50,13 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const Upload
   Finding finding = about_site(
       trace, upload.site,
       fmt::format("{} from pageable host memory: the GPU does not compute for {} because of them",
-                  count_text(trace, window_count(trace, upload.count), "copy"),
-                  cost_text(trace, cost)),
+                  count_text(trace, upload.count, "copy"), cost_text(trace, cost)),
       {"Pin the batches (DataLoader(pin_memory=True)) and copy with .to(device, "
        "non_blocking=True)",
        Exactness::bit_exact},
-      gain_of_idle_time(trace, Remedy::asynchronous_copies, upload.idle) +
-          Range<Seconds>{alone, 0.5 * (alone + upload.exposed), upload.exposed});
+      capped_by_work(trace,
+                     gain_of_idle_time(trace, Remedy::asynchronous_copies, upload.idle) +
+                         Range<Seconds>{alone, 0.5 * (alone + upload.exposed), upload.exposed}));
   finding.count = upload.count;
   finding.evidence = {fmt::format(
       "measured: {:.1f} MB in {} ({:.1f} GB/s); the GPU copies alone for {} and idles for {} "

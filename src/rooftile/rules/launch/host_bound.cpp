@@ -66,6 +66,11 @@ double share_of_short_kernels(const TraceSummary& trace) {
   return all > 0 ? static_cast<double>(few) / static_cast<double>(all) : 0;
 }
 
+// In the window.
+std::int64_t kernels_of(const TraceSummary& trace) {
+  return window_count(trace, trace.kernels - trace.leftover_kernels);
+}
+
 Range<Seconds> saving_of(const TraceSummary& trace) {
   for (const Prediction& prediction : trace.predictions) {
     if (prediction.remedy != Remedy::batched_launches) continue;
@@ -73,7 +78,7 @@ Range<Seconds> saving_of(const TraceSummary& trace) {
     if (trace.has_stacks) saved.low = std::min(saved.low, Seconds(0));
     return saved;
   }
-  const Seconds left = kGraphGap * (static_cast<double>(trace.kernels) * window_part(trace));
+  const Seconds left = kGraphGap * static_cast<double>(kernels_of(trace));
   const Seconds most = std::max(Seconds(0), launch_idle(trace) - left);
   return {trace.has_stacks ? Seconds(0) : 0.5 * most, 0.75 * most, most};
 }
@@ -120,20 +125,19 @@ std::vector<std::string> slow_operators(const TraceSummary& trace) {
 
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   const Seconds idle = launch_idle(trace);
-  const double kernels = static_cast<double>(window_count(trace, trace.kernels));
+  const double kernels = static_cast<double>(kernels_of(trace));
   if (trace.launches + trace.graph_launches <= 0 || kernels < kFewKernels) return {};
   if (idle < kMinIdleShare * trace.time.span || idle > kLongestLaunch * kernels) return {};
   const Range<Seconds> gain = saving_of(trace);
   if (!is_visible(trace, gain.expected)) return {};
   const double short_share = share_of_short_kernels(trace);
-  Finding finding =
-      about_trace(trace,
-                  fmt::format("the GPU is idle {}, launch-bound: {}, {:.0f} % of them "
-                              "shorter than {}",
-                              cost_text(trace, idle),
-                              count_text(trace, window_count(trace, trace.kernels), "kernel"),
-                              100 * short_share, duration_text(kShortKernel)),
-                  propose(trace, short_share), gain);
+  Finding finding = about_trace(
+      trace,
+      fmt::format("the GPU is idle {}, launch-bound: {}, {:.0f} % of them "
+                  "shorter than {}",
+                  cost_text(trace, idle), count_text(trace, kernels_of(trace), "kernel"),
+                  100 * short_share, duration_text(kShortKernel)),
+      propose(trace, short_share), gain);
   finding.count = trace.launches;
   finding.evidence = {
       fmt::format("measured: the GPU is busy {:.0f} % of the time; {}",

@@ -28,7 +28,7 @@ None is claimed.
 )md";
 
 std::vector<TraceCase> judge(const TraceSummary& trace) {
-  if (trace.kernels > 0 || !trace.copies.empty() || trace.is_foreign) return {};
+  if (trace.kernels > 0 || trace.whole.copy > Seconds() || trace.is_foreign) return {};
   Finding finding = about_trace(
       trace,
       trace.launches > 0

@@ -1,0 +1,287 @@
+#include "rooftile/analysis/trace/host_work.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "rooftile/analysis/trace/busy.h"
+#include "rooftile/analysis/trace/python_sites.h"
+#include "rooftile/analysis/trace/seconds.h"
+#include "rooftile/analysis/trace/steps.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::trace {
+namespace {
+
+// An operator takes the host some ten microseconds, its Python code at most a few hundred, as in
+// recordings with stacks. Longer than this between two launches is no launching.
+constexpr Nanoseconds kLongStretch = 1'000'000;
+constexpr Nanoseconds kMostBuckets = Nanoseconds{1} << 22;
+constexpr std::size_t kMostNames = 64;
+// Of a stretch: what a name must cover.
+constexpr double kMostOfIt = 0.5;
+// Enclosing intervals looked at for a name.
+constexpr int kMostEnclosing = 256;
+
+struct Stretch {
+  Nanoseconds start = 0, end = 0;
+  std::uint16_t thread = 0;  // of the launch that ends it
+};
+
+// Stretches without a mark, found without sorting: a long one holds an empty bucket.
+class Stretches {
+ public:
+  explicit Stretches(const Window& window)
+      : window_(window),
+        bucket_(std::max(kLongStretch / 2, window.span() / kMostBuckets + 1)),
+        marked_(static_cast<std::size_t>(window.span() / bucket_ + 1)) {}
+
+  void mark(Nanoseconds at) { marked_[bucket_of(at)] = true; }
+
+  // After all marks.
+  void find_empty() {
+    for (std::size_t i = 0; i < marked_.size(); ++i) {
+      if (marked_[i]) continue;
+      if (i == 0 || marked_[i - 1]) {
+        first_.push_back(i);
+        found_.push_back({window_.start, window_.end, 0});
+      }
+    }
+  }
+  // Again each mark: those beside an empty bucket bound it.
+  void bound(Nanoseconds at, std::uint16_t thread) {
+    const std::size_t bucket = bucket_of(at);
+    if (bucket + 1 < marked_.size() && !marked_[bucket + 1]) {
+      Stretch& after = stretch_from(bucket + 1);
+      after.start = std::max(after.start, at);
+    }
+    if (bucket > 0 && !marked_[bucket - 1]) {
+      Stretch& before = stretch_from(bucket - 1);
+      if (at <= before.end) before = {before.start, at, thread};
+    }
+  }
+  std::vector<Stretch> take() {
+    std::erase_if(
+        found_, [](const Stretch& stretch) { return stretch.end - stretch.start < kLongStretch; });
+    return std::move(found_);
+  }
+
+ private:
+  std::size_t bucket_of(Nanoseconds at) const {
+    return static_cast<std::size_t>((std::clamp(at, window_.start, window_.end) - window_.start) /
+                                    bucket_);
+  }
+  // The one that holds an empty bucket.
+  Stretch& stretch_from(std::size_t bucket) {
+    const auto after = std::upper_bound(first_.begin(), first_.end(), bucket);
+    return found_[static_cast<std::size_t>(after - first_.begin()) - 1];
+  }
+
+  Window window_;
+  Nanoseconds bucket_;
+  std::vector<bool> marked_;
+  std::vector<std::size_t> first_;  // empty bucket of each stretch
+  std::vector<Stretch> found_;
+};
+
+// `visit(time, thread)` at the start and end of each launch and wait.
+template <class Visit>
+void visit_marks(const Timeline& timeline, const Links& links, const std::vector<HostWait>& waits,
+                 Visit visit) {
+  for (std::uint32_t call = 0; call < timeline.calls.time.size(); ++call) {
+    if (!is_launch(links.kind_of_call(timeline, call))) continue;
+    visit(timeline.calls.time.start(call), timeline.calls.thread[call]);
+    visit(timeline.calls.time.end(call), timeline.calls.thread[call]);
+  }
+  for (const HostWait& wait : waits) {
+    visit(wait.start, wait.thread);
+    visit(wait.end, wait.thread);
+  }
+}
+
+enum class Table : std::uint8_t { call, op, python };
+
+// Something that lasts long enough to be what a stretch is spent in.
+struct Interval {
+  Nanoseconds start = 0, end = 0;
+  Table table = Table::call;
+  std::uint32_t row = 0;
+};
+
+// The intervals active at moving points of time, the latest to start first.
+class ActiveIntervals {
+ public:
+  explicit ActiveIntervals(std::vector<Interval> intervals) : intervals_(std::move(intervals)) {
+    std::stable_sort(intervals_.begin(), intervals_.end(), [](const auto& a, const auto& b) {
+      return a.start != b.start ? a.start < b.start : a.end > b.end;
+    });
+  }
+
+  // Until one is accepted. Points must not decrease.
+  template <class Accept>
+  void visit_at(Nanoseconds at, Accept accept) {
+    for (; next_ < intervals_.size() && intervals_[next_].start <= at; ++next_) {
+      open_.push_back(intervals_[next_]);
+    }
+    while (!open_.empty() && open_.back().end <= at) open_.pop_back();
+    int looks = 0;
+    for (auto one = open_.rbegin(); one != open_.rend() && looks < kMostEnclosing; ++one, ++looks) {
+      if (one->end > at && accept(*one)) return;
+    }
+  }
+
+ private:
+  std::vector<Interval> intervals_, open_;
+  std::size_t next_ = 0;
+};
+
+void add_long(const EventTimes& time, const Column<std::uint16_t>& thread, const Links& links,
+              Table table, std::vector<Interval>& intervals) {
+  const auto least = static_cast<Nanoseconds>(kMostOfIt * kLongStretch);
+  for (std::uint32_t row = 0; row < time.size(); ++row) {
+    if (time.duration(row) < least) continue;
+    if (thread[row] >= links.launches.size() || !links.launches[thread[row]]) continue;
+    intervals.push_back({time.start(row), time.end(row), table, row});
+  }
+}
+
+// Ranges and functions in which kernels are compiled.
+bool names_a_compiler(std::string_view name) {
+  const std::string text = lower(name);
+  constexpr std::array<std::string_view, 4> kWords{"nvrtc", "triton/compiler/",
+                                                   "_dynamo/convert_frame.py", "compile_fx"};
+  return std::any_of(kWords.begin(), kWords.end(),
+                     [&](std::string_view word) { return contains(text, word); });
+}
+
+// What a stretch is spent in. `row` is that of the innermost operator or call.
+struct Name {
+  IdleCause cause = IdleCause::host_work;
+  std::string_view text;
+  bool is_call = false;
+  std::uint32_t row = kNone;
+};
+
+class Namer {
+ public:
+  Namer(const Timeline& timeline, const Links& links)
+      : timeline_(timeline), links_(links), active_(all_intervals()) {}
+
+  // Stretches must come in order.
+  Name name_of(Nanoseconds start, Nanoseconds end) {
+    Name name;
+    std::string_view second;  // a function of a library or of Python
+    active_.visit_at(start + (end - start) / 2, [&](const Interval& interval) {
+      if (!covers(interval, start, end)) return false;
+      const std::string_view text = text_of(interval);
+      if (interval.table == Table::call || names_a_compiler(text)) {
+        name = {IdleCause::module_loading, text, interval.table == Table::call, interval.row};
+        return true;
+      }
+      if (interval.table == Table::op && name.row == kNone) name.row = interval.row;
+      if (says_nothing(interval)) return false;
+      if (interval.table == Table::python && frame_kind(text) != FrameKind::user) {
+        if (second.empty()) second = text;
+      } else if (name.text.empty()) {
+        name.text = text;
+      }
+      return false;
+    });
+    if (name.text.empty()) name.text = second;
+    return name;
+  }
+
+ private:
+  static bool covers(const Interval& interval, Nanoseconds start, Nanoseconds end) {
+    const Nanoseconds covered = std::min(interval.end, end) - std::max(interval.start, start);
+    return static_cast<double>(covered) >= kMostOfIt * static_cast<double>(end - start);
+  }
+  std::vector<Interval> all_intervals() const {
+    std::vector<Interval> intervals;
+    add_long(timeline_.python.time, timeline_.python.thread, links_, Table::python, intervals);
+    add_long(timeline_.ops.time, timeline_.ops.thread, links_, Table::op, intervals);
+    add_long(timeline_.calls.time, timeline_.calls.thread, links_, Table::call, intervals);
+    return intervals;
+  }
+  std::string_view text_of(const Interval& interval) const {
+    const auto& names = interval.table == Table::python ? timeline_.python.name
+                        : interval.table == Table::op   ? timeline_.ops.name
+                                                        : timeline_.calls.name;
+    return timeline_.strings[names[interval.row]];
+  }
+  // A step's range: the program runs.
+  bool says_nothing(const Interval& interval) const {
+    if (interval.table != Table::op) return false;
+    const RangeKind kind = links_.kind_of_op(timeline_, interval.row);
+    return kind == RangeKind::step || kind == RangeKind::user_step ||
+           kind == RangeKind::engine_step;
+  }
+
+  const Timeline& timeline_;
+  const Links& links_;
+  ActiveIntervals active_;
+};
+
+// "train.py(33): preprocess" -> preprocess.
+std::string function_of(std::string_view frame) {
+  const std::size_t colon = frame.find("): ");
+  return std::string(colon == std::string_view::npos ? frame : frame.substr(colon + 3));
+}
+
+HostWorkUse use_of(const Name& name) {
+  HostWorkUse use;
+  use.cause = name.cause;
+  use.source = source_of_frames(name.text);
+  use.name = use.source.line > 0 ? function_of(name.text) : std::string(name.text);
+  return use;
+}
+
+}  // namespace
+
+void add_other_work(const Timeline& timeline, const Links& links, std::vector<HostWait>& waits) {
+  if (timeline.calls.time.size() == 0) return;
+  Stretches stretches(whole_recording(timeline));
+  visit_marks(timeline, links, waits, [&](Nanoseconds at, std::uint16_t) { stretches.mark(at); });
+  stretches.find_empty();
+  visit_marks(timeline, links, waits,
+              [&](Nanoseconds at, std::uint16_t thread) { stretches.bound(at, thread); });
+  Namer namer(timeline, links);
+  auto wait = waits.begin();
+  std::vector<HostWait> others;
+  for (const Stretch& stretch : stretches.take()) {
+    while (wait != waits.end() && wait->end <= stretch.start) ++wait;
+    if (wait != waits.end() && wait->start < stretch.end) continue;  // it is this wait
+    const Name name = namer.name_of(stretch.start, stretch.end);
+    others.push_back(
+        {stretch.start, stretch.end, name.cause, stretch.thread, name.is_call, name.row});
+  }
+  waits.insert(waits.end(), others.begin(), others.end());
+}
+
+std::vector<HostWorkUse> tabulate_other_work(const Timeline& timeline, const Links& links,
+                                             const std::vector<HostWait>& waits,
+                                             const Window& steps) {
+  Namer namer(timeline, links);
+  std::map<std::pair<IdleCause, std::string_view>, HostWorkUse> by_name;
+  for (const HostWait& wait : waits) {
+    if (!is_other_work(wait.cause) || !steps.contains(wait.start)) continue;
+    if (wait.exposed == 0) continue;
+    Name name = namer.name_of(wait.start, wait.end);
+    name.cause = wait.cause;
+    if (by_name.size() >= kMostNames && !by_name.contains({name.cause, name.text})) name.text = {};
+    HostWorkUse& use = by_name.try_emplace({name.cause, name.text}, use_of(name)).first->second;
+    ++use.count;
+    use.time += to_seconds(wait.end - wait.start);
+    use.exposed += to_seconds(wait.exposed);
+  }
+  std::vector<HostWorkUse> uses;
+  for (auto& [name, use] : by_name) uses.push_back(std::move(use));
+  std::stable_sort(uses.begin(), uses.end(), [](const HostWorkUse& a, const HostWorkUse& b) {
+    return a.exposed > b.exposed;
+  });
+  return uses;
+}
+
+}  // namespace rooftile::trace

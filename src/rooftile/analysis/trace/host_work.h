@@ -1,0 +1,20 @@
+// What the host does for long instead of launching, and what the trace calls it.
+#pragma once
+
+#include <vector>
+
+#include "rooftile/analysis/trace/waits.h"
+
+namespace rooftile::trace {
+
+// Adds the stretches of a millisecond or more in which no thread launches work or waits. One inside
+// a runtime call is module_loading, others are host_work. `waits` must be disjoint and in order.
+void add_other_work(const Timeline& timeline, const Links& links, std::vector<HostWait>& waits);
+
+// Such stretches that left the GPU idle, by name: the innermost function of the user's code, range,
+// operator or call that was active for most of the stretch. Those that begin in `steps`.
+std::vector<HostWorkUse> tabulate_other_work(const Timeline& timeline, const Links& links,
+                                             const std::vector<HostWait>& waits,
+                                             const Window& steps);
+
+}  // namespace rooftile::trace
