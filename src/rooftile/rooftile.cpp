@@ -200,8 +200,61 @@ void note_logits(const Workload& workload, const Analysis& analysis, const TimeM
       bytes_text(storage(more, all.dtypes.output))));
 }
 
+Seconds idle_of(const TraceSummary& trace, IdleCause cause) {
+  const auto found = trace.time.idle_by_cause.find(cause);
+  return found == trace.time.idle_by_cause.end() ? Seconds() : found->second;
+}
+
+// Why silence about a trace does not mean that all is well; empty where it does. The shares are
+// assumed: what is left may hide as much as what is seen.
+std::string too_little_seen(const TraceSummary& trace) {
+  constexpr double kMostUnclassified = 0.5, kMostUnexplained = 0.3, kMostStartUp = 0.5,
+                   kMostIdle = 0.9;
+  if (trace.kernels == 0) {
+    return "no kernel was recorded";
+  }
+  const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
+  if (trace.unclassified_time > kMostUnclassified * trace.kernel_time) {
+    return fmt::format("{} of the kernel time is in kernels of unknown names",
+                       percent(trace.unclassified_time / trace.kernel_time));
+  }
+  const Seconds span = trace.time.span;
+  if (span <= Seconds()) return "";
+  const Seconds unexplained =
+      idle_of(trace, IdleCause::unrecorded_work) + idle_of(trace, IdleCause::unknown);
+  if (unexplained > kMostUnexplained * span) {
+    return fmt::format("for {} of the time the trace does not show why the GPU is idle",
+                       percent(unexplained / span));
+  }
+  if (idle_of(trace, IdleCause::module_loading) > kMostStartUp * span) {
+    return fmt::format(
+        "{} of the time goes to loading or compiling kernels: record after a warm-up",
+        percent(idle_of(trace, IdleCause::module_loading) / span));
+  }
+  if (trace.time.idle > kMostIdle * span) {
+    return fmt::format("the GPU is idle for {} of the time, and no rule knows why",
+                       percent(trace.time.idle / span));
+  }
+  return "";
+}
+
+// Why advice on a trace needs a GPU to be named.
+std::string no_advice_because(const TraceSummary& trace) {
+  if (trace.is_foreign) return "the trace is of another maker's GPU; advice is for NVIDIA GPUs";
+  if (trace.kernels == 0) return too_little_seen(trace);
+  if (trace.device && !trace.device->name.empty()) {
+    return fmt::format("{} is not a GPU that `rooftile gpus` lists; name the nearest with --gpu",
+                       trace.device->name);
+  }
+  return "the trace does not name its GPU; name one with --gpu";
+}
+
 // Why a network, as against a script, cannot be judged as a whole.
 std::string not_judged_because(const Workload& workload, const Report& report) {
+  if (!workload.traces.empty()) {
+    std::string reason = too_little_seen(workload.traces.front());
+    if (!reason.empty()) return reason;
+  }
   const bool scripts_only = workload.ops.empty() && workload.source && workload.traces.empty();
   if (scripts_only) return scripts_not_judged_because(*workload.source, *report.scripts);
   if (report.coverage.ops <= 0) return "no operation was found";
@@ -268,7 +321,7 @@ Report check(const Workload& workload, std::span<const Rule* const> rules) {
   report.scripts = script_summary(workload);
   if (!workload.traces.empty()) {
     describe_recording(workload, report);
-    report.not_judged_because = "the GPU of the trace is not known; name one with --gpu";
+    report.not_judged_because = no_advice_because(workload.traces.front());
   } else {
     report.not_judged_because = not_judged_because(workload, report);
   }
