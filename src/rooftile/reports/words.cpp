@@ -21,6 +21,16 @@ std::vector<std::string> kind_row(const KindShare& kind) {
           share_text(kind.share)};
 }
 
+// Of a GPU that is idle most of the time shares of the whole say little: they become shares of the
+// time in which it works.
+double scale_of_shares(const Report& report) {
+  constexpr double kMostlyIdle = 0.5;
+  if (report.traces.empty()) return 1;
+  const TimeBreakdown& time = report.traces.front().time;
+  if (time.gpu_busy <= Seconds() || time.gpu_busy >= kMostlyIdle * time.span) return 1;
+  return time.span / time.gpu_busy;
+}
+
 // What was left out for one reason.
 struct Skipped {
   std::int64_t count = 0;
@@ -239,14 +249,19 @@ std::vector<std::string> step_lines(const Report& report) {
 
 TextTable kinds_table(const Report& report, bool with_bars) {
   const bool recorded = !report.traces.empty();
-  TextTable table{
-      {{recorded ? "kernels" : "time goes to"}, {"runs", true}, {"time", true}, {"share", true}},
-      {}};
+  const double scale = scale_of_shares(report);
+  TextTable table{{{recorded ? "kernels" : "time goes to"},
+                   {"runs", true},
+                   {"time", true},
+                   {scale != 1 ? "of busy time" : "share", true}},
+                  {}};
   KindShare rest;
   rest.kind = "the rest";
   const KindShare* only = nullptr;
   std::vector<double> shares;  // by row
-  for (const KindShare& kind : report.kinds) {
+  std::vector<KindShare> kinds = report.kinds;
+  for (KindShare& kind : kinds) kind.share *= scale;
+  for (const KindShare& kind : kinds) {
     if (kind.share >= kSmallKind) {
       table.rows.push_back(kind_row(kind));
       shares.push_back(kind.share);
