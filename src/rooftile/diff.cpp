@@ -19,6 +19,7 @@ namespace {
 
 // Fewer tell nothing of how steps vary.
 constexpr std::size_t kLeastSteps = 3;
+constexpr double kDeviations = 1.4826;
 // All common kernels slower or faster by this much: a clock, not the program.
 constexpr double kOtherClock = 0.05;
 
@@ -75,17 +76,18 @@ double recorded_mean(const TraceSide& side, const Value& value) {
   return sum;
 }
 
-// Standard deviation of the steps, mean over the ranks.
+// How far steps lie from their median, as a standard deviation, mean over the ranks. By the median
+// distance, which a few odd steps do not change: of a normal distribution it is 1/1.4826 of the
+// standard deviation.
 std::optional<Seconds> spread_of(const TraceSide& side) {
   Seconds sum;
   for (const WeightedTrace& trace : side) {
     const std::vector<Seconds>& steps = trace.summary->steps.durations;
     if (steps.size() < kLeastSteps) return std::nullopt;
-    const auto count = static_cast<double>(steps.size());
-    double mean = 0, squares = 0;
-    for (const Seconds step : steps) mean += step.value() / count;
-    for (const Seconds step : steps) squares += std::pow(step.value() - mean, 2);
-    sum += Seconds(std::sqrt(squares / (count - 1)));
+    const Seconds middle = median(steps);
+    std::vector<Seconds> distances;
+    for (const Seconds step : steps) distances.emplace_back(std::abs((step - middle).value()));
+    sum += kDeviations * median(distances);
   }
   return sum / static_cast<double>(side.size());
 }
@@ -141,11 +143,13 @@ void add_totals(const TraceSide& before, const TraceSide& after, TraceDiff& diff
   diff.communication = time([](const TraceSummary& summary) { return summary.time.communication; });
   diff.copy = time([](const TraceSummary& summary) { return summary.time.copy; });
   diff.launch_time = time([](const TraceSummary& summary) { return summary.launch_time; });
-  const auto kernel_time = [](const TraceSummary& summary) { return summary.kernel_time.value(); };
+  const auto kernel_time = [](const TraceSummary& summary) {
+    return (summary.kernel_time - summary.leftover_time).value();
+  };
   diff.kernel_time = {Seconds(recorded_mean(before, kernel_time)),
                       Seconds(recorded_mean(after, kernel_time))};
   const auto kernels = [](const TraceSummary& summary) {
-    return static_cast<double>(summary.kernels);
+    return static_cast<double>(summary.kernels - summary.leftover_kernels);
   };
   diff.kernel_runs = {recorded_mean(before, kernels), recorded_mean(after, kernels)};
 }

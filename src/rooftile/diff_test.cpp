@@ -68,9 +68,9 @@ TEST(TraceDiff, SaysWhatMadeTheStepShorter) {
   EXPECT_EQ(diff.parts[0].key, "idle.data_loading");
   EXPECT_NEAR(diff.parts[0].time.change().value(), -0.009, 1e-9);
   EXPECT_EQ(diff.parts[1].key, "compute");
-  // Standard deviation of 39, 41, 40, 40: the root of 2/3.
+  // 39, 41, 40, 40 lie 1, 1, 0, 0 from their median: half a millisecond, times 1.4826.
   ASSERT_TRUE(diff.spread);
-  EXPECT_NEAR(diff.spread->value(), 0.000816496580927726, 1e-12);
+  EXPECT_NEAR(diff.spread->value(), 0.0007413, 1e-12);
   EXPECT_EQ(verdict_of(diff), TraceVerdict::faster);
   EXPECT_THAT(render_trace_diff_text(diff),
               HasSubstr("Step 40.0 → 30.0 ms (−25 %): data loading −9.00 ms, compute −1.00 ms."));
@@ -84,6 +84,13 @@ TEST(TraceDiff, CallsSmallChangesNoise) {
   EXPECT_EQ(verdict_of(same), TraceVerdict::noise);
   const TraceDiff slower = diff_of(training({30, 31, 30}, 20), training({40, 41, 40}, 20));
   EXPECT_EQ(verdict_of(slower), TraceVerdict::slower);
+}
+
+// A standard deviation of 31 ms would hide the change of 30.
+TEST(TraceDiff, OneOddStepHidesNoChange) {
+  const TraceDiff diff =
+      diff_of(training({152, 150, 154, 151, 229}, 100), training({122, 121, 123, 122, 120}, 100));
+  EXPECT_EQ(verdict_of(diff), TraceVerdict::faster);
 }
 
 TEST(TraceDiff, ComparesWholesWithoutSteps) {

@@ -57,8 +57,8 @@ struct TraceDiff {
   bool is_per_step = false;
   std::int64_t paired_ranks = 0;
   ChangedTime span;
-  // Standard deviation of the step, of the side where it is larger; empty with less than three
-  // steps.
+  // Robust standard deviation of the step, of the side where it is larger; empty with less than
+  // three steps.
   std::optional<Seconds> spread;
   std::vector<TraceDiffPart> parts;  // add up to the span; the largest change first
   ChangedTime gpu_busy, communication, copy, kernel_time, launch_time;
