@@ -76,6 +76,8 @@ struct Finding {
   Provenance location;                   // of the first operation concerned
   std::int64_t count = 1;                // operations (times their repeats) concerned
   std::optional<Range<Seconds>> saving;  // per pass over the workload, all `count` together
+  // The pass that the saving shortens, where it is not the report's: a step of another rank.
+  std::optional<Seconds> pass;
   Fix fix;
   std::vector<std::string> evidence;  // facts behind the message, one a line, each with its source
   std::vector<std::size_t> ops;       // indices of the operations concerned

@@ -95,8 +95,9 @@ std::string saving_text(const Finding& finding, const Report& report) {
   const Range<Seconds>& saving = *finding.saving;
   const std::string text = saving.low.value() > 0 ? "saves " + range_text(saving)
                                                   : "may save up to " + time_text(saving.high);
-  if (report.total.expected.value() <= 0) return text;
-  return fmt::format("{}, likely {}", text, share_text(saving.expected / report.total.expected));
+  const Seconds pass = finding.pass.value_or(report.total.expected);
+  if (pass.value() <= 0) return text;
+  return fmt::format("{}, likely {}", text, share_text(saving.expected / pass));
 }
 
 std::string skipped_text(const Report& report) {

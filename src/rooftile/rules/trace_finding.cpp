@@ -66,6 +66,7 @@ Finding about_trace(const TraceSummary& trace, std::string message, Fix fix,
   finding.message = std::move(message);
   finding.fix = std::move(fix);
   if (!trace.files.empty()) finding.location.file = trace.files.front();
+  finding.pass = pass_time(trace);
   if (saving) {
     const Range<Seconds> held{std::min(saving->low, trace.time.span),
                               std::min(saving->expected, trace.time.span),

@@ -110,6 +110,7 @@ struct CopyUse {
   std::int64_t count = 0;
   Seconds time, exposed;  // on the GPU; while nothing computes
   Seconds blocked;        // the host's waiting
+  std::string maker;      // operator of the host that made the tensor just before: aten::ones
 
   bool operator==(const CopyUse&) const = default;
 };
@@ -174,6 +175,9 @@ struct CollectiveUse {
   std::int64_t count = 0;
   Seconds time, exposed;
   std::int64_t misaligned = 0;  // of `count`: messages whose bytes are not a multiple of 16
+  // Of `count`: launched by autograd, and on a program's thread between the backward pass and the
+  // next forward one.
+  std::int64_t in_backward = 0, after_backward = 0;
   std::vector<Seconds> runs;    // duration of each, in order, at most kMostRuns: compares ranks
   static constexpr std::size_t kMostRuns = 4096;
 
@@ -243,6 +247,37 @@ struct GradientReductions {
   Seconds after;                // from the last computation to the end of the last reduction
 
   bool operator==(const GradientReductions&) const = default;
+};
+
+// Attention that ran as single operators, at one shape: a GEMM, a softmax over its rows and a GEMM
+// with the result. Backward kernels are found by the sequence numbers of these operators.
+struct AttentionUse {
+  std::optional<Op> op;  // Attention, batches among its heads; empty where shapes are not recorded
+  TraceSite site;        // of the first
+  std::vector<std::string> between;  // operators on the scores but the softmax: aten::masked_fill
+  std::int64_t count = 0, backward_count = 0;
+  Seconds gemm_time, softmax_time, other_time;  // forward: the GEMMs, the softmax, what is between
+  Seconds backward_time;
+  Seconds narrow_time;  // of GEMMs, both ways, by kernels that load fewer than 16 bytes at a time
+
+  bool operator==(const AttentionUse&) const = default;
+};
+
+// The bias of convolutions that a batch normalisation follows, which subtracts it again.
+struct ConvBiasUse {
+  TraceSite site;  // of the first
+  std::int64_t count = 0;
+  Seconds added, gradient;  // kernels that add it, and that reduce its gradient
+
+  bool operator==(const ConvBiasUse&) const = default;
+};
+
+// Operators of the forward pass that run again within the backward pass: activation checkpointing.
+struct RecomputeUse {
+  std::int64_t kernels = 0;
+  Seconds time;  // sum over those
+
+  bool operator==(const RecomputeUse&) const = default;
 };
 
 // How steps were told apart.
@@ -380,6 +415,9 @@ struct TraceSummary {
   std::vector<CollectiveUse> collectives;
   std::vector<PlaceUse> modules, annotations;  // largest GPU time first
   std::optional<LaunchQueue> queue;            // empty without launches
+  std::vector<AttentionUse> attentions;  // that are not fused; largest time first
+  ConvBiasUse conv_bias;
+  RecomputeUse recomputed;
   // Of the window's host part.
   std::vector<CopyUse> copies;
   std::vector<SyncUse> syncs;

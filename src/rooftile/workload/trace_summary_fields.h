@@ -121,6 +121,7 @@ void visit_summary(Visit& visit, CopyUse& copy) {
   visit("time_s", copy.time);
   visit("exposed_s", copy.exposed);
   visit("blocked_s", copy.blocked);
+  visit.optional("maker", copy.maker);
 }
 
 template <class Visit>
@@ -199,6 +200,36 @@ void visit_summary(Visit& visit, CollectiveUse& collective) {
   visit("exposed_s", collective.exposed);
   visit("misaligned", collective.misaligned);
   visit("runs_s", collective.runs);
+  visit.optional("in_backward", collective.in_backward);
+  visit.optional("after_backward", collective.after_backward);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, AttentionUse& attention) {
+  visit("op", attention.op);
+  visit("site", attention.site);
+  visit("between", attention.between);
+  visit("count", attention.count);
+  visit("backward_count", attention.backward_count);
+  visit("gemm_time_s", attention.gemm_time);
+  visit("softmax_time_s", attention.softmax_time);
+  visit("other_time_s", attention.other_time);
+  visit("backward_time_s", attention.backward_time);
+  visit("narrow_time_s", attention.narrow_time);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, ConvBiasUse& bias) {
+  visit("site", bias.site);
+  visit("count", bias.count);
+  visit("added_s", bias.added);
+  visit("gradient_s", bias.gradient);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, RecomputeUse& recomputed) {
+  visit("kernels", recomputed.kernels);
+  visit("time_s", recomputed.time);
 }
 
 template <class Visit>
@@ -345,6 +376,9 @@ void visit_summary(Visit& visit, TraceSummary& summary) {
   visit.optional("modules", summary.modules);
   visit.optional("annotations", summary.annotations);
   visit.optional("queue", summary.queue);
+  visit.optional("attentions", summary.attentions);
+  visit.optional("conv_bias", summary.conv_bias);
+  visit.optional("recomputed", summary.recomputed);
   visit("syncs", summary.syncs);
   visit("loaders", summary.loaders);
   visit("allocator", summary.allocator);

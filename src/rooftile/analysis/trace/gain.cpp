@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <string>
-#include <tuple>
 
 namespace rooftile {
 namespace {
@@ -40,22 +37,6 @@ Seconds host_idle(const TraceSummary& trace) {
   return idle_of(trace, IdleCause::launch) + idle_of(trace, IdleCause::data_loading) +
          idle_of(trace, IdleCause::allocator) + idle_of(trace, IdleCause::host_work) +
          idle_of(trace, IdleCause::module_loading);
-}
-
-using CollectiveKey = std::tuple<std::string, CollectiveShape, std::size_t>;
-using RunsOfRanks = std::vector<const std::vector<Seconds>*>;
-
-std::map<CollectiveKey, RunsOfRanks> comparable_runs(std::span<const TraceSummary> ranks) {
-  std::map<CollectiveKey, RunsOfRanks> runs;
-  for (const TraceSummary& rank : ranks) {
-    for (const CollectiveUse& use : rank.collectives) {
-      // Longer lists are cut, so they may not begin with the same run.
-      if (use.runs.size() != static_cast<std::size_t>(use.count)) continue;
-      runs[{use.kernel, use.shape, use.runs.size()}].push_back(&use.runs);
-    }
-  }
-  std::erase_if(runs, [&](const auto& entry) { return entry.second.size() != ranks.size(); });
-  return runs;
 }
 
 }  // namespace
@@ -121,23 +102,6 @@ Range<Seconds> capped_by_work(const TraceSummary& trace, Range<Seconds> gain) {
 double speedup(const TraceSummary& trace, Seconds saved) {
   const Seconds left = trace.time.span - saved;
   return left > Seconds(0) ? trace.time.span / left : 1.0;
-}
-
-std::vector<Seconds> waiting_for_ranks(std::span<const TraceSummary> ranks) {
-  if (ranks.size() < 2) return {};
-  const auto comparable = comparable_runs(ranks);
-  if (comparable.empty()) return {};
-  std::vector<Seconds> waiting(ranks.size());
-  for (const auto& [key, runs] : comparable) {
-    for (std::size_t i = 0; i < runs.front()->size(); ++i) {
-      Seconds shortest = (*runs.front())[i];
-      for (const auto* rank : runs) shortest = std::min(shortest, (*rank)[i]);
-      for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-        waiting[rank] += ((*runs[rank])[i] - shortest) * window_part(ranks[rank]);
-      }
-    }
-  }
-  return waiting;
 }
 
 }  // namespace rooftile

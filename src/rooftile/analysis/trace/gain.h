@@ -1,7 +1,6 @@
 // What a change to a recorded program gives back in the time of a step.
 #pragma once
 
-#include <span>
 #include <vector>
 
 #include "rooftile/workload/trace_summary.h"
@@ -41,10 +40,5 @@ Range<Seconds> capped_by_work(const TraceSummary& trace, Range<Seconds> gain);
 
 // How many times as fast the program is when the window is `saved` shorter.
 double speedup(const TraceSummary& trace, Seconds saved);
-
-// Waiting of each rank for others in the collectives that all ranks ran equally often, at the
-// least: each run minus the shortest run among the ranks, since the last to arrive waits for
-// nobody. Empty for fewer than two ranks, or when no collective can be compared.
-std::vector<Seconds> waiting_for_ranks(std::span<const TraceSummary> ranks);
 
 }  // namespace rooftile

@@ -53,23 +53,6 @@ TEST(Gain, OfIdleTimeIsItsShareOfTheReplay) {
   EXPECT_EQ(gain_of_idle_time(trace, Remedy::ideal_loader, milliseconds(1)), range(0.5, 1, 1));
 }
 
-TEST(Gain, WaitingOfRanksIsWhatTheShortestRunDoesNotTake) {
-  const auto rank = [](std::vector<Seconds> runs) {
-    TraceSummary trace = busy_trace();
-    CollectiveUse use;
-    use.kernel = "ncclDevKernel_AllReduce";
-    use.count = static_cast<std::int64_t>(runs.size());
-    use.runs = std::move(runs);
-    trace.collectives = {use};
-    return trace;
-  };
-  const std::vector<TraceSummary> ranks = {rank({milliseconds(5), milliseconds(1)}),
-                                           rank({milliseconds(1), milliseconds(3)})};
-  EXPECT_EQ(waiting_for_ranks(ranks), (std::vector<Seconds>{milliseconds(4), milliseconds(2)}));
-  EXPECT_TRUE(waiting_for_ranks(std::vector{ranks[0]}).empty());
-  EXPECT_TRUE(waiting_for_ranks(std::vector{ranks[0], rank({milliseconds(1)})}).empty());
-}
-
 // Occupancy after the CUDA C++ Programming Guide's table for compute capability 8.0: 65536
 // registers, 2048 threads and 164 KiB of shared memory, 1 KiB of them reserved for each block.
 TEST(BlockWaves, AreLimitedByTheScarcestResource) {

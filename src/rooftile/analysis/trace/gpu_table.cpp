@@ -1,32 +1,19 @@
 // Copies and collectives, added up by what they move and where they were asked for.
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <tuple>
 #include <utility>
 
+#include "rooftile/analysis/trace/collectives.h"
 #include "rooftile/analysis/trace/host_table.h"
 #include "rooftile/analysis/trace/seconds.h"
-#include "rooftile/base/text.h"
 
 namespace rooftile::trace {
 namespace {
 
 constexpr std::int64_t kAlignment = 16;  // bytes; NCCL moves 16 bytes a thread
-
-// Bytes of one element; 0 = unknown name.
-std::int64_t element_bytes(std::string_view dtype) {
-  constexpr std::array<std::pair<std::string_view, std::int64_t>, 20> kSizes{
-      {{"float", 4},  {"float32", 4}, {"half", 2},     {"float16", 2},       {"bfloat16", 2},
-       {"double", 8}, {"float64", 8}, {"byte", 1},     {"char", 1},          {"int8", 1},
-       {"uint8", 1},  {"bool", 1},    {"short", 2},    {"int", 4},           {"int32", 4},
-       {"long", 8},   {"int64", 8},   {"longlong", 8}, {"float8_e4m3fn", 1}, {"float8_e5m2", 1}}};
-  const std::string name = lower(dtype);
-  for (const auto& [known, bytes] : kSizes) {
-    if (name == known) return bytes;
-  }
-  return 0;
-}
 
 bool is_misaligned(const CollectiveShape& shape) {
   const std::int64_t bytes = element_bytes(shape.dtype);
@@ -44,6 +31,133 @@ std::uint32_t collective_of(const Timeline& timeline, const Links& links, std::u
   }
   return 0;
 }
+
+// The operator that launched it, c10d::alltoall_base_: all that old traces say. 0 = none.
+std::uint32_t operator_name(const Timeline& timeline, const Links& links, std::uint32_t row) {
+  for (std::uint32_t op = links.gpu_op[row]; op != kNone; op = links.op_parent[op]) {
+    const std::uint32_t name = timeline.ops.name[op];
+    if (timeline.strings[name].starts_with("c10d::")) return name;
+  }
+  return 0;
+}
+
+// In which part of a step the host launched something, for launches in their order.
+class PassMarks {
+ public:
+  PassMarks(const Timeline& timeline, const Links& links, const KernelNames& names);
+
+  bool is_after_backward(Nanoseconds launch) const {
+    const auto next = std::upper_bound(
+        marks_.begin(), marks_.end(), launch,
+        [](Nanoseconds at, const std::pair<Nanoseconds, bool>& mark) { return at < mark.first; });
+    return next != marks_.begin() && std::prev(next)->second;
+  }
+
+ private:
+  std::vector<std::pair<Nanoseconds, bool>> marks_;  // a launch; of the backward pass
+};
+
+// Layers of a forward pass; what updates or averages gradients is none.
+bool is_layer(KernelClass kernel_class) {
+  return kernel_class == KernelClass::gemm || kernel_class == KernelClass::convolution ||
+         kernel_class == KernelClass::attention || kernel_class == KernelClass::recurrent ||
+         kernel_class == KernelClass::normalization || kernel_class == KernelClass::embedding;
+}
+
+PassMarks::PassMarks(const Timeline& timeline, const Links& links, const KernelNames& names) {
+  for (std::uint32_t row = 0; row < timeline.gpu.time.size(); ++row) {
+    const std::uint32_t call = links.gpu_call[row];
+    if (timeline.gpu.kind[row] != GpuKind::kernel || call == kNone) continue;
+    const KernelClass kernel_class = names.facts(row).kernel_class;
+    if (kernel_class == KernelClass::communication) continue;
+    const bool backward = is_backward(timeline, links, links.gpu_op[row]);
+    if (!backward && !is_layer(kernel_class)) continue;
+    marks_.emplace_back(timeline.calls.time.start(call), backward);
+  }
+  std::sort(marks_.begin(), marks_.end());
+}
+
+// Operators that make a tensor from nothing, and what torch.tensor(list) ends with.
+constexpr std::array<std::string_view, 13> kMakers{
+    "aten::ones",    "aten::zeros",    "aten::full",      "aten::rand", "aten::randn",
+    "aten::randint", "aten::arange",   "aten::eye",       "aten::tril", "aten::linspace",
+    "aten::normal_", "aten::randperm", "aten::lift_fresh"};
+
+// Outermost operators of each thread in order, to find what ran just before one.
+class BeforeOps {
+ public:
+  BeforeOps(const Timeline& timeline, const Links& links) : timeline_(timeline), links_(links) {}
+
+  // The name of the operator that made, in this size, what `op` copies to the device; 0 where none
+  // did or sizes are not recorded.
+  std::uint32_t maker_of(std::uint32_t op) {
+    const std::int64_t elements = elements_of(op);
+    if (elements == 0) return 0;
+    if (before_.empty()) collect();
+    std::uint32_t outer = kNone;
+    for (; op != kNone; op = links_.op_parent[op]) {
+      if (links_.kind_of_op(timeline_, op) == RangeKind::operation) outer = op;
+    }
+    constexpr int kMostViews = 3;  // and casts of the new tensor
+    for (int tried = 0; outer != kNone && tried < kMostViews; ++tried) {
+      outer = before_[outer];
+      if (outer == kNone) return 0;
+      const std::uint32_t name = timeline_.ops.name[outer];
+      const bool makes =
+          std::find(kMakers.begin(), kMakers.end(), timeline_.strings[name]) != kMakers.end();
+      if (makes && fills(outer, elements)) return name;
+    }
+    return 0;
+  }
+
+ private:
+  // Of the operator's first tensor; 0 where not recorded.
+  std::int64_t elements_of(std::uint32_t op) const {
+    const OpArguments& arguments = timeline_.arguments[timeline_.ops.arguments[op]];
+    if (arguments.dims.empty() || arguments.dims.front().empty()) return 0;
+    double elements = 1;  // of untrusted sizes, which may overflow
+    for (const std::int64_t size : arguments.dims.front()) elements *= static_cast<double>(size);
+    constexpr double kMost = 1e15;
+    return elements > 0 && elements < kMost ? static_cast<std::int64_t>(elements) : 0;
+  }
+  // Whether the operator, or one within it, works on a tensor of as many elements.
+  bool fills(std::uint32_t op, std::int64_t elements) const {
+    constexpr std::size_t kMostWithin = 16;
+    const auto rows = links_.op_order.of(timeline_.ops.thread[op]);
+    for (std::size_t at = position_[op], tried = 0; at < rows.size() && tried < kMostWithin;
+         ++at, ++tried) {
+      if (timeline_.ops.time.start(rows[at]) >= timeline_.ops.time.end(op)) return false;
+      if (elements_of(rows[at]) == elements) return true;
+    }
+    return false;
+  }
+  bool is_outermost(std::uint32_t op) const {
+    if (links_.kind_of_op(timeline_, op) != RangeKind::operation) return false;
+    for (op = links_.op_parent[op]; op != kNone; op = links_.op_parent[op]) {
+      if (links_.kind_of_op(timeline_, op) == RangeKind::operation) return false;
+    }
+    return true;
+  }
+  void collect() {
+    before_.assign(timeline_.ops.time.size(), kNone);
+    position_.assign(timeline_.ops.time.size(), 0);
+    for (std::size_t thread = 0; thread < links_.op_order.threads(); ++thread) {
+      std::uint32_t last = kNone;
+      const auto rows = links_.op_order.of(thread);
+      for (std::size_t at = 0; at < rows.size(); ++at) {
+        if (!is_outermost(rows[at])) continue;
+        before_[rows[at]] = last;
+        position_[rows[at]] = at;
+        last = rows[at];
+      }
+    }
+  }
+
+  const Timeline& timeline_;
+  const Links& links_;
+  std::vector<std::uint32_t> before_;  // by operator
+  std::vector<std::size_t> position_;  // by operator: in the order of its thread
+};
 
 // Time of an activity during which nothing computes, on the GPU that `compute` covers.
 Nanoseconds exposed_time(const Timeline& timeline, const GpuTrack& track, const Cover& compute,
@@ -79,7 +193,8 @@ std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track
     if (view.links.gpu_call[row] != kNone) calls.push_back(view.links.gpu_call[row]);
   }
   const std::vector<SiteRef> frames = frames_of_calls(view, calls);
-  using Key = std::tuple<CopyKind, bool, SiteKey>;
+  BeforeOps before(view.timeline, view.links);
+  using Key = std::tuple<CopyKind, bool, std::uint32_t, SiteKey>;
   constexpr SiteKey kOtherPlaces{kNone, kNone, kNone};
   std::map<Key, CopySums> uses;
   std::size_t next_frame = 0;
@@ -88,12 +203,15 @@ std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track
     const std::uint32_t call = view.links.gpu_call[row];
     const SiteRef frame = call == kNone ? SiteRef{} : frames[next_frame++];
     const std::uint32_t op = view.links.gpu_op[row];
-    Key key{shape.kind, shape.pageable, key_of(view, frame, op)};
+    const bool is_upload = shape.kind == CopyKind::host_to_device && op != kNone;
+    const std::uint32_t maker = is_upload ? before.maker_of(op) : 0;
+    Key key{shape.kind, shape.pageable, maker, key_of(view, frame, op)};
     const bool is_full = uses.size() >= kMostSites && !uses.contains(key);
     if (is_full) std::get<SiteKey>(key) = kOtherPlaces;
     CopySums& sums = uses[key];
     CopyUse& use = sums.use;
     if (use.count == 0) use.site = is_full ? TraceSite{"other", {}, {}} : site_of(view, frame, op);
+    use.maker = view.timeline.strings[maker];
     use.shape.kind = shape.kind;
     use.shape.pageable = shape.pageable;
     use.shape.bytes += shape.bytes;
@@ -118,21 +236,25 @@ std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track
 }
 
 std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const Links& links,
-                                                const GpuTrack& track, const Cover& compute) {
+                                                const KernelNames& names, const GpuTrack& track,
+                                                const Cover& compute) {
   const GpuActivities& gpu = timeline.gpu;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> index;  // shape, name
+  const PassMarks marks(timeline, links, names);
+  std::map<std::array<std::uint32_t, 3>, std::size_t> index;  // shape, kernel, operator
   std::vector<CollectiveUse> uses;
   for (std::size_t i = 0; i < track.rows.size(); ++i) {
     if (track.classes[i] != GpuClass::communication) continue;
-    const std::uint32_t row = track.rows[i];
+    const std::uint32_t row = track.rows[i], call = links.gpu_call[row];
     const std::uint32_t shape = collective_of(timeline, links, row);
-    const auto [at, is_new] = index.try_emplace({shape, gpu.name[row]}, uses.size());
+    const std::uint32_t op = shape == 0 ? operator_name(timeline, links, row) : 0;
+    const auto [at, is_new] = index.try_emplace({shape, gpu.name[row], op}, uses.size());
     if (is_new && uses.size() > kMostSites) at->second = kMostSites;
     if (at->second == uses.size()) {
       CollectiveUse& use = uses.emplace_back();
       const bool is_other = uses.size() > kMostSites;
       use.kernel = is_other ? "other" : timeline.strings[gpu.name[row]];
       if (!is_other) use.shape = timeline.collectives[shape];
+      if (!is_other && op != 0) use.shape.name = timeline.strings[op].substr(6);  // "c10d::"
     }
     CollectiveUse& use = uses[at->second];
     ++use.count;
@@ -141,6 +263,11 @@ std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const 
     if (is_misaligned(timeline.collectives[shape])) ++use.misaligned;
     if (use.runs.size() < CollectiveUse::kMostRuns) {
       use.runs.push_back(to_seconds(gpu.time.duration(row)));
+    }
+    if (is_backward(timeline, links, links.gpu_op[row])) {
+      ++use.in_backward;
+    } else if (call != kNone && marks.is_after_backward(timeline.calls.time.start(call))) {
+      ++use.after_backward;
     }
   }
   return uses;

@@ -48,7 +48,8 @@ AllocatorUse tabulate_allocator(const HostView& view, std::int32_t device);
 std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track,
                                      const Cover& compute);
 std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const Links& links,
-                                                const GpuTrack& track, const Cover& compute);
+                                                const KernelNames& names, const GpuTrack& track,
+                                                const Cover& compute);
 
 // The frames around each of these runtime calls.
 std::vector<SiteRef> frames_of_calls(const HostView& view, const std::vector<std::uint32_t>& calls);

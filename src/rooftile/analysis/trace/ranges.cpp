@@ -111,7 +111,8 @@ std::vector<RangeUse> training_ranges(const Timeline& timeline, const Links& lin
 }
 
 PointwiseUse pointwise_runs(const Timeline& timeline, const KernelNames& names,
-                            const GpuTrack& track, const Window& window) {
+                            const GpuTrack& track, const Window& window,
+                            const std::vector<bool>& others) {
   PointwiseUse use;
   std::map<std::uint16_t, bool> in_run;  // by stream
   for (const std::uint32_t row : track.rows) {
@@ -119,7 +120,7 @@ PointwiseUse pointwise_runs(const Timeline& timeline, const KernelNames& names,
     if (!window.contains(timeline.gpu.time.start(row))) continue;
     const KernelFacts& facts = names.facts(row);
     bool& running = in_run[timeline.gpu.stream[row]];
-    if (!is_pointwise(facts.kernel_class)) {
+    if (!is_pointwise(facts.kernel_class) || (!others.empty() && others[row])) {
       running = false;
       continue;
     }

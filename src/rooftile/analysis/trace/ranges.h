@@ -16,9 +16,11 @@ std::vector<RangeUse> training_ranges(const Timeline& timeline, const Links& lin
                                       const GpuTrack& track, const std::vector<IdlePiece>& pieces,
                                       const Window& window);
 
-// Kernels that begin in the window.
+// Kernels that begin in the window, but those of `others`, which have another remedy: by GPU
+// activity, empty where there are none.
 PointwiseUse pointwise_runs(const Timeline& timeline, const KernelNames& names,
-                            const GpuTrack& track, const Window& window);
+                            const GpuTrack& track, const Window& window,
+                            const std::vector<bool>& others);
 
 // Backward passes that begin in the window. A pass ends where other work than that of autograd
 // nodes computes: another forward pass, the optimizer. None where operators are not recorded.

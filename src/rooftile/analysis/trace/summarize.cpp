@@ -1,7 +1,9 @@
 #include "rooftile/analysis/trace/summarize.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "rooftile/analysis/trace/attention_uses.h"
 #include "rooftile/analysis/trace/busy.h"
 #include "rooftile/analysis/trace/host_table.h"
 #include "rooftile/analysis/trace/host_work.h"
@@ -14,6 +16,7 @@
 #include "rooftile/analysis/trace/seconds.h"
 #include "rooftile/analysis/trace/step_parts.h"
 #include "rooftile/analysis/trace/steps.h"
+#include "rooftile/analysis/trace/training_patterns.h"
 #include "rooftile/analysis/trace/waits.h"
 
 namespace rooftile {
@@ -92,7 +95,7 @@ void fill_tables(const HostView& view, const GpuTrack& track, const KernelNames&
   summary.loaders = tabulate_loaders(view);
   summary.allocator = tabulate_allocator(view, track.device);
   summary.copies = tabulate_copies(view, track, compute);
-  summary.collectives = tabulate_collectives(view.timeline, view.links, track, compute);
+  summary.collectives = tabulate_collectives(view.timeline, view.links, names, track, compute);
   const LaunchCounts counts = count_launches(view);
   summary.launches = counts.launches;
   summary.graph_launches = counts.graphs;
@@ -148,8 +151,12 @@ TraceSummary summarize(const Timeline& timeline) {
   }
   fill_tables(view, track, names, summary);
   summary.host_work = tabulate_other_work(timeline, links, waits, host_window);
+  AttentionUses attention = find_attention(view, names);
+  summary.attentions = std::move(attention.uses);
+  summary.conv_bias = find_conv_bias(view, names);
+  summary.recomputed = find_recomputed(view, window);
   summary.ranges = training_ranges(timeline, links, track, pieces, host_window);
-  summary.pointwise = pointwise_runs(timeline, names, track, window);
+  summary.pointwise = pointwise_runs(timeline, names, track, window, attention.is_part);
   summary.gradients = gradient_reductions(timeline, links, track, window);
   return summary;
 }

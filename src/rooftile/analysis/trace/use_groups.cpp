@@ -94,6 +94,23 @@ bool is_vector_kernel(const KernelUse& kernel) {
   return name.find("gemv") != std::string::npos || name.find("dot_kernel") != std::string::npos;
 }
 
+bool uses_torch(const TraceSummary& trace) {
+  const auto is_torch = [](const KernelUse& kernel) { return kernel.facts.library == "pytorch"; };
+  const auto names_torch = [](const std::string& name) {
+    return name.starts_with("aten::") || name.starts_with("c10d::");
+  };
+  // Kineto is PyTorch's profiler.
+  return trace.format == "Kineto" || trace.steps.source == StepSource::profiler_step ||
+         std::ranges::any_of(trace.orphans, is_torch) ||
+         std::ranges::any_of(trace.copies,
+                             [&](const CopyUse& copy) { return names_torch(copy.site.op); }) ||
+         std::ranges::any_of(trace.syncs,
+                             [&](const SyncUse& sync) { return names_torch(sync.site.op); }) ||
+         std::ranges::any_of(trace.ops, [&](const OpUse& use) {
+           return names_torch(use.name) || std::ranges::any_of(use.kernels, is_torch);
+         });
+}
+
 std::optional<Dtype> operand_dtype(const OpUse* use, const KernelUse& kernel) {
   if (kernel.facts.dtype) return kernel.facts.dtype;
   if (use == nullptr) return std::nullopt;
@@ -103,8 +120,23 @@ std::optional<Dtype> operand_dtype(const OpUse* use, const KernelUse& kernel) {
   return std::nullopt;
 }
 
+namespace {
+
+// Functions that only their template argument names: cutlass::Kernel2<cutlass_80_tensorop_…>.
+bool is_generic(std::string_view function) {
+  return function.ends_with("::Kernel") || function.ends_with("::Kernel2") ||
+         function.ends_with("::device_kernel");
+}
+
+}  // namespace
+
 std::string short_kernel_name(std::string_view name) {
-  std::string_view text = trim(name.substr(0, name.find('<')));
+  const std::size_t open = name.find('<');
+  std::string_view text = trim(name.substr(0, open));
+  if (open != std::string_view::npos && is_generic(text)) {
+    const std::string_view argument = name.substr(open + 1);
+    text = trim(argument.substr(0, argument.find_first_of("<>,")));
+  }
   if (text.starts_with("void ")) text.remove_prefix(5);
   if (const auto scope = text.rfind("::"); scope != text.npos && scope + 2 < text.size()) {
     text.remove_prefix(scope + 2);

@@ -33,6 +33,9 @@ Seconds time_of_kernels(const TraceSummary& trace, const KernelTest& wanted);
 // Products on Tensor Cores or CUDA cores: matrix products and convolutions.
 bool is_matrix_kernel(const KernelUse& kernel);
 
+// Whether PyTorch ran the program, by its operators or its kernels.
+bool uses_torch(const TraceSummary& trace);
+
 // One row or column: matrix-vector products read every weight once and gain nothing from Tensor
 // Cores. By the kernel's name, for where no shape is recorded.
 bool is_vector_kernel(const KernelUse& kernel);

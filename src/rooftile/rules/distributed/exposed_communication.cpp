@@ -1,7 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
 
+#include "rooftile/analysis/trace/collectives.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -21,8 +26,10 @@ on fast links, smaller ones when the last bucket comes late, gradients reduced i
 reduction begins late in the backward pass, the buckets wait for a gradient that comes last: define
 modules in the order in which the forward pass uses them, and leave out `find_unused_parameters`, with
 which DDP keeps the order of definition. Sharded
-training: prefetch the next layer's weights. Tensor-parallel products cannot hide their
-all-reduce in the same way: use fewer ranks per group or sequence parallelism.
+training: prefetch the next layer's weights. Tensor-parallel GEMMs cannot hide their all-reduce in the
+same way: use fewer ranks per group, sequence parallelism, or kernels that overlap the two. All-to-all of
+experts or embedding tables: work on another batch meanwhile. Gradients that are reduced one by one: in
+buckets. The finding names the remedy for the kind of collective that is exposed longest.
 
 ## How the saving is estimated
 High: all exposed time, less what several traces show to be waiting for other ranks, which other
@@ -50,9 +57,9 @@ constexpr std::int64_t kFewestBuckets = 3;
 constexpr double kMostElementBytes = 4;
 
 Seconds mean_waiting(const RuleInput& input, const TraceSummary& trace) {
-  const std::vector<Seconds> waiting = waiting_for_ranks(input.workload.traces);
+  const std::optional<RankWaits> waits = waits_of_ranks(input.workload.traces);
   const auto rank = static_cast<std::size_t>(&trace - input.workload.traces.begin());
-  return rank < waiting.size() ? waiting[rank] : Seconds(0);
+  return waits ? waits->waited[rank] : Seconds(0);
 }
 
 std::string name_of(const CollectiveUse& use) {
@@ -74,11 +81,54 @@ std::vector<std::string> largest(const TraceSummary& trace) {
   return lines;
 }
 
-bool gathers_weights(const TraceSummary& trace) {
-  return std::any_of(trace.collectives.begin(), trace.collectives.end(), [](const auto& use) {
-    return use.shape.name.find("all_gather") != std::string::npos ||
-           use.kernel.find("AllGather") != std::string::npos;
-  });
+enum class Place { forward, backward, after_backward };
+
+// The collectives of one kind in one part of the step.
+struct Traffic {
+  std::optional<CollectiveKind> kind;
+  Place place = Place::forward;
+  std::int64_t count = 0;  // of the whole trace
+  Seconds exposed;
+  Bytes bytes;  // of those whose size is recorded
+  std::int64_t sized = 0;
+};
+
+constexpr double kTensorParallel = 0.25;  // of the runs, in the forward pass
+
+Place place_of(const CollectiveUse& use) {
+  if (forward_share(use) > kTensorParallel) return Place::forward;
+  return use.in_backward >= use.after_backward ? Place::backward : Place::after_backward;
+}
+
+// Of all kinds the one that is exposed longest.
+Traffic main_traffic(const TraceSummary& trace) {
+  std::map<std::pair<std::optional<CollectiveKind>, Place>, Traffic> all;
+  for (const CollectiveUse& use : trace.collectives) {
+    Traffic& traffic = all[{kind_of(use), place_of(use)}];
+    traffic.kind = kind_of(use);
+    traffic.place = place_of(use);
+    traffic.count += use.count;
+    traffic.exposed += use.exposed;
+    const std::optional<Bytes> bytes = message_bytes(use);
+    if (!bytes) continue;
+    traffic.bytes += *bytes * static_cast<double>(use.count);
+    traffic.sized += use.count;
+  }
+  Traffic main;
+  for (const auto& [key, traffic] : all) {
+    if (traffic.exposed > main.exposed) main = traffic;
+  }
+  return main;
+}
+
+bool looks_up_embeddings(const TraceSummary& trace) {
+  const auto is_table = [](const KernelUse& kernel) {
+    return contains_any(kernel.name, {"split_embedding", "pooled_emb", "embedding_bag"});
+  };
+  return std::ranges::any_of(trace.orphans, is_table) ||
+         std::ranges::any_of(trace.ops, [&](const OpUse& use) {
+           return std::ranges::any_of(use.kernels, is_table);
+         });
 }
 
 // The part of the backward pass that has gone by when the first of its buckets is reduced.
@@ -88,11 +138,30 @@ double wait_for_first_bucket(const GradientReductions& gradients) {
   return tells ? gradients.before_first / gradients.backward : 0;
 }
 
-Fix propose(const TraceSummary& trace) {
-  if (gathers_weights(trace)) {
+// Far more reductions than buckets of DDP's usual size would make.
+std::optional<Fix> propose_buckets(const TraceSummary& trace, const Traffic& traffic) {
+  constexpr Bytes kBucket(25 * 1024 * 1024);  // DistributedDataParallel's bucket_cap_mb
+  constexpr double kFarMore = 4, kFirstAndLast = 2;
+  if (traffic.sized < traffic.count) return std::nullopt;
+  const double steps = recorded_steps(trace);
+  const double buckets = traffic.bytes / kBucket / steps + kFirstAndLast;
+  const double each = static_cast<double>(traffic.count) / steps;
+  if (each < kFarMore * buckets) return std::nullopt;
+  return Fix{
+      fmt::format("Reduce the gradients in buckets, during the backward pass: {:.0f} "
+                  "all-reduces per step of {:.2g} MiB on average would be about {:.0f} of 25 "
+                  "MiB (DistributedDataParallel, or one flat buffer)",
+                  each, traffic.bytes.value() / static_cast<double>(traffic.count) / 1048576,
+                  std::ceil(buckets)),
+      Exactness::exact_arithmetic};
+}
+
+Fix propose_for_gradients(const TraceSummary& trace, const Traffic& traffic) {
+  if (auto fix = propose_buckets(trace, traffic)) return *std::move(fix);
+  if (traffic.place == Place::after_backward) {
     return {
-        "Prefetch the next layer's weights while this one computes (FSDP prefetch settings), "
-        "and shard within the fast links",
+        "Start the reductions during the backward pass, as DistributedDataParallel does, instead "
+        "of after it",
         Exactness::exact_arithmetic};
   }
   if (wait_for_first_bucket(trace.gradients) > kLate) {
@@ -105,6 +174,87 @@ Fix propose(const TraceSummary& trace) {
       "Reduce gradients once per accumulated step (no_sync()), tune bucket_cap_mb, and let the "
       "reduction overlap the backward pass",
       Exactness::exact_arithmetic};
+}
+
+Fix propose_for_tensor_parallel(bool in_training) {
+  if (in_training) {
+    return {
+        "Use fewer tensor-parallel ranks, sequence parallelism, or GEMMs that overlap their "
+        "all-reduce (Megatron-LM's --tp-comm-overlap, PyTorch's async tensor parallelism)",
+        Exactness::exact_arithmetic};
+  }
+  return {
+      "Use fewer tensor-parallel ranks, or the engine's one-shot all-reduce, alone or fused with "
+      "the normalization that follows",
+      Exactness::exact_arithmetic};
+}
+
+Fix propose_for_all_to_all(const TraceSummary& trace) {
+  if (looks_up_embeddings(trace)) {
+    return {
+        "Exchange the next batch's embeddings while the dense layers compute (TorchRec's "
+        "TrainPipelineSparseDist), and send them in 16 or 8 bits",
+        Exactness::changes_numerics};
+  }
+  return {
+      "Hide dispatch and combine behind other work (a second micro-batch, shared experts), and "
+      "keep expert-parallel groups within a node",
+      Exactness::exact_arithmetic};
+}
+
+bool is_backward(const OpUse& use) { return use.phase != Phase::forward; }
+
+// By operators, else by the names of kernels.
+bool trains(const TraceSummary& trace) {
+  const auto is_of_training = [](const KernelUse& kernel) {
+    return kernel.facts.kernel_class == KernelClass::optimizer ||
+           kernel.facts.direction == KernelDirection::dgrad ||
+           kernel.facts.direction == KernelDirection::wgrad ||
+           contains_any(kernel.name, {"backward", "_grad_", "multi_tensor_apply"});
+  };
+  return std::ranges::any_of(trace.ops, is_backward) ||
+         std::ranges::any_of(trace.orphans, is_of_training);
+}
+
+// An all-reduce in the forward pass joins the parts of a layer, one behind it sums gradients.
+Fix propose_for_all_reduce(const TraceSummary& trace, const Traffic& traffic) {
+  if (!trains(trace) && trace.ops.empty()) {
+    return {
+        "Gradients: once per accumulated step (no_sync()), in buckets, beside the backward pass; "
+        "parts of layers: fewer tensor-parallel ranks",
+        Exactness::exact_arithmetic};
+  }
+  const bool knows_place = std::ranges::any_of(trace.ops, is_backward);
+  if (!trains(trace) || (knows_place && traffic.place == Place::forward)) {
+    return propose_for_tensor_parallel(trains(trace));
+  }
+  return propose_for_gradients(trace, traffic);
+}
+
+Fix propose(const TraceSummary& trace) {
+  const Traffic traffic = main_traffic(trace);
+  switch (traffic.kind.value_or(CollectiveKind::all_reduce)) {
+    case CollectiveKind::all_to_all:
+      return propose_for_all_to_all(trace);
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter:
+      if (!trains(trace)) return propose_for_tensor_parallel(false);
+      return {
+          "Prefetch the next layer's weights while this one computes (FSDP prefetch settings), "
+          "and shard within the fast links",
+          Exactness::exact_arithmetic};
+    case CollectiveKind::point_to_point:
+      return {
+          "Shorten the pipeline's bubbles: more micro-batches per step, or an interleaved schedule",
+          Exactness::exact_arithmetic};
+    case CollectiveKind::broadcast:
+      return {
+          "Broadcast less often: DistributedDataParallel(broadcast_buffers=False) where ranks may "
+          "keep buffers of their own",
+          Exactness::changes_training};
+    default:
+      return propose_for_all_reduce(trace, traffic);
+  }
 }
 
 // Generous times of the messages alone, over slow links; empty where a size is not recorded.

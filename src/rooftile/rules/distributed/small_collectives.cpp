@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
+#include "rooftile/analysis/trace/collectives.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -20,7 +20,8 @@ other first. A hundred of them cost what one of hundred times the size does not.
 ## How to fix
 Join them: one flat buffer, larger DDP buckets, `all_reduce_coalesced`, metrics packed into one
 tensor and reduced every so many steps. Normalisations that synchronise their statistics in each
-layer are rarely worth it at ordinary batch sizes.
+layer are rarely worth it at ordinary batch sizes. Tensor-parallel layers need each all-reduce before the
+next one: use fewer ranks or larger batches.
 
 ## How the saving is estimated
 High: their exposed time less what the bytes take at the rate of the GPU's links. Low: 0, since some
@@ -39,34 +40,43 @@ constexpr double kSmall = 256 * 1024;  // bytes; below it NCCL's time hardly dep
 constexpr std::int64_t kManyPerStep = 10;
 constexpr Seconds kSlowest = microseconds(100);  // of one small collective, across nodes
 
-double element_bytes(const std::string& dtype) {
-  static const std::map<std::string, double> sizes{{"Float", 4},  {"BFloat16", 2}, {"Half", 2},
-                                                   {"Double", 8}, {"Long", 8},     {"Int", 4},
-                                                   {"Byte", 1},   {"Char", 1},     {"Bool", 1}};
-  const auto found = sizes.find(dtype);
-  return found == sizes.end() ? 0 : found->second;
-}
+constexpr double kTensorParallel = 0.25;  // of the runs, in the forward pass
 
 struct Smalls {
   std::int64_t count = 0;
   Seconds time, exposed;
   double bytes = 0;
+  Seconds in_layers;  // of `exposed`: all-reduces of tensor-parallel layers
 };
 
 Smalls small_ones(const TraceSummary& trace) {
   Smalls all;
   for (const CollectiveUse& use : trace.collectives) {
     const std::int64_t elements = std::max(use.shape.in_elements, use.shape.out_elements);
-    const double bytes = static_cast<double>(elements) * element_bytes(use.shape.dtype);
+    const double bytes = static_cast<double>(elements * element_bytes(use.shape.dtype));
     if (bytes <= 0 || bytes >= kSmall) continue;  // 0: not recorded
     all.count += use.count;
     all.time += use.time;
     // What is longer is waiting for another rank.
-    all.exposed +=
+    const Seconds exposed =
         std::min(use.exposed, kSlowest * static_cast<double>(use.count)) * window_part(trace);
+    all.exposed += exposed;
+    const bool is_in_layers =
+        kind_of(use) == CollectiveKind::all_reduce && forward_share(use) > kTensorParallel;
+    if (is_in_layers) all.in_layers += exposed;
     all.bytes += bytes * static_cast<double>(use.count);
   }
   return all;
+}
+
+// A layer's all-reduce cannot wait for that of the next.
+Fix propose(const Smalls& smalls) {
+  if (2 * smalls.in_layers > smalls.exposed) {
+    return {"Layers this small do not pay for tensor parallelism: fewer ranks, or a larger batch",
+            Exactness::exact_arithmetic};
+  }
+  return {"Join them into a few large collectives (one flat buffer, larger buckets)",
+          Exactness::exact_arithmetic};
 }
 
 std::vector<Finding> check(const RuleInput& input) {
@@ -83,9 +93,7 @@ std::vector<Finding> check(const RuleInput& input) {
                     count_text(trace, window_count(trace, smalls.count), "small collective"),
                     smalls.bytes / static_cast<double>(smalls.count) / 1024,
                     cost_text(trace, smalls.exposed)),
-        {"Join them into a few large collectives (one flat buffer, larger buckets)",
-         Exactness::exact_arithmetic},
-        Range<Seconds>{Seconds(0), 0.5 * most, most});
+        propose(smalls), Range<Seconds>{Seconds(0), 0.5 * most, most});
     finding.count = smalls.count;
     finding.evidence = {fmt::format("measured: {} each on average, {} in all",
                                     duration_text(smalls.time / static_cast<double>(smalls.count)),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/trace/collectives.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -23,7 +24,8 @@ socket.
 
 ## How the saving is estimated
 Each run of a collective less the shortest run of the same collective among the ranks is waiting, at
-the least. The high end is the mean waiting of the other ranks, low is half of it.
+the least. If the straggler came earlier, the last of the other ranks would be waited for: the high end
+is, of each collective at which it is the last, the waiting of the rank before it. Low is half of that.
 
 ## When not to
 - Ranks that take turns in being late are jitter, and not reported.
@@ -37,62 +39,79 @@ the least. The high end is the mean waiting of the other ranks, low is half of i
 
 constexpr double kAwaited = 0.25;   // its own waiting to that of the others, at the most
 constexpr double kExplained = 0.5;  // of the waiting, by longer computation: uneven work
+constexpr double kMostly = 0.5;     // of the collectives, at which it is the last
 
-struct Waiting {
-  std::size_t straggler = 0;
-  Seconds own, others;  // per step; the mean of the others
+// Per step of each rank.
+struct Straggler {
+  std::size_t rank = 0;
+  Seconds gain;         // when it comes with the last of the others
+  Seconds own, others;  // waiting; the mean of the others
 };
 
-Waiting waiting_of(std::span<const TraceSummary> ranks, const std::vector<Seconds>& waiting) {
-  Waiting result;
+Straggler straggler_of(std::span<const TraceSummary> ranks, const RankWaits& waits) {
+  Straggler found;
   Seconds sum;
-  result.own = per_step(ranks.front(), waiting.front());
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const Seconds own = per_step(ranks[i], waiting[i]);
-    sum += own;
-    if (own < result.own) {
-      result.own = own;
-      result.straggler = i;
-    }
+    sum += per_step(ranks[i], waits.waited[i]);
+    const Seconds gain = per_step(ranks[i], waits.delayed[i]);
+    if (gain <= found.gain) continue;
+    found.gain = gain;
+    found.rank = i;
   }
-  result.others = (sum - result.own) / static_cast<double>(ranks.size() - 1);
-  return result;
+  found.own = per_step(ranks[found.rank], waits.waited[found.rank]);
+  found.others = (sum - found.own) / static_cast<double>(ranks.size() - 1);
+  return found;
 }
 
 // Whether the rank's longer computation explains the waiting of the others.
-bool computes_longer(std::span<const TraceSummary> ranks, const Waiting& found) {
+bool computes_longer(std::span<const TraceSummary> ranks, const Straggler& found) {
   Seconds sum;
   for (const TraceSummary& rank : ranks) sum += per_step(rank, rank.time.compute);
-  const TraceSummary& straggler = ranks[found.straggler];
+  const TraceSummary& straggler = ranks[found.rank];
   const Seconds own = per_step(straggler, straggler.time.compute);
   const Seconds mean = (sum - own) / static_cast<double>(ranks.size() - 1);
   return own - mean > kExplained * found.others;
 }
 
+std::string message(std::span<const TraceSummary> ranks, const RankWaits& waits,
+                    const Straggler& found) {
+  const TraceSummary& straggler = ranks[found.rank];
+  return fmt::format(
+      "rank {} is the straggler, the last at {} of {} collectives: {} {} per step for it",
+      straggler.rank ? fmt::format("{}", *straggler.rank) : "?", waits.last[found.rank], waits.runs,
+      ranks.size() == 2 ? "the other rank waits"
+                        : fmt::format("the other {} ranks wait", ranks.size() - 1),
+      duration_text(found.others));
+}
+
 std::vector<Finding> check(const RuleInput& input) {
   std::span<const TraceSummary> ranks = input.workload.traces;
-  const std::vector<Seconds> waiting = waiting_for_ranks(ranks);
-  if (waiting.empty()) return {};
-  const Waiting found = waiting_of(ranks, waiting);
-  const TraceSummary& straggler = ranks[found.straggler];
-  if (found.others < kMinTimeShare * pass_time(straggler)) return {};
-  if (found.own > kAwaited * found.others || computes_longer(ranks, found)) return {};
+  const std::optional<RankWaits> waits = waits_of_ranks(ranks);
+  if (!waits) return {};
+  const Straggler found = straggler_of(ranks, *waits);
+  const TraceSummary& straggler = ranks[found.rank];
+  if (found.gain < kMinTimeShare * pass_time(straggler)) return {};
+  const bool is_mostly_last =
+      static_cast<double>(waits->last[found.rank]) >= kMostly * static_cast<double>(waits->runs);
+  if (!is_mostly_last || found.own > kAwaited * found.others || computes_longer(ranks, found)) {
+    return {};
+  }
   Finding finding = about_trace(
-      straggler,
-      fmt::format("rank {} is the straggler: {} {} per step for it at the collectives",
-                  straggler.rank ? fmt::format("{}", *straggler.rank) : "?",
-                  ranks.size() == 2 ? "the other rank waits"
-                                    : fmt::format("the other {} ranks wait", ranks.size() - 1),
-                  duration_text(found.others)),
+      straggler, message(ranks, *waits, found),
       {"Look at what this rank's host does before the collectives: loader, garbage collection, "
        "logging, CPU binding",
        Exactness::not_applicable});
-  finding.saving = Range<Seconds>{0.5 * found.others, found.others, found.others};
+  finding.saving = Range<Seconds>{0.5 * found.gain, found.gain, found.gain};
   finding.evidence = {
       "measured: run times of the same collectives on all ranks" +
       (found.own > Seconds(0)
            ? fmt::format("; the straggler itself waits {} per step", duration_text(found.own))
            : std::string())};
+  if (ranks.size() > 2) {
+    finding.evidence.push_back(fmt::format(
+        "measured: the last of the other ranks comes {} per step earlier, which bounds the gain",
+        duration_text(found.gain)));
+  }
   return {finding};
 }
 

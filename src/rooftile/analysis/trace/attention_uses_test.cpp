@@ -1,0 +1,171 @@
+#include <gtest/gtest.h>
+
+#include "rooftile/analysis/trace/summarize.h"
+#include "tests/support/timeline_text.h"
+
+namespace rooftile {
+namespace {
+
+TraceSummary summary_of(const std::string& text) {
+  const auto timeline = parse_timeline(text);
+  EXPECT_TRUE(timeline) << to_string(timeline.error());
+  return summarize(*timeline);
+}
+
+double us(Seconds time) { return to_microseconds(time); }
+
+// Two layers of attention with a scale, a mask that is made on the way, dropout, and their
+// backward: each kernel takes as many microseconds as the comment behind it says.
+constexpr const char* kTraining = R"(
+repeat 2 every 10ms
+op main 0us 9us aten::bmm id=1 seq=1 dims=[[8,100,64],[8,64,101]] types=[float,float]
+call main 1us 2us cudaLaunchKernel corr=1 id=1
+kernel 7 100us 10us cutlass_80_simt_sgemm_128x64_8x5_nn_align1 corr=1
+op main 10us 9us aten::mul id=2 seq=2 dims=[[2,4,100,101],[]] types=[float,double]
+call main 11us 2us cudaLaunchKernel corr=2 id=2
+kernel 7 110us 20us void at::native::vectorized_elementwise_kernel<4, at::native::MulFunctor<float>> corr=2
+op main 20us 9us aten::ones id=3 dims=[[],[]] types=[ScalarList,]
+call main 21us 2us cudaLaunchKernel corr=3 id=3
+kernel 7 130us 1us void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<bool>> corr=3
+op main 30us 9us aten::masked_fill id=4 seq=3 dims=[[2,4,100,101],[100,101],[]] types=[float,bool,Scalar]
+call main 31us 2us cudaLaunchKernel corr=4 id=4
+kernel 7 140us 30us void at::native::elementwise_kernel<128, 2> corr=4
+op main 40us 9us aten::softmax id=5 seq=4 dims=[[2,4,100,101],[],[]] types=[float,Scalar,]
+op main 41us 7us aten::_softmax id=6 seq=4 dims=[[2,4,100,101],[],[]] types=[float,Scalar,Scalar]
+call main 42us 2us cudaLaunchKernel corr=5 id=6
+kernel 7 170us 40us void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true> corr=5
+op main 50us 9us aten::native_dropout id=7 seq=5 dims=[[2,4,100,101],[],[]] types=[float,Scalar,Scalar]
+call main 51us 2us cudaLaunchKernel corr=6 id=7
+kernel 7 210us 50us void at::native::(anonymous namespace)::fused_dropout_kernel_vec<float> corr=6
+op main 60us 9us aten::bmm id=8 seq=6 dims=[[8,100,101],[8,101,64]] types=[float,float]
+call main 61us 2us cudaLaunchKernel corr=7 id=8
+kernel 7 260us 60us cutlass_80_simt_sgemm_128x64_8x5_nn_align1 corr=7
+op backward 400us 9us BmmBackward0 id=10 seq=6
+call backward 401us 2us cudaLaunchKernel corr=8 id=10
+kernel 7 500us 70us cutlass_80_simt_sgemm_128x64_8x5_nt_align1 corr=8
+op backward 410us 9us SoftmaxBackward0 id=11 seq=4
+call backward 411us 2us cudaLaunchKernel corr=9 id=11
+kernel 7 570us 80us softmax_warp_backward corr=9
+op backward 420us 9us AddmmBackward0 id=12 seq=9
+call backward 421us 2us cudaLaunchKernel corr=10 id=12
+kernel 7 650us 90us ampere_sgemm_128x64_nt corr=10
+end
+)";
+
+TEST(AttentionUses, AChainIsOneOperationWithItsBackward) {
+  const TraceSummary trace = summary_of(kTraining);
+  ASSERT_EQ(trace.attentions.size(), 1U);
+  const AttentionUse& use = trace.attentions.front();
+  EXPECT_EQ(use.count, 2);
+  EXPECT_EQ(use.backward_count, 2);
+  EXPECT_NEAR(us(use.gemm_time), 2 * (10 + 60), 1e-3);
+  EXPECT_NEAR(us(use.softmax_time), 2 * 40, 1e-3);
+  // The kernel that makes the mask is not the attention's.
+  EXPECT_NEAR(us(use.other_time), 2 * (20 + 30 + 50), 1e-3);
+  EXPECT_NEAR(us(use.backward_time), 2 * (70 + 80), 1e-3);
+  EXPECT_EQ(use.between,
+            (std::vector<std::string>{"aten::mul", "aten::masked_fill", "aten::native_dropout"}));
+  ASSERT_TRUE(use.op);
+  const auto& shape = std::get<Attention>(use.op->body);
+  EXPECT_EQ(shape.heads, 8);
+  EXPECT_EQ(shape.query_len, 100);
+  EXPECT_EQ(shape.kv_len, 101);
+  EXPECT_EQ(shape.head_dim, 64);
+  EXPECT_EQ(shape.value_dim, 64);
+  EXPECT_FALSE(shape.fused);
+}
+
+TEST(AttentionUses, ItsKernelsAreNotForACompiler) {
+  EXPECT_EQ(summary_of(kTraining).pointwise.kernels, 0);
+}
+
+TEST(AttentionUses, WithoutShapesTheOrderDecides) {
+  const TraceSummary trace = summary_of(R"(
+op main 0us 9us aten::baddbmm id=1 seq=1
+call main 1us 2us cudaLaunchKernel corr=1 id=1
+kernel 7 100us 10us volta_sgemm_128x32_tn corr=1
+op main 10us 9us aten::_softmax id=2 seq=2
+call main 11us 2us cudaLaunchKernel corr=2 id=2
+kernel 7 110us 20us void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true> corr=2
+op main 20us 9us aten::bmm id=3 seq=3
+call main 21us 2us cudaLaunchKernel corr=3 id=3
+kernel 7 130us 30us volta_sgemm_128x32_nn corr=3
+)");
+  ASSERT_EQ(trace.attentions.size(), 1U);
+  EXPECT_FALSE(trace.attentions[0].op);
+  EXPECT_NEAR(us(trace.attentions[0].gemm_time), 40, 1e-3);
+}
+
+TEST(AttentionUses, ALayerBetweenEndsTheSearch) {
+  const TraceSummary trace = summary_of(R"(
+op main 0us 9us aten::bmm id=1
+call main 1us 2us cudaLaunchKernel corr=1 id=1
+kernel 7 100us 10us volta_sgemm_128x32_tn corr=1
+op main 10us 9us aten::addmm id=4
+call main 11us 2us cudaLaunchKernel corr=4 id=4
+kernel 7 110us 20us volta_sgemm_128x64_nn corr=4
+op main 20us 9us aten::_softmax id=2
+call main 21us 2us cudaLaunchKernel corr=2 id=2
+kernel 7 130us 20us void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true> corr=2
+op main 30us 9us aten::bmm id=3
+call main 31us 2us cudaLaunchKernel corr=3 id=3
+kernel 7 150us 30us volta_sgemm_128x32_nn corr=3
+)");
+  EXPECT_TRUE(trace.attentions.empty());
+}
+
+TEST(TrainingPatterns, LayersWithinAutogradNodesRunAgain) {
+  // A checkpoint's node runs a linear layer again; another's gradient of a gradient is no layer.
+  const TraceSummary trace = summary_of(R"(
+op main 0us 9us aten::linear id=1 seq=1
+call main 1us 2us cudaLaunchKernel corr=1 id=1
+kernel 7 100us 10us ampere_sgemm_128x64_tn corr=1
+op backward 20us 40us CheckpointFunctionBackward id=2 seq=1
+op backward 21us 9us aten::linear id=3 seq=7
+call backward 22us 2us cudaLaunchKernel corr=2 id=3
+kernel 7 110us 20us ampere_sgemm_128x64_tn corr=2
+op backward 31us 9us AddmmBackward0 id=4 seq=7
+op backward 32us 5us aten::mm id=5
+call backward 33us 2us cudaLaunchKernel corr=3 id=5
+kernel 7 130us 30us ampere_sgemm_128x64_nt corr=3
+op backward 70us 20us MulBackward0 id=6 seq=3
+op backward 71us 9us aten::mul id=7 seq=9
+call backward 72us 2us cudaLaunchKernel corr=4 id=7
+kernel 7 160us 40us void at::native::vectorized_elementwise_kernel<4> corr=4
+)");
+  EXPECT_EQ(trace.recomputed.kernels, 1);
+  EXPECT_NEAR(us(trace.recomputed.time), 20, 1e-3);
+}
+
+TEST(TrainingPatterns, BiasBeforeBatchNormCountsItsKernels) {
+  constexpr const char* kConv = R"(
+op main 0us 19us aten::conv2d id=1 seq=1 dims=[[8,16,32,32],[64,16,3,3],[64]] types=[float,float,float]
+op main 1us 5us aten::cudnn_convolution id=2
+call main 2us 2us cudaLaunchKernel corr=1 id=2
+kernel 7 100us 10us sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nhwc corr=1
+op main 8us 5us aten::add_ id=3
+call main 9us 2us cudaLaunchKernel corr=2 id=3
+kernel 7 110us 20us void at::native::elementwise_kernel<128, 2> corr=2
+op main 20us 9us aten::batch_norm id=4 seq=2 dims=[[8,64,30,30],[64]] types=[float,float]
+call main 21us 2us cudaLaunchKernel corr=3 id=4
+kernel 7 130us 30us NORM corr=3
+op backward 50us 19us ConvolutionBackward0 id=5 seq=1
+op backward 51us 15us aten::convolution_backward id=6
+op backward 52us 5us aten::sum id=7
+call backward 53us 2us cudaLaunchKernel corr=4 id=7
+kernel 7 160us 40us void at::native::reduce_kernel<512, 1> corr=4
+)";
+  const auto with_norm = [&](std::string_view kernel) {
+    std::string text = kConv;
+    return summary_of(text.replace(text.find("NORM"), 4, kernel));
+  };
+  const TraceSummary trains = with_norm("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float>");
+  EXPECT_EQ(trains.conv_bias.count, 1);
+  EXPECT_NEAR(us(trains.conv_bias.added), 20, 1e-3);
+  EXPECT_NEAR(us(trains.conv_bias.gradient), 40, 1e-3);
+  // In evaluation mode the bias counts.
+  EXPECT_EQ(with_norm("void cudnn::bn_fw_inf_1C11_kernel_NCHW<float>").conv_bias.count, 0);
+}
+
+}  // namespace
+}  // namespace rooftile

@@ -1,0 +1,82 @@
+#include "rooftile/analysis/trace/collectives.h"
+
+#include <gtest/gtest.h>
+
+namespace rooftile {
+namespace {
+
+TraceSummary rank_of(std::vector<Seconds> runs) {
+  TraceSummary trace;
+  trace.time.span = milliseconds(100);
+  CollectiveUse use;
+  use.kernel = "ncclDevKernel_AllReduce";
+  use.count = static_cast<std::int64_t>(runs.size());
+  use.runs = std::move(runs);
+  trace.collectives = {use};
+  return trace;
+}
+
+TEST(Collectives, WaitingOfRanksIsWhatTheShortestRunDoesNotTake) {
+  const std::vector<TraceSummary> ranks = {rank_of({milliseconds(5), milliseconds(1)}),
+                                           rank_of({milliseconds(1), milliseconds(3)})};
+  const auto waits = waits_of_ranks(ranks);
+  ASSERT_TRUE(waits);
+  EXPECT_EQ(waits->waited, (std::vector<Seconds>{milliseconds(4), milliseconds(2)}));
+  EXPECT_FALSE(waits_of_ranks(std::vector{ranks[0]}));
+  EXPECT_FALSE(waits_of_ranks(std::vector{ranks[0], rank_of({milliseconds(1)})}));
+}
+
+TEST(Collectives, TheRankBeforeTheLastBoundsWhatTheLastCosts) {
+  // Rank 2 is the last twice: rank 1 comes 1 ms before it, rank 0 then 2 ms. Rank 0 is the last of
+  // the third run, by 4 ms.
+  const std::vector<TraceSummary> ranks = {
+      rank_of({milliseconds(9), milliseconds(3), milliseconds(1)}),
+      rank_of({milliseconds(2), milliseconds(8), milliseconds(5)}),
+      rank_of({milliseconds(1), milliseconds(1), milliseconds(7)})};
+  const auto waits = waits_of_ranks(ranks);
+  ASSERT_TRUE(waits);
+  EXPECT_EQ(waits->last, (std::vector<std::int64_t>{1, 0, 2}));
+  EXPECT_EQ(waits->runs, 3);
+  EXPECT_NEAR(to_milliseconds(waits->delayed[0]), 4, 1e-9);
+  EXPECT_NEAR(to_milliseconds(waits->delayed[1]), 0, 1e-9);
+  EXPECT_NEAR(to_milliseconds(waits->delayed[2]), 1 + 2, 1e-9);
+}
+
+TEST(Collectives, KindsAreThoseOfTheNameElseOfTheKernel) {
+  const auto kind = [](const char* name, const char* kernel) {
+    CollectiveUse use;
+    use.shape.name = name;
+    use.kernel = kernel;
+    return kind_of(use);
+  };
+  EXPECT_EQ(kind("allreduce", ""), CollectiveKind::all_reduce);
+  EXPECT_EQ(kind("_allgather_base", "ncclDevKernel_AllGather_RING_LL"), CollectiveKind::all_gather);
+  EXPECT_EQ(kind("alltoall_base_", "ncclKernel_SendRecv_RING"), CollectiveKind::all_to_all);
+  EXPECT_EQ(kind("", "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)"),
+            CollectiveKind::point_to_point);
+  EXPECT_EQ(kind("", "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(all)"),
+            CollectiveKind::reduce_scatter);
+  EXPECT_EQ(kind("", "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(RankData*)"),
+            CollectiveKind::all_reduce);
+  EXPECT_EQ(kind("", "userbuffers_fp16"), std::nullopt);
+}
+
+// nccl-tests, doc/PERFORMANCE.md: all-reduce 2(n-1)/n, all-gather, reduce-scatter and all-to-all
+// (n-1)/n, broadcast and reduce 1.
+TEST(Collectives, BusBandwidthIsThatOfNcclTests) {
+  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::all_reduce, 8), 1.75);
+  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::all_gather, 8), 0.875);
+  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::reduce_scatter, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::all_to_all, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::broadcast, 8), 1);
+  CollectiveUse gather;
+  gather.shape = {"all_gather_into_tensor", "BFloat16", "0", 100, 800, 8};
+  EXPECT_EQ(message_bytes(gather), Bytes(1600));
+  gather.shape.name = "allreduce";
+  EXPECT_EQ(message_bytes(gather), Bytes(200));
+  gather.shape.dtype = "";
+  EXPECT_FALSE(message_bytes(gather));
+}
+
+}  // namespace
+}  // namespace rooftile

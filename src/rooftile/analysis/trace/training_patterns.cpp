@@ -1,0 +1,223 @@
+#include "rooftile/analysis/trace/training_patterns.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "rooftile/analysis/trace/launches.h"
+#include "rooftile/analysis/trace/seconds.h"
+#include "rooftile/base/text.h"
+
+namespace rooftile::trace {
+namespace {
+
+// By name of an operator: whether the test holds, so that each text is read once.
+template <class Test>
+std::vector<bool> names_that(const Timeline& timeline, Test test) {
+  std::vector<bool> names(timeline.strings.size());
+  for (std::uint32_t id = 0; id < names.size(); ++id) names[id] = test(timeline.strings[id]);
+  return names;
+}
+
+bool is_convolution(std::string_view name) {
+  return name.starts_with("aten::conv") && !contains(name, "backward");
+}
+
+bool is_convolution_backward(std::string_view name) {
+  return contains(name, "convolution_backward");
+}
+
+bool is_batch_norm(std::string_view name) {
+  return contains(name, "batch_norm") && !contains(name, "backward");
+}
+
+// Kernels of batch normalisation that compute statistics: cuDNN's and PyTorch's.
+bool computes_statistics(std::string_view kernel) {
+  return contains(kernel, "bn_fw_tr") || contains(kernel, "batch_norm_collect_statistics");
+}
+
+using Dims = std::vector<std::int64_t>;
+
+class ConvBiasFinder {
+ public:
+  ConvBiasFinder(const HostView& view, const KernelNames& names)
+      : timeline_(view.timeline),
+        links_(view.links),
+        view_(view),
+        names_(names),
+        convolutions_(names_that(view.timeline, is_convolution)),
+        backwards_(names_that(view.timeline, is_convolution_backward)),
+        norms_(names_that(view.timeline, is_batch_norm)) {}
+
+  ConvBiasUse find();
+
+ private:
+  std::string_view name_of(std::uint32_t op) const {
+    return timeline_.strings[timeline_.ops.name[op]];
+  }
+  // The outermost operator around it, itself included, that has one of the names.
+  std::uint32_t outermost(std::uint32_t op, const std::vector<bool>& names) const {
+    std::uint32_t found = kNone;
+    for (; op != kNone; op = links_.op_parent[op]) {
+      if (names[timeline_.ops.name[op]]) found = op;
+    }
+    return found;
+  }
+  const std::vector<Dims>& dims_of(std::uint32_t op) const {
+    return timeline_.arguments[timeline_.ops.arguments[op]].dims;
+  }
+  bool has_channels(std::uint32_t norm, std::uint32_t convolution) const;
+  void add_forward(const Launched& launched);
+  void add_gradients();
+
+  const Timeline& timeline_;
+  const Links& links_;
+  const HostView& view_;
+  const KernelNames& names_;
+  std::vector<bool> convolutions_, backwards_, norms_;  // by name
+  std::vector<Launched> launched_;
+  std::uint32_t convolution_ = kNone;  // the last one, on the thread
+  Nanoseconds adding_ = 0;             // its bias
+  std::set<std::uint32_t> biased_;     // convolutions that a normalisation followed
+  std::set<std::pair<Dims, Dims>> shapes_;
+  Nanoseconds added_ = 0, gradient_ = 0;
+};
+
+bool ConvBiasFinder::has_channels(std::uint32_t norm, std::uint32_t convolution) const {
+  const std::vector<Dims>&input = dims_of(norm), &operands = dims_of(convolution);
+  if (input.empty() || operands.size() < 3) return !timeline_.has_shapes;
+  return input.front().size() > 1 && operands[2].size() == 1 &&
+         operands[2].front() == input.front()[1];
+}
+
+void ConvBiasFinder::add_forward(const Launched& launched) {
+  const std::uint32_t op = links_.gpu_op[launched.activity];
+  if (timeline_.gpu.kind[launched.activity] != GpuKind::kernel) return;
+  const std::uint32_t convolution = outermost(op, convolutions_);
+  if (convolution != kNone) {
+    if (convolution != convolution_) adding_ = 0;
+    convolution_ = convolution;
+    const bool adds = name_of(op) == "aten::add_" &&
+                      names_.facts(launched.activity).kernel_class == KernelClass::elementwise;
+    if (adds) adding_ += timeline_.gpu.time.duration(launched.activity);
+    return;
+  }
+  const std::uint32_t norm = outermost(op, norms_);
+  const std::string_view kernel = timeline_.strings[timeline_.gpu.name[launched.activity]];
+  if (norm != kNone && convolution_ != kNone && adding_ > 0 && computes_statistics(kernel) &&
+      has_channels(norm, convolution_)) {
+    biased_.insert(convolution_);
+    added_ += adding_;
+    const std::vector<Dims>& operands = dims_of(convolution_);
+    if (operands.size() > 1) shapes_.emplace(operands[0], operands[1]);
+  }
+  convolution_ = kNone;
+  adding_ = 0;
+}
+
+// convolution_backward(gradient, input, weight, …) sums the gradient for the bias.
+void ConvBiasFinder::add_gradients() {
+  const ForwardOps forward_ops(timeline_, links_);
+  for (const Launched& launched : launched_) {
+    const std::uint32_t op = links_.gpu_op[launched.activity];
+    const std::uint32_t backward = outermost(op, backwards_);
+    if (backward == kNone || timeline_.gpu.kind[launched.activity] != GpuKind::kernel) continue;
+    if (names_.facts(launched.activity).kernel_class != KernelClass::reduction) continue;
+    const std::uint32_t forward = forward_ops.of(op);
+    const std::vector<Dims>& operands = dims_of(backward);
+    const bool is_of_biased =
+        forward != kNone ? biased_.contains(outermost(forward, convolutions_))
+                         : operands.size() > 2 && shapes_.contains({operands[1], operands[2]});
+    if (is_of_biased) gradient_ += timeline_.gpu.time.duration(launched.activity);
+  }
+}
+
+ConvBiasUse ConvBiasFinder::find() {
+  const auto is_named = [](const std::vector<bool>& names) {
+    return std::find(names.begin(), names.end(), true) != names.end();
+  };
+  if (!is_named(convolutions_) || !is_named(norms_)) return {};
+  launched_ = kernels_by_launch(timeline_, links_);
+  std::uint16_t thread = 0;
+  for (const Launched& launched : launched_) {
+    if (launched.thread != thread) convolution_ = kNone;
+    thread = launched.thread;
+    add_forward(launched);
+  }
+  ConvBiasUse use;
+  if (biased_.empty()) return use;
+  add_gradients();
+  use.count = static_cast<std::int64_t>(biased_.size());
+  use.added = to_seconds(added_);
+  use.gradient = to_seconds(gradient_);
+  const std::uint32_t first = *biased_.begin();
+  const SiteQuery query{timeline_.ops.thread[first], timeline_.ops.time.start(first), first};
+  use.site = site_of(view_, view_.sites.at({query}).front(), first);
+  return use;
+}
+
+// Layers, which gradients of gradients do not run.
+bool names_layer(std::string_view name) {
+  constexpr std::array<std::string_view, 10> kLayers{
+      "aten::linear",  "aten::conv1d",
+      "aten::conv2d",  "aten::conv3d",
+      "aten::dropout", "aten::layer_norm",
+      "aten::gelu",    "aten::softmax",
+      "aten::silu",    "aten::scaled_dot_product_attention"};
+  return std::find(kLayers.begin(), kLayers.end(), name) != kLayers.end();
+}
+
+// What one operator says: an operator with a number within an autograd node builds a graph.
+struct Recomputed {
+  std::uint32_t node = kNone;  // the autograd node around it
+  bool builds = false;         // it, or an operator between it and the node
+  bool is_layer = false;
+};
+
+Recomputed judge(const Timeline& timeline, const Links& links, const std::vector<bool>& layers,
+                 std::uint32_t op) {
+  Recomputed found;
+  for (; op != kNone; op = links.op_parent[op]) {
+    if (links.kind_of_op(timeline, op) == RangeKind::autograd) {
+      found.node = op;
+      return found;
+    }
+    found.builds = found.builds || timeline.ops.sequence[op] != 0;
+    found.is_layer = found.is_layer || layers[timeline.ops.name[op]];
+  }
+  return found;
+}
+
+}  // namespace
+
+ConvBiasUse find_conv_bias(const HostView& view, const KernelNames& names) {
+  return ConvBiasFinder(view, names).find();
+}
+
+RecomputeUse find_recomputed(const HostView& view, const Window& window) {
+  const Timeline& timeline = view.timeline;
+  const std::vector<bool> layers = names_that(timeline, names_layer);
+  std::set<std::uint32_t> nodes;                                 // that run a layer
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> kernels;  // activity, node
+  for (std::uint32_t i = 0; i < timeline.gpu.time.size(); ++i) {
+    if (timeline.gpu.kind[i] != GpuKind::kernel || !window.contains(timeline.gpu.time.start(i))) {
+      continue;
+    }
+    const Recomputed found = judge(timeline, view.links, layers, view.links.gpu_op[i]);
+    if (found.node == kNone || !found.builds) continue;
+    if (found.is_layer) nodes.insert(found.node);
+    kernels.emplace_back(i, found.node);
+  }
+  RecomputeUse use;
+  for (const auto& [activity, node] : kernels) {
+    if (!nodes.contains(node)) continue;
+    ++use.kernels;
+    use.time += to_seconds(timeline.gpu.time.duration(activity));
+  }
+  return use;
+}
+
+}  // namespace rooftile::trace

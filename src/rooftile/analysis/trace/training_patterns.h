@@ -1,0 +1,17 @@
+// What a training program does more often than it must, found by the order of its operators.
+#pragma once
+
+#include "rooftile/analysis/trace/busy.h"
+#include "rooftile/analysis/trace/host_table.h"
+#include "rooftile/workload/trace_summary.h"
+
+namespace rooftile::trace {
+
+// Convolutions with a bias whose result a batch normalisation in training reads next.
+ConvBiasUse find_conv_bias(const HostView& view, const KernelNames& names);
+
+// Kernels of the window under operators that build a graph, as only a forward pass does, within an
+// autograd node. A gradient of gradients builds one too, but runs no layers.
+RecomputeUse find_recomputed(const HostView& view, const Window& window);
+
+}  // namespace rooftile::trace

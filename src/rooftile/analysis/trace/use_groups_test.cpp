@@ -1,0 +1,22 @@
+#include "rooftile/analysis/trace/use_groups.h"
+
+#include <gtest/gtest.h>
+
+namespace rooftile {
+namespace {
+
+TEST(UseGroups, ShortNamesKeepWhatNamesTheKernel) {
+  EXPECT_EQ(short_kernel_name("void at::native::(anonymous namespace)::cunn_SoftMaxForward<8, "
+                              "float>(float*)"),
+            "'cunn_SoftMaxForward'");
+  EXPECT_EQ(short_kernel_name("void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_"
+                              "256x128_tn_align1>(cutlass_75_tensorop::Params)"),
+            "'cutlass_75_tensorop_bf16_s1688gemm_bf16_256x128_tn_align1'");
+  EXPECT_EQ(short_kernel_name("void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<"
+                              "cute::tuple<int>>>(Params)"),
+            "'GemmUniversal'");
+  EXPECT_EQ(short_kernel_name("ampere_sgemm_128x64_tn"), "'ampere_sgemm_128x64_tn'");
+}
+
+}  // namespace
+}  // namespace rooftile

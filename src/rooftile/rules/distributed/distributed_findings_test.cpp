@@ -1,0 +1,133 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "rooftile/analysis/trace/measured_workload.h"
+#include "rooftile/analysis/trace/summarize.h"
+#include "rooftile/hardware/device_file.h"
+#include "rooftile/rules/rule.h"
+#include "tests/support/timeline_text.h"
+
+namespace rooftile {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<Finding> findings_of(std::string_view rule, const std::vector<std::string>& ranks) {
+  std::vector<TraceSummary> traces;
+  for (const std::string& rank : ranks) {
+    const auto timeline = parse_timeline(rank);
+    EXPECT_TRUE(timeline) << to_string(timeline.error());
+    traces.push_back(summarize(*timeline));
+  }
+  const Workload workload = measured_workload(std::move(traces));
+  const TimeModel model(*find_device("h100_sxm"));
+  const Analysis analysis = analyse(workload, model);
+  const Rule* const rules[] = {find_rule(rule)};
+  return run_rules({workload, analysis, model, Graph(workload)}, rules);
+}
+
+std::string fix_of(const std::string& trace) {
+  const auto findings = findings_of("distributed/exposed-communication", {trace});
+  EXPECT_EQ(findings.size(), 1U);
+  return findings.empty() ? "" : findings.front().fix.text;
+}
+
+// A layer, then a collective alone; `collective` is its kernel with what is recorded of it.
+std::string inference(const std::string& collective) {
+  return fmt::format(R"(
+repeat 3 every 1ms
+mark main 0us 1ms ProfilerStep#{{i}}
+op main 0us 20us aten::mm id=1
+call main 5us 4us cudaLaunchKernel corr=1 id=1
+kernel 7 10us 500us nvjet_tst_128x256_64x4_1x2_h_bz_coopA_NNT corr=1
+op main 30us 20us c10d::op id=2
+call main 35us 4us cudaLaunchKernel corr=2 id=2
+kernel 20 520us 400us {} corr=2
+end
+)",
+                     collective);
+}
+
+TEST(ExposedCommunication, NamesTheRemedyForItsKind) {
+  EXPECT_THAT(fix_of(inference("ncclDevKernel_SendRecv(all) collective=all_to_allv dtype=BFloat16 "
+                               "in=4000000 out=4000000 group=0 ranks=8")),
+              HasSubstr("dispatch and combine"));
+  EXPECT_THAT(fix_of(inference("ncclDevKernel_SendRecv(all) collective=send dtype=BFloat16 "
+                               "in=4000000 out=4000000 group=0 ranks=2")),
+              HasSubstr("pipeline"));
+  // Serving: no gradients, no buckets.
+  EXPECT_THAT(fix_of(inference("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(all) "
+                               "collective=allreduce dtype=BFloat16 in=4000000 out=4000000 "
+                               "group=0 ranks=8")),
+              HasSubstr("tensor-parallel"));
+}
+
+TEST(ExposedCommunication, EmbeddingTablesExchangeWhileOtherLayersCompute) {
+  const std::string trace = inference(
+      "ncclDevKernel_SendRecv(all) collective=all_to_allv dtype=Float in=4000000 out=4000000 "
+      "group=0 ranks=8");
+  EXPECT_THAT(
+      fix_of(trace +
+             "kernel 7 2990us 5us void split_embedding_codegen_forward_unweighted_kernel<float>\n"),
+      HasSubstr("TrainPipelineSparseDist"));
+}
+
+// A backward pass of 400 us, then `count` reductions of `elements` each, one behind the other.
+std::string training(int count, std::int64_t elements, bool by_autograd) {
+  std::string text = R"(
+op main 0us 5us aten::mm id=1
+call main 1us 2us cudaLaunchKernel corr=1 id=1
+kernel 7 10us 90us ampere_sgemm_128x64_tn corr=1
+op backward 10us 5us MmBackward0 id=2
+call backward 11us 2us cudaLaunchKernel corr=2 id=2
+kernel 7 100us 400us ampere_sgemm_128x64_nt corr=2
+)";
+  const int each = 400 / count;
+  for (int i = 0; i < count; ++i) {
+    text += fmt::format(
+        "op {0} {1}us 1us {2} id={3}\n"
+        "call {0} {1}us 1us cudaLaunchKernel corr={3} id={3}\n"
+        "kernel 20 {4}us {5}us ncclDevKernel_AllReduce_Sum_f32_RING_LL(all) corr={3} "
+        "collective=allreduce dtype=Float in={6} out={6} group=0 ranks=8\n",
+        by_autograd ? "backward" : "main", 20 + i,
+        by_autograd ? "torch::autograd::AccumulateGrad" : "c10d::allreduce_", 10 + i,
+        500 + i * each, each, elements);
+  }
+  return text;
+}
+
+TEST(ExposedCommunication, GradientsOneByOneBelongInBuckets) {
+  // 100 x 0.4 MB = 40 MB: two buckets of 25 MiB; with the first and the last, four.
+  EXPECT_THAT(fix_of(training(100, 100'000, true)),
+              HasSubstr("100 all-reduces per step of 0.38 MiB on average would be about 4"));
+  EXPECT_THAT(fix_of(training(2, 5'000'000, true)), HasSubstr("bucket_cap_mb"));
+  EXPECT_THAT(fix_of(training(4, 2'500'000, false)), HasSubstr("during the backward pass"));
+}
+
+// Three ranks that compute alike; the first comes 300 us after the last of the others.
+std::string rank(int number, int late_us) {
+  return fmt::format(R"(
+rank {0} of 3
+repeat 3 every 1ms
+mark main 0us 1ms ProfilerStep#{{i}}
+kernel 7 {1}us 300us ampere_sgemm_128x64_tn
+kernel 20 {2}us {3}us ncclDevKernel_AllReduce_Sum_f32_RING_LL(all) collective=allreduce dtype=Float in=1000000 out=1000000 group=0 ranks=3
+end
+)",
+                     number, 10 + late_us, 310 + late_us, 690 - late_us);
+}
+
+TEST(Straggler, TheNextRankBoundsItsCost) {
+  // Rank 2 arrives 500 us after rank 0 and 100 us after rank 1.
+  const auto findings =
+      findings_of("distributed/straggler", {rank(0, 0), rank(1, 400), rank(2, 500)});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_THAT(findings[0].message, HasSubstr("rank 2 is the straggler, the last at 3 of 3"));
+  ASSERT_TRUE(findings[0].saving);
+  EXPECT_NEAR(to_microseconds(findings[0].saving->expected), 100, 1);
+  EXPECT_NEAR(to_microseconds(findings[0].saving->high), 100, 1);
+}
+
+}  // namespace
+}  // namespace rooftile
