@@ -104,6 +104,20 @@ void drop_outranked(std::vector<Judged>& all) {
   });
 }
 
+void drop_replaced(std::vector<Judged>& all) {
+  std::set<std::size_t> replaced;
+  for (const Judged& judged : all) {
+    if (!judged.rule->replaces_operations || judged.finding.level == Level::info) continue;
+    replaced.insert(judged.finding.ops.begin(), judged.finding.ops.end());
+  }
+  std::erase_if(all, [&](const Judged& judged) {
+    return !judged.rule->replaces_operations && judged.rule->cause != Cause::precision &&
+           !judged.finding.ops.empty() && std::ranges::all_of(judged.finding.ops, [&](auto op) {
+             return replaced.contains(op);
+           });
+  });
+}
+
 // Of findings of one cause on the same operation only the one that saves most stays; information
 // yields to advice.
 void drop_overlapping(std::vector<Judged>& all) {
@@ -203,6 +217,7 @@ const Rule* find_rule(std::string_view id) {
 std::vector<Finding> run_rules(const RuleInput& input, std::span<const Rule* const> rules) {
   std::vector<Judged> all = judge(input, rules);
   drop_outranked(all);
+  drop_replaced(all);
   drop_overlapping(all);
   merge_repeats(all, input.workload);
   return rank(std::move(all));

@@ -38,6 +38,9 @@ struct Rule {
   // Its findings make advice on sizes and memory of the same operations moot: they are to run in
   // another precision first.
   bool outranks_sizes = false;
+  // Its change puts one operation in place of several: other advice on nothing but those, their
+  // precision aside, is moot.
+  bool replaces_operations = false;
 };
 
 inline constexpr std::string_view kDocHeadings[] = {

@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 
 #include "rooftile/analysis/attention_chain.h"
 #include "rooftile/rules/attention/unfused_in_source.h"
+#include "rooftile/rules/attention/unfused_in_trace.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/script_rule.h"
 
@@ -16,6 +18,9 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 Attention over at least 512 queries and keys whose scores are written to memory: an operation marked
 as not fused, or a graph with GEMM, softmax and GEMM in sequence.
+
+In traces of any length: a softmax with the nearest batched GEMMs before and after it whose shapes fit,
+in order on one thread, and their backward operators by sequence number.
 
 In training scripts: a module that computes `softmax(q @ k) @ v` by hand, or a function that only
 modules call in their forward. One finding per class or function, at level advice.
@@ -30,7 +35,10 @@ runtime's attention operator. In a graph, an optimiser such as the one of ONNX R
 pattern.
 
 ## How the saving is estimated
-The time model compares all operations of the pattern with one fused attention of the same shape.
+The time model compares all operations of the pattern with one fused attention of the same shape. In
+traces, the measured time of all kernels of the pattern is compared with the model's fused kernel,
+forward and, where it ran, backward. Without recorded shapes: the time of all but the GEMMs, and 0 at the
+low end.
 
 ## When not to
 - `scaled_dot_product_attention` that PyTorch's ONNX exporters wrote out is put together again and not
@@ -167,6 +175,7 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   std::vector<Finding> findings;
   judge_operations(input, findings);
   judge_chains(input, findings);
+  std::ranges::move(unfused_attention_in_traces(input), std::back_inserter(findings));
   return findings;
 }
 
@@ -181,6 +190,7 @@ extern const Rule attention_unfused{.id = "attention/unfused",
                                     .cause = Cause::fusion,
                                     .summary = "Attention writes its scores to memory",
                                     .doc = attention_unfused_rule::kDoc,
-                                    .check = attention_unfused_rule::check};
+                                    .check = attention_unfused_rule::check,
+                                    .replaces_operations = true};
 
 }  // namespace rooftile
