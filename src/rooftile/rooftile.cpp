@@ -12,6 +12,7 @@
 #include "rooftile/analysis/memory/fit_changes.h"
 #include "rooftile/analysis/op_math.h"
 #include "rooftile/analysis/vocabulary.h"
+#include "rooftile/collective_table.h"
 #include "rooftile/findings/fingerprint.h"
 #include "rooftile/formats/python/folder.h"
 #include "rooftile/op_row.h"
@@ -278,6 +279,7 @@ Report summary(const Workload& workload, const Device& device, const TimeModel& 
   note_tf32(workload, device, report);
   report.parameters = count_parameters(workload);
   add_totals(workload, analysis, report);
+  report.collectives = collective_rows(workload, &model.device());
   add_host(workload, report);
   add_memory(workload, analysis, model, report);
   add_bounds(workload, analysis, device, report);
@@ -321,6 +323,7 @@ Report check(const Workload& workload, std::span<const Rule* const> rules) {
   report.scripts = script_summary(workload);
   if (!workload.traces.empty()) {
     describe_recording(workload, report);
+    report.collectives = collective_rows(workload, nullptr);
     report.not_judged_because = no_advice_because(workload.traces.front());
   } else {
     report.not_judged_because = not_judged_because(workload, report);

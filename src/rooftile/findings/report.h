@@ -78,6 +78,20 @@ struct KindShare {
   double share = 0;
 };
 
+// Collectives of one kind, size and group in a trace. Bandwidths are those of nccl-tests.
+struct CollectiveRow {
+  std::string kind;            // "all-reduce"
+  std::optional<Bytes> bytes;  // of the message; empty where not recorded
+  std::int64_t ranks = 0;      // of the group; 0 = not recorded
+  double per_pass = 0;         // runs
+  Seconds median;              // of a run
+  Seconds time, exposed;       // per pass; while nothing computes
+  std::optional<BytesPerSecond> algorithm_bandwidth, bus_bandwidth;
+  std::string link;                  // of the GPU: NVLink or PCIe; empty where not known
+  std::optional<double> link_share;  // bus bandwidth over the link's rate in one direction
+  std::optional<Seconds> skew;       // median: longest less shortest run among the ranks
+};
+
 struct Coverage {
   double ops = 0, ops_with_time = 0;  // runs, those that a reader had to leave out included
   double skipped = 0;                 // records left out, see Report::skipped
@@ -162,10 +176,11 @@ struct Report {
   BoundShares bound_share;
   double tensor_core_share = 0;  // of the time
   std::vector<KindShare> kinds;
-  std::vector<Finding> findings;   // ranked: errors first, then by expected saving
-  std::vector<RuleSummary> rules;  // of the findings, in their order, each once
-  std::vector<OpRow> ops;          // input order; of list_operations() only
-  TraceList traces;                // recordings judged, one per rank
+  std::vector<CollectiveRow> collectives;  // of traces, largest time first
+  std::vector<Finding> findings;           // ranked: errors first, then by expected saving
+  std::vector<RuleSummary> rules;          // of the findings, in their order, each once
+  std::vector<OpRow> ops;                  // input order; of list_operations() only
+  TraceList traces;                        // recordings judged, one per rank
   std::optional<SourceSummary> scripts;
   SetAside set_aside;
   // Why nothing can be said of the input as a whole; empty where it was judged.

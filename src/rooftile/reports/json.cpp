@@ -208,6 +208,33 @@ void add_traces(const TraceList& traces, Json& json) {
   json["ranks"] = std::move(ranks);
 }
 
+template <class T>
+Json number_or_null(const std::optional<T>& value) {
+  return value ? json_number(value->value()) : Json(nullptr);
+}
+
+Json collectives_json(const std::vector<CollectiveRow>& rows) {
+  Json list = Json::array();
+  for (const CollectiveRow& row : rows) {
+    Json ranks = nullptr, share = nullptr;
+    if (row.ranks > 0) ranks = row.ranks;
+    if (row.link_share) share = json_number(*row.link_share);
+    list.push_back({{"kind", row.kind},
+                    {"bytes", number_or_null(row.bytes)},
+                    {"ranks", ranks},
+                    {"runs", json_number(row.per_pass)},
+                    {"median_s", json_number(row.median.value())},
+                    {"time_s", json_number(row.time.value())},
+                    {"exposed_s", json_number(row.exposed.value())},
+                    {"algorithm_bytes_per_s", number_or_null(row.algorithm_bandwidth)},
+                    {"bus_bytes_per_s", number_or_null(row.bus_bandwidth)},
+                    {"link", json_text_or_null(row.link)},
+                    {"link_share", share},
+                    {"skew_s", number_or_null(row.skew)}});
+  }
+  return list;
+}
+
 Json scripts_json(const SourceSummary& scripts) {
   return {{"files", scripts.files},       {"passed_over", scripts.passed_over},
           {"lines", scripts.lines},       {"with_errors", scripts.with_errors},
@@ -253,6 +280,7 @@ std::string render_json(const Report& report) {
   if (report.scripts) json["scripts"] = scripts_json(*report.scripts);
   json["set_aside"] = set_aside_json(report.set_aside);
   add_traces(report.traces, json);
+  if (!report.traces.empty()) json["collectives"] = collectives_json(report.collectives);
   json["findings"] = findings_json(report);
   return dump_json(json);
 }

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "rooftile/base/path.h"
+#include "rooftile/reports/collectives.h"
 #include "rooftile/reports/reports.h"
 #include "rooftile/reports/text_frame.h"
 #include "rooftile/reports/trace_words.h"
@@ -135,6 +136,7 @@ std::string render_text(const Report& report, const TextStyle& style) {
     text += '\n' + table_text(pass_table(report.traces.front()), 0, 2);
     if (report.traces.size() > 1) text += '\n' + table_text(ranks_table(report), 0, 2);
   }
+  if (!report.collectives.empty()) text += '\n' + table_text(collectives_table(report), 0, 2);
   if (report.kinds.size() > 1) text += '\n' + table_text(kinds_table(report, style.terminal), 0, 2);
   text += '\n' + findings_text(report, style);
   const std::string basis = basis_text(report, style);

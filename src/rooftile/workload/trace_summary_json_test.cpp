@@ -98,6 +98,12 @@ void fill_lists(TraceSummary& summary) {
   summary.queue.emplace();
   summary.queue->launches = 5;
   summary.queue->bins = {{3, Seconds(1e-6), 2.5, 4, 1, 2}, {}};
+  AttentionUse attention{std::nullopt, sample_site(), {"aten::mul"}, 2,          1,
+                         Seconds(1),   Seconds(2),    Seconds(3),    Seconds(4), Seconds(0.5)};
+  attention.op = sample_op().op;
+  summary.attentions = {attention};
+  summary.conv_bias = {sample_site(), 5, Seconds(1), Seconds(2)};
+  summary.recomputed = {7, Seconds(3)};
   summary.syncs = {{"cudaStreamSynchronize", sample_site(), 9, Seconds(1), Seconds(0.5)}};
   summary.loaders = {{"enumerate(DataLoader)", true, 7, Seconds(3), Seconds(2)}};
   summary.allocator = {5, 6, Seconds(1), Seconds(2), Bytes(1e9), Bytes(2e9)};
