@@ -19,7 +19,9 @@ waits meanwhile. Such a copy is slow and never runs beside the step.
 
 ## How to fix
 `DataLoader(pin_memory=True)` and `.to(device, non_blocking=True)`. Both are needed: without pinning
-`non_blocking` changes nothing, and without `non_blocking` the host still waits.
+`non_blocking` changes nothing, and without `non_blocking` the host still waits. A tensor that the host
+makes in each step (`torch.ones`, `torch.tensor(list)`) is made on the GPU, or once before the loop. In a
+program without PyTorch: `cudaMallocHost` or `cudaHostRegister`, and `cudaMemcpyAsync` on a stream.
 
 ## How the saving is estimated
 The GPU's idle time that follows from the host's wait, by a replay of the recording in which copies do
@@ -44,6 +46,43 @@ Seconds certain_saving(const Upload& upload, const Device& device) {
   return saved * upload.exposed;
 }
 
+// The operator that made most of what is copied there; empty where it came from elsewhere.
+std::string maker_of(const TraceSummary& trace, const Upload& upload) {
+  const CopyUse* largest = nullptr;
+  for (const CopyUse& copy : trace.copies) {
+    if (copy.shape.kind != CopyKind::host_to_device || !(copy.site == upload.site)) continue;
+    if (largest == nullptr || copy.time > largest->time) largest = &copy;
+  }
+  return largest == nullptr ? "" : largest->maker;
+}
+
+Fix propose(const TraceSummary& trace, const Upload& upload) {
+  if (!uses_torch(trace)) {
+    return {
+        "Allocate the host's memory with cudaMallocHost, or register it with cudaHostRegister, and "
+        "copy with cudaMemcpyAsync on a stream",
+        Exactness::bit_exact};
+  }
+  const std::string maker = maker_of(trace, upload);
+  if (maker == "aten::lift_fresh") {
+    return {
+        "Make the tensor once before the loop, or from values that are on the GPU already: "
+        "torch.tensor(list) copies in every step",
+        Exactness::bit_exact};
+  }
+  if (!maker.empty()) {
+    const bool draws = maker.find("rand") != std::string::npos || maker == "aten::normal_";
+    return {fmt::format("Make the tensor on the GPU: torch.{}(..., device=\"cuda\"){}",
+                        maker == "aten::normal_" ? "randn" : maker.substr(6),
+                        draws ? "" : ", or once before the loop"),
+            draws ? Exactness::changes_training : Exactness::bit_exact};
+  }
+  return {
+      "Pin the batches (DataLoader(pin_memory=True)) and copy with .to(device, "
+      "non_blocking=True)",
+      Exactness::bit_exact};
+}
+
 Finding describe(const RuleInput& input, const TraceSummary& trace, const Upload& upload) {
   const Seconds cost = upload.exposed + upload.idle;
   const Seconds alone = certain_saving(upload, input.device());
@@ -51,9 +90,7 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const Upload
       trace, upload.site,
       fmt::format("{} from pageable host memory: the GPU does not compute for {} because of them",
                   count_text(trace, upload.count, "copy"), cost_text(trace, cost)),
-      {"Pin the batches (DataLoader(pin_memory=True)) and copy with .to(device, "
-       "non_blocking=True)",
-       Exactness::bit_exact},
+      propose(trace, upload),
       capped_by_work(trace,
                      gain_of_idle_time(trace, Remedy::asynchronous_copies, upload.idle) +
                          Range<Seconds>{alone, 0.5 * (alone + upload.exposed), upload.exposed}));

@@ -84,7 +84,14 @@ Range<Seconds> saving_of(const TraceSummary& trace) {
 }
 
 Fix propose(const TraceSummary& trace, double short_share) {
+  const bool is_torch = uses_torch(trace);
   if (short_share < kMostlyShort) {
+    if (!is_torch) {
+      return {
+          "Profile what the host does between the launches: most kernels are long enough to hide "
+          "ordinary launches",
+          Exactness::not_applicable};
+    }
     return {
         "Profile the Python code between the launches: most kernels are long enough to hide "
         "ordinary launches",
@@ -95,6 +102,10 @@ Fix propose(const TraceSummary& trace, double short_share) {
         "Put the launches that are still outside the CUDA graphs into them, or use a larger "
         "batch",
         Exactness::exact_arithmetic};
+  }
+  if (!is_torch) {
+    return {"Capture the launches in a CUDA graph, fuse small kernels, or use larger batches",
+            Exactness::exact_arithmetic};
   }
   return {
       "torch.compile(mode=\"reduce-overhead\") or CUDA graphs where shapes are static, or a "

@@ -23,7 +23,8 @@ next launches arrive.
 ## How to fix
 Keep the value on the device and read it every so many steps; `torch.where` instead of indexing with
 a mask; a fixed size instead of `nonzero`; copies to the host with `non_blocking=True` into pinned
-memory and an event. Remove `synchronize()` outside of timing.
+memory and an event. Remove `synchronize()` outside of timing. In a program without PyTorch:
+`cudaMemcpyAsync` with pinned memory, events instead of waits for the device.
 
 ## How the saving is estimated
 Only the GPU's idle time that follows from the wait; waiting while the GPU has work costs nothing.
@@ -64,7 +65,22 @@ std::map<std::string, Waits> waits_by_place(const TraceSummary& trace) {
   return places;
 }
 
-Fix propose(const SyncUse& sync) {
+// What a program that calls CUDA itself can do.
+Fix propose_in_cuda(const SyncUse& sync) {
+  if (sync.call.find("Memcpy") != std::string::npos) {
+    return {
+        "Copy with cudaMemcpyAsync between pinned memory and the GPU on a stream, and wait only "
+        "where the data is needed",
+        Exactness::bit_exact};
+  }
+  return {
+      "Wait only where the host reads a result, and for one event instead of the device; "
+      "between streams, cudaStreamWaitEvent does not stop the host",
+      Exactness::bit_exact};
+}
+
+Fix propose(const TraceSummary& trace, const SyncUse& sync) {
+  if (!uses_torch(trace)) return propose_in_cuda(sync);
   const std::string op = lower(sync.site.op);
   const auto has = [&](std::string_view part) { return op.find(part) != op.npos; };
   if (has("nonzero") || has("masked_select") || has("unique") || has("index")) {
@@ -99,7 +115,7 @@ Finding describe(const TraceSummary& trace, const Waits& waits) {
       fmt::format("{}{} makes the host wait for the GPU ({}), and the GPU then idles {}", what,
                   place.empty() || place == what ? "" : " at " + place,
                   count_text(trace, waits.count, "time"), cost_text(trace, waits.exposed)),
-      propose(sync), gain_of_idle_time(trace, Remedy::no_synchronization, waits.exposed));
+      propose(trace, sync), gain_of_idle_time(trace, Remedy::no_synchronization, waits.exposed));
   if (finding.location.node.empty()) finding.location.node = sync.call;
   finding.count = waits.count;
   finding.evidence = {
