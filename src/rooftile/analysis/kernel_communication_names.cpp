@@ -20,6 +20,7 @@ constexpr CommunicationMark kMarks[] = {
     {"ncclAllGather", "nccl"},
     {"nvshmem", "nvshmem"},
     {"deep_ep::", "deep_ep"},
+    {"dpsk::ep", "deep_ep"},
     {"cross_device_reduce", "vllm"},
     {"allreduce_fusion_kernel", "flashinfer"},
     {"AllReduceKernel", "tensorrt"},
