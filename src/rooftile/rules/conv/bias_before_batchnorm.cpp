@@ -6,6 +6,7 @@
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 #include "rooftile/rules/script_rule.h"
+#include "rooftile/rules/trace_finding.h"
 #include "rooftile/workload/graph.h"
 
 namespace rooftile {
@@ -15,6 +16,9 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 In a training step: a convolution or Linear layer with a bias whose output is read by a BatchNorm of
 the same width and by nothing else. One finding for the network.
+
+In traces: a convolution that adds its bias, followed on its thread by a BatchNorm of as many channels that
+computes statistics.
 
 In training scripts: `nn.Conv` or `nn.Linear` with a bias directly before BatchNorm, as neighbours in
 `nn.Sequential`, in a list of layers, in two lists that run in pairs or in `forward`, in a program that
@@ -33,7 +37,8 @@ evaluation mode afterwards, subtract the bias from `running_mean`, else its outp
 ## How the saving is estimated
 Expected: the reduction that computes the bias gradient, one read of the output gradient. High: also
 one read and write of the output to add the bias. Low: nothing, where both are fused into other
-kernels. No measured figure is published; the gain is small.
+kernels. No measured figure is published; the gain is small. In traces: the measured time of the kernels
+that add the bias and reduce its gradient; half of it at the low end.
 
 ## When not to
 - BatchNorm that is frozen (evaluation mode during fine-tuning) uses stored statistics, and the bias
@@ -116,7 +121,34 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   return {finding};
 }
 
+// The operators do not say what reads their results, their order in a trace does.
+std::vector<TraceCase> judge(const TraceSummary& trace) {
+  const ConvBiasUse& bias = trace.conv_bias;
+  const Seconds added = bias.added * window_part(trace);
+  const Seconds gradient = bias.gradient * window_part(trace);
+  const Range<Seconds> gain =
+      gain_of_kernel_time(trace, {0.5 * (added + gradient), added + gradient, added + gradient});
+  if (bias.count <= 0 || !is_visible(trace, gain.expected)) return {};
+  Finding finding = about_site(
+      trace, bias.site,
+      fmt::format("the bias of convolutions before BatchNorm costs {} and has no effect in "
+                  "training: BatchNorm subtracts it again",
+                  cost_text(trace, added + gradient)),
+      {"Set bias=False; to keep using a trained checkpoint, subtract the bias from running_mean",
+       Exactness::exact_arithmetic},
+      gain);
+  finding.count = bias.count;
+  finding.evidence = {
+      fmt::format("measured: adding the bias takes {}, its gradient {}, in {}",
+                  duration_text(per_step(trace, added)), duration_text(per_step(trace, gradient)),
+                  count_text(trace, window_count(trace, bias.count), "convolution"))};
+  return {{"", std::move(finding)}};
+}
+
 std::vector<Finding> check(const RuleInput& input) {
+  if (!input.workload.traces.empty()) {
+    return with_scripts(input, judge_ranks(input, judge), biases_before_batchnorm);
+  }
   return with_scripts(input, check_operations(input), biases_before_batchnorm);
 }
 

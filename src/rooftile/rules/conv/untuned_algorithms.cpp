@@ -11,6 +11,7 @@
 #include "rooftile/base/text.h"
 #include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
 namespace untuned_algorithms {
@@ -19,6 +20,9 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 A program that trains a convolutional network on a GPU with inputs of one size, seen in a crop, a
 resize, the data set or images that the program draws itself, and leaves `torch.backends.cudnn.benchmark` off. One finding per program.
+
+In traces: kernels of the algorithms that need no workspace (`implicit_convolve_sgemm`,
+`wgrad_alg0_engine`, `dgrad_engine`) that take a fifth of the time of convolutions or more.
 
 ## Why it costs time
 cuDNN has several algorithms for each convolution. Without benchmark a heuristic picks one; with it
@@ -40,6 +44,8 @@ Not from the source alone. Compare the step time of both settings after the firs
 
 ## Evidence
 - PyTorch performance tuning guide, "Enable cuDNN auto-tuner".
+- NVIDIA cuDNN API, `cudnnConvolutionFwdAlgo_t` and its siblings: `IMPLICIT_GEMM` and `ALGO_0` form no
+  matrix and need no workspace.
 - PyTorch documentation, "Reproducibility", section on cuDNN benchmarking.
 )md";
 
@@ -187,7 +193,43 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
+// Kernels of the algorithms that need no workspace, which heuristics fall back to; cuDNN's oldest.
+bool is_fallback(const OpUse*, const KernelUse& kernel) {
+  return contains_any(kernel.name,
+                      {"implicit_convolve_sgemm", "wgrad_alg0_engine", "detail::dgrad_engine"});
+}
+
+bool is_convolution(const OpUse*, const KernelUse& kernel) {
+  return kernel.facts.kernel_class == KernelClass::convolution;
+}
+
+constexpr double kWeighs = 0.2;  // of the time of the convolutions
+
+std::vector<TraceCase> judge(const TraceSummary& trace) {
+  const std::vector<UseGroup> groups = group_by_shape(trace, is_fallback);
+  const Seconds time = time_of_kernels(trace, is_fallback);
+  const Seconds all = time_of_kernels(trace, is_convolution);
+  if (groups.empty() || time < kWeighs * all || !is_visible(trace, time)) return {};
+  Finding finding = about_group(
+      trace, groups.front(),
+      fmt::format("cuDNN's fallback algorithms take {:.0f} % of the time of convolutions: {} of {}",
+                  100 * (time / all), cost_text(trace, time), duration_text(per_step(trace, all))),
+      {"Set torch.backends.cudnn.benchmark = True where input sizes repeat, and leave cuDNN memory "
+       "for its workspace",
+       Exactness::exact_arithmetic});
+  constexpr std::size_t kMostNamed = 3;
+  for (const UseGroup& group : groups) {
+    if (finding.evidence.size() == kMostNamed) break;
+    finding.evidence.push_back(fmt::format("measured: {} under {} takes {}",
+                                           short_kernel_name(group.kernel->name), group_text(group),
+                                           cost_text(trace, group.time)));
+  }
+  return {{"", std::move(finding)}};
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return with_scripts(input, judge_ranks(input, judge), find);
+}
 
 }  // namespace untuned_algorithms
 
