@@ -1,0 +1,17 @@
+"""The traces of sources.tsv."""
+
+import csv
+import pathlib
+
+FILE = pathlib.Path(__file__).with_name("sources.tsv")
+
+
+def sources():
+    with open(FILE, newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+def gpu_of(trace):
+    """The GPU of a fetched trace; none for a file that is not of the table."""
+    name = pathlib.Path(trace).name.split(".")[0]
+    return next((source["gpu"] for source in sources() if source["name"] == name), None)
