@@ -38,6 +38,8 @@ class Row:
     bound: str
     kernel: str
     kernels: float
+    family: str = ""
+    modelled: float = 0.0  # before what profiles say of the family
 
     @property
     def inside(self):
@@ -73,7 +75,8 @@ def rows_of(trace, binary):
             rows.append(Row(pathlib.Path(trace).name.split(".")[0], report["gpu"]["id"], op["name"],
                             op["kind"], op["dtype"], op["dims"], op["count"], measured_of(recorded),
                             time["low"], time["expected"], time["high"], op["bound"],
-                            recorded["kernel"] or "", recorded["kernels"]))
+                            recorded["kernel"] or "", recorded["kernels"],
+                            recorded.get("kernel_family") or "", recorded.get("modelled_s") or 0.0))
     covered = sum(row.weight for row in rows)
     return rows, covered / total if total else 0.0
 

@@ -223,6 +223,15 @@ void merge_runs(const std::vector<const RecordedRun*>& others, RecordedRun& firs
   first.all_kernels = merged_kernels(std::move(first.all_kernels));
 }
 
+// The mean over all runs: places of one shape may run other kernels.
+void merge_predictions(const OpRow& row, OpRow& whole) {
+  const double runs = static_cast<double>(whole.count), more = static_cast<double>(row.count);
+  const auto mean = [&](auto a, auto b) { return (a * runs + b * more) * (1 / (runs + more)); };
+  if (whole.time && row.time) whole.time = mean(*whole.time, *row.time);
+  std::optional<Seconds>& modelled = whole.recorded->modelled;
+  if (modelled && row.recorded->modelled) modelled = mean(*modelled, *row.recorded->modelled);
+}
+
 }  // namespace
 
 std::vector<OpRow> merged_rows(std::vector<OpRow> rows) {
@@ -240,6 +249,7 @@ std::vector<OpRow> merged_rows(std::vector<OpRow> rows) {
     std::vector<const RecordedRun*> others;
     for (const std::size_t i : std::span(members).subspan(1)) {
       others.push_back(&*rows[i].recorded);
+      merge_predictions(rows[i], whole);
       whole.count += rows[i].count;
     }
     merge_runs(others, *whole.recorded);

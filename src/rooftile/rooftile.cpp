@@ -11,6 +11,7 @@
 #include "rooftile/analysis/host_time.h"
 #include "rooftile/analysis/memory/fit_changes.h"
 #include "rooftile/analysis/op_math.h"
+#include "rooftile/analysis/trace/as_run.h"
 #include "rooftile/analysis/vocabulary.h"
 #include "rooftile/collective_table.h"
 #include "rooftile/findings/fingerprint.h"
@@ -365,15 +366,35 @@ OpRow op_row(const Op& op, const OpAnalysis& analysis) {
   return row;
 }
 
+namespace {
+
+void add_clock_note(const RunTimes& runs, Report& report) {
+  if (runs.clock == 1) return;
+  report.notes.push_back(
+      fmt::format("the kernels that do not wait for memory took {:.1f} times as long as at the "
+                  "usual clock: predictions are for a clock of {:.0f} % of that",
+                  1 / runs.clock, 100 * runs.clock));
+}
+
+}  // namespace
+
 Report list_operations(const Workload& workload, const Device& device) {
   const TimeModel model(device);
-  const Analysis analysis = analyse(workload, model);
+  Analysis analysis = analyse(workload, model);
   Report report = summary(workload, device, model, analysis);
+  const RunTimes runs = times_as_run(workload, model);
+  add_clock_note(runs, report);
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const bool has_run = i < runs.ops.size() && runs.ops[i].time;
+    if (has_run) analysis.ops[i].time = runs.ops[i].time;
     OpRow row = op_row(workload.ops[i], analysis.ops[i]);
     row.bound = to_string(limit_of(workload.ops[i], analysis.ops[i], device));
     row.ridge = ridge(device, workload.ops[i]);
     row.recorded = recorded_run(workload, i, device);
+    if (has_run && row.recorded) {
+      row.recorded->family = runs.ops[i].family;
+      row.recorded->modelled = runs.ops[i].modelled;
+    }
     show_arguments(workload, i, row);
     report.ops.push_back(std::move(row));
   }

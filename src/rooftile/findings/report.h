@@ -54,6 +54,9 @@ struct RecordedRun {
   std::string kernel, tile;  // "256x128x64"
   std::optional<bool> tensor_core;
   std::optional<double> blocks_per_sm;  // of its grid: waves, where one block fits an SM
+  // Kernels that the time model misjudges alike, and its time before what profiles say of them.
+  std::string family = {};
+  std::optional<Seconds> modelled = {};
 };
 
 // One operation as the table of `rooftile ops` shows it.

@@ -150,6 +150,8 @@ Json recorded_json(const std::optional<RecordedRun>& run, const Report& report) 
           {"tile", json_text_or_null(run->tile)},
           {"blocks_per_sm", blocks},
           {"tensor_core", tensor_core},
+          {"kernel_family", json_text_or_null(run->family)},
+          {"modelled_s", run->modelled ? json_number(run->modelled->value()) : Json(nullptr)},
           {"all_kernels", kernels_json(*run)}};
 }
 

@@ -1,0 +1,27 @@
+// Times of recorded operations by the kernels that ran, beside those by their shapes alone.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rooftile/analysis/time/time_model.h"
+#include "rooftile/workload/workload.h"
+
+namespace rooftile {
+
+struct AsRun {
+  std::optional<TimeEstimate> time;  // of one run; empty where the model abstains
+  std::string family;                // of its kernels
+  Seconds modelled;                  // expected time before the corrections of profiles
+};
+
+struct RunTimes {
+  std::vector<AsRun> ops;  // one per operation of the workload, in its order
+  double clock = 1;        // over that of the measured tables, by the trace's own kernels
+};
+
+// Empty without a trace.
+RunTimes times_as_run(const Workload& workload, const TimeModel& model);
+
+}  // namespace rooftile

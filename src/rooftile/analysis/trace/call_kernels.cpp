@@ -1,0 +1,123 @@
+#include "rooftile/analysis/trace/call_kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace rooftile {
+namespace {
+
+bool has_part(std::string_view name, std::string_view part) {
+  return name.find(part) != std::string_view::npos;
+}
+
+// The longest kernel of the class that does the work of the operation; the longest of all where
+// none is of it.
+const KernelUse& main_kernel(const std::vector<KernelUse>& kernels, KernelClass wanted) {
+  const auto found = std::ranges::find_if(
+      kernels, [&](const KernelUse& use) { return use.facts.kernel_class == wanted; });
+  return found == kernels.end() ? kernels.front() : *found;
+}
+
+bool any_named(const std::vector<KernelUse>& kernels, std::string_view part) {
+  return std::ranges::any_of(kernels,
+                             [&](const KernelUse& use) { return has_part(use.name, part); });
+}
+
+// cuBLAS multiplies by a few rows or columns without tiles.
+bool is_vector_kernel(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kNames{"gemv", "gemmSN", "gemmk1", "dot_kernel",
+                                                   "reduce_1Block"};
+  return std::ranges::any_of(kNames, [&](std::string_view part) { return has_part(name, part); });
+}
+
+void read_product(const OpUse& use, CallKernels& call) {
+  const KernelUse& main = main_kernel(use.kernels, KernelClass::gemm);
+  const KernelFacts& facts = main.facts;
+  const Dtype in = use.op->dtypes.input;
+  constexpr int kFewElements = 2;  // an access: rows start at odd multiples of four bytes
+  call.is_vector_product = is_vector_kernel(main.name);
+  call.fills_output = std::ranges::any_of(use.kernels, [](const KernelUse& kernel) {
+    return is_pointwise(kernel.facts.kernel_class) ||
+           kernel.facts.kernel_class == KernelClass::copy;
+  });
+  if (in == Dtype::fp32 && facts.tensor_core == true) call.math = Dtype::tf32;
+  if (is_16_bit_float(in) && facts.tensor_core == false) call.math = Dtype::fp32;
+  const bool is_cutlass = has_part(main.name, "cutlass");
+  const bool is_unaligned = facts.alignment > 0 && facts.alignment <= kFewElements;
+  call.family = call.is_vector_product                   ? "gemm/vector"
+                : call.math == Dtype::tf32               ? "gemm/tf32"
+                : call.math == Dtype::fp32               ? "gemm/widened"
+                : in == Dtype::fp32                      ? "gemm/fp32"
+                : any_named(use.kernels, "splitKreduce") ? "gemm/split"
+                : is_unaligned                           ? "gemm/unaligned"
+                : is_cutlass                             ? "gemm/cutlass"
+                                                         : "gemm/tiled";
+}
+
+void read_attention(const OpUse& use, const Attention& attention, CallKernels& call) {
+  const KernelUse& main = main_kernel(use.kernels, KernelClass::attention);
+  constexpr std::int64_t kFew = 64;  // less than the smallest tile
+  call.is_memory_efficient = has_part(main.name, "fmha_cutlass");
+  call.is_flash_2 = has_part(main.name, "flash_fwd") || has_part(main.name, "flash_bwd");
+  call.family = call.is_memory_efficient ? "attention/efficient"
+                : call.is_flash_2        ? "attention/flash_2"
+                                         : "attention/other";
+  const bool few_queries = attention.query_len <= kFew, few_keys = attention.kv_len <= kFew;
+  if (few_queries || few_keys) {
+    call.family += few_queries && few_keys ? "/few" : few_keys ? "/few_keys" : "/few_queries";
+  }
+}
+
+void read_convolution(const OpUse& use, const Convolution& conv, CallKernels& call) {
+  const KernelUse& main = main_kernel(use.kernels, KernelClass::convolution);
+  constexpr std::int64_t kFewChannels = 4;  // cuDNN's Tensor Core kernels pad them to 8
+  call.family = conv.transposed ? "conv/transposed"
+                : conv.c / std::max<std::int64_t>(conv.groups, 1) <= kFewChannels
+                    ? "conv/few_channels"
+                : main.facts.tensor_core == true  ? "conv/tensor_cores"
+                : main.facts.tensor_core == false ? "conv/cuda_cores"
+                                                  : "conv/other";
+}
+
+// PyTorch's templates of kernels that go over tensors element by element, and cuDNN's.
+std::string_view template_of(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kTemplates{{
+      {"vectorized_elementwise_kernel", "vectorized"},
+      {"unrolled_elementwise_kernel", "unrolled"},
+      {"elementwise_kernel", "strided"},
+      {"reduce_kernel", "reduce"},
+      {"softmax_warp", "warp"},
+      {"SoftMax", "block"},
+      {"vectorized_layer_norm", "vectorized"},
+      {"layer_norm", "rowwise"},
+      {"RowwiseMoments", "rowwise"},
+      {"bn_", "batch"},
+  }};
+  for (const auto& [part, found] : kTemplates) {
+    if (has_part(name, part)) return found;
+  }
+  return "other";
+}
+
+}  // namespace
+
+CallKernels call_kernels(const OpUse& use) {
+  CallKernels call;
+  const Body& body = use.op->body;
+  if (const auto* attention = std::get_if<Attention>(&body)) {
+    read_attention(use, *attention, call);
+  } else if (const auto* conv = std::get_if<Convolution>(&body)) {
+    read_convolution(use, *conv, call);
+  } else if (std::holds_alternative<Gemm>(body)) {
+    read_product(use, call);
+  } else {
+    call.family = kind_name(body);
+    call.family += '/';
+    call.family += template_of(use.kernels.front().name);
+  }
+  return call;
+}
+
+}  // namespace rooftile

@@ -1,0 +1,50 @@
+#include "rooftile/analysis/trace/corrections.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "rooftile/base/embedded.h"
+
+// The JSON library's header is heavy.
+#include <nlohmann/json.hpp>
+
+namespace rooftile {
+namespace {
+
+constexpr int kAnyGeneration = 0;
+using CorrectionTable = std::map<std::pair<std::string, int>, ProfileCorrection, std::less<>>;
+
+// The file is ours: a test reads every entry.
+CorrectionTable read_corrections() {
+  CorrectionTable table;
+  for (const EmbeddedFile& file : embedded_profiles()) {
+    const auto json = nlohmann::json::parse(file.text, nullptr, false);
+    if (!json.is_object() || !json.contains("corrections")) continue;
+    for (const auto& entry : json["corrections"]) {
+      ProfileCorrection correction;
+      correction.factor = entry.value("factor", 1.0);
+      correction.interval = {entry.value("low", 1.0), entry.value("high", 1.0)};
+      table[{entry.value("family", ""), entry.value("generation", kAnyGeneration)}] = correction;
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+std::optional<ProfileCorrection> profile_correction(std::string_view family,
+                                                    int compute_capability) {
+  static const CorrectionTable kTable = read_corrections();
+  for (std::string name(family);; name.resize(name.rfind('/'))) {
+    for (const int generation : {compute_capability / 10, kAnyGeneration}) {
+      const auto found = kTable.find(std::pair(name, generation));
+      if (found != kTable.end()) return found->second;
+    }
+    if (name.find('/') == std::string::npos) break;
+  }
+  const auto any = kTable.find(std::pair(std::string(), kAnyGeneration));
+  return any == kTable.end() ? std::nullopt : std::optional(any->second);
+}
+
+}  // namespace rooftile
