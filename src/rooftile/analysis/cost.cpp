@@ -169,7 +169,11 @@ struct CountCost {
 
 }  // namespace
 
-Cost count_cost(const Op& op) { return std::visit(CountCost{op}, op.body); }
+Cost count_cost(const Op& op) {
+  Cost cost = std::visit(CountCost{op}, op.body);
+  if (op.streams.bytes > 0 && !is_matrix_op(op)) cost.bytes = Bytes(to_double(op.streams.bytes));
+  return cost;
+}
 
 Bytes count_state(const Op& op) {
   if (op.phase == Phase::wgrad || std::holds_alternative<Embedding>(op.body)) return {};

@@ -143,6 +143,34 @@ std::optional<Extents> Arguments::integers(std::size_t position) const {
   return numbers;
 }
 
+// "[[2, 3], [4]]"; tensors of no axes are left out.
+std::vector<Extents> Arguments::list(std::size_t position) const {
+  std::string_view text = value(position);
+  if (!is_list(text)) return {};
+  std::vector<Extents> tensors;
+  text.remove_prefix(1);
+  for (std::size_t begin = text.find('['); begin != std::string_view::npos;
+       begin = text.find('[')) {
+    const std::size_t end = text.find(']', begin);
+    if (end == std::string_view::npos) return {};
+    Extents dims;
+    for (const std::string_view part : list_parts(text.substr(begin, end - begin + 1))) {
+      const auto size = parse_integer(part);
+      if (!size || *size < 1 || *size > kMaxSize || dims.size() == kMostAxes) return {};
+      dims.push_back(*size);
+    }
+    if (element_count(dims) > kMaxElements) return {};
+    if (!dims.empty()) tensors.push_back(std::move(dims));
+    text.remove_prefix(end + 1);
+  }
+  return tensors;
+}
+
+bool Arguments::is_absent(std::size_t position) const {
+  return position < arguments_.values.size() && value(position).empty() &&
+         position < arguments_.types.size() && arguments_.types[position].empty();
+}
+
 std::optional<Extents> Arguments::per_axis(std::size_t position, std::size_t axes) const {
   auto numbers = integers(position);
   if (!numbers) return std::nullopt;

@@ -20,8 +20,6 @@ Answer recurrent_op(std::string_view name, const Arguments& arguments);
 Answer row_op(std::string_view name, const Arguments& arguments);  // norms and softmax
 Answer pooling_op(std::string_view name, const Arguments& arguments);
 Answer embedding_op(std::string_view name, const Arguments& arguments);
-Answer copy_op(std::string_view name, const Arguments& arguments);
-Answer elementwise_op(std::string_view name, const Arguments& arguments);
-Answer reduction_op(std::string_view name, const Arguments& arguments);
+Answer stream_op(std::string_view name, const Arguments& arguments);  // aten_streams.inc
 
 }  // namespace rooftile::aten_detail

@@ -37,7 +37,7 @@ inline OpArguments arguments_of(std::string_view text) {
 }
 
 inline std::string described(const Op& op) {
-  const Op bare{"x", op.body, op.dtypes, op.phase, 1, {}, {"x"}, {}, {}};
+  const Op bare{"x", op.body, op.dtypes, op.phase, op.streams, 1, {}, {"x"}, {}, {}};
   return to_text(bare);
 }
 

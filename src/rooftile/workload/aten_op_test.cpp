@@ -221,6 +221,19 @@ TEST(AtenOp, AnyArgumentsAreSafe) {
                                          "aten::sum",
                                          "aten::copy_",
                                          "aten::_to_copy",
+                                         "aten::max",
+                                         "aten::cat",
+                                         "aten::index",
+                                         "aten::index_select",
+                                         "aten::gather",
+                                         "aten::scatter_add_",
+                                         "aten::index_put_",
+                                         "aten::cumsum",
+                                         "aten::mse_loss",
+                                         "aten::glu",
+                                         "aten::arange",
+                                         "aten::upsample_bilinear2d",
+                                         "aten::_fused_adam_",
                                          "aten::_cudnn_rnn",
                                          "aten::_cudnn_rnn_backward",
                                          "aten::instance_norm"};
@@ -244,6 +257,8 @@ TEST(AtenOp, AnyArgumentsAreSafe) {
                                           "[",
                                           "0",
                                           "[]",
+                                          "[[2, 3], [4]]",
+                                          "[[1000000000, 1000000000]]",
                                           "-9223372036854775808",
                                           "[1000000000, 2]"};
   std::mt19937 random(3);

@@ -97,8 +97,14 @@ std::vector<Op> read_norm(const NormSignature& signature, const Arguments& argum
   if (!input) return {};
   const auto cols = columns(signature, arguments, *input);
   if (!cols) return {};
-  return valid(Normalization{signature.kind, input->elements() / *cols, *cols},
-               Dtypes(input->dtype), phase_of(signature.backward));
+  std::vector<Op> ops = valid(Normalization{signature.kind, input->elements() / *cols, *cols},
+                              Dtypes(input->dtype), phase_of(signature.backward));
+  // With statistics that are known a batch norm is one pass.
+  constexpr std::size_t kTraining = 5;
+  const bool one_pass = signature.kind == NormKind::batch && !signature.backward &&
+                        arguments.flag(kTraining) == false;
+  for (Op& op : ops) op.streams.walk = one_pass ? Walk::contiguous : Walk::usual;
+  return ops;
 }
 
 struct SoftmaxSignature {
@@ -224,8 +230,8 @@ std::vector<Op> read_adaptive_pool(const Arguments& arguments) {
   return valid(pool, Dtypes(input->dtype));
 }
 
-std::vector<Op> lookups(const Arguments& arguments, std::size_t indices_at) {
-  const auto table = arguments.tensor(0), indices = arguments.tensor(indices_at);
+std::vector<Op> lookups(const Arguments& arguments) {
+  const auto table = arguments.tensor(0), indices = arguments.tensor(1);
   if (!table || !indices || table->rank() != 2) return {};
   return valid(Embedding{table->size(0), table->size(1), indices->elements()},
                Dtypes(table->dtype));
@@ -264,11 +270,8 @@ Answer pooling_op(std::string_view name, const Arguments& arguments) {
 }
 
 Answer embedding_op(std::string_view name, const Arguments& arguments) {
-  if (name == "embedding") return lookups(arguments, 1);
+  if (name == "embedding") return lookups(arguments);
   if (name == "embedding_dense_backward") return lookup_gradient(arguments);
-  if (name == "index_select") {
-    return arguments.integer(1) == 0 ? lookups(arguments, 2) : std::vector<Op>{};
-  }
   return std::nullopt;
 }
 

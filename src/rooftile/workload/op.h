@@ -207,6 +207,31 @@ struct Dtypes {
   bool operator==(const Dtypes&) const = default;
 };
 
+// How a memory-bound kernel walks through its tensors: it sets how many elements the SMs finish a
+// clock, whatever the memory could deliver.
+enum class Walk {
+  usual,         // of the operation's kind
+  contiguous,    // tensors of one type and order, several elements a load
+  converting,    // the same of different types, one element a load
+  strided,       // an operand that is broadcast or not dense; of a reduction: over outer axes
+  transposed,    // operands whose fastest axes differ
+  reordered,     // strided or transposed
+  gathered,      // rows or elements by index
+  concatenated,  // a batch of copies into one tensor
+  scanned,       // running sums
+  sorted
+};
+
+// What a recorded operator does in memory, where its kind and dims do not tell: operands of other
+// types or sizes, kernels other than the usual ones.
+struct Streams {
+  Walk walk = Walk::usual;
+  std::int64_t bytes = 0;     // read and written; 0 = what kind and dims tell
+  std::int64_t elements = 0;  // that the kernel works on; 0 = likewise
+
+  bool operator==(const Streams&) const = default;
+};
+
 // Where an operation comes from; empty or 0 where unknown.
 struct Provenance {
   std::string file;
@@ -222,6 +247,7 @@ struct Op {
   Body body;
   Dtypes dtypes;
   Phase phase = Phase::forward;
+  Streams streams;         // of memory-bound kinds
   std::int64_t count = 1;  // how often it runs, one after the other (the same layer repeated)
   // Names of the values it reads (activations, not weights) and writes; empty where unknown.
   std::vector<std::string> inputs, outputs;

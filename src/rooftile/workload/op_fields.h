@@ -31,6 +31,9 @@ inline constexpr std::array<std::string_view, 3> kLinkNames{"nvlink", "pcie", "n
 inline constexpr std::array<std::string_view, 5> kOptimizerKindNames{"sgd", "momentum", "adam",
                                                                      "adamw", "adafactor"};
 inline constexpr std::array<std::string_view, 2> kWeightNames{"activation", "parameter"};
+inline constexpr std::array<std::string_view, 10> kWalkNames{
+    "usual",     "contiguous", "converting",   "strided", "transposed",
+    "reordered", "gathered",   "concatenated", "scanned", "sorted"};
 
 template <class Visitor, IsKind<Gemm> B>
 void visit_fields(Visitor& v, B& gemm) {
@@ -171,6 +174,14 @@ void visit_fields(Visitor& v, B& other) {
   v.word("fn", other.fn);
   v.optional("flop", other.flop, 0);
   v.optional("bytes", other.bytes, 0);
+}
+
+// Keys of every kind.
+template <class Visitor, IsKind<Streams> S>
+void visit_fields(Visitor& v, S& streams) {
+  v.choice("walk", streams.walk, kWalkNames, Walk::usual);
+  v.optional("moved_bytes", streams.bytes, 0);
+  v.optional("walked", streams.elements, 0);
 }
 
 }  // namespace rooftile

@@ -145,7 +145,8 @@ struct CollectiveShape {
 struct OpArguments {
   std::vector<std::vector<std::int64_t>> dims, strides;  // empty for scalars and lists of tensors
   std::vector<std::string> types;                        // "c10::BFloat16", "float", "Scalar" …
-  std::vector<std::string> values;                       // "Concrete Inputs"; empty where none
+  // "Concrete Inputs"; of a list of tensors their sizes, "[[2, 3], [4]]"; empty where none.
+  std::vector<std::string> values;
 
   auto operator<=>(const OpArguments&) const = default;
 };

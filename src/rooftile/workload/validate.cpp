@@ -134,6 +134,7 @@ struct CheckShape {
 std::optional<std::string> find_invalid_dim(const Op& op) {
   Bounds bounds;
   std::visit([&](const auto& body) { visit_fields(bounds, body); }, op.body);
+  visit_fields(bounds, op.streams);
   bounds.required("count", op.count);
   if (bounds.problem) return bounds.problem;
   return std::visit(CheckShape{}, op.body);

@@ -152,6 +152,7 @@ class ByteReader {
 void write_shape(ByteWriter& writer, const Op& op) {
   writer.enumerator(op.body.index());
   std::visit([&](const auto& fields) { visit_fields(writer, fields); }, op.body);
+  visit_fields(writer, op.streams);
   for (const Dtype dtype : {op.dtypes.input, op.dtypes.weight, op.dtypes.output}) {
     writer.enumerator(dtype);
   }
@@ -185,6 +186,7 @@ Op read_op(ByteReader& reader) {
   op.body = body_at(static_cast<std::size_t>(reader.number_below(kKinds)),
                     std::make_index_sequence<kKinds>());
   std::visit([&](auto& fields) { visit_fields(reader, fields); }, op.body);
+  visit_fields(reader, op.streams);
   for (Dtype* dtype : {&op.dtypes.input, &op.dtypes.weight, &op.dtypes.output}) {
     reader.enumerator(*dtype, kDtypes.size());
   }

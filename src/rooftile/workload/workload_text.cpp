@@ -211,6 +211,7 @@ Result<std::vector<Word>> key_values(const std::vector<std::string_view>& words,
 void parse_common(FieldParser& parser, Op& op) {
   parser.dtype("weight_dtype", op.dtypes.weight);
   parser.dtype("out_dtype", op.dtypes.output);
+  visit_fields(parser, op.streams);
   parser.choice("phase", op.phase, kPhaseNames, Phase::forward);
   parser.optional("count", op.count, 1);
   op.outputs = {op.name};

@@ -92,6 +92,7 @@ std::string op_text(const Op& op, std::string_view usual_file) {
   FieldWriter writer;
   std::visit([&](const auto& fields) { visit_fields(writer, fields); }, op.body);
   write_dtypes(writer, op.dtypes);
+  visit_fields(writer, op.streams);
   writer.choice("phase", op.phase, kPhaseNames, Phase::forward);
   writer.optional("count", op.count, 1);
   if (!op.inputs.empty()) writer.add("from", encode_names(op.inputs));

@@ -116,6 +116,14 @@ struct RowConstants {
   double reread = 0;      // of the traffic again where the rows in flight do not fit L2
 };
 
+// What a way to walk through tensors costs beside the traffic: instructions for addresses, types
+// and indices.
+struct WalkConstants {
+  double elements_per_clock = 0;  // that one SM finishes at most
+  Seconds latency;                // beyond the launch
+  Interval interval;              // of all that is walked so
+};
+
 // Kernels that wait for memory.
 struct StreamConstants {
   Seconds launch;
@@ -131,6 +139,11 @@ struct StreamConstants {
   double sm_bytes_per_clock = 16;       // that one SM can draw and store
   Intervals intervals, norm_intervals, softmax_intervals;
   Intervals assumed_intervals;  // gather, transpose: never measured
+  WalkConstants converting, strided, transposed, reordered, gathered, concatenated, scanned, sorted;
+  // Reductions along rows, over outer axes, of a few elements each; of all to one value.
+  WalkConstants row_sums, column_sums, short_sums, whole_sums;
+  // Rows of softmax that are not aligned to 16 bytes; those that one warp keeps.
+  WalkConstants unaligned_softmax, short_softmax;
 };
 
 // A kernel of convolutions: output tiles in waves, the steps along k of each one after the other.

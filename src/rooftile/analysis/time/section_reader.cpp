@@ -1,7 +1,9 @@
 #include "rooftile/analysis/time/section_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
 namespace rooftile {
 
@@ -304,6 +306,45 @@ void read_constants(SectionReader& reader, AlignmentConstants& constants) {
   read_alignment_rows(reader, "eight_bit", constants.eight_bit);
 }
 
+namespace {
+
+using NamedWalk = std::pair<const char*, WalkConstants StreamConstants::*>;
+
+constexpr std::array<NamedWalk, 14> kWalks{{
+    {"converting", &StreamConstants::converting},
+    {"strided", &StreamConstants::strided},
+    {"transposed", &StreamConstants::transposed},
+    {"reordered", &StreamConstants::reordered},
+    {"gathered", &StreamConstants::gathered},
+    {"concatenated", &StreamConstants::concatenated},
+    {"scanned", &StreamConstants::scanned},
+    {"sorted", &StreamConstants::sorted},
+    {"row_sums", &StreamConstants::row_sums},
+    {"column_sums", &StreamConstants::column_sums},
+    {"short_sums", &StreamConstants::short_sums},
+    {"whole_sums", &StreamConstants::whole_sums},
+    {"unaligned_softmax", &StreamConstants::unaligned_softmax},
+    {"short_softmax", &StreamConstants::short_softmax},
+}};
+
+void read_walks(SectionReader& reader, StreamConstants& constants) {
+  const nlohmann::json* const walks = reader.member("walks");
+  if (walks == nullptr) return;
+  SectionReader all(*walks, reader.where() + ", walks");
+  for (const auto& [name, walk] : kWalks) {
+    const nlohmann::json* const found = all.member(name);
+    if (found == nullptr) break;
+    SectionReader inner(*found, all.where() + ", " + name);
+    inner.number("elements_per_clock", (constants.*walk).elements_per_clock, 0.001, 1000);
+    inner.quantity("latency_s", (constants.*walk).latency);
+    inner.interval("measured_over_predicted", (constants.*walk).interval);
+    if (const auto error = inner.finish()) all.report(error->message);
+  }
+  if (const auto error = all.finish()) reader.report(error->message);
+}
+
+}  // namespace
+
 void read_constants(SectionReader& reader, StreamConstants& constants) {
   reader.quantity("launch_s", constants.launch);
   reader.number("dram_efficiency", constants.dram_efficiency, 0.01, 1);
@@ -321,6 +362,7 @@ void read_constants(SectionReader& reader, StreamConstants& constants) {
   reader.number("rows_in_flight", constants.rows_in_flight, 1, 1e6);
   reader.quantity("cast_row_s", constants.cast_row);
   reader.number("sm_bytes_per_clock", constants.sm_bytes_per_clock, 1, 1000);
+  read_walks(reader, constants);
   reader.intervals("measured_over_predicted", constants.intervals);
 }
 

@@ -14,6 +14,8 @@ constexpr double kShortSoftmax = 1024;
 // How sharply the fixed time of rows gives way to their traffic. The blocks of a normalisation wait
 // for their whole row twice.
 constexpr double kRowOverlap = 3, kNormOverlap = 1.5;
+// A sum over more is split over blocks that wait for each other.
+constexpr std::int64_t kLongSum = 4096;
 
 struct Traffic {
   double bytes = 0;
@@ -106,6 +108,90 @@ Access access_of(const Body& body) {
   return std::holds_alternative<LayoutConversion>(body) ? Access::transpose : Access::elementwise;
 }
 
+// Elements a clock that the walk of the operation allows; none where nothing but bytes count.
+const WalkConstants* walk_of_sum(const StreamConstants& c, const Op& op, const Reduction& sum,
+                                 const Device& device) {
+  constexpr std::int64_t kFewElements = 128;  // 4 and 49 were measured
+  if (sum.outputs < 1) return nullptr;
+  if (sum.outputs < device.sms && sum.elements / sum.outputs > kLongSum) return &c.whole_sums;
+  // In 64 bits integers are added one by one, whatever the order.
+  const bool is_wide = op.dtypes.output == Dtype::int64 && op.dtypes.input != Dtype::int64;
+  if (op.streams.walk == Walk::strided || is_wide) return &c.column_sums;
+  if (op.streams.walk == Walk::contiguous) return &c.row_sums;
+  return sum.elements / sum.outputs < kFewElements ? &c.short_sums : &c.row_sums;
+}
+
+const WalkConstants* walk_of_softmax(const StreamConstants& c, const Op& op,
+                                     const Softmax& softmax) {
+  constexpr std::int64_t kVectorBytes = 16;
+  if (softmax.cols <= static_cast<std::int64_t>(kShortSoftmax)) return &c.short_softmax;
+  const auto row_bytes = storage(to_double(softmax.cols), op.dtypes.input).value();
+  const bool is_aligned = static_cast<std::int64_t>(row_bytes) % kVectorBytes == 0;
+  return is_aligned ? nullptr : &c.unaligned_softmax;
+}
+
+const WalkConstants* walk_constants(const StreamConstants& c, Walk walk) {
+  switch (walk) {
+    case Walk::usual:
+    case Walk::contiguous:
+      return nullptr;
+    case Walk::converting:
+      return &c.converting;
+    case Walk::strided:
+      return &c.strided;
+    case Walk::transposed:
+      return &c.transposed;
+    case Walk::reordered:
+      return &c.reordered;
+    case Walk::gathered:
+      return &c.gathered;
+    case Walk::concatenated:
+      return &c.concatenated;
+    case Walk::scanned:
+      return &c.scanned;
+    case Walk::sorted:
+      return &c.sorted;
+  }
+  return nullptr;
+}
+
+const WalkConstants* walk_of(const StreamConstants& c, const Op& op, const Device& device) {
+  if (const auto* sum = std::get_if<Reduction>(&op.body)) return walk_of_sum(c, op, *sum, device);
+  if (const auto* softmax = std::get_if<Softmax>(&op.body)) {
+    return walk_of_softmax(c, op, *softmax);
+  }
+  const auto* cast = std::get_if<Cast>(&op.body);
+  const bool converts = cast != nullptr && cast->rows == 0 && op.dtypes.input != op.dtypes.output;
+  if (converts && op.streams.walk == Walk::usual) return &c.converting;
+  return walk_constants(c, op.streams.walk);
+}
+
+struct CountElements {
+  double operator()(const Elementwise& body) const { return to_double(body.elements); }
+  double operator()(const Reduction& body) const { return to_double(body.elements); }
+  double operator()(const Cast& body) const { return to_double(body.elements); }
+  double operator()(const LayoutConversion& body) const { return to_double(body.elements); }
+  double operator()(const Softmax& body) const {
+    return to_double(body.rows) * to_double(body.cols);
+  }
+  template <class Body>
+  double operator()(const Body&) const {
+    return 0;
+  }
+};
+
+// Offsets are computed for each tensor, so where several are read whole an element counts more.
+double elements_of(const Op& op) {
+  if (op.streams.elements > 0) return to_double(op.streams.elements);
+  const double elements = std::visit(CountElements{}, op.body);
+  const auto* elementwise = std::get_if<Elementwise>(&op.body);
+  const bool has_offsets = op.streams.walk == Walk::strided ||
+                           op.streams.walk == Walk::transposed ||
+                           op.streams.walk == Walk::reordered;
+  if (elementwise == nullptr || !has_offsets) return elements;
+  return elements * (1 + std::max(1.0, to_double(elementwise->inputs))) / 2;
+}
+
 // Independent rows, none where the work splits anywhere.
 Traffic traffic_of(const Op& op) {
   Traffic traffic{count_cost(op).bytes.value()};
@@ -139,31 +225,86 @@ bool is_unknown(const Op& op) {
 
 }  // namespace
 
-TimeEstimate estimate_stream(const TimeContext& context, Bytes bytes, Access access, double rows,
-                             double cols) {
+namespace {
+
+TimeEstimate streaming_estimate(const TimeContext& context, double kernel,
+                                const Intervals& intervals) {
   const auto& section = context.calibration.stream;
-  const StreamConstants& c = section.constants;
-  const double kernel = kernel_time(c, access, {bytes.value(), rows, cols}, context.device);
-  const bool is_short = kernel < c.launch.value();
+  const Seconds launch = section.constants.launch;
+  const bool is_short = kernel < launch.value();
   TimeEstimate estimate =
-      make_estimate(c.launch + Seconds(kernel), is_short ? Bound::latency : Bound::memory,
-                    intervals_of(c, access), widening(context, section));
-  estimate.launch = c.launch;
+      make_estimate(launch + Seconds(kernel), is_short ? Bound::latency : Bound::memory, intervals,
+                    widening(context, section));
+  estimate.launch = launch;
   estimate.memory = Seconds(kernel);
   // Of what is gathered, rows may repeat.
   if (access != Access::gather) add_floor(context, estimate, memory_floor(bytes, context.device));
   return estimate;
 }
 
+// The traffic, or what the SMs need to find its elements; the longer counts.
+TimeEstimate walking_estimate(const TimeContext& context, const Op& op, const Traffic& traffic,
+                              Access access, const WalkConstants& walk) {
+  const Device& device = context.device;
+  const double sms = std::max(device.sms, 1), clock = std::max(device.boost_clock.value(), 1.0);
+  const double issue = elements_of(op) / (walk.elements_per_clock * sms * clock);
+  const StreamConstants& c = context.calibration.stream.constants;
+  const double transfer = kernel_time(c, access, traffic, device);
+  const bool is_plain = access == Access::rows && transfer > issue;
+  return streaming_estimate(
+      context, std::max(transfer, issue) + walk.latency.value(),
+      is_plain ? c.softmax_intervals : Intervals{walk.interval, walk.interval, walk.interval});
+}
+
+// A row of a layer norm that no load of four elements fits: PyTorch then takes a kernel for the
+// statistics and another one, both with plain loads. Factor on the time of a row, from rows of 17
+// and 125 elements on A100 (harryjmoss/particle_transformer, facebookresearch/HTA, both MIT).
+constexpr double kUnalignedRow = 4;
+
+bool is_unaligned_norm(const Op& op) {
+  constexpr std::int64_t kVector = 4;
+  const auto* norm = std::get_if<Normalization>(&op.body);
+  return norm != nullptr && norm->fn == NormKind::layer && norm->cols % kVector != 0;
+}
+
+// Scale and shift have gradients of their own, from a second pass over input and output gradient.
+// The blocks of a layer norm take some columns and go down all rows, 32 at a time; tall inputs are
+// split. The time of a step is that of 2,048 rows of 125 to 742 elements in traces of
+// facebookresearch/HTA (MIT). cuDNN's batch norm does both in one kernel; its traffic is that of
+// ResNet-50 on V100 in the traces of pytorch/kineto (BSD-3-Clause).
+TimeEstimate scale_gradients(const TimeContext& context, const Traffic& traffic) {
+  constexpr double kStep = 3e-7, kRowsOfStep = 32, kMostRows = 4096;
+  constexpr double kShareOfBatchNorm = 0.5;
+  const StreamConstants& c = context.calibration.stream.constants;
+  const bool has_rows = traffic.rows > 0;
+  const double bytes = traffic.bytes * (has_rows ? 2.0 / 3 : kShareOfBatchNorm);
+  const double steps = kStep * std::min(traffic.rows, kMostRows) / kRowsOfStep;
+  const double transfer = transfer_time(c, bytes, c.dram_efficiency, context.device);
+  return streaming_estimate(context, std::max(transfer, steps), c.norm_intervals);
+}
+
+}  // namespace
+
+TimeEstimate estimate_stream(const TimeContext& context, Bytes bytes, Access access, double rows,
+                             double cols) {
+  const StreamConstants& c = context.calibration.stream.constants;
+  return streaming_estimate(context,
+                            kernel_time(c, access, {bytes.value(), rows, cols}, context.device),
+                            intervals_of(c, access));
+}
+
 std::optional<TimeEstimate> estimate_memory_bound(const TimeContext& context, const Op& op) {
   if (is_unknown(op)) return std::nullopt;
   const Traffic traffic = traffic_of(op);
-  const Access access = access_of(op.body);
+  const StreamConstants& constants = context.calibration.stream.constants;
+  const WalkConstants* const walk = walk_of(constants, op, context.device);
+  const Access access = op.streams.walk == Walk::usual ? access_of(op.body) : Access::elementwise;
+  if (walk) return walking_estimate(context, op, traffic, access, *walk);
+  const double blocks = traffic.rows * (is_unaligned_norm(op) ? kUnalignedRow : 1);
   const TimeEstimate kernel =
-      estimate_stream(context, Bytes(traffic.bytes), access, traffic.rows, traffic.cols);
+      estimate_stream(context, Bytes(traffic.bytes), access, blocks, traffic.cols);
   if (access != Access::norm || op.phase == Phase::forward) return kernel;
-  // Scale and shift have gradients of their own, from a second pass over input and output gradient.
-  return kernel + estimate_stream(context, Bytes(traffic.bytes * 2 / 3), Access::elementwise);
+  return kernel + scale_gradients(context, traffic);
 }
 
 }  // namespace rooftile

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "rooftile/analysis/cost.h"
 #include "rooftile/workload/workload_bytes.h"
 
 namespace rooftile {
@@ -34,6 +35,10 @@ Seconds time_of_run(const TimeSample& times, Seconds sum, std::int64_t runs) {
 Op measured_op(const OpUse& use, double passes) {
   Op op = use.op.value_or(other_op(use.name));
   op.name = use.name;
+  // What an operator moves does not depend on the pass that it ran in.
+  if (op.phase != use.phase && op.streams.bytes == 0 && !is_matrix_op(op)) {
+    op.streams.bytes = static_cast<std::int64_t>(count_cost(op).bytes.value());
+  }
   op.phase = use.phase;
   op.count = runs_in_pass(use.count, passes);
   op.measured = time_of_run(use.times, use.kernel_time, use.count);

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "rooftile/analysis/trace/grouped_times.h"
+#include "rooftile/analysis/trace/kernel_streams.h"
 #include "rooftile/analysis/trace/owners.h"
 #include "rooftile/analysis/trace/seconds.h"
 #include "rooftile/analysis/trace/stages.h"
@@ -333,7 +334,7 @@ OpUse OpTabulator::use_of(const OpSum& sum) {
   use.site = {use.name, sites_.module_path(owner.site), sites_.source(owner.site)};
   use.phase = owner.optimizer ? Phase::optimizer : owner.backward ? Phase::dgrad : Phase::forward;
   use.stage = owner.stage;
-  use.op = neutral_of(sum);
+  use.op = with_kernel(neutral_of(sum), use);
   if (use.op) {
     if (owner.backward && use.op->phase != Phase::forward) use.phase = use.op->phase;
     use.op->count = sum.count;

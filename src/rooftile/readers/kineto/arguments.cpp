@@ -11,7 +11,8 @@
 namespace rooftile {
 namespace {
 
-constexpr std::size_t kMostOpArguments = 4096;  // of one operator
+constexpr std::size_t kMostOpArguments = 4096;               // of one operator
+constexpr std::size_t kLongestList = std::size_t{1} << 16U;  // in bytes of its text
 constexpr std::size_t kMostArgumentRows = std::size_t{1} << 16U;
 constexpr std::size_t kMostSmallRows = std::size_t{1} << 20U;
 
@@ -112,6 +113,17 @@ std::vector<std::vector<std::int64_t>> shapes_in(std::string_view list) {
   return shapes;
 }
 
+// A list of tensors has no value; its sizes take that place.
+void keep_lists(std::string_view dims, std::vector<std::string>& values) {
+  std::size_t argument = 0;
+  each_element(dims, [&](std::string_view sizes) {
+    const bool is_list = sizes.size() <= kLongestList && sizes.find('[', 1) != sizes.npos &&
+                         sizes.find_first_not_of("[]0123456789, \n") == sizes.npos;
+    if (is_list && argument < values.size() && values[argument].empty()) values[argument] = sizes;
+    ++argument;
+  });
+}
+
 std::vector<std::string> texts_in(std::string_view list) {
   std::vector<std::string> texts;
   each_element(list, [&](std::string_view value) {
@@ -159,8 +171,10 @@ KnownArgs known_args(const KinetoEvent& event) {
 }
 
 OpArguments op_arguments_in(const KnownArgs& args) {
-  return {shapes_in(args.dims), shapes_in(args.strides), texts_in(args.types),
-          texts_in(args.values)};
+  OpArguments arguments{shapes_in(args.dims), shapes_in(args.strides), texts_in(args.types),
+                        texts_in(args.values)};
+  keep_lists(args.dims, arguments.values);
+  return arguments;
 }
 
 LaunchShape launch_shape_in(const KnownArgs& args) {

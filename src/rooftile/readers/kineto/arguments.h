@@ -25,7 +25,7 @@ struct KnownArgs {
 KnownArgs known_args(const KinetoEvent& event);
 
 // "Input Dims", "Input type", "Input Strides" and "Concrete Inputs"; lists of tensors give empty
-// dims and strides.
+// dims and strides, and their sizes as values.
 OpArguments op_arguments_in(const KnownArgs& args);
 LaunchShape launch_shape_in(const KnownArgs& args);
 CollectiveShape collective_shape_in(const KnownArgs& args);

@@ -84,7 +84,7 @@ TEST(KinetoReader, ReadsARecentTrace) {
   EXPECT_EQ(arguments.dims, (Shapes{{4, 3, 224, 224}, {}, {}, {}}));
   EXPECT_EQ(arguments.strides, (Shapes{{150528, 50176, 224, 1}, {}, {}, {}}));
   EXPECT_EQ(arguments.types, (Texts{"c10::BFloat16", "TensorList", "ScalarList", "Scalar"}));
-  EXPECT_EQ(arguments.values, (Texts{"", "", "[16, 16]", "1"}));
+  EXPECT_EQ(arguments.values, (Texts{"", "[[768], [768]]", "[16, 16]", "1"}));
 
   // Frames that were open at the start carry thread 0.
   ASSERT_EQ(t.python.time.size(), 2U);
