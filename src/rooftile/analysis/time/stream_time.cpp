@@ -237,7 +237,12 @@ TimeEstimate streaming_estimate(const TimeContext& context, double kernel,
                     widening(context, section));
   estimate.launch = launch;
   estimate.memory = Seconds(kernel);
-  // Of what is gathered, rows may repeat.
+  return estimate;
+}
+
+// Of what is gathered, rows may repeat.
+TimeEstimate above_floor(const TimeContext& context, TimeEstimate estimate, Access access,
+                         Bytes bytes) {
   if (access != Access::gather) add_floor(context, estimate, memory_floor(bytes, context.device));
   return estimate;
 }
@@ -251,9 +256,10 @@ TimeEstimate walking_estimate(const TimeContext& context, const Op& op, const Tr
   const StreamConstants& c = context.calibration.stream.constants;
   const double transfer = kernel_time(c, access, traffic, device);
   const bool is_plain = access == Access::rows && transfer > issue;
-  return streaming_estimate(
+  const TimeEstimate estimate = streaming_estimate(
       context, std::max(transfer, issue) + walk.latency.value(),
       is_plain ? c.softmax_intervals : Intervals{walk.interval, walk.interval, walk.interval});
+  return above_floor(context, estimate, access, Bytes(traffic.bytes));
 }
 
 // A row of a layer norm that no load of four elements fits: PyTorch then takes a kernel for the
@@ -288,9 +294,9 @@ TimeEstimate scale_gradients(const TimeContext& context, const Traffic& traffic)
 TimeEstimate estimate_stream(const TimeContext& context, Bytes bytes, Access access, double rows,
                              double cols) {
   const StreamConstants& c = context.calibration.stream.constants;
-  return streaming_estimate(context,
-                            kernel_time(c, access, {bytes.value(), rows, cols}, context.device),
-                            intervals_of(c, access));
+  const double kernel = kernel_time(c, access, {bytes.value(), rows, cols}, context.device);
+  return above_floor(context, streaming_estimate(context, kernel, intervals_of(c, access)), access,
+                     bytes);
 }
 
 std::optional<TimeEstimate> estimate_memory_bound(const TimeContext& context, const Op& op) {

@@ -13,6 +13,7 @@
 
 #include "rooftile/analysis/trace/launches.h"
 #include "rooftile/analysis/trace/op_table.h"
+#include "rooftile/analysis/trace/owners.h"
 #include "rooftile/analysis/trace/seconds.h"
 #include "rooftile/workload/workload_text.h"
 

@@ -118,8 +118,9 @@ TEST(Gain, PinnedAndPageableCopiesOfAPlaceAreApart) {
        4,
        milliseconds(9),
        milliseconds(9),
+       {},
        {}},
-      {{CopyKind::host_to_device, true, 6'700}, site, 16, milliseconds(1), milliseconds(0.5), {}}};
+      {{CopyKind::host_to_device, true, 6'700}, site, 16, milliseconds(1), milliseconds(0.5), {}, {}}};
   trace.syncs = {{"cudaStreamSynchronize", site, 4, milliseconds(5), milliseconds(5)}};
   const std::vector<Upload> all = uploads(trace);
   ASSERT_EQ(all.size(), 2U);

@@ -19,7 +19,7 @@ namespace {
 // recordings with stacks. Longer than this between two launches is no launching.
 constexpr Nanoseconds kLongStretch = 1'000'000;
 constexpr Nanoseconds kMostBuckets = Nanoseconds{1} << 22;
-constexpr std::size_t kMostNames = 64;
+constexpr std::size_t kMostWork = 64;
 // Of a stretch: what a name must cover.
 constexpr double kMostOfIt = 0.5;
 // Enclosing intervals looked at for a name.
@@ -270,7 +270,7 @@ std::vector<HostWorkUse> tabulate_other_work(const Timeline& timeline, const Lin
     if (wait.exposed == 0) continue;
     Name name = namer.name_of(wait.start, wait.end);
     name.cause = wait.cause;
-    if (by_name.size() >= kMostNames && !by_name.contains({name.cause, name.text})) name.text = {};
+    if (by_name.size() >= kMostWork && !by_name.contains({name.cause, name.text})) name.text = {};
     HostWorkUse& use = by_name.try_emplace({name.cause, name.text}, use_of(name)).first->second;
     ++use.count;
     use.time += to_seconds(wait.end - wait.start);

@@ -30,10 +30,10 @@ constexpr NamedWalk kWalks[] = {
 };
 
 // The name up to its template arguments.
-std::string_view function_of(std::string_view kernel) { return kernel.substr(0, kernel.find('<')); }
+std::string_view template_of(std::string_view kernel) { return kernel.substr(0, kernel.find('<')); }
 
 std::optional<Walk> walk_of(std::string_view kernel) {
-  const std::string_view function = function_of(kernel);
+  const std::string_view function = template_of(kernel);
   for (const auto& [word, walk] : kWalks) {
     if (contains(function, word)) return walk;
   }
