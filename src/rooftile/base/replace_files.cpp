@@ -25,7 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kJournalName = ".rooftile-fix.journal";
-constexpr std::string_view kCommit = "commit";
+// Ends of the parts of a journal: new files may exist, files may change places, old files go.
+constexpr std::string_view kNamed = "named", kStaged = "staged", kExchanged = "exchanged";
 constexpr std::size_t kMaxJournalBytes = std::size_t{16} << 20U;
 constexpr std::size_t kMaxAttributeBytes = std::size_t{1} << 20U;
 
@@ -104,35 +105,44 @@ class Journal {
     return Journal(path, std::move(file));
   }
 
-  Result<void> write(const std::vector<Staged>& files, bool commit) {
+  // Adds to the end: a process that is killed meanwhile leaves a line that is not complete, which
+  // nobody reads.
+  Result<void> append(const std::vector<Staged>& files, std::string_view mark) {
     std::string text;
     for (const Staged& file : files) {
       text += fmt::format("{} {} {}\n{}\n{}\n", file.content.inode, file.content.modified_ns,
                           file.content.bytes, file.temporary, file.target);
     }
-    if (commit) text += std::string(kCommit) + '\n';
-    int code =
-        ::ftruncate(file_.get(), 0) == 0 && ::lseek(file_.get(), 0, SEEK_SET) == 0 ? 0 : errno;
+    text += std::string(mark) + '\n';
+    int code = ::lseek(file_.get(), 0, SEEK_END) >= 0 ? 0 : errno;
     if (code == 0) code = write_all(file_.get(), text);
     if (code == 0 && ::fsync(file_.get()) != 0 && errno != EINVAL) code = errno;
     if (code != 0) return fail(system_message(code), path_);
     return {};
   }
 
-  // What a process that was killed had begun.
+  // What a process that was killed had begun: files whose identity is known may have changed places.
   std::vector<Staged> read() const {
     std::vector<Staged> files;
     const Result<std::string> text = read_file(path_, kMaxJournalBytes);
     if (!text) return files;
-    const std::vector<std::string_view> lines = split(*text, '\n');
-    for (std::size_t i = 0; i + 2 < lines.size(); i += 3) {
-      Staged file{std::string(lines[i + 2]), std::string(lines[i + 1]), {}};
+    const std::string_view whole = std::string_view(*text).substr(0, text->rfind('\n') + 1);
+    std::vector<Staged> part;
+    const std::vector<std::string_view> lines = split(whole, '\n');
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      if (lines[i] == kNamed || lines[i] == kStaged) files = std::exchange(part, {});
+      if (lines[i] == kExchanged) {
+        for (Staged& file : files) file.content = {};
+      }
       unsigned long inode = 0;
       long modified = 0, bytes = 0;
-      if (std::sscanf(std::string(lines[i]).c_str(), "%lu %ld %ld", &inode, &modified, &bytes) != 3)
-        break;
-      file.content = {inode, modified, bytes};
-      files.push_back(std::move(file));
+      const bool is_file =
+          i + 2 < lines.size() &&
+          std::sscanf(std::string(lines[i]).c_str(), "%lu %ld %ld", &inode, &modified, &bytes) == 3;
+      if (!is_file) continue;
+      part.push_back(
+          {std::string(lines[i + 2]), std::string(lines[i + 1]), {inode, modified, bytes}});
+      i += 2;
     }
     return files;
   }
@@ -173,10 +183,11 @@ class Exchange {
 
   Result<void> run() {
     Result<void> done = name_all();
-    if (done) done = journal_.write(staged_, false);
+    if (done) done = journal_.append(staged_, kNamed);
     for (std::size_t i = 0; done && i < staged_.size(); ++i) done = stage(i);
-    if (done) done = journal_.write(staged_, true);
+    if (done) done = journal_.append(staged_, kStaged);
     for (std::size_t i = 0; done && i < staged_.size(); ++i) done = exchange(i);
+    if (done) done = journal_.append({}, kExchanged);
     if (done) {
       for (const Staged& file : staged_) ::unlink(file.temporary.c_str());
     } else {

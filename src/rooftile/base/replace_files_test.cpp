@@ -90,7 +90,7 @@ TEST_F(ReplaceFiles, AForeignJournalMovesNothing) {
   const std::string a = put("a.py", "mine");
   put(".rooftile-7-0", "other");
   put(".rooftile-fix.journal", "1 2 3\n" + (folder_ / ".rooftile-7-0").string() + "\n" + a +
-                                   "\n1 2 3\n/etc/hostname.tmp\n/etc/hostname\ncommit\n");
+                                   "\n1 2 3\n/etc/hostname.tmp\n/etc/hostname\nstaged\n");
   EXPECT_TRUE(recover_files(folder_.string()).has_value());
   EXPECT_EQ(text_of("a.py"), "mine");
   EXPECT_EQ(entries(), 1);

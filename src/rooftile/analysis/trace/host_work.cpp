@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "rooftile/analysis/trace/busy.h"
@@ -160,6 +161,7 @@ bool names_a_compiler(std::string_view name) {
 struct Name {
   IdleCause cause = IdleCause::host_work;
   std::string_view text;
+  std::string_view library;  // a function of a library, or of Python, inside
   bool is_call = false;
   std::uint32_t row = kNone;
 };
@@ -172,24 +174,24 @@ class Namer {
   // Stretches must come in order.
   Name name_of(Nanoseconds start, Nanoseconds end) {
     Name name;
-    std::string_view second;  // a function of a library or of Python
     active_.visit_at(start + (end - start) / 2, [&](const Interval& interval) {
       if (!covers(interval, start, end)) return false;
       const std::string_view text = text_of(interval);
       if (interval.table == Table::call || names_a_compiler(text)) {
-        name = {IdleCause::module_loading, text, interval.table == Table::call, interval.row};
+        name = {IdleCause::module_loading, text, {}, interval.table == Table::call, interval.row};
         return true;
       }
       if (interval.table == Table::op && name.row == kNone) name.row = interval.row;
       if (says_nothing(interval)) return false;
-      if (interval.table == Table::python && frame_kind(text) != FrameKind::user) {
-        if (second.empty()) second = text;
-      } else if (name.text.empty()) {
+      if (!name.text.empty()) return false;
+      const FrameKind kind = interval.table == Table::python ? frame_kind(text) : FrameKind::user;
+      if (kind == FrameKind::user) {
         name.text = text;
+      } else if (kind == FrameKind::library && name.library.empty()) {
+        name.library = text;
       }
       return false;
     });
-    if (name.text.empty()) name.text = second;
     return name;
   }
 
@@ -230,11 +232,16 @@ std::string function_of(std::string_view frame) {
   return std::string(colon == std::string_view::npos ? frame : frame.substr(colon + 3));
 }
 
+// The user's function with that of the library it is in: "step → schedule".
 HostWorkUse use_of(const Name& name) {
   HostWorkUse use;
   use.cause = name.cause;
-  use.source = source_of_frames(name.text);
-  use.name = use.source.line > 0 ? function_of(name.text) : std::string(name.text);
+  use.source = source_of_frames(name.text.empty() ? name.library : name.text);
+  std::vector<std::string> parts;
+  for (const std::string_view text : {name.text, name.library}) {
+    if (!text.empty()) parts.push_back(function_of(text));
+  }
+  use.name = join(parts, " → ");
   return use;
 }
 
@@ -264,14 +271,19 @@ std::vector<HostWorkUse> tabulate_other_work(const Timeline& timeline, const Lin
                                              const std::vector<HostWait>& waits,
                                              const Window& steps) {
   Namer namer(timeline, links);
-  std::map<std::pair<IdleCause, std::string_view>, HostWorkUse> by_name;
+  using Key = std::tuple<IdleCause, std::string_view, std::string_view>;
+  std::map<Key, HostWorkUse> by_name;
   for (const HostWait& wait : waits) {
     if (!is_other_work(wait.cause) || !steps.contains(wait.start)) continue;
     if (wait.exposed == 0) continue;
     Name name = namer.name_of(wait.start, wait.end);
     name.cause = wait.cause;
-    if (by_name.size() >= kMostWork && !by_name.contains({name.cause, name.text})) name.text = {};
-    HostWorkUse& use = by_name.try_emplace({name.cause, name.text}, use_of(name)).first->second;
+    Key key{name.cause, name.text, name.library};
+    if (by_name.size() >= kMostWork && !by_name.contains(key)) {
+      name.text = name.library = {};
+      key = {name.cause, {}, {}};
+    }
+    HostWorkUse& use = by_name.try_emplace(key, use_of(name)).first->second;
     ++use.count;
     use.time += to_seconds(wait.end - wait.start);
     use.exposed += to_seconds(wait.exposed);

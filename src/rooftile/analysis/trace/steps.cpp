@@ -13,6 +13,8 @@ constexpr std::size_t kMostAnchors = 256;
 // Anchors tried as the start of the first round. What is before it is a quarter at the most, in
 // number and in time: a loop within a step leaves more.
 constexpr std::size_t kMostFirst = 32;
+// Entries compared in all, in lengths of the sequence: bounds the time.
+constexpr std::size_t kMostCompared = 64;
 
 // Ranges of one kind on the thread that has most of them; nested and overlapping ones left out.
 std::vector<Window> ranges_of(const Timeline& timeline, const Links& links, RangeKind kind) {
@@ -195,6 +197,7 @@ std::vector<Nanoseconds> step_bounds(const StepMarks& marks, const Timeline& tim
 
 std::optional<Repetition> find_repetition(std::span<const std::uint32_t> sequence,
                                           std::span<const std::size_t> anchors) {
+  std::size_t left = kMostCompared * sequence.size();
   for (std::size_t start = 0; start < std::min(anchors.size(), kMostFirst); ++start) {
     const std::size_t first = anchors[start];
     if (start > 0 && 4 * first > sequence.size()) break;
@@ -205,6 +208,8 @@ std::optional<Repetition> find_repetition(std::span<const std::uint32_t> sequenc
       if (sequence[first] != sequence[first + period]) continue;
       if (count * period * 10 < (sequence.size() - first) * 9) continue;
       if (start > 0 && count * period * 4 < sequence.size() * 3) continue;
+      if (left < sequence.size()) return std::nullopt;
+      left -= sequence.size();
       if (repeats(sequence.subspan(first), period)) return Repetition{first, period, count};
     }
   }

@@ -344,7 +344,7 @@ TEST(Summarize, WorkLeftFromBeforeIsInNoStepAndNoTable) {
   EXPECT_NEAR(us(summary.ops[0].kernel_time), 20'000, 1e-3);
 }
 
-// The user's function covers the whole stretch, the library's and Python's inside say less.
+// The user's function, and the one of a library inside; Python's own says nothing more.
 TEST(Summarize, NamesTheHostsOtherWork) {
   const TraceSummary summary = summary_of(R"(
 repeat 3 every 20ms
@@ -359,7 +359,7 @@ end
 )");
   ASSERT_EQ(summary.host_work.size(), 1U);
   EXPECT_EQ(summary.host_work[0].cause, IdleCause::host_work);
-  EXPECT_EQ(summary.host_work[0].name, "preprocess");
+  EXPECT_EQ(summary.host_work[0].name, "preprocess → resize");
   EXPECT_EQ(summary.host_work[0].source.file, "train.py");
   EXPECT_EQ(summary.host_work[0].source.line, 33);
   EXPECT_EQ(summary.host_work[0].count, 3);

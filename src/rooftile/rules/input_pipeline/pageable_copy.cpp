@@ -77,6 +77,13 @@ Fix propose(const TraceSummary& trace, const Upload& upload) {
                         draws ? "" : ", or once before the loop"),
             draws ? Exactness::changes_training : Exactness::bit_exact};
   }
+  // Where no loader was recorded, the program may make the tensors itself.
+  if (trace.loaders.empty()) {
+    return {
+        "Make the tensors on the GPU (device=\"cuda\") where the data allows it, else copy from "
+        "pinned memory (pin_memory) with .to(device, non_blocking=True)",
+        Exactness::bit_exact};
+  }
   return {
       "Pin the batches (DataLoader(pin_memory=True)) and copy with .to(device, "
       "non_blocking=True)",

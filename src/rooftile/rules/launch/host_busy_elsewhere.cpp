@@ -39,6 +39,19 @@ host up may take over.
 constexpr std::int64_t kFewest = 3;       // times: fewer are no habit of the program
 constexpr double kLeastIdleShare = 0.05;  // of the window; assumed worth a change of the program
 
+Fix propose(const HostWorkUse& work) {
+  if (work.name.find("::") != std::string::npos) {
+    return {
+        "Keep this operator's data on the GPU (device=\"cuda\" where it is made), or run it "
+        "before the loop: it runs on the host",
+        Exactness::exact_arithmetic};
+  }
+  return {
+      "Do this work in loader workers, in a thread one step ahead, or after the next step's "
+      "kernels are launched",
+      Exactness::bit_exact};
+}
+
 Finding describe(const TraceSummary& trace, const HostWorkUse& work) {
   TraceSite site;
   site.op = work.name;
@@ -48,10 +61,7 @@ Finding describe(const TraceSummary& trace, const HostWorkUse& work) {
       trace, site,
       fmt::format("{}{} keeps the host from launching ({}), and the GPU then idles {}", work.name,
                   place, count_text(trace, work.count, "time"), cost_text(trace, work.exposed)),
-      {"Do this work in loader workers, in a thread one step ahead, or after the next step's "
-       "kernels are launched",
-       Exactness::bit_exact},
-      gain_of_idle_time(work.exposed));
+      propose(work), gain_of_idle_time(work.exposed));
   finding.count = work.count;
   finding.evidence = {
       fmt::format("measured: {} of the host's time; only the {} in which the GPU "

@@ -99,6 +99,12 @@ Fix propose(const TraceSummary& trace, const SyncUse& sync) {
         "event before the values are read",
         Exactness::bit_exact};
   }
+  if (op.empty() && sync.call.find("Memcpy") != std::string::npos) {
+    return {
+        "Copy with cudaMemcpyAsync into page-locked memory and wait for an event before the "
+        "values are read",
+        Exactness::bit_exact};
+  }
   if (op.empty()) {
     return {"Remove the explicit synchronisation outside of timing, or wait for one event",
             Exactness::bit_exact};
