@@ -64,9 +64,9 @@ bool may_lie_between(KernelClass kernel_class) {
   }
 }
 
-bool fit_together(const Gemm& scores, const Softmax& softmax, const Gemm& values) {
-  return scores.n == softmax.cols && scores.batch * scores.m == softmax.rows &&
-         values.k == softmax.cols && scores.m == values.m && scores.batch == values.batch;
+// A compiler's softmax has no shapes of its own.
+bool fit_together(const Gemm& scores, const Gemm& values) {
+  return scores.n == values.k && scores.m == values.m && scores.batch == values.batch;
 }
 
 class AttentionFinder {
@@ -177,15 +177,15 @@ std::optional<Softmax> AttentionFinder::rows_of(std::size_t node) {
 bool AttentionFinder::fits_scores(std::size_t node, std::size_t softmax) {
   const auto gemm = gemm_of(node);
   const auto rows = rows_of(softmax);
-  if (!gemm || !rows) return !timeline_.has_shapes;
-  return gemm->n == rows->cols && gemm->batch * gemm->m == rows->rows;
+  if (!gemm) return !timeline_.has_shapes;
+  return !rows || (gemm->n == rows->cols && gemm->batch * gemm->m == rows->rows);
 }
 
 bool AttentionFinder::fits_values(std::size_t node, std::size_t softmax) {
   const auto gemm = gemm_of(node);
   const auto rows = rows_of(softmax);
-  if (!gemm || !rows) return !timeline_.has_shapes;
-  return gemm->k == rows->cols && gemm->batch * gemm->m == rows->rows;
+  if (!gemm) return !timeline_.has_shapes;
+  return !rows || (gemm->k == rows->cols && gemm->batch * gemm->m == rows->rows);
 }
 
 std::optional<std::size_t> AttentionFinder::search(std::size_t from, int direction,
@@ -219,14 +219,14 @@ std::optional<Chain> AttentionFinder::chain_at(std::size_t softmax) {
   chain.scores = *scores;
   chain.values = *values;
   set_shape(chain);
+  if (timeline_.has_shapes && !chain.op) return std::nullopt;
   return chain;
 }
 
 void AttentionFinder::set_shape(Chain& chain) {
   const auto scores = gemm_of(chain.scores);
-  const auto rows = rows_of(chain.softmax);
   const auto values = gemm_of(chain.values);
-  if (!scores || !rows || !values || !fit_together(*scores, *rows, *values)) return;
+  if (!scores || !values || !fit_together(*scores, *values)) return;
   chain.op = owners_.neutral(nodes_[chain.scores].op).front();
   chain.op->body = Attention{.batch = 1,
                              .heads = scores->batch,
@@ -236,7 +236,7 @@ void AttentionFinder::set_shape(Chain& chain) {
                              .head_dim = scores->k,
                              .value_dim = values->n,
                              .fused = false};
-  const std::int64_t elements = rows->rows * rows->cols;
+  const std::int64_t elements = scores->batch * scores->m * scores->n;
   std::erase_if(chain.between, [&](std::size_t node) { return !holds_scores(node, elements); });
 }
 

@@ -114,6 +114,27 @@ kernel 7 150us 30us volta_sgemm_128x32_nn corr=3
   EXPECT_TRUE(trace.attentions.empty());
 }
 
+TEST(AttentionUses, ACompiledSoftmaxTakesItsShapeFromTheGemms) {
+  const auto with_values = [](std::string_view dims) {
+    return summary_of(R"(
+op main 0us 9us aten::bmm id=1 dims=[[8,100,64],[8,64,104]] types=[float,float]
+call main 1us 2us cudaLaunchKernel corr=1 id=1
+kernel 7 100us 10us ampere_sgemm_128x64_nn corr=1
+op main 10us 9us triton_per_fused__softmax_mul_3 id=2
+call main 11us 2us cuLaunchKernel corr=2 id=2
+kernel 7 110us 20us triton_per_fused__softmax_mul_3 corr=2
+op main 20us 9us aten::bmm id=3 types=[float,float] dims=)" +
+                      std::string(dims) + R"(
+call main 21us 2us cudaLaunchKernel corr=3 id=3
+kernel 7 130us 30us ampere_sgemm_128x64_nn corr=3
+)");
+  };
+  const TraceSummary fits = with_values("[[8,100,104],[8,104,64]]");
+  ASSERT_EQ(fits.attentions.size(), 1U);
+  EXPECT_NEAR(us(fits.attentions[0].softmax_time), 20, 1e-3);
+  EXPECT_TRUE(with_values("[[8,100,96],[8,96,64]]").attentions.empty());
+}
+
 TEST(TrainingPatterns, LayersWithinAutogradNodesRunAgain) {
   // A checkpoint's node runs a linear layer again; another's gradient of a gradient is no layer.
   const TraceSummary trace = summary_of(R"(

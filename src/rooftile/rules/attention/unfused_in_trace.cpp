@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "rooftile/analysis/alignment.h"
+#include "rooftile/analysis/trace/attention_parts.h"
 #include "rooftile/analysis/trace/op_gain.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/trace_finding.h"
@@ -16,10 +17,6 @@ namespace attention_unfused_in_trace {
 
 Seconds time_of(const AttentionUse& use) {
   return use.gemm_time + use.softmax_time + use.other_time + use.backward_time;
-}
-
-const Attention* shape_of(const AttentionUse& use) {
-  return use.op ? std::get_if<Attention>(&use.op->body) : nullptr;
 }
 
 // Of the window: what the kernels took less what one fused kernel takes for as many runs.
@@ -94,28 +91,10 @@ void note_odd_keys(const RuleInput& input, const TraceSummary& trace, const Atte
   finding.evidence.push_back(std::move(line));
 }
 
-bool is_gemm_of(const Op& op, const Attention& attention) {
-  const auto* gemm = std::get_if<Gemm>(&op.body);
-  if (gemm == nullptr || gemm->weight_is_parameter || gemm->batch != attention.heads) return false;
-  const bool scores = gemm->m == attention.query_len && gemm->n == attention.kv_len &&
-                      gemm->k == attention.head_dim;
-  const bool values = gemm->m == attention.query_len && gemm->n == attention.value_dim &&
-                      gemm->k == attention.kv_len;
-  return scores || values;
-}
-
-bool is_softmax_of(const Op& op, const Attention& attention) {
-  const auto* softmax = std::get_if<Softmax>(&op.body);
-  return softmax != nullptr && softmax->cols == attention.kv_len &&
-         softmax->rows == attention.heads * attention.query_len;
-}
-
 std::vector<std::size_t> ops_of(const RuleInput& input, const AttentionUse& use) {
   std::vector<std::size_t> ops;
-  const Attention* shape = shape_of(use);
-  for (std::size_t i = 0; shape != nullptr && i < input.workload.ops.size(); ++i) {
-    const Op& op = input.workload.ops[i];
-    if (is_gemm_of(op, *shape) || is_softmax_of(op, *shape)) ops.push_back(i);
+  for (std::size_t i = 0; i < input.workload.ops.size(); ++i) {
+    if (is_part_of(use, input.workload.ops[i])) ops.push_back(i);
   }
   return ops;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/alignment.h"
+#include "rooftile/analysis/trace/attention_parts.h"
 #include "rooftile/analysis/trace/op_gain.h"
 #include "rooftile/rules/trace_finding.h"
 
@@ -62,20 +63,11 @@ Op padded(const Op& op) {
   return changed;
 }
 
-bool is_of_attention(const TraceSummary& trace, const Op& op) {
-  const auto* softmax = std::get_if<Softmax>(&op.body);
-  return softmax != nullptr && std::ranges::any_of(trace.attentions, [&](const auto& use) {
-           const auto* shape = use.op ? std::get_if<Attention>(&use.op->body) : nullptr;
-           return shape != nullptr && shape->kv_len == softmax->cols &&
-                  shape->heads * shape->query_len == softmax->rows;
-         });
-}
-
 std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) {
   std::vector<TraceCase> cases;
   if (trace.is_foreign || !is_recorded_on(trace, input.device())) return cases;
   const auto wanted = [&](const OpUse* use, const KernelUse&) {
-    return use != nullptr && use->op && is_unaligned(*use->op) && !is_of_attention(trace, *use->op);
+    return use != nullptr && use->op && is_unaligned(*use->op) && !is_attention_part(trace, *use);
   };
   for (const UseGroup& group : group_by_shape(trace, wanted)) {
     const auto saved = saving_if(input.model, group, padded);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/trace/attention_parts.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -28,6 +29,7 @@ low end, since training keeps some intermediates for the backward pass. n is the
 What other kernels or the host hide is taken off.
 
 ## When not to
+- Attention that is not fused is left out: see `attention/unfused`.
 - A program that GEMMs dominate gains little, and compiling takes a minute or more.
 - Shapes that change from step to step compile again and again.
 
@@ -47,8 +49,9 @@ Range<Seconds> saving_of(const PointwiseUse& pointwise, double run) {
 
 std::vector<std::string> largest(const TraceSummary& trace) {
   constexpr std::size_t kMostTold = 4;
-  const auto wanted = [](const OpUse*, const KernelUse& kernel) {
-    return is_pointwise(kernel.facts.kernel_class);
+  const auto wanted = [&](const OpUse* use, const KernelUse& kernel) {
+    return is_pointwise(kernel.facts.kernel_class) &&
+           (use == nullptr || !is_attention_part(trace, *use));
   };
   std::vector<std::string> lines;
   for (const UseGroup& group : group_by_shape(trace, wanted)) {
