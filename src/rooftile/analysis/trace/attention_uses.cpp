@@ -106,6 +106,11 @@ class AttentionFinder {
   std::uint32_t use_of(const Chain& chain);
   void add_forward(const Chain& chain, std::uint32_t use);
   void add_node(std::size_t node, std::uint32_t use, Seconds& time);
+  // The index of a use and, so that each run is counted once, the node of its softmax.
+  using Member = std::pair<std::uint32_t, std::size_t>;
+  void note_forward(std::uint32_t op, const Member& member);
+  std::uint32_t outermost_node(std::uint32_t op) const;
+  const Member* member_of(const ForwardOps& forward_ops, std::uint32_t op) const;
   void add_backward();
   void note_narrow(std::uint32_t activity, AttentionUse& use) const;
   AttentionUses result();
@@ -119,8 +124,9 @@ class AttentionFinder {
   std::vector<Node> nodes_;
   std::vector<AttentionUse> uses_;
   std::map<std::tuple<std::string, std::vector<std::string>>, std::uint32_t> use_ids_;
-  // By operator: its use and, so that each is counted once, the chain's softmax.
-  std::map<std::uint32_t, std::pair<std::uint32_t, std::size_t>> use_of_op_;
+  std::map<std::uint32_t, Member> use_of_op_;
+  // By the outermost autograd node around an operator and its number.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Member> recomputed_;
   std::vector<bool> is_part_;
   std::vector<std::uint32_t> first_softmax_;  // operator of each use
 };
@@ -304,23 +310,59 @@ void AttentionFinder::add_forward(const Chain& chain, std::uint32_t use) {
   for (const std::size_t node : chain.between) add_node(node, use, sums.other_time);
   std::vector<std::size_t> all = chain.between;
   all.insert(all.end(), {chain.scores, chain.softmax, chain.values});
-  for (const std::size_t node : all) use_of_op_[nodes_[node].op] = {use, chain.softmax};
+  for (const std::size_t node : all) note_forward(nodes_[node].op, {use, chain.softmax});
+}
+
+// The autograd nodes of these operators carry the number of the innermost that has one. Layers that
+// run again number theirs within the node that runs them.
+void AttentionFinder::note_forward(std::uint32_t op, const Member& member) {
+  use_of_op_[op] = member;
+  const auto is_operator = [&] {
+    return op != kNone && links_.kind_of_op(timeline_, op) == RangeKind::operation;
+  };
+  while (is_operator() && timeline_.ops.sequence[op] == 0) op = links_.op_parent[op];
+  if (!is_operator()) return;
+  use_of_op_[op] = member;
+  const std::uint32_t around = outermost_node(op);
+  if (around != kNone) recomputed_[{around, timeline_.ops.sequence[op]}] = member;
+}
+
+std::uint32_t AttentionFinder::outermost_node(std::uint32_t op) const {
+  std::uint32_t found = kNone;
+  for (; op != kNone; op = links_.op_parent[op]) {
+    if (links_.kind_of_op(timeline_, op) == RangeKind::autograd) found = op;
+  }
+  return found;
+}
+
+// The attention whose gradient the operator computes.
+const AttentionFinder::Member* AttentionFinder::member_of(const ForwardOps& forward_ops,
+                                                          std::uint32_t op) const {
+  for (std::uint32_t node = op; node != kNone; node = links_.op_parent[node]) {
+    if (recomputed_.empty()) break;
+    if (links_.kind_of_op(timeline_, node) != RangeKind::autograd) continue;
+    const auto again = recomputed_.find({outermost_node(node), timeline_.ops.sequence[node]});
+    if (again != recomputed_.end()) return &again->second;
+    break;
+  }
+  const std::uint32_t forward = forward_ops.of(op);
+  const auto found = use_of_op_.find(forward);
+  return forward == kNone || found == use_of_op_.end() ? nullptr : &found->second;
 }
 
 void AttentionFinder::add_backward() {
   const ForwardOps forward_ops(timeline_, links_);
-  std::map<std::pair<std::uint32_t, std::size_t>, bool> seen;
+  std::map<Member, bool> seen;
   for (const Launched& launched : launched_) {
     const std::uint32_t activity = launched.activity;
     if (is_part_[activity] || !is_backward(timeline_, links_, links_.gpu_op[activity])) continue;
-    const std::uint32_t forward = forward_ops.of(links_.gpu_op[activity]);
-    const auto found = use_of_op_.find(forward);
-    if (forward == kNone || found == use_of_op_.end()) continue;
-    AttentionUse& use = uses_[found->second.first];
+    const Member* member = member_of(forward_ops, links_.gpu_op[activity]);
+    if (member == nullptr) continue;
+    AttentionUse& use = uses_[member->first];
     is_part_[activity] = true;
     use.backward_time += to_seconds(timeline_.gpu.time.duration(activity));
     note_narrow(activity, use);
-    if (seen.try_emplace(found->second, true).second) ++use.backward_count;
+    if (seen.try_emplace(*member, true).second) ++use.backward_count;
   }
 }
 

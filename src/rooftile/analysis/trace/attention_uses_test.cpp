@@ -114,6 +114,47 @@ kernel 7 150us 30us volta_sgemm_128x32_nn corr=3
   EXPECT_TRUE(trace.attentions.empty());
 }
 
+// A checkpoint's node runs the layer again and then its gradient, by numbers of its own thread; the
+// same number on the main thread is another operator.
+TEST(AttentionUses, ACheckpointedLayerKeepsItsBackward) {
+  const TraceSummary trace = summary_of(R"(
+op main 0us 99us CheckpointFunction id=30 seq=50
+op main 1us 8us aten::bmm id=31
+call main 2us 2us cudaLaunchKernel corr=31 id=31
+kernel 7 10us 10us volta_sgemm_128x32_tn corr=31
+op main 10us 8us aten::_softmax id=32
+call main 11us 2us cudaLaunchKernel corr=32 id=32
+kernel 7 20us 20us void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true> corr=32
+op main 20us 8us aten::bmm id=33
+call main 21us 2us cudaLaunchKernel corr=33 id=33
+kernel 7 40us 30us volta_sgemm_128x32_nn corr=33
+op main 99us 5us aten::mul id=9 seq=1
+op backward 200us 99us CheckpointFunctionBackward id=20 seq=50
+op backward 201us 8us aten::bmm id=1 seq=1
+call backward 202us 2us cudaLaunchKernel corr=1 id=1
+kernel 7 400us 10us volta_sgemm_128x32_tn corr=1
+op backward 210us 8us aten::_softmax id=2 seq=2
+call backward 211us 2us cudaLaunchKernel corr=2 id=2
+kernel 7 410us 20us void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true> corr=2
+op backward 220us 8us aten::bmm id=3 seq=3
+call backward 221us 2us cudaLaunchKernel corr=3 id=3
+kernel 7 430us 30us volta_sgemm_128x32_nn corr=3
+op backward 229us 1us aten::gelu id=6 seq=4
+call backward 229us 1us cudaLaunchKernel corr=6 id=6
+kernel 7 455us 5us void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl> corr=6
+op backward 230us 8us BmmBackward0 id=4 seq=3
+call backward 231us 2us cudaLaunchKernel corr=4 id=4
+kernel 7 460us 40us volta_sgemm_128x32_nt corr=4
+op backward 240us 8us BmmBackward0 id=5 seq=1
+call backward 241us 2us cudaLaunchKernel corr=5 id=5
+kernel 7 500us 50us volta_sgemm_128x32_nt corr=5
+)");
+  ASSERT_EQ(trace.attentions.size(), 1U);
+  EXPECT_EQ(trace.attentions[0].count, 2);
+  EXPECT_EQ(trace.attentions[0].backward_count, 1);
+  EXPECT_NEAR(us(trace.attentions[0].backward_time), 40 + 50, 1e-3);
+}
+
 TEST(AttentionUses, ACompiledSoftmaxTakesItsShapeFromTheGemms) {
   const auto with_values = [](std::string_view dims) {
     return summary_of(R"(
