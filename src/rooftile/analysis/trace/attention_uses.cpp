@@ -21,9 +21,9 @@ namespace rooftile::trace {
 namespace {
 
 // Operators looked at on each side of a softmax: scale, masks that are made on the way, position
-// biases with GEMMs of their own, casts, dropout.
+// biases and their GEMMs, casts, dropout.
 constexpr std::size_t kMostBetween = 24;
-constexpr std::size_t kMostNames = 6;   // of operators between, told of one attention
+constexpr std::size_t kMostNames = 6;   // of operators between, listed for one attention
 constexpr std::size_t kMostUses = 256;  // shapes
 constexpr int kWholeLoad = 16;          // bytes
 
@@ -64,7 +64,7 @@ bool may_lie_between(KernelClass kernel_class) {
   }
 }
 
-// A compiler's softmax has no shapes of its own.
+// A compiler's softmax has no recorded shapes.
 bool fit_together(const Gemm& scores, const Gemm& values) {
   return scores.n == values.k && scores.m == values.m && scores.batch == values.batch;
 }

@@ -114,7 +114,7 @@ kernel 7 150us 30us volta_sgemm_128x32_nn corr=3
   EXPECT_TRUE(trace.attentions.empty());
 }
 
-// A checkpoint's node runs the layer again and then its gradient, by numbers of its own thread; the
+// A checkpoint's node runs the layer again and then its gradient, with its thread's numbers; the
 // same number on the main thread is another operator.
 TEST(AttentionUses, ACheckpointedLayerKeepsItsBackward) {
   const TraceSummary trace = summary_of(R"(

@@ -235,16 +235,44 @@ std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track
   return copies;
 }
 
+namespace {
+
+// What a run of a collective adds to those of its kind.
+struct CollectiveAdder {
+  const Timeline& timeline;
+  const Links& links;
+  const GpuTrack& track;
+  const Cover& compute;
+  PassMarks marks;
+
+  void add(std::uint32_t row, std::uint32_t shape, CollectiveUse& use) const {
+    const Seconds time = to_seconds(timeline.gpu.time.duration(row));
+    ++use.count;
+    use.time += time;
+    use.exposed += to_seconds(exposed_time(timeline, track, compute, row));
+    if (is_misaligned(timeline.collectives[shape])) ++use.misaligned;
+    if (use.runs.size() < CollectiveUse::kMostRuns) use.runs.push_back(time);
+    const std::uint32_t call = links.gpu_call[row];
+    if (is_backward(timeline, links, links.gpu_op[row])) {
+      ++use.in_backward;
+    } else if (call != kNone && marks.is_after_backward(timeline.calls.time.start(call))) {
+      ++use.after_backward;
+    }
+  }
+};
+
+}  // namespace
+
 std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const Links& links,
                                                 const KernelNames& names, const GpuTrack& track,
                                                 const Cover& compute) {
   const GpuActivities& gpu = timeline.gpu;
-  const PassMarks marks(timeline, links, names);
+  const CollectiveAdder adder{timeline, links, track, compute, PassMarks(timeline, links, names)};
   std::map<std::array<std::uint32_t, 3>, std::size_t> index;  // shape, kernel, operator
   std::vector<CollectiveUse> uses;
   for (std::size_t i = 0; i < track.rows.size(); ++i) {
     if (track.classes[i] != GpuClass::communication) continue;
-    const std::uint32_t row = track.rows[i], call = links.gpu_call[row];
+    const std::uint32_t row = track.rows[i];
     const std::uint32_t shape = collective_of(timeline, links, row);
     const std::uint32_t op = shape == 0 ? operator_name(timeline, links, row) : 0;
     const auto [at, is_new] = index.try_emplace({shape, gpu.name[row], op}, uses.size());
@@ -256,19 +284,7 @@ std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const 
       if (!is_other) use.shape = timeline.collectives[shape];
       if (!is_other && op != 0) use.shape.name = timeline.strings[op].substr(6);  // "c10d::"
     }
-    CollectiveUse& use = uses[at->second];
-    ++use.count;
-    use.time += to_seconds(gpu.time.duration(row));
-    use.exposed += to_seconds(exposed_time(timeline, track, compute, row));
-    if (is_misaligned(timeline.collectives[shape])) ++use.misaligned;
-    if (use.runs.size() < CollectiveUse::kMostRuns) {
-      use.runs.push_back(to_seconds(gpu.time.duration(row)));
-    }
-    if (is_backward(timeline, links, links.gpu_op[row])) {
-      ++use.in_backward;
-    } else if (call != kNone && marks.is_after_backward(timeline.calls.time.start(call))) {
-      ++use.after_backward;
-    }
+    adder.add(row, shape, uses[at->second]);
   }
   return uses;
 }

@@ -220,7 +220,7 @@ bool trains(const TraceSummary& trace) {
 Fix propose_for_all_reduce(const TraceSummary& trace, const Traffic& traffic) {
   if (!trains(trace) && trace.ops.empty()) {
     return {
-        "Gradients: once per accumulated step (no_sync()), in buckets, beside the backward pass; "
+        "Gradients: once per accumulated step (no_sync()), in buckets, during the backward pass; "
         "parts of layers: fewer tensor-parallel ranks",
         Exactness::exact_arithmetic};
   }
@@ -250,7 +250,7 @@ Fix propose(const TraceSummary& trace) {
     case CollectiveKind::broadcast:
       return {
           "Broadcast less often: DistributedDataParallel(broadcast_buffers=False) where ranks may "
-          "keep buffers of their own",
+          "differ in their buffers",
           Exactness::changes_training};
     default:
       return propose_for_all_reduce(trace, traffic);

@@ -33,7 +33,7 @@ Measured time less the model's for the padded rows.
 
 ## Evidence
 - PyTorch, aten/src/ATen/native/cuda/SoftMax.cu: the vectorized kernel asks for aligned rows; rows of up to
-  1024 elements have kernels of their own.
+  1024 elements have separate kernels.
 - PyTorch, aten/src/ATen/native/cuda/layer_norm_kernel.cu: `can_vectorize` asks for rows that are multiples
   of four elements.
 )md";
