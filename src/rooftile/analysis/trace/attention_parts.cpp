@@ -1,6 +1,7 @@
 #include "rooftile/analysis/trace/attention_parts.h"
 
 #include <algorithm>
+#include <array>
 
 namespace rooftile {
 namespace {
@@ -17,23 +18,26 @@ bool is_gemm_of(const Attention& attention, const Op& op) {
 
 bool is_softmax_of(const Attention& attention, const Op& op) {
   const auto* softmax = std::get_if<Softmax>(&op.body);
+  const double rows = product_of(std::array{attention.heads, attention.query_len});
   return softmax != nullptr && softmax->cols == attention.kv_len &&
-         softmax->rows == attention.heads * attention.query_len;
+         static_cast<double>(softmax->rows) == rows;
 }
 
 bool is_between(const AttentionUse& attention, const OpUse& use) {
   const Attention* shape = shape_of(attention);
   if (shape == nullptr || !std::ranges::count(attention.between, use.name)) return false;
-  const double scores = static_cast<double>(shape->heads) * static_cast<double>(shape->query_len) *
-                        static_cast<double>(shape->kv_len);
-  return std::ranges::any_of(use.arguments.dims, [&](const auto& dims) {
-    double elements = dims.empty() ? 0 : 1;
-    for (const std::int64_t size : dims) elements *= static_cast<double>(size);
-    return elements == scores;
-  });
+  const double scores = product_of(std::array{shape->heads, shape->query_len, shape->kv_len});
+  return std::ranges::any_of(use.arguments.dims,
+                             [&](const auto& dims) { return product_of(dims) == scores; });
 }
 
 }  // namespace
+
+double product_of(std::span<const std::int64_t> sizes) {
+  double product = sizes.empty() ? 0 : 1;
+  for (const std::int64_t size : sizes) product *= static_cast<double>(size);
+  return product;
+}
 
 const Attention* shape_of(const AttentionUse& use) {
   return use.op ? std::get_if<Attention>(&use.op->body) : nullptr;

@@ -1,9 +1,15 @@
 // Which operators of a trace belong to attention that is not fused.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "rooftile/workload/trace_summary.h"
 
 namespace rooftile {
+
+// As a double: sizes of an untrusted trace may overflow integers.
+double product_of(std::span<const std::int64_t> sizes);
 
 // Empty where shapes are not recorded.
 const Attention* shape_of(const AttentionUse& use);

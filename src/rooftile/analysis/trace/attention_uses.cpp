@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "rooftile/analysis/trace/attention_parts.h"
 #include "rooftile/analysis/trace/launches.h"
 #include "rooftile/analysis/trace/op_table.h"
 #include "rooftile/analysis/trace/owners.h"
@@ -69,6 +70,10 @@ bool fit_together(const Gemm& scores, const Gemm& values) {
   return scores.n == values.k && scores.m == values.m && scores.batch == values.batch;
 }
 
+bool has_rows(const Gemm& gemm, const Softmax& softmax) {
+  return product_of(std::array{gemm.batch, gemm.m}) == static_cast<double>(softmax.rows);
+}
+
 class AttentionFinder {
  public:
   AttentionFinder(const HostView& view, const KernelNames& names)
@@ -101,7 +106,7 @@ class AttentionFinder {
                                     std::vector<std::size_t>& between);
   bool fits_scores(std::size_t node, std::size_t softmax);
   bool fits_values(std::size_t node, std::size_t softmax);
-  bool holds_scores(std::size_t node, std::int64_t elements) const;
+  bool holds_scores(std::size_t node, double elements) const;
   void set_shape(Chain& chain);
   std::uint32_t use_of(const Chain& chain);
   void add_forward(const Chain& chain, std::uint32_t use);
@@ -173,25 +178,26 @@ std::optional<Softmax> AttentionFinder::rows_of(std::size_t node) {
   }
   const OpArguments& arguments = timeline_.arguments[timeline_.ops.arguments[nodes_[node].op]];
   if (arguments.dims.empty() || arguments.dims.front().empty()) return std::nullopt;
-  Softmax softmax{.rows = 1, .cols = arguments.dims.front().back()};
-  for (std::size_t axis = 0; axis + 1 < arguments.dims.front().size(); ++axis) {
-    softmax.rows *= std::max<std::int64_t>(0, arguments.dims.front()[axis]);
-  }
-  return softmax.rows > 0 && softmax.cols > 0 ? std::optional(softmax) : std::nullopt;
+  const std::vector<std::int64_t>& dims = arguments.dims.front();
+  const double rows =
+      product_of(dims) / static_cast<double>(std::max<std::int64_t>(1, dims.back()));
+  constexpr double kMostInteger = 1e15;
+  if (rows < 1 || rows > kMostInteger || dims.back() < 1) return std::nullopt;
+  return Softmax{.rows = static_cast<std::int64_t>(rows), .cols = dims.back()};
 }
 
 bool AttentionFinder::fits_scores(std::size_t node, std::size_t softmax) {
   const auto gemm = gemm_of(node);
   const auto rows = rows_of(softmax);
   if (!gemm) return !timeline_.has_shapes;
-  return !rows || (gemm->n == rows->cols && gemm->batch * gemm->m == rows->rows);
+  return !rows || (gemm->n == rows->cols && has_rows(*gemm, *rows));
 }
 
 bool AttentionFinder::fits_values(std::size_t node, std::size_t softmax) {
   const auto gemm = gemm_of(node);
   const auto rows = rows_of(softmax);
   if (!gemm) return !timeline_.has_shapes;
-  return !rows || (gemm->k == rows->cols && gemm->batch * gemm->m == rows->rows);
+  return !rows || (gemm->k == rows->cols && has_rows(*gemm, *rows));
 }
 
 std::optional<std::size_t> AttentionFinder::search(std::size_t from, int direction,
@@ -242,22 +248,16 @@ void AttentionFinder::set_shape(Chain& chain) {
                              .head_dim = scores->k,
                              .value_dim = values->n,
                              .fused = false};
-  const std::int64_t elements = scores->batch * scores->m * scores->n;
+  const double elements = product_of(std::array{scores->batch, scores->m, scores->n});
   std::erase_if(chain.between, [&](std::size_t node) { return !holds_scores(node, elements); });
 }
 
 // Whether the operator works on a tensor of the scores' size; where it has no shapes, it counts.
-bool AttentionFinder::holds_scores(std::size_t node, std::int64_t elements) const {
+bool AttentionFinder::holds_scores(std::size_t node, double elements) const {
   const OpArguments& arguments = timeline_.arguments[timeline_.ops.arguments[nodes_[node].op]];
   if (arguments.dims.empty()) return true;
-  return std::any_of(arguments.dims.begin(), arguments.dims.end(), [&](const auto& dims) {
-    std::int64_t left = elements;
-    for (const std::int64_t size : dims) {
-      if (size <= 0 || left % size != 0) return false;
-      left /= size;
-    }
-    return left == 1;
-  });
+  return std::any_of(arguments.dims.begin(), arguments.dims.end(),
+                     [&](const auto& dims) { return product_of(dims) == elements; });
 }
 
 std::uint32_t AttentionFinder::use_of(const Chain& chain) {

@@ -60,8 +60,10 @@ std::string_view kind_words(std::optional<CollectiveKind> kind) {
 
 double forward_share(const CollectiveUse& use) {
   if (use.count <= 0) return 0;
-  const std::int64_t others = use.in_backward + use.after_backward;
-  return static_cast<double>(use.count - others) / static_cast<double>(use.count);
+  const double count = static_cast<double>(use.count);
+  const double others =
+      static_cast<double>(use.in_backward) + static_cast<double>(use.after_backward);
+  return (count - others) / count;
 }
 
 std::int64_t element_bytes(std::string_view dtype) {

@@ -53,7 +53,8 @@ Smalls small_ones(const TraceSummary& trace) {
   Smalls all;
   for (const CollectiveUse& use : trace.collectives) {
     const std::int64_t elements = std::max(use.shape.in_elements, use.shape.out_elements);
-    const double bytes = static_cast<double>(elements * element_bytes(use.shape.dtype));
+    const double bytes =
+        static_cast<double>(elements) * static_cast<double>(element_bytes(use.shape.dtype));
     if (bytes <= 0 || bytes >= kSmall) continue;  // 0: not recorded
     all.count += use.count;
     all.time += use.time;
