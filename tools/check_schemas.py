@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FORMATS = ROOT / "docs" / "formats"
 CSV_HEADER = ("name,kind,dtype,phase,dims,count,flop,bytes,bound,time_s,time_low_s,time_high_s,"
               "launch_s,compute_s,memory_s,power_s,measured_s,kernels,kernel,tile,blocks_per_sm,"
-              "tensor_core,flop_per_byte,ridge_flop_per_byte")
+              "tensor_core,flop_per_byte,ridge_flop_per_byte,calls,total_s,p10_s,p90_s,share_of_busy,stage")
 
 WORKLOADS = {
     "vocabulary": "gemm vocab bf16 m=4096 n=50257 k=768\n",

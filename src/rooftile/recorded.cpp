@@ -107,7 +107,9 @@ std::vector<RecordedKernel> merged_kernels(std::vector<RecordedKernel> kernels) 
   for (const RecordedKernel& kernel : kernels) by_name[kernel.name].push_back(&kernel);
   std::vector<RecordedKernel> merged_list;
   for (const auto& [name, parts] : by_name) {
-    RecordedKernel whole{name, 0, {}, {}};
+    const RecordedKernel& most =
+        **std::ranges::max_element(parts, {}, [](const auto* part) { return part->total; });
+    RecordedKernel whole{name, most.kind, most.op, 0, {}, {}};
     std::vector<CountedSample> samples;
     for (const RecordedKernel* part : parts) {
       whole.count += part->count;
@@ -121,8 +123,8 @@ std::vector<RecordedKernel> merged_kernels(std::vector<RecordedKernel> kernels) 
   return merged_list;
 }
 
-RecordedKernel recorded_kernel(const KernelUse& kernel) {
-  return {kernel.name, kernel.count, kernel.time, kernel.times};
+RecordedKernel recorded_kernel(const KernelUse& kernel, const std::string& op) {
+  return {kernel.name, kernel.facts.kernel_class, op, kernel.count, kernel.time, kernel.times};
 }
 
 void add_main_kernel(const KernelUse& main, const Device& device, RecordedRun& run) {
@@ -143,7 +145,7 @@ RecordedRun run_of(const OpUse& use, const Device& device) {
   double kernels = 0;
   for (const KernelUse& kernel : use.kernels) {
     kernels += static_cast<double>(kernel.count);
-    run.all_kernels.push_back(recorded_kernel(kernel));
+    run.all_kernels.push_back(recorded_kernel(kernel, use.name));
   }
   run.kernels = kernels / static_cast<double>(std::max<std::int64_t>(use.count, 1));
   if (!use.kernels.empty()) add_main_kernel(use.kernels.front(), device, run);
@@ -157,12 +159,25 @@ RecordedRun run_of(const KernelUse& kernel, const Device& device) {
   run.times = kernel.times;
   run.stage = kernel.stage;
   run.kernels = 1;
-  run.all_kernels = {recorded_kernel(kernel)};
+  run.all_kernels = {recorded_kernel(kernel, "")};
   add_main_kernel(kernel, device, run);
   return run;
 }
 
 }  // namespace
+
+std::vector<RecordedKernel> recorded_kernels(const Workload& workload) {
+  std::vector<RecordedKernel> kernels;
+  if (workload.traces.empty()) return kernels;
+  const TraceSummary& trace = workload.traces.front();
+  for (const OpUse& use : trace.ops) {
+    for (const KernelUse& kernel : use.kernels) {
+      kernels.push_back(recorded_kernel(kernel, use.name));
+    }
+  }
+  for (const KernelUse& kernel : trace.orphans) kernels.push_back(recorded_kernel(kernel, ""));
+  return merged_kernels(std::move(kernels));
+}
 
 std::optional<RecordedRun> recorded_run(const Workload& workload, std::size_t op,
                                         const Device& device) {

@@ -30,6 +30,9 @@ std::optional<RecordedRun> recorded_run(const Workload& workload, std::size_t op
 // say): the shapes and the dtype of its tensors into the row's dims and dtype.
 void show_arguments(const Workload& workload, std::size_t op, OpRow& row);
 
+// All kernels of the first rank by name, largest total first.
+std::vector<RecordedKernel> recorded_kernels(const Workload& workload);
+
 // Recorded operators of one name, shape, phase and stage in one row each, whatever their module,
 // largest total first; the kernel named is that of the module that takes most.
 std::vector<OpRow> merged_rows(std::vector<OpRow> rows);

@@ -399,6 +399,10 @@ Report list_operations(const Workload& workload, const Device& device) {
     report.ops.push_back(std::move(row));
   }
   if (!workload.traces.empty()) report.ops = merged_rows(std::move(report.ops));
+  report.kernels = recorded_kernels(workload);
+  report.links = {device.pcie_bandwidth,
+                  device.nvlink_bandwidth ? device.nvlink_bandwidth : device.pcie_bandwidth,
+                  device.dram_bandwidth};
   return report;
 }
 

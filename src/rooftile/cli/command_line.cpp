@@ -151,6 +151,10 @@ void add_ops(CLI::App& app, Raw& raw) {
   CLI::App& command =
       *app.add_subcommand("ops", "one row per operation: work, traffic, time, bound");
   add_input_flags(command, raw.ops.input, raw.ops_input);
+  command.add_option("--by", raw.ops.by, "what a row of a trace's table is (default: op)")
+      ->check(CLI::IsMember({"op", "module", "annotation", "kernel"}))
+      ->option_text("op|module|annotation|kernel");
+  command.add_flag("--kernels", raw.ops.with_kernels, "list every kernel of each operator");
   add_output_flags(command, raw.ops.output, {"text", "csv", "json"});
 }
 

@@ -54,6 +54,8 @@ struct FixCommand {
 struct OpsCommand {
   InputOptions input;
   OutputOptions output;
+  std::string by = "op";      // or module, annotation, kernel: of traces
+  bool with_kernels = false;  // under each operator
 };
 
 struct CompareCommand {

@@ -34,12 +34,20 @@ struct TimeParts {
   Seconds launch, compute, memory, power;
 };
 
-// Kernels of one name under an operation, over the whole trace.
+// Kernels of one name over the whole trace: all, or those under an operation.
 struct RecordedKernel {
   std::string name;
+  KernelClass kind = KernelClass::unknown;
+  std::string op;  // the operator that starts most of their time; empty where none is known
   std::int64_t count = 0;
   Seconds total;
   TimeSample times;
+};
+
+// What a GPU's links and memory carry, where that is published.
+struct LinkRates {
+  std::optional<BytesPerSecond> host, peer;  // one direction
+  std::optional<BytesPerSecond> memory;      // reads and writes together
 };
 
 // An operation as it was recorded. A call's time is the sum over its kernels.
@@ -183,7 +191,9 @@ struct Report {
   std::vector<Finding> findings;           // ranked: errors first, then by expected saving
   std::vector<RuleSummary> rules;          // of the findings, in their order, each once
   std::vector<OpRow> ops;                  // input order; of list_operations() only
-  TraceList traces;                        // recordings judged, one per rank
+  std::vector<RecordedKernel> kernels;     // of a trace, likewise; largest total first
+  LinkRates links;
+  TraceList traces;  // recordings judged, one per rank
   std::optional<SourceSummary> scripts;
   SetAside set_aside;
   // Why nothing can be said of the input as a whole; empty where it was judged.

@@ -1,9 +1,14 @@
 // One row per operation: a table to read, CSV and JSON. The contract is docs/formats/ops.md.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+
+#include "rooftile/base/text.h"
 #include "rooftile/reports/json_values.h"
 #include "rooftile/reports/reports.h"
 #include "rooftile/reports/text_frame.h"
+#include "rooftile/reports/trace_tables.h"
 #include "rooftile/workload/trace_names.h"
 
 namespace rooftile {
@@ -62,17 +67,6 @@ std::string csv_roofline(const OpRow& row) {
                      row.ridge ? fmt::format("{:.6g}", row.ridge->value()) : "");
 }
 
-// Share of the time in which the GPU works; empty where it never does.
-std::optional<double> share_of_busy(Seconds time, const Report& report) {
-  if (report.traces.empty()) return std::nullopt;
-  const Seconds busy = report.traces.front().whole.gpu_busy;
-  return busy > Seconds() ? std::optional(time / busy) : std::nullopt;
-}
-
-std::string stage_text(ServingStage stage) {
-  return stage == ServingStage::none ? "" : std::string(name_of(stage));
-}
-
 std::string csv_calls(const OpRow& row, const Report& report) {
   if (!row.recorded) return ",,,,,,";
   const RecordedRun& run = *row.recorded;
@@ -109,25 +103,13 @@ Json parts_json(const TimeParts& parts) {
           {"power", json_number(parts.power.value())}};
 }
 
-Json spread_json(const TimeSample& times, std::int64_t runs) {
-  const Spread spread = spread_of(times, runs);
-  return {{"p10", json_number(spread.p10.value())},
-          {"median", json_number(spread.median.value())},
-          {"p90", json_number(spread.p90.value())}};
-}
-
-Json share_json(Seconds time, const Report& report) {
-  const std::optional<double> share = share_of_busy(time, report);
-  return share ? json_number(*share) : Json(nullptr);
-}
-
-Json kernels_json(const RecordedRun& run) {
+Json kernels_of_run_json(const RecordedRun& run) {
   Json kernels = Json::array();
   for (const RecordedKernel& kernel : run.all_kernels) {
     kernels.push_back({{"name", kernel.name},
                        {"count", kernel.count},
                        {"total_s", json_number(kernel.total.value())},
-                       {"time_s", spread_json(kernel.times, kernel.count)}});
+                       {"time_s", spread_json(spread_of(kernel.times, kernel.count))}});
   }
   return kernels;
 }
@@ -140,7 +122,7 @@ Json recorded_json(const std::optional<RecordedRun>& run, const Report& report) 
   const Spread spread = spread_of(run->times, run->calls);
   return {{"calls", run->calls},
           {"total_s", json_number(run->total.value())},
-          {"share_of_busy", share_json(run->total, report)},
+          {"share_of_busy", share_of_busy_json(run->total, report)},
           {"measured_s", json_number(spread.median.value())},
           {"p10_s", json_number(spread.p10.value())},
           {"p90_s", json_number(spread.p90.value())},
@@ -152,7 +134,7 @@ Json recorded_json(const std::optional<RecordedRun>& run, const Report& report) 
           {"tensor_core", tensor_core},
           {"kernel_family", json_text_or_null(run->family)},
           {"modelled_s", run->modelled ? json_number(run->modelled->value()) : Json(nullptr)},
-          {"all_kernels", kernels_json(*run)}};
+          {"all_kernels", kernels_of_run_json(*run)}};
 }
 
 Json flop_per_byte_json(const std::optional<FlopPerByte>& ratio) {
@@ -227,20 +209,13 @@ std::string rate_of(const OpRow& row, Seconds run) {
   return row.bytes.value() > 0 ? rate_text(row.bytes / run) : "";
 }
 
-// Calls, their sum, its share, the median and the spread.
-std::vector<std::string> time_cells(std::int64_t calls, Seconds total, const TimeSample& times,
-                                    const Report& report) {
-  const Spread spread = spread_of(times, calls);
-  const std::optional<double> share = share_of_busy(total, report);
-  return {fmt::format("{}", calls), time_text(total), share ? share_text(*share) : "",
-          time_text(spread.median), range_text({spread.p10, spread.median, spread.p90})};
-}
-
-std::vector<std::string> recorded_cells(const OpRow& row, const Report& report) {
+std::vector<std::string> recorded_cells(const OpRow& row, const Report& report, bool with_stage) {
   const RecordedRun& run = *row.recorded;
   const Seconds median = median_of(run);
   std::vector<std::string> cells{printable(row.name), row.kind == "other" ? "" : row.dtype,
-                                 row.phase, printable(row.dims)};
+                                 row.phase};
+  if (with_stage) cells.push_back(stage_text(run.stage));
+  cells.push_back(printable(row.dims));
   for (std::string& cell : time_cells(run.calls, run.total, run.times, report)) {
     cells.push_back(std::move(cell));
   }
@@ -253,28 +228,76 @@ std::vector<std::string> recorded_cells(const OpRow& row, const Report& report) 
   return cells;
 }
 
-std::string recorded_table(const Report& report, const TextStyle& style) {
-  TextTable table{{{"operator", false, Cut::middle},
-                   {"dtype"},
-                   {"phase"},
-                   {"dims", false, Cut::end},
-                   {"calls", true},
-                   {"total", true},
-                   {"of busy", true},
-                   {"median", true},
-                   {"p10–p90", true},
-                   {"bound"},
-                   {"reached", true},
-                   {"of possible", true},
-                   {"tile"},
-                   {"blocks/SM", true},
-                   {"Tensor Cores"},
-                   {"kernel", false, Cut::end}},
-                  {}};
+// A kernel below its operator: in the columns of its times, its name in the last.
+std::vector<std::string> kernel_cells(const RecordedKernel& kernel, const Report& report,
+                                      std::size_t columns, std::size_t before_times) {
+  std::vector<std::string> cells(before_times);
+  cells.front() = "  " + std::string(name_of(kernel.kind));
+  for (std::string& cell : time_cells(kernel.count, kernel.total, kernel.times, report)) {
+    cells.push_back(std::move(cell));
+  }
+  cells.resize(columns);
+  cells.back() = printable(kernel.name);
+  return cells;
+}
+
+std::string recorded_table(const Report& report, const TextStyle& style, bool with_kernels) {
+  const bool with_stage = std::ranges::any_of(report.ops, [](const OpRow& row) {
+    return row.recorded && row.recorded->stage != ServingStage::none;
+  });
+  TextTable table{{{"operator", false, Cut::middle}, {"dtype"}, {"phase"}}, {}};
+  if (with_stage) table.columns.push_back({"stage"});
+  table.columns.push_back({"dims", false, Cut::end});
+  const std::size_t before_times = table.columns.size();
+  for (TableColumn& column : time_columns()) table.columns.push_back(std::move(column));
+  for (const TableColumn& column : {TableColumn{"bound"},
+                                    {"reached", true},
+                                    {"of possible", true},
+                                    {"tile"},
+                                    {"blocks/SM", true},
+                                    {"Tensor Cores"},
+                                    {"kernel", false, Cut::end}}) {
+    table.columns.push_back(column);
+  }
   for (const OpRow& row : report.ops) {
-    if (row.recorded) table.rows.push_back(recorded_cells(row, report));
+    if (!row.recorded) continue;
+    table.rows.push_back(recorded_cells(row, report, with_stage));
+    if (!with_kernels) continue;
+    for (const RecordedKernel& kernel : row.recorded->all_kernels) {
+      table.rows.push_back(kernel_cells(kernel, report, table.columns.size(), before_times));
+    }
   }
   return table_text(table, style.terminal ? style.width : 0);
+}
+
+// "Prefill takes 40 % of the GPU's busy time, decode 55 %."
+std::string stages_text(const Report& report, const TextStyle& style) {
+  std::map<ServingStage, Seconds> by_stage;
+  for (const OpRow& row : report.ops) {
+    if (row.recorded) by_stage[row.recorded->stage] += row.recorded->total;
+  }
+  std::vector<std::string> parts;
+  for (const auto& [stage, time] : by_stage) {
+    if (stage != ServingStage::none) {
+      parts.push_back(fmt::format("{} {}", stage_text(stage), share_of_busy_text(time, report)));
+    }
+  }
+  if (parts.empty()) return "";
+  return wrapped("Of the time in which the GPU works: " + join(parts, ", ") + ".", style.width);
+}
+
+std::string trace_text(const Report& report, const TextStyle& style, const OpsTable& options) {
+  const TraceSummary& trace = report.traces.front();
+  if (options.rows == OpsRows::module) return places_table(trace.modules, "module", report, style);
+  if (options.rows == OpsRows::annotation) {
+    return places_table(trace.annotations, "annotation", report, style);
+  }
+  if (options.rows == OpsRows::kernel) return kernels_table(report, style);
+  std::string text = recorded_table(report, style, options.with_kernels);
+  const std::string copies = copies_text(trace, report, style);
+  if (!copies.empty()) text += '\n' + copies;
+  const std::string launches = stages_text(report, style) + queue_text(trace, style);
+  return launches.empty() ? text : text + '\n' + launches;
 }
 
 std::string predicted_table(const Report& report, const TextStyle& style) {
@@ -299,13 +322,18 @@ std::string predicted_table(const Report& report, const TextStyle& style) {
 
 }  // namespace
 
-std::string render_ops_text(const Report& report, const TextStyle& style) {
-  const std::string table =
-      report.traces.empty() ? predicted_table(report, style) : recorded_table(report, style);
-  return table + '\n' + header_text(report, style) + basis_text(report, style);
+std::string render_ops_text(const Report& report, const TextStyle& style, const OpsTable& table) {
+  const std::string rows =
+      report.traces.empty() ? predicted_table(report, style) : trace_text(report, style, table);
+  return rows + '\n' + header_text(report, style) + basis_text(report, style);
 }
 
-std::string render_ops_csv(const Report& report) {
+std::string render_ops_csv(const Report& report, OpsRows rows) {
+  if (rows == OpsRows::kernel) return kernels_csv(report);
+  if (rows != OpsRows::op && !report.traces.empty()) {
+    const TraceSummary& trace = report.traces.front();
+    return places_csv(rows == OpsRows::module ? trace.modules : trace.annotations, report);
+  }
   std::string text(kCsvHeader);
   for (const OpRow& row : report.ops) text += csv_row(row, report);
   return text;
@@ -319,7 +347,8 @@ std::string render_ops_json(const Report& report) {
                     {"gpu", {{"id", report.device.id}, {"name", report.device.name}}},
                     {"skipped", report.skipped},
                     {"notes", report.notes},
-                    {"ops", rows}});
+                    {"ops", rows},
+                    {"trace", trace_tables_json(report)}});
 }
 
 }  // namespace rooftile

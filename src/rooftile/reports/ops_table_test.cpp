@@ -50,11 +50,35 @@ Report sample_recorded_report() {
   run.tile = "128x64";
   run.tensor_core = true;
   run.blocks_per_sm = 1.5;
-  run.all_kernels = {{run.kernel, 4, microseconds(130), {}}, {"fill", 4, microseconds(10), {}}};
+  run.all_kernels = {{run.kernel, KernelClass::gemm, "aten::mm", 4, microseconds(130), {}},
+                     {"fill", KernelClass::fill, "aten::mm", 4, microseconds(10), {}}};
+  report.kernels = run.all_kernels;
   report.ops[0].recorded = run;
   TraceSummary trace;
   trace.whole.gpu_busy = microseconds(280);
+  trace.kernel_time = microseconds(280);
+  trace.modules = {{"Net_0",
+                    2,
+                    microseconds(500),
+                    8,
+                    microseconds(140),
+                    microseconds(70),
+                    microseconds(140),
+                    {microseconds(60), microseconds(80)}}};
+  // 32 MiB in 2 ms: 16.8 GB/s of 32.
+  trace.transfers = {{CopyKind::host_to_device, true, Bytes(16 * 1048576.0), 1, Bytes(33554432),
+                      milliseconds(2), BytesPerSecond(16.8e9), BytesPerSecond(16.8e9),
+                      BytesPerSecond(16.8e9)}};
+  trace.queue.emplace();
+  trace.queue->launches = 8;
+  trace.queue->delay = {microseconds(4), microseconds(6), microseconds(9)};
+  trace.queue->depth_median = 3;
+  trace.queue->kernels = 8;
+  trace.queue->below_5us = 2;
+  trace.queue->below_10us = 4;
+  trace.queue->bins = {{4, microseconds(6), 8.0, 4, 1, 2}, {}, {4, microseconds(6), 1.0, 4, 1, 2}};
   report.traces = TraceList({trace});
+  report.links.host = BytesPerSecond(32e9);
   return report;
 }
 
@@ -62,6 +86,36 @@ TEST(OpsCsv, RecordedRunsFillTheLastColumns) {
   EXPECT_THAT(render_ops_csv(sample_recorded_report()),
               testing::HasSubstr(",1.5e-05,2,\"sm80_gemm<a, b>\",128x64,1.5,yes,,"
                                  ",4,0.00014,1e-05,7.6e-05,0.5,\n"));
+}
+
+TEST(OpsText, ATraceHasItsCopiesAndLaunches) {
+  const std::string text = render_ops_text(sample_recorded_report(), {}, {OpsRows::op, true});
+  EXPECT_THAT(text, testing::ContainsRegex("  fill .* 4 +10.0 µs +3.6 %.* fill\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("host to GPU +pageable +from 16.0 MiB .* 16.8 GB/s .* "
+                                           "52 % +32.0 GB/s\n"));
+  EXPECT_THAT(text, testing::HasSubstr("6.00 µs after the call has returned"));
+  EXPECT_THAT(text, testing::HasSubstr("Short kernels: 25 % of 8 below 5 µs"));
+  EXPECT_THAT(text, testing::HasSubstr("Waiting over time: █ ▂ (up to 8)\n"));
+}
+
+TEST(OpsText, ByModuleAndByKernel) {
+  const Report report = sample_recorded_report();
+  EXPECT_THAT(render_ops_text(report, {}, {OpsRows::module, false}),
+              testing::ContainsRegex("Net_0 +2 +140 µs +50 % +70.0 µs +8 +70.0 µs +62–78 µs"));
+  EXPECT_THAT(render_ops_text(report, {}, {OpsRows::kernel, false}),
+              testing::ContainsRegex("fill +4 +10.0 µs +3.6 %.* fill +aten::mm"));
+  EXPECT_THAT(render_ops_csv(report, OpsRows::module),
+              testing::HasSubstr("\nNet_0,2,8,0.00014,7e-05,0.00014,0.5,7e-05,6.2e-05,7.8e-05,"));
+}
+
+TEST(OpsJson, ATraceHasItsTables) {
+  const auto trace = nlohmann::json::parse(render_ops_json(sample_recorded_report()))["trace"];
+  EXPECT_EQ(trace["modules"][0]["calls"], 2);
+  EXPECT_DOUBLE_EQ(trace["modules"][0]["call_s"]["median"], 70e-6);
+  EXPECT_EQ(trace["copies"][0]["limit_bytes_per_s"], 32e9);
+  EXPECT_EQ(trace["queue"]["bins"].size(), 3u);
+  EXPECT_TRUE(trace["queue"]["bins"][1]["delay_s"].is_null());
+  EXPECT_TRUE(nlohmann::json::parse(render_ops_json(sample_report()))["trace"].is_null());
 }
 
 TEST(OpsJson, RecordedRunsHoldAllTheirKernels) {

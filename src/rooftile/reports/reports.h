@@ -26,9 +26,19 @@ std::string render_json(const Report& report);   // docs/formats/report.schema.j
 std::string render_sarif(const Report& report);  // SARIF 2.1.0
 std::string render_markdown(const Report& report);
 
-std::string render_ops_text(const Report& report, const TextStyle& style = {});
-std::string render_ops_csv(const Report& report);   // docs/formats/ops.md
-std::string render_ops_json(const Report& report);  // docs/formats/ops.schema.json
+// What a row of a trace's table stands for.
+enum class OpsRows : std::uint8_t { op, module, annotation, kernel };
+
+struct OpsTable {
+  OpsRows rows = OpsRows::op;
+  bool with_kernels = false;  // under each operator
+};
+
+std::string render_ops_text(const Report& report, const TextStyle& style = {},
+                            const OpsTable& table = {});
+std::string render_ops_csv(const Report& report,
+                           OpsRows rows = OpsRows::op);  // docs/formats/ops.md
+std::string render_ops_json(const Report& report);       // docs/formats/ops.schema.json
 
 std::string render_comparison_text(const Comparison& comparison, const TextStyle& style = {});
 std::string render_comparison_json(

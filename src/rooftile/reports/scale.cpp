@@ -68,8 +68,10 @@ std::string range_text(const Range<Seconds>& range) {
   const double reference = range.high.value() != 0 ? range.high.value() : range.low.value();
   const Unit& unit = reference == 0 ? kTimeUnits.front() : unit_for(reference, kTimeUnits);
   // A low end far below the high one is as good as nothing: two decimals are enough.
-  const double low_value = std::round(range.low.value() / unit.size * 100) / 100;
-  const std::string low = digits_text(low_value, std::abs(low_value) < 0.1 ? 1 : 2);
+  const double exact_low = range.low.value() / unit.size;
+  const double rounded_low = std::round(exact_low * 100) / 100;
+  const std::string low =
+      std::abs(rounded_low) < 0.1 ? digits_text(rounded_low, 1) : digits_text(exact_low, 2);
   const std::string high = digits_text(range.high.value() / unit.size, 2);
   if (low == high) return fmt::format("{} {}", low, unit.name);
   return fmt::format("{}–{} {}", low, high, unit.name);

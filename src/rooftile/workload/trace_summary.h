@@ -190,6 +190,7 @@ struct LoaderUse {
   std::int64_t count = 0;
   Seconds waiting;  // of the host
   Seconds exposed;  // GPU idle time that follows from it
+  TraceSite site;   // of the first call
 
   bool operator==(const LoaderUse&) const = default;
 };
@@ -223,6 +224,7 @@ struct RangeUse {
   std::int64_t kernels = 0;  // and fills
   Seconds kernel_time;       // sum over those
   Seconds idle;              // of the GPU, while the host was in the range
+  TraceSite site;            // of the first call
 
   bool operator==(const RangeUse&) const = default;
 };

@@ -239,6 +239,7 @@ void visit_summary(Visit& visit, LoaderUse& loader) {
   visit("count", loader.count);
   visit("waiting_s", loader.waiting);
   visit("exposed_s", loader.exposed);
+  visit.optional("site", loader.site);
 }
 
 template <class Visit>
@@ -269,6 +270,7 @@ void visit_summary(Visit& visit, RangeUse& range) {
   visit("kernels", range.kernels);
   visit("kernel_time_s", range.kernel_time);
   visit("idle_s", range.idle);
+  visit.optional("site", range.site);
 }
 
 template <class Visit>

@@ -105,7 +105,7 @@ void fill_lists(TraceSummary& summary) {
   summary.conv_bias = {sample_site(), 5, Seconds(1), Seconds(2)};
   summary.recomputed = {7, Seconds(3)};
   summary.syncs = {{"cudaStreamSynchronize", sample_site(), 9, Seconds(1), Seconds(0.5)}};
-  summary.loaders = {{"enumerate(DataLoader)", true, 7, Seconds(3), Seconds(2)}};
+  summary.loaders = {{"enumerate(DataLoader)", true, 7, Seconds(3), Seconds(2), sample_site()}};
   summary.allocator = {5, 6, Seconds(1), Seconds(2), Bytes(1e9), Bytes(2e9)};
   summary.host_work = {{IdleCause::host_work,
                         "preprocess",
@@ -113,7 +113,8 @@ void fill_lists(TraceSummary& summary) {
                         2,
                         Seconds(0.4),
                         Seconds(0.3)}};
-  summary.ranges = {{"Optimizer.step#SGD.step", 4, Seconds(1), 9, Seconds(2), Seconds(3)}};
+  summary.ranges = {
+      {"Optimizer.step#SGD.step", 4, Seconds(1), 9, Seconds(2), Seconds(3), sample_site()}};
   summary.pointwise = {40, 20, Seconds(0.5), Seconds(0.25)};
   summary.gradients = {2, 6, Seconds(3), Seconds(2), Seconds(1)};
   summary.predictions = {{Remedy::batched_launches, {Seconds(0.1), Seconds(0.2), Seconds(0.3)}}};

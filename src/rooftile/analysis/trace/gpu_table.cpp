@@ -13,6 +13,9 @@
 namespace rooftile::trace {
 namespace {
 
+// Smallest sizes of the classes of copies, in bytes. Below 64 KiB the start of a copy takes as long
+// as its transfer at 10 to 25 GB/s.
+constexpr std::array<std::uint64_t, 5> kCopySizes{0, 1U << 16U, 1U << 20U, 1U << 24U, 1U << 28U};
 constexpr std::int64_t kAlignment = 16;  // bytes; NCCL moves 16 bytes a thread
 
 bool is_misaligned(const CollectiveShape& shape) {
@@ -233,6 +236,38 @@ std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track
   std::stable_sort(copies.begin(), copies.end(),
                    [](const CopyUse& a, const CopyUse& b) { return a.time > b.time; });
   return copies;
+}
+
+std::vector<TransferUse> tabulate_transfers(const Timeline& timeline, const GpuTrack& track) {
+  const GpuActivities& gpu = timeline.gpu;
+  using Key = std::tuple<CopyKind, bool, std::uint64_t>;
+  std::map<Key, std::pair<TransferUse, std::vector<double>>> classes;
+  for (const std::uint32_t row : track.rows) {
+    if (gpu.kind[row] != GpuKind::copy) continue;
+    const CopyShape& shape = timeline.copies[gpu.details[row]];
+    const Seconds time = to_seconds(gpu.time.duration(row));
+    if (shape.bytes == 0 || time <= Seconds()) continue;
+    const std::uint64_t size = *std::prev(std::ranges::upper_bound(kCopySizes, shape.bytes));
+    auto& [use, rates] = classes[{shape.kind, shape.pageable, size}];
+    const auto bytes = Bytes(static_cast<double>(shape.bytes));
+    ++use.count;
+    use.bytes += bytes;
+    use.time += time;
+    rates.push_back((bytes / time).value());
+  }
+  std::vector<TransferUse> uses;
+  for (auto& [key, entry] : classes) {
+    auto& [use, rates] = entry;
+    std::ranges::sort(rates);
+    use.kind = std::get<CopyKind>(key);
+    use.pageable = std::get<bool>(key);
+    use.at_least = Bytes(static_cast<double>(std::get<std::uint64_t>(key)));
+    use.p10 = BytesPerSecond(quantile(rates, 0.1));
+    use.median = BytesPerSecond(quantile(rates, 0.5));
+    use.p90 = BytesPerSecond(quantile(rates, 0.9));
+    uses.push_back(use);
+  }
+  return uses;
 }
 
 namespace {

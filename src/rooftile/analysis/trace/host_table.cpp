@@ -125,6 +125,7 @@ std::vector<SyncUse> tabulate_syncs(const HostView& view) {
 
 std::vector<LoaderUse> tabulate_loaders(const HostView& view) {
   RowSet<LoaderUse, std::uint32_t> rows;
+  std::vector<std::uint32_t> first;  // of each row but the last
   for (const HostWait& wait : view.waits) {
     if (wait.cause != IdleCause::data_loading || !is_in_steps(view, wait.start)) continue;
     const std::uint32_t name = view.timeline.ops.name[wait.row];
@@ -132,18 +133,21 @@ std::vector<LoaderUse> tabulate_loaders(const HostView& view) {
         name,
         [&] {
           LoaderUse use;
+          first.push_back(wait.row);
           use.name = view.timeline.strings[name];
           use.in_process = use.name.find("SingleProcess") != std::string::npos;
           return use;
         },
-        [] {
-          return LoaderUse{std::string(kOtherSites), false, 0, {}, {}};
-        });
+        [] { return LoaderUse{std::string(kOtherSites), false, 0, {}, {}, {}}; });
     ++row.count;
     row.waiting += to_seconds(view.timeline.ops.time.duration(wait.row));
     row.exposed += to_seconds(wait.exposed);
   }
-  return rows.take();
+  std::vector<LoaderUse> loaders = rows.take();
+  for (std::size_t i = 0; TraceSite & site : view.sites.sites_of(first)) {
+    loaders[i++].site = std::move(site);
+  }
+  return loaders;
 }
 
 AllocatorUse tabulate_allocator(const HostView& view, std::int32_t device) {

@@ -47,6 +47,8 @@ AllocatorUse tabulate_allocator(const HostView& view, std::int32_t device);
 // `compute` covers the kernels of the GPU that `track` shows.
 std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track,
                                      const Cover& compute);
+// Copies of the GPU that `track` shows, by direction, pinned or not, and size: by kind, then size.
+std::vector<TransferUse> tabulate_transfers(const Timeline& timeline, const GpuTrack& track);
 std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const Links& links,
                                                 const KernelNames& names, const GpuTrack& track,
                                                 const Cover& compute);

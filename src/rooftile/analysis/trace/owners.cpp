@@ -54,7 +54,8 @@ Owners::Owners(const Timeline& timeline, const Links& links)
 
 const std::vector<Op>& Owners::neutral(std::uint32_t op) {
   const HostOps& ops = timeline_.ops;
-  const auto [at, is_new] = neutral_.try_emplace({ops.name[op], ops.arguments[op]});
+  const std::uint64_t key = (std::uint64_t{ops.name[op]} << 32U) | ops.arguments[op];
+  const auto [at, is_new] = neutral_.try_emplace(key);
   if (is_new && ops.arguments[op] != 0) {
     at->second = aten_ops(timeline_.strings[ops.name[op]], timeline_.arguments[ops.arguments[op]]);
   }

@@ -2,8 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "rooftile/analysis/trace/links.h"
@@ -42,10 +41,10 @@ class Owners {
 
   const Timeline& timeline_;
   const Links& links_;
-  std::vector<bool> moves_data_;       // by name
-  std::vector<std::uint8_t> inside_;   // by op
-  std::vector<std::uint32_t> owners_;  // by op, plus 1; 0 = not looked up
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<Op>> neutral_;  // name, arguments
+  std::vector<bool> moves_data_;                                // by name
+  std::vector<std::uint8_t> inside_;                            // by op
+  std::vector<std::uint32_t> owners_;                           // by op, plus 1; 0 = not looked up
+  std::unordered_map<std::uint64_t, std::vector<Op>> neutral_;  // by name and arguments
 };
 
 }  // namespace rooftile::trace

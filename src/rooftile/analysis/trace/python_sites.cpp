@@ -311,6 +311,19 @@ std::vector<SiteRef> PythonSites::at(const std::vector<SiteQuery>& queries) {
   return sites;
 }
 
+std::vector<TraceSite> PythonSites::sites_of(const std::vector<std::uint32_t>& ops) {
+  std::vector<SiteQuery> queries;
+  for (const std::uint32_t op : ops) {
+    queries.push_back({timeline_.ops.thread[op], timeline_.ops.time.start(op), op});
+  }
+  std::vector<TraceSite> sites;
+  for (std::size_t i = 0; const SiteRef found : at(queries)) {
+    sites.push_back(
+        {timeline_.strings[timeline_.ops.name[ops[i++]]], module_path(found), source(found)});
+  }
+  return sites;
+}
+
 std::string PythonSites::module_path(SiteRef site) const {
   std::vector<std::string> names;
   for (std::uint32_t path = site.module; path != 0; path = paths_[path].first) {

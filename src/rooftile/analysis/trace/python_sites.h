@@ -12,6 +12,7 @@
 #include "rooftile/analysis/trace/nesting.h"
 #include "rooftile/workload/op.h"
 #include "rooftile/workload/timeline.h"
+#include "rooftile/workload/trace_summary.h"
 
 namespace rooftile::trace {
 
@@ -50,6 +51,8 @@ class PythonSites {
 
   // One answer for each query, in their order.
   std::vector<SiteRef> at(const std::vector<SiteQuery>& queries);
+  // Where each of these operators or ranges was called, itself as the operator.
+  std::vector<TraceSite> sites_of(const std::vector<std::uint32_t>& ops);
   // Modules from outside to inside, joined by dots; the outermost is left out where there are more.
   std::string module_path(SiteRef site) const;
   Provenance source(SiteRef site) const;

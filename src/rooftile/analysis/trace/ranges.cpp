@@ -50,12 +50,13 @@ class EnclosingRange {
 using RangesByName = std::map<std::string_view, RangeUse>;
 
 void add_host_side(const Timeline& timeline, EnclosingRange& enclosing,
-                   const std::vector<IdlePiece>& pieces, const Window& window,
+                   const std::vector<IdlePiece>& pieces, const Window& window, PythonSites& sites,
                    RangesByName& ranges) {
   Cover idle;
   for (const IdlePiece& piece : pieces) {
     if (piece.cause == IdleCause::launch) idle.add(piece.start, piece.end);
   }
+  std::vector<std::uint32_t> first;  // of each name
   for (std::uint32_t op = 0; op < timeline.ops.time.size(); ++op) {
     if (!enclosing.is_range(op) || enclosing.of(op) != op) continue;
     const Nanoseconds start = timeline.ops.time.start(op), end = timeline.ops.time.end(op);
@@ -63,9 +64,13 @@ void add_host_side(const Timeline& timeline, EnclosingRange& enclosing,
     const std::string& name = timeline.strings[timeline.ops.name[op]];
     RangeUse& range = ranges[name];
     range.name = name;
-    ++range.count;
+    if (++range.count == 1) first.push_back(op);
     range.host_time += to_seconds(end - start);
     range.idle += to_seconds(idle.within(start, end));
+  }
+  for (TraceSite& site : sites.sites_of(first)) {
+    RangeUse& range = ranges[site.op];
+    range.site = std::move(site);
   }
 }
 
@@ -93,10 +98,10 @@ struct BackwardPass {
 
 std::vector<RangeUse> training_ranges(const Timeline& timeline, const Links& links,
                                       const GpuTrack& track, const std::vector<IdlePiece>& pieces,
-                                      const Window& window) {
+                                      const Window& window, PythonSites& sites) {
   EnclosingRange enclosing(timeline, links);
   RangesByName ranges;
-  add_host_side(timeline, enclosing, pieces, window, ranges);
+  add_host_side(timeline, enclosing, pieces, window, sites, ranges);
   for (const std::uint32_t row : track.rows) {
     if (timeline.gpu.kind[row] == GpuKind::copy) continue;
     const std::uint32_t op = enclosing.of(links.gpu_op[row]);

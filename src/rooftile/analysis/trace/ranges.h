@@ -7,6 +7,7 @@
 #include "rooftile/analysis/trace/busy.h"
 #include "rooftile/analysis/trace/idle.h"
 #include "rooftile/analysis/trace/links.h"
+#include "rooftile/analysis/trace/python_sites.h"
 #include "rooftile/workload/trace_summary.h"
 
 namespace rooftile::trace {
@@ -14,7 +15,7 @@ namespace rooftile::trace {
 // Optimizer.step and Optimizer.zero_grad by name, those that begin in the window.
 std::vector<RangeUse> training_ranges(const Timeline& timeline, const Links& links,
                                       const GpuTrack& track, const std::vector<IdlePiece>& pieces,
-                                      const Window& window);
+                                      const Window& window, PythonSites& sites);
 
 // Kernels that begin in the window, but those of `others`, which have another remedy: by GPU
 // activity, empty where there are none.

@@ -8,8 +8,10 @@
 #include "rooftile/analysis/trace/host_table.h"
 #include "rooftile/analysis/trace/host_work.h"
 #include "rooftile/analysis/trace/idle.h"
+#include "rooftile/analysis/trace/launch_queue.h"
 #include "rooftile/analysis/trace/links.h"
 #include "rooftile/analysis/trace/op_table.h"
+#include "rooftile/analysis/trace/place_table.h"
 #include "rooftile/analysis/trace/predict.h"
 #include "rooftile/analysis/trace/python_sites.h"
 #include "rooftile/analysis/trace/ranges.h"
@@ -95,6 +97,7 @@ void fill_tables(const HostView& view, const GpuTrack& track, const KernelNames&
   summary.loaders = tabulate_loaders(view);
   summary.allocator = tabulate_allocator(view, track.device);
   summary.copies = tabulate_copies(view, track, compute);
+  summary.transfers = tabulate_transfers(view.timeline, track);
   summary.collectives = tabulate_collectives(view.timeline, view.links, names, track, compute);
   const LaunchCounts counts = count_launches(view);
   summary.launches = counts.launches;
@@ -150,12 +153,16 @@ TraceSummary summarize(const Timeline& timeline) {
     view.step_count = marks.steps.size();
   }
   fill_tables(view, track, names, summary);
+  PlaceTables places = tabulate_places(timeline, links, track);
+  summary.modules = std::move(places.modules);
+  summary.annotations = std::move(places.annotations);
+  summary.queue = launch_queue(timeline, links, track, whole);
   summary.host_work = tabulate_other_work(timeline, links, waits, host_window);
   AttentionUses attention = find_attention(view, names);
   summary.attentions = std::move(attention.uses);
   summary.conv_bias = find_conv_bias(view, names);
   summary.recomputed = find_recomputed(view, window);
-  summary.ranges = training_ranges(timeline, links, track, pieces, host_window);
+  summary.ranges = training_ranges(timeline, links, track, pieces, host_window, sites);
   summary.pointwise = pointwise_runs(timeline, names, track, window, attention.is_part);
   summary.gradients = gradient_reductions(timeline, links, track, window);
   return summary;

@@ -1,0 +1,16 @@
+// How far the host is ahead of the GPU, and how short the kernels are, over time.
+#pragma once
+
+#include <optional>
+
+#include "rooftile/analysis/trace/busy.h"
+#include "rooftile/analysis/trace/links.h"
+#include "rooftile/workload/trace_summary.h"
+
+namespace rooftile::trace {
+
+// Of the activities in `track`; `whole` is the recording. Empty without a recorded launch.
+std::optional<LaunchQueue> launch_queue(const Timeline& timeline, const Links& links,
+                                        const GpuTrack& track, const Window& whole);
+
+}  // namespace rooftile::trace
