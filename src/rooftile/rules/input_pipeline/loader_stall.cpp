@@ -70,8 +70,8 @@ Fix propose(const TraceSummary& trace, const LoaderUse& loader, Seconds saved) {
 Finding describe(const TraceSummary& trace, const LoaderUse& loader) {
   const Range<Seconds> gain = gain_of_idle_time(trace, Remedy::ideal_loader, loader.exposed);
   const Seconds step = pass_time(trace);
-  Finding finding = about_trace(
-      trace,
+  Finding finding = about_site(
+      trace, loader.site,
       fmt::format("the GPU waits {} for the next batch{}; with an ideal loader the {} is {:.2f}x "
                   "as fast: {} instead of {}",
                   cost_text(trace, loader.exposed),

@@ -65,15 +65,15 @@ Finding describe(const TraceSummary& trace, const RangeUse& range) {
   const Seconds starts = std::min(range.kernel_time, kLeastKernel * kernels);
   const Range<Seconds> idle{0.5 * range.idle, 0.75 * range.idle, range.idle};
   const Range<Seconds> busy = gain_of_kernel_time(trace, {Seconds(0), 0.5 * starts, starts});
-  Finding finding = about_trace(
-      trace,
-      fmt::format("{} updates one parameter at a time: {} of {} on average, {} with the "
-                  "idle time between them",
-                  range.name, count_text(trace, range.kernels, "kernel"),
-                  duration_text(range.kernel_time / kernels),
-                  cost_text(trace, range.kernel_time + range.idle)),
-      {"Pass fused=True or foreach=True to the optimizer", Exactness::exact_arithmetic},
-      idle + busy);
+  Finding finding =
+      about_site(trace, range.site,
+                 fmt::format("{} updates one parameter at a time: {} of {} on average, {} with the "
+                             "idle time between them",
+                             range.name, count_text(trace, range.kernels, "kernel"),
+                             duration_text(range.kernel_time / kernels),
+                             cost_text(trace, range.kernel_time + range.idle)),
+                 {"Pass fused=True or foreach=True to the optimizer", Exactness::exact_arithmetic},
+                 idle + busy);
   finding.location.node = range.name;
   finding.count = range.kernels;
   finding.evidence = {

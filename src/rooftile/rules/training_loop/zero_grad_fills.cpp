@@ -38,8 +38,8 @@ Finding describe(const TraceSummary& trace, const RangeUse& range) {
   Range<Seconds> gain =
       gain_of_kernel_time(trace, {range.kernel_time, range.kernel_time, range.kernel_time});
   gain += Range<Seconds>{0.5 * range.idle, range.idle, range.idle};
-  Finding finding = about_trace(
-      trace,
+  Finding finding = about_site(
+      trace, range.site,
       fmt::format("{} writes zeros in {}, {} with the idle time that launching them causes",
                   range.name, count_text(trace, range.kernels, "fill"),
                   cost_text(trace, range.kernel_time + range.idle)),
