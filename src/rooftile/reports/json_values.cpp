@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "rooftile/reports/layout.h"
+
 namespace rooftile {
 namespace {
 
@@ -33,6 +35,19 @@ nlohmann::ordered_json json_number(double value) {
     return static_cast<std::int64_t>(value);
   }
   return value;
+}
+
+std::string csv_field(const std::string& field) {
+  constexpr std::string_view kFormula = "=+-@";
+  std::string text = printable(field);
+  if (!text.empty() && kFormula.find(text[0]) != std::string_view::npos) text.insert(0, 1, '\'');
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
 }
 
 std::string csv_number(double value) { return json_number(value).dump(); }

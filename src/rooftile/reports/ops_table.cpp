@@ -29,21 +29,6 @@ bool has_cost(const OpRow& row) {
 
 std::string bound_or_empty(const OpRow& row) { return row.bound == "unknown" ? "" : row.bound; }
 
-// RFC 4180: quotes around fields with separators, quotes doubled. No control characters, and
-// nothing that a spreadsheet would run as a formula.
-std::string csv_field(const std::string& field) {
-  constexpr std::string_view kFormula = "=+-@";
-  std::string text = printable(field);
-  if (!text.empty() && kFormula.find(text[0]) != std::string_view::npos) text.insert(0, 1, '\'');
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
-}
-
 std::string csv_recorded(const std::optional<RecordedRun>& run) {
   if (!run) return ",,,,,,";
   const Spread spread = spread_of(run->times, run->calls);

@@ -14,16 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string csv_text_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
-}
-
 std::string csv_share(Seconds time, const Report& report) {
   const std::optional<double> share = share_of_busy(time, report);
   return share ? fmt::format("{:.4g}", *share) : "";
@@ -276,7 +266,7 @@ std::string places_csv(const std::vector<PlaceUse>& places, const Report& report
       "name,calls,kernels,gpu_time_s,backward_time_s,busy_s,share_of_busy,median_s,p10_s,p90_s,"
       "host_time_s\n";
   for (const PlaceUse& place : places) {
-    text += fmt::format("{},{},{},{:.6g},{:.6g},{:.6g},{}", csv_text_field(place.name),
+    text += fmt::format("{},{},{},{:.6g},{:.6g},{:.6g},{}", csv_field(place.name),
                         place.calls ? fmt::format("{}", *place.calls) : "", place.kernels,
                         place.gpu_time.value(), place.backward_time.value(), place.busy.value(),
                         csv_share(place.busy, report));
@@ -295,8 +285,8 @@ std::string kernels_csv(const Report& report) {
   std::string text = "name,class,op,count,total_s,share_of_busy,median_s,p10_s,p90_s\n";
   for (const RecordedKernel& kernel : report.kernels) {
     const Spread spread = spread_of(kernel.times, kernel.count);
-    text += fmt::format("{},{},{},{},{:.6g},{},{:.6g},{:.6g},{:.6g}\n", csv_text_field(kernel.name),
-                        name_of(kernel.kind), csv_text_field(kernel.op), kernel.count,
+    text += fmt::format("{},{},{},{},{:.6g},{},{:.6g},{:.6g},{:.6g}\n", csv_field(kernel.name),
+                        name_of(kernel.kind), csv_field(kernel.op), kernel.count,
                         kernel.total.value(), csv_share(kernel.total, report),
                         spread.median.value(), spread.p10.value(), spread.p90.value());
   }

@@ -143,11 +143,11 @@ class OpTabulator {
   Stages stages_;
   Owners owners_;
   std::vector<OwnerFacts> facts_;
-  std::vector<std::uint32_t> fact_of_;  // by GPU activity: index into facts_
+  // By GPU activity: index into facts_, and once it is counted the id of its KernelSum.
+  std::vector<std::uint32_t> fact_of_;
   std::vector<OpSum> rows_;
   std::vector<OpCall> calls_;
   std::uint32_t kernel_sums_ = 0;         // given an id
-  std::vector<std::uint32_t> sum_of_;     // by GPU activity: id of its KernelSum
   std::vector<TimeSample> call_times_;    // by row
   std::vector<TimeSample> kernel_times_;  // by id
   std::vector<KernelSum> orphans_;
@@ -158,7 +158,6 @@ class OpTabulator {
 void OpTabulator::collect_owners() {
   const GpuActivities& gpu = timeline_.gpu;
   fact_of_.assign(gpu.time.size(), kNone);
-  sum_of_.assign(gpu.time.size(), kNone);
   std::vector<std::uint32_t> ops;
   std::unordered_map<std::uint32_t, std::uint32_t> index;
   for (std::size_t i = 0; i < gpu.time.size(); ++i) {
@@ -169,6 +168,7 @@ void OpTabulator::collect_owners() {
     if (is_new) ops.push_back(owner);
     fact_of_[i] = at->second;
   }
+  calls_.reserve(ops.size());
   facts_ = facts_of_owners(timeline_, links_, sites_, owners_, stages_, ops);
 }
 
@@ -259,7 +259,7 @@ void OpTabulator::add_kernel(std::uint32_t activity) {
   }
   ++kernel->count;
   kernel->time += time;
-  sum_of_[activity] = kernel->id;
+  fact_of_[activity] = kernel->id;
 }
 
 void OpTabulator::take_samples() {
@@ -267,7 +267,7 @@ void OpTabulator::take_samples() {
       rows_.size(), calls_.size(), [&](std::uint32_t call) { return calls_[call].row; },
       [&](std::uint32_t call) { return calls_[call].kernels; });
   kernel_times_ = samples_by_group(
-      kernel_sums_, sum_of_.size(), [&](std::uint32_t row) { return sum_of_[row]; },
+      kernel_sums_, fact_of_.size(), [&](std::uint32_t row) { return fact_of_[row]; },
       [&](std::uint32_t row) { return timeline_.gpu.time.duration(row); });
 }
 
