@@ -1,6 +1,7 @@
 #include "rooftile/workload/trace_summary.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace rooftile {
 
@@ -10,8 +11,12 @@ double window_steps(const TraceSummary& summary) {
 
 double recorded_steps(const TraceSummary& summary) {
   if (summary.steps.durations.empty() || summary.kernel_time_in_steps <= Seconds()) return 1;
+  // Kernels vary by about as much from step to step.
+  constexpr double kWhole = 0.01;
   const Seconds launched = summary.kernel_time - summary.leftover_time;
-  return window_steps(summary) * (launched / summary.kernel_time_in_steps);
+  const double steps = window_steps(summary) * (launched / summary.kernel_time_in_steps);
+  const double whole = std::round(steps);
+  return std::abs(steps - whole) <= kWhole * whole ? whole : steps;
 }
 
 Seconds pass_time(const TraceSummary& summary) { return summary.time.span / window_steps(summary); }

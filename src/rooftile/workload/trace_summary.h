@@ -444,7 +444,8 @@ struct TraceSummary {
 // Steps in the window, at least 1: divides what is counted in the window.
 double window_steps(const TraceSummary& summary);
 
-// Steps in the whole recording by kernel time, at least 1: divides what is counted in all of it.
+// Steps in the whole recording by kernel time, at least 1: divides what is counted in all of it. A
+// whole number where it is within a hundredth of one.
 double recorded_steps(const TraceSummary& summary);
 
 // Wall time of one pass: the mean of the steps; the whole window where there are none.

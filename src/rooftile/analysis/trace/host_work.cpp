@@ -161,7 +161,8 @@ bool names_a_compiler(std::string_view name) {
 struct Name {
   IdleCause cause = IdleCause::host_work;
   std::string_view text;
-  std::string_view library;  // a function of a library, or of Python, inside
+  std::string_view frame;    // the innermost function of the user's code
+  std::string_view library;  // a function of a library inside `text`
   bool is_call = false;
   std::uint32_t row = kNone;
 };
@@ -178,18 +179,22 @@ class Namer {
       if (!covers(interval, start, end)) return false;
       const std::string_view text = text_of(interval);
       if (interval.table == Table::call || names_a_compiler(text)) {
-        name = {IdleCause::module_loading, text, {}, interval.table == Table::call, interval.row};
+        name.cause = IdleCause::module_loading;
+        name.text = text;
+        name.library = {};
+        name.is_call = interval.table == Table::call;
+        name.row = interval.row;
         return true;
       }
       if (interval.table == Table::op && name.row == kNone) name.row = interval.row;
       if (says_nothing(interval)) return false;
-      if (!name.text.empty()) return false;
       const FrameKind kind = interval.table == Table::python ? frame_kind(text) : FrameKind::user;
-      if (kind == FrameKind::user) {
-        name.text = text;
-      } else if (kind == FrameKind::library && name.library.empty()) {
-        name.library = text;
+      if (interval.table == Table::python && kind == FrameKind::user && name.frame.empty()) {
+        name.frame = text;
       }
+      if (!name.text.empty()) return false;
+      if (kind == FrameKind::user) name.text = text;
+      if (kind == FrameKind::library && name.library.empty()) name.library = text;
       return false;
     });
     return name;
@@ -236,7 +241,7 @@ std::string function_of(std::string_view frame) {
 HostWorkUse use_of(const Name& name) {
   HostWorkUse use;
   use.cause = name.cause;
-  use.source = source_of_frames(name.text.empty() ? name.library : name.text);
+  use.source = source_of_frames(name.frame.empty() ? name.library : name.frame);
   std::vector<std::string> parts;
   for (const std::string_view text : {name.text, name.library}) {
     if (!text.empty()) parts.push_back(function_of(text));
@@ -271,17 +276,17 @@ std::vector<HostWorkUse> tabulate_other_work(const Timeline& timeline, const Lin
                                              const std::vector<HostWait>& waits,
                                              const Window& steps) {
   Namer namer(timeline, links);
-  using Key = std::tuple<IdleCause, std::string_view, std::string_view>;
+  using Key = std::tuple<IdleCause, std::string_view, std::string_view, std::string_view>;
   std::map<Key, HostWorkUse> by_name;
   for (const HostWait& wait : waits) {
     if (!is_other_work(wait.cause) || !steps.contains(wait.start)) continue;
     if (wait.exposed == 0) continue;
     Name name = namer.name_of(wait.start, wait.end);
     name.cause = wait.cause;
-    Key key{name.cause, name.text, name.library};
+    Key key{name.cause, name.text, name.frame, name.library};
     if (by_name.size() >= kMostWork && !by_name.contains(key)) {
-      name.text = name.library = {};
-      key = {name.cause, {}, {}};
+      name.text = name.frame = name.library = {};
+      key = {name.cause, {}, {}, {}};
     }
     HostWorkUse& use = by_name.try_emplace(key, use_of(name)).first->second;
     ++use.count;

@@ -368,6 +368,20 @@ end
   EXPECT_NEAR(us(summary.host_work[0].exposed), 15'110 + 2 * 16'000, 1e-3);
 }
 
+// An operator says more than the function it is called in, whose line is where to look.
+TEST(Summarize, NamesOperatorsOnTheHostWithTheirLine) {
+  const TraceSummary summary = summary_of(R"(
+python main 0ms 15ms train.py(33): make_mask
+op main 1ms 13ms aten::fill_
+op main 15.1ms 50us aten::mm
+call main 15.11ms 10us cudaLaunchKernel corr=1
+kernel 7 15.13ms 4ms sgemm corr=1
+)");
+  ASSERT_EQ(summary.host_work.size(), 1U);
+  EXPECT_EQ(summary.host_work[0].name, "aten::fill_");
+  EXPECT_EQ(summary.host_work[0].source.line, 33);
+}
+
 // The first copy pins for 40 ms, the others take 2 ms each.
 TEST(Summarize, AFirstCopyThatTakesLongIsNoUsualOne) {
   const TraceSummary summary = summary_of(R"(

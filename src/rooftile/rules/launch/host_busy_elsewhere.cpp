@@ -42,8 +42,8 @@ constexpr double kLeastIdleShare = 0.05;  // of the window; assumed worth a chan
 Fix propose(const HostWorkUse& work) {
   if (work.name.find("::") != std::string::npos) {
     return {
-        "Keep this operator's data on the GPU (device=\"cuda\" where it is made), or run it "
-        "before the loop: it runs on the host",
+        "Call this operator less often or once before the loop, or give it data on the GPU: it "
+        "takes the host that long and launches nothing",
         Exactness::exact_arithmetic};
   }
   return {
