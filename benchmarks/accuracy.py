@@ -356,6 +356,7 @@ Written by `benchmarks/accuracy` on {date}; the constants come from
 data-sheet peak and traffic over data-sheet bandwidth, *fitted* a roofline with three constants fitted to
 the very rows it is scored on; both are MAPE. Constants were fitted to rows of the same tables, so these
 are errors on known GPUs; the fitting tools (`tools/fit_*`) print errors on shapes, sizes and GPUs left out.
+[Profiles](#profiles) of whole programs, at the end, are further off than tables of single kernels.
 NeuSight's rows (fp32 linear, bmm, elementwise, layer norm, softmax, fp32 forward) are single launches on an
 idle GPU: they are scored with the host's time before the kernel added, which is no part of the model.
 
@@ -381,8 +382,11 @@ def main():
         print(section, flush=True)
         text += section + "\n"
     if options.write:
-        page = INTRODUCTION.format(date=datetime.date.today()) + text.rstrip() + "\n"
-        pathlib.Path(options.write).write_text(page, encoding="utf-8")
+        page = pathlib.Path(options.write)
+        old = page.read_text(encoding="utf-8") if page.exists() else ""
+        _, profiles, scores_of_traces = old.partition("\n## Profiles\n")  # tools/fit_profiles writes them
+        page.write_text(INTRODUCTION.format(date=datetime.date.today()) + text.rstrip() + "\n" + profiles
+                        + scores_of_traces, encoding="utf-8")
 
 
 if __name__ == "__main__":

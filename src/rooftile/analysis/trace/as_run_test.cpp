@@ -87,7 +87,7 @@ TEST(AsRun, FewRowsAreLoadedElementByElement) {
   Gemm gemm = product(4, 65536, 32, 64);
   gemm.weight_is_parameter = false;
   const OpUse use = ran(gemm, Dtype::fp32, "void gemmSN_TN_kernel<float, 128, 16, 2, 4, 4, 4>()");
-  EXPECT_EQ(call_kernels(use).family, "gemm/vector");
+  EXPECT_EQ(call_kernels(use).family, "gemm/element_loads");
   // 64 · 65536 · 32 elements at 0.62 · 108 · 1.41 GHz: 1.42 ms; 1.48 ms were recorded on an A100.
   EXPECT_NEAR(modelled_ms(use, "a100_sxm_40gb"), 1.42, 0.05);
 }
@@ -121,14 +121,14 @@ TEST(AsRun, BiasThatAnotherKernelWritesIsTraffic) {
   EXPECT_GT(modelled_ms(use, "a100_sxm_40gb"), alone + 1.38);
 }
 
-TEST(AsRun, ProductsThatAllTakeLongerTellTheClock) {
+TEST(AsRun, ProductsThatAllTakeLongerShowTheClock) {
   std::vector<OpUse> uses(8, ran(product(4096, 4096, 4096), Dtype::bf16, kTiledKernel));
   const TimeModel model(*find_device("a100"));
   const Seconds usual = times_as_run(recorded(uses), model).ops.at(0).time->time.expected;
   const RunTimes slow = times_as_run(recorded(uses, usual * 2), model);
   EXPECT_NEAR(slow.clock, 0.5, 1e-9);
   EXPECT_NEAR(slow.ops.at(0).time->time.expected / usual, 2, 1e-9);
-  // Within what predictions miss by, and too few to tell.
+  // Within what predictions miss by, and too few products.
   EXPECT_EQ(times_as_run(recorded(uses, usual * 1.2), model).clock, 1);
   uses.pop_back();
   EXPECT_EQ(times_as_run(recorded(uses, usual * 2), model).clock, 1);

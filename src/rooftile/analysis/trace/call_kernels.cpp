@@ -46,7 +46,8 @@ void read_product(const OpUse& use, CallKernels& call) {
   if (is_16_bit_float(in) && facts.tensor_core == false) call.math = Dtype::fp32;
   const bool is_cutlass = has_part(main.name, "cutlass");
   const bool is_unaligned = facts.alignment > 0 && facts.alignment <= kFewElements;
-  call.family = call.is_vector_product     ? "gemm/vector"
+  call.family = call.loads_elements        ? "gemm/element_loads"
+                : call.is_vector_product   ? "gemm/vector"
                 : call.math == Dtype::tf32 ? is_unaligned ? "gemm/tf32_unaligned" : "gemm/tf32"
                 : call.math == Dtype::fp32 ? "gemm/widened"
                 : in == Dtype::fp32        ? "gemm/fp32"
