@@ -140,11 +140,15 @@ bool is_tiled(const Body& body) {
   return std::holds_alternative<Gemm>(body) || std::holds_alternative<Convolution>(body);
 }
 
-// Streams wait for DRAM, whose clock is its own; the SMs' L2 and shared memory follow theirs.
+// Whole vectors of wide elements wait for DRAM, whose clock is its own; kernels that compute
+// offsets, convert or handle elements of 16 bits are near the limit of the SMs already.
 bool follows_sm_clock(const AsRun& run, const Op& op) {
+  constexpr double kWide = 4;
   const bool is_stream = !is_matrix_op(op) && !std::holds_alternative<Normalization>(op.body) &&
                          !std::holds_alternative<Softmax>(op.body);
-  return run.time->bound != Bound::memory || !is_stream;
+  const bool is_whole = run.family.find("/vectorized") != std::string::npos &&
+                        size_in_bytes(op.dtypes.input) >= kWide;
+  return run.time->bound != Bound::memory || !is_stream || !is_whole;
 }
 
 // Predicted over measured time of products and convolutions, in the middle of them: at a lower

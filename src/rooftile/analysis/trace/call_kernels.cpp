@@ -74,9 +74,10 @@ void read_attention(const OpUse& use, const Attention& attention, CallKernels& c
 void read_convolution(const OpUse& use, const Convolution& conv, CallKernels& call) {
   const KernelUse& main = main_kernel(use.kernels, KernelClass::convolution);
   constexpr std::int64_t kFewChannels = 4;  // cuDNN's Tensor Core kernels pad them to 8
-  call.family = conv.transposed ? "conv/transposed"
-                : conv.c / std::max<std::int64_t>(conv.groups, 1) <= kFewChannels
-                    ? "conv/few_channels"
+  const bool is_patch = element_count(conv.kernel) > 1 &&
+                        conv.c / std::max<std::int64_t>(conv.groups, 1) <= kFewChannels;
+  call.family = conv.transposed                   ? "conv/transposed"
+                : is_patch                        ? "conv/few_channels"
                 : main.facts.tensor_core == true  ? "conv/tensor_cores"
                 : main.facts.tensor_core == false ? "conv/cuda_cores"
                                                   : "conv/other";
