@@ -209,7 +209,7 @@ std::vector<Op> reduction(const StreamCall& call, const std::vector<Tensor>& rea
 // max(input, other) and its relatives are no reduction.
 std::vector<Op> reduce(const StreamCall& call) {
   static constexpr StreamRow kBinary{StreamKind::pointwise, "01", "=", {}};
-  if (call.reads().size() == 1 && call.arguments.tensor(call.detail_at())) {
+  if (call.reads() == "0" && call.arguments.tensor(0) && call.arguments.tensor(call.detail_at())) {
     return pointwise({kBinary, call.name, call.arguments, call.in_place});
   }
   const std::vector<Tensor> read = tensors_read(call);

@@ -135,6 +135,15 @@ TEST(StreamTime, WalksNeverBeatTheTraffic) {
   }
 }
 
+// Large windows of few outputs wait for one load after the other; many outputs hide that.
+TEST(StreamTime, SmallPoolsWaitForTheirWindows) {
+  const Pooling last{PoolKind::average, 32, 128, {4, 4}, {1, 1}, {4, 4}};
+  EXPECT_NEAR(seconds("t4", last), 21.9e-6, 8e-6);
+  const Pooling stem{PoolKind::max, 256, 64, {112, 112}, {56, 56}, {3, 3}};
+  const double bytes = 4.0 * 256 * 64 * (112 * 112 + 56 * 56);
+  EXPECT_GT(bytes / seconds("a100", stem), 0.6 * find_device("a100")->dram_bandwidth.value());
+}
+
 // Rows of softmax that no vector load fits: bf16 [82960, 5185] takes 2.19 ms on H100.
 TEST(StreamTime, UnalignedSoftmaxRowsAreSlow) {
   EXPECT_NEAR(seconds("h100", Softmax{82960, 5185}, Dtype::bf16), 2.19e-3, 0.35e-3);
