@@ -17,8 +17,9 @@ TimeEstimate with_time(TimeEstimate estimate, Seconds expected) {
 }
 
 std::optional<TimeEstimate> stream_time(const TimeModel& model, Bytes bytes) {
+  constexpr double kMost = 1e18;  // sizes of a hostile trace
   Op op;
-  op.body = Other{.fn = "stream", .flop = 0, .bytes = std::llround(bytes.value())};
+  op.body = Other{.fn = "stream", .flop = 0, .bytes = std::llround(std::min(bytes.value(), kMost))};
   return model.estimate(op);
 }
 
