@@ -36,13 +36,16 @@ TEST(AtenBytes, OneTensorInAndOneOut) {
        "trunc frac square exp exp_ exp2 expm1 log log_ log2 log10 log1p sqrt sqrt_ rsqrt rsqrt_ "
        "sin sin_ cos cos_ tan asin acos atan sinh cosh tanh tanh_ sigmoid sigmoid_ erf erfc "
        "reciprocal reciprocal_ gelu softplus logit nan_to_num clone tril triu bitwise_not lgamma "
-       "digamma dropout clamp clamp_ hardshrink softshrink",
+       "digamma dropout clamp clamp_ hardshrink softshrink acosh asinh atanh erfinv bernoulli "
+       "poisson "
+       "conj_physical deg2rad rad2deg rrelu sgn sinc log_sigmoid special_entr special_erfcx "
+       "special_ndtri fake_quantize_per_tensor_affine batch_norm_elemt",
        "10,100||float; ||Scalar|1", 8000},
       {"relu gelu silu sigmoid_ exp", "1000||c10::BFloat16", 4000},
       // An integer becomes floating point where the function asks for it.
       {"exp sqrt sigmoid", "1000||long int", 12000},
       {"abs neg sign", "1000||long int", 16000},
-      {"logical_not isnan isinf isfinite signbit", "1000||float", 5000},
+      {"logical_not isnan isinf isfinite signbit isposinf isneginf isin", "1000||float", 5000},
       // Scalars, also those that are tensors of no axes, are no streams.
       {"add add_ sub mul mul_ div div_ pow fmod remainder maximum clamp_min clamp_min_ clamp_max",
        "1000||float; ||double", 8000},
@@ -60,14 +63,17 @@ TEST(AtenBytes, SeveralTensorsIn) {
   const std::string_view two = "1000||float; 1000||float; ||Scalar|1";
   expect_bytes({
       {"add add_ sub sub_ rsub mul mul_ div div_ maximum minimum fmod remainder pow pow_ atan2 "
-       "hypot logaddexp fmax fmin copysign prelu",
+       "hypot logaddexp logaddexp2 fmax fmin copysign prelu _prelu_kernel floor_divide gcd lcm "
+       "heaviside nextafter xlogy special_xlog1py",
        two, 12000},
       {"threshold_backward gelu_backward silu_backward mish_backward sigmoid_backward "
        "tanh_backward hardtanh_backward leaky_relu_backward hardswish_backward "
-       "hardsigmoid_backward softplus_backward softshrink_backward logit_backward",
+       "hardsigmoid_backward softplus_backward softshrink_backward hardshrink_backward "
+       "logit_backward _masked_scale batch_norm_backward_elemt",
        two, 12000},
-      {"eq ne lt le gt ge", "1000||float; 1000||float", 9000},
-      {"logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_and_",
+      {"eq ne lt le gt ge isclose", "1000||float; 1000||float", 9000},
+      {"logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_and_ "
+       "__and__ __or__ __xor__",
        "1000||bool; 1000||bool", 3000},
       {"addcmul addcmul_ addcdiv addcdiv_ lerp", "1000||float; 1000||float; 1000||float", 16000},
       {"where", "1000||bool; 1000||float; 1000||float", 13000},
@@ -75,12 +81,20 @@ TEST(AtenBytes, SeveralTensorsIn) {
       // bf16 and fp32 meet in fp32: 2 + 4 + 4; in place in bf16: 2 + 4 + 2.
       {"add mul", "1000||c10::BFloat16; 1000||float; ||Scalar|1", 10000},
       {"add_ mul_", "1000||c10::BFloat16; 1000||float; ||Scalar|1", 8000},
+      {"bitwise_left_shift bitwise_right_shift __lshift__ __rshift__", "1000||int; 1000||int",
+       12000},
+      {"log_sigmoid_backward rrelu_with_noise_backward", "1000||float; 1000||float; 1000||float",
+       16000},
+      // Gradients of the input and of the weights' part of each element.
+      {"_prelu_kernel_backward", "1000||float; 1000||float; 1000||float", 20000},
+      {"_fused_dropout fake_quantize_per_tensor_affine_cachemask", "1000||float", 9000},
       {"native_dropout", "1000||float; ||Scalar|0.1; ||Scalar|True", 9000},
       {"native_dropout_backward", "1000||float; 1000||bool; ||Scalar|1.1", 9000},
       {"elu_backward",
        "1000||float; ||Scalar|1; ||Scalar|1; ||Scalar|1; ||Scalar|False; 1000||float", 12000},
-      {"mse_loss_backward smooth_l1_loss_backward", "||float; 1000||float; 1000||float; ||Scalar|1",
-       12000},
+      {"mse_loss_backward l1_loss_backward smooth_l1_loss_backward huber_loss_backward "
+       "soft_margin_loss_backward kl_div_backward binary_cross_entropy_backward",
+       "||float; 1000||float; 1000||float; ||Scalar|1", 12000},
       {"glu", "10,100||float; ||Scalar|-1", 6000},
       {"glu_backward", "10,50||float; 10,100||float; ||Scalar|-1", 10000},
   });
@@ -106,8 +120,10 @@ TEST(AtenBytes, CastsCopiesAndFills) {
       {"copy_", "1000||float; 1000||float; ||Scalar|False", 8000},
       {"_to_copy", "1000||float; ||Scalar|15", 6000},
       {"_to_copy", "1000||c10::BFloat16; ||Scalar|6", 6000},
-      {"fill_ zero_ normal_ uniform_ random_ exponential_", "1000||float; ||Scalar|0", 4000},
+      {"fill_ zero_ normal_ uniform_ random_ exponential_ log_normal_ geometric_ cauchy_",
+       "1000||float; ||Scalar|0", 4000},
       {"bernoulli_", "1000||float; 1000||float", 8000},
+      {"linspace logspace randperm eye", "||Scalar|8; 1000||float", 4000},
       {"arange", "||Scalar|0; ||Scalar|1000; ||Scalar|1; 1000||long int", 8000},
   });
 }
@@ -115,22 +131,31 @@ TEST(AtenBytes, CastsCopiesAndFills) {
 TEST(AtenBytes, Reductions) {
   const std::string_view rows = "10,100||float; ||ScalarList|[1]; ||Scalar|False; |||";
   expect_bytes({
-      {"sum mean prod amax amin nansum logsumexp std var", rows, 4040},
+      {"sum mean prod amax amin nansum nanmean logsumexp std var median nanmedian mode", rows,
+       4040},
       {"sum mean max min prod std var", "10,100||float", 4004},
       {"any all", "10,100||bool", 1001},
       {"sum", "10,100||bool", 1008},  // counted in int64
       {"sum", "10,100||bool; ||ScalarList|[1]; ||Scalar|False; ||Scalar|2", 1020},  // in int16
-      {"argmax argmin", "10,100||float; ||Scalar|1; ||Scalar|False", 4080},
-      {"var_mean std_mean", rows, 4080},
-      {"norm linalg_vector_norm",
+      {"argmax argmin count_nonzero", "10,100||float; ||Scalar|1; ||Scalar|False", 4080},
+      {"var_mean std_mean aminmax", rows, 4080},
+      {"dot vdot dist batch_norm_backward_reduce", "1000||float; 1000||float", 8004},
+      {"batch_norm_stats", "1000||float", 4004},
+      {"norm linalg_vector_norm renorm",
        "10,100||float; ||Scalar|2; ||ScalarList|[1]; ||Scalar|False; |||", 4040},
       {"norm", "10,100||float; ||Scalar|2", 4004},
       {"max min", "1000||float; 1000||float", 12000},
-      {"mse_loss l1_loss kl_div", "1000||float; 1000||float; ||Scalar|1", 8004},
+      {"mse_loss l1_loss smooth_l1_loss huber_loss soft_margin_loss kl_div",
+       "1000||float; 1000||float; ||Scalar|1", 8004},
       {"mse_loss", "1000||float; 1000||float; ||Scalar|0", 12000},
       {"binary_cross_entropy", "1000||float; 1000||float; |||; ||Scalar|1", 8004},
-      {"cumsum cumprod", "10,100||float; ||Scalar|1; |||", 8000},
+      {"cumsum cumprod logcumsumexp", "10,100||float; ||Scalar|1; |||", 8000},
       {"cummax cummin", "10,100||float; ||Scalar|1", 16000},
+      {"nonzero", "10,100||bool", 1000},
+      {"masked_select", "10,100||float; 10,100||bool", 5000},
+      {"unique_dim _unique2 _unique unique_consecutive", "1000||float", 8000},
+      {"multinomial histc bincount kthvalue", "1000||float; ||Scalar|2", 4000},
+      {"msort", "10,100||float", 16000},
       {"sort", "10,100||float; ||Scalar|-1; ||Scalar|False", 16000},
       {"argsort", "10,100||float; ||Scalar|-1; ||Scalar|False", 12000},
       {"topk", "10,100||float; ||Scalar|2; ||Scalar|-1", 4000},
@@ -142,20 +167,27 @@ TEST(AtenBytes, Indexing) {
       // 7 of 50 rows of 100: 700 elements read and written.
       {"index_select", "50,100||float; ||Scalar|0; 7||long int", 5600},
       {"gather", "50,100||float; ||Scalar|1; 50,3||long int", 150 * (8 + 4 + 4)},
-      {"scatter_ scatter", "50,100||float; ||Scalar|1; 50,3||long int; 50,3||float",
+      {"scatter_ scatter scatter_reduce", "50,100||float; ||Scalar|1; 50,3||long int; 50,3||float",
        150 * (8 + 4 + 4)},
       {"scatter_", "50,100||float; ||Scalar|1; 50,3||long int; ||Scalar|1", 150 * (8 + 4)},
       {"scatter_add_", "50,100||float; ||Scalar|1; 50,3||long int; 50,3||float",
        150 * (8 + 4 + 4 + 4)},
+      {"take", "5000||float; 150||long int", 150 * (8 + 4 + 4)},
+      {"put_", "5000||float; 150||long int; 150||float", 150 * (8 + 4 + 4)},
+      {"index_fill_", "50,100||float; ||Scalar|0; 7||long int; ||Scalar|1", 700 * 4},
+      {"index_reduce_", "50,100||float; ||Scalar|0; 7||long int; 7,100||float", 700 * 12},
       {"index_add_", "50,100||float; ||Scalar|0; 7||long int; 7,100||float; ||Scalar|1", 700 * 12},
       {"index_copy_", "50,100||float; ||Scalar|0; 7||long int; 7,100||float", 700 * 8},
       // Lists of index tensors for the first axes.
-      {"index", "50,100||float; ||TensorList|[[7]]", 700 * 8},
+      {"index _unsafe_index", "50,100||float; ||TensorList|[[7]]", 700 * 8},
       {"index", "50,100||float; ||TensorList|[[7], [7]]", 7 * 8},
-      {"index_put_ _index_put_impl_", "50,100||float; ||TensorList|[[7]]; 7,100||float", 700 * 8},
+      {"index_put_ _index_put_impl_ _unsafe_index_put",
+       "50,100||float; ||TensorList|[[7]]; 7,100||float", 700 * 8},
       {"index", "50,100||float; ||TensorList|", -1},
-      {"nll_loss_forward", "32,10||float; 32||long int; |||; ||Scalar|1; ||Scalar|-100",
-       32 * (8 + 4)},
+      {"nll_loss_backward nll_loss2d_backward", "32||float; 32,10||float; 32||long int",
+       32 * (8 + 4 + 4)},
+      {"nll_loss_forward nll_loss2d_forward",
+       "32,10||float; 32||long int; |||; ||Scalar|1; ||Scalar|-100", 32 * (8 + 4)},
       {"embedding", "50,100||float; 7||long int; ||Scalar|-1", 1400 * 4 + 56},
       {"embedding_dense_backward", "7,100||float; 7||long int; ||Scalar|50; ||Scalar|-1",
        2100 * 4 + 56},
@@ -168,18 +200,25 @@ TEST(AtenBytes, ListsOfTensors) {
       "||TensorList|[[10, 10], [100]]; ||TensorList|[[10, 10], [100]]; "
       "||TensorList|[[10, 10], [100]]; ||TensorList|[[10, 10], [100]]; ||TensorList|[]";
   expect_bytes({
-      {"cat", "||TensorList|[[6, 100], [4, 100]]; ||Scalar|0", 8000},
-      {"_foreach_add_ _foreach_mul_ _foreach_sqrt", "||TensorList|[[600], [400]]; ||Scalar|1",
-       8000},
-      {"_foreach_add_ _foreach_mul_",
+      {"cat _cat", "||TensorList|[[6, 100], [4, 100]]; ||Scalar|0", 8000},
+      {"_foreach_add_ _foreach_mul_ _foreach_sub_ _foreach_div_ _foreach_pow_ _foreach_clamp_min_ "
+       "_foreach_clamp_max_ _foreach_exp_ _foreach_sqrt_ _foreach_neg_ _foreach_abs_ "
+       "_foreach_reciprocal_ _foreach_log_ _foreach_sign_ _foreach_add _foreach_sub _foreach_mul "
+       "_foreach_div _foreach_pow _foreach_sqrt _foreach_neg _foreach_exp _foreach_abs "
+       "_foreach_reciprocal _amp_foreach_non_finite_check_and_unscale_",
+       "||TensorList|[[600], [400]]; ||Scalar|1", 8000},
+      {"_foreach_add_ _foreach_mul_ _foreach_maximum_ _foreach_minimum_ _foreach_maximum "
+       "_foreach_minimum _foreach_lerp_ _foreach_lerp",
        "||TensorList|[[600], [400]]; ||TensorList|[[600], [400]]; ||Scalar|1", 12000},
-      {"_foreach_addcdiv_ _foreach_addcmul_",
+      {"_foreach_addcdiv_ _foreach_addcmul_ _foreach_addcdiv _foreach_addcmul",
        "||TensorList|[[1000]]; ||TensorList|[[1000]]; ||TensorList|[[1000]]; ||Scalar|1", 16000},
       {"_foreach_zero_", "||TensorList|[[600], [400]]", 4000},
       {"_foreach_copy_", "||TensorList|[[1000]]; ||TensorList|[[1000]]", 8000},
       {"_foreach_norm", "||TensorList|[[1000]]; ||Scalar|2", 4000},
       // Weights, gradients and two moments read, weights and moments written.
       {"_fused_adam_ _fused_adamw_", adam, 7 * 200 * 4},
+      // With momentum, or the sum of squares: three lists read, two written.
+      {"_fused_sgd_ _fused_adagrad_", adam, 5 * 200 * 4},
       {"cat", "||TensorList|; ||Scalar|0", -1},
   });
 }
@@ -201,10 +240,20 @@ TEST(AtenBytes, NormsSoftmaxPoolsAndResizing) {
       {"_softmax _log_softmax", "10,100||float; ||Scalar|1; ||Scalar|False", 8000},
       {"_softmax_backward_data _log_softmax_backward_data",
        "10,100||float; 10,100||float; ||Scalar|1; ||Scalar|6", 12000},
-      {"upsample_nearest2d", "2,5,10,10||float; ||ScalarList|[20, 20]; |||; |||", 20000},
-      {"upsample_bilinear2d", "2,5,10,10||float; ||ScalarList|[20, 20]; ||Scalar|False; |||; |||",
-       20000},
-      {"upsample_nearest2d_backward",
+      {"upsample_nearest2d _upsample_nearest_exact2d",
+       "2,5,10,10||float; ||ScalarList|[20, 20]; |||; |||", 20000},
+      {"upsample_nearest1d upsample_linear1d _upsample_nearest_exact1d",
+       "2,5,10||float; ||ScalarList|[40]", 2000},
+      {"upsample_nearest3d upsample_trilinear3d _upsample_nearest_exact3d",
+       "1,1,10,10,10||float; ||ScalarList|[10, 10, 20]", 12000},
+      {"upsample_nearest1d_backward upsample_linear1d_backward",
+       "2,5,40||float; ||ScalarList|[40]; ||ScalarList|[2, 5, 10]", 2000},
+      {"upsample_nearest3d_backward upsample_trilinear3d_backward",
+       "1,1,10,10,20||float; ||ScalarList|[10, 10, 20]; ||ScalarList|[1, 1, 10, 10, 10]", 12000},
+      {"upsample_bilinear2d upsample_bicubic2d _upsample_bilinear2d_aa _upsample_bicubic2d_aa",
+       "2,5,10,10||float; ||ScalarList|[20, 20]; ||Scalar|False; |||; |||", 20000},
+      {"upsample_nearest2d_backward _upsample_nearest_exact2d_backward "
+       "upsample_bilinear2d_backward upsample_bicubic2d_backward _upsample_bilinear2d_aa_backward",
        "2,5,20,20||float; ||ScalarList|[20, 20]; ||ScalarList|[2, 5, 10, 10]; |||; |||", 20000},
       {"avg_pool2d",
        "1,10,10,10||float; ||ScalarList|[2, 2]; ||ScalarList|[2, 2]; ||ScalarList|[0, 0]; "

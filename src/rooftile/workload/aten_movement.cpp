@@ -21,7 +21,7 @@ std::vector<Op> other(const StreamCall& call, double elements, Dtype dtype, doub
                       {walk, moved, static_cast<std::int64_t>(elements)});
 }
 
-// One pass at least, at a rate of their own.
+// One pass at least; the walk sets the rate.
 std::vector<Op> ordered(const StreamCall& call, Walk walk) {
   const std::vector<Tensor> read = tensors_read(call);
   if (read.empty()) return {};
@@ -81,7 +81,8 @@ std::vector<Op> by_row(const StreamCall& call) {
   const auto target = call.arguments.tensor(0);
   if (!target) return {};
   const bool selects = call.row.kind == StreamKind::select;
-  const auto source = call.arguments.tensor(position(call.reads().back()));
+  std::optional<Tensor> source;
+  if (call.reads().size() > 1) source = call.arguments.tensor(position(call.reads().back()));
   auto elements = selected(call, *target);
   if (!elements && !selects && source) elements = to_double(source->elements());
   if (!elements) return {};

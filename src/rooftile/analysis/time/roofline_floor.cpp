@@ -38,6 +38,10 @@ struct CompulsoryBytes {
   }
   // Lookups may repeat a row; what a link moves is not DRAM's; and nobody knows what "other" does.
   Bytes operator()(const Embedding&) const { return {}; }
+  // Sectors that the copies of a concatenation share may meet in L2.
+  Bytes operator()(const Elementwise&) const {
+    return op.streams.walk == Walk::concatenated ? Bytes() : all;
+  }
   Bytes operator()(const Collective&) const { return {}; }
   Bytes operator()(const Other&) const { return {}; }
   template <class Body>

@@ -108,7 +108,7 @@ Access access_of(const Body& body) {
   return std::holds_alternative<LayoutConversion>(body) ? Access::transpose : Access::elementwise;
 }
 
-// Elements a clock that the walk of the operation allows; none where nothing but bytes count.
+// The limits of ways to walk; none where nothing but bytes count.
 const WalkConstants* walk_of_sum(const StreamConstants& c, const Op& op, const Reduction& sum,
                                  const Device& device) {
   constexpr std::int64_t kFewElements = 128;  // 4 and 49 were measured
@@ -223,10 +223,6 @@ bool is_unknown(const Op& op) {
   const auto* other = std::get_if<Other>(&op.body);
   return other && other->bytes <= 0;
 }
-
-}  // namespace
-
-namespace {
 
 TimeEstimate streaming_estimate(const TimeContext& context, double kernel,
                                 const Intervals& intervals) {

@@ -153,10 +153,10 @@ std::optional<Op> indexing_of(const OpUse& use) {
 
 }  // namespace
 
-std::optional<Op> with_kernel(std::optional<Op> told, const OpUse& use) {
-  if (!told) return indexing_of(use);
-  if (is_matrix_op(*told) || use.kernels.empty()) return told;
-  Op op = *std::move(told);
+std::optional<Op> with_kernel(std::optional<Op> known, const OpUse& use) {
+  if (!known) return indexing_of(use);
+  if (is_matrix_op(*known) || use.kernels.empty()) return known;
+  Op op = *std::move(known);
   const KernelUse& kernel = use.kernels.front();
   const auto walk = walk_of(kernel.name);
   if (is_list_operator(use.arguments)) {

@@ -7,8 +7,9 @@
 
 namespace rooftile::trace {
 
-// The operation that the arguments of `use` tell, if any, with the walk and the type that the name
-// of its longest kernel states. Empty where neither names the type.
-std::optional<Op> with_kernel(std::optional<Op> told, const OpUse& use);
+// `known`, what the arguments of `use` give, with the walk and the type that the name of its
+// longest kernel states; of indexing without recorded indices what its launch gives. Empty where
+// neither names the type.
+std::optional<Op> with_kernel(std::optional<Op> known, const OpUse& use);
 
 }  // namespace rooftile::trace
