@@ -38,6 +38,7 @@ void read_product(const OpUse& use, CallKernels& call) {
   const Dtype in = use.op->dtypes.input;
   constexpr int kFewElements = 2;  // an access: rows start at odd multiples of four bytes
   call.is_vector_product = is_vector_kernel(main.name);
+  call.loads_elements = has_part(main.name, "gemmSN");
   call.fills_output = std::ranges::any_of(use.kernels, [](const KernelUse& kernel) {
     return is_pointwise(kernel.facts.kernel_class) ||
            kernel.facts.kernel_class == KernelClass::copy;

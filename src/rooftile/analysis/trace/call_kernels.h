@@ -13,6 +13,7 @@ struct CallKernels {
   std::string family;
   std::optional<Dtype> math;         // of a product, where it is not that of its operands
   bool is_vector_product = false;    // each element of the larger operand is used a few times
+  bool loads_elements = false;       // … and it is loaded element by element
   bool fills_output = false;         // a kernel before the product writes the bias to its output
   bool is_flash_2 = false;           // FlashAttention-2, whatever the GPU
   bool is_memory_efficient = false;  // the attention of xFormers and PyTorch, any precision
