@@ -82,7 +82,8 @@ def sums_of_summary(summary):
 def run(program, *arguments):
     done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True,
                           timeout=600)
-    return None if done.returncode == 2 else done.stdout
+    # A trace that cannot be judged ends with 2 as well, but has a report.
+    return None if done.returncode == 2 and not done.stdout else done.stdout
 
 
 def reported(program, path):
