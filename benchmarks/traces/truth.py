@@ -76,6 +76,9 @@ def sums_of_summary(summary):
     for kernel in [k for op in summary["ops"] for k in op["kernels"]] + summary["orphans"]:
         sums[kernel["name"]][0] += kernel["count"]
         sums[kernel["name"]][1] += kernel["time_s"]
+    if summary["leftover_kernels"]:  # launched before the trace began: in no table
+        sums[OTHER][0] += summary["leftover_kernels"]
+        sums[OTHER][1] += summary["leftover_time_s"]
     return {name: tuple(both) for name, both in sums.items()}
 
 
