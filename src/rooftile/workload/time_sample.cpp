@@ -67,10 +67,12 @@ double quantile(std::span<const double> ascending, double q) {
   return std::lerp(ascending[below], ascending[below + 1], place - static_cast<double>(below));
 }
 
-Spread spread_of(std::span<const double> ascending) {
-  if (ascending.empty()) return {};
-  return {Seconds(quantile(ascending, 0.1)), Seconds(quantile(ascending, 0.5)),
-          Seconds(quantile(ascending, 0.9))};
+double take_quantile(std::span<double> values, double q) {
+  const double place = q * static_cast<double>(values.size() - 1);
+  const auto below = values.begin() + static_cast<std::ptrdiff_t>(place);
+  std::nth_element(values.begin(), below, values.end());
+  if (below + 1 == values.end()) return *below;
+  return std::lerp(*below, *std::min_element(below + 1, values.end()), place - std::floor(place));
 }
 
 TimeSample sample_of(std::span<const double> ascending) {

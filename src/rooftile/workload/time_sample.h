@@ -31,7 +31,8 @@ struct CountedSample {
 // Of ascending values at the place q (n - 1), between its two neighbours in proportion. There must
 // be a value.
 double quantile(std::span<const double> ascending, double q);
-Spread spread_of(std::span<const double> ascending);
+// The same of values in any order, which it rearranges; faster than to sort many.
+double take_quantile(std::span<double> values, double q);
 
 TimeSample sample_of(std::span<const double> ascending);
 

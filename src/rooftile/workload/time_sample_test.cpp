@@ -21,6 +21,15 @@ TEST(TimeSample, QuantilesLieBetweenNeighbours) {
   EXPECT_DOUBLE_EQ(spread.p90.value(), 7.6);
 }
 
+// Places 0.4, 2 and 3.6 of five again.
+TEST(TimeSample, QuantilesOfValuesInAnyOrder) {
+  std::vector<double> values{4, 10, 1, 3, 2};
+  EXPECT_DOUBLE_EQ(take_quantile(values, 0.9), 7.6);
+  EXPECT_DOUBLE_EQ(take_quantile(values, 0.1), 1.4);
+  EXPECT_DOUBLE_EQ(take_quantile(values, 0.5), 3);
+  EXPECT_DOUBLE_EQ(take_quantile(values, 1), 10);
+}
+
 TEST(TimeSample, OneRunIsItsOwnSpreadAndNoneIsZero) {
   EXPECT_DOUBLE_EQ(spread_of(seconds({4}), 1).p10.value(), 4);
   EXPECT_DOUBLE_EQ(spread_of(seconds({}), 3).median.value(), 0);

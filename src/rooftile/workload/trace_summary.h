@@ -164,7 +164,7 @@ struct LaunchQueue {
   std::int64_t kernels = 0;
   std::int64_t below_5us = 0, below_10us = 0;  // of those
   Seconds time_below_5us, time_below_10us;     // sum over those
-  std::vector<Bin> bins;                       // from the recording's start to its end
+  std::vector<Bin> bins;                       // from the trace's start to its end
 
   bool operator==(const LaunchQueue&) const = default;
 };

@@ -56,13 +56,11 @@ void add_depths(const Timeline& timeline, const Links& links, const GpuTrack& tr
   }
 }
 
-// Ascending.
 template <class Value>
-std::vector<double> sorted_values(std::span<const LaunchReturn> returns, Value value) {
+std::vector<double> values_of(std::span<const LaunchReturn> returns, Value value) {
   std::vector<double> values;
   values.reserve(returns.size());
   for (const LaunchReturn& launch : returns) values.push_back(value(launch));
-  std::ranges::sort(values);
   return values;
 }
 
@@ -104,7 +102,8 @@ void QueueBins::add_launches(std::span<const LaunchReturn> returns) {
     double sum = 0;
     for (const LaunchReturn& launch : own) sum += launch.depth;
     bins_[bin].launches = std::ssize(own);
-    bins_[bin].delay = Seconds(quantile(sorted_values(own, delay_seconds), 0.5));
+    std::vector<double> delays = values_of(own, delay_seconds);
+    bins_[bin].delay = Seconds(take_quantile(delays, 0.5));
     bins_[bin].depth = sum / static_cast<double>(count);
     returns = returns.subspan(count);
   }
@@ -139,12 +138,14 @@ std::optional<LaunchQueue> launch_queue(const Timeline& timeline, const Links& l
   bins.add_launches(returns);
   count_kernels(timeline, track, bins, queue);
   queue.bins = bins.take();
-  queue.delay = spread_of(sorted_values(returns, delay_seconds));
-  const std::vector<double> depths = sorted_values(
-      returns, [](const LaunchReturn& launch) { return static_cast<double>(launch.depth); });
-  queue.depth_p10 = quantile(depths, 0.1);
-  queue.depth_median = quantile(depths, 0.5);
-  queue.depth_p90 = quantile(depths, 0.9);
+  std::vector<double> values = values_of(returns, delay_seconds);
+  queue.delay = {Seconds(take_quantile(values, 0.1)), Seconds(take_quantile(values, 0.5)),
+                 Seconds(take_quantile(values, 0.9))};
+  values = values_of(returns,
+                     [](const LaunchReturn& launch) { return static_cast<double>(launch.depth); });
+  queue.depth_p10 = take_quantile(values, 0.1);
+  queue.depth_median = take_quantile(values, 0.5);
+  queue.depth_p90 = take_quantile(values, 0.9);
   return queue;
 }
 

@@ -9,7 +9,7 @@
 
 namespace rooftile::trace {
 
-// Of the activities in `track`; `whole` is the recording. Empty without a recorded launch.
+// Of the activities in `track`; `whole` is all of it in time. Empty without a recorded launch.
 std::optional<LaunchQueue> launch_queue(const Timeline& timeline, const Links& links,
                                         const GpuTrack& track, const Window& whole);
 
