@@ -243,8 +243,10 @@ void merge_predictions(const OpRow& row, OpRow& whole) {
   const double runs = static_cast<double>(whole.count), more = static_cast<double>(row.count);
   const auto mean = [&](auto a, auto b) { return (a * runs + b * more) * (1 / (runs + more)); };
   if (whole.time && row.time) whole.time = mean(*whole.time, *row.time);
-  std::optional<Seconds>& modelled = whole.recorded->modelled;
-  if (modelled && row.recorded->modelled) modelled = mean(*modelled, *row.recorded->modelled);
+  for (const auto part : {&RecordedRun::modelled, &RecordedRun::attainable}) {
+    std::optional<Seconds>& time = (*whole.recorded).*part;
+    if (const auto& other = (*row.recorded).*part; time && other) time = mean(*time, *other);
+  }
 }
 
 }  // namespace

@@ -386,12 +386,14 @@ Report list_operations(const Workload& workload, const Device& device) {
   add_clock_note(runs, report);
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     const bool has_run = i < runs.ops.size() && runs.ops[i].time;
+    const std::optional<TimeEstimate> by_shape = analysis.ops[i].time;
     if (has_run) analysis.ops[i].time = runs.ops[i].time;
     OpRow row = op_row(workload.ops[i], analysis.ops[i]);
     row.bound = to_string(limit_of(workload.ops[i], analysis.ops[i], device));
     row.ridge = ridge(device, workload.ops[i]);
     row.recorded = recorded_run(workload, i, device);
     if (has_run && row.recorded) {
+      if (by_shape) row.recorded->attainable = by_shape->time.expected;
       row.recorded->family = runs.ops[i].family;
       row.recorded->modelled = runs.ops[i].modelled;
     }

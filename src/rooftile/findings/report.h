@@ -62,6 +62,9 @@ struct RecordedRun {
   std::string kernel, tile;  // "256x128x64"
   std::optional<bool> tensor_core;
   std::optional<double> blocks_per_sm;  // of its grid: waves, where one block fits an SM
+  // What the shape alone allows: the kernels that the library is expected to choose, at the usual
+  // clock. The row's time is that of the kernels that ran.
+  std::optional<Seconds> attainable = {};
   // Kernels that the time model misjudges alike, and its time before what profiles say of them.
   std::string family = {};
   std::optional<Seconds> modelled = {};

@@ -117,6 +117,7 @@ Json recorded_json(const std::optional<RecordedRun>& run, const Report& report) 
           {"tile", json_text_or_null(run->tile)},
           {"blocks_per_sm", blocks},
           {"tensor_core", tensor_core},
+          {"attainable_s", run->attainable ? json_number(run->attainable->value()) : Json(nullptr)},
           {"kernel_family", json_text_or_null(run->family)},
           {"modelled_s", run->modelled ? json_number(run->modelled->value()) : Json(nullptr)},
           {"all_kernels", kernels_of_run_json(*run)}};
@@ -185,7 +186,8 @@ Seconds median_of(const RecordedRun& run) { return spread_of(run.times, run.call
 
 // What it reached of the rate that limits it, the one that the model says.
 std::string reached_text(const OpRow& row, Seconds run) {
-  return row.time && run > Seconds() ? share_text(row.time->expected / run) : "";
+  if (!row.time || run <= Seconds()) return "";
+  return share_text(row.recorded->attainable.value_or(row.time->expected) / run);
 }
 
 std::string rate_of(const OpRow& row, Seconds run) {
