@@ -1,10 +1,10 @@
-"""Scores Rooftile's time model against traces: what `rooftile ops` predicts beside what was measured.
+"""Scores Rooftile's time model against traces: what `rooftile ops` predicts, and what was measured.
 
 Usage: benchmarks/profiles FOLDER [--binary ROOFTILE] [--worst N] [--only TEXT] [--markdown]
 
-FOLDER holds traces with shapes, as profiles_data/fetch brings them; the GPU of a trace whose file does not
-name it comes from profiles_data/sources.tsv. A row is one operation of one shape, its measured time that of one
-call. Inside: rows whose measured time lies in the 90 % range, in per cent of rows and of time. Error by
+FOLDER holds traces with shapes, as profiles_data/fetch brings them; their GPUs are those of
+profiles_data/sources.tsv, of other traces that which the trace names. A row is one operation of one shape,
+its measured time the median of a call. Inside: rows whose measured time lies in the 90 % range, in per cent of rows and of time. Error by
 time: sum of |predicted - measured| over sum of measured, each times the calls. Means are over traces, so
 that a long trace counts no more than a short one.
 """
@@ -50,11 +50,6 @@ class Row:
         return self.measured * self.count
 
 
-def measured_of(recorded):
-    """The median of a call where the table has it; a mean is at the mercy of one slow call."""
-    return recorded.get("median_s") or recorded["measured_s"]
-
-
 def rows_of(trace, binary):
     """Rows with a measured and a predicted time, and the share of the measured time they cover."""
     command = [binary, "ops", trace, "--format", "json"]
@@ -70,10 +65,11 @@ def rows_of(trace, binary):
         recorded, time = op["recorded"], op["time_s"]
         if not recorded or not recorded["measured_s"]:
             continue
-        total += recorded["measured_s"] * op["count"]
+        calls = recorded.get("calls") or op["count"]
+        total += recorded["measured_s"] * calls
         if time and op["kind"] != "collective":
             rows.append(Row(pathlib.Path(trace).name.split(".")[0], report["gpu"]["id"], op["name"],
-                            op["kind"], op["dtype"], op["dims"], op["count"], measured_of(recorded),
+                            op["kind"], op["dtype"], op["dims"], calls, recorded["measured_s"],
                             time["low"], time["expected"], time["high"], op["bound"],
                             recorded["kernel"] or "", recorded["kernels"],
                             recorded.get("kernel_family") or "", recorded.get("modelled_s") or 0.0))

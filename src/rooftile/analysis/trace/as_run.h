@@ -1,4 +1,4 @@
-// Times of recorded operations by the kernels that ran, beside those by their shapes alone.
+// Times of recorded operations by the kernels that ran, not by their shapes alone.
 #pragma once
 
 #include <optional>
