@@ -4,8 +4,8 @@ Usage: benchmarks/profiles FOLDER [--binary ROOFTILE] [--worst N] [--only TEXT] 
 
 FOLDER holds traces with shapes, as profiles_data/fetch brings them; their GPUs are those of
 profiles_data/sources.tsv, of other traces that which the trace names. A row is one operation of one shape,
-its measured time the median of a call. Inside: rows whose measured time lies in the 90 % range, in per cent of rows and of time. Error by
-time: sum of |predicted - measured| over sum of measured, each times the calls. Means are over traces, so
+its measured time the median of a call. Inside: rows whose measured time lies in the 90 % range, in per cent
+of rows and of time. Error by time: sum of |predicted - measured| over sum of measured, each times the calls. Means are over traces, so
 that a long trace counts no more than a short one.
 """
 
