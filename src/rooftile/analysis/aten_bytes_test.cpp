@@ -141,7 +141,7 @@ TEST(AtenBytes, Reductions) {
       {"var_mean std_mean aminmax", rows, 4080},
       {"dot vdot dist batch_norm_backward_reduce", "1000||float; 1000||float", 8004},
       {"batch_norm_stats", "1000||float", 4004},
-      {"norm linalg_vector_norm renorm",
+      {"norm linalg_vector_norm",
        "10,100||float; ||Scalar|2; ||ScalarList|[1]; ||Scalar|False; |||", 4040},
       {"norm", "10,100||float; ||Scalar|2", 4004},
       {"max min", "1000||float; 1000||float", 12000},
