@@ -168,7 +168,8 @@ StepsApart set_apart(StepMarks& marks, std::vector<Nanoseconds>& bounds, const T
   constexpr std::size_t kFewest = 4;
   if (track.rows.empty() || bounds.size() < kFewest + 1 || !is_one_work(marks.work)) return {};
   const std::vector<StepTimes> steps = times_of(bounds, timeline, track, pieces);
-  const UsualStep usual(std::span(steps).subspan(1, steps.size() - 2));
+  const auto inner = std::span(steps).subspan(1, steps.size() - 2);
+  const UsualStep usual(inner);
   const auto apart = [&](const StepTimes& step) -> std::optional<StepApart> {
     if (!usual.is_slow(step)) return std::nullopt;
     const StepLimit most = usual.beyond(step);
