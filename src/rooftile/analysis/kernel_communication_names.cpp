@@ -8,7 +8,7 @@ struct CommunicationMark {
   std::string_view text, library;
 };
 
-constexpr CommunicationMark kMarks[] = {
+constexpr CommunicationMark kCommunicationMarks[] = {
     {"ncclKernel", "nccl"},
     {"ncclDevKernel", "nccl"},
     {"ncclSymDevKernel", "nccl"},
@@ -35,7 +35,7 @@ constexpr CommunicationMark kMarks[] = {
 }  // namespace
 
 std::optional<KernelFacts> parse_communication_name(const KernelName& name) {
-  for (const auto& [text, library] : kMarks) {
+  for (const auto& [text, library] : kCommunicationMarks) {
     if (!contains(name.function, text)) continue;
     KernelFacts facts{.kernel_class = KernelClass::communication, .library = std::string(library)};
     facts.dtype = only_float_type(library == "nccl" ? name.function : name.arguments);

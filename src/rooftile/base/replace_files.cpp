@@ -121,7 +121,8 @@ class Journal {
     return {};
   }
 
-  // What a process that was killed had begun: files whose identity is known may have changed places.
+  // What a process that was killed had begun: files whose identity is known may have changed
+  // places.
   std::vector<Staged> read() const {
     std::vector<Staged> files;
     const Result<std::string> text = read_file(path_, kMaxJournalBytes);

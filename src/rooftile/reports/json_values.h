@@ -15,8 +15,8 @@ namespace rooftile {
 nlohmann::ordered_json json_number(double value);
 // The shortest text that reads back to the same double; integers without exponent.
 std::string csv_number(double value);
-// RFC 4180: quotes around fields with separators, quotes doubled. No control characters, and nothing
-// that a spreadsheet would run as a formula.
+// RFC 4180: quotes around fields with separators, quotes doubled. No control characters, and
+// nothing that a spreadsheet would run as a formula.
 std::string csv_field(const std::string& field);
 // {"low": …, "expected": …, "high": …}, or null.
 nlohmann::ordered_json json_range(const std::optional<Range<Seconds>>& range);

@@ -112,9 +112,8 @@ void drop_replaced(std::vector<Judged>& all) {
   }
   std::erase_if(all, [&](const Judged& judged) {
     return !judged.rule->replaces_operations && judged.rule->cause != Cause::precision &&
-           !judged.finding.ops.empty() && std::ranges::all_of(judged.finding.ops, [&](auto op) {
-             return replaced.contains(op);
-           });
+           !judged.finding.ops.empty() &&
+           std::ranges::all_of(judged.finding.ops, [&](auto op) { return replaced.contains(op); });
   });
 }
 

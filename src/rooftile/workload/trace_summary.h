@@ -178,7 +178,7 @@ struct CollectiveUse {
   // Of `count`: launched by autograd, and on a program's thread between the backward pass and the
   // next forward one.
   std::int64_t in_backward = 0, after_backward = 0;
-  std::vector<Seconds> runs;    // duration of each, in order, at most kMostRuns: compares ranks
+  std::vector<Seconds> runs;  // duration of each, in order, at most kMostRuns: compares ranks
   static constexpr std::size_t kMostRuns = 4096;
 
   bool operator==(const CollectiveUse&) const = default;
@@ -411,13 +411,13 @@ struct TraceSummary {
   std::int64_t graph_launches = 0;  // cudaGraphLaunch calls
 
   // Of the whole recording.
-  std::vector<OpUse> ops;          // with kernels; largest kernel time first
-  std::vector<KernelUse> orphans;  // kernels no operator is known for
+  std::vector<OpUse> ops;              // with kernels; largest kernel time first
+  std::vector<KernelUse> orphans;      // kernels no operator is known for
   std::vector<TransferUse> transfers;  // of the busiest GPU, by direction and size
   std::vector<CollectiveUse> collectives;
   std::vector<PlaceUse> modules, annotations;  // largest GPU time first
   std::optional<LaunchQueue> queue;            // empty without launches
-  std::vector<AttentionUse> attentions;  // that are not fused; largest time first
+  std::vector<AttentionUse> attentions;        // that are not fused; largest time first
   ConvBiasUse conv_bias;
   RecomputeUse recomputed;
   // Of the window's host part.

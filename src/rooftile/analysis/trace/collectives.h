@@ -15,8 +15,8 @@ namespace rooftile {
 std::optional<CollectiveKind> kind_of(const CollectiveUse& use);
 std::string_view kind_words(std::optional<CollectiveKind> kind);  // "all-reduce"
 
-// The part of the runs that the forward pass launched. Tensor parallelism runs the same collective in
-// the forward and the backward pass, gradients never in the forward one.
+// The part of the runs that the forward pass launched. Tensor parallelism runs the same collective
+// in the forward and the backward pass, gradients never in the forward one.
 double forward_share(const CollectiveUse& use);
 
 // Bytes of one element of a recorded dtype ("BFloat16"); 0 for a name that is not known.

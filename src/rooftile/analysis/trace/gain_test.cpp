@@ -112,15 +112,20 @@ TEST(Gain, NoMoreThanTheOtherWorkLeaves) {
 TEST(Gain, PinnedAndPageableCopiesOfAPlaceAreApart) {
   TraceSummary trace;
   const TraceSite site{"aten::copy_", "", {}};
-  trace.copies = {
-      {{CopyKind::host_to_device, false, 253'000'000},
-       site,
-       4,
-       milliseconds(9),
-       milliseconds(9),
-       {},
-       {}},
-      {{CopyKind::host_to_device, true, 6'700}, site, 16, milliseconds(1), milliseconds(0.5), {}, {}}};
+  trace.copies = {{{CopyKind::host_to_device, false, 253'000'000},
+                   site,
+                   4,
+                   milliseconds(9),
+                   milliseconds(9),
+                   {},
+                   {}},
+                  {{CopyKind::host_to_device, true, 6'700},
+                   site,
+                   16,
+                   milliseconds(1),
+                   milliseconds(0.5),
+                   {},
+                   {}}};
   trace.syncs = {{"cudaStreamSynchronize", site, 4, milliseconds(5), milliseconds(5)}};
   const std::vector<Upload> all = uploads(trace);
   ASSERT_EQ(all.size(), 2U);

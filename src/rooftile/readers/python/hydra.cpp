@@ -100,7 +100,8 @@ std::string joined(const std::string& outer, const std::string& inner) {
 // The project that a script belongs to: the nearest folder above it that says so, else the parent
 // of the script's folder, since configurations often stand beside it. Nothing outside is read.
 fs::path project_of(const std::string& script) {
-  constexpr const char* kMarks[] = {".git", "pyproject.toml", "setup.py", "setup.cfg", "rooftile.toml"};
+  constexpr const char* kMarks[] = {".git", "pyproject.toml", "setup.py", "setup.cfg",
+                                    "rooftile.toml"};
   std::error_code error;
   const fs::path folder = fs::weakly_canonical(script, error).parent_path();
   for (fs::path each = folder; each.has_relative_path(); each = each.parent_path()) {

@@ -122,8 +122,7 @@ std::vector<Finding> check(const RuleInput& input) {
   finding.fix = fix_of(input, now, better);
   if (input.workload.mode == Mode::training) finding.saving = found->saving;
   finding.evidence = {
-      fmt::format("predicted time per {}: {}", sample_name(input),
-                  curve_text(*input.curve)),
+      fmt::format("predicted time per {}: {}", sample_name(input), curve_text(*input.curve)),
       limit_text(input, *input.curve, found->point),
       "throughput grows with the batch until the GPU is filled: NVIDIA Linear/Fully-Connected "
       "Layers User's Guide, Batch size"};
