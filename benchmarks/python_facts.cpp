@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const auto found = rooftile::python::python_files(argv[i]);
     if (!found) return 2;
-    for (const std::string& path : *found) {
+    for (const std::string& path : found->files) {
       auto bytes = rooftile::read_file(path, rooftile::python::kMaxSourceBytes);
       if (!bytes || path.ends_with(".ipynb")) continue;
       auto text = rooftile::python::clean_text(std::move(*bytes));

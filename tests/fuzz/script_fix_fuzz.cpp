@@ -1,6 +1,5 @@
 // Any bytes as a script: all rules are asked, all their edits are made, and the result still parses
 // if the input did; making them again changes nothing.
-// Build: cmake --preset fuzz -DROOFTILE_FUZZ_RULES=ON; ninja -C build/fuzz script_fix_fuzz
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "rooftile/base/file.h"
+#include "rooftile/base/path.h"
 #include "rooftile/base/text.h"
 #include "rooftile/cli/commands.h"
 #include "rooftile/cli/inputs.h"
@@ -13,6 +14,8 @@
 
 namespace rooftile {
 namespace {
+
+constexpr std::size_t kMaxBaselineBytes = std::size_t{256} << 20U;
 
 std::string rendered(const Report& report, const std::string& format, const TextStyle& style) {
   if (format == "json") return render_json(report);
@@ -48,8 +51,7 @@ std::string baseline_path(const CheckCommand& command, const Project& project) {
 
 Result<void> set_aside_baseline(const std::string& path, Report& report) {
   if (path.empty()) return {};
-  constexpr std::size_t kMaxBytes = std::size_t{256} << 20U;
-  const auto text = read_file(path, kMaxBytes);
+  const auto text = read_file(path, kMaxBaselineBytes);
   if (!text) {
     return fail(text.error().message + "; --write-baseline makes the baseline", path);
   }
@@ -59,7 +61,15 @@ Result<void> set_aside_baseline(const std::string& path, Report& report) {
   return {};
 }
 
+// Only a baseline makes way for another one.
 Result<Outcome> write_baseline(const std::string& path, const Report& report) {
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(path, ignored)) {
+    const auto old = read_file(path, kMaxBaselineBytes);
+    if (!old || (!old->empty() && !parse_baseline(*old))) {
+      return fail("exists and is no baseline; name another file to write to", path);
+    }
+  }
   const auto written = write_output(path, render_baseline(report));
   if (!written) return tl::unexpected(written.error());
   return Outcome{fmt::format("{} finding{} in {}\n", report.findings.size(),
@@ -109,6 +119,16 @@ Report judge(const Subject& subject, const InputOptions& input,
   return check(subject.workload, *subject.device, rules, &curve);
 }
 
+// A repository may switch rules off: whoever reads the report has to know.
+void note_settings(const Project& project, const RuleChoice& choice, Report& report) {
+  const auto all = std::ssize(all_rules());
+  const auto off = all - std::ssize(project.rules);
+  const bool by_flags = !choice.select.empty() || !choice.ignore.empty();
+  if (project.settings.file.empty() || by_flags || off == 0) return;
+  report.notes.push_back(
+      fmt::format("{} leaves out {} of {} rules", normal_path(project.settings.file), off, all));
+}
+
 }  // namespace
 
 Result<Outcome> run(const CheckCommand& command, const TextStyle& style) {
@@ -119,10 +139,17 @@ Result<Outcome> run(const CheckCommand& command, const TextStyle& style) {
   if (!subject) return tl::unexpected(subject.error());
 
   Report report = judge(*subject, input, project->rules);
+  note_settings(*project, command.rules, report);
   report.options = used_options(input.shown, subject->workload);
   report.arguments = typed_again(input, report.device);
   report.budget = command.budget;
+  const auto before = std::ssize(report.findings);
   ignore_by_path(project->settings, report);
+  if (const auto ignored = before - std::ssize(report.findings); ignored > 0) {
+    report.notes.push_back(fmt::format("{} leaves out {} finding{} by their paths",
+                                       normal_path(project->settings.file), ignored,
+                                       ignored == 1 ? "" : "s"));
+  }
   if (!command.write_baseline.empty()) return write_baseline(command.write_baseline, report);
   const auto known = set_aside_baseline(baseline_path(command, *project), report);
   if (!known) return tl::unexpected(known.error());

@@ -2,8 +2,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <new>
 #include <string>
+#include <system_error>
 #include <variant>
 
 #include "rooftile/base/descriptor.h"
@@ -33,6 +35,30 @@ std::string output_color(const Command& command) {
       command);
 }
 
+std::vector<std::string> input_files(const Command& command) {
+  return std::visit(
+      [](const auto& options) -> std::vector<std::string> {
+        if constexpr (requires { options.input.files; }) return options.input.files;
+        return {};
+      },
+      command);
+}
+
+// A slip of the finger must not cost a script or a model.
+Result<void> require_no_input(const std::string& output, const std::vector<std::string>& inputs) {
+  std::error_code ignored;
+  for (const std::string& input : inputs) {
+    if (std::filesystem::equivalent(output, input, ignored)) {
+      return fail("is an input; name another file to write to", output);
+    }
+  }
+  const bool is_source = output.ends_with(".py") || output.ends_with(".ipynb");
+  if (is_source && std::filesystem::exists(output, ignored)) {
+    return fail("is a script that exists; name another file to write to", output);
+  }
+  return {};
+}
+
 Result<Outcome> run_command(const Command& command) {
   const TextStyle style = output_style(output_path(command), output_color(command));
   return std::visit(
@@ -52,6 +78,8 @@ void write_remarks(std::string_view text) { static_cast<void>(write_all(STDERR_F
 Result<ExitCode> run_words(int argc, const char* const* argv) {
   const auto command = parse_command_line(argc, argv);
   if (!command) return tl::unexpected(command.error());
+  const auto apart = require_no_input(output_path(*command), input_files(*command));
+  if (!apart) return tl::unexpected(apart.error());
   const auto outcome = run_command(*command);
   if (!outcome) return tl::unexpected(outcome.error());
   const auto written = write_output(output_path(*command), outcome->text);

@@ -7,7 +7,7 @@
 namespace rooftile {
 namespace {
 
-constexpr std::size_t kMaxTextBytes = std::size_t{256} << 20;
+constexpr std::size_t kMaxTextBytes = std::size_t{32} << 20;
 
 // The first line that is no comment is an operation, even one with mistakes, or a header.
 bool recognises_text(std::string_view path, std::string_view head) {

@@ -19,7 +19,7 @@
 namespace rooftile {
 namespace {
 
-constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
+constexpr std::size_t kMaxBytes = std::size_t{32} << 20;
 
 struct TimeColumn {
   std::string_view name;

@@ -353,10 +353,15 @@ bool is_operation_line(std::string_view line) {
 Result<Workload> parse_workload(std::string_view text, std::string_view source) {
   Workload workload;
   workload.sources = {std::string(source)};
+  constexpr std::size_t kMostOperations = 1'000'000;
   std::int64_t number = 0;
   for (std::string_view line : split(text, '\n')) {
     ++number;
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    if (workload.ops.size() > kMostOperations) {
+      return fail(fmt::format("found more than {} operations", kMostOperations),
+                  std::string(source));
+    }
     const Result<bool> parsed = parse_line(line, source, number, workload);
     if (!parsed) {
       const std::string place = source == "-" ? "" : std::string(source) + ": ";

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kStepsPerCall = 10000;
 // A row takes about 30 instructions and at least 20 bytes, so this is far beyond honest files.
-constexpr std::int64_t kFreeSteps = 200'000'000, kStepsPerByte = 200;
+constexpr std::int64_t kFreeSteps = 20'000'000, kStepsPerByte = 200;
 constexpr std::size_t kMostTables = 4096;
 
 struct Limit {
