@@ -216,7 +216,7 @@ class Sweeper {
     if (most == low) return {};
     Result<BatchPoint> point = readings.point(most);
     if (!point) return tl::unexpected(point.error());
-    curve.points.insert(full, std::move(*point));
+    curve.points.insert(full, *point);
     return {};
   }
 

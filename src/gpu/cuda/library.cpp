@@ -24,9 +24,8 @@ void* open_anywhere(const std::string& name) {
   if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL)) return library;
   for (const std::string& folder : extra_folders()) {
     if (folder.empty()) continue;
-    if (void* library = dlopen((folder + "/" + name).c_str(), RTLD_NOW | RTLD_GLOBAL)) {
-      return library;
-    }
+    const std::string path = fmt::format("{}/{}", folder, name);
+    if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL)) return library;
   }
   return nullptr;
 }

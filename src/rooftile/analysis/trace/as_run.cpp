@@ -100,7 +100,7 @@ std::optional<TimeEstimate> efficient_time(const TimeModel& model, const Op& op,
   const auto moved = stream_time(model, count_cost(op).bytes);
   const double memory = moved ? moved->time.expected.value() : 0;
   const double launch = moved ? moved->launch.value() : 0;
-  return with_time(std::move(estimate), Seconds(std::max(memory, launch + flop / rate)));
+  return with_time(estimate, Seconds(std::max(memory, launch + flop / rate)));
 }
 
 std::optional<TimeEstimate> attention_time(const TimeModel& model, const Op& op, const Attention& a,

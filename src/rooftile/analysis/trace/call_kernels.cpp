@@ -32,11 +32,24 @@ bool is_vector_kernel(std::string_view name) {
   return std::ranges::any_of(kNames, [&](std::string_view part) { return has_part(name, part); });
 }
 
+std::string_view product_family(const OpUse& use, const KernelUse& main, const CallKernels& call) {
+  constexpr int kFewElements = 2;  // an access: rows start at odd multiples of four bytes
+  const int alignment = main.facts.alignment;
+  const bool is_unaligned = alignment > 0 && alignment <= kFewElements;
+  if (call.loads_elements) return "gemm/element_loads";
+  if (call.is_vector_product) return "gemm/vector";
+  if (call.math == Dtype::tf32) return is_unaligned ? "gemm/tf32_unaligned" : "gemm/tf32";
+  if (call.math == Dtype::fp32) return "gemm/widened";
+  if (use.op->dtypes.input == Dtype::fp32) return "gemm/fp32";
+  if (any_named(use.kernels, "splitKreduce")) return "gemm/split";
+  if (is_unaligned) return "gemm/unaligned";
+  return has_part(main.name, "cutlass") ? "gemm/cutlass" : "gemm/tiled";
+}
+
 void read_product(const OpUse& use, CallKernels& call) {
   const KernelUse& main = main_kernel(use.kernels, KernelClass::gemm);
   const KernelFacts& facts = main.facts;
   const Dtype in = use.op->dtypes.input;
-  constexpr int kFewElements = 2;  // an access: rows start at odd multiples of four bytes
   call.is_vector_product = is_vector_kernel(main.name);
   call.loads_elements = has_part(main.name, "gemmSN");
   call.fills_output = std::ranges::any_of(use.kernels, [](const KernelUse& kernel) {
@@ -45,17 +58,7 @@ void read_product(const OpUse& use, CallKernels& call) {
   });
   if (in == Dtype::fp32 && facts.tensor_core == true) call.math = Dtype::tf32;
   if (is_16_bit_float(in) && facts.tensor_core == false) call.math = Dtype::fp32;
-  const bool is_cutlass = has_part(main.name, "cutlass");
-  const bool is_unaligned = facts.alignment > 0 && facts.alignment <= kFewElements;
-  call.family = call.loads_elements        ? "gemm/element_loads"
-                : call.is_vector_product   ? "gemm/vector"
-                : call.math == Dtype::tf32 ? is_unaligned ? "gemm/tf32_unaligned" : "gemm/tf32"
-                : call.math == Dtype::fp32 ? "gemm/widened"
-                : in == Dtype::fp32        ? "gemm/fp32"
-                : any_named(use.kernels, "splitKreduce") ? "gemm/split"
-                : is_unaligned                           ? "gemm/unaligned"
-                : is_cutlass                             ? "gemm/cutlass"
-                                                         : "gemm/tiled";
+  call.family = product_family(use, main, call);
 }
 
 void read_attention(const OpUse& use, const Attention& attention, CallKernels& call) {

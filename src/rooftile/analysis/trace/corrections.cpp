@@ -35,16 +35,16 @@ CorrectionTable read_corrections() {
 
 std::optional<ProfileCorrection> profile_correction(std::string_view family,
                                                     int compute_capability) {
-  static const CorrectionTable kTable = read_corrections();
+  static const CorrectionTable table = read_corrections();
   for (std::string name(family);; name.resize(name.rfind('/'))) {
     for (const int generation : {compute_capability / 10, kAnyGeneration}) {
-      const auto found = kTable.find(std::pair(name, generation));
-      if (found != kTable.end()) return found->second;
+      const auto found = table.find(std::pair(name, generation));
+      if (found != table.end()) return found->second;
     }
     if (name.find('/') == std::string::npos) break;
   }
-  const auto any = kTable.find(std::pair(std::string(), kAnyGeneration));
-  return any == kTable.end() ? std::nullopt : std::optional(any->second);
+  const auto any = table.find(std::pair(std::string(), kAnyGeneration));
+  return any == table.end() ? std::nullopt : std::optional(any->second);
 }
 
 }  // namespace rooftile

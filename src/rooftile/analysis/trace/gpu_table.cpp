@@ -177,6 +177,11 @@ Nanoseconds launched_at(const HostView& view, std::uint32_t row) {
   return call == kNone ? view.timeline.gpu.time.start(row) : view.timeline.calls.time.start(call);
 }
 
+bool is_copy_of_steps(const HostView& view, std::uint32_t row) {
+  return view.timeline.gpu.kind[row] == GpuKind::copy && !view.links.leftover[row] &&
+         view.steps.contains(launched_at(view, row));
+}
+
 struct CopySums {
   CopyUse use;
   SteadySum time, exposed, blocked;
@@ -190,8 +195,7 @@ std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track
   std::vector<std::uint32_t> rows;
   std::vector<std::uint32_t> calls;
   for (std::uint32_t row = 0; row < gpu.time.size(); ++row) {
-    if (gpu.kind[row] != GpuKind::copy || view.links.leftover[row]) continue;
-    if (!view.steps.contains(launched_at(view, row))) continue;
+    if (!is_copy_of_steps(view, row)) continue;
     rows.push_back(row);
     if (view.links.gpu_call[row] != kNone) calls.push_back(view.links.gpu_call[row]);
   }

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "rooftile/analysis/trace/busy.h"
 #include "rooftile/analysis/trace/waits.h"
 
 namespace rooftile::trace {

@@ -8,6 +8,8 @@
 namespace rooftile::trace {
 namespace {
 
+bool is_node(RangeKind kind) { return kind == RangeKind::autograd || kind == RangeKind::other; }
+
 // Operators that copy, convert, join or fill tensors and compute nothing, sorted.
 constexpr std::string_view kDataMovers[] = {"_copy_from",
                                             "_to_copy",
@@ -76,7 +78,7 @@ void Owners::mark_computation(std::uint32_t op) {
   }
   if (op == kNone) return;
   const std::uint8_t found =
-      is_matrix_op(neutral(op).front()) ? kComputation | kMatrixOp : kComputation;
+      is_matrix_op(neutral(op).front()) ? computation | matrix_op : computation;
   for (op = links_.op_parent[op]; op != kNone; op = links_.op_parent[op]) {
     if ((inside_[op] & found) == found) return;
     inside_[op] |= found;
@@ -86,7 +88,7 @@ void Owners::mark_computation(std::uint32_t op) {
 // Whether what the operator computes is what another one inside it computes. The sums in the
 // backward pass of attention are not the attention.
 bool Owners::is_done_inside(std::uint32_t op) {
-  const Inside own = is_matrix_op(neutral(op).front()) ? kMatrixOp : kComputation;
+  const Inside own = is_matrix_op(neutral(op).front()) ? matrix_op : computation;
   return (inside_[op] & own) != 0;
 }
 
@@ -97,9 +99,7 @@ std::uint32_t Owners::find(std::uint32_t op) {
   for (; op != kNone; op = links_.op_parent[op]) {
     if (timeline_.ops.kind[op] != HostKind::op) continue;
     if (!is_operation(op)) {
-      const RangeKind kind = links_.kind_of_op(timeline_, op);
-      const bool is_node = kind == RangeKind::autograd || kind == RangeKind::other;
-      if (unnamed == kNone && is_node) unnamed = op;
+      if (unnamed == kNone && is_node(links_.kind_of_op(timeline_, op))) unnamed = op;
       continue;
     }
     const bool ends_moves = only_moves && mover != kNone && !moves_data(op);
@@ -107,10 +107,10 @@ std::uint32_t Owners::find(std::uint32_t op) {
       if (ends_moves) return mover;
       return outermost != kNone && is_done_inside(op) ? outermost : op;
     }
-    if (ends_moves && inside_[op] != kNothing) return mover;
+    if (ends_moves && inside_[op] != nothing) return mover;
     outermost = op;
     only_moves = only_moves && moves_data(op);
-    if (only_moves) mover = op;
+    mover = only_moves ? op : mover;
   }
   return outermost != kNone ? outermost : unnamed;
 }

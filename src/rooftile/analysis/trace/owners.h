@@ -31,7 +31,7 @@ class Owners {
 
  private:
   // What operators inside another one compute, beyond moving data.
-  enum Inside : std::uint8_t { kNothing = 0, kComputation = 1, kMatrixOp = 2 };
+  enum Inside : std::uint8_t { nothing = 0, computation = 1, matrix_op = 2 };
 
   std::uint32_t find(std::uint32_t op);
   void mark_computation(std::uint32_t op);

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
 #include "rooftile/base/file.h"
@@ -20,6 +23,41 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxBytes = std::size_t{1} << 20U;
 constexpr std::string_view kLevels[] = {"error", "warning", "advice", "info"};
+
+// The library's tables of white space have undefined behaviour for most letters beyond ASCII, so it
+// gets bytes from 0x80 on spelled in ASCII: Ux8C3xU.
+constexpr std::string_view kBefore = "Ux8", kAfter = "xU";
+
+std::string in_ascii(std::string_view text) {
+  std::string ascii;
+  ascii.reserve(text.size());
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80) {
+      ascii += c;
+    } else {
+      fmt::format_to(std::back_inserter(ascii), "{}{:02X}{}", kBefore, byte, kAfter);
+    }
+  }
+  return ascii;
+}
+
+std::string from_ascii(std::string_view ascii) {
+  constexpr std::size_t kDigits = 2;
+  std::string text;
+  for (std::size_t i = 0; i < ascii.size(); ++i) {
+    const std::string_view rest = ascii.substr(i);
+    const std::string_view hex = rest.substr(std::min(kBefore.size(), rest.size()), kDigits);
+    unsigned byte = 0;
+    const bool is_byte =
+        rest.starts_with(kBefore) &&
+        rest.substr(std::min(kBefore.size() + kDigits, rest.size())).starts_with(kAfter) &&
+        std::from_chars(hex.data(), hex.data() + hex.size(), byte, 16).ec == std::errc();
+    text += is_byte ? static_cast<char>(byte) : ascii[i];
+    if (is_byte) i += kBefore.size() + kDigits + kAfter.size() - 1;
+  }
+  return text;
+}
 
 int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
 
@@ -41,7 +79,7 @@ class SettingsReader {
 
   Result<Settings> read(const toml::table& table) {
     for (const auto& [key, value] : table) {
-      const Result<void> done = read_key(std::string(key.str()), value);
+      const Result<void> done = read_key(from_ascii(key.str()), value);
       if (!done) return tl::unexpected(done.error());
     }
     return std::move(settings_);
@@ -75,7 +113,7 @@ class SettingsReader {
                          std::optional<Entry>& entry) {
     const auto* text = value.as_string();
     if (text == nullptr) return wrong_type(value, key, "a text");
-    entry = Entry{text->get(), line_of(value)};
+    entry = Entry{from_ascii(text->get()), line_of(value)};
     return {};
   }
 
@@ -96,7 +134,7 @@ class SettingsReader {
     for (const toml::node& item : *list) {
       const auto* text = item.as_string();
       if (text == nullptr) return wrong_type(item, key, "a list of texts, and in it a text");
-      entries.push_back({text->get(), line_of(item)});
+      entries.push_back({from_ascii(text->get()), line_of(item)});
     }
     return {};
   }
@@ -105,7 +143,7 @@ class SettingsReader {
     const toml::table* table = value.as_table();
     if (table == nullptr) return wrong_type(value, key, "a table of paths with lists of rules");
     for (const auto& [path, rules] : *table) {
-      PathIgnore ignore{std::string(path.str()), {}};
+      PathIgnore ignore{from_ascii(path.str()), {}};
       const Result<void> done = read_list(key, rules, ignore.rules);
       if (!done) return done;
       settings_.path_ignores.push_back(std::move(ignore));
@@ -135,9 +173,9 @@ Result<void> require_shallow_keys(std::string_view text, const std::string& path
 Result<std::optional<Settings>> read_settings_text(std::string_view text, const std::string& path) {
   const Result<void> shallow = require_shallow_keys(text, path);
   if (!shallow) return tl::unexpected(shallow.error());
-  const toml::parse_result parsed = toml::parse(text, path);
+  const toml::parse_result parsed = toml::parse(in_ascii(text), path);
   if (!parsed) {
-    return fail(std::string(parsed.error().description()),
+    return fail(from_ascii(parsed.error().description()),
                 fmt::format("{}:{}", path, parsed.error().source().begin.line));
   }
   const toml::table* table = &parsed.table();

@@ -55,6 +55,14 @@ TEST(Settings, PyprojectHasATableForUs) {
   EXPECT_EQ(none->file, "");
 }
 
+TEST(Settings, TextsMayHaveAnyLetters) {
+  const auto settings =
+      parse_settings("exclude = [\"größe/*\", '\u1861Ux8'] # é\n", "rooftile.toml");
+  ASSERT_TRUE(settings) << to_string(settings.error());
+  EXPECT_EQ(settings->exclude[0].text, "größe/*");
+  EXPECT_EQ(settings->exclude[1].text, "\u1861Ux8");
+}
+
 TEST(Settings, KeysOfCountlessPartsAreRefused) {
   std::string key = "a";
   for (int i = 0; i < 140'000; ++i) key += ".a";

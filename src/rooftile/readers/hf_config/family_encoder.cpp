@@ -611,7 +611,7 @@ Model layoutlmv3(const Config& config, const Request& request) {
     parts.push_back(conv);
     const std::int64_t patches = side * side + 1;
     parts.push_back(Parameters{(1 + patches) * sizes.hidden});  // class token, positions
-    parts.push_back(Parameters{2 * 2 * sizes.hidden});          // LayerNorm, norm
+    parts.push_back(Parameters{4 * sizes.hidden});              // LayerNorm, norm
     tower.length += patches;
     model.notes.push_back(
         fmt::format("{} tokens of the page's image follow those of --seq", patches));
