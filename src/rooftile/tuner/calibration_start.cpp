@@ -83,7 +83,9 @@ Result<CalibrationStart> start_from(const Device& device, std::string_view key,
   const bool own = donors_for(device, key) == std::vector{donor};
   CalibrationStart start{Json::parse(text->json), text->donor, own, {}};
   start.section.erase("fitted_on");
-  const auto scaled = [&](const auto& section) { return scale_constants(section.constants, device); };
+  const auto scaled = [&](const auto& section) {
+    return scale_constants(section.constants, device);
+  };
   if (key == "tensor_gemm") move_to(device, scaled(calibration->tensor_gemm), start.section);
   if (key == "fp8_gemm") move_to(device, scaled(calibration->fp8_gemm), start.section);
   if (key == "cuda_gemm") move_to(device, scaled(calibration->cuda_gemm), start.section);

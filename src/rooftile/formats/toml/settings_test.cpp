@@ -63,6 +63,15 @@ TEST(Settings, TextsMayHaveAnyLetters) {
   EXPECT_EQ(settings->exclude[1].text, "\u1861Ux8");
 }
 
+// What the library asserts on, or takes for granted.
+TEST(Settings, WhatIsNoTomlIsAnError) {
+  const std::string_view texts[] = {"[= [] ", std::string_view("a = 1\n[\0tool]", 12), "[\x7f]",
+                                    "[[=", "a\u1861 = 1"};
+  for (const std::string_view text : texts) {
+    EXPECT_FALSE(parse_settings(text, "rooftile.toml")) << text;
+  }
+}
+
 TEST(Settings, KeysOfCountlessPartsAreRefused) {
   std::string key = "a";
   for (int i = 0; i < 140'000; ++i) key += ".a";
