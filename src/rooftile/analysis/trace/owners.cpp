@@ -8,6 +8,8 @@
 namespace rooftile::trace {
 namespace {
 
+std::uint32_t first_known(std::uint32_t a, std::uint32_t b) { return a != kNone ? a : b; }
+
 bool is_node(RangeKind kind) { return kind == RangeKind::autograd || kind == RangeKind::other; }
 
 // Operators that copy, convert, join or fill tensors and compute nothing, sorted.
@@ -112,7 +114,7 @@ std::uint32_t Owners::find(std::uint32_t op) {
     only_moves = only_moves && moves_data(op);
     mover = only_moves ? op : mover;
   }
-  return outermost != kNone ? outermost : unnamed;
+  return first_known(outermost, unnamed);
 }
 
 std::uint32_t Owners::of(std::uint32_t op) {
