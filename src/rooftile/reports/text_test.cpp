@@ -95,6 +95,18 @@ TEST(TextReport, ATerminalShowsBarsAndLinks) {
                           HasSubstr("/gpt.txt#3\033\\gpt.txt:3\033]8;;\033\\")));
 }
 
+TEST(TextReport, SilenceNamesWhatAnotherPrecisionSaves) {
+  Report report = sample_clean_report();
+  Finding finding;
+  finding.rule = "gemm/sixteen-bit-weights";
+  finding.fix.exactness = Exactness::changes_numerics;
+  const Seconds half = 0.5 * report.total.expected;
+  finding.saving = {half, half, half};
+  report.findings = {finding};
+  EXPECT_THAT(render_text(report), HasSubstr("No change worth making in this precision; "
+                                             "gemm/sixteen-bit-weights would save about 50 %."));
+}
+
 TEST(TextReport, ScriptsAloneHaveNoMode) {
   Report report = sample_clean_report();
   report.scripts.emplace();

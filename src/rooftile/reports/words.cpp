@@ -148,8 +148,26 @@ std::string coverage_text(const Report& report) {
                      count_text(report.coverage.ops));
 }
 
+// The largest saving among what changes the numbers, which is information where it is not asked for.
+const Finding* largest_in_other_precision(const Report& report) {
+  constexpr double kVisible = 0.05;  // of the pass
+  const Finding* largest = nullptr;
+  for (const Finding& finding : report.findings) {
+    if (finding.fix.exactness != Exactness::changes_numerics) continue;
+    if (expected_saving(finding) < kVisible * report.total.expected) continue;
+    if (largest == nullptr || expected_saving(finding) > expected_saving(*largest)) {
+      largest = &finding;
+    }
+  }
+  return largest;
+}
+
 std::string nothing_found_text(const Report& report) {
   if (report.set_aside.known > 0) return "Nothing new.";
+  if (const Finding* other = largest_in_other_precision(report)) {
+    return fmt::format("No change worth making in this precision; {} would save about {:.0f} %.",
+                       other->rule, 100 * (expected_saving(*other) / report.total.expected));
+  }
   if (report.not_judged_because.empty()) return "No change worth making.";
   return fmt::format("Not judged: {}.", printable(report.not_judged_because));
 }

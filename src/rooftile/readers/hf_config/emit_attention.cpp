@@ -203,6 +203,14 @@ Value emit_cross_attention(Emitter& out, const SelfAttention& a, const Shape& sh
 
 namespace {
 
+// A cache is read page by page, so a step does not get slower where its length is odd: 64 positions
+// a page in vLLM and in DeepSeek's own kernels.
+std::int64_t keys_of_scores(const Shape& shape) {
+  constexpr std::int64_t kPage = 64;
+  if (shape.past == 0) return shape.length;
+  return (shape.past + shape.length + kPage - 1) / kPage * kPage;
+}
+
 // Scores of the indexer: every query against every key in a few narrow heads.
 void emit_indexer(Emitter& out, const LatentAttention& a, const Shape& shape, const Value& input,
                   const Value& query_latent) {
@@ -220,7 +228,7 @@ void emit_indexer(Emitter& out, const LatentAttention& a, const Shape& shape, co
   Gemm gemm;
   gemm.batch = shape.batch;
   gemm.m = shape.length * indexer.heads;
-  gemm.n = shape.past + shape.length;
+  gemm.n = keys_of_scores(shape);
   gemm.k = indexer.dim;
   gemm.weight_is_parameter = false;
   out.product(module + "scores", {q, k, weights}, gemm);
