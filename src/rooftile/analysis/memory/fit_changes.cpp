@@ -10,7 +10,7 @@
 namespace rooftile {
 namespace {
 
-constexpr std::int64_t kMostGpus = 1024;
+constexpr std::int64_t kMostGpus = 256;  // beyond, other ways of spreading come first
 
 // Bytes that Adam's two states take for a parameter in blocks of 8 bits, with an fp32 scale for 256
 // values. Source: Dettmers et al., "8-bit Optimizers via Block-wise Quantization" (ICLR 2022), and
@@ -315,22 +315,28 @@ class Search {
   }
 
   // The fewest GPUs that leave room.
-  bool spread(FitBy by, const Set& with) {
+  std::optional<FitChange> spread(FitBy by, const Set& with) const {
+    const Bytes growing = needs_after(with).growing;
     for (std::int64_t gpus = 2; gpus <= kMostGpus; gpus *= 2) {
-      const Bytes each = on_each(by, gpus, needs_after(with).growing);
+      const Bytes each = on_each(by, gpus, growing);
       if (memory_.fit_of(each) != Fit::fits) continue;
       auto cost = by == FitBy::sharding ? sharding_cost(gpus) : tensor_parallel_cost(gpus);
       const auto more = cost_of(with);
       if (cost && more) *cost += *more;
-      add({.by = by, .amount = gpus, .with = with, .per_gpu = each, .cost = cost});
-      return true;
+      return FitChange{.by = by, .amount = gpus, .with = with, .per_gpu = each, .cost = cost};
     }
-    return false;
+    return std::nullopt;
   }
 
+  // More GPUs do not shrink what each keeps for its own batch, so that is made smaller first where
+  // it saves GPUs.
   void spread_over_gpus(FitBy by) {
-    if (spread(by, {}) || !is_training()) return;
-    if (is_possible(FitBy::checkpointing)) spread(by, {FitBy::checkpointing});
+    std::optional<FitChange> fewest = spread(by, {});
+    const bool can_recompute = is_training() && is_possible(FitBy::checkpointing);
+    const auto recomputed =
+        can_recompute ? spread(by, {FitBy::checkpointing}) : std::optional<FitChange>();
+    if (recomputed && (!fewest || 2 * recomputed->amount < fewest->amount)) fewest = recomputed;
+    if (fewest) add(*fewest);
   }
 
   const Workload& workload_;

@@ -85,10 +85,11 @@ Range<Seconds> gain_of_idle_time(const TraceSummary& trace, Remedy remedy, Secon
     if (prediction.remedy != remedy) continue;
     const Seconds all = idle_of(trace, cause_of(remedy));
     const double share = all > Seconds(0) ? std::min(1.0, exposed / all) : 1.0;
-    Range<Seconds> saved = prediction.saved * share;
+    const Range<Seconds> saved = prediction.saved * share;
     // What the replay gains beyond that idle time may have another cause.
-    saved.expected = std::max(saved.low, std::min(saved.expected, exposed));
-    return saved;
+    const Range<Seconds> bound = gain_of_idle_time(exposed);
+    return {std::min(saved.low, bound.low), std::min(saved.expected, bound.expected),
+            std::min(saved.high, bound.high)};
   }
   return gain_of_idle_time(exposed);
 }

@@ -30,8 +30,8 @@ Range<Seconds> gain_of_kernel_time(const TraceSummary& trace, const Range<Second
 // it, and at the low end half, since the next thing that holds the host up may take over.
 Range<Seconds> gain_of_idle_time(Seconds exposed);
 
-// The same where the remedy's replay tells: the share of `exposed` in what the remedy saves; more
-// than `exposed` is possible but not expected.
+// The same where the remedy has a replay: the share of `exposed` in what the remedy saves, if that
+// is less.
 Range<Seconds> gain_of_idle_time(const TraceSummary& trace, Remedy remedy, Seconds exposed);
 
 // A gain of the window, held to what the window is longer than the work that stays: that of the

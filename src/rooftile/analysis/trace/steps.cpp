@@ -154,7 +154,10 @@ StepMarks find_steps(const Timeline& timeline, const Links& links, const GpuTrac
   }
   if (StepMarks marks = engine_steps(timeline, links); marks.steps.size() > 1) return marks;
   StepMarks marks = steps_between_marks(timeline, links);
-  return marks.source != StepSource::none ? marks : steps_of_repetition(timeline, links, track);
+  if (marks.source != StepSource::none) return marks;
+  // Periods within the one step that an engine names are its layers.
+  if (!ranges_of(timeline, links, RangeKind::engine_step).empty()) return {};
+  return steps_of_repetition(timeline, links, track);
 }
 
 Window whole_recording(const Timeline& timeline) {

@@ -20,7 +20,8 @@ is waiting.
 ## How to fix
 Look at what the host of that rank does before the collective: its data loader, Python garbage
 collection, logging or checkpoints on one rank only, a slower CPU or a process bound to the wrong
-socket.
+socket. Where its queued kernels wait for work that is not in the trace, look for another process on
+its GPU.
 
 ## How the saving is estimated
 Each run of a collective less the shortest run of the same collective among the ranks is waiting, at
@@ -73,6 +74,26 @@ bool computes_longer(std::span<const TraceSummary> ranks, const Straggler& found
   return own - mean > kExplained * found.others;
 }
 
+// Whether most of what it lacks is the GPU busy with work of another process.
+bool shares_its_gpu(const TraceSummary& straggler, const Straggler& found) {
+  const auto idle = straggler.time.idle_by_cause.find(IdleCause::unrecorded_work);
+  return idle != straggler.time.idle_by_cause.end() &&
+         per_step(straggler, idle->second) > kExplained * found.gain;
+}
+
+Fix propose(const TraceSummary& straggler, const Straggler& found) {
+  if (shares_its_gpu(straggler, found)) {
+    return {
+        "Look for another process on this rank's GPU (nvidia-smi): its queued kernels wait for "
+        "work that is not in the trace",
+        Exactness::not_applicable};
+  }
+  return {
+      "Look at what this rank's host does before the collectives: loader, garbage collection, "
+      "logging, CPU binding",
+      Exactness::not_applicable};
+}
+
 std::string message(std::span<const TraceSummary> ranks, const RankWaits& waits,
                     const Straggler& found) {
   const TraceSummary& straggler = ranks[found.rank];
@@ -96,11 +117,8 @@ std::vector<Finding> check(const RuleInput& input) {
   if (!is_mostly_last || found.own > kAwaited * found.others || computes_longer(ranks, found)) {
     return {};
   }
-  Finding finding = about_trace(
-      straggler, message(ranks, *waits, found),
-      {"Look at what this rank's host does before the collectives: loader, garbage collection, "
-       "logging, CPU binding",
-       Exactness::not_applicable});
+  Finding finding =
+      about_trace(straggler, message(ranks, *waits, found), propose(straggler, found));
   finding.saving = Range<Seconds>{0.5 * found.gain, found.gain, found.gain};
   finding.evidence = {
       "measured: run times of the same collectives on all ranks" +
