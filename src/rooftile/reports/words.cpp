@@ -148,7 +148,8 @@ std::string coverage_text(const Report& report) {
                      count_text(report.coverage.ops));
 }
 
-// The largest saving among what changes the numbers, which is information where it is not asked for.
+// The largest saving among what changes the numbers, which is information where it is not asked
+// for.
 const Finding* largest_in_other_precision(const Report& report) {
   constexpr double kVisible = 0.05;  // of the pass
   const Finding* largest = nullptr;
