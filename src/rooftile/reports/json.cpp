@@ -158,7 +158,7 @@ Json host_work_json(const TraceSummary& trace) {
 Json steps_json(const TraceSummary& trace) {
   const Steps& steps = trace.steps;
   Json mean = nullptr, middle = nullptr, work = Json::array();
-  for (const StepWork one : steps.work) work.push_back(name_of(one));
+  for (const ServingStage one : steps.work) work.push_back(name_of(one));
   if (!steps.durations.empty()) {
     middle = json_number(median(steps.durations).value());
     Seconds sum;

@@ -49,21 +49,20 @@ std::string median_words(const std::vector<Seconds>& steps) {
                      range_text({*low, *low, *high}), is_same ? "" : "; mean " + time_text(mean));
 }
 
-std::string_view work_words(StepWork work) {
+std::string_view work_words(ServingStage work) {
   switch (work) {
-    case StepWork::prefill:
+    case ServingStage::prefill:
       return "prefill step";
-    case StepWork::decode:
+    case ServingStage::decode:
       return "decode step";
-    case StepWork::mixed:
-      break;
+    default:
+      return "step of prefill and decode";
   }
-  return "step of prefill and decode";
 }
 
 // "Serving: decode step 8.1 ms, median of 120 (8.0–9.2 ms); prefill step 45 ms": by time spent.
 std::string engine_words(const Steps& steps) {
-  std::map<StepWork, std::vector<Seconds>> by_work;
+  std::map<ServingStage, std::vector<Seconds>> by_work;
   for (std::size_t i = 0; i < steps.work.size(); ++i) {
     by_work[steps.work[i]].push_back(steps.durations[i]);
   }

@@ -29,7 +29,6 @@ constexpr std::array<std::string_view, 15> kStepParts{"compute",
                                                       "idle.unrecorded_work",
                                                       "idle.outside",
                                                       "idle.unknown"};
-constexpr std::array<std::string_view, 3> kStepWork{"prefill", "decode", "mixed"};
 constexpr std::array<std::string_view, 6> kRemedies{"ideal_loader",        "no_synchronization",
                                                     "batched_launches",    "no_allocation",
                                                     "asynchronous_copies", "hidden_communication"};
@@ -48,7 +47,6 @@ constexpr std::array<std::string_view, 4> kDirections{"unknown", "forward", "dgr
 static_assert(static_cast<std::size_t>(IdleCause::unknown) + 1 == kIdleCauses.size());
 static_assert(static_cast<std::size_t>(StepSource::repetition) + 1 == kStepSources.size());
 static_assert(static_cast<std::size_t>(StepPart::idle_unknown) + 1 == kStepParts.size());
-static_assert(static_cast<std::size_t>(StepWork::mixed) + 1 == kStepWork.size());
 static_assert(part_of(IdleCause::unknown) == StepPart::idle_unknown);
 static_assert(static_cast<std::size_t>(Remedy::hidden_communication) + 1 == kRemedies.size());
 static_assert(static_cast<std::size_t>(CopyKind::host_to_host) + 1 == kCopyKinds.size());
@@ -75,7 +73,6 @@ std::optional<Enum> enumerator(std::span<const std::string_view> names, std::str
 std::string_view name_of(IdleCause cause) { return spelled(kIdleCauses, cause); }
 std::string_view name_of(StepSource source) { return spelled(kStepSources, source); }
 std::string_view name_of(StepPart part) { return spelled(kStepParts, part); }
-std::string_view name_of(StepWork work) { return spelled(kStepWork, work); }
 std::string_view name_of(Remedy remedy) { return spelled(kRemedies, remedy); }
 std::string_view name_of(CopyKind kind) { return spelled(kCopyKinds, kind); }
 std::string_view name_of(ServingStage stage) { return spelled(kServingStages, stage); }
@@ -93,10 +90,6 @@ std::optional<StepSource> parse_name<StepSource>(std::string_view name) {
 template <>
 std::optional<StepPart> parse_name<StepPart>(std::string_view name) {
   return enumerator<StepPart>(kStepParts, name);
-}
-template <>
-std::optional<StepWork> parse_name<StepWork>(std::string_view name) {
-  return enumerator<StepWork>(kStepWork, name);
 }
 template <>
 std::optional<Remedy> parse_name<Remedy>(std::string_view name) {

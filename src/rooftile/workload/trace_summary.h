@@ -345,15 +345,12 @@ struct StepApart {
   bool operator==(const StepApart&) const = default;
 };
 
-// What a step of a serving engine works on.
-enum class StepWork : std::uint8_t { prefill, decode, mixed };
-
 struct Steps {
   StepSource source = StepSource::none;
   // Complete steps in order. A step ends when the host has left it and the GPU has done what was
   // launched so far; the next one begins there. They add up to the window's span.
   std::vector<Seconds> durations;
-  std::vector<StepWork> work;  // of each step of a serving engine; empty for others
+  std::vector<ServingStage> work;  // of each step of a serving engine; empty for others
   std::optional<StepApart> first_apart, last_apart;
   std::vector<StepLimit> limits;  // of each step; empty without work on a GPU
   std::vector<SlowStep> slow;     // in order, of three or more steps

@@ -135,7 +135,7 @@ TraceSummary sample_summary() {
   summary.time = sample_breakdown(1);
   summary.steps = {StepSource::user_range,
                    {Seconds(0.1), Seconds(0.3)},
-                   {StepWork::prefill, StepWork::decode},
+                   {ServingStage::prefill, ServingStage::decode},
                    StepApart{Seconds(0.9), StepPart::idle_host_work, Seconds(0.7)},
                    StepApart{Seconds(0.8), StepPart::compute, Seconds(0.6)},
                    {{StepPart::compute, Seconds(0.06)}, {StepPart::idle_copy, Seconds(0.2)}},

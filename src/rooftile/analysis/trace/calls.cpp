@@ -50,20 +50,6 @@ bool loads_kernels(std::string_view name) {
                      [&](std::string_view word) { return contains(name, word); });
 }
 
-// The whole number after `before`.
-std::optional<std::int64_t> number_after(std::string_view name, std::string_view before) {
-  const std::size_t at = name.find(before);
-  if (at == std::string_view::npos) return std::nullopt;
-  name.remove_prefix(at + before.size());
-  const std::size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
-  return parse_integer(name.substr(0, digits));
-}
-
-StepWork work_of(std::int64_t prefills, std::int64_t decodes) {
-  if (prefills == 0) return StepWork::decode;
-  return decodes == 0 ? StepWork::prefill : StepWork::mixed;
-}
-
 // vLLM: "execute_context_1(128)_generation_4(4)", "execute_new_1_cached_4", or only its parts,
 // "gpu_model_runner: forward"; SGLang: "step[DECODE bs=32]"; TensorRT-LLM: "[Executor]
 // _forward_step 7: 1 ctx reqs, 4 gen reqs".
@@ -114,21 +100,6 @@ RangeKind range_kind(std::string_view name) {
   if (contains(name, "::")) return RangeKind::operation;
   if (contains(lower(name), "dataloader")) return RangeKind::loader;
   return names_a_step(name) ? RangeKind::user_step : RangeKind::other;
-}
-
-std::optional<StepWork> engine_step_work(std::string_view name) {
-  if (const auto prefills = number_after(name, "execute_context_")) {
-    return work_of(*prefills, number_after(name, "_generation_").value_or(0));
-  }
-  if (const auto added = number_after(name, "execute_new_")) {
-    return work_of(*added, number_after(name, "_cached_").value_or(0));
-  }
-  if (name.starts_with("step[DECODE")) return StepWork::decode;
-  if (name.starts_with("step[EXTEND") || name.starts_with("step[PREFILL")) {
-    return StepWork::prefill;
-  }
-  if (name.starts_with("step[MIXED")) return StepWork::mixed;
-  return std::nullopt;
 }
 
 }  // namespace rooftile::trace

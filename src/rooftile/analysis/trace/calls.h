@@ -52,9 +52,6 @@ enum class RangeKind : std::uint8_t {
 
 RangeKind range_kind(std::string_view name);
 
-// What a step of a serving engine works on, by the range's name; empty where it does not say.
-std::optional<StepWork> engine_step_work(std::string_view name);
-
 // The kind of each distinct text that a table names, found once; `Kind` is one of the above.
 template <class Kind, class Classify>
 std::vector<Kind> kinds_of(const StringTable& strings, const Column<std::uint32_t>& names,

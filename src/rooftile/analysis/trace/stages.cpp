@@ -81,6 +81,8 @@ ServingStage stage_of_label(std::string_view text) {
     const auto context = counts_behind(label, "context_");
     const auto generation = counts_behind(label, "generation_");
     if (context && generation) return stage_of(*context, *generation);
+    const auto added = counts_behind(label, "new_"), cached = counts_behind(label, "cached_");
+    if (added && cached) return stage_of(*added, *cached);
   }
   const auto context = counts_before(label, " ctx reqs");
   const auto generation = counts_before(label, " gen reqs");
@@ -88,7 +90,8 @@ ServingStage stage_of_label(std::string_view text) {
   const std::vector<std::string_view> words = words_of(label);
   if (label.starts_with("step[")) {
     if (has_word(words, "mixed")) return ServingStage::mixed;
-    return stage_of(has_word(words, "extend"), has_word(words, "decode"));
+    return stage_of(has_word(words, "extend") || has_word(words, "prefill"),
+                    has_word(words, "decode"));
   }
   return stage_of_words(words);
 }

@@ -141,8 +141,8 @@ std::vector<StepTimes> times_of(const std::vector<Nanoseconds>& bounds, const Ti
   return steps;
 }
 
-bool is_one_work(const std::vector<StepWork>& work) {
-  return std::ranges::all_of(work, [&](StepWork one) { return one == work.front(); });
+bool is_one_work(const std::vector<ServingStage>& work) {
+  return std::ranges::all_of(work, [&](ServingStage one) { return one == work.front(); });
 }
 
 }  // namespace

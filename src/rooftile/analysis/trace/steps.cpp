@@ -4,6 +4,8 @@
 #include <limits>
 #include <map>
 
+#include "rooftile/analysis/trace/stages.h"
+
 namespace rooftile::trace {
 namespace {
 
@@ -81,11 +83,12 @@ StepMarks steps_between_marks(const Timeline& timeline, const Links& links) {
 // With the work of each where all names say it.
 StepMarks engine_steps(const Timeline& timeline, const Links& links) {
   StepMarks marks{StepSource::engine, ranges_of(timeline, links, RangeKind::engine_step), {}};
-  std::map<std::pair<Nanoseconds, Nanoseconds>, StepWork> work_of;
+  std::map<std::pair<Nanoseconds, Nanoseconds>, ServingStage> work_of;
   for (std::uint32_t op = 0; op < timeline.ops.time.size() && !marks.steps.empty(); ++op) {
     if (links.kind_of_op(timeline, op) != RangeKind::engine_step) continue;
-    const auto work = engine_step_work(timeline.strings[timeline.ops.name[op]]);
-    if (work) work_of[{timeline.ops.time.start(op), timeline.ops.time.end(op)}] = *work;
+    const ServingStage work = stage_of_label(timeline.strings[timeline.ops.name[op]]);
+    if (work == ServingStage::none) continue;
+    work_of[{timeline.ops.time.start(op), timeline.ops.time.end(op)}] = work;
   }
   for (const Window& step : marks.steps) {
     const auto work = work_of.find({step.start, step.end});

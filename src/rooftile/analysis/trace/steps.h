@@ -14,8 +14,8 @@ namespace rooftile::trace {
 
 struct StepMarks {
   StepSource source = StepSource::none;
-  std::vector<Window> steps;   // complete ones, disjoint and in order
-  std::vector<StepWork> work;  // of each, where a serving engine names it
+  std::vector<Window> steps;       // complete ones, disjoint and in order
+  std::vector<ServingStage> work;  // of each, where a serving engine names it
 };
 
 // By the first of these that there is: the profiler's steps, ranges that the user or a serving

@@ -89,13 +89,26 @@ mark main 60us 20us execute_context_1(64)_generation_2(2)
 )");
   EXPECT_EQ(vllm.marks.source, StepSource::engine);
   EXPECT_EQ(vllm.marks.steps.size(), 3U);
-  EXPECT_EQ(vllm.marks.work,
-            (std::vector<StepWork>{StepWork::prefill, StepWork::decode, StepWork::mixed}));
+  EXPECT_EQ(vllm.marks.work, (std::vector<ServingStage>{ServingStage::prefill, ServingStage::decode,
+                                                        ServingStage::mixed}));
+  const Found tensorrt = find(R"(
+mark main 0us 50us [Executor] _forward_step 7: 1 ctx reqs, 0 gen reqs
+mark main 50us 10us [Executor] _forward_step 8: 0 ctx reqs, 4 gen reqs
+)");
+  EXPECT_EQ(tensorrt.marks.work,
+            (std::vector<ServingStage>{ServingStage::prefill, ServingStage::decode}));
+  const Found scheduler = find(R"(
+mark main 0us 50us execute_new_1_cached_0
+mark main 50us 10us execute_new_0_cached_4
+)");
+  EXPECT_EQ(scheduler.marks.work,
+            (std::vector<ServingStage>{ServingStage::prefill, ServingStage::decode}));
   const Found sglang = find(R"(
 mark main 0us 50us step[EXTEND bs=1 toks=2048]
 mark main 50us 10us step[DECODE bs=32]
 )");
-  EXPECT_EQ(sglang.marks.work, (std::vector<StepWork>{StepWork::prefill, StepWork::decode}));
+  EXPECT_EQ(sglang.marks.work,
+            (std::vector<ServingStage>{ServingStage::prefill, ServingStage::decode}));
 }
 
 // A prefill of 9 other kernels comes before 4 equal rounds.
