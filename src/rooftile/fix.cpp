@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "rooftile/base/pattern.h"
+#include "rooftile/base/run_limits.h"
 #include "rooftile/formats/python/folder.h"
 #include "rooftile/formats/python/source_text.h"
 #include "rooftile/formats/python/syntax_tree.h"
@@ -63,6 +64,11 @@ class Fixer {
   Result<bool> make_round() {
     Result<SourceFacts> facts = read_python(paths_, read_);
     if (!facts) return tl::unexpected(facts.error());
+    // What was not read may be what makes an edit wrong.
+    if (!reading_must_end().empty()) {
+      return fail(
+          fmt::format("nothing was changed: not all files were read: {}", reading_must_end()));
+    }
     Workload workload;
     workload.source = std::make_shared<const SourceFacts>(std::move(*facts));
     Report report = options_.device ? check(workload, *options_.device, options_.rules)

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "rooftile/rooftile.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rooftile {
 namespace {
@@ -183,19 +184,14 @@ std::string bytes_of(const fs::path& path) {
 
 class FixFiles : public testing::Test {
  protected:
-  FixFiles() {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-    std::ofstream(file_, std::ios::binary) << kScript;
-  }
-  ~FixFiles() override { fs::remove_all(folder_); }
+  FixFiles() { folder_.write("train.py", kScript); }
 
   FixResult plan(const fs::path& path) {
     const std::string paths[] = {path.string()};
     return fix_scripts(paths, asking(only(kRule))).value();
   }
 
-  fs::path folder_ = fs::path(testing::TempDir()) / "rooftile_fix";
+  TemporaryFolder folder_;
   fs::path file_ = folder_ / "train.py";
 };
 
@@ -209,7 +205,7 @@ TEST_F(FixFiles, KeepsModeAndLink) {
   EXPECT_EQ(bytes_of(file_), fixed(kScript).files.at(0).after);
   EXPECT_TRUE(fs::is_symlink(folder_ / "link.py"));
   EXPECT_EQ(static_cast<unsigned>(fs::status(file_).permissions()), 0754u);
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 2);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()), 2);
 }
 
 TEST_F(FixFiles, RefusesAFileThatChanged) {

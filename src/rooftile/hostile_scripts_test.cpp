@@ -8,6 +8,7 @@
 #include "rooftile/readers/python/read_python.h"
 #include "rooftile/rooftile.h"
 #include "rooftile/workload/source_store.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rooftile {
 namespace {
@@ -56,21 +57,15 @@ TEST(HostileScripts, FilesThatImportEachOther) {
 
 class HostileFolders : public testing::Test {
  protected:
-  HostileFolders() {
-    fs::remove_all(root_);
-    fs::create_directories(root_ / "named");
-  }
-  ~HostileFolders() override { fs::remove_all(root_); }
+  HostileFolders() { fs::create_directories(root_ / "named"); }
 
-  void put(const std::string& name, const std::string& text) {
-    std::ofstream(root_ / name, std::ios::binary) << text;
-  }
+  void put(const std::string& name, const std::string& text) { root_.write(name, text); }
   SourceFacts facts_of_named() {
     const std::string paths[] = {(root_ / "named").string()};
     return read_python(paths, {}).value();
   }
 
-  fs::path root_ = fs::path(testing::TempDir()) / "rooftile_hostile";
+  TemporaryFolder root_;
 };
 
 TEST_F(HostileFolders, LinksOutAreNamedAndNotFollowed) {

@@ -13,6 +13,7 @@
 
 #include "rooftile/rooftile.h"
 #include "rooftile/workload/trace_summary.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rooftile {
 namespace {
@@ -23,13 +24,8 @@ namespace fs = std::filesystem;
 
 class ReadSeveral : public testing::Test {
  protected:
-  ReadSeveral() { fs::create_directory(folder_); }
-  ~ReadSeveral() override { fs::remove_all(folder_); }
-
   std::string write(const std::string& name, const std::string& text) {
-    const std::string path = folder_ / name;
-    std::ofstream(path) << text;
-    return path;
+    return folder_.write(name, text);
   }
   // `ops` operators of a microsecond, one behind the other.
   std::string write_trace(std::int64_t rank, std::int64_t ops) {
@@ -45,7 +41,7 @@ class ReadSeveral : public testing::Test {
     return write("rank" + std::to_string(rank) + ".json", text + "]}\n");
   }
 
-  fs::path folder_ = fs::path(testing::TempDir()) / ("read_several_" + std::to_string(::getpid()));
+  TemporaryFolder folder_;
 };
 
 TEST_F(ReadSeveral, KeepsTheOrderOfRecordings) {
@@ -209,9 +205,9 @@ TEST_F(ReadOne, AHubIdNamesTheDownload) {
 
 class ReadFolder : public ReadSeveral {
  protected:
-  std::string folder() { return folder_; }
+  std::string folder() { return folder_.string(); }
   Result<Workload> read_it() {
-    const std::vector<std::string> paths{folder_};
+    const std::vector<std::string> paths{folder_.string()};
     return read_all(paths, {.seq = 64});
   }
 };

@@ -259,6 +259,9 @@ std::string not_judged_because(const Workload& workload, const Report& report) {
   }
   const bool scripts_only = workload.ops.empty() && workload.source && workload.traces.empty();
   if (scripts_only) return scripts_not_judged_because(*workload.source, *report.scripts);
+  for (const auto& [what, count] : workload.skipped) {
+    if (contains(what, "(--max-")) return "not all was read: " + what;
+  }
   if (report.coverage.ops <= 0) return "no operation was found";
   if (is_sufficient(report.coverage)) return "";
   return fmt::format(

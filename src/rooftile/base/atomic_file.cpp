@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "rooftile/base/descriptor.h"
+#include "rooftile/base/run_limits.h"
 
 namespace rooftile {
 namespace {
@@ -25,6 +26,7 @@ int fill_and_close(int fd, std::string_view bytes, mode_t permissions) {
 
 Result<void> write_atomically(const std::string& target, std::string_view bytes,
                               mode_t permissions) {
+  const FinishFirst finish_first;
   // Beside it, under a name that no long name of the file makes too long.
   const std::filesystem::path folder = std::filesystem::path(target).parent_path();
   std::string temporary = (folder / ".rooftile-XXXXXX").string();
@@ -36,4 +38,5 @@ Result<void> write_atomically(const std::string& target, std::string_view bytes,
   ::unlink(temporary.c_str());
   return fail(system_message(code), target);
 }
+
 }  // namespace rooftile

@@ -2,18 +2,22 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <exception>
 #include <new>
 
 #include "rooftile/base/descriptor.h"
+#include "rooftile/base/run_limits.h"
 
 namespace rooftile {
 namespace {
@@ -43,7 +47,22 @@ void set_limit(int resource, rlim_t value) {
   (void)setrlimit(static_cast<__rlimit_resource_t>(resource), &limit);
 }
 
+// The run's own limits, where they are lower. A process has about twice the address space of the
+// memory that it holds.
+ContainedLimits within_run(ContainedLimits limits) {
+  const RunLimits run = active_limits();
+  if (run.time.count() > 0) {
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(run.time).count();
+    limits.cpu_seconds = static_cast<unsigned>(std::min<std::int64_t>(limits.cpu_seconds, seconds));
+  }
+  if (run.memory_bytes > 0) {
+    limits.memory_bytes = std::min(limits.memory_bytes, 2 * run.memory_bytes);
+  }
+  return limits;
+}
+
 void enter_child(const ContainedLimits& limits) {
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   set_limit(RLIMIT_CORE, 0);
   set_limit(RLIMIT_CPU, limits.cpu_seconds);
   if (!kLimitsAddressSpace) return;
@@ -110,8 +129,9 @@ Result<std::string> decode(std::string answer) {
 }  // namespace
 
 Result<std::string> run_contained(const std::function<Result<std::string>()>& work,
-                                  std::string_view subject, const ContainedLimits& limits,
+                                  std::string_view subject, const ContainedLimits& own_limits,
                                   const std::function<void()>& meanwhile) {
+  const ContainedLimits limits = within_run(own_limits);
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return fail(std::strerror(errno), "pipe");
   const pid_t child = fork();

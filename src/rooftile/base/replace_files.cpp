@@ -17,6 +17,7 @@
 
 #include "rooftile/base/descriptor.h"
 #include "rooftile/base/file.h"
+#include "rooftile/base/run_limits.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile {
@@ -280,6 +281,7 @@ Result<void> recover_files(const std::string& folder) {
 
 Result<void> replace_files(const std::string& folder, std::span<const FileReplacement> files) {
   if (files.empty()) return {};
+  const FinishFirst finish_first;
   const Result<void> clean = recover_files(folder);
   if (!clean) return clean;
   Result<Journal> journal = Journal::open(folder);

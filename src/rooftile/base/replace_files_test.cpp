@@ -12,6 +12,8 @@
 #include <random>
 #include <sstream>
 
+#include "tests/support/temporary_folder.h"
+
 namespace rooftile {
 namespace {
 
@@ -20,31 +22,18 @@ using testing::HasSubstr;
 
 class ReplaceFiles : public testing::Test {
  protected:
-  ReplaceFiles() {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  ~ReplaceFiles() override { fs::remove_all(folder_); }
-
   std::string put(const std::string& name, const std::string& text) {
-    std::ofstream(folder_ / name, std::ios::binary) << text;
-    return (folder_ / name).string();
+    return folder_.write(name, text);
   }
-  std::string text_of(const std::string& name) {
-    std::ostringstream text;
-    text << std::ifstream(folder_ / name, std::ios::binary).rdbuf();
-    return text.str();
-  }
+  std::string text_of(const std::string& name) { return folder_.read(name); }
   std::ptrdiff_t entries() {
-    return std::distance(fs::directory_iterator(folder_), fs::directory_iterator());
+    return std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator());
   }
   Result<void> replace(const std::vector<FileReplacement>& files) {
     return replace_files(folder_.string(), files);
   }
 
-  fs::path folder_ = fs::path(testing::TempDir()) /
-                     ("rooftile_replace_" +
-                      std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+  TemporaryFolder folder_;
 };
 
 TEST_F(ReplaceFiles, ReplacesAllAndLeavesNothingBehind) {

@@ -182,4 +182,17 @@ Result<Seconds> parse_duration(std::string_view text) {
   return fail("expected a time such as 40ms, found " + rooftile::quoted(text));
 }
 
+Result<std::size_t> parse_memory(std::string_view text) {
+  const std::string unit =
+      lower(text.substr(std::min(text.find_first_not_of("0123456789. "), text.size())));
+  const bool is_gib = unit == "gib" || unit == "gb" || unit == "g";
+  const bool is_mib = unit == "mib" || unit == "mb" || unit == "m";
+  const auto number = parse_number(trim(text.substr(0, text.size() - unit.size())));
+  constexpr double kMost = 1e6;  // GiB
+  if ((is_gib || is_mib) && number && *number > 0 && *number <= kMost) {
+    return static_cast<std::size_t>(std::ldexp(*number, is_gib ? 30 : 20));
+  }
+  return fail("expected an amount of memory such as 512MiB, found " + rooftile::quoted(text));
+}
+
 }  // namespace rooftile

@@ -30,4 +30,7 @@ Result<double> parse_share(std::string_view text);
 // "40ms"; units ns, us, µs, ms, s, min.
 Result<Seconds> parse_duration(std::string_view text);
 
+// "512MiB"; units MiB and GiB, which MB and GB name too.
+Result<std::size_t> parse_memory(std::string_view text);
+
 }  // namespace rooftile

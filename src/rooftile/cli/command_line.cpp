@@ -4,12 +4,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <functional>
 #include <memory>
 
 #include "rooftile/base/text.h"
 #include "rooftile/base/version.h"
 #include "rooftile/cli/arguments.h"
+#include "rooftile/cli/default_limits.h"
 #include "rooftile/cli/usage_error.h"
 
 namespace rooftile {
@@ -22,6 +25,11 @@ constexpr const char* kFooter =
     "usage, "
     "or not judged.\n"
     "Example: rooftile check model.onnx --gpu h100 --batch 32";
+
+// As typed; empty: the default.
+struct RawLimits {
+  std::string time, memory;
+};
 
 // Flag values as words; turned into options once CLI11 is done.
 struct RawInput {
@@ -47,6 +55,7 @@ struct Raw {
   std::string measure_budget = "60s", budget, fail_on;
   std::string tune_parameters = "2%", tune_multiple = "64";
   std::vector<std::string> tune_fixed;
+  RawLimits limits;
 };
 
 // Each occurrence of the flag takes one value, so that files may follow it.
@@ -114,6 +123,16 @@ void add_rule_flags(CLI::App& app, RuleChoice& rules) {
   app.add_flag("--no-config", rules.no_settings, "ignore rooftile.toml and pyproject.toml");
 }
 
+void add_limit_flags(CLI::App& app, RawLimits& limits) {
+  app.add_option(
+         "--max-time", limits.time,
+         "end after TIME, with what was read by then (default: by the input, from 10s); none")
+      ->option_text("TIME");
+  app.add_option("--max-memory", limits.memory,
+                 "the same of memory (default: by the input, from 1GiB); none")
+      ->option_text("SIZE");
+}
+
 void add_check(CLI::App& app, Raw& raw) {
   CLI::App& command = *app.add_subcommand("check", "find what limits a network and what to change");
   add_input_flags(command, raw.check.input, raw.check_input);
@@ -130,6 +149,7 @@ void add_check(CLI::App& app, Raw& raw) {
   command.add_option("--write-baseline", raw.check.write_baseline, "write the findings to FILE")
       ->option_text("FILE");
   command.add_flag("--verbose", raw.check.output.verbose, "show evidence and info findings");
+  add_limit_flags(command, raw.limits);
 }
 
 void add_fix(CLI::App& app, Raw& raw) {
@@ -145,6 +165,7 @@ void add_fix(CLI::App& app, Raw& raw) {
                    "include edits that may change what the program computes");
   add_rule_flags(command, raw.fix.rules);
   add_gpu_flags(command, raw.fix.input);
+  add_limit_flags(command, raw.limits);
 }
 
 void add_ops(CLI::App& app, Raw& raw) {
@@ -156,6 +177,7 @@ void add_ops(CLI::App& app, Raw& raw) {
       ->option_text("op|module|annotation|kernel");
   command.add_flag("--kernels", raw.ops.with_kernels, "list every kernel of each operator");
   add_output_flags(command, raw.ops.output, {"text", "csv", "json"});
+  add_limit_flags(command, raw.limits);
 }
 
 void add_compare(CLI::App& app, Raw& raw) {
@@ -170,6 +192,7 @@ void add_compare(CLI::App& app, Raw& raw) {
   add_size_flags(command, raw.compare_input);
   add_output_flags(command, raw.compare.output, {"text", "json"});
   command.add_flag("--verbose", raw.compare.output.verbose, "show every changed operation");
+  add_limit_flags(command, raw.limits);
 }
 
 void describe(CLI::App& command, const std::string& flag, const std::string& help) {
@@ -184,6 +207,7 @@ void add_sweep(CLI::App& app, Raw& raw) {
   describe(command, "--seq", "the same of the sequence length");
   describe(command, "--past", "with --mode decode: the same of the positions in the cache");
   add_output_flags(command, raw.sweep.output, {"text", "csv", "json"});
+  add_limit_flags(command, raw.limits);
 }
 
 void add_tune(CLI::App& app, Raw& raw) {
@@ -206,6 +230,7 @@ void add_tune(CLI::App& app, Raw& raw) {
   add_list(command, "--fix", raw.tune_fixed, "keep this size, as hidden=4096 (repeatable)",
            "SIZE=VALUE");
   add_output_flags(command, raw.tune.output, {"text", "csv", "json"});
+  add_limit_flags(command, raw.limits);
 }
 
 void add_diff(CLI::App& app, Raw& raw) {
@@ -219,6 +244,7 @@ void add_diff(CLI::App& app, Raw& raw) {
   add_output_flags(command, raw.diff.output, {"text", "json"});
   command.add_flag("--verbose", raw.diff.output.verbose,
                    "show every operator and kernel that changed");
+  add_limit_flags(command, raw.limits);
 }
 
 void add_summarize(CLI::App& app, Raw& raw) {
@@ -229,6 +255,7 @@ void add_summarize(CLI::App& app, Raw& raw) {
       ->type_name("");
   command.add_option("-o,--output", raw.summarize.output.path, "write to FILE (atomically)")
       ->option_text("FILE.summary");
+  add_limit_flags(command, raw.limits);
 }
 
 void add_measure(CLI::App& app, Raw& raw) {
@@ -472,9 +499,30 @@ Result<Command> finish(const CLI::App& app, Raw& raw) {
   return raw.ops;
 }
 
+Result<RunLimits> finish_limits(const RawLimits& raw, const Command& command) {
+  constexpr std::string_view kNone = "none";
+  RunLimits limits = default_limits(command);
+  if (raw.time == kNone) {
+    limits.time = {};
+  } else if (!raw.time.empty()) {
+    const auto time = parse_duration(raw.time);
+    if (!time) return tl::unexpected(in_flag("--max-time", time.error()));
+    limits.time = std::chrono::milliseconds(
+        std::max<std::int64_t>(1, std::llround(1e3 * std::min(time->value(), 1e9))));
+  }
+  if (raw.memory == kNone) {
+    limits.memory_bytes = 0;
+  } else if (!raw.memory.empty()) {
+    const auto memory = parse_memory(raw.memory);
+    if (!memory) return tl::unexpected(in_flag("--max-memory", memory.error()));
+    limits.memory_bytes = *memory;
+  }
+  return limits;
+}
+
 }  // namespace
 
-Result<Command> parse_command_line(int argc, const char* const* argv) {
+Result<CommandLine> parse_command_line(int argc, const char* const* argv) {
   CLI::App app(kAbout, "rooftile");
   app.footer(kFooter);
   app.set_version_flag("--version", "rooftile " + std::string(kVersion));
@@ -494,13 +542,17 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   add_lists(app, raw);
   try {
     app.parse(argc, argv);
-    return finish(app, raw);
+    Result<Command> command = finish(app, raw);
+    if (!command) return tl::unexpected(command.error());
+    const Result<RunLimits> limits = finish_limits(raw.limits, *command);
+    if (!limits) return tl::unexpected(limits.error());
+    return CommandLine{std::move(*command), *limits};
   } catch (const CLI::CallForHelp&) {
     std::string text = app.help();
     if (!text.ends_with('\n')) text += '\n';
-    return ShowCommand{text};
+    return CommandLine{ShowCommand{text}, {}};
   } catch (const CLI::CallForVersion& version) {
-    return ShowCommand{std::string(version.what()) + '\n'};
+    return CommandLine{ShowCommand{std::string(version.what()) + '\n'}, {}};
   } catch (const CLI::ParseError& error) {
     return tl::unexpected(usage_error(app, error));
   }

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "rooftile/base/run_limits.h"
 #include "rooftile/rooftile.h"
 
 namespace rooftile {
@@ -121,7 +122,12 @@ using Command = std::variant<CheckCommand, FixCommand, OpsCommand, CompareComman
                              TuneCommand, DiffCommand, SummarizeCommand, MeasureCommand,
                              ExplainCommand, RulesCommand, GpusCommand, ShowCommand>;
 
+struct CommandLine {
+  Command command;
+  RunLimits limits;
+};
+
 // Errors name the flag and what it takes, in one line.
-Result<Command> parse_command_line(int argc, const char* const* argv);
+Result<CommandLine> parse_command_line(int argc, const char* const* argv);
 
 }  // namespace rooftile

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "rooftile/base/descriptor.h"
+#include "rooftile/base/run_limits.h"
 #include "rooftile/base/text.h"
 #include "rooftile/cli/command_line.h"
 #include "rooftile/cli/commands.h"
@@ -75,14 +76,26 @@ Result<Outcome> run_command(const Command& command) {
 // A closed or full standard error changes neither the result nor the exit code.
 void write_remarks(std::string_view text) { static_cast<void>(write_all(STDERR_FILENO, text)); }
 
+// The process ends here: a stage that does not end cannot be asked to.
+[[noreturn]] void give_up(const std::string& why) {
+  write_remarks("rooftile: " + why + '\n');
+  _exit(static_cast<int>(ExitCode::error));
+}
+
+Result<Outcome> run_within(const RunLimits& limits, const Command& command) {
+  const RunWatch watch(limits, give_up);
+  return run_command(command);
+}
+
 Result<ExitCode> run_words(int argc, const char* const* argv) {
-  const auto command = parse_command_line(argc, argv);
-  if (!command) return tl::unexpected(command.error());
-  const auto apart = require_no_input(output_path(*command), input_files(*command));
+  const auto line = parse_command_line(argc, argv);
+  if (!line) return tl::unexpected(line.error());
+  const Command& command = line->command;
+  const auto apart = require_no_input(output_path(command), input_files(command));
   if (!apart) return tl::unexpected(apart.error());
-  const auto outcome = run_command(*command);
+  const auto outcome = run_within(line->limits, command);
   if (!outcome) return tl::unexpected(outcome.error());
-  const auto written = write_output(output_path(*command), outcome->text);
+  const auto written = write_output(output_path(command), outcome->text);
   if (!written) return tl::unexpected(written.error());
   write_remarks(outcome->remarks);
   return outcome->code;

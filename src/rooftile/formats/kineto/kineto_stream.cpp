@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "rooftile/base/file_kind.h"
+#include "rooftile/base/run_limits.h"
 #include "rooftile/base/text.h"
 #include "rooftile/formats/kineto/event_search.h"
 #include "rooftile/formats/kineto/json_values.h"
@@ -131,6 +132,7 @@ class TraceScanner {
   MaybeError scan_object() {
     ++window_.cursor().at;
     for (;;) {
+      if (is_left_out_) return {};
       const char c = peek();
       if (c == ',') {
         ++window_.cursor().at;
@@ -208,6 +210,7 @@ class TraceScanner {
     for (;;) {
       const char c = peek();
       if (c == '\0') break;
+      if (!reading_must_end().empty()) return leave_out_rest();
       if (c == ']') {
         ++window_.cursor().at;
         return;
@@ -221,6 +224,12 @@ class TraceScanner {
       }
     }
     is_cut_ = true;
+  }
+
+  void leave_out_rest() {
+    ++skipped_[fmt::format("rest of the file: {}", reading_must_end())];
+    window_.cursor().at = window_.cursor().end;
+    is_left_out_ = true;
   }
 
   void scan_next_event() {
@@ -302,7 +311,7 @@ class TraceScanner {
   KinetoEvent event_;
   SkippedRecords skipped_;
   std::vector<std::string> keys_;  // of the top-level object
-  bool has_events_ = false, is_cut_ = false;
+  bool has_events_ = false, is_cut_ = false, is_left_out_ = false;
   std::size_t bracket_budget_ = kMostEventBytes;
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "rooftile/base/run_limits.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::nsys_format {
@@ -36,7 +37,10 @@ int authorize_reading(void*, int action, const char* first, const char*, const c
   return is_columns ? SQLITE_OK : SQLITE_DENY;
 }
 
-int spend_steps(void* steps_left) { return --*static_cast<std::int64_t*>(steps_left) < 0 ? 1 : 0; }
+int spend_steps(void* steps_left) {
+  const bool all_spent = --*static_cast<std::int64_t*>(steps_left) < 0;
+  return all_spent || !reading_must_end().empty() ? 1 : 0;
+}
 
 // Virtual tables and views may be listed as tables by a forged schema; their SQL tells.
 bool is_plain_table(std::string_view sql) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "rooftile/base/file.h"
+#include "rooftile/base/run_limits.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::python {
@@ -147,6 +148,7 @@ class Walk {
     std::error_code error;
     const fs::path real = fs::canonical(folder, error);
     if (error) return leave_out(folder, error.message());
+    if (!finding_must_end().empty()) return leave_out(folder, std::string(finding_must_end()));
     if (depth > kDeepestFolder) return leave_out(folder, "too many folders deep");
     if (!seen_.insert(real.string()).second) return;
     const std::string prefix = folder.ends_with('/') ? folder : folder + "/";

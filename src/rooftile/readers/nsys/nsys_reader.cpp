@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "rooftile/base/run_limits.h"
 #include "rooftile/base/text.h"
 #include "rooftile/formats/nsys/database.h"
 #include "rooftile/formats/nsys/records.h"
@@ -69,6 +70,12 @@ class RowProgress {
 using Skipped = std::map<std::string, std::int64_t>;
 
 void count_losses(std::string_view table, const Scan& scan, Skipped& skipped) {
+  const std::string_view limit = reading_must_end();
+  if (!limit.empty() && (scan.lost > 0 || scan.is_cut_off)) {
+    skipped[fmt::format("{}: rest of the table: {}", table, limit)] +=
+        std::max<std::int64_t>(1, scan.lost);
+    return;
+  }
   if (scan.lost > 0) skipped[fmt::format("{}: damaged rows", table)] += scan.lost;
   if (scan.is_cut_off) skipped[fmt::format("{}: rest of a damaged table", table)] += 1;
 }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "rooftile/base/run_limits.h"
 #include "rooftile/readers/python/derive.h"
 #include "rooftile/readers/python/hydra.h"
 #include "rooftile/readers/python/inference.h"
@@ -25,6 +26,10 @@ std::vector<ParsedFile> parse_all(std::vector<Candidate>& candidates,
   std::mutex large;
   run_parallel(candidates.size(), [&](std::size_t i, std::size_t thread) {
     if (!candidates[i].relevant) return;
+    if (!reading_must_end().empty()) {
+      parsed[i].problem = reading_must_end();
+      return;
+    }
     if (used > kMaxFactBytes) {
       parsed[i].problem = "is left out: the files before it need all memory that scripts may take";
       return;

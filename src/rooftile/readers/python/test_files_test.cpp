@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "rooftile/readers/python/read_python.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rooftile::source {
 namespace {
@@ -37,19 +38,15 @@ TEST(TestFiles, EndingsOfNamesNeedTestsInTheFile) {
 // The files that are parsed of a folder that holds these, by their paths in it.
 std::set<std::string> read_of(const std::vector<std::pair<std::string, std::string>>& files) {
   namespace fs = std::filesystem;
-  const fs::path root = fs::path(testing::TempDir()) / ("test_files_" + std::to_string(::getpid()));
-  for (const auto& [path, text] : files) {
-    fs::create_directories((root / path).parent_path());
-    std::ofstream(root / path) << text;
-  }
+  const TemporaryFolder root;
+  for (const auto& [path, text] : files) root.write(path, text);
   const std::vector<std::string> paths{root.string()};
   const Result<SourceFacts> facts = read_python(paths, {});
   EXPECT_TRUE(facts.has_value());
   std::set<std::string> read;
   for (const auto& file : facts->files) {
-    read.insert(fs::path(file->path).lexically_relative(root).string());
+    read.insert(fs::path(file->path).lexically_relative(root.path()).string());
   }
-  fs::remove_all(root);
   return read;
 }
 
