@@ -18,22 +18,13 @@
 
 #include "rooftile/base/descriptor.h"
 #include "rooftile/base/run_limits.h"
+#include "rooftile/base/sanitized.h"
 
 namespace rooftile {
 namespace {
 
 // The sanitizer reserves terabytes of address space for its shadow.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kLimitsAddressSpace = false;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-constexpr bool kLimitsAddressSpace = false;
-#else
-constexpr bool kLimitsAddressSpace = true;
-#endif
-#else
-constexpr bool kLimitsAddressSpace = true;
-#endif
+constexpr bool kLimitsAddressSpace = !kSanitized;
 
 // First byte of the child's answer.
 constexpr char kValue = 'v';

@@ -2,11 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -85,10 +88,17 @@ TEST_F(ReplaceFiles, AForeignJournalMovesNothing) {
   EXPECT_EQ(entries(), 1);
 }
 
+// How often a fault is tried: ROOFTILE_FAULTS in the environment asks for more.
+int faults(int usual) {
+  const char* const asked = std::getenv("ROOFTILE_FAULTS");
+  return asked == nullptr ? usual : std::atoi(asked);
+}
+
 // Whenever the process is killed: all files are old or all are new once the next call has
 // recovered, and nothing else is left.
 TEST_F(ReplaceFiles, KilledAtAnyMoment) {
-  constexpr int kFiles = 4, kKills = 150;
+  constexpr int kFiles = 4;
+  const int kKills = faults(150);
   std::mt19937 random(1);
   std::vector<FileReplacement> forth, back;
   for (int i = 0; i < kFiles; ++i) {
@@ -115,6 +125,78 @@ TEST_F(ReplaceFiles, KilledAtAnyMoment) {
     }
     if (forth[0].before != text_of("f0.py")) std::swap(forth, back);
   }
+}
+
+// Writing ends at any byte of the new files or of the journal, as on a full disk.
+TEST_F(ReplaceFiles, FullDiskAtAnyByte) {
+  constexpr int kFiles = 3;
+  const std::string fresh(700, 'n');
+  std::vector<FileReplacement> files;
+  for (int i = 0; i < kFiles; ++i) {
+    files.push_back({put("f" + std::to_string(i) + ".py", "old"), "old", fresh});
+  }
+  std::mt19937 random(2);
+  const int tries = faults(60);
+  int refused = 0;
+  for (int attempt = 0; attempt < tries; ++attempt) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::signal(SIGXFSZ, SIG_IGN);
+      const rlim_t bytes = std::uniform_int_distribution<rlim_t>(0, 1200)(random);
+      const rlimit limit{bytes, bytes};
+      ::setrlimit(RLIMIT_FSIZE, &limit);
+      ::_exit(replace(files).has_value() ? 0 : 1);
+    }
+    random.discard(1);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    const bool done = WEXITSTATUS(status) == 0;
+    refused += done ? 0 : 1;
+    ASSERT_EQ(entries(), kFiles) << "attempt " << attempt;
+    for (int i = 0; i < kFiles; ++i) {
+      ASSERT_EQ(text_of("f" + std::to_string(i) + ".py"), done ? fresh : "old");
+      put("f" + std::to_string(i) + ".py", "old");
+    }
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_LT(refused, tries);
+}
+
+// An editor saves one of the files again and again, the way editors do, while they are replaced:
+// what it saved last is what stands, or what was made of it.
+TEST_F(ReplaceFiles, WhatAnEditorSavesMeanwhileStays) {
+  constexpr int kFiles = 2;
+  const int saves = faults(300);
+  std::vector<std::string> paths;
+  for (int i = 0; i < kFiles; ++i) paths.push_back(put("f" + std::to_string(i) + ".py", "save -1"));
+  const pid_t editor = ::fork();
+  if (editor == 0) {
+    for (int i = 0; i < saves; ++i) {
+      const std::string& path = paths[static_cast<std::size_t>(i % kFiles)];
+      const std::string draft = put("draft", "save " + std::to_string(i));
+      std::rename(draft.c_str(), path.c_str());
+      ::usleep(static_cast<useconds_t>(i % 7) * 100);
+    }
+    ::_exit(0);
+  }
+  int replaced = 0;
+  while (::waitpid(editor, nullptr, WNOHANG) == 0) {
+    std::vector<FileReplacement> files;
+    for (int i = 0; i < kFiles; ++i) {
+      const std::string before = text_of("f" + std::to_string(i) + ".py");
+      files.push_back({paths[static_cast<std::size_t>(i)], before,
+                       before.substr(before.rfind("save")) + " save" +
+                           before.substr(before.rfind("save") + 4)});
+    }
+    replaced += replace(files).has_value() ? 1 : 0;
+  }
+  EXPECT_EQ(entries(), kFiles);
+  for (int i = 0; i < kFiles; ++i) {
+    const int last = (saves - 1 - i) / kFiles * kFiles + i;
+    EXPECT_THAT(text_of("f" + std::to_string(i) + ".py"),
+                testing::EndsWith("save " + std::to_string(last)));
+  }
+  EXPECT_GT(replaced, 0);
 }
 
 }  // namespace

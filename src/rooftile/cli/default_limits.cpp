@@ -6,6 +6,8 @@
 #include <system_error>
 #include <vector>
 
+#include "rooftile/base/sanitized.h"
+
 namespace rooftile {
 namespace {
 
@@ -37,11 +39,7 @@ RunLimits default_limits(const Command& command) {
   constexpr double kMemoryPerByte = 4;
   constexpr std::size_t kMemory = std::size_t{1} << 30U;
   constexpr std::chrono::milliseconds kTime{10'000}, kLongTime{60'000};
-#if defined(__SANITIZE_ADDRESS__) || defined(__clang__) && __has_feature(address_sanitizer)
-  constexpr int kSlower = 30, kLarger = 8;
-#else
-  constexpr int kSlower = 1, kLarger = 1;
-#endif
+  constexpr int kSlower = kSanitized ? 30 : 1, kLarger = kSanitized ? 8 : 1;
   if (std::holds_alternative<MeasureCommand>(command)) return {};
   double bytes = 0;
   for (const std::string& file : files_of(command)) bytes += content_bytes(file);
