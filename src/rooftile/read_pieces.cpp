@@ -20,12 +20,12 @@
 namespace rooftile {
 namespace {
 
-// Sizes that the format or this input does not take; a recording keeps its precision too.
+// Sizes that the format or this input does not take; a recording keeps its precision and mode too.
 std::vector<std::string> unused_flags(const Piece& piece, std::string_view takes,
                                       const ReadOptions& options) {
   std::vector<std::string> unused = piece.model.unused_options;
   for (const std::string& flag : given_flags(options)) {
-    const bool is_size = flag != "--dtype";
+    const bool is_size = flag != "--dtype" && flag != "--mode";
     const bool taken =
         is_size ? contains(takes, flag.substr(0, flag.find(' '))) : piece.traces.empty();
     if (!taken) unused.push_back(flag);
@@ -150,6 +150,7 @@ std::vector<std::string> given_flags(const ReadOptions& options) {
   for (const auto& [name, size] : options.dims) flags.push_back("--dim " + name);
   for (const auto& [name, shape] : options.shapes) flags.push_back("--shape " + name);
   if (options.dtype) flags.emplace_back("--dtype");
+  if (options.mode != Mode::inference) flags.emplace_back("--mode");
   return flags;
 }
 

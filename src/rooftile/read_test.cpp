@@ -148,6 +148,17 @@ TEST_F(ReadOne, FlagsWithoutEffectAreNoted) {
   EXPECT_EQ(workload->ops.front().dtypes.input, Dtype::bf16);
 }
 
+TEST_F(ReadOne, ARecordingKeepsItsMode) {
+  const std::string trace = write_trace(0, 3),
+                    text = write("one.txt", "gemm fc fp16 m=64 n=64 k=64\n");
+  const auto recorded = read(trace, {.mode = Mode::training});
+  ASSERT_TRUE(recorded) << to_string(recorded.error());
+  EXPECT_EQ(recorded->unused_options, std::vector<std::string>{"--mode"});
+  const auto model = read(text, {.mode = Mode::training});
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_THAT(model->unused_options, testing::IsEmpty());
+}
+
 TEST_F(ReadOne, NamesOfInputsThatCannotBeAreRefused) {
   const std::string text = write("one.txt", "gemm fc fp16 m=64 n=64 k=64\n");
   const auto shaped = read(text, {.shapes = {{"x", {8, 64}}}});
