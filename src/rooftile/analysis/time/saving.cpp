@@ -87,8 +87,9 @@ Range<Seconds> saved_by_kernels(const TimeEstimate& before, const TimeEstimate& 
   const Ratios ratio = ratios(before, after);
   const Range<double> common = common_error(before);
   const double unshared = before.bound == after.bound ? kUnsharedSameBound : kUnsharedOtherBound;
-  const double apart =
-      std::exp(unshared * std::hypot(half_width(before, after), half_width(after, before)));
+  // Not std::hypot: it alone would bind the program to glibc 2.35.
+  const double first = half_width(before, after), second = half_width(after, before);
+  const double apart = std::exp(unshared * std::sqrt(first * first + second * second));
   // Ranges that do not touch leave no doubt, whatever the two have in common.
   const auto low_end = [&](double most, Seconds untouched) {
     return std::max(saved(before, most * apart, common.low, common.high), untouched);

@@ -1,0 +1,80 @@
+"""A report as a table for notebooks: self-contained, no scripts."""
+
+from __future__ import annotations
+
+import html
+from typing import Optional
+
+from . import _schemas
+
+VERDICTS = {
+    "findings": "Something to change",
+    "no_change_worth_making": "No change worth making",
+    "not_judged": "Not judged",
+}
+SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+BYTES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
+FITS = {"fits": "fits", "tight": "is tight", "does_not_fit": "does not fit"}
+STYLE = "text-align:left;vertical-align:top"
+
+
+def scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
+    """A number with three digits and its unit."""
+    for size, unit in units:
+        if abs(value) >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value / units[-1][0]:.3g} {units[-1][1]}"
+
+
+def range_text(value: Optional[_schemas.Range], units: tuple[tuple[float, str], ...] = SECONDS) -> str:
+    """"1.26 ms (0.81 ms–2.1 ms)"; nothing for None."""
+    if value is None:
+        return ""
+    return f"{scaled(value.expected, units)} ({scaled(value.low, units)}–{scaled(value.high, units)})"
+
+
+def place(where: _schemas.Location) -> str:
+    """File, line and module, as far as known."""
+    words = [where.file or ""]
+    if where.cell is not None:
+        words[0] += f" cell {where.cell}"
+    if where.line is not None:
+        words[0] += f":{where.line}"
+    return " ".join(word for word in (*words, where.module or where.node or "") if word)
+
+
+def summary(report: _schemas.Report) -> str:
+    """Verdict, time and memory in one line."""
+    parts = [VERDICTS[report.verdict]]
+    if report.not_judged_because:
+        parts[0] += f": {report.not_judged_because}"
+    if report.total_s is not None:
+        parts.append(f"expected time {range_text(report.total_s)}")
+    if report.memory is not None:
+        total = scaled(report.memory.total_bytes.expected, BYTES)
+        usable = scaled(report.memory.usable_bytes, BYTES)
+        parts.append(f"memory {total} of {usable} {FITS[report.memory.verdict]}")
+    return "; ".join(parts) + "."
+
+
+def finding_row(finding: _schemas.Finding) -> str:
+    cells = (
+        html.escape(finding.level),
+        f"<code>{html.escape(finding.rule)}</code><br>{html.escape(place(finding.location))}",
+        f"{html.escape(finding.message)}<br><b>Fix:</b> {html.escape(finding.fix.text)}",
+        html.escape(range_text(finding.saving_s)),
+    )
+    return "<tr>" + "".join(f'<td style="{STYLE}">{cell}</td>' for cell in cells) + "</tr>"
+
+
+def report_html(report: _schemas.Report) -> str:
+    """The whole report; text of the user's files is escaped."""
+    title = html.escape(", ".join(report.inputs))
+    gpu = f" on {html.escape(report.gpu.name)}" if report.gpu is not None and report.gpu.name else ""
+    text = f"<div><b>{title}</b>{gpu}, {html.escape(report.mode)}<br>{html.escape(summary(report))}"
+    if report.findings:
+        head = "".join(f'<th style="{STYLE}">{name}</th>' for name in ("level", "rule", "finding", "saves"))
+        rows = "".join(finding_row(finding) for finding in report.findings)
+        text += f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    notes = "".join(f"<li>{html.escape(note)}</li>" for note in report.notes)
+    return text + (f"<ul>{notes}</ul>" if notes else "") + "</div>"

@@ -1,0 +1,244 @@
+"""Records a few steps of a training loop with torch.profiler, and says what that cost.
+
+Step 1 ends before anything is known of the loop. `BASELINE` steps are timed without the profiler, one warms it up,
+and then the steps that were asked for are recorded; the trace is written as soon as they are done.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import statistics
+import sys
+import time
+import weakref
+from pathlib import Path
+from typing import Any, Callable, Optional
+
+from ._error import Error
+
+BASELINE = 2
+WARM_UP = 1
+# Steps of one program differ by more than this from one to the next.
+NOISE = 1.05
+# What the profiler itself has to tell goes to standard error, which is the script's.
+QUIET = {"KINETO_LOG_LEVEL": "99"}
+
+
+class Recorder:
+    """Counts steps, and records some of them.
+
+    steps: how many to record.
+    path: of the trace, ending in .json.gz; its folder is made when there is something to write.
+    trace: the same path once it is written.
+    seen: steps that ended.
+    problem: why nothing was recorded, in words.
+    """
+
+    def __init__(self, path: Path, steps: int = 10) -> None:
+        if steps < 1:
+            raise ValueError(f"rooftile: steps are 1 or more, found {steps}")
+        self.path, self.steps = path, steps
+        self.trace: Optional[Path] = None
+        self.problem: Optional[str] = None
+        self.seen = self.recorded = 0
+        self.has_cuda = False
+        self._profiler: Any = None
+        self._ended = False
+        self._last = 0.0
+        self._plain: list[float] = []
+        self._profiled: list[float] = []
+        self._undo: list[Callable[[], None]] = []
+        self._by_hand = self._in_wrapper = False
+        self._main: Callable[[], Any] = lambda: None
+        for name, value in QUIET.items():
+            os.environ.setdefault(name, value)
+
+    # ---- where steps come from
+
+    def follow_optimizers(self) -> None:
+        """Takes the end of an optimizer's step for the end of a step; needs torch imported."""
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        handle = register_optimizer_step_post_hook(self._after_optimizer)
+        self._undo.append(handle.remove)
+
+    def _after_optimizer(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if self._by_hand or self._ended:
+            return
+        main = self._main()
+        if main is None:
+            self._main = weakref.ref(optimizer)
+            self._end_of_step()
+            self._wrap(optimizer)
+        elif main is optimizer and not self._in_wrapper:
+            self._end_of_step()
+
+    def _wrap(self, optimizer: Any) -> None:
+        """The hook runs inside the optimizer's own annotation; a step ends better after it."""
+        step, was_own = optimizer.step, "step" in vars(optimizer)
+
+        @functools.wraps(step)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            self._in_wrapper = True
+            try:
+                result = step(*args, **kwargs)
+            finally:
+                self._in_wrapper = False
+            if not self._by_hand and not self._ended:
+                self._end_of_step()
+            return result
+
+        def unwrap() -> None:
+            if vars(optimizer).get("step") is not wrapped:
+                return
+            if was_own:
+                optimizer.step = step
+            else:
+                del optimizer.step
+
+        optimizer.step = wrapped
+        self._undo.append(unwrap)
+
+    def step(self) -> None:
+        """The end of a step, said by the program; from now on optimizers do not count."""
+        if not self._by_hand and self._main() is not None:
+            self.seen -= 1  # this step's optimizer was taken for its end
+        self._by_hand = True
+        if not self._ended:
+            self._end_of_step()
+
+    # ---- recording
+
+    def _end_of_step(self) -> None:
+        now = time.perf_counter()
+        self.seen += 1
+        if self.seen > 1:
+            recording = self.seen > 1 + BASELINE + WARM_UP
+            if recording or self.seen <= 1 + BASELINE:
+                (self._profiled if recording else self._plain).append(now - self._last)
+        if self.seen == 1 + BASELINE:
+            self._start()
+        elif self._profiler is not None:
+            self.recorded = max(0, self.seen - 1 - BASELINE - WARM_UP)
+            self._guard(self._profiler.step)
+        if self.recorded >= self.steps:
+            self.close()
+        self._last = time.perf_counter()
+
+    def _start(self) -> None:
+        import torch
+
+        self.has_cuda = torch.cuda.is_available()
+        kinds = torch.profiler.ProfilerActivity
+        if torch.autograd._profiler_enabled():
+            self._give_up("the program runs a profiler of its own")
+            return
+        self._profiler = torch.profiler.profile(
+            activities=[kinds.CPU, *([kinds.CUDA] if self.has_cuda else [])],
+            schedule=torch.profiler.schedule(wait=0, warmup=WARM_UP, active=self.steps, repeat=1),
+            on_trace_ready=self._write,
+            record_shapes=True,
+            with_stack=True,
+            profile_memory=True,
+        )
+        self._step_aside()
+        self._guard(self._profiler.start)
+
+    def _step_aside(self) -> None:
+        """There can be one profiler only: where the program starts its own, this one ends."""
+        import torch
+
+        start = torch.profiler.profile.start
+
+        def start_other(other: Any) -> Any:
+            if other is not self._profiler and not self._ended:
+                self._give_up("the program started a profiler of its own")
+            return start(other)
+
+        def undo() -> None:
+            torch.profiler.profile.start = start
+
+        torch.profiler.profile.start = start_other
+        self._undo.append(undo)
+
+    def _guard(self, action: Callable[[], Any]) -> None:
+        """The program goes on, whatever the profiler meets."""
+        try:
+            action()
+        except Exception as error:
+            self._give_up(f"the profiler failed: {error}")
+
+    def _give_up(self, problem: str) -> None:
+        if self.trace is None:
+            self.problem = problem
+        self.close()
+
+    def _write(self, profiler: Any) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        partial = self.path.with_name("partial-" + self.path.name)
+        profiler.export_chrome_trace(str(partial))
+        partial.replace(self.path)
+        self.trace = self.path
+
+    def close(self) -> None:
+        """Ends recording; what was recorded by now is written. Later calls do nothing."""
+        if self._ended:
+            return
+        self._ended = True
+        profiler, self._profiler = self._profiler, None
+        if profiler is not None:
+            try:
+                profiler.stop()
+            except Exception as error:
+                self.problem = self.problem or f"the profiler failed: {error}"
+        for undo in reversed(self._undo):
+            undo()
+        self._undo.clear()
+
+    # ---- what came of it
+
+    @property
+    def overhead(self) -> Optional[float]:
+        """How many times as long a recorded step took as one before; None where too few steps ran."""
+        if not self._plain or not self._profiled:
+            return None
+        return statistics.median(self._profiled) / max(statistics.median(self._plain), 1e-9)
+
+    def summary(self) -> str:
+        """What was recorded and what that cost, or why nothing was."""
+        if self.trace is None:
+            return self.why_nothing()
+        steps = f"{self.recorded} step" + ("" if self.recorded == 1 else "s")
+        text = f"recorded {steps} in {self.trace}"
+        if self.overhead is not None:
+            slower = f"made a step {self.overhead:.2g} times as long" if self.overhead >= NOISE else "cost no time"
+            text += f"; recording {slower}"
+        if not self.has_cuda:
+            text += (
+                "\nthis machine has no CUDA: the trace shows the CPU's work; what is said of a GPU is predicted, "
+                "not recorded"
+            )
+        return text
+
+    def why_nothing(self) -> str:
+        """Why there is no trace."""
+        first = 1 + BASELINE + WARM_UP
+        if self.problem:
+            return f"nothing was recorded: {self.problem}"
+        if self.seen == 0:
+            return "nothing was recorded: no optimizer made a step; call step() of rooftile.profile at the end of each"
+        return f"nothing was recorded: the program made {self.seen} steps, and recording begins after {first}"
+
+    def require_trace(self) -> Path:
+        """The trace. Raises Error, with the reason, where there is none."""
+        if self.trace is None:
+            raise Error(self.why_nothing())
+        return self.trace
+
+
+def main_script() -> Optional[Path]:
+    """The script that runs, where it is a file."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    path = Path(file) if file else None
+    return path if path is not None and path.suffix == ".py" and path.is_file() else None

@@ -1,0 +1,122 @@
+"""What a user hands over, as arguments of the program: paths as they are, objects written to files."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional
+
+from ._error import Error
+
+MODEL_FILE, CAPTURE_FILE = "model.onnx", "model.capture"
+NEEDS_INPUTS = (
+    "a model needs its inputs: rooftile.check(model, x), where x is a tensor, a shape or a rooftile.Input, "
+    "or a tuple or dict of those"
+)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How a model is to be captured.
+
+    inputs: tensors, shapes, `Input`s, or tuples and dicts of them.
+    mode: "inference" or "train".
+    dtype: of autocast; None runs the model as it is.
+    loss: makes the model's output a number to differentiate.
+    optimizer: class or instance, whose step belongs to a training step.
+    kwargs: keyword arguments of the model.
+    """
+
+    inputs: Any = None
+    mode: str = "inference"
+    dtype: Optional[str] = None
+    loss: Any = None
+    optimizer: Any = None
+    kwargs: Optional[Mapping[str, Any]] = None
+
+
+class Source:
+    """Arguments that name the input; files that had to be written live as long as this object."""
+
+    def __init__(self, words: Sequence[str], folder: Optional[tempfile.TemporaryDirectory[str]] = None) -> None:
+        self.words, self._folder = tuple(words), folder
+
+    @property
+    def was_captured(self) -> bool:
+        """Whether the program gets a file that states mode and sizes itself."""
+        return any(Path(word).name == CAPTURE_FILE for word in self.words)
+
+
+def source_of(target: Any, wish: Wish) -> Source:
+    """The source of a path, several paths, inline text, an ONNX model, or anything of torch that can be called.
+
+    Raises Error for other objects, and for models without inputs.
+    """
+    if isinstance(target, (str, os.PathLike)):
+        return Source([os.fspath(target)])
+    if isinstance(target, (list, tuple)) and target and all(isinstance(t, (str, os.PathLike)) for t in target):
+        return Source([os.fspath(path) for path in target])
+    if is_onnx(target):
+        return from_onnx(target)
+    if is_exported(target):
+        return from_exported(target, wish)
+    if callable(target):
+        return from_callable(target, wish)
+    raise Error(
+        "expected a path, an ONNX model, a torch module, an exported program or a function, "
+        f"found {type(target).__module__}.{type(target).__qualname__}"
+    )
+
+
+def is_onnx(target: Any) -> bool:
+    """An onnx.ModelProto; told by what it has, because onnx need not be imported for it."""
+    return hasattr(target, "SerializeToString") and hasattr(target, "graph") and hasattr(target, "opset_import")
+
+
+def is_exported(target: Any) -> bool:
+    """A torch.export.ExportedProgram. Where torch was not imported, there is none."""
+    export = sys.modules.get("torch.export")
+    return export is not None and isinstance(target, export.ExportedProgram)
+
+
+def from_onnx(model: Any) -> Source:
+    folder = tempfile.TemporaryDirectory(prefix="rooftile-")
+    path = Path(folder.name) / MODEL_FILE
+    try:
+        path.write_bytes(model.SerializeToString())
+    except ValueError as error:  # protobuf ends at 2 GiB
+        raise Error(f"the model cannot be serialised ({error}): save it with external data, and check the path") from error
+    return Source([str(path)], folder)
+
+
+def from_exported(program: Any, wish: Wish) -> Source:
+    inputs, kwargs = wish.inputs, wish.kwargs
+    if inputs is None:
+        if program.example_inputs is None:
+            raise Error("the exported program has no example inputs: give inputs=")
+        inputs, kwargs = program.example_inputs
+    return from_callable(program.module(), Wish(inputs, wish.mode, wish.dtype, wish.loss, wish.optimizer, kwargs))
+
+
+def from_callable(model: Any, wish: Wish) -> Source:
+    if wish.inputs is None and not wish.kwargs:
+        raise Error(NEEDS_INPUTS)
+    try:
+        from ._capture import capture
+    except ModuleNotFoundError as error:
+        if error.name != f"{__package__}._capture":
+            raise
+        raise Error(
+            "this version of rooftile cannot capture models yet: export to ONNX, and check the file"
+        ) from error
+    captured = capture(
+        model, wish.inputs, mode=wish.mode, dtype=wish.dtype, loss=wish.loss, optimizer=wish.optimizer, kwargs=wish.kwargs
+    )
+    folder = tempfile.TemporaryDirectory(prefix="rooftile-")
+    path = Path(folder.name) / CAPTURE_FILE
+    captured.save(str(path))
+    return Source([str(path)], folder)
