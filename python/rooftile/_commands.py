@@ -8,7 +8,7 @@ from typing import Any, Literal, Optional, Union
 
 from . import _program, _schemas
 from ._error import Error
-from ._flags import Sizes, flag, repeated, short_dtype, size_flags
+from ._flags import Sizes, dtype_name, flag, repeated, size_flags
 from ._report import Report
 from ._source import Source, Wish, source_of
 
@@ -26,9 +26,9 @@ def flags_of(
     flags = flag("gpu-file" if gpu is not None and gpu.endswith(".json") else "gpu", gpu)
     if source.was_captured:
         if sizes:
-            raise Error("sizes of a captured model are those of its inputs: leave out batch, seq, past, dims and shapes")
+            raise Error("a captured model has the sizes of its inputs: leave out batch, seq, past, dims and shapes")
         return flags
-    return flags + flag("dtype", short_dtype(dtype)) + flag("mode", None if mode == "inference" else mode) + sizes
+    return flags + flag("dtype", dtype_name(dtype)) + flag("mode", None if mode == "inference" else mode) + sizes
 
 
 def check(
@@ -72,7 +72,7 @@ def check(
 
     Raises `rooftile.Error` with the program's line for bad input.
     """
-    source = source_of(target, Wish(inputs, mode, short_dtype(dtype), loss, optimizer, kwargs))
+    source = source_of(target, Wish(inputs, mode, dtype_name(dtype), loss, optimizer, kwargs))
     flags = flags_of(source, gpu, mode, dtype, size_flags(batch, seq, past, dims, shapes))
     chosen = repeated("select", select) + repeated("ignore", ignore) + flag("baseline", baseline)
     return Report.of(source, flags, chosen + ([] if settings else ["--no-config"]))
@@ -123,7 +123,7 @@ def compare(
 
     The rest as for `check`. Raises `rooftile.Error` with the program's line for bad input.
     """
-    wish = Wish(inputs, mode, short_dtype(dtype))
+    wish = Wish(inputs, mode, dtype_name(dtype))
     first, second = source_of(before, wish), source_of(after, wish)
     if len(first.words) != 1 or len(second.words) != 1:
         raise Error("compare takes two inputs, each a single one")

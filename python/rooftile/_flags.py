@@ -6,19 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
 Sizes = Union[int, str]
-# Names of torch and NumPy that the program calls otherwise.
-SHORT_DTYPES = {
-    "float32": "fp32", "float": "fp32", "float16": "fp16", "half": "fp16", "bfloat16": "bf16", "float64": "fp64",
-    "double": "fp64", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8",
-}
 
 
-def short_dtype(dtype: Any) -> Optional[str]:
-    """A dtype as the program names it: torch.bfloat16, "bfloat16" and "bf16" are bf16."""
-    if dtype is None:
-        return None
-    name = str(dtype).removeprefix("torch.")
-    return SHORT_DTYPES.get(name, name)
+def dtype_name(dtype: Any) -> Optional[str]:
+    """A dtype by its name: torch.bfloat16 is bfloat16, which the program knows as it knows bf16."""
+    return None if dtype is None else str(dtype).removeprefix("torch.")
 
 
 def flag(name: str, value: Optional[object]) -> list[str]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
+import subprocess
 from pathlib import Path
 from types import TracebackType
-from typing import Optional, Union
+from typing import Any, Optional, TextIO, Union
 
 from ._commands import check
+from ._error import Error
+from ._program import find_program
+from ._ranks import job_folder, rank, ranks, trace_path, traces_of
 from ._recorder import Recorder, main_script
 from ._report import Report
-
-FOLDER = "rooftile_runs"
 
 
 class profile:  # noqa: N801  used as torch.profiler.profile is
@@ -25,29 +26,37 @@ class profile:  # noqa: N801  used as torch.profiler.profile is
 
     steps: how many to record; four go before them, to time the loop alone and to warm up.
     gpu: of which the report speaks; ``"auto"`` is the one that the trace names.
-    folder: for the trace; ``rooftile_runs/<time>`` unless given.
+    folder: for traces and report; ``rooftile_runs/<script>-<time>`` unless given.
     script: to check with the trace; the running script unless given, where that is a file.
+    by_hand: only `step` ends a step.
 
-    The program's results do not change, and an exception passes through: what was recorded before is kept. On a
-    machine without CUDA the trace shows the CPU's work, and what is said of a GPU is predicted.
+    The program's results do not change, and an exception passes through: what was recorded before is kept. Under
+    torchrun each rank records its own trace; the report of the first rank is on all of them. On a machine without
+    CUDA the trace shows the CPU's work, and what is said of a GPU is predicted.
     """
 
     def __init__(
         self,
         steps: int = 10,
         *,
-        gpu: str = "auto",
+        gpu: Optional[str] = "auto",
         folder: Union[str, Path, None] = None,
         script: Union[str, Path, None] = None,
+        by_hand: bool = False,
     ) -> None:
-        place = Path(folder) if folder is not None else Path(FOLDER) / time.strftime("%Y%m%d-%H%M%S")
-        self._recorder = Recorder(place / "rank0.json.gz", steps)
+        found = Path(script) if script is not None else main_script()
+        self._script = None if found is None else found.absolute()  # the program may change the folder
+        name = self._script.stem if self._script is not None else "python"
+        self._folder = (Path(folder) if folder is not None else job_folder(name)).absolute()
+        self._recorder = Recorder(trace_path(self._folder, rank()), steps)
         self._gpu = None if gpu == "auto" else gpu
-        self._script = Path(script) if script is not None else main_script()
+        self._by_hand = by_hand
         self._report: Optional[Report] = None
 
     def __enter__(self) -> profile:
-        self._recorder.follow_optimizers()
+        self._recorder.path.unlink(missing_ok=True)
+        if not self._by_hand:
+            self._recorder.attach()
         return self
 
     def __exit__(
@@ -73,7 +82,7 @@ class profile:  # noqa: N801  used as torch.profiler.profile is
 
     @property
     def trace(self) -> Optional[Path]:
-        """The trace, gzip'd JSON; None before it is written."""
+        """The trace of this process, gzip'd JSON; None before it is written."""
         return self._recorder.trace
 
     @property
@@ -85,14 +94,54 @@ class profile:  # noqa: N801  used as torch.profiler.profile is
         """How many steps were recorded, where, and what that cost."""
         return self._recorder.summary()
 
+    def files(self) -> list[str]:
+        """What the report is on: the traces of all ranks, and the script.
+
+        Raises `rooftile.Error` where this process recorded nothing.
+        """
+        own = self._recorder.require_trace()
+        traces = traces_of(self._folder, ranks()) if rank() == 0 else [own]
+        return [str(file) for file in (*traces, *([self._script] if self._script is not None else []))]
+
     @property
     def report(self) -> Report:
-        """The report on trace and script, made when first asked for.
+        """The report on traces and script, made when first asked for.
 
         Raises `rooftile.Error` where nothing was recorded.
         """
         if self._report is None:
-            trace = self._recorder.require_trace()
-            files = [str(trace), *([str(self._script)] if self._script is not None else [])]
-            self._report = check(files, gpu=self._gpu)
+            self._report = check(self.files(), gpu=self._gpu)
         return self._report
+
+    def finish(self, stream: TextIO) -> None:
+        """Ends recording and prints the report as text: of the first rank only, for all.
+
+        The text is also left beside the trace, as report.txt.
+        """
+        self.close()
+        if rank() != 0:
+            return
+        tell(self.summary(), stream)
+        if self.trace is None:
+            return
+        try:
+            text = self._text()
+        except Error as error:
+            tell(str(error), stream)
+            return
+        (self._folder / "report.txt").write_text(text, encoding="utf-8")
+        stream.write(text)
+        stream.flush()
+
+    def _text(self) -> str:
+        gpu = [] if self._gpu is None else [f"--gpu={self._gpu}"]
+        words: list[Any] = [find_program(), "check", *self.files(), *gpu]
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        return (done.stdout + done.stderr).decode("utf-8", errors="replace")
+
+
+def tell(text: str, stream: TextIO) -> None:
+    """Lines of the recorder among those of the program."""
+    for line in text.splitlines():
+        print(f"rooftile: {line}", file=stream)
+    stream.flush()

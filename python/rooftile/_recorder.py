@@ -7,15 +7,21 @@ and then the steps that were asked for are recorded; the trace is written as soo
 from __future__ import annotations
 
 import functools
+import importlib.abc
+import importlib.util
 import os
 import statistics
 import sys
 import time
+import types
 import weakref
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, Callable, Optional
 
 from ._error import Error
+from ._ranks import FOLDER
 
 BASELINE = 2
 WARM_UP = 1
@@ -23,6 +29,40 @@ WARM_UP = 1
 NOISE = 1.05
 # What the profiler itself has to tell goes to standard error, which is the script's.
 QUIET = {"KINETO_LOG_LEVEL": "99"}
+
+
+# Has what all optimizers are made from.
+OPTIMIZERS = "torch.optim.optimizer"
+
+
+class WhenLoaded(importlib.abc.MetaPathFinder):
+    """Calls back once a module has been loaded; importing it early could change what the script does."""
+
+    def __init__(self, name: str, callback: Callable[[], None]) -> None:
+        self._name, self._callback = name, callback
+
+    def remove(self) -> None:
+        """Imports go on without it."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(
+        self, name: str, path: Optional[Sequence[str]], target: Optional[types.ModuleType] = None
+    ) -> Optional[ModuleSpec]:
+        """Only for the module: the usual spec, whose loader calls back."""
+        if name != self._name:
+            return None
+        self.remove()
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute, callback = spec.loader.exec_module, self._callback
+
+            def exec_module(module: types.ModuleType) -> None:
+                execute(module)
+                callback()
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
 
 
 class Recorder:
@@ -43,6 +83,7 @@ class Recorder:
         self.problem: Optional[str] = None
         self.seen = self.recorded = 0
         self.has_cuda = False
+        self._process = os.getpid()
         self._profiler: Any = None
         self._ended = False
         self._last = 0.0
@@ -56,15 +97,23 @@ class Recorder:
 
     # ---- where steps come from
 
-    def follow_optimizers(self) -> None:
-        """Takes the end of an optimizer's step for the end of a step; needs torch imported."""
+    def attach(self) -> None:
+        """Takes the end of an optimizer's step for the end of a step, as soon as torch is there."""
+        if OPTIMIZERS in sys.modules:
+            self._follow_optimizers()
+        else:
+            finder = WhenLoaded(OPTIMIZERS, self._follow_optimizers)
+            sys.meta_path.insert(0, finder)
+            self._undo.append(finder.remove)
+
+    def _follow_optimizers(self) -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         handle = register_optimizer_step_post_hook(self._after_optimizer)
         self._undo.append(handle.remove)
 
     def _after_optimizer(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if self._by_hand or self._ended:
+        if self._by_hand or self._ended or os.getpid() != self._process:
             return
         main = self._main()
         if main is None:
@@ -179,11 +228,13 @@ class Recorder:
         partial = self.path.with_name("partial-" + self.path.name)
         profiler.export_chrome_trace(str(partial))
         partial.replace(self.path)
+        if self.path.parent.parent.name == FOLDER:
+            (self.path.parent.parent / ".gitignore").write_text("*\n", encoding="utf-8")
         self.trace = self.path
 
     def close(self) -> None:
         """Ends recording; what was recorded by now is written. Later calls do nothing."""
-        if self._ended:
+        if self._ended or os.getpid() != self._process:  # a forked child leaves the recording to its parent
             return
         self._ended = True
         profiler, self._profiler = self._profiler, None
@@ -238,7 +289,8 @@ class Recorder:
 
 
 def main_script() -> Optional[Path]:
-    """The script that runs, where it is a file."""
+    """The script that runs, where it is a file and none of this package."""
     file = getattr(sys.modules.get("__main__"), "__file__", None)
-    path = Path(file) if file else None
-    return path if path is not None and path.suffix == ".py" and path.is_file() else None
+    if not file or Path(file).suffix != ".py" or not Path(file).is_file():
+        return None
+    return None if Path(file).resolve().parent == Path(__file__).resolve().parent else Path(file)

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import builtins
-import importlib.abc
-import importlib.util
-import os
 import re
 import runpy
-import subprocess
 import sys
-import time
 import types
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import Callable, NoReturn, Optional
+from typing import NoReturn, Optional
 
-from ._error import Error
-from ._profile import FOLDER
-from ._program import find_program
-from ._recorder import Recorder
+from ._profile import profile
 
 USAGE = """\
 Runs a training script with the recorder attached, and says what limits it.
@@ -37,8 +29,6 @@ Usage: rooftile run [OPTIONS] SCRIPT.py ARGUMENTS…
 The script is not edited, its arguments, output and exit code are its own. A step ends with the step of its first
 optimizer. The report goes to standard error.
 """
-LOADED_LAST = "torch.optim.optimizer"
-RANK_PATIENCE_S = 60.0
 
 
 @dataclass
@@ -46,7 +36,7 @@ class Options:
     """What stands before the script, the script, and what stands after."""
 
     steps: int = 10
-    gpu: Optional[str] = None
+    gpu: str = "auto"
     output: Optional[str] = None
     module: bool = False
     target: str = ""
@@ -73,7 +63,7 @@ def parse(words: Sequence[str]) -> Options:
                 raise UsageError(f"--steps: expected a whole number from 1, found '{value}'")
             options.steps = int(value)
         elif word == "--gpu":
-            options.gpu = None if value == "auto" else value
+            options.gpu = value
         elif word in ("-o", "--output"):
             options.output = value
         elif word == "-m":
@@ -88,88 +78,6 @@ def parse(words: Sequence[str]) -> Options:
     return options
 
 
-# ---- ranks
-
-
-def number(*names: str) -> Optional[int]:
-    """The first of these variables that is a number."""
-    for name in names:
-        if os.environ.get(name, "").isdigit():
-            return int(os.environ[name])
-    return None
-
-
-def rank() -> int:
-    return number("RANK", "SLURM_PROCID") or 0
-
-
-def ranks() -> int:
-    return number("WORLD_SIZE", "SLURM_NTASKS") or 1
-
-
-def run_folder(options: Options) -> Path:
-    """One folder for all ranks of a job, another one for each job."""
-    if options.output is not None:
-        return Path(options.output)
-    stem = options.target if options.module else Path(options.target).stem
-    if ranks() == 1:
-        job = time.strftime("%Y%m%d-%H%M%S")
-    elif number("LOCAL_WORLD_SIZE") == ranks():  # one launcher started them all
-        job = f"job{os.getppid()}"
-    else:
-        names = ("SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "MASTER_PORT")
-        job = "job" + "-".join(os.environ[name] for name in names if name in os.environ)
-    return Path(FOLDER) / f"{stem}-{job}"
-
-
-def traces_of(folder: Path, count: int, patience_s: float = RANK_PATIENCE_S) -> list[Path]:
-    """Traces of all ranks; those of other machines may never come."""
-    wanted = [folder / f"rank{index}.json.gz" for index in range(count)]
-    end = time.monotonic() + patience_s
-    while time.monotonic() < end and not all(path.exists() for path in wanted):
-        time.sleep(0.1)
-    return [path for path in wanted if path.exists()]
-
-
-# ---- attaching
-
-
-class WhenLoaded(importlib.abc.MetaPathFinder):
-    """Calls back once a module has been loaded; importing it early could change what the script does."""
-
-    def __init__(self, name: str, callback: Callable[[], None]) -> None:
-        self._name, self._callback = name, callback
-
-    def find_spec(
-        self, name: str, path: Optional[Sequence[str]], target: Optional[types.ModuleType] = None
-    ) -> Optional[ModuleSpec]:
-        """Only for the module: the usual spec, whose loader calls back."""
-        if name != self._name:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            execute, callback = spec.loader.exec_module, self._callback
-
-            def exec_module(module: types.ModuleType) -> None:
-                execute(module)
-                callback()
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
-
-
-def attach(recorder: Recorder) -> None:
-    """Follows optimizers as soon as torch has them."""
-    if LOADED_LAST in sys.modules:
-        recorder.follow_optimizers()
-    else:
-        sys.meta_path.insert(0, WhenLoaded(LOADED_LAST, recorder.follow_optimizers))
-
-
-# ---- the script
-
-
 def run_target(options: Options) -> None:
     """As Python runs it: __main__, sys.argv and sys.path are those of the script."""
     sys.argv = [options.target, *options.arguments]
@@ -177,7 +85,7 @@ def run_target(options: Options) -> None:
         sys.path[0] = str(Path.cwd())
         runpy.run_module(options.target, run_name="__main__", alter_sys=True)
         return
-    path = options.target
+    path = str(Path(options.target).absolute())
     sys.path[0] = str(Path(path).resolve().parent)
     main = types.ModuleType("__main__")
     main.__dict__.update(__file__=path, __builtins__=builtins, __loader__=SourceFileLoader("__main__", path))
@@ -195,34 +103,6 @@ def show_exception(error: BaseException, script: str) -> None:
     sys.excepthook(type(error), error.with_traceback(where), where)
 
 
-def tell(text: str) -> None:
-    for line in text.splitlines():
-        print(f"rooftile: {line}", file=sys.stderr)
-    sys.stderr.flush()
-
-
-def report(options: Options, recorder: Recorder, script: Optional[Path]) -> None:
-    """What was recorded and what it shows: of the first rank only, for all."""
-    if rank() != 0:
-        return
-    tell(recorder.summary())
-    if recorder.trace is None:
-        return
-    traces = traces_of(recorder.path.parent, ranks())
-    if len(traces) < ranks():
-        tell(f"traces of {len(traces)} of {ranks()} ranks are there")
-    files = [str(file) for file in (*traces, *([script] if script else []))]
-    gpu = [] if options.gpu is None else [f"--gpu={options.gpu}"]
-    try:
-        done = subprocess.run([find_program(), "check", *files, *gpu], stdout=subprocess.PIPE, check=False)
-    except Error as error:
-        tell(str(error))
-        return
-    text = done.stdout.decode("utf-8", errors="replace")
-    sys.stderr.write(text)
-    (recorder.path.parent / "report.txt").write_text(text, encoding="utf-8")
-
-
 def main(words: Sequence[str]) -> NoReturn:
     """Runs the script, reports, and ends as the script does."""
     if words and words[0] in ("-h", "--help"):
@@ -235,18 +115,16 @@ def main(words: Sequence[str]) -> NoReturn:
     except UsageError as error:
         print(f"rooftile: {error}\n\n{USAGE}", end="", file=sys.stderr)
         sys.exit(2)
-    recorder = Recorder((run_folder(options) / f"rank{rank()}.json.gz").absolute(), options.steps)
-    recorder.path.unlink(missing_ok=True)
-    script = None if options.module else Path(options.target).absolute()  # the script may change the folder
-    attach(recorder)
-    try:
-        run_target(options)
-    except (SystemExit, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        show_exception(error, options.target)
-        sys.exit(1)
-    finally:
-        recorder.close()
-        report(options, recorder, script)
+    script = None if options.module else Path(options.target).absolute()
+    recording = profile(options.steps, gpu=options.gpu, folder=options.output, script=script)
+    with recording:
+        try:
+            run_target(options)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            show_exception(error, str(script))
+            sys.exit(1)
+        finally:
+            recording.finish(sys.stderr)
     sys.exit(0)

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Optional
 
@@ -89,7 +90,8 @@ def from_onnx(model: Any) -> Source:
     try:
         path.write_bytes(model.SerializeToString())
     except ValueError as error:  # protobuf ends at 2 GiB
-        raise Error(f"the model cannot be serialised ({error}): save it with external data, and check the path") from error
+        problem = f"the model cannot be serialised ({error})"
+        raise Error(f"{problem}: save it with external data, and check the path") from error
     return Source([str(path)], folder)
 
 
@@ -106,7 +108,7 @@ def from_callable(model: Any, wish: Wish) -> Source:
     if wish.inputs is None and not wish.kwargs:
         raise Error(NEEDS_INPUTS)
     try:
-        from ._capture import capture
+        capture = import_module("._capture", __package__).capture
     except ModuleNotFoundError as error:
         if error.name != f"{__package__}._capture":
             raise
@@ -114,7 +116,13 @@ def from_callable(model: Any, wish: Wish) -> Source:
             "this version of rooftile cannot capture models yet: export to ONNX, and check the file"
         ) from error
     captured = capture(
-        model, wish.inputs, mode=wish.mode, dtype=wish.dtype, loss=wish.loss, optimizer=wish.optimizer, kwargs=wish.kwargs
+        model,
+        wish.inputs,
+        mode=wish.mode,
+        dtype=wish.dtype,
+        loss=wish.loss,
+        optimizer=wish.optimizer,
+        kwargs=wish.kwargs,
     )
     folder = tempfile.TemporaryDirectory(prefix="rooftile-")
     path = Path(folder.name) / CAPTURE_FILE

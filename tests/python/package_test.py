@@ -11,10 +11,9 @@ import typing
 import unittest
 from unittest import mock
 
-from support import ALIGNED, PACKAGE, ROOT, VOCABULARY, environment, python
-
 import rooftile
 from rooftile import _commands, _flags, _program, _schemas, _table
+from support import ALIGNED, PACKAGE, ROOT, VOCABULARY, environment, python
 
 TRAINING_SCRIPT = """import torch
 from torch import nn
@@ -115,9 +114,9 @@ class Errors(unittest.TestCase):
             program = pathlib.Path(folder) / "rooftile"
             program.write_text("#!/bin/sh\nkill -9 $$\n")
             program.chmod(0o755)
-            with mock.patch.dict(os.environ, {"ROOFTILE_PROGRAM": str(program)}):
-                with self.assertRaisesRegex(rooftile.Error, "signal 9"):
-                    rooftile.check(VOCABULARY, gpu="h100")
+            chosen = mock.patch.dict(os.environ, {"ROOFTILE_PROGRAM": str(program)})
+            with chosen, self.assertRaisesRegex(rooftile.Error, "signal 9"):
+                rooftile.check(VOCABULARY, gpu="h100")
 
 
 class OtherCommands(unittest.TestCase):
@@ -143,8 +142,8 @@ class OtherCommands(unittest.TestCase):
 
 class Flags(unittest.TestCase):
     def test_names_of_types(self):
-        for given, short in {"torch.bfloat16": "bf16", "float16": "fp16", "fp8": "fp8", None: None}.items():
-            self.assertEqual(_flags.short_dtype(given), short)
+        for given, short in {"torch.bfloat16": "bfloat16", "float16": "float16", "fp8": "fp8", None: None}.items():
+            self.assertEqual(_flags.dtype_name(given), short)
 
     def test_sizes(self):
         flags = _flags.size_flags(2, None, None, {"N": 4}, {"x": (1, 3, 224)})
@@ -153,7 +152,7 @@ class Flags(unittest.TestCase):
     def test_a_gpu_of_a_file(self):
         source = _commands.source_of(VOCABULARY, _commands.Wish())
         self.assertEqual(_commands.flags_of(source, "my.json", "train", "float16", []),
-                         ["--gpu-file=my.json", "--dtype=fp16", "--mode=train"])
+                         ["--gpu-file=my.json", "--dtype=float16", "--mode=train"])
 
 
 class Inputs(unittest.TestCase):

@@ -1,5 +1,6 @@
 """What the tests of the Python package share. They run the package from the sources and the program that
-ROOFTILE_PROGRAM names."""
+ROOFTILE_PROGRAM names.
+"""
 
 import os
 import pathlib
@@ -14,7 +15,7 @@ ALIGNED = "gemm vocab bf16 m=4096 n=50304 k=768"
 
 def environment(**more: str) -> dict:
     """The environment of a child that imports the package from the sources."""
-    return {**os.environ, "PYTHONPATH": str(PACKAGE), "PYTHONDONTWRITEBYTECODE": "1", **more}
+    return {**os.environ, "PYTHONPATH": str(PACKAGE), **more}
 
 
 def python(*words: str, **options) -> subprocess.CompletedProcess:

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -40,7 +41,7 @@ class BlockQueue {
   // False when nobody wants more.
   bool push(std::string block) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return closed_ || blocks_.size() < kBlocksAhead; });
+    await(lock, [&] { return closed_ || blocks_.size() < kBlocksAhead; });
     if (closed_) return false;
     blocks_.push_back(std::move(block));
     changed_.notify_all();
@@ -49,7 +50,7 @@ class BlockQueue {
   // Gives the emptied block back in exchange; false at the end.
   bool pop(std::string& block) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return closed_ || !blocks_.empty(); });
+    await(lock, [&] { return closed_ || !blocks_.empty(); });
     if (!block.empty()) spare_.push_back(std::move(block));
     block.clear();
     if (blocks_.empty()) return false;
@@ -73,6 +74,13 @@ class BlockQueue {
   }
 
  private:
+  // Not wait(), which alone would bind the program to GCC 12's C++ library.
+  template <typename Ready>
+  void await(std::unique_lock<std::mutex>& lock, Ready ready) {
+    while (!changed_.wait_for(lock, std::chrono::hours(1), ready)) {
+    }
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::string> blocks_;

@@ -21,6 +21,7 @@ std::string rendered(const Report& report, const std::string& format, const Text
   if (format == "json") return render_json(report);
   if (format == "sarif") return render_sarif(report);
   if (format == "markdown") return render_markdown(report);
+  if (format == "github") return render_github(report);
   return render_text(report, style);
 }
 

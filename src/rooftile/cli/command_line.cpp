@@ -136,7 +136,7 @@ void add_limit_flags(CLI::App& app, RawLimits& limits) {
 void add_check(CLI::App& app, Raw& raw) {
   CLI::App& command = *app.add_subcommand("check", "find what limits a network and what to change");
   add_input_flags(command, raw.check.input, raw.check_input);
-  add_output_flags(command, raw.check.output, {"text", "json", "sarif", "markdown"});
+  add_output_flags(command, raw.check.output, {"text", "json", "sarif", "markdown", "github"});
   command
       .add_option("--fail-on", raw.fail_on, "lowest level that sets exit code 1 (default: advice)")
       ->check(CLI::IsMember({"error", "warning", "advice", "info"}))
@@ -523,6 +523,9 @@ Result<RunLimits> finish_limits(const RawLimits& raw, const Command& command) {
 }  // namespace
 
 Result<CommandLine> parse_command_line(int argc, const char* const* argv) {
+  // The words belong to a script: nothing here may take one of them for its own.
+  if (argc > 1 && std::string_view(argv[1]) == "run")
+    return CommandLine{RunCommand{{argv + 2, argv + argc}}, {}};
   CLI::App app(kAbout, "rooftile");
   app.footer(kFooter);
   app.set_version_flag("--version", "rooftile " + std::string(kVersion));
@@ -538,6 +541,7 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv) {
   add_diff(app, raw);
   add_summarize(app, raw);
   add_measure(app, raw);
+  app.add_subcommand("run", "run a training script with a recorder, and check what it recorded");
   add_explain(app, raw);
   add_lists(app, raw);
   try {

@@ -88,6 +88,11 @@ struct SummarizeCommand {
   OutputOptions output;
 };
 
+// Everything after the word run; the Python package reads it.
+struct RunCommand {
+  std::vector<std::string> words;
+};
+
 struct ExplainCommand {
   std::string rule;
   OutputOptions output;
@@ -119,7 +124,7 @@ struct ShowCommand {
 };
 
 using Command = std::variant<CheckCommand, FixCommand, OpsCommand, CompareCommand, SweepCommand,
-                             TuneCommand, DiffCommand, SummarizeCommand, MeasureCommand,
+                             TuneCommand, DiffCommand, SummarizeCommand, MeasureCommand, RunCommand,
                              ExplainCommand, RulesCommand, GpusCommand, ShowCommand>;
 
 struct CommandLine {

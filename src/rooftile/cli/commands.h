@@ -26,6 +26,8 @@ Result<Outcome> run(const TuneCommand& command, const TextStyle& style);
 Result<Outcome> run(const DiffCommand& command, const TextStyle& style);
 Result<Outcome> run(const SummarizeCommand& command, const TextStyle& style);
 Result<Outcome> run(const MeasureCommand& command, const TextStyle& style);
+// Returns only when it fails: else the script takes the process over.
+Result<Outcome> run(const RunCommand& command, const TextStyle& style);
 Result<Outcome> run(const ExplainCommand& command, const TextStyle& style);
 Result<Outcome> run(const RulesCommand& command, const TextStyle& style);
 Result<Outcome> run(const GpusCommand& command, const TextStyle& style);

@@ -25,6 +25,7 @@ std::string render_text(const Report& report, const TextStyle& style = {});
 std::string render_json(const Report& report);   // docs/formats/report.schema.json
 std::string render_sarif(const Report& report);  // SARIF 2.1.0
 std::string render_markdown(const Report& report);
+std::string render_github(const Report& report);  // commands of GitHub Actions
 
 // What a row of a trace's table stands for.
 enum class OpsRows : std::uint8_t { op, module, annotation, kernel };
