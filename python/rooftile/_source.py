@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ._error import Error
+from ._input import Input
 
-MODEL_FILE, CAPTURE_FILE = "model.onnx", "model.capture"
+MODEL_FILE, CAPTURE_FILE = "model.onnx", "model.rooftile.json"
+# As a capture names the precisions that it can run a model in.
+PRECISIONS = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32", "float": "fp32"}
 NEEDS_INPUTS = (
     "a model needs its inputs: rooftile.check(model, x), where x is a tensor, a shape or a rooftile.Input, "
     "or a tuple or dict of those"
@@ -41,15 +44,18 @@ class Wish:
 
 
 class Source:
-    """Arguments that name the input; files that had to be written live as long as this object."""
+    """Arguments that name the input; files that had to be written live as long as this object.
 
-    def __init__(self, words: Sequence[str], folder: Optional[tempfile.TemporaryDirectory[str]] = None) -> None:
-        self.words, self._folder = tuple(words), folder
+    was_captured: the program gets a file that states mode, precision and sizes itself.
+    """
 
-    @property
-    def was_captured(self) -> bool:
-        """Whether the program gets a file that states mode and sizes itself."""
-        return any(Path(word).name == CAPTURE_FILE for word in self.words)
+    def __init__(
+        self,
+        words: Sequence[str],
+        folder: Optional[tempfile.TemporaryDirectory[str]] = None,
+        was_captured: bool = False,
+    ) -> None:
+        self.words, self._folder, self.was_captured = tuple(words), folder, was_captured
 
 
 def source_of(target: Any, wish: Wish) -> Source:
@@ -108,23 +114,39 @@ def from_callable(model: Any, wish: Wish) -> Source:
     if wish.inputs is None and not wish.kwargs:
         raise Error(NEEDS_INPUTS)
     try:
-        capture = import_module("._capture", __package__).capture
+        module = import_module("._capture", __package__)
     except ModuleNotFoundError as error:
         if error.name != f"{__package__}._capture":
             raise
         raise Error(
             "this version of rooftile cannot capture models yet: export to ONNX, and check the file"
         ) from error
-    captured = capture(
-        model,
-        wish.inputs,
-        mode=wish.mode,
-        dtype=wish.dtype,
-        loss=wish.loss,
-        optimizer=wish.optimizer,
-        kwargs=wish.kwargs,
-    )
+    try:
+        captured = module.capture(
+            model,
+            as_inputs(wish.inputs, module.Input),
+            mode=wish.mode,
+            dtype=PRECISIONS.get(wish.dtype or "", wish.dtype),
+            loss=wish.loss,
+            optimizer=wish.optimizer,
+            kwargs=as_inputs(wish.kwargs, module.Input),
+        )
+    except module.CaptureError as error:
+        raise Error(str(error)) from error
     folder = tempfile.TemporaryDirectory(prefix="rooftile-")
     path = Path(folder.name) / CAPTURE_FILE
     captured.save(str(path))
-    return Source([str(path)], folder)
+    return Source([str(path)], folder, was_captured=True)
+
+
+def as_inputs(value: Any, kind: Any) -> Any:
+    """Shapes and `Input`s as the capture takes them, however they are nested; everything else as it is."""
+    if isinstance(value, Input):
+        return kind(value.shape, value.dtype, value.high)
+    if isinstance(value, Mapping):
+        return {name: as_inputs(part, kind) for name, part in value.items()}
+    if isinstance(value, (tuple, list)):
+        if value and all(type(size) is int for size in value):
+            return kind(tuple(value), Input.dtype)
+        return type(value)(as_inputs(part, kind) for part in value) if type(value) in (tuple, list) else value
+    return value

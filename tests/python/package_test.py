@@ -12,7 +12,7 @@ import unittest
 from unittest import mock
 
 import rooftile
-from rooftile import _commands, _flags, _program, _schemas, _table
+from rooftile import _commands, _flags, _program, _schemas, _source, _table
 from support import ALIGNED, PACKAGE, ROOT, VOCABULARY, environment, python
 
 TRAINING_SCRIPT = """import torch
@@ -160,6 +160,12 @@ class Inputs(unittest.TestCase):
         self.assertEqual(rooftile.Input((2, 3)).shape, (2, 3))
         self.assertEqual(rooftile.Input([2], "torch.int64"), rooftile.Input(2, "int64"))
         self.assertEqual(rooftile.Input(()).dtype, "float32")
+
+    def test_shapes_among_arguments(self):
+        given = {"ids": rooftile.Input((2, 8), "int64", high=50), "rest": [(2, 3), None, ((4,), "x")]}
+        taken = _source.as_inputs(given, rooftile.Input)
+        self.assertEqual(taken["ids"], given["ids"])
+        self.assertEqual(taken["rest"], [rooftile.Input((2, 3)), None, (rooftile.Input(4), "x")])
 
     def test_what_is_no_shape(self):
         with self.assertRaises(ValueError):
