@@ -123,7 +123,7 @@ def from_callable(model: Any, wish: Wish) -> Source:
         ) from error
     try:
         captured = module.capture(
-            model,
+            as_module(model),
             as_inputs(wish.inputs, module.Input),
             mode=wish.mode,
             dtype=PRECISIONS.get(wish.dtype or "", wish.dtype),
@@ -137,6 +137,25 @@ def from_callable(model: Any, wish: Wish) -> Source:
     path = Path(folder.name) / CAPTURE_FILE
     captured.save(str(path))
     return Source([str(path)], folder, was_captured=True)
+
+
+def as_module(model: Any) -> Any:
+    """A function as a module without parameters; modules as they are."""
+    import torch
+
+    if isinstance(model, torch.nn.Module):
+        return model
+
+    class Function(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+        def __init__(self) -> None:
+            super().__init__()
+            self.function = model
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return self.function(*args, **kwargs)
+
+    Function.__name__ = Function.__qualname__ = getattr(model, "__name__", type(model).__name__)
+    return Function()
 
 
 def as_inputs(value: Any, kind: Any) -> Any:
