@@ -12,6 +12,9 @@ say() { printf '%s\n' "$*" >&2; }
 # A terminal that can rewrite its last line.
 is_terminal() { [ -t 2 ] && [ "${TERM:-dumb}" != dumb ]; }
 
+# The log's last line, as far as it can be shown.
+last_line() { tail -n 1 "$step_log" | tr -d '\r\033'; }
+
 # Shows title, seconds and the log's last line until the process ends; without a terminal, one line
 # every 30 s so that a slow step is not taken for a dead one.
 watch_process() {
@@ -19,12 +22,12 @@ watch_process() {
   while kill -0 "$pid" 2>/dev/null; do
     if is_terminal; then
       width=$(($(tput cols 2>/dev/null || echo 80) - 1))
-      line="$title · $((SECONDS - started)) s · $(tail -n 1 "$step_log" | tr -d '\r\033')"
+      line="$title · $((SECONDS - started)) s · $(last_line)"
       printf '\r\033[K%s' "${line:0:width}" >&2
       sleep 0.2
     else
       sleep 1
-      [ $(((SECONDS - started) % 30)) -ne 29 ] || say "  … $((SECONDS - started)) s"
+      [ $(((SECONDS - started) % 30)) -ne 29 ] || say "  … $((SECONDS - started)) s · $(last_line)"
     fi
   done
   if is_terminal; then printf '\r\033[K' >&2; fi
