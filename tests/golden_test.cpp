@@ -77,11 +77,16 @@ INSTANTIATE_TEST_SUITE_P(Reports, Golden,
                                          GoldenCase{"hostile_names", sample_hostile_report}),
                          [](const auto& test) { return std::string(test.param.folder); });
 
+// The folder of the program; tools/mutate names that of a changed one.
+std::string program_folder() {
+  const char* other = std::getenv("ROOFTILE_BINARY");
+  return fs::path(other != nullptr ? other : ROOFTILE_BINARY).parent_path().string();
+}
+
 // Both outputs of a shell command run in the folder of the goldens, and its exit code.
 std::string run_shell(const std::string& command) {
   const std::string words = "cd '" + (kGoldens / "runs").string() + "' && PATH='" +
-                            fs::path(ROOFTILE_BINARY).parent_path().string() + "':$PATH; (" +
-                            command + ") 2>&1";
+                            program_folder() + "':$PATH; (" + command + ") 2>&1";
   FILE* pipe = popen(words.c_str(), "r");
   if (pipe == nullptr) return "cannot run " + command;
   std::string output;
