@@ -139,10 +139,16 @@ void add_memory(const Workload& workload, const Analysis& analysis, const TimeMo
   summary.verdict = to_string(memory.fit());
   summary.largest_batch = largest_batch(workload, memory);
   for (const FitChange& change : changes_that_fit(workload, analysis, model, memory)) {
-    std::vector<std::string> with;
-    for (const FitBy by : change.with) with.emplace_back(to_string(by));
-    summary.changes.push_back({std::string(to_string(change.by)), change.amount, std::move(with),
-                               change.per_gpu, std::string(to_string(change.fit)), change.cost});
+    MemoryChange& shown = summary.changes.emplace_back();
+    shown.kind = to_string(change.by.front());
+    shown.amount = change.gpus > 1 ? change.gpus : change.batch;
+    shown.batch = change.batch;
+    for (std::size_t i = 1; i < change.by.size(); ++i) {
+      shown.with.emplace_back(to_string(change.by[i]));
+    }
+    shown.per_gpu = change.per_gpu;
+    shown.fit = to_string(change.fit);
+    shown.cost = change.cost;
   }
 }
 

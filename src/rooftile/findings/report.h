@@ -115,6 +115,7 @@ struct Coverage {
 struct MemoryChange {
   std::string kind;         // smaller_batch checkpointing half_precision … : report.schema.json
   std::int64_t amount = 0;  // samples of a smaller batch, GPUs of a spread network; else 0
+  std::int64_t batch = 0;   // of a smaller batch, beside GPUs as well; else 0
   std::vector<std::string> with;       // kinds that it takes besides
   Bytes per_gpu;                       // expected, on each GPU
   std::string fit;                     // fits, tight

@@ -69,10 +69,10 @@ Json total_json(const Report& report) {
 }
 
 Json memory_change_json(const MemoryChange& change) {
-  Json amount = nullptr;
-  if (change.amount > 0) amount = change.amount;
+  const auto count = [](std::int64_t number) { return number > 0 ? Json(number) : Json(nullptr); };
   return {{"change", change.kind},
-          {"amount", amount},
+          {"amount", count(change.amount)},
+          {"batch", count(change.batch)},
           {"with_checkpointing", std::ranges::count(change.with, "checkpointing") > 0},
           {"with", change.with},
           {"bytes_per_gpu", json_number(change.per_gpu.value())},

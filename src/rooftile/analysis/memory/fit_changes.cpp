@@ -24,6 +24,8 @@ constexpr std::array<FitBy, 4> kTrainingChanges{FitBy::chunked_loss, FitBy::chec
 constexpr std::array<FitBy, 4> kInferenceChanges{FitBy::half_precision, FitBy::eight_bit_cache,
                                                  FitBy::eight_bits, FitBy::four_bits};
 constexpr std::size_t kMostOfOneSize = 3;  // sets of as many changes; more are more of the same
+// That NVLink joins on one board (HGX); beyond, the time depends on the network between boards.
+constexpr std::int64_t kMostLinkedGpus = 8;
 
 using Set = std::vector<FitBy>;
 
@@ -75,27 +77,29 @@ class Search {
       for (const Set& set : sets_of(size, possible)) try_smaller_batch(set);
       keep_largest_batches();
     }
-    spread_over_gpus(is_training() ? FitBy::sharding : FitBy::tensor_parallel);
+    spread_over_gpus(possible);
     return std::move(found_);
   }
 
  private:
   bool is_training() const { return workload_.mode == Mode::training; }
 
-  // What stays whatever the batch, and what grows with it, after a set of changes.
+  // What stays whatever the batch, and what grows with it, after a set of changes; the cache is
+  // part of the latter.
   struct Needs {
-    Bytes state, growing;
+    Bytes state, growing, cache;
   };
 
   Needs needs_after(const Set& set) const {
-    Needs needs{memory_.state(), memory_.growing()};
+    Needs needs{memory_.state(), memory_.growing(), memory_.kv_cache.expected};
     if (set.empty()) return needs;
     for (const FitBy by : set) {
       const auto bits = weight_bits(by);
       if (bits) needs.state -= memory_.weights * (1 - *bits / bits_now());
     }
     if (holds(set, FitBy::eight_bit_cache)) {
-      needs.growing -= memory_.kv_cache.expected * (1 - 8 / cache_bits());
+      needs.cache = memory_.kv_cache.expected * (8 / cache_bits());
+      needs.growing -= memory_.kv_cache.expected - needs.cache;
     }
     if (holds(set, FitBy::eight_bit_states)) {
       needs.state -= Bytes(count_parameters(workload_) * (kFp32Adam - kEightBitAdam));
@@ -173,20 +177,27 @@ class Search {
     });
   }
 
-  // Fewer samples beside a set of other changes: the most that leave room, else one that is tight.
+  double samples() const { return to_double(workload_.batch.value_or(1)); }
+
+  // Fewer samples beside what stays on each GPU; 0 where none fit.
+  std::int64_t smaller_batch(Bytes constant, Bytes growing, Fit worst) const {
+    if (samples() <= 1) return 0;
+    const double fitting = samples() * memory_.share_that_fits(constant, growing, worst);
+    return static_cast<std::int64_t>(std::min(std::floor(fitting), samples() - 1));
+  }
+
+  // Beside a set of other changes: the most samples that leave room, else some that are tight.
   void try_smaller_batch(const Set& with) {
-    if (!workload_.batch || *workload_.batch <= 1) return;
     const Needs needs = needs_after(with);
     const Bytes constant = needs.state + memory_.library;
-    const double now = to_double(*workload_.batch);
     for (const Fit worst : {Fit::fits, Fit::tight}) {
-      const double samples = now * memory_.share_that_fits(constant, needs.growing, worst);
-      const auto batch = static_cast<std::int64_t>(std::min(std::floor(samples), now - 1));
+      const std::int64_t batch = smaller_batch(constant, needs.growing, worst);
       if (batch < 1) continue;
-      add({.by = FitBy::smaller_batch,
-           .amount = batch,
-           .with = with,
-           .per_gpu = constant + needs.growing * (to_double(batch) / now),
+      Set by{FitBy::smaller_batch};
+      by.insert(by.end(), with.begin(), with.end());
+      add({.by = by,
+           .batch = batch,
+           .per_gpu = constant + needs.growing * (to_double(batch) / samples()),
            .cost = cost_of(with)});
       return;
     }
@@ -194,7 +205,7 @@ class Search {
 
   void keep_largest_batches() {
     std::ranges::stable_sort(
-        found_, [](const FitChange& a, const FitChange& b) { return a.amount > b.amount; });
+        found_, [](const FitChange& a, const FitChange& b) { return a.batch > b.batch; });
     if (found_.size() > kMostOfOneSize) found_.resize(kMostOfOneSize);
   }
 
@@ -204,10 +215,7 @@ class Search {
       const Needs needs = needs_after(set);
       const Bytes each = needs.state + memory_.library + needs.growing;
       if (each > memory_.usable || shown == kMostOfOneSize) continue;
-      add({.by = set.front(),
-           .with = Set(set.begin() + 1, set.end()),
-           .per_gpu = each,
-           .cost = cost_of(set)});
+      add({.by = set, .per_gpu = each, .cost = cost_of(set)});
       found_on_one_ = true;
       ++shown;
     }
@@ -274,17 +282,26 @@ class Search {
     return *gather + *reduce;
   }
 
+  // Of the layer behind the attention, whose outputs every GPU has a part of.
+  double outputs_behind(std::size_t attention) const {
+    for (std::size_t i = attention + 1; i < workload_.ops.size(); ++i) {
+      const auto* gemm = std::get_if<Gemm>(&workload_.ops[i].body);
+      if (gemm != nullptr && gemm->batch == 1) return to_double(gemm->m) * to_double(gemm->n);
+    }
+    const auto& own = std::get<Attention>(workload_.ops[attention].body);
+    return to_double(own.batch) * to_double(own.query_len) * to_double(own.heads) *
+           to_double(own.value_dim);
+  }
+
   // Two sums over all GPUs a layer: behind the attention and behind the feed-forward block.
   std::optional<Range<Seconds>> tensor_parallel_cost(std::int64_t gpus) const {
     Range<Seconds> sum{};
     bool known = false;
-    for (const Op& op : workload_.ops) {
-      const auto* attention = std::get_if<Attention>(&op.body);
-      if (attention == nullptr || op.phase != Phase::forward) continue;
-      const double elements = to_double(attention->batch) * to_double(attention->query_len) *
-                              to_double(attention->heads) * to_double(attention->value_dim);
-      const auto time = collective(CollectiveKind::all_reduce, elements, op.dtypes.output, gpus,
-                                   2 * to_double(op.count));
+    for (std::size_t i = 0; i < workload_.ops.size(); ++i) {
+      const Op& op = workload_.ops[i];
+      if (!std::holds_alternative<Attention>(op.body) || op.phase != Phase::forward) continue;
+      const auto time = collective(CollectiveKind::all_reduce, outputs_behind(i), op.dtypes.output,
+                                   gpus, 2 * to_double(op.count));
       if (!time) return std::nullopt;
       sum += *time;
       known = true;
@@ -292,15 +309,19 @@ class Search {
     return known ? std::optional(sum) : std::nullopt;
   }
 
-  // Every process has the workspace of its libraries.
-  Bytes on_each(FitBy by, std::int64_t gpus, Bytes growing) const {
+  FitBy spreading() const { return is_training() ? FitBy::sharding : FitBy::tensor_parallel; }
+
+  // On each of the GPUs; every process has the workspace of its libraries.
+  Needs on_each(const Needs& needs, std::int64_t gpus) const {
     const double share = 1 / to_double(gpus);
     // Sharded states leave each GPU the activations of its own batch.
-    if (by == FitBy::sharding) return memory_.state() * share + memory_.library + growing;
+    if (is_training()) {
+      return {needs.state * share + memory_.library, needs.growing, needs.cache};
+    }
     // Keys and values are spread by heads, so every GPU holds all of a latent cache.
-    const Bytes cache = memory_.kv_cache.expected;
-    const double heads = to_double(std::min(gpus, fewest_cached_heads()));
-    return (memory_.state() + growing - cache) * share + memory_.library + cache / heads;
+    const Bytes cache = needs.cache / to_double(std::min(gpus, fewest_cached_heads()));
+    return {needs.state * share + memory_.library, (needs.growing - needs.cache) * share + cache,
+            cache};
   }
 
   std::int64_t fewest_cached_heads() const {
@@ -314,29 +335,90 @@ class Search {
     return std::max<std::int64_t>(fewest, 1);
   }
 
-  // The fewest GPUs that leave room.
-  std::optional<FitChange> spread(FitBy by, const Set& with) const {
-    const Bytes growing = needs_after(with).growing;
-    for (std::int64_t gpus = 2; gpus <= kMostGpus; gpus *= 2) {
-      const Bytes each = on_each(by, gpus, growing);
-      if (memory_.fit_of(each) != Fit::fits) continue;
-      auto cost = by == FitBy::sharding ? sharding_cost(gpus) : tensor_parallel_cost(gpus);
-      const auto more = cost_of(with);
-      if (cost && more) *cost += *more;
-      return FitChange{.by = by, .amount = gpus, .with = with, .per_gpu = each, .cost = cost};
-    }
-    return std::nullopt;
+  // Samples that GPUs hold together, for each of them: what a way of spreading costs.
+  double samples_per_gpu(const FitChange& change) const {
+    const double batch = change.batch > 0 ? to_double(change.batch) : samples();
+    return batch / to_double(change.gpus);
   }
 
-  // More GPUs do not shrink what each keeps for its own batch, so that is made smaller first where
-  // it saves GPUs.
-  void spread_over_gpus(FitBy by) {
-    std::optional<FitChange> fewest = spread(by, {});
-    const bool can_recompute = is_training() && is_possible(FitBy::checkpointing);
-    const auto recomputed =
-        can_recompute ? spread(by, {FitBy::checkpointing}) : std::optional<FitChange>();
-    if (recomputed && (!fewest || 2 * recomputed->amount < fewest->amount)) fewest = recomputed;
-    if (fewest) add(*fewest);
+  std::optional<Range<Seconds>> spread_cost(const FitChange& change) const {
+    if (change.gpus > kMostLinkedGpus || change.batch > 0) return std::nullopt;
+    auto cost = is_training() ? sharding_cost(change.gpus) : tensor_parallel_cost(change.gpus);
+    const auto more = cost_of(change.by);
+    if (cost && more) *cost += *more;
+    return cost;
+  }
+
+  // Empty where that many are too few.
+  std::optional<FitChange> spread_over(std::int64_t gpus, const Set& with) const {
+    const Needs each = on_each(needs_after(with), gpus);
+    FitChange change{.by = {spreading()}, .gpus = gpus, .per_gpu = each.state + each.growing};
+    change.by.insert(change.by.end(), with.begin(), with.end());
+    if (holds(with, FitBy::smaller_batch)) {
+      change.batch = smaller_batch(each.state, each.growing, Fit::fits);
+      if (change.batch < 1) return std::nullopt;
+      change.per_gpu = each.state + each.growing * (to_double(change.batch) / samples());
+    } else if (memory_.fit_of(change.per_gpu) != Fit::fits) {
+      return std::nullopt;
+    }
+    change.cost = spread_cost(change);
+    return change;
+  }
+
+  // With the most samples for each GPU: the fewest GPUs, where the batch stays.
+  std::optional<FitChange> spread(const Set& with) const {
+    std::optional<FitChange> best;
+    for (std::int64_t gpus = 2; gpus <= kMostGpus; gpus *= 2) {
+      auto change = spread_over(gpus, with);
+      if (!change) continue;
+      if (!best || samples_per_gpu(*change) > samples_per_gpu(*best)) best = std::move(change);
+    }
+    return best;
+  }
+
+  // Needs no other GPU.
+  bool fits_on_one(const Set& set) const {
+    const Needs needs = needs_after(set);
+    const Bytes constant = needs.state + memory_.library;
+    if (holds(set, FitBy::smaller_batch)) {
+      return smaller_batch(constant, needs.growing, Fit::tight) > 0;
+    }
+    return constant + needs.growing <= memory_.usable;
+  }
+
+  // The fewest GPUs first; of ways with as many changes that take as many, the first.
+  std::vector<FitChange> ways_to_spread(std::size_t size, const Set& possible) const {
+    std::vector<FitChange> ways;
+    for (const Set& set : sets_of(size, possible)) {
+      auto change = fits_on_one(set) ? std::nullopt : spread(set);
+      const auto is_same = [&](const FitChange& way) {
+        return samples_per_gpu(way) == samples_per_gpu(*change);
+      };
+      if (change && std::ranges::none_of(ways, is_same)) ways.push_back(*std::move(change));
+    }
+    std::ranges::stable_sort(ways, [&](const FitChange& a, const FitChange& b) {
+      return samples_per_gpu(a) > samples_per_gpu(b);
+    });
+    return ways;
+  }
+
+  // More GPUs do not shrink what each keeps for its own batch, nor a latent cache, so other changes
+  // come first where nothing fits without them, or where they save half of the GPUs.
+  void spread_over_gpus(Set possible) {
+    if (samples() > 1) possible.insert(possible.begin(), FitBy::smaller_batch);
+    double best = 0;
+    for (std::size_t size = 0; size <= possible.size(); ++size) {
+      double most = best;
+      std::size_t shown = 0;
+      for (FitChange& way : ways_to_spread(size, possible)) {
+        const double samples = samples_per_gpu(way);
+        if (samples < 2 * best || shown == kMostOfOneSize) break;
+        most = std::max(most, samples);
+        add(std::move(way));
+        ++shown;
+      }
+      best = most;
+    }
   }
 
   const Workload& workload_;
@@ -377,7 +459,7 @@ std::string_view to_string(FitBy by) {
   return "tensor_parallel";
 }
 
-bool FitChange::uses(FitBy other) const { return by == other || holds(with, other); }
+bool FitChange::uses(FitBy one) const { return holds(by, one); }
 
 std::vector<FitChange> changes_that_fit(const Workload& workload, const Analysis& analysis,
                                         const TimeModel& model, const MemoryEstimate& memory) {

@@ -31,19 +31,21 @@ enum class FitBy {
 };
 std::string_view to_string(FitBy by);
 
+// One way to make it fit: changes that it takes together.
 struct FitChange {
-  FitBy by = FitBy::smaller_batch;
-  std::int64_t amount = 0;       // samples of a smaller batch, GPUs of a spread one; else 0
-  std::vector<FitBy> with = {};  // what it takes besides
-  Bytes per_gpu;                 // expected, on each GPU
-  Fit fit = Fit::fits;           // or tight
+  std::vector<FitBy> by;   // the one that spreads it over GPUs first
+  std::int64_t batch = 0;  // of smaller_batch
+  std::int64_t gpus = 1;
+  Bytes per_gpu;                            // expected, on each GPU
+  Fit fit = Fit::fits;                      // or tight
   std::optional<Range<Seconds>> cost = {};  // time that it adds to a pass, nothing overlapped
 
-  bool uses(FitBy other) const;
+  bool uses(FitBy one) const;
 };
 
 // Those that make it fit: a smaller batch, then what fits with the fewest changes on this GPU, the
-// cheapest first, then more GPUs. Empty where it fits as it is, or nothing does.
+// cheapest first, then more GPUs: with the fewest other changes, and with more of them where that
+// at least halves the GPUs. Empty where it fits as it is, or nothing does.
 std::vector<FitChange> changes_that_fit(const Workload& workload, const Analysis& analysis,
                                         const TimeModel& model, const MemoryEstimate& memory);
 

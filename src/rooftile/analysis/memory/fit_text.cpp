@@ -9,10 +9,10 @@ namespace {
 
 constexpr double kBytesPerGibibyte = 1024.0 * 1024.0 * 1024.0;
 
-std::string words(FitBy by, std::int64_t amount) {
+std::string words(FitBy by, const FitChange& change) {
   switch (by) {
     case FitBy::smaller_batch:
-      return fmt::format("batch {}", amount);
+      return fmt::format("batch {}", change.batch);
     case FitBy::chunked_loss:
       return "fused or chunked cross-entropy";
     case FitBy::checkpointing:
@@ -30,19 +30,19 @@ std::string words(FitBy by, std::int64_t amount) {
     case FitBy::four_bits:
       return "weights in 4 bits";
     case FitBy::sharding:
-      return fmt::format("{} GPUs with FSDP or ZeRO-3", amount);
+      return fmt::format("{} GPUs with FSDP or ZeRO-3", change.gpus);
     case FitBy::tensor_parallel:
       break;
   }
-  return fmt::format("{} GPUs with tensor parallelism", amount);
+  return fmt::format("{} GPUs with tensor parallelism", change.gpus);
 }
 
 // "a, b and c"
 std::string change_text(const FitChange& change) {
-  std::string text = words(change.by, change.amount);
-  for (std::size_t i = 0; i < change.with.size(); ++i) {
-    text += i + 1 == change.with.size() ? " and " : ", ";
-    text += words(change.with[i], 0);
+  std::string text;
+  for (std::size_t i = 0; i < change.by.size(); ++i) {
+    if (i > 0) text += i + 1 == change.by.size() ? " and " : ", ";
+    text += words(change.by[i], change);
   }
   return text;
 }
@@ -52,20 +52,21 @@ std::string change_text(const FitChange& change) {
 std::string time_text(const FitChange& change, Seconds pass) {
   if (!change.cost || pass <= Seconds()) return "";
   const double added = change.cost->expected / pass;
-  if (change.by == FitBy::tensor_parallel) {
+  if (change.uses(FitBy::tensor_parallel)) {
+    // Other weights or caches take another time.
+    if (change.by.size() > 1) return "";
     return fmt::format(", about {:.0f} % of the time a pass would take on one",
-                       100 * (1 / to_double(change.amount) + added));
+                       100 * (1 / to_double(change.gpus) + added));
   }
   // Communication may overlap, and fused kernels do not compute the logits again.
-  const bool is_bound = change.by == FitBy::sharding || change.uses(FitBy::chunked_loss);
+  const bool is_bound = change.uses(FitBy::sharding) || change.uses(FitBy::chunked_loss);
   return fmt::format(", {}{:.0f} % time", is_bound ? "at most +" : "+", 100 * added);
 }
 
 // "activation checkpointing (38.2 GiB, +33 % time)"
 std::string priced(const FitChange& change, Seconds pass) {
-  const bool spread = change.by == FitBy::sharding || change.by == FitBy::tensor_parallel;
   return fmt::format("{} ({:.1f} GiB{}{}{})", change_text(change),
-                     change.per_gpu.value() / kBytesPerGibibyte, spread ? " each" : "",
+                     change.per_gpu.value() / kBytesPerGibibyte, change.gpus > 1 ? " each" : "",
                      change.fit == Fit::tight ? ", tight" : "", time_text(change, pass));
 }
 

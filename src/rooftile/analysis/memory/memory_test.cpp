@@ -169,7 +169,7 @@ TEST(Memory, CheckpointingIsPricedWithTheRepeatedLayers) {
                                       "elementwise narrow bf16 fn=gelu elements=4096 count=8\n"
                                       "gemm head bf16 m=1024 n=50304 k=768\n"));
   const auto changes = changes_of(workload, "a100_sxm_40gb");
-  const auto found = std::ranges::find(changes, FitBy::checkpointing, &FitChange::by);
+  const auto found = std::ranges::find(changes, std::vector{FitBy::checkpointing}, &FitChange::by);
   ASSERT_NE(found, changes.end());
   ASSERT_TRUE(found->cost);
   const TimeModel model(gpu("a100_sxm_40gb"));
@@ -186,8 +186,7 @@ TEST(Memory, TwoChangesThatAreNeededTogetherAreNamedTogether) {
                                       "gemm a fp32 m=1 n=25000 k=30000\n"));
   const auto changes = changes_of(workload, "t4");
   ASSERT_FALSE(changes.empty());
-  EXPECT_EQ(changes[0].by, FitBy::autocast);
-  EXPECT_EQ(changes[0].with, std::vector{FitBy::eight_bit_states});
+  EXPECT_EQ(changes[0].by, (std::vector{FitBy::autocast, FitBy::eight_bit_states}));
   EXPECT_NEAR(changes[0].per_gpu.value(), 13.5e9, 0.2e9);
   EXPECT_NE(fit_text(changes, Seconds(1)).find("16-bit autocast and 8-bit optimizer states"),
             std::string::npos);
@@ -201,7 +200,7 @@ TEST(Memory, ACacheInEightBitsTakesHalf) {
       "gemm up bf16 m=1 n=65536 k=65536\n");
   const auto changes = changes_of(workload, "h100");
   ASSERT_FALSE(changes.empty());
-  EXPECT_EQ(changes[0].by, FitBy::eight_bit_cache);
+  EXPECT_EQ(changes[0].by, std::vector{FitBy::eight_bit_cache});
   EXPECT_NEAR(changes[0].per_gpu.value(), 85899345920.0 / 2 + 65536.0 * 65536 * 2, 0.1e9);
 }
 
@@ -210,12 +209,12 @@ TEST(Memory, TheSmallerBatchIsTheLargestThatFits) {
       *parse_workload("workload batch=64\nelementwise act bf16 fn=relu elements=64000000000\n");
   const auto changes = changes_of(workload, "h100");
   ASSERT_FALSE(changes.empty());
-  ASSERT_EQ(changes[0].by, FitBy::smaller_batch);
+  ASSERT_EQ(changes[0].by, std::vector{FitBy::smaller_batch});
   const auto fit = [&](std::int64_t batch) {
     return estimate_memory(*at_batch(workload, batch), gpu("h100")).fit();
   };
-  EXPECT_EQ(fit(changes[0].amount), Fit::fits);
-  EXPECT_NE(fit(changes[0].amount + 1), Fit::fits);
+  EXPECT_EQ(fit(changes[0].batch), Fit::fits);
+  EXPECT_NE(fit(changes[0].batch + 1), Fit::fits);
 }
 
 TEST(Memory, WeightsThatDoNotFitAreSpreadOrStoredInFewerBits) {
@@ -227,10 +226,10 @@ TEST(Memory, WeightsThatDoNotFitAreSpreadOrStoredInFewerBits) {
   const auto changes =
       changes_that_fit(workload, analysis, model, estimate_memory(workload, gpu("rtx_a6000")));
   ASSERT_EQ(changes.size(), 3U);
-  EXPECT_EQ(changes[0].by, FitBy::eight_bits);
-  EXPECT_EQ(changes[1].by, FitBy::four_bits);
-  EXPECT_EQ(changes[2].by, FitBy::tensor_parallel);
-  EXPECT_EQ(changes[2].amount, 2);
+  EXPECT_EQ(changes[0].by, std::vector{FitBy::eight_bits});
+  EXPECT_EQ(changes[1].by, std::vector{FitBy::four_bits});
+  EXPECT_EQ(changes[2].by, std::vector{FitBy::tensor_parallel});
+  EXPECT_EQ(changes[2].gpus, 2);
 }
 
 // 8 latent heads of 1: tensor parallelism leaves every GPU the whole cache.
@@ -244,9 +243,53 @@ TEST(Memory, ALatentCacheIsNotSpreadOverGpus) {
   const MemoryEstimate memory = estimate_memory(workload, model.device());
   const auto changes = changes_that_fit(workload, analyse(workload, model), model, memory);
   ASSERT_FALSE(changes.empty());
-  EXPECT_EQ(changes.back().by, FitBy::tensor_parallel);
+  EXPECT_EQ(changes.back().by, std::vector{FitBy::tensor_parallel});
   const double weights = 12.0 * 65536 * 65536 * 2;
   EXPECT_NEAR(changes.back().per_gpu.value(), weights / 2 + 1e10, 1e9);
+}
+
+std::vector<FitChange> ways_over_gpus(std::string_view text) {
+  std::vector<FitChange> changes = changes_of(*parse_workload(text), "h100");
+  std::erase_if(changes, [](const FitChange& change) { return change.gpus == 1; });
+  return changes;
+}
+
+// Weights of 206 GB and a latent cache of 160 GB, on GPUs that hold 76 GB with room to spare. GPUs
+// share the weights only: no number of them holds the cache, nor half of it in 8 bits. Of samples
+// of 10 GB, 5 fit beside an 8th of the weights, 6 beside a 16th; of 5 GB, 10 beside an 8th, or
+// beside a 4th of 8-bit weights.
+TEST(Memory, WhatNoNumberOfGpusHoldsIsMadeSmallerFirst) {
+  const auto ways = ways_over_gpus(
+      "workload mode=decode batch=16 sequence=65536 kv_cache_bytes=160e9\n"
+      "gemm a bf16 m=16 n=65536 k=65536 count=24\n"
+      "attention b bf16 batch=16 heads=128 kv_heads=1 q=1 kv=65536 d=576 dv=512 "
+      "values_in_keys=1\n");
+  ASSERT_EQ(ways.size(), 3U);
+  EXPECT_EQ(ways[0].by, (std::vector{FitBy::tensor_parallel, FitBy::smaller_batch}));
+  EXPECT_EQ(ways[0].gpus, 8);
+  EXPECT_EQ(ways[0].batch, 5);
+  EXPECT_EQ(ways[1].by,
+            (std::vector{FitBy::tensor_parallel, FitBy::smaller_batch, FitBy::eight_bit_cache}));
+  EXPECT_EQ(ways[1].gpus, 8);
+  EXPECT_EQ(ways[1].batch, 10);
+  EXPECT_TRUE(ways[2].uses(FitBy::eight_bits));
+  EXPECT_EQ(ways[2].gpus, 4);
+  EXPECT_EQ(ways[2].batch, 10);
+}
+
+// 103 GB of weights and 210 GB of cache with 8 heads: 4 GPUs would hold 78 GB each, and 52 with
+// half of the cache; 2 hold 66 GB with 4-bit weights besides.
+TEST(Memory, OtherChangesThatHalveTheGpusAreNamed) {
+  const auto ways = ways_over_gpus(
+      "workload mode=decode batch=1 sequence=65536 kv_cache_bytes=210e9\n"
+      "gemm a bf16 m=1 n=65536 k=65536 count=12\n"
+      "attention b bf16 batch=1 heads=64 kv_heads=8 q=1 kv=65536 d=128\n");
+  ASSERT_EQ(ways.size(), 3U);
+  EXPECT_EQ(ways[0].by, std::vector{FitBy::tensor_parallel});
+  EXPECT_EQ(ways[0].gpus, 8);
+  EXPECT_EQ(ways[1].by, (std::vector{FitBy::tensor_parallel, FitBy::eight_bit_cache}));
+  EXPECT_EQ(ways[1].gpus, 4);
+  EXPECT_EQ(ways[2].gpus, 2);
 }
 
 }  // namespace

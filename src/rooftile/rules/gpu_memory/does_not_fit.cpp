@@ -22,7 +22,9 @@ which never holds all logits (they are computed once more at most); activation c
 pass of the repeated layers once more); autocast; optimizer states, KV cache or weights in fewer bits.
 Where none of these is enough alone, it names those that are together. Over several GPUs: weights and
 optimizer sharded (FSDP, ZeRO-3: weights gathered twice and gradients reduced once a step), tensor
-parallelism (two sums over all GPUs a layer). *Tight* is what leaves less than a tenth.
+parallelism (two sums over all GPUs a layer), beside other changes where GPUs alone do not help or where
+these halve the GPUs for each sample. Over more than 8 GPUs, or with another batch, no time is given: it
+depends on the network between boards. *Tight* is what leaves less than a tenth.
 
 With a smaller batch, as many more gradient accumulation steps leave training as it is.
 
