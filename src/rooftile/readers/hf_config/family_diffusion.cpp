@@ -283,10 +283,8 @@ Model unet(const Config& config, const Request& request) {
   if (config.error()) return model;
   add_map_tower(
       request, [net](MapEmitter& out) { return emit_unet(out, net); }, model);
-  model.notes.push_back(fmt::format(
-      "one denoising step on latents of {0}x{0} (sample_size), prompts of {1} tokens; guidance "
-      "doubles the batch",
-      net.sample.height, kPromptTokens));
+  model.notes.push_back(denoising_note(request, net.sample.height,
+                                       fmt::format(", prompts of {} tokens", kPromptTokens)));
   return model;
 }
 

@@ -195,12 +195,6 @@ DiffusionTransformer read_transformer(const Config& config, std::int64_t layers,
   return net;
 }
 
-std::string step_note(std::int64_t side, std::string_view condition) {
-  return fmt::format(
-      "one denoising step on latents of {0}x{0} (sample_size){1}; guidance doubles the batch", side,
-      condition);
-}
-
 Model flux(const Config& config, const Request& request) {
   // 1024x1024 pixels are latents of 128x128, packed in fours; prompts of 512 tokens of T5.
   constexpr std::int64_t kImageTokens = 64L * 64, kTextTokens = 512;
@@ -256,7 +250,8 @@ Model stable_diffusion_3(const Config& config, const Request& request) {
   if (config.error()) return model;
   add_map_tower(
       request, [net](MapEmitter& out) { return emit_transformer(out, net); }, model);
-  model.notes.push_back(step_note(side, fmt::format(" with a prompt of {} tokens", kTextTokens)));
+  model.notes.push_back(
+      denoising_note(request, side, fmt::format(" with a prompt of {} tokens", kTextTokens)));
   return model;
 }
 
@@ -375,7 +370,7 @@ Model dit(const Config& config, const Request& request) {
   if (config.error()) return model;
   add_map_tower(
       request, [net](MapEmitter& out) { return emit_dit(out, net); }, model);
-  model.notes.push_back(step_note(net.image.height, ""));
+  model.notes.push_back(denoising_note(request, net.image.height, ""));
   return model;
 }
 
@@ -396,8 +391,8 @@ Model pixart(const Config& config, const Request& request) {
   if (config.error()) return model;
   add_map_tower(
       request, [net](MapEmitter& out) { return emit_pixart(out, net); }, model);
-  model.notes.push_back(
-      step_note(net.image.height, fmt::format(" with a prompt of {} tokens", kCaptionTokens)));
+  model.notes.push_back(denoising_note(request, net.image.height,
+                                       fmt::format(" with a prompt of {} tokens", kCaptionTokens)));
   return model;
 }
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "rooftile/base/text.h"
 #include "rooftile/workload/workload_text.h"
 
 namespace rooftile {
@@ -262,19 +263,52 @@ TEST(HfConfig, WindowsOfSwinAttendApart) {
   EXPECT_EQ(find_op(workload, "swin.encoder.layers.2.blocks.{0-5}.mlp.fc1").count, 6);
 }
 
-TEST(HfConfig, UNetAttendsToThePrompt) {
-  const Workload workload = read_config(R"({"_class_name": "UNet2DConditionModel",
+constexpr const char* kUNet = R"({"_class_name": "UNet2DConditionModel",
     "attention_head_dim": 8, "cross_attention_dim": 768, "sample_size": 64,
     "down_block_types": ["CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D",
                          "DownBlock2D"],
     "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D",
-                       "CrossAttnUpBlock2D"]})");
+                       "CrossAttnUpBlock2D"]})";
+
+TEST(HfConfig, UNetAttendsToThePrompt) {
+  const Workload workload = read_config(kUNet);
   const std::string block = "down_blocks.0.attentions.0.transformer_blocks.0.";
   EXPECT_EQ(dims(workload, block + "attn1.attention"), "batch=1 heads=8 q=4096 d=40");
   EXPECT_EQ(dims(workload, block + "attn2.attention"), "batch=1 heads=8 q=4096 kv=77 d=40");
   EXPECT_EQ(dims(workload, block + "attn2.to_k"), "m=77 n=320 k=768");
   // The skip of the first level meets the enlarged map of the second.
   EXPECT_THAT(dims(workload, "up_blocks.3.resnets.0.conv1"), HasSubstr("c=960 k=320 in=64x64"));
+}
+
+// Classifier-free guidance runs a second pass without the prompt, in sampling only.
+TEST(HfConfig, OnlySamplingIsGuided) {
+  for (const char* config :
+       {kUNet, R"({"_class_name": "DiTTransformer2DModel", "num_layers": 2, "sample_size": 32})"}) {
+    for (const Mode mode : {Mode::inference, Mode::training}) {
+      ReadOptions options;
+      options.mode = mode;
+      const auto workload = parse_hf_config(config, "config.json", options);
+      ASSERT_TRUE(workload) << to_string(workload.error());
+      const std::string notes = join(workload->notes, "; ");
+      EXPECT_THAT(notes, HasSubstr("one denoising step"));
+      EXPECT_EQ(notes.find("guidance") != std::string::npos, mode == Mode::inference) << config;
+    }
+  }
+}
+
+// What --dtype says needs no assumption.
+TEST(HfConfig, AGivenDtypeIsNotAssumed) {
+  const char* config =
+      R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": 768,
+    "n_layer": 12, "n_head": 12, "n_positions": 1024, "vocab_size": 50257})";
+  ReadOptions options;
+  const auto assumed = parse_hf_config(config, "config.json", options);
+  ASSERT_TRUE(assumed);
+  EXPECT_THAT(join(assumed->notes, "; "), HasSubstr("states no dtype"));
+  options.dtype = Dtype::bf16;
+  const auto given = parse_hf_config(config, "config.json", options);
+  ASSERT_TRUE(given);
+  EXPECT_THAT(join(given->notes, "; "), testing::Not(HasSubstr("states no dtype")));
 }
 
 TEST(HfConfig, ImagesHaveNoSequence) {

@@ -50,6 +50,11 @@ std::vector<std::int64_t> sizes_or(const Config& config, std::string_view key,
 
 std::int64_t multiple(std::int64_t size, std::int64_t of) { return (size + of - 1) / of * of; }
 
+std::string denoising_note(const Request& request, std::int64_t rows, std::string_view condition) {
+  return fmt::format("one denoising step on latents of {0}x{0} (sample_size){1}{2}", rows,
+                     condition, request.training ? "" : "; guidance doubles the batch");
+}
+
 void add_map_tower(const Request& request, EmitMap emit, Model& model) {
   Tower tower;
   tower.length = 1;

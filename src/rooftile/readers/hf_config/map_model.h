@@ -31,4 +31,7 @@ std::int64_t multiple(std::int64_t size, std::int64_t of);
 
 void add_map_tower(const Request& request, EmitMap emit, Model& model);
 
+// What one pass of a network that denoises latents of so many rows is. Only inference is guided.
+std::string denoising_note(const Request& request, std::int64_t rows, std::string_view condition);
+
 }  // namespace rooftile::hf
