@@ -1,4 +1,5 @@
 // Decode steps of known models against the memory bandwidth and against published speeds.
+#include "networks.h"
 #include "reference.h"
 #include "rooftile/analysis/time/time_model.h"
 #include "rooftile/readers/hf_config/hf_config.h"
@@ -7,10 +8,6 @@
 namespace rooftile {
 namespace {
 
-constexpr const char* kLlama3 = R"({"architectures": ["LlamaForCausalLM"],
-  "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32,
-  "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
-  "max_position_embeddings": 131072, "vocab_size": 128256, "torch_dtype": "bfloat16"})";
 constexpr const char* kLlama2 = R"({"architectures": ["LlamaForCausalLM"],
   "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32,
   "num_attention_heads": 32, "num_key_value_heads": 32, "intermediate_size": 11008,
@@ -50,8 +47,8 @@ TEST(Decode, LlamaOnH100LiesAboveTheBandwidthFloorAndNotFar) {
                                {16, 4096, 7.045}, {128, 1024, 9.614}, {128, 4096, 24.999}};
   const TimeModel model(built_in("h100_sxm"));
   for (const Floor& floor : kFloors) {
-    const double expected =
-        to_milliseconds(time_of(decode_step(kLlama3, floor.batch, floor.past), model).expected);
+    const double expected = to_milliseconds(
+        time_of(decode_step(kLlama8bConfig, floor.batch, floor.past), model).expected);
     EXPECT_GT(expected, floor.milliseconds) << floor.batch << " x " << floor.past;
     EXPECT_LT(expected, 1.6 * floor.milliseconds) << floor.batch << " x " << floor.past;
   }

@@ -1,6 +1,7 @@
 // Memory of known models on known GPUs, derived by hand.
 #include "rooftile/analysis/memory/memory.h"
 
+#include "networks.h"
 #include "reference.h"
 #include "rooftile/readers/hf_config/hf_config.h"
 #include "rooftile/workload/training.h"
@@ -8,10 +9,6 @@
 namespace rooftile {
 namespace {
 
-constexpr const char* kLlama8B = R"({"architectures": ["LlamaForCausalLM"],
-  "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32,
-  "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
-  "max_position_embeddings": 131072, "vocab_size": 128256, "torch_dtype": "bfloat16"})";
 constexpr const char* kLlama70B = R"({"architectures": ["LlamaForCausalLM"],
   "model_type": "llama", "hidden_size": 8192, "num_hidden_layers": 80,
   "num_attention_heads": 64, "num_key_value_heads": 8, "intermediate_size": 28672,
@@ -47,18 +44,19 @@ struct Case {
 //
 // BERT-large in fp32: 335e6 parameters of 4 bytes.
 constexpr Case kCases[] = {
-    {"8B, one user", kLlama8B, Mode::decode, 1, 4096, "h100_sxm", 16.06 + 0.54, Fit::fits},
-    {"8B, 16 users", kLlama8B, Mode::decode, 16, 4096, "h100_sxm", 16.06 + 8.59, Fit::fits},
-    {"8B, 64 users, long", kLlama8B, Mode::decode, 64, 8192, "h100_sxm", 16.06 + 68.7,
+    {"8B, one user", kLlama8bConfig, Mode::decode, 1, 4096, "h100_sxm", 16.06 + 0.54, Fit::fits},
+    {"8B, 16 users", kLlama8bConfig, Mode::decode, 16, 4096, "h100_sxm", 16.06 + 8.59, Fit::fits},
+    {"8B, 64 users, long", kLlama8bConfig, Mode::decode, 64, 8192, "h100_sxm", 16.06 + 68.7,
      Fit::does_not_fit},
-    {"8B, 64 users, long", kLlama8B, Mode::decode, 64, 8192, "h200_sxm", 16.06 + 68.7, Fit::fits},
-    {"8B on 24 GB", kLlama8B, Mode::decode, 1, 4096, "rtx_4090", 16.06 + 0.54, Fit::fits},
-    {"8B on a T4", kLlama8B, Mode::decode, 1, 1024, "t4", 16.06 + 0.13, Fit::does_not_fit},
+    {"8B, 64 users, long", kLlama8bConfig, Mode::decode, 64, 8192, "h200_sxm", 16.06 + 68.7,
+     Fit::fits},
+    {"8B on 24 GB", kLlama8bConfig, Mode::decode, 1, 4096, "rtx_4090", 16.06 + 0.54, Fit::fits},
+    {"8B on a T4", kLlama8bConfig, Mode::decode, 1, 1024, "t4", 16.06 + 0.13, Fit::does_not_fit},
     {"70B", kLlama70B, Mode::decode, 8, 2048, "h100_sxm", 137.95 + 5.37, Fit::does_not_fit},
     {"Mixtral on 80 GB", kMixtral, Mode::decode, 4, 4096, "h100_sxm", 93.4 + 2.15,
      Fit::does_not_fit},
     {"Mixtral on 141 GB", kMixtral, Mode::decode, 4, 4096, "h200_sxm", 93.4 + 2.15, Fit::fits},
-    {"8B, trained", kLlama8B, Mode::training, 1, 2048, "h100_sxm", 144.5 + 10.2 + 2.5,
+    {"8B, trained", kLlama8bConfig, Mode::training, 1, 2048, "h100_sxm", 144.5 + 10.2 + 2.5,
      Fit::does_not_fit},
     {"BERT-large", kBertLarge, Mode::inference, 1, 128, "t4", 1.34, Fit::fits}};
 

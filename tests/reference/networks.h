@@ -1,4 +1,5 @@
-// Whole networks as ONNX graphs, as PyTorch exports them with batch normalisation folded.
+// Whole networks: as ONNX graphs, as PyTorch exports them with batch normalisation folded, and as
+// configs.
 #pragma once
 
 #include <string>
@@ -8,6 +9,12 @@
 #include "rooftile/readers/onnx/onnx_models.h"
 
 namespace rooftile {
+
+// Llama-3.1-8B.
+constexpr const char* kLlama8bConfig = R"({"architectures": ["LlamaForCausalLM"],
+  "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32,
+  "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
+  "max_position_embeddings": 131072, "vocab_size": 128256, "torch_dtype": "bfloat16"})";
 
 // Emits layers as lines of ONNX text; each returns the name of its output.
 class Net {
