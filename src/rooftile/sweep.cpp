@@ -145,6 +145,7 @@ void add_marks(const BatchCurve& curve, Readings& readings, SweepCurve& result) 
   const auto batch_at = [&](std::optional<std::size_t> i) {
     return i ? std::optional(curve.points[*i].batch) : std::nullopt;
   };
+  result.best = batch_at(find_best_batch(curve));
   result.knee = batch_at(find_knee(curve));
   result.kernel_knee = batch_at(find_knee(without_launches(curve)));
   result.launches = curve.points.front().host.launches;
@@ -152,6 +153,11 @@ void add_marks(const BatchCurve& curve, Readings& readings, SweepCurve& result) 
   if (curve.points.size() > 1) {
     result.gain_at_end = gain_of_doubling(curve, curve.points.size() - 2);
   }
+  const BatchPoint& first = curve.points.front();
+  const double samples = to_double(first.batch);
+  result.constant = first.memory.state() + first.memory.library;
+  result.each_sample = first.memory.growing() / samples;
+  result.each_cache = first.memory.kv_cache.expected / samples;
   result.largest = find_largest(curve, Fit::fits, readings);
   result.largest_tight = find_largest(curve, Fit::tight, readings);
 }
@@ -205,12 +211,11 @@ class Sweeper {
     return {};
   }
 
-  // Where memory ends the curve before its knee: the largest batch that fits, between two rows.
+  // Where memory ends the curve: the largest batch that fits, between two rows.
   static Result<void> add_largest(Readings& readings, BatchCurve& curve) {
     const auto full = std::ranges::find_if(
         curve.points, [](const BatchPoint& point) { return point.memory.fit() != Fit::fits; });
     if (full == curve.points.begin() || full == curve.points.end()) return {};
-    if (find_knee({{curve.points.begin(), full}})) return {};
     const std::int64_t low = std::prev(full)->batch;
     const std::int64_t most = readings.largest(low, full->batch, Fit::fits);
     if (most == low) return {};

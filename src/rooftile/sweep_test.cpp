@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "rooftile/rooftile.h"
@@ -55,6 +56,38 @@ TEST(Sweep, LengthsHaveACurveEach) {
   ASSERT_EQ(result->curves.size(), 2U);
   EXPECT_EQ(result->curves[1].sequence, 512);
   EXPECT_GT(result->curves[1].rows[0].time.expected, result->curves[0].rows[0].time.expected);
+}
+
+TEST(Sweep, LengthsShareOneTable) {
+  SweepRequest request = request_of(config_file(), {1, 2});
+  request.sequences = {128, 512};
+  const std::string table = render_sweep_text(*sweep(request, gpu()), {});
+  EXPECT_NE(table.find("seq  batch"), std::string::npos) << table;
+  EXPECT_EQ(table.find("seq  batch"), table.rfind("seq  batch"));
+  EXPECT_NE(table.find("run batch"), std::string::npos);
+  request.batches = {1};
+  const std::string lengths = render_sweep_text(*sweep(request, gpu()), {});
+  EXPECT_NE(lengths.find("From seq 128 to 512, 4.0× as long"), std::string::npos) << lengths;
+  EXPECT_EQ(lengths.find("Run batch"), std::string::npos);
+}
+
+// 69 GB of weights, 2.1 GB a sample.
+TEST(Sweep, SaysWhatTakesTheMemory) {
+  const std::string text =
+      "workload batch=1\n"
+      "gemm wide bf16 m=1 n=65536 k=65536 count=8\n"
+      "elementwise act bf16 fn=relu elements=1000000000";
+  const auto result = sweep(request_of(text, {1, 8}), *find_device("h100"));
+  ASSERT_TRUE(result) << to_string(result.error());
+  const SweepCurve& curve = result->curves.front();
+  EXPECT_NEAR(curve.constant.value(), 68.7e9, 0.1e9);
+  EXPECT_NEAR(curve.each_sample.value(), 2.1e9, 0.1e9);
+  std::string shown = render_sweep_text(*result, {});
+  std::ranges::replace(shown, '\n', ' ');
+  EXPECT_NE(shown.find("The largest batch that fits 78.6 GiB: 3"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("Weights take 64.0 GiB at any batch, each sample adds 1.96 GiB."),
+            std::string::npos)
+      << shown;
 }
 
 TEST(Sweep, TheLargestBatchIsFoundBetweenTheRows) {

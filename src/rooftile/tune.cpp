@@ -87,10 +87,12 @@ TunedShape shown(const ShapeCandidate& candidate, const ShapeCandidate& present)
   shape.parameters = candidate.parameters;
   shape.memory = candidate.memory.total();
   shape.fit = to_string(candidate.memory.fit());
+  shape.present_at_batch = candidate.present_at_batch;
+  shape.sizes_certain = candidate.surely_less;
   // Times of one shape at two batches share their cause: large gains count as in a curve.
-  const bool only_batch = shape.changes.size() == 1 && shape.changes_size("batch");
-  shape.certain = shape.saving.low > Seconds() ||
-                  (only_batch && candidate.per_sample <= present.per_sample * (1 - kLargeGain));
+  shape.certain =
+      shape.saving.low > Seconds() ||
+      (shape.keeps_sizes() && candidate.per_sample <= present.per_sample * (1 - kLargeGain));
   return shape;
 }
 
@@ -199,15 +201,16 @@ class Tuner {
     return build_if_valid(shape);
   }
 
-  // For the present shape: doublings up to the knee and to what fits; where it does not fit, the
-  // largest batch that does.
+  // For the present shape: doublings up to the best batch and to what fits; where it does not fit,
+  // the largest batch that does.
   std::vector<std::int64_t> batches(const Workload& present) const {
-    if (estimate_memory(present, model_.device()).fit() == Fit::does_not_fit) {
-      return {smaller_batch(*present.batch)};
-    }
+    const MemoryEstimate memory = estimate_memory(present, model_.device());
+    // No model of about as many parameters fits at any batch.
+    if (memory.state() * (1 - request_.parameters) > memory.usable) return {};
+    if (memory.fit() == Fit::does_not_fit) return {smaller_batch(*present.batch)};
     const BatchCurve curve =
         batch_curve(present, model_, [&](std::int64_t batch) { return at_batch(batch); });
-    const std::size_t end = find_knee(curve).value_or(curve.points.size() - 1) + 1;
+    const std::size_t end = find_best_batch(curve).value_or(0) + 1;
     std::set<std::int64_t> found;  // spread evenly over the doublings
     for (std::size_t i = 0; i < kMostBatches; ++i) {
       found.insert(curve.points[(end - 1) * i / (kMostBatches - 1)].batch);
@@ -248,7 +251,7 @@ class Tuner {
     if (found.better) tuning.better = as_shown(*found.better);
     Shapes by_change;
     for (const ShapeCandidate& one : found.by_change) by_change.push_back(as_shown(one));
-    add_smallest(by_change, tuning);
+    if (!found.nothing_fits) add_smallest(by_change, tuning);
     tuning.notes = present.notes;
     std::ranges::copy(config_.notes(), std::back_inserter(tuning.notes));
     add_present(present, found.present.memory, tuning);
@@ -267,8 +270,9 @@ class Tuner {
       tuning.smallest_at_batch = smallest_change(those(by_change, same_batch), present);
     }
     for (const TunedShape& shape : by_change) {
-      const bool only_batch = shape.changes.size() == 1 && !same_batch(shape);
-      if (only_batch && shape.certain && shape.saving.expected >= present * kWorthBatch) {
+      if (!shape.keeps_sizes() || shape.per_sample >= tuning.present.per_sample) continue;
+      tuning.same_sizes = shape;
+      if (shape.certain && shape.saving.expected >= present * kWorthBatch) {
         tuning.larger_batch = shape.batch;
       }
     }

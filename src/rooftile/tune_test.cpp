@@ -60,7 +60,7 @@ TEST(Tune, KeepsToTheParameters) {
   EXPECT_GT(found->candidates, 1);
   for (const TunedShape& shape : found->front) {
     EXPECT_NEAR(shape.parameters / found->present.parameters, 1, 0.0101);
-    EXPECT_LT(shape.time, found->present.time);
+    EXPECT_LT(shape.per_sample, found->present.per_sample);
   }
 }
 
@@ -84,7 +84,38 @@ TEST(Tune, ALargerBatchComesBeforeOtherSizes) {
   EXPECT_GT(found->smallest->batch, 1);
   EXPECT_EQ(found->larger_batch, found->smallest->batch);
   if (found->smallest_at_batch) EXPECT_EQ(found->smallest_at_batch->batch, 1);
+  ASSERT_TRUE(found->same_sizes);
+  EXPECT_TRUE(found->same_sizes->keeps_sizes());
+  EXPECT_EQ(found->same_sizes->sizes_gain(), 0);
   EXPECT_NE(render_tuning_text(*found, {}).find("gradient accumulation"), std::string::npos);
+}
+
+// A shape at another batch is compared with the present sizes at that batch as well.
+TEST(Tune, TellsTheGainOfTheBatchFromThatOfTheSizes) {
+  TuneRequest request = training(config_file("tune_apart.json", 50257, 12));
+  request.read.mode = Mode::inference;
+  request.read.batch = 1;
+  request.read.seq = 128;
+  request.fixed = {{"hidden", 768}, {"layers", 12}};
+  const auto found = tune(request, a100());
+  ASSERT_TRUE(found);
+  TuneRequest held = request;
+  bool compared = false;
+  for (const TunedShape& shape : found->front) {
+    if (shape.batch == 1) continue;
+    held.read.batch = shape.batch;
+    held.fixed = {{"hidden", 768}, {"layers", 12}, {"batch", shape.batch}};
+    const auto there = tune(held, a100());
+    ASSERT_TRUE(there);
+    EXPECT_NEAR(shape.sizes_gain(), 1 - shape.time / there->present.time, 1e-9);
+    EXPECT_LT(shape.present_at_batch, found->present.per_sample);
+    compared = true;
+    break;
+  }
+  EXPECT_TRUE(compared);
+  const std::string text = render_tuning_text(*found, {});
+  EXPECT_NE(text.find("sizes alone"), std::string::npos);
+  EXPECT_NE(text.find("The front: shapes that no other one"), std::string::npos);
 }
 
 TEST(Tune, KeepsAFixedBatch) {
@@ -121,13 +152,20 @@ TEST(Tune, SaysWhereNothingFits) {
   const std::string path = testing::TempDir() + "tune_huge.json";
   std::ofstream(path) << R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"],
     "n_embd": 24576, "n_head": 192, "n_positions": 1024, "torch_dtype": "bfloat16",
-    "n_layer": 12, "vocab_size": 50304})";
+    "n_layer": 12, "vocab_size": 50257})";
   TuneRequest request = training(path);
   request.fixed = {{"hidden", 24576}, {"layers", 12}};
   const auto found = tune(request, a100());
   ASSERT_TRUE(found) << to_string(found.error());
   EXPECT_EQ(verdict_of(*found), TuningVerdict::nothing_fits);
-  EXPECT_TRUE(found->front.empty());
+  EXPECT_FALSE(found->smallest);
+  ASSERT_FALSE(found->front.empty());
+  for (const TunedShape& shape : found->front) {
+    EXPECT_EQ(shape.fit, "does_not_fit");
+    EXPECT_LT(shape.per_sample, found->present.per_sample);
+  }
+  const std::string text = render_tuning_text(*found, {});
+  EXPECT_NE(text.find("as if one GPU held them"), std::string::npos) << text;
   EXPECT_NE(found->makes_it_fit.find("GPUs with FSDP"), std::string::npos);
 }
 

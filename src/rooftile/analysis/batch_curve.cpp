@@ -11,6 +11,13 @@ constexpr double kKneeGain = 0.1;
 // Nobody changes a batch for less, and the model's error on a whole network is of this size.
 constexpr double kMinBetter = 0.2;
 constexpr double kMostMath = 0.5;
+// Of the least time per sample: a smaller batch with about the same throughput answers sooner.
+constexpr double kAboutBest = 0.05;
+// What doublings save halves from one to the next, for it is the fixed cost of a pass: after a gain
+// of so much, all further ones together stay below kAboutBest. Two in a row, for tiles and waves
+// make single ones irregular.
+constexpr double kNoGain = kAboutBest / 2;
+constexpr std::size_t kDoublingsWithoutGain = 2;
 // Of the batch given: beyond, the advice is another kind of deployment.
 constexpr std::int64_t kMaxFactor = 1024;
 
@@ -89,6 +96,7 @@ BatchCurve batch_curve(const Workload& workload, const TimeModel& model,
   };
   add(workload, *workload.batch);
   if (!fits(workload)) return curve;
+  std::size_t without_gain = 0;
   for (std::int64_t factor = 2; factor <= kMaxFactor; factor *= 2) {
     const std::optional<Workload> larger = at(*workload.batch * factor);
     if (!larger) break;
@@ -104,21 +112,33 @@ BatchCurve batch_curve(const Workload& workload, const TimeModel& model,
       break;
     }
     add(*larger, *workload.batch * factor);
-    if (gain_of_doubling(curve, curve.points.size() - 2) < kKneeGain) break;
+    const bool gains = gain_of_doubling(curve, curve.points.size() - 2) >= kNoGain;
+    without_gain = gains ? 0 : without_gain + 1;
+    if (without_gain == kDoublingsWithoutGain) break;
   }
   return curve;
 }
 
-std::optional<BetterBatch> find_better_batch(const BatchCurve& curve) {
-  if (curve.points.empty()) return std::nullopt;
-  const BatchPoint& now = curve.points.front();
-  const std::size_t end = find_knee(curve).value_or(curve.points.size() - 1) + 1;
-  std::optional<std::size_t> best;
-  for (std::size_t i = 1; i < end; ++i) {
-    if (curve.points[i].memory.fit() != Fit::fits) break;
-    best = i;
+std::optional<std::size_t> find_best_batch(const BatchCurve& curve) {
+  std::optional<Seconds> least;
+  std::optional<std::size_t> tight;
+  for (std::size_t i = 0; i < curve.points.size(); ++i) {
+    const BatchPoint& point = curve.points[i];
+    const Fit fit = point.memory.fit();
+    if (fit == Fit::fits) least = std::min(least.value_or(point.per_sample()), point.per_sample());
+    if (fit == Fit::tight && !tight) tight = i;
   }
-  if (!best) return std::nullopt;
+  if (!least) return tight;
+  const auto best = std::ranges::find_if(curve.points, [&](const BatchPoint& point) {
+    return point.memory.fit() == Fit::fits && point.per_sample() <= *least * (1 + kAboutBest);
+  });
+  return static_cast<std::size_t>(best - curve.points.begin());
+}
+
+std::optional<BetterBatch> find_better_batch(const BatchCurve& curve) {
+  const std::optional<std::size_t> best = find_best_batch(curve);
+  if (!best || *best == 0) return std::nullopt;
+  const BatchPoint& now = curve.points.front();
   const BatchPoint& then = curve.points[*best];
   const double left = then.kernels_per_sample() / now.kernels_per_sample();
   if (left > 1 - kMinBetter) return std::nullopt;

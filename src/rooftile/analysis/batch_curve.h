@@ -59,18 +59,23 @@ std::optional<std::size_t> find_knee(const BatchCurve& curve);
 // The first point from which on most of the time is bound by math, to the end of the curve.
 std::optional<std::size_t> find_ridge_crossing(const BatchCurve& curve);
 
-// Starts with the workload and doubles its batch until the knee, the end of the GPU's memory, where
-// the largest batch that fits is the last point, or a batch that `at` does not give.
+// Starts with the workload and doubles its batch until doublings save nearly nothing, the end of
+// the GPU's memory, where the largest batch that fits is the last point, or a batch that `at` does
+// not give.
 BatchCurve batch_curve(const Workload& workload, const TimeModel& model,
                        const std::function<std::optional<Workload>(std::int64_t)>& at);
+
+// The batch to run: the smallest that fits with memory to spare and takes at most a twentieth more
+// time per sample than the best of those; where none leaves memory to spare, the first that is
+// tight. Empty where none fits.
+std::optional<std::size_t> find_best_batch(const BatchCurve& curve);
 
 // Wide ranges of GPUs without measurements leave smaller gains of a batch open; both times share
 // their cause.
 inline constexpr double kLargeGain = 0.4;
 
-// The batch up to the knee and within memory that leaves the least time per sample, if its kernels
-// alone save more than a fifth over the first point; two fifths where the model's error may explain
-// less.
+// The best batch, if its kernels alone save more than a fifth over the first point, which fits; two
+// fifths where the model's error may explain less.
 struct BetterBatch {
   std::size_t point = 0;
   Range<Seconds> saving{};  // at the work of the first point's pass

@@ -81,16 +81,28 @@ TEST(BatchCurve, TheLargestGoodBatchIsSearched) {
   EXPECT_EQ(largest_good(0, 2, [](std::int64_t) { return false; }), 0);
 }
 
-TEST(BatchCurve, TheBetterBatchIsTheKneeWhereItFits) {
-  BatchCurve curve{{point(1, 10), point(2, 12), point(4, 14), point(8, 26.4)}};
+TEST(BatchCurve, TheBetterBatchIsTheBestThatFits) {
+  // Per sample 10, 6, 3.4, 3.3 s.
+  BatchCurve curve{{point(1, 10), point(2, 12), point(4, 13.6), point(8, 26.4)}};
   const auto better = find_better_batch(curve);
   ASSERT_TRUE(better);
   EXPECT_EQ(better->point, 2U);
-  EXPECT_NEAR(better->saving.expected.value(), 10 - 3.5, 1e-12);
-  curve.points[2].memory = holding(95);
+  EXPECT_NEAR(better->saving.expected.value(), 10 - 3.4, 1e-12);
+  curve.points[2].memory = curve.points[3].memory = holding(95);
   EXPECT_EQ(find_better_batch(curve)->point, 1U);
   curve.points[1].memory = holding(101);
   EXPECT_FALSE(find_better_batch(curve));
+}
+
+TEST(BatchCurve, TheBestBatchIsTheSmallestWithinATwentieth) {
+  // Per sample 10, 9.2, 8.5, 8.3 s: each doubling saves less than a tenth, all of them more.
+  BatchCurve curve{{point(1, 10), point(2, 18.4), point(4, 34), point(8, 66.4)}};
+  EXPECT_EQ(find_knee(curve), 0U);
+  EXPECT_EQ(find_best_batch(curve), 2U);
+  for (BatchPoint& one : curve.points) one.memory = holding(95);
+  EXPECT_EQ(find_best_batch(curve), 0U) << "all are tight";
+  for (BatchPoint& one : curve.points) one.memory = holding(101);
+  EXPECT_EQ(find_best_batch(curve), std::nullopt);
 }
 
 TEST(BatchCurve, LessThanAFifthIsNoBetter) {

@@ -43,6 +43,10 @@ struct SweepCurve {
   // The largest batch of the range that fits with memory to spare, and the largest that fits at
   // all; found between the rows. Empty where none does.
   std::optional<std::int64_t> largest, largest_tight;
+  // The batch to run: the smallest that fits with about the least time per sample.
+  std::optional<std::int64_t> best;
+  // Expected memory: whatever the batch, for each sample, and of that the KV cache.
+  Bytes constant, each_sample, each_cache;
   std::string makes_it_fit;  // what does, where the first row does not fit
 };
 
@@ -56,8 +60,7 @@ struct Sweep {
   std::vector<std::string> notes;
 };
 
-// The row to run: the last one up to the knee that fits with memory to spare, else the first where
-// it is tight. Null where none fits.
+// The row of `best`; null where none fits.
 const SweepRow* best_row(const SweepCurve& curve);
 
 }  // namespace rooftile

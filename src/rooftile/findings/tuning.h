@@ -28,12 +28,21 @@ struct TunedShape {
   Range<Bytes> memory{};
   std::string fit;       // "fits", "tight", "does_not_fit"
   bool certain = false;  // the gain is more than the model's error
+  // Time per sample of the model's own sizes at this batch; whether the others surely take less.
+  Seconds present_at_batch;
+  bool sizes_certain = false;
 
   bool changes_size(std::string_view name) const;
   // Only the vocabulary grows: rows that nobody looks up, so no result changes.
   bool is_padding() const;
   // The same weights but for that: nothing to train again.
   bool keeps_model() const;
+  // Only the batch is another one.
+  bool keeps_sizes() const { return changes.size() == 1 && changes_size("batch"); }
+  // Share of the time per sample that the sizes save at this batch.
+  double sizes_gain() const {
+    return present_at_batch > Seconds() ? 1 - per_sample / present_at_batch : 0;
+  }
 };
 
 struct Tuning {
@@ -51,7 +60,8 @@ struct Tuning {
   TunedShape present;
   std::string makes_it_fit;  // what does, where the present shape does not fit
   // Of those that fit, nothing timed is better in one of time per sample, memory and parameters and
-  // as good in the others; the fastest first, and none slower than the present one.
+  // as good in the others; the fastest first, and none slower than the present one. Where nothing
+  // fits, of all, by time per sample and parameters.
   std::vector<TunedShape> front;
   // The fastest that holds no less parameters and no more memory.
   std::optional<TunedShape> better;
@@ -60,7 +70,9 @@ struct Tuning {
   std::optional<TunedShape> smallest;
   // The same with the batch as it is, where `smallest` changes it.
   std::optional<TunedShape> smallest_at_batch;
-  // A batch for the present shape with much less time per sample.
+  // The model's own sizes at the batch that suits them best, where that is another one.
+  std::optional<TunedShape> same_sizes;
+  // Its batch, where it takes much less time per sample.
   std::optional<std::int64_t> larger_batch;
   std::vector<std::string> notes;
 };

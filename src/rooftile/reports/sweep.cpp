@@ -46,7 +46,30 @@ std::string bound_text(const SweepRow& row) {
   return join(words, ", ");
 }
 
-std::string rows_text(const Sweep& sweep, const SweepCurve& curve, const TextStyle& style) {
+// "knee, run" where both are one.
+std::string mark_text(const SweepRow& row, const SweepCurve& curve) {
+  std::vector<std::string> marks;
+  if (row.batch == curve.knee) marks.emplace_back("knee");
+  if (row.batch == curve.best && curve.rows.size() > 1) marks.emplace_back("run");
+  return join(marks, ", ");
+}
+
+std::vector<std::string> row_cells(const SweepRow& row, const SweepCurve& curve) {
+  const bool known = row.coverage.ops_with_time > 0;
+  return {std::to_string(row.batch),
+          mark_text(row, curve),
+          known ? time_text(row.time.expected) : "unknown",
+          known ? range_text(row.time) : "",
+          time_text(row.launch.expected),
+          known ? time_text(row.per_sample()) : "",
+          known ? count_text(row.samples_per_second()) : "",
+          bytes_text(row.memory.expected),
+          std::string(fit_words(row.fit)),
+          bound_text(row)};
+}
+
+// All rows of all lengths.
+std::string rows_text(const Sweep& sweep, const TextStyle& style) {
   const std::string sample(sample_name(sweep));
   TextTable table{{{"batch", true},
                    {""},
@@ -59,14 +82,16 @@ std::string rows_text(const Sweep& sweep, const SweepCurve& curve, const TextSty
                    {"of " + bytes_text(sweep.usable)},
                    {"bound by", false, Cut::end}},
                   {}};
-  for (const SweepRow& row : curve.rows) {
-    const bool known = row.coverage.ops_with_time > 0;
-    table.rows.push_back(
-        {std::to_string(row.batch), row.batch == curve.knee ? "knee" : "",
-         known ? time_text(row.time.expected) : "unknown", known ? range_text(row.time) : "",
-         time_text(row.launch.expected), known ? time_text(row.per_sample()) : "",
-         known ? count_text(row.samples_per_second()) : "", bytes_text(row.memory.expected),
-         std::string(fit_words(row.fit)), bound_text(row)});
+  const bool has_lengths = sweep.curves.front().sequence.has_value();
+  if (has_lengths) {
+    table.columns.insert(table.columns.begin(), {std::string(length_name(sweep)), true});
+  }
+  for (const SweepCurve& curve : sweep.curves) {
+    for (const SweepRow& row : curve.rows) {
+      std::vector<std::string> cells = row_cells(row, curve);
+      if (has_lengths) cells.insert(cells.begin(), std::to_string(*curve.sequence));
+      table.rows.push_back(std::move(cells));
+    }
   }
   return table_text(table, style.terminal ? style.width : 0);
 }
@@ -107,27 +132,48 @@ std::string ridge_text(const SweepCurve& curve) {
   return "Most of the time is not math-bound at the end of the range.";
 }
 
+// What takes the memory: the part that no batch changes, and what each sample adds.
+std::string needs_text(const Sweep& sweep, const SweepCurve& curve) {
+  const bool training = sweep.mode == Mode::training;
+  constexpr double kNearlyAll = 0.95;
+  std::string cache;
+  if (curve.each_cache >= curve.each_sample * kNearlyAll) {
+    cache = " of KV cache";
+  } else if (curve.each_cache > Bytes()) {
+    cache = fmt::format(", {} of it KV cache", bytes_text(curve.each_cache));
+  }
+  return fmt::format(" {} take {} at any batch, each {} adds {}{}.",
+                     training ? "Weights, gradients and optimizer" : "Weights",
+                     bytes_text(curve.constant), sweep.mode == Mode::decode ? "sequence" : "sample",
+                     bytes_text(curve.each_sample), cache);
+}
+
 std::string memory_text(const Sweep& sweep, const SweepCurve& curve) {
   const std::string memory = bytes_text(sweep.usable);
   if (!curve.largest_tight) return fmt::format("No batch of the range fits {}.", memory);
+  if (curve.largest == curve.rows.back().batch) {
+    return curve.rows.size() == 1
+               ? ""
+               : fmt::format("All batches up to {} fit {}.", *curve.largest, memory);
+  }
   const std::string tight = fmt::format("{} would be tight", *curve.largest_tight);
-  if (!curve.largest) return fmt::format("No batch fits {} with room to spare; {}.", memory, tight);
-  if (*curve.largest == curve.rows.back().batch) {
-    return fmt::format("All batches up to {} fit {}.", *curve.largest, memory);
+  if (!curve.largest) {
+    return fmt::format("No batch fits {} with room to spare; {}.", memory, tight) +
+           needs_text(sweep, curve);
   }
   return fmt::format("The largest batch that fits {}: {}{}.", memory, *curve.largest,
-                     curve.largest_tight == curve.largest ? "" : "; " + tight);
+                     curve.largest_tight == curve.largest ? "" : "; " + tight) +
+         needs_text(sweep, curve);
 }
 
 // Why not a larger one.
 std::string limit_text(const Sweep& sweep, const SweepCurve& curve, const SweepRow& best) {
-  if (curve.knee == best.batch) {
-    return fmt::format("doubling it saves little per {}", sample_name(sweep));
-  }
   if (best.fit == "tight") return "it is tight, and no batch leaves memory to spare";
-  return best.batch == curve.rows.back().batch
-             ? "larger ones than the range may do more"
-             : fmt::format("the largest that fits {} with room to spare", bytes_text(sweep.usable));
+  if (best.batch == curve.rows.back().batch) return "larger ones than the range may do more";
+  if (best.batch == curve.largest) {
+    return fmt::format("the largest that fits {} with room to spare", bytes_text(sweep.usable));
+  }
+  return fmt::format("larger ones that fit save at most 5 % per {}", sample_name(sweep));
 }
 
 std::string verdict_text(const Sweep& sweep, const SweepCurve& curve) {
@@ -137,6 +183,7 @@ std::string verdict_text(const Sweep& sweep, const SweepCurve& curve) {
     return fmt::format("Batch {} does not fit. {}.", first.batch, curve.makes_it_fit);
   }
   if (!is_sufficient(best->coverage)) return "No verdict: too few operations have a time.";
+  if (curve.rows.size() == 1) return "";
   if (best == &first) {
     return fmt::format("Run batch {}: {}.", best->batch, limit_text(sweep, curve, *best));
   }
@@ -148,13 +195,81 @@ std::string verdict_text(const Sweep& sweep, const SweepCurve& curve) {
 
 std::string curve_text(const Sweep& sweep, const SweepCurve& curve, const TextStyle& style) {
   std::string text;
-  if (curve.sequence) text += fmt::format("\n{} {}\n", length_name(sweep), *curve.sequence);
-  text += rows_text(sweep, curve, style) + '\n';
   for (const std::string& line : {knee_text(sweep, curve), launch_text(curve), ridge_text(curve),
                                   memory_text(sweep, curve), verdict_text(sweep, curve)}) {
     if (!line.empty()) text += wrapped(line, style.width);
   }
   return text;
+}
+
+std::string batch_or(const std::optional<std::int64_t>& batch, std::string_view none) {
+  return batch ? std::to_string(*batch) : std::string(none);
+}
+
+// One row for each length: what the lines below a single curve say.
+std::string curves_table(const Sweep& sweep, const TextStyle& style) {
+  TextTable table{{{std::string(length_name(sweep)), true},
+                   {"knee", true},
+                   {"math-bound from", true},
+                   {"largest that fits", true},
+                   {"run batch", true},
+                   {fmt::format("{}s/s", sample_name(sweep)), true}},
+                  {}};
+  for (const SweepCurve& curve : sweep.curves) {
+    const SweepRow* best = best_row(curve);
+    const bool known = best != nullptr && is_sufficient(best->coverage);
+    table.rows.push_back({std::to_string(*curve.sequence), batch_or(curve.knee, "none"),
+                          batch_or(curve.math_bound_from, "none"), batch_or(curve.largest, "none"),
+                          known ? std::to_string(best->batch) : "",
+                          known ? count_text(best->samples_per_second()) : ""});
+  }
+  return table_text(table, style.terminal ? style.width : 0);
+}
+
+// How the time of one batch grows with the length.
+std::string growth_text(const Sweep& sweep) {
+  const SweepCurve &first = sweep.curves.front(), &last = sweep.curves.back();
+  const SweepRow &shortest = first.rows.front(), &longest = last.rows.front();
+  if (!is_sufficient(shortest.coverage) || !is_sufficient(longest.coverage)) {
+    return "No verdict: too few operations have a time.";
+  }
+  return fmt::format("From {0} {1} to {2}, {3} as long, the time per {4} grows {5}.",
+                     length_name(sweep), *first.sequence, *last.sequence,
+                     factor_text(to_double(*last.sequence) / to_double(*first.sequence)),
+                     sample_name(sweep), factor_text(longest.per_sample() / shortest.per_sample()));
+}
+
+// Up to which length there is a batch that fits, and what makes the next one fit.
+std::string lengths_text(const Sweep& sweep) {
+  const SweepCurve* fitting = nullptr;
+  for (const SweepCurve& curve : sweep.curves) {
+    if (best_row(curve) == nullptr) {
+      const std::string before =
+          fitting == nullptr
+              ? ""
+              : fmt::format("The longest of these that fits {}: {} {}. ", bytes_text(sweep.usable),
+                            length_name(sweep), *fitting->sequence);
+      return fmt::format("{}{} {} does not fit at batch {}. {}.", before, length_name(sweep),
+                         *curve.sequence, curve.rows.front().batch, curve.makes_it_fit);
+    }
+    fitting = &curve;
+  }
+  return fmt::format("All lengths fit {} at batch {}.", bytes_text(sweep.usable),
+                     sweep.curves.front().rows.front().batch);
+}
+
+std::string summary_text(const Sweep& sweep, const TextStyle& style) {
+  if (sweep.curves.size() == 1) return curve_text(sweep, sweep.curves.front(), style);
+  const bool has_batches = std::ranges::any_of(
+      sweep.curves, [](const SweepCurve& curve) { return curve.rows.size() > 1; });
+  std::string text = has_batches ? curves_table(sweep, style) + '\n' +
+                                       wrapped(
+                                           "Knee: the batch whose doubling saves less than 10 "
+                                           "%. Run: the smallest that fits and takes at most "
+                                           "5 % more time each than the best of the range.",
+                                           style.width)
+                                 : wrapped(growth_text(sweep), style.width);
+  return text + wrapped(lengths_text(sweep), style.width);
 }
 
 std::string title(const Sweep& sweep) {
@@ -195,7 +310,6 @@ Json json_or_null(const std::optional<T>& value) {
 Json curve_json(const SweepCurve& curve) {
   Json rows = Json::array();
   for (const SweepRow& row : curve.rows) rows.push_back(row_json(row));
-  const SweepRow* best = best_row(curve);
   return {{"sequence", json_or_null(curve.sequence)},
           {"rows", rows},
           {"knee", json_or_null(curve.knee)},
@@ -206,7 +320,7 @@ Json curve_json(const SweepCurve& curve) {
           {"largest_that_fits", json_or_null(curve.largest)},
           {"largest_tight", json_or_null(curve.largest_tight)},
           {"makes_it_fit", curve.makes_it_fit.empty() ? Json(nullptr) : Json(curve.makes_it_fit)},
-          {"best", best == nullptr ? Json(nullptr) : Json(best->batch)}};
+          {"best", json_or_null(curve.best)}};
 }
 
 std::string csv_row(const Sweep& sweep, const SweepCurve& curve, const SweepRow& row) {
@@ -234,7 +348,7 @@ std::string csv_row(const Sweep& sweep, const SweepCurve& curve, const SweepRow&
 
 std::string render_sweep_text(const Sweep& sweep, const TextStyle& style) {
   std::string text = title(sweep);
-  for (const SweepCurve& curve : sweep.curves) text += curve_text(sweep, curve, style);
+  text += rows_text(sweep, style) + '\n' + summary_text(sweep, style);
   if (!sweep.device.calibrated) {
     text += wrapped("The time model was not fitted to this GPU: ranges are wide.", style.width);
   }

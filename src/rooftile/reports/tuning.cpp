@@ -1,6 +1,7 @@
 // Shapes near a model's own: a table to read, CSV and JSON.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "rooftile/base/text.h"
@@ -16,13 +17,25 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kTuneSchema = "rooftile-tune/1";
 constexpr std::size_t kShownShapes = 10;
 
+std::string size_change(const TunedSize& size) {
+  return fmt::format("{} {} → {}", size.name, size.from, size.to);
+}
+
 // "vocabulary 50257 → 50304, layers 12 → 11".
 std::string changes_text(const TunedShape& shape) {
   std::vector<std::string> changes;
-  for (const TunedSize& size : shape.changes) {
-    changes.push_back(fmt::format("{} {} → {}", size.name, size.from, size.to));
-  }
+  for (const TunedSize& size : shape.changes) changes.push_back(size_change(size));
   return changes.empty() ? "as it is" : join(changes, ", ");
+}
+
+// Without the batch, which has a column.
+std::string sizes_text(const TunedShape& shape) {
+  if (shape.changes.empty()) return "as it is";
+  std::vector<std::string> changes;
+  for (const TunedSize& size : shape.changes) {
+    if (size.name != "batch") changes.push_back(size_change(size));
+  }
+  return changes.empty() ? "same sizes" : join(changes, ", ");
 }
 
 std::string parameters_text(const TunedShape& shape, const Tuning& tuning) {
@@ -43,31 +56,60 @@ std::string saving_cell(const TunedShape& shape, const Tuning& tuning) {
   return saved_share(shape, tuning) + (shape.certain ? "" : " ?");
 }
 
+bool changes_sizes(const TunedShape& shape) {
+  return !shape.changes.empty() && !shape.keeps_sizes();
+}
+
+std::string sizes_cell(const TunedShape& shape) {
+  if (!changes_sizes(shape)) return "";
+  return share_text(shape.sizes_gain()) + (shape.sizes_certain ? "" : " ?");
+}
+
 std::vector<std::string> shape_row(const TunedShape& shape, const Tuning& tuning) {
-  return {changes_text(shape),
+  return {sizes_text(shape),
+          std::to_string(shape.batch),
           time_text(shape.per_sample),
           saving_cell(shape, tuning),
+          sizes_cell(shape),
           parameters_text(shape, tuning),
           bytes_text(shape.memory.expected),
           std::string(fit_words(shape.fit))};
 }
 
-// The present shape, what is worth doing first, and the front.
+// Nobody chooses between these.
+bool is_about(const TunedShape& a, const TunedShape& b) {
+  constexpr double kAbout = 0.03;
+  return a.batch == b.batch && std::abs(a.per_sample / b.per_sample - 1) < kAbout &&
+         std::abs(a.memory.expected / b.memory.expected - 1) < kAbout;
+}
+
+// The present shape, the same at another batch, what is worth doing first, and the front without
+// what is about the same as a row before.
 std::vector<const TunedShape*> shown_shapes(const Tuning& tuning) {
   std::vector<const TunedShape*> shapes{&tuning.present};
-  if (tuning.smallest) shapes.push_back(&*tuning.smallest);
+  const auto is_new = [&](const TunedShape& shape) {
+    return std::ranges::none_of(shapes, [&](const TunedShape* shown) {
+      return changes_text(*shown) == changes_text(shape);
+    });
+  };
+  for (const auto* first : {&tuning.same_sizes, &tuning.smallest_at_batch, &tuning.smallest}) {
+    if (*first && is_new(**first)) shapes.push_back(&**first);
+  }
   for (const TunedShape& shape : tuning.front) {
     if (shapes.size() > kShownShapes) break;
-    const bool known = tuning.smallest && changes_text(shape) == changes_text(*tuning.smallest);
-    if (!known) shapes.push_back(&shape);
+    const bool is_other = std::ranges::none_of(
+        shapes, [&](const TunedShape* shown) { return is_about(*shown, shape); });
+    if (is_other && is_new(shape)) shapes.push_back(&shape);
   }
   return shapes;
 }
 
 std::string shapes_text(const Tuning& tuning, const TextStyle& style) {
   TextTable table{{{"shape", false, Cut::end},
+                   {"batch", true},
                    {fmt::format("time/{}", sample_name(tuning)), true},
                    {"saves", true},
+                   {"sizes alone", true},
                    {"parameters", true},
                    {"memory", true},
                    {"of " + bytes_text(tuning.usable)}},
@@ -121,9 +163,19 @@ std::string gain_text(const TunedShape& shape, const Tuning& tuning) {
                      sample_name(tuning), saved_share(shape, tuning));
 }
 
+// Of a gain by sizes and batch together, what is left at an equal batch.
+std::string alone_text(const TunedShape& shape) {
+  if (!shape.changes_size("batch") || !changes_sizes(shape)) return "";
+  if (shape.sizes_gain() <= 0) {
+    return fmt::format(" At batch {} the present sizes are as fast.", shape.batch);
+  }
+  return fmt::format(" At batch {} these sizes save {} over the present ones.", shape.batch,
+                     share_text(shape.sizes_gain()));
+}
+
 std::string smallest_text(const Tuning& tuning) {
   return "Smallest change with most of the gain: " + gain_text(*tuning.smallest, tuning) +
-         price_text(*tuning.smallest, tuning);
+         alone_text(*tuning.smallest) + price_text(*tuning.smallest, tuning);
 }
 
 std::string too_large_text(const Tuning& tuning) {
@@ -136,9 +188,23 @@ std::string too_large_text(const Tuning& tuning) {
 }
 
 std::string nothing_fits_text(const Tuning& tuning) {
-  return fmt::format("Nothing fits: {} of {} are needed, and none of {} other shapes fits. {}.",
-                     bytes_text(tuning.present.memory), bytes_text(tuning.usable),
-                     count_text(tuning.candidates), tuning.makes_it_fit);
+  return fmt::format(
+      "Nothing fits one GPU: {} of {} are needed, and none of {} other shapes fits. {}. The table "
+      "compares shapes by time per {} and parameters, as if one GPU held them.",
+      bytes_text(tuning.present.memory), bytes_text(tuning.usable), count_text(tuning.candidates),
+      tuning.makes_it_fit, sample_name(tuning));
+}
+
+// For readers who do not know the word.
+std::string front_text(const Tuning& tuning) {
+  if (tuning.front.empty()) return "";
+  const bool fits = verdict_of(tuning) != TuningVerdict::nothing_fits;
+  return fmt::format(
+      "The front: shapes that no other one timed beats in {} at once; to gain in one of them, one "
+      "has to give way in another. \"sizes alone\" compares with the present sizes at the same "
+      "batch.",
+      fits ? fmt::format("time per {}, memory and number of parameters", sample_name(tuning))
+           : fmt::format("time per {} and number of parameters", sample_name(tuning)));
 }
 
 std::string tuning_verdict(const Tuning& tuning) {
@@ -196,14 +262,15 @@ std::string distance_text(const Tuning& tuning) {
   if (tuning.better->changes.empty()) return "";
   return fmt::format(
       "Distance to the front: {} of the time at no fewer parameters and no more "
-      "memory{} ({}).",
+      "memory{} ({}).{}",
       saved_share(*tuning.better, tuning),
-      tuning.better->certain ? "" : ", within the model's error", changes_text(*tuning.better));
+      tuning.better->certain ? "" : ", within the model's error", changes_text(*tuning.better),
+      alone_text(*tuning.better));
 }
 
 std::string basis_text(const Tuning& tuning) {
   std::string too_large;
-  if (tuning.too_large > 0) {
+  if (tuning.too_large > 0 && verdict_of(tuning) != TuningVerdict::nothing_fits) {
     too_large = fmt::format(", {} do not fit and are left out", count_text(tuning.too_large));
   }
   return fmt::format(
@@ -276,8 +343,8 @@ std::string render_tuning_text(const Tuning& tuning, const TextStyle& style) {
     text += wrapped(first_text(finding, tuning), style.width) + '\n';
   }
   text += shapes_text(tuning, style) + '\n';
-  for (const std::string& line :
-       {tuning_verdict(tuning), at_batch_text(tuning), distance_text(tuning), basis_text(tuning)}) {
+  for (const std::string& line : {front_text(tuning), tuning_verdict(tuning), at_batch_text(tuning),
+                                  distance_text(tuning), basis_text(tuning)}) {
     if (!line.empty()) text += wrapped(line, style.width);
   }
   for (const std::string& note : tuning.notes) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
@@ -120,18 +121,23 @@ constexpr std::size_t kMostShown = 64;  // of the front; more are more of the sa
 // Differences that are none: nobody chooses a shape for them.
 constexpr double kSameMemory = 0.01, kSameParameters = 0.01;
 
+bool is_as_fast(const ShapeCandidate& a, const ShapeCandidate& b) {
+  return a.per_sample <= b.per_sample && a.parameters >= b.parameters * (1 - kSameParameters);
+}
+
 bool is_as_good(const ShapeCandidate& a, const ShapeCandidate& b) {
-  return a.per_sample <= b.per_sample &&
-         a.memory.total().expected <= b.memory.total().expected * (1 + kSameMemory) &&
-         a.parameters >= b.parameters * (1 - kSameParameters);
+  return is_as_fast(a, b) &&
+         a.memory.total().expected <= b.memory.total().expected * (1 + kSameMemory);
 }
 
 // Sorted by time, so only those before can be better.
-std::vector<ShapeCandidate> front_of(const std::vector<ShapeCandidate>& candidates) {
+template <class AsGood>
+std::vector<ShapeCandidate> front_of(const std::vector<ShapeCandidate>& candidates,
+                                     const AsGood& as_good) {
   std::vector<ShapeCandidate> front;
   for (const ShapeCandidate& candidate : candidates) {
     const bool beaten = std::ranges::any_of(
-        front, [&](const ShapeCandidate& other) { return is_as_good(other, candidate); });
+        front, [&](const ShapeCandidate& other) { return as_good(other, candidate); });
     if (!beaten) front.push_back(candidate);
   }
   return front;
@@ -169,6 +175,48 @@ std::map<Key, TimeEstimate> times_by_name(const Workload& workload, const TimeMo
   }
   return times;
 }
+
+// What candidates save over the present shape, and over its sizes at their own batch.
+class Savings {
+ public:
+  Savings(const ShapeSearch& search, const Workload& present, const TimeModel& model)
+      : search_(search), present_(present), model_(model), times_(model) {}
+
+  void add_to(ShapeCandidate& candidate) {
+    const std::int64_t batch = batch_of(candidate.shape);
+    const double samples = to_double(batch_of(search_.present)) / to_double(batch);
+    const Workload after = *search_.build(candidate.shape);
+    candidate.saving = saving_between(present_, after, model_, samples);
+    const std::optional<AtBatch>& same = at(batch);
+    if (!same) return;
+    candidate.present_at_batch = same->per_sample;
+    candidate.surely_less = saving_between(same->workload, after, model_).low > Seconds();
+  }
+
+ private:
+  struct AtBatch {
+    Workload workload;
+    Seconds per_sample;
+  };
+
+  // The present sizes; empty where they make no model at that batch.
+  const std::optional<AtBatch>& at(std::int64_t batch) {
+    const auto [entry, is_new] = known_.try_emplace(batch);
+    if (!is_new) return entry->second;
+    ModelShape shape = search_.present;
+    if (shape.contains(ShapeSize::batch)) shape[ShapeSize::batch] = batch;
+    std::optional<Workload> workload = search_.build(shape);
+    const auto judged = judge(shape, search_, model_.device(), times_);
+    if (workload && judged) entry->second = AtBatch{std::move(*workload), judged->per_sample};
+    return entry->second;
+  }
+
+  const ShapeSearch& search_;
+  const Workload& present_;
+  const TimeModel& model_;
+  CachedTimes times_;
+  std::map<std::int64_t, std::optional<AtBatch>> known_;
+};
 
 }  // namespace
 
@@ -211,23 +259,26 @@ Result<ShapeSearchResult> search_shapes(const ShapeSearch& search, const TimeMod
     return static_cast<std::size_t>(std::ranges::count_if(candidates, is_other));
   };
   result.candidates = count();
-  std::erase_if(candidates, [](const ShapeCandidate& one) { return !fits(one); });
-  result.too_large = result.candidates - count();
+  result.nothing_fits = !fits(result.present) && std::ranges::none_of(candidates, fits);
+  if (result.nothing_fits) {
+    result.too_large = result.candidates;
+  } else {
+    std::erase_if(candidates, [](const ShapeCandidate& one) { return !fits(one); });
+    result.too_large = result.candidates - count();
+  }
   std::ranges::stable_sort(candidates, [](const ShapeCandidate& a, const ShapeCandidate& b) {
     return a.per_sample < b.per_sample;
   });
-  result.front = front_of(candidates);
+  result.front =
+      result.nothing_fits ? front_of(candidates, is_as_fast) : front_of(candidates, is_as_good);
   if (result.front.size() > kMostShown) result.front.resize(kMostShown);
   const auto better = std::ranges::find_if(candidates, [&](const ShapeCandidate& candidate) {
     return is_as_good(candidate, result.present);
   });
   if (better != candidates.end()) result.better = *better;
   result.by_change = fastest_by_change(candidates, search.present);
-  const auto add_saving = [&](ShapeCandidate& candidate) {
-    const double samples =
-        to_double(batch_of(search.present)) / to_double(batch_of(candidate.shape));
-    candidate.saving = saving_between(*present, *search.build(candidate.shape), model, samples);
-  };
+  Savings savings(search, *present, model);
+  const auto add_saving = [&](ShapeCandidate& candidate) { savings.add_to(candidate); };
   std::ranges::for_each(result.front, add_saving);
   std::ranges::for_each(result.by_change, add_saving);
   if (result.better) add_saving(*result.better);

@@ -36,13 +36,18 @@ struct ShapeCandidate {
   double parameters = 0;
   MemoryEstimate memory{};
   Range<Seconds> saving{};  // over the present shape, for the samples of its pass
+  // Of the present sizes at this candidate's batch; whether the candidate surely takes less.
+  Seconds present_at_batch;
+  bool surely_less = false;
 };
 
 struct ShapeSearchResult {
   ShapeCandidate present;
   // Of those that fit: no candidate is better in one of time per sample, memory and parameters
-  // (more are better) and as good in the others, small differences aside; the fastest first.
+  // (more are better) and as good in the others, small differences aside; the fastest first. Where
+  // nothing fits, of all, by time per sample and parameters.
   std::vector<ShapeCandidate> front;
+  bool nothing_fits = false;
   // The fastest with no less parameters and no more memory than the present shape.
   std::optional<ShapeCandidate> better;
   // The fastest of each set of changed sizes, by the number of sizes that change.

@@ -22,11 +22,11 @@ the server collect requests (dynamic batching).
 
 ## How the saving is estimated
 The time model predicts the whole network at twice the batch, four times, and so on, until doubling
-saves less than a tenth per sample; where memory ends first, up to the largest batch that leaves a
-tenth of it. Doublings count while they help the kernels or, where these are shorter, PyTorch's host
-code that launches them; the gain is that of the kernels, and has to be a fifth. In training the saving is at the work of today's
-step. For inference no saving is given, because one pass gets slower: the message gives the
-throughput.
+saves nearly nothing per sample; where memory ends first, up to the largest batch that leaves a tenth
+of it. The message names the smallest batch within 5 % of the least time per sample. Doublings count
+while they help the kernels or, where these are shorter, PyTorch's host code that launches them; the
+gain is that of the kernels, and has to be a fifth. In training the saving is at the work of today's
+step. For inference no saving is given, because one pass gets slower: the message gives the throughput.
 
 ## When not to
 - Latency comes first: each pass takes longer, as the message says.
@@ -91,9 +91,9 @@ std::string curve_text(const BatchCurve& curve) {
 }
 
 std::string limit_text(const RuleInput& input, const BatchCurve& curve, std::size_t better) {
-  if (find_knee(curve) == better) {
-    return fmt::format("doubling batch {} saves less than 10 % per {}", curve.points[better].batch,
-                       sample_name(input));
+  if (better + 1 < curve.points.size()) {
+    return fmt::format("no batch up to {} takes 5 % less time per {} than batch {}",
+                       curve.points.back().batch, sample_name(input), curve.points[better].batch);
   }
   return curve.ends_at_memory
              ? "no larger batch fits the GPU's memory with room to spare"
