@@ -173,7 +173,7 @@ std::string limit_text(const Sweep& sweep, const SweepCurve& curve, const SweepR
   if (best.batch == curve.largest) {
     return fmt::format("the largest that fits {} with room to spare", bytes_text(sweep.usable));
   }
-  return fmt::format("larger ones that fit save at most 5 % per {}", sample_name(sweep));
+  return fmt::format("no larger one that fits saves more than 5 % per {}", sample_name(sweep));
 }
 
 std::string verdict_text(const Sweep& sweep, const SweepCurve& curve) {
@@ -233,29 +233,31 @@ std::string growth_text(const Sweep& sweep) {
   if (!is_sufficient(shortest.coverage) || !is_sufficient(longest.coverage)) {
     return "No verdict: too few operations have a time.";
   }
-  return fmt::format("From {0} {1} to {2}, {3} as long, the time per {4} grows {5}.",
+  return fmt::format("From {0} {1} to {2}, {3:.3g}× as long, the time per {4} grows {5}.",
                      length_name(sweep), *first.sequence, *last.sequence,
-                     factor_text(to_double(*last.sequence) / to_double(*first.sequence)),
-                     sample_name(sweep), factor_text(longest.per_sample() / shortest.per_sample()));
+                     to_double(*last.sequence) / to_double(*first.sequence), sample_name(sweep),
+                     factor_text(longest.per_sample() / shortest.per_sample()));
 }
 
 // Up to which length there is a batch that fits, and what makes the next one fit.
 std::string lengths_text(const Sweep& sweep) {
-  const SweepCurve* fitting = nullptr;
-  for (const SweepCurve& curve : sweep.curves) {
-    if (best_row(curve) == nullptr) {
-      const std::string before =
-          fitting == nullptr
-              ? ""
-              : fmt::format("The longest of these that fits {}: {} {}. ", bytes_text(sweep.usable),
-                            length_name(sweep), *fitting->sequence);
-      return fmt::format("{}{} {} does not fit at batch {}. {}.", before, length_name(sweep),
-                         *curve.sequence, curve.rows.front().batch, curve.makes_it_fit);
-    }
-    fitting = &curve;
+  const std::string memory = bytes_text(sweep.usable);
+  const std::int64_t batch = sweep.curves.front().rows.front().batch;
+  const auto too_long = std::ranges::find_if(
+      sweep.curves, [](const SweepCurve& curve) { return best_row(curve) == nullptr; });
+  if (too_long == sweep.curves.end()) {
+    return fmt::format("All lengths fit {} at batch {}.", memory, batch);
   }
-  return fmt::format("All lengths fit {} at batch {}.", bytes_text(sweep.usable),
-                     sweep.curves.front().rows.front().batch);
+  const std::string too_long_text = fmt::format("{} {}", length_name(sweep), *too_long->sequence);
+  if (too_long == sweep.curves.begin()) {
+    return fmt::format("Batch {} does not fit {} at {}. {}.", batch, memory, too_long_text,
+                       too_long->makes_it_fit);
+  }
+  const SweepCurve& longest = *std::prev(too_long);
+  return fmt::format("The longest that fits {} at batch {} is {} {}{}; {} does not fit. {}.",
+                     memory, batch, length_name(sweep), *longest.sequence,
+                     best_row(longest)->fit == "tight" ? " (tight)" : "", too_long_text,
+                     too_long->makes_it_fit);
 }
 
 std::string summary_text(const Sweep& sweep, const TextStyle& style) {

@@ -76,9 +76,10 @@ std::vector<std::string> shape_row(const TunedShape& shape, const Tuning& tuning
           std::string(fit_words(shape.fit))};
 }
 
-// Nobody chooses between these.
+// Nobody chooses between shapes that differ by less.
+constexpr double kAbout = 0.03;
+
 bool is_about(const TunedShape& a, const TunedShape& b) {
-  constexpr double kAbout = 0.03;
   return a.batch == b.batch && std::abs(a.per_sample / b.per_sample - 1) < kAbout &&
          std::abs(a.memory.expected / b.memory.expected - 1) < kAbout;
 }
@@ -102,6 +103,12 @@ std::vector<const TunedShape*> shown_shapes(const Tuning& tuning) {
     if (is_other && is_new(shape)) shapes.push_back(&shape);
   }
   return shapes;
+}
+
+bool shows_front(const Tuning& tuning) {
+  return std::ranges::any_of(shown_shapes(tuning), [&](const TunedShape* shape) {
+    return std::ranges::any_of(tuning.front, [&](const TunedShape& one) { return &one == shape; });
+  });
 }
 
 std::string shapes_text(const Tuning& tuning, const TextStyle& style) {
@@ -188,16 +195,24 @@ std::string too_large_text(const Tuning& tuning) {
 }
 
 std::string nothing_fits_text(const Tuning& tuning) {
-  return fmt::format(
-      "Nothing fits one GPU: {} of {} are needed, and none of {} other shapes fits. {}. The table "
-      "compares shapes by time per {} and parameters, as if one GPU held them.",
+  std::string text = fmt::format(
+      "Nothing fits one GPU: {} of {} are needed, and none of {} other shapes fits. {}.",
       bytes_text(tuning.present.memory), bytes_text(tuning.usable), count_text(tuning.candidates),
-      tuning.makes_it_fit, sample_name(tuning));
+      tuning.makes_it_fit);
+  if (shows_front(tuning)) {
+    text += fmt::format(
+        " The table compares shapes by time per {} and parameters, as if one GPU held them.",
+        sample_name(tuning));
+  }
+  return text;
 }
 
 // For readers who do not know the word.
 std::string front_text(const Tuning& tuning) {
   if (tuning.front.empty()) return "";
+  if (!shows_front(tuning)) {
+    return fmt::format("No shape on the front differs by {} from those above.", share_text(kAbout));
+  }
   const bool fits = verdict_of(tuning) != TuningVerdict::nothing_fits;
   return fmt::format(
       "The front: shapes that no other one timed beats in {} at once; to gain in one of them, one "

@@ -390,11 +390,13 @@ class Search {
   std::vector<FitChange> ways_to_spread(std::size_t size, const Set& possible) const {
     std::vector<FitChange> ways;
     for (const Set& set : sets_of(size, possible)) {
-      auto change = fits_on_one(set) ? std::nullopt : spread(set);
-      const auto is_same = [&](const FitChange& way) {
-        return samples_per_gpu(way) == samples_per_gpu(*change);
-      };
-      if (change && std::ranges::none_of(ways, is_same)) ways.push_back(*std::move(change));
+      if (fits_on_one(set)) continue;
+      auto change = spread(set);
+      if (!change) continue;
+      const double samples = samples_per_gpu(*change);
+      const bool is_known = std::ranges::any_of(
+          ways, [&](const FitChange& way) { return samples_per_gpu(way) == samples; });
+      if (!is_known) ways.push_back(*std::move(change));
     }
     std::ranges::stable_sort(ways, [&](const FitChange& a, const FitChange& b) {
       return samples_per_gpu(a) > samples_per_gpu(b);
