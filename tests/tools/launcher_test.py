@@ -75,6 +75,7 @@ class Checkout:
         installed = self.root / "build/deps/install"
         installed.mkdir(parents=True)
         (installed / f".onnx_{pins['onnx']}").touch()
+        (installed / f".isal_{pins['isal']}").touch()
         (installed / (f".tree_sitter_{pins['tree-sitter']}_{pins['tree-sitter-python']}"
                       "_with_core")).touch()
         self.log = pathlib.Path(folder) / "apt_log"
