@@ -100,16 +100,22 @@ FlopPerByte highest_intensity(const Op& op) {
   return Flop(2 * n * k) / (storage(k, op.dtypes.input) + storage(n, op.dtypes.output));
 }
 
+// Of parts that are equal to a tenth, the model cannot tell which is longer: the ridge decides.
+bool is_surely_math_bound(const TimeEstimate& time) {
+  constexpr double kAsLong = 0.9;
+  return time.bound == Bound::math && time.memory < kAsLong * time.compute;
+}
+
 bool is_below_ridge(const RuleInput& input, const LayerGroup& group) {
   const OpAnalysis& analysis = input.analysis.ops[group.ops.front()];
   const std::optional<FlopPerByte> ridge =
       input.device().ridge(first_op(input, group).dtypes.input);
-  return analysis.time && analysis.time->bound != Bound::math && ridge &&
+  return analysis.time && !is_surely_math_bound(*analysis.time) && ridge &&
          analysis.cost.intensity() < *ridge;
 }
 
 bool waits_for_memory(const RuleInput& input, const LayerGroup& group) {
-  return input.analysis.ops[group.ops.front()].time->bound == Bound::memory &&
+  return input.analysis.ops[group.ops.front()].time->bound != Bound::latency &&
          tokens_at_ridge(input, first_op(input, group));
 }
 
