@@ -27,9 +27,9 @@ const std::unordered_map<std::string_view, Known>& all_families() {
           state_space_families(), encoder_decoder_families()}) {
       enter(list, true);
     }
-    for (const FamilyList& list :
-         {encoder_families(), vision_families(), speech_families(), map_families(),
-          dense_families(), diffusion_families(), diffusion_transformer_families()}) {
+    for (const FamilyList& list : {encoder_families(), vision_families(), speech_families(),
+                                   map_families(), detection_families(), dense_families(),
+                                   diffusion_families(), diffusion_transformer_families()}) {
       enter(list, false);
     }
     return map;

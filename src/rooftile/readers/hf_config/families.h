@@ -58,6 +58,7 @@ FamilyList encoder_decoder_families();
 FamilyList vision_families();
 FamilyList speech_families();
 FamilyList map_families();
+FamilyList detection_families();
 FamilyList dense_families();
 FamilyList diffusion_families();
 FamilyList diffusion_transformer_families();

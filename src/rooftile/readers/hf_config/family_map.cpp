@@ -1,32 +1,14 @@
-// Networks on feature maps: ResNet, DETR, ConvNeXt, Swin, SegFormer.
+// Networks on feature maps: ResNet, ConvNeXt, Swin, SegFormer.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "rooftile/readers/hf_config/decoder.h"
-#include "rooftile/readers/hf_config/feature_map.h"
 #include "rooftile/readers/hf_config/map_model.h"
-#include "rooftile/readers/hf_config/vision_parts.h"
+#include "rooftile/readers/hf_config/resnet.h"
 
 namespace rooftile::hf {
 namespace {
-
-// Lists that have one entry for each stage.
-struct Stages {
-  std::vector<std::int64_t> depths, widths;
-  std::size_t size() const { return depths.size(); }
-};
-
-Stages read_stages(const Config& config, std::vector<std::int64_t> depths,
-                   std::vector<std::int64_t> widths) {
-  Stages stages{sizes_or(config, "depths", std::move(depths)),
-                sizes_or(config, "hidden_sizes", std::move(widths))};
-  if (!is_list_of(config, "depths", stages.depths, stages.widths.size(), kMaxBlocksOfStage) ||
-      !is_list_of(config, "hidden_sizes", stages.widths, stages.depths.size(), kMaxWidth)) {
-    return {};
-  }
-  return stages;
-}
 
 void add_image_classifier(const Config& config, const Request& request, std::int64_t width,
                           Model& model) {
@@ -40,181 +22,18 @@ void add_image_classifier(const Config& config, const Request& request, std::int
 
 // ---- ResNet
 
-struct ResNet {
-  std::string path;
-  Map image;
-  std::int64_t stem = 0;
-  Stages stages;
-  bool bottleneck = true, first_halves = false, halves_in_first = false;
-  std::string activation;
-  bool frozen = false;  // norms whose weights are not trained
-};
-
-Map resnet_conv(MapEmitter& net, const ResNet& config, const std::string& name, const Map& in,
-                Filter filter, const std::string& activation) {
-  filter.padding = filter.kernel / 2;
-  filter.bias = false;
-  const Map normed = net.batch_norm(name + ".normalization",
-                                    net.conv(name + ".convolution", in, filter), !config.frozen);
-  return activation.empty() ? normed : net.activation(name + ".activation", normed, activation);
-}
-
-Map resnet_block(MapEmitter& net, const ResNet& config, const Map& in, std::int64_t width,
-                 std::int64_t stride) {
-  Map out = in;
-  if (config.bottleneck) {
-    const std::int64_t narrow = std::max<std::int64_t>(1, width / 4);
-    const std::int64_t first = config.halves_in_first ? stride : 1;
-    out = resnet_conv(net, config, "layer.0", out, {narrow, 1, first}, config.activation);
-    out = resnet_conv(net, config, "layer.1", out, {narrow, 3, stride / first}, config.activation);
-    out = resnet_conv(net, config, "layer.2", out, {width, 1}, "");
-  } else {
-    out = resnet_conv(net, config, "layer.0", out, {width, 3, stride}, config.activation);
-    out = resnet_conv(net, config, "layer.1", out, {width, 3}, "");
-  }
-  const bool projects = in.channels != width || stride != 1;
-  const Map side = projects ? resnet_conv(net, config, "shortcut", in, {width, 1, stride}, "") : in;
-  return net.activation("activation", net.add("residual", out, side), config.activation);
-}
-
-Map emit_resnet(MapEmitter& net, const ResNet& config) {
-  Map map = resnet_conv(net, config, config.path + ".embedder.embedder", config.image,
-                        {config.stem, 7, 2}, config.activation);
-  map = net.max_pool(config.path + ".embedder.pooler", map, 3, 2, 1);
-  for (std::size_t stage = 0; stage < config.stages.size(); ++stage) {
-    const std::int64_t width = config.stages.widths[stage];
-    const std::int64_t stride = stage > 0 || config.first_halves ? 2 : 1;
-    const std::string path = fmt::format("{}.encoder.stages.{}.layers", config.path, stage);
-    net.enter(path, 0, 1);
-    map = resnet_block(net, config, map, width, stride);
-    const std::int64_t rest = config.stages.depths[stage] - 1;
-    if (rest > 0) {
-      net.enter(path, 1, rest);
-      map = resnet_block(net, config, map, width, 1);
-    }
-    net.leave();
-  }
-  return map;
-}
-
 Model resnet(const Config& config, const Request& request) {
   Model model;
-  ResNet net{"resnet",
-             read_image(config, request, 224, model),
-             config.size_or({"embedding_size"}, 64),
-             read_stages(config, {3, 4, 6, 3}, {256, 512, 1024, 2048}),
-             config.text("layer_type", "bottleneck") == "bottleneck",
-             config.flag("downsample_in_first_stage", false),
-             config.flag("downsample_in_bottleneck", false),
-             read_activation(config, {"hidden_act"}, "relu")};
+  ResNet net = read_resnet(config);
+  net.path = "resnet";
+  net.image = read_image(config, request, 224, model);
   if (net.stages.size() == 0) return model;
   const std::int64_t width = net.stages.widths.back();
   add_map_tower(
-      request, [net](MapEmitter& out) { return out.mean("resnet.pooler", emit_resnet(out, net)); },
+      request,
+      [net](MapEmitter& out) { return out.mean("resnet.pooler", emit_resnet(out, net).back()); },
       model);
   add_image_classifier(config, request, width, model);
-  return model;
-}
-
-// ---- DETR
-
-// The ResNet that timm's name states, "resnet50", or a backbone_config.
-std::optional<ResNet> detr_backbone(const Config& config) {
-  ResNet net;
-  net.path = "model.backbone";
-  net.stem = 64;
-  net.activation = "relu";
-  net.frozen = true;
-  const auto nested = config.child("backbone_config");
-  if (nested && nested->text("model_type") == "resnet") {
-    net.stem = nested->size_or({"embedding_size"}, 64);
-    net.stages = read_stages(*nested, {3, 4, 6, 3}, {256, 512, 1024, 2048});
-    net.bottleneck = nested->text("layer_type", "bottleneck") == "bottleneck";
-  } else {
-    const std::string name = (nested ? *nested : config).text("backbone", "resnet50");
-    net.bottleneck = name != "resnet18" && name != "resnet34";
-    net.stages.widths = net.bottleneck ? std::vector<std::int64_t>{256, 512, 1024, 2048}
-                                       : std::vector<std::int64_t>{64, 128, 256, 512};
-    if (name == "resnet18") net.stages.depths = {2, 2, 2, 2};
-    if (name == "resnet34" || name == "resnet50") net.stages.depths = {3, 4, 6, 3};
-    if (name == "resnet101") net.stages.depths = {3, 4, 23, 3};
-  }
-  if (net.stages.depths.empty() || config.flag("dilation", false)) {
-    config.set_error("backbone: expected resnet18, resnet34, resnet50 or resnet101, not dilated");
-    return std::nullopt;
-  }
-  return net;
-}
-
-Layer detr_layer(const Config& config, std::string_view of, std::int64_t width) {
-  Layer layer;
-  layer.norm = kLayerNorm;
-  layer.placement = Placement::post;
-  layer.mixer_norm = "self_attn_layer_norm";
-  layer.cross_norm = "encoder_attn_layer_norm";
-  layer.feed_norm = "final_layer_norm";
-  const std::string prefix(of);
-  SelfAttention attention;
-  attention.heads = attention.kv_heads = config.size_or({prefix + "_attention_heads"}, 8);
-  attention.head_dim =
-      config.divide("d_model", width, prefix + "_attention_heads", attention.heads);
-  set_bias(attention, true, true);
-  attention.causal = attention.rotary = false;
-  layer.mixer = attention;
-  if (of == "decoder") {
-    attention.module = "encoder_attn";
-    layer.cross = attention;
-  }
-  layer.feed = plain_mlp("fc1", "fc2", config.size_or({prefix + "_ffn_dim"}, 2048), true,
-                         read_activation(config, {"activation_function"}, "relu"));
-  return layer;
-}
-
-// DETR: a ResNet, an encoder over the positions of its last map, and a decoder of object queries.
-Model detr(const Config& config, const Request& request) {
-  Model model;
-  std::optional<ResNet> net = detr_backbone(config);
-  if (!net) return model;
-  net->image = read_image(config, request, 800, model);
-  const std::int64_t width = config.size_or({"d_model"}, 256);
-  const std::int64_t queries = config.size_or({"num_queries"}, 100);
-  constexpr std::int64_t kStride = 32;  // of a ResNet
-  const auto side = [](std::int64_t pixels) { return (pixels + kStride - 1) / kStride; };
-  add_map_tower(
-      request,
-      [net = *net, width](MapEmitter& out) {
-        return out.conv("model.input_projection", emit_resnet(out, net), {width});
-      },
-      model);
-  Tower& encoder = model.towers.back();
-  encoder.length = side(net->image.height) * side(net->image.width);
-  const std::int64_t layers = config.size_or({"encoder_layers"}, 6),
-                     decoder_layers = config.size_or({"decoder_layers"}, 6);
-  if (layers > kMaxBlocksOfStage || decoder_layers > kMaxBlocksOfStage) {
-    config.set_error("encoder_layers or decoder_layers is out of range");
-    return model;
-  }
-  encoder.parts.push_back(
-      Stack{"model.encoder.layers", width, repeat(detr_layer(config, "encoder", width), layers)});
-  Tower decoder;
-  decoder.length = queries;
-  decoder.memory_length = encoder.length;
-  decoder.parts.push_back(Parameters{queries * width});  // query_position_embeddings
-  decoder.parts.push_back(Stack{"model.decoder.layers", width,
-                                repeat(detr_layer(config, "decoder", width), decoder_layers)});
-  decoder.parts.push_back(NormPart{"model.decoder.layernorm", kLayerNorm, width});
-  if (request.architecture_has("ObjectDetection")) {
-    decoder.parts.push_back(Projection{.path = "class_labels_classifier",
-                                       .in = width,
-                                       .out = read_labels(config) + 1,
-                                       .bias = true,
-                                       .branch = true});
-    add_detection_head("bbox_predictor", "", width, 4, decoder.parts);
-  } else if (request.architecture_has("Segmentation")) {
-    config.set_error("the segmentation head of DETR is not modelled");
-  }
-  model.towers.push_back(std::move(decoder));
-  model.skipped["position embeddings added in attention"] += layers + decoder_layers;
   return model;
 }
 
@@ -583,7 +402,6 @@ Model sam(const Config& whole, const Request& request) {
 
 FamilyList map_families() {
   return {{"resnet", resnet},
-          {"detr", detr},
           {"convnext", convnext},
           {"convnextv2", convnext},
           {"dinov3_convnext", convnext},

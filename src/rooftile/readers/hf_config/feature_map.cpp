@@ -143,6 +143,20 @@ Map MapEmitter::max_pool(const std::string& name, const Map& in, std::int64_t ke
   return result;
 }
 
+Map MapEmitter::average_pool(const std::string& name, const Map& in, std::int64_t side) {
+  Map result{{}, in.channels, (in.height + side - 1) / side, (in.width + side - 1) / side};
+  if (!fits(name, in) || !fits(name, result)) return in;
+  Pooling body;
+  body.fn = PoolKind::average;
+  body.n = batch_;
+  body.c = in.channels;
+  body.input = {in.height, in.width};
+  body.output = {result.height, result.width};
+  body.kernel = {side, side};
+  result.value = out_.add(name, body, {in.value});
+  return result;
+}
+
 Map MapEmitter::mean(const std::string& name, const Map& in) {
   if (!fits(name, in)) return in;
   Map result{{}, in.channels, 1, 1};

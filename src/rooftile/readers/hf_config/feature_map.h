@@ -53,6 +53,8 @@ class MapEmitter {
   Map enlarge(const std::string& name, const Map& in);
   Map max_pool(const std::string& name, const Map& in, std::int64_t kernel, std::int64_t stride,
                std::int64_t padding);
+  // Means of squares of `side` positions, those at the edge smaller.
+  Map average_pool(const std::string& name, const Map& in, std::int64_t side);
   // The mean of all positions: a map of one.
   Map mean(const std::string& name, const Map& in);
   // Channels of both at the same positions.

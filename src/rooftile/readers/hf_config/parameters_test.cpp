@@ -602,6 +602,25 @@ const Case kStreams[] = {
       "encoder_attention_heads": 8, "decoder_attention_heads": 8, "encoder_ffn_dim": 2048,
       "decoder_ffn_dim": 2048, "num_queries": 100, "num_labels": 91})",
      41'524'768},
+    // The published 42.9 M. A ResNet-50-D with frozen norms, 23'474'016; 1x1 convolutions to 256
+    // channels, 919'040; the encoder, 11'031'808; labels of noised boxes, 81·256; scores and boxes
+    // of
+    // all positions, 219'476; three 1x1 convolutions, 198'144; six layers of 995'872; the embedding
+    // of boxes, 133'888; six heads of 153'172.
+    {"rt_detr_r50vd", R"({"architectures": ["RTDetrForObjectDetection"], "model_type": "rt_detr",
+      "backbone_config": {"model_type": "rt_detr_resnet", "depths": [3, 4, 6, 3],
+      "hidden_sizes": [256, 512, 1024, 2048], "layer_type": "bottleneck"}, "num_labels": 80})",
+     42'891'372},
+    // The published 20.2 M: blocks of two layers, encoder blocks of half the width, three layers.
+    {"rt_detr_r18vd", R"({"architectures": ["RTDetrForObjectDetection"], "model_type": "rt_detr",
+      "backbone_config": {"model_type": "rt_detr_resnet", "depths": [2, 2, 2, 2],
+      "hidden_sizes": [64, 128, 256, 512], "layer_type": "basic"}, "hidden_expansion": 0.5,
+      "decoder_layers": 3, "num_labels": 80})",
+     20'174'608},
+    {"rt_detr_v2_r50vd", R"({"architectures": ["RTDetrV2ForObjectDetection"],
+      "model_type": "rt_detr_v2", "backbone_config": {"model_type": "rt_detr_resnet"},
+      "num_labels": 80})",
+     42'891'372},
     {"blip_captioning_base", R"({"architectures": ["BlipForConditionalGeneration"],
       "model_type": "blip", "text_config": {"model_type": "blip_text_model",
       "num_attention_heads": 12}, "vision_config": {"model_type": "blip_vision_model"}})",
