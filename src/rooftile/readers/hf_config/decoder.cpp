@@ -54,40 +54,48 @@ SelfAttention attention_of(const DecoderSizes& sizes) {
 
 namespace {
 
-std::int64_t choose_past(const Request& request, std::int64_t longest, Model& model) {
+// Where the model states no limit, none is named and none is exceeded.
+using Limit = std::optional<std::int64_t>;
+
+std::string allowed_text(const Limit& longest) {
+  return longest ? fmt::format(" (the model allows {})", *longest) : "";
+}
+
+std::int64_t choose_past(const Request& request, const Limit& longest, Model& model) {
   if (request.past) {
-    if (*request.past >= longest) {
+    if (longest && *request.past >= *longest) {
       model.notes.push_back(
           fmt::format("{} positions in the cache and a new one are more than the "
                       "model's {}",
-                      *request.past, longest));
+                      *request.past, *longest));
     }
     return *request.past;
   }
-  const std::int64_t past = std::max<std::int64_t>(1, std::min(longest - 1, kDefaultPast));
-  model.notes.push_back(
-      fmt::format("{} positions in the cache assumed (the model allows {}); set them with --past",
-                  past, longest));
+  const std::int64_t past =
+      longest ? std::clamp<std::int64_t>(*longest - 1, 1, kDefaultPast) : kDefaultPast;
+  model.notes.push_back(fmt::format("{} positions in the cache assumed{}; set them with --past",
+                                    past, allowed_text(longest)));
   return past;
 }
 
-std::int64_t choose_prompt(const Request& request, std::int64_t longest, Model& model) {
+std::int64_t choose_prompt(const Request& request, const Limit& longest, Model& model) {
   if (request.seq) {
-    if (*request.seq > longest) {
+    if (longest && *request.seq > *longest) {
       model.notes.push_back(
-          fmt::format("sequence length {} is longer than the model's {}", *request.seq, longest));
+          fmt::format("sequence length {} is longer than the model's {}", *request.seq, *longest));
     }
     return *request.seq;
   }
-  const std::int64_t length = std::min(longest, kDefaultLength);
-  model.notes.push_back(fmt::format(
-      "sequence length {} assumed (the model allows {}); set it with --seq", length, longest));
+  const std::int64_t length = std::min(longest.value_or(kDefaultLength), kDefaultLength);
+  model.notes.push_back(fmt::format("sequence length {} assumed{}; set it with --seq", length,
+                                    allowed_text(longest)));
   return length;
 }
 
 }  // namespace
 
-std::int64_t choose_length(const Request& request, std::int64_t longest, Model& model) {
+std::int64_t choose_length(const Request& request, std::optional<std::int64_t> longest,
+                           Model& model) {
   const std::int64_t positions = request.decode ? choose_past(request, longest, model)
                                                 : choose_prompt(request, longest, model);
   model.sequence = positions;
@@ -207,6 +215,29 @@ void note_blocks(const std::vector<Layer>& layers, Model& model) {
   }
 }
 
+// Layers that keep a state of fixed size read any length.
+bool has_any_attention(const std::vector<Layer>& layers) {
+  const auto is_recurrent = [](const Layer& layer) {
+    const bool of_state = std::holds_alternative<Mamba1>(layer.mixer) ||
+                          std::holds_alternative<Mamba2>(layer.mixer) ||
+                          std::holds_alternative<DeltaNet>(layer.mixer) ||
+                          std::holds_alternative<ShortConvolution>(layer.mixer) ||
+                          std::holds_alternative<LightningAttention>(layer.mixer) ||
+                          std::holds_alternative<std::monostate>(layer.mixer);
+    return of_state && !layer.cross && !layer.shared;
+  };
+  return !std::all_of(layers.begin(), layers.end(), is_recurrent);
+}
+
+// The positions that the config allows; what families of attention have where it is silent.
+std::optional<std::int64_t> read_longest(const Config& config, const std::vector<Layer>& layers) {
+  constexpr std::int64_t kUsual = 2048;
+  if (!has_any_attention(layers)) return std::nullopt;
+  return config.size_or({"max_position_embeddings", "n_positions", "max_sequence_length",
+                         "seq_length", "max_seq_len"},
+                        kUsual);
+}
+
 }  // namespace
 
 Model decoder_model(const Config& config, const Request& request, const DecoderSizes& sizes,
@@ -214,11 +245,7 @@ Model decoder_model(const Config& config, const Request& request, const DecoderS
   Model model;
   note_blocks(layers, model);
   Tower tower;
-  tower.length = choose_length(request,
-                               config.size_or({"max_position_embeddings", "n_positions",
-                                               "max_sequence_length", "seq_length", "max_seq_len"},
-                                              2048),
-                               model);
+  tower.length = choose_length(request, read_longest(config, layers), model);
   tower.generates = !request.architecture_has("Classification");
   const std::int64_t width = frame.embedding_width > 0 ? frame.embedding_width : sizes.hidden;
   tower.parts.push_back(Table{frame.embedding, sizes.vocab, width});

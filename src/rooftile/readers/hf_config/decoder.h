@@ -26,7 +26,9 @@ SelfAttention attention_of(const DecoderSizes& sizes);
 
 // Positions of each sequence: --seq, else the smaller of the model's longest input and 2048, noted;
 // when decoding those in the cache, --past or 1024 unless the model is shorter, and the new one.
-std::int64_t choose_length(const Request& request, std::int64_t longest, Model& model);
+// Empty `longest`: the model states no limit.
+std::int64_t choose_length(const Request& request, std::optional<std::int64_t> longest,
+                           Model& model);
 
 // Makes it the step that generates one more token of each sequence: the towers that generate run
 // on it, the others have run before. False where none generates.

@@ -201,15 +201,12 @@ Value emit_cross_attention(Emitter& out, const SelfAttention& a, const Shape& sh
   return project_out(out, a, shape, attended, qkv.q);
 }
 
-namespace {
-
-// A cache is read page by page, so a step does not get slower where its length is odd: 64 positions
-// a page in vLLM and in DeepSeek's own kernels.
-std::int64_t keys_of_scores(const Shape& shape) {
+std::int64_t cached_keys_read(const Shape& shape, std::int64_t keys) {
   constexpr std::int64_t kPage = 64;
-  if (shape.past == 0) return shape.length;
-  return (shape.past + shape.length + kPage - 1) / kPage * kPage;
+  return shape.past == 0 ? keys : (keys + kPage - 1) / kPage * kPage;
 }
+
+namespace {
 
 // Scores of the indexer: every query against every key in a few narrow heads.
 void emit_indexer(Emitter& out, const LatentAttention& a, const Shape& shape, const Value& input,
@@ -228,7 +225,7 @@ void emit_indexer(Emitter& out, const LatentAttention& a, const Shape& shape, co
   Gemm gemm;
   gemm.batch = shape.batch;
   gemm.m = shape.length * indexer.heads;
-  gemm.n = keys_of_scores(shape);
+  gemm.n = cached_keys_read(shape, shape.past + shape.length);
   gemm.k = indexer.dim;
   gemm.weight_is_parameter = false;
   out.product(module + "scores", {q, k, weights}, gemm);

@@ -79,7 +79,7 @@ void score_entries(Emitter& out, const CompressedAttention& a, const Shape& shap
   Gemm gemm;
   gemm.batch = shape.batch;
   gemm.m = shape.length * indexer.heads;
-  gemm.n = a.entries(shape.past + shape.length);
+  gemm.n = cached_keys_read(shape, a.entries(shape.past + shape.length));
   gemm.k = indexer.dim;
   gemm.weight_is_parameter = false;
   if (gemm.n > 0) out.product(module + "scorer.scores", {q, keys, weights}, gemm);

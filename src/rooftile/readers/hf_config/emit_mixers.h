@@ -21,4 +21,8 @@ Value emit_short_convolution(Emitter& out, const ShortConvolution& conv, const S
 Value emit_linear_block(Emitter& out, const LinearBlock& block, const Shape& shape,
                         const Value& input);
 
+// Of `keys` in a cache, which is read page by page, so that a step does not get slower where its
+// length is odd: 64 positions a page in vLLM and in DeepSeek's own kernels. A prompt reads `keys`.
+std::int64_t cached_keys_read(const Shape& shape, std::int64_t keys);
+
 }  // namespace rooftile::hf

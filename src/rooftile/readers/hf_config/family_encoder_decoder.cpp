@@ -241,7 +241,7 @@ Model bart(const Config& config, const Request& request) {
                                        .out = read_labels(config),
                                        .bias = true,
                                        .rows = Rows::sequences});
-  } else if (request.architecture_has("ConditionalGeneration") ||
+  } else if (request.architecture.empty() || request.architecture_has("ConditionalGeneration") ||
              request.architecture_has("MarianMT")) {
     decoder.parts.push_back(Projection{
         .path = "lm_head", .in = hidden, .out = config.size({"vocab_size"}), .tied = true});

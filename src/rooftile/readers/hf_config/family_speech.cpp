@@ -156,6 +156,11 @@ std::int64_t choose_samples(const Config& config, const Request& request,
   if (samples == 0) {
     config.set_error(
         fmt::format("--seq {}: that many frames need more than a billion samples", *request.seq));
+  } else {
+    constexpr double kSamplesOfSecond = 16000;
+    model.notes.push_back(fmt::format(
+        "--seq {} is the number of feature frames: {:.2f} s of audio at 16 kHz, {} samples",
+        *request.seq, static_cast<double>(samples) / kSamplesOfSecond, samples));
   }
   return samples;
 }

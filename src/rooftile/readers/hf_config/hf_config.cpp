@@ -156,6 +156,13 @@ Result<void> turn_into_decode_step(const Identity& identity, Model& model) {
                   rooftile::quoted(name)));
 }
 
+// Families of text are read with the output layer of generation then.
+void note_missing_architecture(const Identity& identity, Model& model) {
+  if (!identity.architecture.empty() || !hf::generates_text(identity.model_type)) return;
+  model.notes.emplace_back(
+      "the config names no architecture: a language model with its output layer is assumed");
+}
+
 // Generation of one token is something else.
 void note_short_prompt(const Request& request, Model& model) {
   const bool generates = std::any_of(model.towers.begin(), model.towers.end(),
@@ -184,6 +191,7 @@ Result<Workload> describe_and_build(const json& whole, const json& part, const I
     if (read->error()) return tl::unexpected(*read->error());
   }
   if (!options.batch) model.notes.emplace_back("batch 1 assumed; set it with --batch");
+  note_missing_architecture(identity, model);
   note_short_prompt(*request, model);
   if (request->decode) {
     const auto decodes = turn_into_decode_step(identity, model);

@@ -44,6 +44,14 @@ ReadOptions with(std::int64_t batch, std::int64_t seq) {
   return options;
 }
 
+ReadOptions decoding(std::int64_t batch, std::int64_t past) {
+  ReadOptions options;
+  options.batch = batch;
+  options.past = past;
+  options.mode = Mode::decode;
+  return options;
+}
+
 const Op& find_op(const Workload& workload, std::string_view name) {
   const auto found = std::find_if(workload.ops.begin(), workload.ops.end(),
                                   [&](const Op& op) { return op.name == name; });
@@ -220,6 +228,58 @@ TEST(HfConfig, SpeechCountsFrames) {
   // 400 samples give the first frame, 320 more each further one.
   const Workload ten = read_config(config, with(1, 10));
   EXPECT_THAT(dims(ten, "wav2vec2.feature_extractor.conv_layers.0.conv"), HasSubstr("in=3280"));
+}
+
+TEST(HfConfig, SpeechSaysWhatTheLengthMeans) {
+  const char* config = R"({"architectures": ["Wav2Vec2Model"], "model_type": "wav2vec2",
+    "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+    "intermediate_size": 3072})";
+  EXPECT_THAT(read_config(config).notes, testing::Contains(HasSubstr("10 s of audio")));
+  // 400 samples and 299 times 320.
+  EXPECT_THAT(read_config(config, with(1, 300)).notes,
+              testing::Contains(HasSubstr("feature frames: 6.00 s of audio at 16 kHz, 96080")));
+}
+
+// A state of fixed size reads any length; beside attention the config's limit stays.
+TEST(HfConfig, StateSpaceModelsHaveNoLongestInput) {
+  const std::string mamba = R"({"architectures": ["MambaForCausalLM"], "model_type": "mamba",
+    "hidden_size": 768, "num_hidden_layers": 24, "state_size": 16, "vocab_size": 50280})";
+  EXPECT_THAT(read_config(mamba, with(1, 8192)).notes,
+              testing::Not(testing::Contains(HasSubstr("longer than"))));
+  EXPECT_THAT(read_config(mamba).notes,
+              testing::Contains("sequence length 2048 assumed; set it with --seq"));
+  EXPECT_THAT(read_config(mamba, decoding(1, 100000)).notes,
+              testing::Not(testing::Contains(HasSubstr("more than the"))));
+  EXPECT_THAT(read_config(kGpt2, with(1, 8192)).notes,
+              testing::Contains("sequence length 8192 is longer than the model's 1024"));
+}
+
+TEST(HfConfig, WithoutAnArchitectureTheOutputLayerIsAssumed) {
+  const std::string sizes = R"("model_type": "bart", "d_model": 1024, "encoder_layers": 12,
+    "decoder_layers": 12, "encoder_attention_heads": 16, "decoder_attention_heads": 16,
+    "encoder_ffn_dim": 4096, "decoder_ffn_dim": 4096, "vocab_size": 50265})";
+  const Workload unnamed = read_config("{" + sizes);
+  EXPECT_THAT(dims(unnamed, "lm_head"), HasSubstr("n=50265 k=1024"));
+  EXPECT_THAT(unnamed.notes, testing::Contains(HasSubstr("names no architecture")));
+  const Workload bare = read_config(R"({"architectures": ["BartModel"], )" + sizes);
+  EXPECT_EQ(bare.parameters, unnamed.parameters);
+  EXPECT_EQ(bare.ops.size() + 1, unnamed.ops.size());
+  EXPECT_THAT(bare.notes, testing::Not(testing::Contains(HasSubstr("names no architecture"))));
+}
+
+// The paper gives 136 GFLOP for RT-DETR-R50 at 640x640, with re-parameterised blocks, whose 1x1
+// convolutions are beside the 3x3 ones here.
+TEST(HfConfig, RtDetrHasAboutThePublishedWork) {
+  const Workload workload = read_config(R"({"architectures": ["RTDetrForObjectDetection"],
+    "model_type": "rt_detr", "backbone_config": {"model_type": "rt_detr_resnet"},
+    "num_labels": 80})");
+  // 8400 positions of strides 8, 16 and 32; 300 queries.
+  EXPECT_EQ(dims(workload, "model.enc_output.0"), "m=8400 n=256 k=256 bias=1");
+  EXPECT_EQ(dims(workload, "model.decoder.layers.{0-5}.self_attn.attention"),
+            "batch=1 heads=8 q=300 d=32");
+  EXPECT_EQ(dims(workload, "model.encoder.encoder.0.layers.0.self_attn.attention"),
+            "batch=1 heads=8 q=400 d=32");
+  EXPECT_THAT(workload.notes, testing::Contains(HasSubstr("640x640 assumed")));
 }
 
 // Forward flop that papers give for 224x224 images, twice their multiply-accumulates:
@@ -508,14 +568,6 @@ constexpr const char* kQwen3Next = R"({"architectures": ["Qwen3NextForCausalLM"]
   "moe_intermediate_size": 512, "shared_expert_intermediate_size": 512, "num_experts": 512,
   "num_experts_per_tok": 10, "vocab_size": 151936, "torch_dtype": "bfloat16"})";
 
-ReadOptions decoding(std::int64_t batch, std::int64_t past) {
-  ReadOptions options;
-  options.batch = batch;
-  options.past = past;
-  options.mode = Mode::decode;
-  return options;
-}
-
 // The first operation of a layer of that name, whichever layers are in its group.
 const Op& op_ending(const Workload& workload, std::string_view suffix) {
   for (const Op& op : workload.ops) {
@@ -701,6 +753,13 @@ TEST(HfDecode, CompressedAttentionKeepsWhatItSees) {
   EXPECT_THAT(dims(workload, "model.layers.1.self_attn.attention"), HasSubstr("q=1 kv=6"));
   EXPECT_THAT(dims(workload, "model.layers.2.self_attn.attention"), HasSubstr("q=1 kv=6"));
   EXPECT_EQ(workload.kv_cache_bytes, (4 + 6 + 8) * 16 * 2 + 4 * 8 * (1 + 4.0 / 128));
+}
+
+// 1004 tokens make 251 entries of 4; they are read in pages of 64.
+TEST(HfDecode, CompressedEntriesAreReadInPages) {
+  const Workload workload = read_config(kDeepSeekV4, decoding(1, 1003));
+  EXPECT_THAT(dims(workload, "model.layers.2.self_attn.compressor.indexer.scorer.scores"),
+              HasSubstr("n=256"));
 }
 
 TEST(HfDecode, TextFormReadsBack) {
