@@ -241,6 +241,15 @@ void judge_groups(const SourceFacts& facts, const File& file, std::vector<Findin
   }
 }
 
+// The side of the patches that a convolution cuts an image into; empty where they overlap.
+std::optional<std::int64_t> patch_size(const SourceFacts& facts, const Call& call) {
+  constexpr int kKernelPosition = 2, kStridePosition = 3;
+  const auto kernel = chosen_argument(facts, call, "kernel_size", kKernelPosition);
+  const auto stride = chosen_argument(facts, call, "stride", kStridePosition);
+  const bool cuts = kernel && stride && *kernel == *stride && *kernel > 1;
+  return cuts ? kernel : std::nullopt;
+}
+
 void judge_images(const SourceFacts& facts, const File& file, std::vector<Finding>& findings) {
   for (const auto& layers : homes_of(convolutions_of(facts, file))) {
     const auto first = std::find_if(layers.begin(), layers.end(), [](const Written& layer) {
@@ -248,11 +257,16 @@ void judge_images(const SourceFacts& facts, const File& file, std::vector<Findin
       return is_image && layer.call->method.starts_with("Conv2d");
     });
     if (first == layers.end()) continue;
+    const auto patch = patch_size(facts, *first->call);
     Finding finding = finding_at(
         *first->call,
         fmt::format("{} input channels fill {} of the 16 bytes that an fp16 kernel loads",
                     first->in, 2 * first->in),
-        {"Pad the image to 4 channels where it is made, and the weights with zeros; measure first",
+        {patch ? fmt::format("Stride and kernel are equal: reshape the image into patches of {0} x "
+                             "{0} and use a Linear layer of {1} inputs; measure first",
+                             *patch, first->in * *patch * *patch)
+               : std::string("Pad the image to 4 channels where it is made, and the weights with "
+                             "zeros; measure first"),
          Exactness::exact_arithmetic});
     finding.evidence = {"NVIDIA Convolutional Layers User's Guide, Channels In and Out"};
     findings.push_back(std::move(finding));

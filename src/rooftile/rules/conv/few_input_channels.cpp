@@ -1,6 +1,8 @@
 // The first layer: three image channels leave most of each 16-byte load empty.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rooftile/analysis/convolution.h"
 #include "rooftile/rules/conv/channels_in_source.h"
 #include "rooftile/rules/group_finding.h"
@@ -27,10 +29,16 @@ Pad the image with zero channels: to 4 when the layer has stride 2, which has sp
 to a whole 16-byte group. Do it where the image is made, so that the data pipeline emits RGBX; a pad
 operation in every step costs a copy. Pad the weights with zeros.
 
+A layer whose stride is its kernel, as the patch embedding of a vision transformer, needs no padding: it
+is a Linear layer over patches. Reshape the image into rows of channels x height x width of a patch (3 x
+16 x 16 = 768) and multiply them with the same weights. Where that product is no multiple of 16 bytes, as
+3 x 14 x 14, pad it.
+
 ## How the saving is estimated
 The time model runs on the layer with the padded channel count, in every phase the workload has. The
 added multiplications are part of it: 4 channels for 3 are a third more. The gradient of the network's
-input is not computed, so it does not count. With no gain expected nothing is reported.
+input is not computed, so it does not count. With no gain expected nothing is reported. Of patches, the
+Linear layer and a copy of the image.
 
 ## When not to
 - The gain is limited to this one layer. Below one per cent of the time it is not reported.
@@ -55,6 +63,33 @@ std::int64_t padded_channels(const Convolution& conv, Dtype math) {
       !conv.stride.empty() && std::all_of(conv.stride.begin(), conv.stride.end(),
                                           [](std::int64_t size) { return size == 2; });
   return has_special_kernel ? 4 : alignment_elements(math);
+}
+
+// No pixel is in two patches, and none is left out between them.
+bool cuts_patches(const Convolution& conv) {
+  const auto is = [](std::int64_t expected) {
+    return [expected](std::int64_t size) { return size == expected; };
+  };
+  return !is_pointwise(conv) && conv.stride == conv.kernel &&
+         std::ranges::all_of(conv.dilation, is(1)) && std::ranges::all_of(conv.pad_begin, is(0)) &&
+         std::ranges::all_of(conv.pad_end, is(0));
+}
+
+// The patches as rows, each as long as whole 16-byte groups.
+Op as_linear(const Op& op, Dtype math) {
+  const auto& conv = std::get<Convolution>(op.body);
+  Gemm gemm;
+  gemm.m = conv.n;
+  for (const std::int64_t extent : output_extents(conv)) gemm.m *= extent;
+  gemm.n = conv.k;
+  gemm.k = conv.c;
+  for (const std::int64_t size : conv.kernel) gemm.k *= size;
+  const std::int64_t group = alignment_elements(math);
+  gemm.k = (gemm.k + group - 1) / group * group;
+  gemm.bias = conv.bias;
+  Op linear = op;
+  linear.body = gemm;
+  return linear;
 }
 
 bool is_candidate(const RuleInput& input, const LayerGroup& layer) {
@@ -89,12 +124,63 @@ Finding few_channels_at(const RuleInput& input, const LayerGroup& layer, const C
   return finding;
 }
 
+// The image is written once as patches, in the forward pass.
+std::optional<Range<Seconds>> saving_of_linear(const RuleInput& input, const LayerGroup& layer,
+                                               Dtype math) {
+  const auto saving =
+      saving_if_all(input, layer, [&](const Op& op) { return as_linear(op, math); });
+  const Op& op = input.workload.ops[layer.ops.front()];
+  const auto& conv = std::get<Convolution>(op.body);
+  Op copy = op;
+  copy.phase = Phase::forward;
+  LayoutConversion patches;
+  patches.elements = conv.n * conv.c;
+  for (const std::int64_t size : conv.input) patches.elements *= size;
+  copy.body = patches;
+  const auto time = input.model.estimate(copy);
+  if (!saving || !time) return std::nullopt;
+  const double runs = to_double(op.count);
+  return Range<Seconds>{saving->low - time->time.high * runs,
+                        saving->expected - time->time.expected * runs,
+                        saving->high - time->time.low * runs};
+}
+
+std::optional<Finding> patches_at(const RuleInput& input, const LayerGroup& layer) {
+  const Op& op = input.workload.ops[layer.ops.front()];
+  const auto& conv = std::get<Convolution>(op.body);
+  const Dtype math = input.analysis.ops[layer.ops.front()].products.front().math;
+  const auto saving = saving_of_linear(input, layer, math);
+  if (!is_gain(input, saving)) return std::nullopt;
+  const std::int64_t inputs = std::get<Gemm>(as_linear(op, math).body).k;
+  std::int64_t pixels = conv.c;
+  for (const std::int64_t size : conv.kernel) pixels *= size;
+  Finding finding = finding_at_groups(
+      input, {layer},
+      fmt::format(
+          "{} input channels fill {} of the 16 bytes that a {} Tensor Core kernel loads; "
+          "stride and kernel are equal, so the layer is a product over patches of {} values",
+          conv.c, static_cast<double>(conv.c) * size_in_bytes(math), to_string(math), pixels),
+      {fmt::format("Reshape the image into its patches and use a Linear layer of {} inputs{} with "
+                   "the same weights",
+                   inputs, inputs > pixels ? ", the last ones zero," : ""),
+       Exactness::exact_arithmetic},
+      saving);
+  finding.evidence = {
+      "a convolution without overlap is one product (Dosovitskiy et al., \"An Image is Worth 16x16 "
+      "Words\", 2021: a linear projection of flattened patches)"};
+  return finding;
+}
+
 std::vector<Finding> check_operations(const RuleInput& input) {
   std::vector<Finding> findings;
   for (const LayerGroup& layer :
        group_equal_layers(input.workload, input.analysis, is_convolution)) {
     if (!is_candidate(input, layer)) continue;
     const std::size_t first = layer.ops.front();
+    if (cuts_patches(std::get<Convolution>(input.workload.ops[first].body))) {
+      if (auto finding = patches_at(input, layer)) findings.push_back(std::move(*finding));
+      continue;
+    }
     Convolution padded = std::get<Convolution>(input.workload.ops[first].body);
     padded.c = padded_channels(padded, input.analysis.ops[first].products.front().math);
     const auto change = [&](Op op) {
