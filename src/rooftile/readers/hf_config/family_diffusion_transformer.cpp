@@ -18,6 +18,7 @@ struct DiffusionTransformer {
   std::int64_t layers = 0, single_layers = 0;
   std::int64_t pooled = 0, out_channels = 0, text_width = 0, patch = 1;
   bool guidance = false, norms_heads = false, last_drops_text = false;
+  bool rotary = false;     // positions turn queries and keys; else they are added to the image
   std::vector<bool> dual;  // layers where the image also attends to itself alone
 };
 
@@ -67,6 +68,12 @@ Map both(const Map& image, const Map& text) {
   return all;
 }
 
+// Queries or keys of image and text, turned by their positions.
+Map rotated(MapEmitter& net, const DiffusionTransformer& config, const std::string& name,
+            const Map& heads) {
+  return config.rotary ? net.activation(name, heads, "rotary") : heads;
+}
+
 Map gated_residual(MapEmitter& net, const std::string& name, const Map& stream, const Map& result) {
   return net.add(name + "_residual", stream, net.activation(name + "_gate", result, "mul"));
 }
@@ -91,9 +98,9 @@ Streams joint_block(MapEmitter& net, const DiffusionTransformer& config, Streams
   const Projected of_text = project_heads(net, config, text,
                                           {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj",
                                            "attn.norm_added_q", "attn.norm_added_k"});
-  Map attended =
-      net.attention("attn.attention", both(of_image.q, of_text.q), both(of_image.k, of_text.k),
-                    both(of_image.v, of_text.v), {config.heads});
+  const Map q = rotated(net, config, "attn.rotary_q", both(of_image.q, of_text.q));
+  const Map k = rotated(net, config, "attn.rotary_k", both(of_image.k, of_text.k));
+  Map attended = net.attention("attn.attention", q, k, both(of_image.v, of_text.v), {config.heads});
   Map image_part = attended, text_part = attended;
   image_part.width = image.width;
   text_part.width = text.width;
@@ -128,7 +135,9 @@ Map single_block(MapEmitter& net, const DiffusionTransformer& config, const Map&
       net.activation("act_mlp", net.linear("proj_mlp", normed, 4 * config.width), "gelu");
   const Projected heads = project_heads(
       net, config, normed, {"attn.to_q", "attn.to_k", "attn.to_v", "attn.norm_q", "attn.norm_k"});
-  const Map attended = net.attention("attn.attention", heads.q, heads.k, heads.v, {config.heads});
+  const Map q = rotated(net, config, "attn.rotary_q", heads.q);
+  const Map k = rotated(net, config, "attn.rotary_k", heads.k);
+  const Map attended = net.attention("attn.attention", q, k, heads.v, {config.heads});
   const Map result = net.linear("proj_out", net.concatenate(attended, hidden), config.width);
   return gated_residual(net, "block", in, result);
 }
@@ -210,7 +219,7 @@ Model flux(const Config& config, const Request& request) {
   net.guidance = config.flag("guidance_embeds", false);
   net.out_channels = config.size_or({"out_channels"}, channels);
   net.text_width = net.width;
-  net.norms_heads = true;
+  net.norms_heads = net.rotary = true;
   if (config.size_or({"patch_size"}, 1) != 1) config.set_error("patch_size: expected 1");
   if (config.error()) return model;
   add_map_tower(
