@@ -1,6 +1,7 @@
 // A network whose expected memory is more than one process can use of the GPU.
 #include <fmt/format.h>
 
+#include "rooftile/analysis/memory/adapter_training.h"
 #include "rooftile/analysis/memory/fit_changes.h"
 #include "rooftile/rules/rule.h"
 
@@ -49,6 +50,7 @@ A process can use what ECC, driver (0.2 GiB and 0.9 %) and CUDA context (0.5 GiB
 - Wijmans et al., "Cut Your Losses in Large-Vocabulary Language Models", 2024, and Liger Kernel's
   fused linear cross-entropy: logits in chunks.
 - vLLM, "Quantized KV Cache": keys and values in FP8 take half the memory.
+- Hu et al., "LoRA", 2021; Dettmers et al., "QLoRA", 2023: adapters of frozen weights, in 16 or 4 bits.
 - Dettmers et al., "8-bit Optimizers via Block-wise Quantization", 2022: Adam's states in a quarter of
   the bytes.
 - Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016.
@@ -78,8 +80,10 @@ std::vector<Finding> check(const RuleInput& input) {
   finding.message = fmt::format("about {} are needed, {:.1f} GiB of {} are usable",
                                 range_text(total), gibibytes(memory.usable), input.device().name);
   if (!input.workload.sources.empty()) finding.location.file = input.workload.sources.front();
+  const std::string adapters = adapter_text(input.workload, memory);
   finding.fix = {fit_text(changes_that_fit(input.workload, input.analysis, input.model, memory),
-                          input.analysis.total.expected),
+                          input.analysis.total.expected) +
+                     (adapters.empty() ? "" : ". " + adapters),
                  Exactness::not_applicable};
   finding.evidence = {
       fmt::format("weights {:.1f} GiB, gradients {:.1f}, optimizer {:.1f}, "

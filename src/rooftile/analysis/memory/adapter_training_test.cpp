@@ -1,0 +1,68 @@
+#include "rooftile/analysis/memory/adapter_training.h"
+
+#include <gmock/gmock.h>
+
+#include "rooftile/hardware/device_file.h"
+#include "rooftile/workload/training.h"
+#include "rooftile/workload/workload_text.h"
+
+namespace rooftile {
+namespace {
+
+using testing::HasSubstr;
+
+// Llama-2-7B at 2048 tokens: 6,738,415,616 parameters, 6,476,005,376 of them in linear layers.
+constexpr const char* kLlama7b = R"(
+workload batch=1 sequence=2048 parameters=6738415616
+embedding tokens bf16 lookups=2048 vocab=32000 width=4096
+gemm qkvo bf16 m=2048 n=4096 k=4096 count=128
+attention attend bf16 batch=1 heads=32 kv_heads=32 q=2048 kv=2048 d=128 causal=1 count=32
+gemm gate_up bf16 m=2048 n=11008 k=4096 count=64
+gemm down bf16 m=2048 n=4096 k=11008 count=32
+gemm head bf16 m=2048 n=32000 k=4096
+)";
+
+Workload trained(const char* text) { return derive_training(*parse_workload(text)); }
+
+MemoryEstimate memory_of(const Workload& workload, const char* gpu = "rtx_4090") {
+  return estimate_memory(workload, *find_device(gpu));
+}
+
+// PEFT prints 39,976,960 trainable parameters for this model, rank 16 and all linear layers: in
+// each of 32 layers 16·(4·(4096 + 4096) + 3·(4096 + 11008)).
+TEST(AdapterTraining, CountsTheParametersOfPeft) {
+  const Workload workload = trained(kLlama7b);
+  const auto training = adapter_training(workload, memory_of(workload));
+  ASSERT_TRUE(training);
+  EXPECT_EQ(training->adapter_parameters, 39'976'960);
+}
+
+// Weights in 16 bits, or 4.127 bits for those of linear layers, and 16 bytes for each parameter of
+// the adapters; activations stay.
+TEST(AdapterTraining, FrozenWeightsHaveNoGradients) {
+  const Workload workload = trained(kLlama7b);
+  const MemoryEstimate memory = memory_of(workload);
+  const auto training = adapter_training(workload, memory);
+  ASSERT_TRUE(training);
+  const double kept = memory.library.value() + memory.growing().value() + 39'976'960 * 16.0;
+  EXPECT_NEAR(training->lora.value(), kept + 6'738'415'616 * 2.0, 1);
+  const double linear = 6'476'005'376;
+  EXPECT_NEAR(training->qlora.value(), kept + (6'738'415'616 - linear) * 2.0 + linear * 4.127 / 8,
+              1);
+  EXPECT_LT(training->qlora_checkpointed, training->qlora);
+}
+
+TEST(AdapterTraining, IsSaidToBeAnotherMethod) {
+  const Workload workload = trained(kLlama7b);
+  EXPECT_THAT(adapter_text(workload, memory_of(workload)), HasSubstr("Another training method"));
+}
+
+TEST(AdapterTraining, OnlyOfTrainedDecoders) {
+  const Workload inference = *parse_workload(kLlama7b);
+  EXPECT_FALSE(adapter_training(inference, memory_of(inference)));
+  const Workload images = trained("conv a bf16 n=8 c=64 k=64 in=56x56 kernel=3x3\n");
+  EXPECT_FALSE(adapter_training(images, memory_of(images)));
+}
+
+}  // namespace
+}  // namespace rooftile
