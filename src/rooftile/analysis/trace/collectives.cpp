@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "rooftile/analysis/trace/gain.h"
+#include "rooftile/analysis/trace/use_groups.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile {
@@ -48,7 +49,7 @@ using CollectiveKey = std::tuple<std::string, CollectiveShape, std::size_t>;
 
 std::optional<CollectiveKind> kind_of(const CollectiveUse& use) {
   if (const auto named = kind_of_name(use.shape.name)) return named;
-  return kind_of_name(std::string_view(use.kernel).substr(0, use.kernel.find('(')));
+  return kind_of_name(short_kernel_name(use.kernel));
 }
 
 std::string_view kind_words(std::optional<CollectiveKind> kind) {

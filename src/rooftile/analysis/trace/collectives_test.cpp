@@ -52,6 +52,8 @@ TEST(Collectives, KindsAreThoseOfTheNameElseOfTheKernel) {
   EXPECT_EQ(kind("allreduce", ""), CollectiveKind::all_reduce);
   EXPECT_EQ(kind("_allgather_base", "ncclDevKernel_AllGather_RING_LL"), CollectiveKind::all_gather);
   EXPECT_EQ(kind("alltoall_base_", "ncclKernel_SendRecv_RING"), CollectiveKind::all_to_all);
+  EXPECT_EQ(kind("", "void (anonymous namespace)::multimem_all_reduce_kernel<float, 16>(float*)"),
+            CollectiveKind::all_reduce);
   EXPECT_EQ(kind("", "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)"),
             CollectiveKind::point_to_point);
   EXPECT_EQ(kind("", "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(all)"),

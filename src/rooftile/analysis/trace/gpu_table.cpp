@@ -35,11 +35,19 @@ std::uint32_t collective_of(const Timeline& timeline, const Links& links, std::u
   return 0;
 }
 
-// The operator that launched it, c10d::alltoall_base_: all that old traces say. 0 = none.
+// "c10d::alltoall_base_", "nccl:all_to_all" -> what follows; empty for other names.
+std::string_view collective_name(std::string_view op) {
+  for (const std::string_view prefix : {"c10d::", "nccl:"}) {
+    if (op.starts_with(prefix)) return op.substr(prefix.size());
+  }
+  return {};
+}
+
+// The operator or range that launched it: all that old traces say. 0 = none.
 std::uint32_t operator_name(const Timeline& timeline, const Links& links, std::uint32_t row) {
   for (std::uint32_t op = links.gpu_op[row]; op != kNone; op = links.op_parent[op]) {
     const std::uint32_t name = timeline.ops.name[op];
-    if (timeline.strings[name].starts_with("c10d::")) return name;
+    if (!collective_name(timeline.strings[name]).empty()) return name;
   }
   return 0;
 }
@@ -312,6 +320,7 @@ std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const 
   for (std::size_t i = 0; i < track.rows.size(); ++i) {
     if (track.classes[i] != GpuClass::communication) continue;
     const std::uint32_t row = track.rows[i];
+    if (links.leftover[row]) continue;
     const std::uint32_t shape = collective_of(timeline, links, row);
     const std::uint32_t op = shape == 0 ? operator_name(timeline, links, row) : 0;
     const auto [at, is_new] = index.try_emplace({shape, gpu.name[row], op}, uses.size());
@@ -321,7 +330,7 @@ std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const 
       const bool is_other = uses.size() > kMostSites;
       use.kernel = is_other ? "other" : timeline.strings[gpu.name[row]];
       if (!is_other) use.shape = timeline.collectives[shape];
-      if (!is_other && op != 0) use.shape.name = timeline.strings[op].substr(6);  // "c10d::"
+      if (!is_other && op != 0) use.shape.name = collective_name(timeline.strings[op]);
     }
     adder.add(row, shape, uses[at->second]);
   }

@@ -139,7 +139,7 @@ class GapExplainer {
     const bool is_for_gpu =
         wait.cause == IdleCause::synchronization || wait.cause == IdleCause::copy;
     if (is_for_gpu) credits_.keep_only(wait.cause);
-    if (wait.cause != IdleCause::module_loading) {
+    if (wait.cause != IdleCause::module_loading && wait.cause != IdleCause::outside) {
       credits_.add(static_cast<std::uint32_t>(next_), wait.cause,
                    wait.end - wait.start - idle_.within(wait.start, wait.end));
     }

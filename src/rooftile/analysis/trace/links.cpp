@@ -56,7 +56,7 @@ void link_gpu(const Timeline& timeline, Links& links, const IdIndex& by_external
 
 // On a stream work runs in the order of its launches, so what no recorded call launched and comes
 // before what one did was in the queue when the recording began. The first of it starts before any
-// recorded launch can have started it.
+// recorded launch can have started it. So was all else that starts that early.
 void find_leftover(const Timeline& timeline, Links& links) {
   constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
   const GpuActivities& gpu = timeline.gpu;
@@ -71,9 +71,10 @@ void find_leftover(const Timeline& timeline, Links& links) {
   }
   for (std::size_t i = 0; i < gpu.time.size(); ++i) {
     const std::uint16_t stream = gpu.stream[i];
-    links.leftover[i] = links.gpu_call[i] == kNone && links.gpu_op[i] == kNone &&
-                        linked[stream] != kNever && gpu.time.start(i) < linked[stream] &&
-                        begins[stream] < first_launch;
+    if (first_launch == kNever || links.gpu_call[i] != kNone || links.gpu_op[i] != kNone) continue;
+    const bool is_before_linked = linked[stream] != kNever && gpu.time.start(i) < linked[stream];
+    links.leftover[i] =
+        gpu.time.start(i) < first_launch || (is_before_linked && begins[stream] < first_launch);
   }
 }
 

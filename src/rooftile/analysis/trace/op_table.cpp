@@ -10,6 +10,7 @@
 #include "rooftile/analysis/trace/owners.h"
 #include "rooftile/analysis/trace/seconds.h"
 #include "rooftile/analysis/trace/stages.h"
+#include "rooftile/base/text.h"
 #include "rooftile/workload/aten_op.h"
 
 namespace rooftile::trace {
@@ -109,6 +110,17 @@ std::vector<OwnerFacts> facts_of_owners(const Timeline& timeline, const Links& l
   return facts;
 }
 
+// What an operator outside PyTorch says of its kernels by its own name: dpsk::grouped_gemm.
+KernelClass class_of_operator(std::string_view name) {
+  if (!contains(name, "::") || name.starts_with("aten::")) return KernelClass::unknown;
+  const std::string text = lower(name.substr(name.rfind("::") + 2));
+  if (contains_any(text, {"attention", "attn"})) return KernelClass::attention;
+  if (contains_any(text, {"gemm", "matmul", "linear"}) || text.ends_with("_mm")) {
+    return KernelClass::gemm;
+  }
+  return contains(text, "norm") ? KernelClass::normalization : KernelClass::unknown;
+}
+
 class OpTabulator {
  public:
   OpTabulator(const Timeline& timeline, const Links& links, const KernelNames& names,
@@ -124,6 +136,7 @@ class OpTabulator {
 
  private:
   void collect_owners();
+  KernelClass class_of(std::uint32_t activity) const;
   void add_kernel(std::uint32_t activity);
   std::uint32_t row_of(const OwnerFacts& owner, Part part);
   OpCall& call_of(OwnerFacts& owner, Part part);
@@ -170,6 +183,18 @@ void OpTabulator::collect_owners() {
   }
   calls_.reserve(ops.size());
   facts_ = facts_of_owners(timeline_, links_, sites_, owners_, stages_, ops);
+}
+
+// By the kernel's name, else by the innermost operator around its launch whose name tells.
+KernelClass OpTabulator::class_of(std::uint32_t activity) const {
+  const KernelClass named = names_.facts(activity).kernel_class;
+  if (named != KernelClass::unknown) return named;
+  for (std::uint32_t op = links_.gpu_op[activity]; op != kNone; op = links_.op_parent[op]) {
+    if (links_.kind_of_op(timeline_, op) != RangeKind::operation) continue;
+    const KernelClass told = class_of_operator(timeline_.strings[timeline_.ops.name[op]]);
+    if (told != KernelClass::unknown) return told;
+  }
+  return KernelClass::unknown;
 }
 
 std::uint32_t OpTabulator::row_of(const OwnerFacts& owner, Part part) {
@@ -283,6 +308,7 @@ KernelUse OpTabulator::use_of(const KernelSum& sum, bool is_other) const {
   use.stage = sum.stage;
   use.name = timeline_.strings[timeline_.gpu.name[sum.activity]];
   use.facts = names_.facts(sum.activity);
+  use.facts.kernel_class = class_of(sum.activity);
   if (sum.has_launch) use.launch = timeline_.launches[timeline_.gpu.details[sum.activity]];
   return use;
 }
@@ -356,7 +382,7 @@ OpTable OpTabulator::tabulate(const Window& steps) {
     const std::uint32_t call = links_.gpu_call[i];
     ++table.kernels;
     total += time;
-    if (names_.facts(i).kernel_class == KernelClass::unknown) unclassified += time;
+    if (class_of(i) == KernelClass::unknown) unclassified += time;
     if (links_.leftover[i]) {
       ++table.leftover;
       leftover += time;

@@ -143,8 +143,10 @@ void Replay::add_waits(const std::vector<HostWait>& waits) {
     if (call != kNone) position_of_call[call] = static_cast<std::uint32_t>(i);
   }
   for (const HostWait& host_wait : waits) {
-    const bool is_for_gpu =
-        host_wait.cause == IdleCause::synchronization || host_wait.cause == IdleCause::copy;
+    // Those of the recorder, which lie outside, stay whatever the program does.
+    const bool is_for_gpu = host_wait.cause == IdleCause::synchronization ||
+                            host_wait.cause == IdleCause::copy ||
+                            host_wait.cause == IdleCause::outside;
     if (!host_wait.is_call || !is_for_gpu || !steps_.contains(host_wait.start)) continue;
     Wait wait;
     wait.start = host_wait.start;

@@ -43,13 +43,25 @@ TimeBreakdown breakdown(const Window& window, const BusySplit& split,
   return time;
 }
 
+// The listed GPU of that number; where numbers do not match, as when the process saw only some of
+// them, the one that all listed are equal to.
+std::optional<TraceDevice> device_of(const Timeline& timeline, std::int32_t id) {
+  const std::vector<TraceDevice>& devices = timeline.devices;
+  const auto named = std::ranges::find(devices, id, &TraceDevice::id);
+  if (named != devices.end()) return *named;
+  if (devices.empty()) return std::nullopt;
+  const bool are_equal = std::ranges::all_of(devices, [&](TraceDevice device) {
+    device.id = devices.front().id;
+    return device == devices.front();
+  });
+  return are_equal ? std::optional(devices.front()) : std::nullopt;
+}
+
 void copy_facts(const Timeline& timeline, const GpuTrack& track, TraceSummary& summary) {
   if (!timeline.file.empty()) summary.files = {timeline.file};
   summary.format = timeline.format;
   summary.other_devices = static_cast<std::int64_t>(track.other_devices);
-  const auto device = std::find_if(timeline.devices.begin(), timeline.devices.end(),
-                                   [&](const TraceDevice& d) { return d.id == track.device; });
-  if (device != timeline.devices.end()) summary.device = *device;
+  summary.device = device_of(timeline, track.device);
   summary.rank = timeline.rank;
   summary.world_size = timeline.world_size;
   summary.has_shapes = timeline.has_shapes;

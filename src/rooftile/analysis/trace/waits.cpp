@@ -1,8 +1,11 @@
 #include "rooftile/analysis/trace/waits.h"
 
 #include <algorithm>
+#include <limits>
 
+#include "rooftile/analysis/trace/busy.h"
 #include "rooftile/analysis/trace/host_work.h"
+#include "rooftile/base/text.h"
 
 namespace rooftile::trace {
 namespace {
@@ -56,6 +59,40 @@ void add_range_waits(const Timeline& timeline, const Links& links, std::vector<H
   }
 }
 
+// The profiler's own functions, as it starts and stops.
+std::vector<Window> profiler_frames(const Timeline& timeline) {
+  std::vector<Window> frames;
+  const PythonCalls& python = timeline.python;
+  for (std::uint32_t row = 0; row < python.time.size(); ++row) {
+    if (!contains(timeline.strings[python.name[row]], "torch/profiler/profiler.py")) continue;
+    frames.push_back({python.time.start(row), python.time.end(row)});
+  }
+  return frames;
+}
+
+Nanoseconds first_launch(const Timeline& timeline, const Links& links) {
+  Nanoseconds first = std::numeric_limits<Nanoseconds>::max();
+  for (const std::uint32_t call : links.gpu_call) {
+    if (call != kNone) first = std::min(first, timeline.calls.time.start(call));
+  }
+  return first;
+}
+
+// A wait before anything was launched is for work from before the recording, and the profiler waits
+// when it starts and stops: neither is the program's.
+void set_recorder_apart(const Timeline& timeline, const Links& links,
+                        std::vector<HostWait>& waits) {
+  const std::vector<Window> frames = profiler_frames(timeline);
+  const Nanoseconds launch = first_launch(timeline, links);
+  if (launch == std::numeric_limits<Nanoseconds>::max()) return;
+  for (HostWait& wait : waits) {
+    if (wait.cause != IdleCause::synchronization) continue;
+    const bool is_profilers = std::ranges::any_of(
+        frames, [&](const Window& frame) { return frame.contains(wait.start); });
+    if (wait.start < launch || is_profilers) wait.cause = IdleCause::outside;
+  }
+}
+
 std::vector<HostWait> disjoint(std::vector<HostWait> waits) {
   std::sort(waits.begin(), waits.end(), [](const HostWait& a, const HostWait& b) {
     return a.start != b.start ? a.start < b.start : a.end > b.end;
@@ -98,6 +135,7 @@ std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links) {
   add_call_waits(timeline, links, waits);
   add_range_waits(timeline, links, waits);
   waits = disjoint(std::move(waits));
+  set_recorder_apart(timeline, links, waits);
   add_other_work(timeline, links, waits);
   return disjoint(std::move(waits));
 }

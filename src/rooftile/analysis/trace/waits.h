@@ -22,7 +22,8 @@ struct HostWait {
 
 // Waits and other stretches in which the host launches nothing. By start. A copy from pageable
 // memory holds the host until its data is on the way, a copy to the host until the data has come:
-// this one is a wait for results like any other synchronisation.
+// this one is a wait for results like any other synchronisation. Waits of the profiler and for work
+// from before the recording are `outside`.
 std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links);
 
 constexpr bool is_other_work(IdleCause cause) {
