@@ -85,7 +85,7 @@ Result<Device> recorded_device(const Workload& workload) {
   if (workload.traces.empty()) return fail("found no recording");
   const TraceSummary& trace = workload.traces.front();
   if (trace.is_foreign) {
-    return fail("recorded on another maker's GPU: only the times are shown");
+    return fail("recorded on another maker's GPU: its kernels are not judged");
   }
   if (!trace.device) return fail("the recording does not name its GPU: add --gpu for advice");
   if (auto device = find_device(trace.device->name)) return device;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -236,7 +237,7 @@ std::string too_little_seen(const TraceSummary& trace) {
   }
   if (idle_of(trace, IdleCause::module_loading) > kMostStartUp * span) {
     return fmt::format(
-        "{} of the time goes to loading or compiling kernels: record after a warm-up",
+        "{} of the time goes to first calls, loading or compiling kernels: record after a warm-up",
         percent(idle_of(trace, IdleCause::module_loading) / span));
   }
   if (trace.time.idle > kMostIdle * span) {
@@ -248,7 +249,8 @@ std::string too_little_seen(const TraceSummary& trace) {
 
 // Why advice on a trace needs a GPU to be named.
 std::string no_advice_because(const TraceSummary& trace) {
-  if (trace.is_foreign) return "the trace is of another maker's GPU; advice is for NVIDIA GPUs";
+  if (trace.is_foreign)
+    return "the trace is of another maker's GPU; advice on kernels is for NVIDIA GPUs";
   if (trace.kernels == 0) return too_little_seen(trace);
   if (trace.device && !trace.device->name.empty()) {
     return fmt::format("{} is not a GPU that `rooftile gpus` lists; name the nearest with --gpu",
@@ -303,15 +305,29 @@ Report summary(const Workload& workload, const Device& device, const TimeModel& 
 
 namespace {
 
-// Rules on scripts ask for no GPU, but all rules are asked the same way.
-std::vector<Finding> findings_in_scripts(const Workload& workload,
-                                         std::span<const Rule* const> rules) {
+// Rules on scripts ask for no GPU, nor do some on traces, but all rules are asked the same way.
+std::vector<Finding> findings_without_gpu(const Workload& workload,
+                                          std::span<const Rule* const> rules) {
   constexpr std::string_view kStandIn = "a10";  // whose constants are quick to load
-  Workload scripts;
-  scripts.source = workload.source;
-  scripts.mode = workload.mode;
   const TimeModel model(*find_device(kStandIn));
-  return run_rules({scripts, analyse(scripts, model), model, Graph(scripts)}, rules);
+  const auto ask = [&](const Workload& part, std::span<const Rule* const> asked) {
+    return run_rules({part, analyse(part, model), model, Graph(part)}, asked);
+  };
+  std::vector<Finding> findings;
+  if (workload.source) {
+    Workload scripts;
+    scripts.source = workload.source;
+    scripts.mode = workload.mode;
+    findings = ask(scripts, rules);
+  }
+  if (workload.traces.empty()) return findings;
+  Workload recorded;
+  recorded.traces = workload.traces;
+  recorded.mode = workload.mode;
+  std::vector<const Rule*> asked;
+  std::ranges::copy_if(rules, std::back_inserter(asked), &Rule::on_any_gpu);
+  std::ranges::move(ask(recorded, asked), std::back_inserter(findings));
+  return workload.source ? join_evidence(std::move(findings)) : findings;
 }
 
 // Fingerprints first: they count equal lines, also the allowed ones.
@@ -338,7 +354,7 @@ Report check(const Workload& workload, std::span<const Rule* const> rules) {
   } else {
     report.not_judged_because = not_judged_because(workload, report);
   }
-  if (workload.source) report.findings = findings_in_scripts(workload, rules);
+  report.findings = findings_without_gpu(workload, rules);
   finish(workload, rules, report);
   return report;
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -90,6 +92,35 @@ void join_cause(const SameCause& cause, std::vector<Finding>& findings,
   for (Finding* script : scripts) note_no_cost(*script);
 }
 
+bool is_of_rule(const Finding& finding, std::string_view rule, bool in_script) {
+  return finding.rule == rule && (finding.spot.line > 0) == in_script;
+}
+
+// A rule that judges scripts and recordings: what it measured at the script's line, or at no line
+// where the script has only one, is the script's finding.
+void join_rule(std::string_view rule, std::vector<Finding>& findings,
+               std::vector<const Finding*>& told) {
+  std::vector<Finding*> scripts;
+  for (Finding& finding : findings) {
+    if (is_of_rule(finding, rule, true)) scripts.push_back(&finding);
+  }
+  if (scripts.empty()) return;
+  for (const Finding& trace : findings) {
+    if (!is_of_rule(trace, rule, false)) continue;
+    Finding* script = place_for(trace, scripts);
+    if (script == nullptr) continue;
+    if (trace.location.line > 0 && is_in_script(trace) && !is_same_place(*script, trace)) continue;
+    add_cost(trace, *script);
+    told.push_back(&trace);
+  }
+}
+
+std::set<std::string> rules_of(const std::vector<Finding>& findings) {
+  std::set<std::string> rules;
+  for (const Finding& finding : findings) rules.insert(finding.rule);
+  return rules;
+}
+
 auto rank_of(const Finding& finding) {
   const int group = finding.level == Level::error ? 0 : finding.level == Level::info ? 2 : 1;
   const Seconds saved = finding.saving ? finding.saving->expected : Seconds(0);
@@ -101,6 +132,7 @@ auto rank_of(const Finding& finding) {
 std::vector<Finding> join_evidence(std::vector<Finding> findings) {
   std::vector<const Finding*> told;
   for (const SameCause& cause : kSameCauses) join_cause(cause, findings, told);
+  for (const std::string& rule : rules_of(findings)) join_rule(rule, findings, told);
   std::vector<Finding> joined;
   for (Finding& finding : findings) {
     if (std::find(told.begin(), told.end(), &finding) == told.end()) {

@@ -49,6 +49,17 @@ TEST(JoinEvidence, ByLineWhereTheRecordingHasLines) {
   EXPECT_FALSE(joined[2].saving);
 }
 
+TEST(JoinEvidence, OneRuleThatSpeaksOfBothIsOneFinding) {
+  Finding script = finding("attention/unfused", "model.py", 12, Level::advice);
+  script.spot.line = 12;
+  const auto joined = join_evidence({script, recorded("attention/unfused", "trace.json", 0, 5),
+                                     recorded("attention/unfused", "other.py", 30, 7)});
+  ASSERT_EQ(joined.size(), 2U);
+  EXPECT_EQ(joined[0].location.line, 30);
+  EXPECT_EQ(joined[1].location.line, 12);
+  EXPECT_EQ(joined[1].saving->expected, milliseconds(5));
+}
+
 TEST(JoinEvidence, NoCostRecordedIsInformationButErrorsStay) {
   const auto joined =
       join_evidence({finding("input_pipeline/no-workers", "train.py", 20, Level::advice),

@@ -41,6 +41,9 @@ struct Rule {
   // Its change puts one operation in place of several: other advice on nothing but those, their
   // precision aside, is moot.
   bool replaces_operations = false;
+  // Judges how host, GPU and ranks wait for each other in a trace, which is the same on GPUs of
+  // every maker, named or not.
+  bool on_any_gpu = false;
 };
 
 inline constexpr std::string_view kDocHeadings[] = {

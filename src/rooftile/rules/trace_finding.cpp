@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 
@@ -145,11 +146,24 @@ void note_pace(const TraceSummary& trace, Finding& finding) {
   constexpr double kMostlyHost = 0.7;
   const double share = trace.kernel_time_share.value_or(1);
   if (share >= kMostlyHost) return;
+  finding.message +=
+      fmt::format("; the host sets the pace: about {:.0f} % of kernel time saved shortens the step",
+                  100 * share);
   finding.evidence.push_back(
       fmt::format("host-bound: only about {:.0f} % of kernel time saved shortens the step, "
                   "the rest only "
                   "once the host is faster (replay of the trace)",
                   100 * share));
+}
+
+bool is_served(const TraceSummary& trace) {
+  constexpr std::array<std::string_view, 5> kLabels{"execute_context_", "execute_new_",
+                                                    "gpu_model_runner: ", "step[", "[Executor]"};
+  return trace.steps.source == StepSource::engine ||
+         std::ranges::any_of(trace.annotations, [&](const PlaceUse& range) {
+           return std::ranges::any_of(
+               kLabels, [&](std::string_view label) { return range.name.starts_with(label); });
+         });
 }
 
 std::string place_text(const TraceSite& site) {

@@ -48,8 +48,10 @@ std::string cost_text(const TraceSummary& trace, Seconds in_window);
 // "812 kernels per step", "3 kernels in 20 steps" for rare things, "7 kernels" where no steps are
 // known.
 std::string count_text(const TraceSummary& trace, std::int64_t in_window, std::string_view noun);
-// Where the host sets the pace, says in the evidence that kernel time saved shows only in part.
+// Where the host sets the pace, says that kernel time saved shows only in part.
 void note_pace(const TraceSummary& trace, Finding& finding);
+// Whether a serving engine (vLLM, SGLang, TensorRT-LLM) names its steps in the trace.
+bool is_served(const TraceSummary& trace);
 // "850 µs", "3.1 ms", "12 s".
 std::string duration_text(Seconds time);
 // "train.py:88", else the module, else the operator; empty where nothing is known.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -38,9 +39,9 @@ around layers without such kernels stay. What other kernels or the host hide is 
 
 bool is_conversion(const OpUse* use, const KernelUse& kernel) {
   if (kernel.facts.kernel_class != KernelClass::layout_conversion) return false;
-  // Without operators the kernel's own name has to say that it is about images.
-  return use == nullptr ? kernel.facts.library == "cudnn"
-                        : use->name.find("conv") != std::string::npos;
+  // cuDNN's own are of convolutions wherever they are launched; others where the operator says so.
+  return kernel.facts.library == "cudnn" ||
+         (use != nullptr && lower(use->name).find("conv") != std::string::npos);
 }
 
 bool is_convolution(const OpUse*, const KernelUse& kernel) {

@@ -63,6 +63,17 @@ TEST(ExposedCommunication, NamesTheRemedyForItsKind) {
               HasSubstr("tensor-parallel"));
 }
 
+TEST(ExposedCommunication, AKernelOfSendsAndReceivesMayBeAnAllToAll) {
+  EXPECT_THAT(fix_of(inference("ncclDevKernel_SendRecv(all)")), HasSubstr("does not say which"));
+}
+
+TEST(ExposedCommunication, AOneShotAllReduceIsNotAdvisedTwice) {
+  const std::string fix =
+      fix_of(inference("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16>()"));
+  EXPECT_THAT(fix, HasSubstr("fewer tensor-parallel ranks"));
+  EXPECT_THAT(fix, testing::Not(HasSubstr("one-shot")));
+}
+
 TEST(ExposedCommunication, EmbeddingTablesExchangeWhileOtherLayersCompute) {
   const std::string trace = inference(
       "ncclDevKernel_SendRecv(all) collective=all_to_allv dtype=Float in=4000000 out=4000000 "

@@ -83,6 +83,18 @@ std::vector<std::string> largest(const TraceSummary& trace) {
 
 enum class Place { forward, backward, after_backward };
 
+bool is_named(const CollectiveUse& use) {
+  CollectiveUse without_kernel;
+  without_kernel.shape = use.shape;
+  return kind_of(without_kernel).has_value();
+}
+
+// Kernels of vLLM, TensorRT-LLM, FlashInfer and PyTorch's symmetric memory.
+bool is_oneshot(const CollectiveUse& use) {
+  return contains_any(lower(use.kernel),
+                      {"cross_device_reduce_1stage", "oneshot", "one_shot", "lamport", "multimem"});
+}
+
 // The collectives of one kind in one part of the step.
 struct Traffic {
   std::optional<CollectiveKind> kind;
@@ -91,6 +103,8 @@ struct Traffic {
   Seconds exposed;
   Bytes bytes;  // of those whose size is recorded
   std::int64_t sized = 0;
+  bool is_named = true;    // by what asked for it; else the kernel's name is all there is
+  bool is_oneshot = true;  // each by one kernel that reads the other ranks' memory
 };
 
 constexpr double kTensorParallel = 0.25;  // of the runs, in the forward pass
@@ -109,6 +123,8 @@ Traffic main_traffic(const TraceSummary& trace) {
     traffic.place = place_of(use);
     traffic.count += use.count;
     traffic.exposed += use.exposed;
+    traffic.is_named = traffic.is_named && is_named(use);
+    traffic.is_oneshot = traffic.is_oneshot && is_oneshot(use);
     const std::optional<Bytes> bytes = message_bytes(use);
     if (!bytes) continue;
     traffic.bytes += *bytes * static_cast<double>(use.count);
@@ -176,16 +192,39 @@ Fix propose_for_gradients(const TraceSummary& trace, const Traffic& traffic) {
       Exactness::exact_arithmetic};
 }
 
-Fix propose_for_tensor_parallel(bool in_training) {
-  if (in_training) {
+bool is_backward(const OpUse& use) { return use.phase != Phase::forward; }
+
+// By operators, else by the names of kernels.
+bool trains(const TraceSummary& trace) {
+  const auto is_of_training = [](const KernelUse& kernel) {
+    return kernel.facts.kernel_class == KernelClass::optimizer ||
+           kernel.facts.direction == KernelDirection::dgrad ||
+           kernel.facts.direction == KernelDirection::wgrad ||
+           contains_any(kernel.name, {"backward", "_grad_", "multi_tensor_apply"});
+  };
+  return std::ranges::any_of(trace.ops, is_backward) ||
+         std::ranges::any_of(trace.orphans, is_of_training);
+}
+
+Fix propose_for_tensor_parallel(const TraceSummary& trace, bool is_oneshot) {
+  if (trains(trace)) {
     return {
         "Use fewer tensor-parallel ranks, sequence parallelism, or GEMMs that overlap their "
         "all-reduce (Megatron-LM's --tp-comm-overlap, PyTorch's async tensor parallelism)",
         Exactness::exact_arithmetic};
   }
+  if (is_oneshot) {
+    return {
+        "Use fewer tensor-parallel ranks, or fuse the all-reduce with the normalization that "
+        "follows; it is a single kernel already",
+        Exactness::exact_arithmetic};
+  }
   return {
-      "Use fewer tensor-parallel ranks, or the engine's one-shot all-reduce, alone or fused with "
-      "the normalization that follows",
+      is_served(trace)
+          ? "Use fewer tensor-parallel ranks, or the engine's one-shot all-reduce, alone or fused "
+            "with the normalization that follows"
+          : "Use fewer tensor-parallel ranks, or a one-shot all-reduce for small messages "
+            "(torch.ops.symm_mem.one_shot_all_reduce), or replicate small layers",
       Exactness::exact_arithmetic};
 }
 
@@ -202,20 +241,6 @@ Fix propose_for_all_to_all(const TraceSummary& trace) {
       Exactness::exact_arithmetic};
 }
 
-bool is_backward(const OpUse& use) { return use.phase != Phase::forward; }
-
-// By operators, else by the names of kernels.
-bool trains(const TraceSummary& trace) {
-  const auto is_of_training = [](const KernelUse& kernel) {
-    return kernel.facts.kernel_class == KernelClass::optimizer ||
-           kernel.facts.direction == KernelDirection::dgrad ||
-           kernel.facts.direction == KernelDirection::wgrad ||
-           contains_any(kernel.name, {"backward", "_grad_", "multi_tensor_apply"});
-  };
-  return std::ranges::any_of(trace.ops, is_backward) ||
-         std::ranges::any_of(trace.orphans, is_of_training);
-}
-
 // An all-reduce in the forward pass joins the parts of a layer, one behind it sums gradients.
 Fix propose_for_all_reduce(const TraceSummary& trace, const Traffic& traffic) {
   if (!trains(trace) && trace.ops.empty()) {
@@ -226,9 +251,18 @@ Fix propose_for_all_reduce(const TraceSummary& trace, const Traffic& traffic) {
   }
   const bool knows_place = std::ranges::any_of(trace.ops, is_backward);
   if (!trains(trace) || (knows_place && traffic.place == Place::forward)) {
-    return propose_for_tensor_parallel(trains(trace));
+    return propose_for_tensor_parallel(trace, traffic.is_oneshot);
   }
   return propose_for_gradients(trace, traffic);
+}
+
+// NCCL's kernel of sends and receives runs all-to-alls too.
+Fix propose_for_send_and_receive(const TraceSummary& trace) {
+  if (looks_up_embeddings(trace)) return propose_for_all_to_all(trace);
+  return {
+      "Between stages of a pipeline: more micro-batches per step; in an all-to-all of experts or "
+      "tables: other work meanwhile. The trace does not say which it is",
+      Exactness::exact_arithmetic};
 }
 
 Fix propose(const TraceSummary& trace) {
@@ -238,12 +272,13 @@ Fix propose(const TraceSummary& trace) {
       return propose_for_all_to_all(trace);
     case CollectiveKind::all_gather:
     case CollectiveKind::reduce_scatter:
-      if (!trains(trace)) return propose_for_tensor_parallel(false);
+      if (!trains(trace)) return propose_for_tensor_parallel(trace, false);
       return {
           "Prefetch the next layer's weights while this one computes (FSDP prefetch settings), "
           "and shard within the fast links",
           Exactness::exact_arithmetic};
     case CollectiveKind::point_to_point:
+      if (!traffic.is_named) return propose_for_send_and_receive(trace);
       return {
           "Shorten the pipeline's bubbles: more micro-batches per step, or an interleaved schedule",
           Exactness::exact_arithmetic};
@@ -311,6 +346,7 @@ extern const Rule distributed_exposed_communication{
     .cause = Cause::none,
     .summary = "Communication is exposed: it runs while nothing computes",
     .doc = distributed_exposed_communication_rule::kDoc,
-    .check = distributed_exposed_communication_rule::check};
+    .check = distributed_exposed_communication_rule::check,
+    .on_any_gpu = true};
 
 }  // namespace rooftile

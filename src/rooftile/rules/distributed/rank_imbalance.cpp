@@ -97,6 +97,7 @@ extern const Rule distributed_rank_imbalance{
     .cause = Cause::none,
     .summary = "One rank computes longer than the others, which wait for it",
     .doc = distributed_rank_imbalance_rule::kDoc,
-    .check = distributed_rank_imbalance_rule::check};
+    .check = distributed_rank_imbalance_rule::check,
+    .on_any_gpu = true};
 
 }  // namespace rooftile

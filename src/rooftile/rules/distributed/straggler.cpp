@@ -140,6 +140,7 @@ extern const Rule distributed_straggler{.id = "distributed/straggler",
                                         .cause = Cause::none,
                                         .summary = "Ranks wait for a straggler",
                                         .doc = distributed_straggler_rule::kDoc,
-                                        .check = distributed_straggler_rule::check};
+                                        .check = distributed_straggler_rule::check,
+                                        .on_any_gpu = true};
 
 }  // namespace rooftile

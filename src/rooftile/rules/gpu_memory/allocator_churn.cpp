@@ -63,6 +63,7 @@ extern const Rule gpu_memory_allocator_churn{
     .cause = Cause::none,
     .summary = "Memory is allocated from the driver in every step",
     .doc = gpu_memory_allocator_churn_rule::kDoc,
-    .check = gpu_memory_allocator_churn_rule::check};
+    .check = gpu_memory_allocator_churn_rule::check,
+    .on_any_gpu = true};
 
 }  // namespace rooftile

@@ -108,6 +108,7 @@ extern const Rule input_pipeline_loader_stall{.id = "input_pipeline/loader-stall
                                               .cause = Cause::none,
                                               .summary = "GPU waits for the data loader",
                                               .doc = input_pipeline_loader_stall_rule::kDoc,
-                                              .check = input_pipeline_loader_stall_rule::check};
+                                              .check = input_pipeline_loader_stall_rule::check,
+                                              .on_any_gpu = true};
 
 }  // namespace rooftile

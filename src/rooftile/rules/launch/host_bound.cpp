@@ -21,7 +21,8 @@ Kernels shorter than that leave the GPU waiting for the next launch.
 
 ## How to fix
 More work per launch: a larger batch. Fewer launches: `torch.compile`, fused optimizers. Cheaper
-launches: `torch.compile(mode="reduce-overhead")` or CUDA graphs, for static shapes. Where the
+launches: `torch.compile(mode="reduce-overhead")` or CUDA graphs, for static shapes; of a serving
+engine its own option for CUDA graphs. Where the
 kernels are long, something else keeps the host busy between launches: profile the Python code.
 
 ## How the saving is estimated
@@ -42,15 +43,16 @@ between the kernels of a CUDA graph; low: half of that. With Python stacks recor
 )md";
 
 constexpr double kMinIdleShare = 0.1;
-constexpr double kFewKernels = 10;  // a recording of so few is no program
+constexpr double kMostStartUp = 0.5;  // of the time: the rest is no steady state
+constexpr double kFewKernels = 10;    // a recording of so few is no program
 // Above so much idle time for each kernel the host does something else than launching.
 constexpr Seconds kLongestLaunch = milliseconds(2);
 constexpr Seconds kGraphGap = microseconds(0.5);    // 3.4 - 2.9 µs of the blog's figures
 constexpr Seconds kShortKernel = microseconds(20);  // about what an eager operator takes the host
 constexpr double kMostlyShort = 0.4;                // of the kernels
 
-Seconds launch_idle(const TraceSummary& trace) {
-  const auto found = trace.time.idle_by_cause.find(IdleCause::launch);
+Seconds idle_of(const TraceSummary& trace, IdleCause cause) {
+  const auto found = trace.time.idle_by_cause.find(cause);
   return found == trace.time.idle_by_cause.end() ? Seconds(0) : found->second;
 }
 
@@ -79,7 +81,7 @@ Range<Seconds> saving_of(const TraceSummary& trace) {
     return saved;
   }
   const Seconds left = kGraphGap * static_cast<double>(kernels_of(trace));
-  const Seconds most = std::max(Seconds(0), launch_idle(trace) - left);
+  const Seconds most = std::max(Seconds(0), idle_of(trace, IdleCause::launch) - left);
   return {trace.has_stacks ? Seconds(0) : 0.5 * most, 0.75 * most, most};
 }
 
@@ -101,6 +103,12 @@ Fix propose(const TraceSummary& trace, double short_share) {
     return {
         "Put the launches that are still outside the CUDA graphs into them, or use a larger "
         "batch",
+        Exactness::exact_arithmetic};
+  }
+  if (is_served(trace)) {
+    return {
+        "Let the engine run its steps as CUDA graphs (vLLM without --enforce-eager, SGLang without "
+        "--disable-cuda-graph, TensorRT-LLM with cuda_graph_config), or serve larger batches",
         Exactness::exact_arithmetic};
   }
   if (!is_torch) {
@@ -135,7 +143,8 @@ std::vector<std::string> slow_operators(const TraceSummary& trace) {
 }
 
 std::vector<TraceCase> judge(const TraceSummary& trace) {
-  const Seconds idle = launch_idle(trace);
+  const Seconds idle = idle_of(trace, IdleCause::launch);
+  if (idle_of(trace, IdleCause::module_loading) > kMostStartUp * trace.time.span) return {};
   const double kernels = static_cast<double>(kernels_of(trace));
   if (trace.launches + trace.graph_launches <= 0 || kernels < kFewKernels) return {};
   if (idle < kMinIdleShare * trace.time.span || idle > kLongestLaunch * kernels) return {};
@@ -175,6 +184,7 @@ extern const Rule launch_host_bound{
     .cause = Cause::none,
     .summary = "Launch-bound: GPU waits for the host to launch kernels",
     .doc = launch_host_bound_rule::kDoc,
-    .check = launch_host_bound_rule::check};
+    .check = launch_host_bound_rule::check,
+    .on_any_gpu = true};
 
 }  // namespace rooftile

@@ -13,7 +13,8 @@ A recording of a program that holds no work of a GPU.
 It costs none. But nothing can be said of the GPU's time, and silence must not look like praise.
 
 ## How to fix
-Record with `activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]` on a machine with a GPU. When
+Record with `activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]`, or with `nsys profile
+--trace=cuda,nvtx`, on a machine with a GPU. When
 kernels are launched and none is recorded, the profiler may not use the GPU's counters: another
 profiler is running, or the container lacks the permission.
 
@@ -35,7 +36,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
           ? fmt::format("{} launches are recorded but no kernel: nothing is known about the GPU",
                         trace.launches)
           : std::string("no GPU work is recorded: nothing is known about it"),
-      {"Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
+      {trace.format == "Nsight Systems"
+           ? "Record with nsys profile --trace=cuda,nvtx"
+           : "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
        Exactness::not_applicable});
   return {{"", std::move(finding)}};
 }

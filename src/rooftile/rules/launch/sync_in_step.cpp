@@ -150,6 +150,7 @@ extern const Rule launch_sync_in_step{.id = "launch/sync-in-step",
                                       .cause = Cause::none,
                                       .summary = "Host waits for the GPU inside the step",
                                       .doc = launch_sync_in_step_rule::kDoc,
-                                      .check = launch_sync_in_step_rule::check};
+                                      .check = launch_sync_in_step_rule::check,
+                                      .on_any_gpu = true};
 
 }  // namespace rooftile

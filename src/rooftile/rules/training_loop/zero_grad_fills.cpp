@@ -74,6 +74,7 @@ extern const Rule training_loop_zero_grad_fills{
     .cause = Cause::none,
     .summary = "Gradients are zero-filled in every step",
     .doc = training_loop_zero_grad_fills_rule::kDoc,
-    .check = training_loop_zero_grad_fills_rule::check};
+    .check = training_loop_zero_grad_fills_rule::check,
+    .on_any_gpu = true};
 
 }  // namespace rooftile
