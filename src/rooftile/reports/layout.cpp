@@ -156,9 +156,25 @@ std::string bar(double share, int width) {
   return text.append(kEighths[static_cast<std::size_t>(eighths % 8)]);
 }
 
+namespace {
+
+// Names of kernels run to thousands of characters; CSV and JSON hold them whole.
+void limit_cells(const TextTable& table, std::vector<int>& widths) {
+  constexpr int kLongestCell = 120;
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    if (table.columns[i].cut != Cut::never) widths[i] = std::min(widths[i], kLongestCell);
+  }
+}
+
+}  // namespace
+
 std::string table_text(const TextTable& table, int width, int indent) {
   std::vector<int> widths = natural_widths(table);
-  if (width > 0) shrink_to(table, width - indent, widths);
+  if (width > 0) {
+    shrink_to(table, width - indent, widths);
+  } else {
+    limit_cells(table, widths);
+  }
   std::string result = row_text(table, titles(table), widths, indent);
   for (const auto& row : table.rows) result += row_text(table, row, widths, indent);
   return result;

@@ -37,8 +37,8 @@ struct TextTable {
 // "██████▌" for a share of 1 at `width` columns, to the eighth of a column.
 std::string bar(double share, int width);
 
-// Title line and rows; `width` 0 is unlimited. Lines are never broken: columns that may be cut
-// give way.
+// Title line and rows; `width` 0 is unlimited but for very long cells. Lines are never broken:
+// columns that may be cut give way.
 std::string table_text(const TextTable& table, int width = 0, int indent = 0);
 
 // GitHub's table form; '|' in cells is escaped.

@@ -55,5 +55,11 @@ TEST(Layout, MarkdownTablesEscapeBars) {
             "| a | b |\n|---|---:|\n| x\\|y | 1 |\n");
 }
 
+TEST(Layout, VeryLongCellsAreCutAtAnyWidth) {
+  TextTable table{{{"kernel", false, Cut::middle}, {"n", true}}, {}};
+  table.rows.push_back({std::string(3000, 'k'), "1"});
+  EXPECT_LT(table_text(table).size(), 400U);
+}
+
 }  // namespace
 }  // namespace rooftile

@@ -97,7 +97,7 @@ std::string basis(const Report& report) {
 std::string render_markdown(const Report& report) {
   std::string text = header(report);
   if (!report.traces.empty() && has_pass(report.traces.front())) {
-    text += '\n' + table_markdown(pass_table(report.traces.front()));
+    text += '\n' + table_markdown(pass_table(report.traces.front(), report.traces.size() > 1));
     if (report.traces.size() > 1) text += '\n' + table_markdown(ranks_table(report));
   }
   if (report.kinds.size() > 1) text += '\n' + table_markdown(kinds_table(report));

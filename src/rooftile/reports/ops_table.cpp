@@ -187,7 +187,9 @@ Seconds median_of(const RecordedRun& run) { return spread_of(run.times, run.call
 // What it reached of the rate that limits it, the one that the model says.
 std::string reached_text(const OpRow& row, Seconds run) {
   if (!row.time || run <= Seconds()) return "";
-  return share_text(row.recorded->attainable.value_or(row.time->expected) / run);
+  const Seconds possible = row.recorded->attainable.value_or(row.time->expected);
+  // A run that beats the estimate is as fast as is known to be possible.
+  return share_text(std::min(1.0, possible / run));
 }
 
 std::string rate_of(const OpRow& row, Seconds run) {

@@ -133,7 +133,7 @@ std::string next_step(const Report& report, const TextStyle& style) {
 std::string render_text(const Report& report, const TextStyle& style) {
   std::string text = header_text(report, style);
   if (!report.traces.empty() && has_pass(report.traces.front())) {
-    text += '\n' + table_text(pass_table(report.traces.front()), 0, 2);
+    text += '\n' + table_text(pass_table(report.traces.front(), report.traces.size() > 1), 0, 2);
     if (report.traces.size() > 1) text += '\n' + table_text(ranks_table(report), 0, 2);
   }
   if (!report.collectives.empty()) text += '\n' + table_text(collectives_table(report), 0, 2);

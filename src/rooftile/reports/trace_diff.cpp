@@ -35,7 +35,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kPartWor
      {"idle.allocator", "memory allocation"},
      {"idle.copy", "blocking copies"},
      {"idle.host_work", "other work of the host"},
-     {"idle.module_loading", "loading or compiling kernels"},
+     {"idle.module_loading", "first calls, loading or compiling kernels"},
      {"idle.between_kernels", "pauses between kernels"},
      {"idle.unrecorded_work", "GPU work not in the trace"},
      {"idle.outside", "outside the host's work"},

@@ -15,6 +15,7 @@
 namespace rooftile {
 namespace {
 
+constexpr std::string_view kNsight = "Nsight Systems";
 constexpr double kSmallPart = 0.002;  // of the span: has no row
 
 struct CauseWords {
@@ -30,7 +31,7 @@ constexpr CauseWords kCauses[] = {
     {IdleCause::allocator, "idle: allocating GPU memory"},
     {IdleCause::copy, "idle: blocking copies"},
     {IdleCause::host_work, "idle: the host did other work"},
-    {IdleCause::module_loading, "idle: loading or compiling kernels"},
+    {IdleCause::module_loading, "idle: first calls, loading or compiling kernels"},
     {IdleCause::between_kernels, "idle: inter-kernel gaps"},
     {IdleCause::unrecorded_work, "idle: GPU work not in the trace"},
     {IdleCause::outside, "idle: before the first and after the last work"},
@@ -111,7 +112,7 @@ std::string_view limit_words(StepPart part) {
     case StepPart::idle_host_work:
       return "other work of the host";
     case StepPart::idle_module_loading:
-      return "loading or compiling kernels";
+      return "first calls, loading or compiling kernels";
     case StepPart::idle_between_kernels:
       return "pauses between kernels";
     case StepPart::idle_unrecorded_work:
@@ -205,7 +206,8 @@ std::string apart_line(const Steps& steps) {
 
 // "The host's other work while the GPU idles: preprocess at train.py:33 (217 ms), aten::ones (3
 // ms)."
-std::string host_work_line(const TraceSummary& trace, IdleCause cause, std::string_view title) {
+std::string host_work_line(const TraceSummary& trace, IdleCause cause, std::string_view title,
+                           std::string_view advice = "") {
   constexpr std::size_t kMostNamed = 3;
   constexpr double kVisible = 0.01;  // of the span
   std::vector<std::string> parts;
@@ -218,7 +220,7 @@ std::string host_work_line(const TraceSummary& trace, IdleCause cause, std::stri
     parts.push_back(fmt::format("{}{} ({})", cut_end(printable(use.name), 60), place,
                                 time_text(use.exposed / window_steps(trace))));
   }
-  return parts.empty() ? "" : fmt::format("{}: {}.", title, join(parts, ", "));
+  return parts.empty() ? "" : fmt::format("{}: {}.{}", title, join(parts, ", "), advice);
 }
 
 Seconds idle_of(const TraceSummary& trace, IdleCause cause) {
@@ -232,7 +234,9 @@ std::vector<std::string> remarks(const TraceSummary& trace) {
   std::vector<std::string> lines{
       apart_line(trace.steps),
       host_work_line(trace, IdleCause::host_work, "The host's other work while the GPU idles"),
-      host_work_line(trace, IdleCause::module_loading, "Loading or compiling kernels")};
+      host_work_line(trace, IdleCause::module_loading,
+                     "First calls (library set-up, loading or compiling kernels)",
+                     " Record after a warm-up.")};
   if (idle_of(trace, IdleCause::unrecorded_work) > kVisible * trace.time.span) {
     lines.emplace_back(
         "Launched work started late on a GPU that seemed idle. The trace lacks what held it up: "
@@ -249,7 +253,9 @@ std::vector<std::string> remarks(const TraceSummary& trace) {
 
 std::string busy_words(const TraceSummary& trace) {
   if (trace.kernels == 0) {
-    return "no kernel was recorded: profile with ProfilerActivity.CUDA to see the GPU";
+    return trace.format == kNsight
+               ? "no kernel was recorded: profile with nsys profile --trace=cuda to see the GPU"
+               : "no kernel was recorded: profile with ProfilerActivity.CUDA to see the GPU";
   }
   const Seconds span = trace.time.span;
   return fmt::format("GPU busy {}, idle {}", share_text(trace.time.gpu_busy / span),
@@ -272,6 +278,13 @@ std::string rank_name(const Report& report, std::size_t index) {
       report.traces, [&](const TraceSummary& other) { return other.files == trace.files; });
   const std::string file = printable(trace.files.front());
   return same == 1 ? file : fmt::format("{} #{}", file, index);
+}
+
+// Of several ranks the tables are those of the first.
+std::string whose_words(const Report& report) {
+  if (report.traces.size() < 2) return "";
+  const TraceSummary& trace = report.traces.front();
+  return trace.rank ? fmt::format("Rank {}: ", *trace.rank) : "First process: ";
 }
 
 }  // namespace
@@ -299,7 +312,8 @@ std::string_view step_source_words(StepSource source) {
 std::vector<std::string> trace_lines(const Report& report) {
   const TraceSummary& trace = report.traces.front();
   std::vector<std::string> lines;
-  lines.push_back(fmt::format("{}; {}.", pass_words(trace), busy_words(trace)));
+  lines.push_back(
+      fmt::format("{}{}; {}.", whose_words(report), pass_words(trace), busy_words(trace)));
   if (trace.kernels > 0) {
     lines.push_back(fmt::format(
         "{} kernels, {} total; {} of kernel time unclassified.",
@@ -325,11 +339,13 @@ std::vector<std::string> trace_lines(const Report& report) {
 
 bool has_pass(const TraceSummary& trace) { return trace.kernels > 0; }
 
-TextTable pass_table(const TraceSummary& trace) {
+TextTable pass_table(const TraceSummary& trace, bool is_of_several) {
   const bool has_steps = !trace.steps.durations.empty();
-  TextTable table{
-      {{has_steps ? "a step's time goes to" : "the time goes to"}, {"time", true}, {"share", true}},
-      {}};
+  std::string title = has_steps ? "a step's time goes to" : "the time goes to";
+  if (is_of_several) {
+    title += trace.rank ? fmt::format(" (rank {})", *trace.rank) : " (first process)";
+  }
+  TextTable table{{{std::move(title)}, {"time", true}, {"share", true}}, {}};
   const TimeBreakdown& time = trace.time;
   add_part(table, "compute", time.compute, trace);
   add_part(table, "communication, not overlapped", time.exposed_communication, trace);

@@ -21,7 +21,7 @@ std::vector<std::string> trace_lines(const Report& report);
 bool has_pass(const TraceSummary& trace);
 
 // Where the time of a pass goes: compute, exposed communication and copies, idle by cause.
-TextTable pass_table(const TraceSummary& trace);
+TextTable pass_table(const TraceSummary& trace, bool is_of_several);
 
 // One row per rank, for several.
 TextTable ranks_table(const Report& report);
