@@ -70,9 +70,9 @@ std::optional<AdapterTraining> adapter_training(const Workload& workload,
   const Bytes in_four(others * kHalfBytes + layers->parameters * kFourBits);
   const Bytes kept = memory.library + memory.growing() + adapters;
   const auto recomputed = kept_activations(workload, {true, false});
-  const Bytes less = recomputed && memory.activations.expected > Bytes()
-                         ? memory.growing() * (1 - *recomputed / memory.activations.expected)
-                         : Bytes();
+  const bool saves = recomputed && *recomputed < memory.activations.expected;
+  const Bytes less =
+      saves ? memory.growing() * (1 - *recomputed / memory.activations.expected) : Bytes();
   return AdapterTraining{.adapter_parameters = layers->adapters,
                          .lora = kept + in_half,
                          .qlora = kept + in_four,
