@@ -16,7 +16,7 @@
 #include "rooftile/analysis/vocabulary.h"
 #include "rooftile/collective_table.h"
 #include "rooftile/findings/fingerprint.h"
-#include "rooftile/formats/python/folder.h"
+#include "rooftile/not_judged.h"
 #include "rooftile/op_row.h"
 #include "rooftile/recorded.h"
 #include "rooftile/reports/scale.h"
@@ -174,20 +174,6 @@ void note_winograd(const Workload& workload, const Analysis& analysis, Report& r
       "peak");
 }
 
-// Why silence about scripts means nothing; empty where it means that they are fine.
-std::string scripts_not_judged_because(const source::SourceFacts& facts,
-                                       const SourceSummary& scripts) {
-  // What a link leads to was not named, so nobody expects a word on it.
-  const auto skipped = std::ranges::count_if(
-      facts.skipped, [](const auto& file) { return file.reason != python::kLinkOut; });
-  if (skipped + scripts.with_errors > 0) {
-    return fmt::format("{} of {} Python files could not be read in full",
-                       skipped + scripts.with_errors,
-                       skipped + scripts.files + scripts.passed_over);
-  }
-  return scripts.training > 0 ? "" : "nothing here trains on a GPU, as far as the source tells";
-}
-
 // A prefill that generates computes the last position of each sequence. Scoring and training need
 // them all.
 void note_logits(const Workload& workload, const Analysis& analysis, const TimeModel& model,
@@ -207,74 +193,6 @@ void note_logits(const Workload& workload, const Analysis& analysis, const TimeM
       "for scoring, it takes {} longer and {} more memory",
       time_text(all_time->time.expected - last_time->time.expected),
       bytes_text(storage(more, all.dtypes.output))));
-}
-
-Seconds idle_of(const TraceSummary& trace, IdleCause cause) {
-  const auto found = trace.time.idle_by_cause.find(cause);
-  return found == trace.time.idle_by_cause.end() ? Seconds() : found->second;
-}
-
-// Why silence about a trace does not mean that all is well; empty where it does. The shares are
-// assumed: what is left may hide as much as what is seen.
-std::string too_little_seen(const TraceSummary& trace) {
-  constexpr double kMostUnclassified = 0.5, kMostUnexplained = 0.3, kMostStartUp = 0.5,
-                   kMostIdle = 0.9;
-  if (trace.kernels == 0) {
-    return "no kernel was recorded";
-  }
-  const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
-  if (trace.unclassified_time > kMostUnclassified * trace.kernel_time) {
-    return fmt::format("{} of the kernel time is in kernels of unknown names",
-                       percent(trace.unclassified_time / trace.kernel_time));
-  }
-  const Seconds span = trace.time.span;
-  if (span <= Seconds()) return "";
-  const Seconds unexplained =
-      idle_of(trace, IdleCause::unrecorded_work) + idle_of(trace, IdleCause::unknown);
-  if (unexplained > kMostUnexplained * span) {
-    return fmt::format("for {} of the time the trace does not show why the GPU is idle",
-                       percent(unexplained / span));
-  }
-  if (idle_of(trace, IdleCause::module_loading) > kMostStartUp * span) {
-    return fmt::format(
-        "{} of the time goes to first calls, loading or compiling kernels: record after a warm-up",
-        percent(idle_of(trace, IdleCause::module_loading) / span));
-  }
-  if (trace.time.idle > kMostIdle * span) {
-    return fmt::format("the GPU is idle for {} of the time, and no rule knows why",
-                       percent(trace.time.idle / span));
-  }
-  return "";
-}
-
-// Why advice on a trace needs a GPU to be named.
-std::string no_advice_because(const TraceSummary& trace) {
-  if (trace.is_foreign)
-    return "the trace is of another maker's GPU; advice on kernels is for NVIDIA GPUs";
-  if (trace.kernels == 0) return too_little_seen(trace);
-  if (trace.device && !trace.device->name.empty()) {
-    return fmt::format("{} is not a GPU that `rooftile gpus` lists; name the nearest with --gpu",
-                       trace.device->name);
-  }
-  return "the trace does not name its GPU; name one with --gpu";
-}
-
-// Why a network, as against a script, cannot be judged as a whole.
-std::string not_judged_because(const Workload& workload, const Report& report) {
-  if (!workload.traces.empty()) {
-    std::string reason = too_little_seen(workload.traces.front());
-    if (!reason.empty()) return reason;
-  }
-  const bool scripts_only = workload.ops.empty() && workload.source && workload.traces.empty();
-  if (scripts_only) return scripts_not_judged_because(*workload.source, *report.scripts);
-  for (const auto& [what, count] : workload.skipped) {
-    if (contains(what, "(--max-")) return "not all was read: " + what;
-  }
-  if (report.coverage.ops <= 0) return "no operation was found";
-  if (is_sufficient(report.coverage)) return "";
-  return fmt::format(
-      "only {:.0f} of {:.0f} operations could be timed, at least {:.0f} % are needed",
-      report.coverage.ops_with_time, report.coverage.ops, 100 * kEnoughCoverage);
 }
 
 // All of a report but its findings and rows.
