@@ -311,12 +311,21 @@ OpRow op_row(const Op& op, const OpAnalysis& analysis) {
 
 namespace {
 
-void add_clock_note(const RunTimes& runs, Report& report) {
-  if (runs.clock == 1) return;
-  report.notes.push_back(
-      fmt::format("the kernels that do not wait for memory took {:.1f} times as long as at the "
-                  "usual clock: predictions are for a clock of {:.0f} % of that",
-                  1 / runs.clock, 100 * runs.clock));
+void add_pace_notes(const RunTimes& runs, Report& report) {
+  if (runs.clock != 1) {
+    report.notes.push_back(
+        fmt::format("the kernels that do not wait for memory took {:.1f} times as long as at the "
+                    "usual clock: predictions are for a clock of {:.0f} % of that",
+                    1 / runs.clock, 100 * runs.clock));
+  }
+  constexpr double kVisible = 1.2;
+  const double launch = runs.launch / runs.clock;
+  if (launch >= kVisible || launch <= 1 / kVisible) {
+    report.notes.push_back(
+        fmt::format("the shortest kernels took {:.1f} times as long as elsewhere: predictions of "
+                    "short kernels are for that",
+                    launch));
+  }
 }
 
 }  // namespace
@@ -326,7 +335,7 @@ Report list_operations(const Workload& workload, const Device& device) {
   Analysis analysis = analyse(workload, model);
   Report report = summary(workload, device, model, analysis);
   const RunTimes runs = times_as_run(workload, model);
-  add_clock_note(runs, report);
+  add_pace_notes(runs, report);
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     const bool has_run = i < runs.ops.size() && runs.ops[i].time;
     const std::optional<TimeEstimate> by_shape = analysis.ops[i].time;

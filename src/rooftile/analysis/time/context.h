@@ -47,6 +47,7 @@ struct TimeContext {
   const CudaCoreConstants& cuda_gemm;
   const ProductResiduals& residuals;
   StepState step;
+  bool takes_winograd = true;  // libraries may, for convolutions on CUDA cores
 };
 
 // Whether the section was fitted on this very GPU.

@@ -164,7 +164,8 @@ Bound bound_of(const Candidate& candidate) {
 TimeEstimate cuda_core_convolution(const TimeContext& context, const ConvolutionWork& work) {
   const auto& section = context.calibration.convolution;
   const MathUnit unit = math_unit(context.running, work.product.math);
-  const Candidate best = cheapest({section.constants, context.running, unit.peak}, work);
+  const Cuda cuda{section.constants, context.running, unit.peak};
+  const Candidate best = context.takes_winograd ? cheapest(cuda, work) : implicit_gemm(cuda, work);
   TimeEstimate estimate =
       make_estimate(Seconds(best.total), bound_of(best), intervals_of(section.constants, work),
                     widening(context, section));

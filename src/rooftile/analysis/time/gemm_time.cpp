@@ -322,6 +322,16 @@ GemmWork gemm_work(const MatrixProduct& product, const MathUnit& unit,
   return work;
 }
 
+GemmParts gemm_parts(const GemmWork& work, Tile tile, const GemmConstants& constants,
+                     const Device& device) {
+  GemmTiles one;
+  one.add({tile, tile.rows});
+  Candidates candidates(one, 0, work, constants, device);
+  candidates.time_blocks();
+  candidates.time_whole_tiles();
+  return candidates.likeliest();
+}
+
 ROOFTILE_FOR_WIDER_VECTORS
 GemmParts gemm_parts(const GemmWork& work, const GemmConstants& constants, const Device& device) {
   for (const TileRule& rule : constants.tile_rules) {

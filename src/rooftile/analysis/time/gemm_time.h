@@ -44,5 +44,8 @@ GemmWork gemm_work(const MatrixProduct& product, const MathUnit& unit,
                    const GemmConstants& constants);
 
 GemmParts gemm_parts(const GemmWork& work, const GemmConstants& constants, const Device& device);
+// Of the kernel with this tile, without a split.
+GemmParts gemm_parts(const GemmWork& work, Tile tile, const GemmConstants& constants,
+                     const Device& device);
 
 }  // namespace rooftile

@@ -78,7 +78,7 @@ void add_quantization(const QuantizeParts& before, GemmParts& parts) {
 
 bool is_plain(const MatrixProduct& product, const ProductTraits& traits) {
   return !product.implicit && product.density >= 1 && product.part.empty() &&
-         traits.math_efficiency == 1 && !traits.operand_bytes;
+         traits.math_efficiency == 1 && !traits.operand_bytes && !traits.tile;
 }
 
 Seconds floor_of(const GemmWork& work, FlopPerSecond rate, const Device& device) {
@@ -94,7 +94,8 @@ void scale_parts(GemmParts& parts, double factor) {
 
 GemmParts product_parts(const GemmWork& work, const ProductTraits& traits,
                         const GemmConstants& constants, const Device& device) {
-  GemmParts parts = gemm_parts(work, constants, device);
+  GemmParts parts = traits.tile ? gemm_parts(work, *traits.tile, constants, device)
+                                : gemm_parts(work, constants, device);
   if (!traits.quantized_from_bytes) return parts;
   add_quantization(quantize_parts(work.m * work.batch, work.k, *traits.quantized_from_bytes,
                                   constants.quantize, device),

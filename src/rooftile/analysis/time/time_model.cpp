@@ -80,8 +80,9 @@ struct TimeModel::State {
             lazy(calibration->cuda_gemm, "fp32_linear"), lazy(calibration->cuda_gemm, "fp32_bmm")} {
   }
 
-  TimeContext context(const StepState& step = {}) const {
-    return {device, running, *calibration, tensor_gemm, fp8_gemm, cuda_gemm, residuals, step};
+  TimeContext context(const StepState& step = {}, bool takes_winograd = true) const {
+    return {device,    running,   *calibration, tensor_gemm,   fp8_gemm,
+            cuda_gemm, residuals, step,         takes_winograd};
   }
 
  private:
@@ -146,8 +147,14 @@ TimeModel TimeModel::in_step(Bytes reads, Bytes distinct) const {
   return model;
 }
 
+TimeModel TimeModel::without_winograd() const {
+  TimeModel model = *this;
+  model.takes_winograd_ = false;
+  return model;
+}
+
 std::optional<TimeEstimate> TimeModel::estimate(const Op& op) const {
-  const TimeContext context = state_->context(step_);
+  const TimeContext context = state_->context(step_, takes_winograd_);
   std::optional<TimeEstimate> estimate = std::visit(EstimateOp{context, op}, op.body);
   if (!estimate) return estimate;
   const Bytes from_dram = count_state(op) * step_.from_dram;
@@ -161,6 +168,12 @@ std::optional<TimeEstimate> TimeModel::estimate(const Op& op) const {
 
 TimeEstimate TimeModel::estimate(const MatrixProduct& product) const {
   return estimate_product(state_->context(), product);
+}
+
+TimeEstimate TimeModel::estimate(const MatrixProduct& product, Tile tile) const {
+  ProductTraits traits;
+  traits.tile = tile;
+  return estimate_product(state_->context(), product, traits);
 }
 
 TimeEstimate TimeModel::estimate_with_tile(const MatrixProduct& product, Tile tile) const {

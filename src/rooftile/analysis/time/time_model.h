@@ -26,10 +26,15 @@ class TimeModel {
   // distinct ones where layers share their weights. By itself an operation may find its own in L2.
   TimeModel in_step(Bytes reads, Bytes distinct) const;
 
+  // The same where the library did not take Winograd's algorithm for convolutions.
+  TimeModel without_winograd() const;
+
   // One run of the operation; empty when nothing is known of it ("other" without bytes).
   std::optional<TimeEstimate> estimate(const Op& op) const;
   // One matrix product, all its repeats.
   TimeEstimate estimate(const MatrixProduct& product) const;
+  // The same by a kernel with this tile that does not split k.
+  TimeEstimate estimate(const MatrixProduct& product, Tile tile) const;
   // The same when the kernel's tile is known (read off a trace, or forced).
   TimeEstimate estimate_with_tile(const MatrixProduct& product, Tile tile) const;
 
@@ -45,6 +50,7 @@ class TimeModel {
   explicit TimeModel(std::shared_ptr<const State> state) : state_(std::move(state)) {}
   std::shared_ptr<const State> state_;
   StepState step_;
+  bool takes_winograd_ = true;
 };
 
 // Time saved when `before` is replaced by `after`: the errors of two estimates of one model are

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <utility>
 
+#include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/cost.h"
 #include "rooftile/analysis/trace/call_kernels.h"
 #include "rooftile/analysis/trace/corrections.h"
+#include "rooftile/hardware/device_file.h"
 
 namespace rooftile {
 namespace {
@@ -34,9 +36,74 @@ Seconds element_loads(const Device& device, const Gemm& gemm) {
   return Seconds(elements / (kElementsPerSmClock * clock));
 }
 
+constexpr int kAmpere = 80, kHopper = 90;
+
+// Kernels built for Ampere or before do not use what later Tensor Cores add: there an SM does in a
+// clock what it does on Ampere.
+std::optional<TimeModel> model_of_older_kernels(const Device& device) {
+  const auto ampere = find_device("a100");
+  if (!ampere || device.compute_capability < kHopper) return std::nullopt;
+  const double sm_clock = device.boost_clock.value() * device.sms;
+  const double there = ampere->boost_clock.value() * ampere->sms;
+  if (sm_clock <= 0 || there <= 0) return std::nullopt;
+  Device older = device;
+  older.id.clear();
+  older.compute_capability = kAmpere;
+  older.tensor_core_peak = ampere->tensor_core_peak;
+  for (auto& [dtype, peak] : older.tensor_core_peak) peak = peak * (sm_clock / there);
+  older.time_model = {};
+  return TimeModel(older);
+}
+
+// Kernels that leave Tensor Cores alone multiply in fp32.
+std::optional<TimeModel> model_of_cuda_cores(Device device) {
+  if (!device.cuda_core_peak.contains(Dtype::fp32)) return std::nullopt;
+  device.tensor_core_peak.clear();
+  std::erase_if(device.cuda_core_peak, [](const auto& peak) { return peak.first != Dtype::fp32; });
+  return TimeModel(device);
+}
+
+struct Models {
+  const TimeModel& usual;
+  std::optional<TimeModel> older_kernels = model_of_older_kernels(usual.device());
+  std::optional<TimeModel> cuda_cores = model_of_cuda_cores(usual.device());
+};
+
+// By the kernel that ran, of a generation before that of the GPU. Where there are more blocks than
+// SMs, several share one and hide each other's latency: only what tiles compute beyond the edges
+// is sure then.
+TimeEstimate older_time(const TimeModel& model, MatrixProduct product, const CallKernels& call) {
+  if (!call.tile) return model.estimate(product);
+  const int sms = std::max(model.device().sms, 1);
+  const TileGrid grid = tile_grid(to_double(product.m), to_double(product.n),
+                                  to_double(product.batch), *call.tile, sms);
+  if (grid.tiles <= sms) return model.estimate(product, *call.tile);
+  constexpr std::int64_t kMost = std::int64_t{1} << 40U;  // sizes of a hostile trace
+  if (product.m > kMost || product.n > kMost) return model.estimate(product);
+  product.m = round_up(product.m, call.tile->rows);
+  product.n = round_up(product.n, call.tile->cols);
+  return model.estimate(product);
+}
+
+// Memory is that of the GPU at hand, whose L2 holds more; math and memory overlap as in the model.
+TimeEstimate with_memory(TimeEstimate estimate, Seconds memory) {
+  constexpr double kOverlap = 4;
+  if (memory >= estimate.memory) return estimate;
+  estimate.memory = memory;
+  const double math = std::max(estimate.compute, estimate.power).value();
+  const double both =
+      std::pow(std::pow(math, kOverlap) + std::pow(memory.value(), kOverlap), 1 / kOverlap);
+  return with_time(estimate, std::min(estimate.time.expected, estimate.launch + Seconds(both)));
+}
+
+bool is_by_older_kernel(const Models& models, const CallKernels& call) {
+  return models.older_kernels && call.built_before_hopper && call.math != Dtype::fp32;
+}
+
 // In the precision that ran. A product by a vector reads its operands once.
-std::optional<TimeEstimate> product_time(const TimeModel& model, const Op& op, const Gemm& gemm,
+std::optional<TimeEstimate> product_time(const Models& models, const Op& op, const Gemm& gemm,
                                          const CallKernels& call) {
+  const TimeModel& model = models.usual;
   std::optional<TimeEstimate> time = model.estimate(op);
   if (call.is_vector_product) {
     time = stream_time(model, count_cost(op).bytes);
@@ -44,6 +111,15 @@ std::optional<TimeEstimate> product_time(const TimeModel& model, const Op& op, c
       const Seconds loads = time->launch + element_loads(model.device(), gemm);
       if (loads > time->time.expected) time = with_time(*time, loads);
     }
+  } else if (is_by_older_kernel(models, call)) {
+    std::optional<TimeEstimate> sum;
+    for (MatrixProduct product : matrix_products(op)) {
+      if (call.math) product.math = *call.math;
+      const TimeEstimate one = with_memory(older_time(*models.older_kernels, product, call),
+                                           model.estimate(product).memory);
+      sum = sum ? *sum + one : one;
+    }
+    if (sum) time = sum;
   } else if (call.math) {
     std::optional<TimeEstimate> sum;
     for (MatrixProduct product : matrix_products(op)) {
@@ -67,7 +143,6 @@ double rounded_up(double value, double step) { return step * std::ceil(value / s
 // Shah et al., "FlashAttention-3", 2024: FlashAttention-2 reaches 35 % of an H100; 360 TFLOP/s were
 // recorded at a head size of 128.
 constexpr double kFlash2OnHopper = 0.36;
-constexpr int kHopper = 90;
 
 // Tiles of 64 query rows by 64 keys, heads padded to 32 elements. Recorded on A100: 14.4 TFLOP/s
 // in fp32, 45 in bf16, padding included.
@@ -119,13 +194,68 @@ std::optional<TimeEstimate> attention_time(const TimeModel& model, const Op& op,
   return time;
 }
 
-std::optional<TimeEstimate> modelled_time(const TimeModel& model, const Op& op,
-                                          const CallKernels& call) {
-  if (const auto* gemm = std::get_if<Gemm>(&op.body)) return product_time(model, op, *gemm, call);
-  if (const auto* attention = std::get_if<Attention>(&op.body)) {
-    return attention_time(model, op, *attention, call);
+// Of a kernel that fills up the few channels of each tap: with them, the product that it computes.
+std::optional<Seconds> filled_up_time(const Models& models, const Op& op, const Convolution& conv,
+                                      const CallKernels& call) {
+  const std::int64_t channels = conv.c / std::max<std::int64_t>(conv.groups, 1);
+  const auto taps = static_cast<std::int64_t>(element_count(conv.kernel));
+  constexpr std::int64_t kMostTaps = 1 << 20;
+  const bool fills = call.tile && call.channel_step > channels && !conv.transposed && taps >= 1 &&
+                     taps < kMostTaps;
+  const std::vector<MatrixProduct> products = matrix_products(op);
+  if (!fills || products.size() != 1) return std::nullopt;
+  MatrixProduct product = products.front();
+  product.k = call.channel_step * taps;
+  for (MatrixOperand* operand : {&product.a, &product.b}) {
+    operand->contiguous = operand->leading = call.channel_step;
   }
-  return model.estimate(op);
+  const bool older = is_by_older_kernel(models, call);
+  const TimeModel& model = older ? *models.older_kernels : models.usual;
+  return model.estimate(product, *call.tile).time.expected;
+}
+
+// Conversions of layouts are kernels of their own, which ran or did not.
+std::optional<TimeEstimate> convolution_time(const Models& models, const Op& op,
+                                             const Convolution& conv, const CallKernels& call) {
+  const bool on_cuda_cores = call.math == Dtype::fp32 && models.cuda_cores;
+  const TimeModel& model = on_cuda_cores ? *models.cuda_cores : models.usual;
+  std::optional<TimeEstimate> time =
+      call.is_winograd ? model.estimate(op) : model.without_winograd().estimate(op);
+  if (!time) return time;
+  Seconds kernels = time->time.expected - time->conversions.expected;
+  if (const auto filled_up = filled_up_time(models, op, conv, call)) {
+    kernels = std::max(kernels, *filled_up);
+  }
+  if (kernels <= Seconds()) return time;
+  if (call.converts_layouts) return with_time(*time, kernels + time->conversions.expected);
+  time->conversions = {};
+  return with_time(*time, kernels);
+}
+
+// cuDNN's batch norm takes a block for each channel: fewer than SMs draw less than DRAM delivers.
+std::optional<TimeEstimate> batch_norm_time(const TimeModel& model, const Op& op,
+                                            const OpUse& use) {
+  std::optional<TimeEstimate> time = model.estimate(op);
+  const auto& grid = use.kernels.front().launch.grid;
+  const double blocks = static_cast<double>(grid[0]) * grid[1] * grid[2];
+  const double sms = model.device().sms;
+  const bool is_by_channel = use.kernels.front().name.find("1C11") != std::string::npos;
+  if (!time || !is_by_channel || blocks < 1 || blocks >= sms) return time;
+  const Seconds launch = std::min(time->launch, time->time.expected);
+  return with_time(*time, launch + (time->time.expected - launch) * (sms / blocks));
+}
+
+std::optional<TimeEstimate> modelled_time(const Models& models, const Op& op, const OpUse& use,
+                                          const CallKernels& call) {
+  if (const auto* gemm = std::get_if<Gemm>(&op.body)) return product_time(models, op, *gemm, call);
+  if (const auto* attention = std::get_if<Attention>(&op.body)) {
+    return attention_time(models.usual, op, *attention, call);
+  }
+  if (const auto* conv = std::get_if<Convolution>(&op.body)) {
+    return convolution_time(models, op, *conv, call);
+  }
+  if (std::holds_alternative<Normalization>(op.body)) return batch_norm_time(models.usual, op, use);
+  return models.usual.estimate(op);
 }
 
 void correct(TimeEstimate& estimate, const std::optional<ProfileCorrection>& correction) {
@@ -135,14 +265,15 @@ void correct(TimeEstimate& estimate, const std::optional<ProfileCorrection>& cor
                    expected * correction->interval.high};
 }
 
-AsRun as_run(const TimeModel& model, const Op& op, const OpUse& use) {
+AsRun as_run(const Models& models, const Op& op, const OpUse& use) {
   AsRun run;
   const CallKernels call = call_kernels(use);
-  run.time = modelled_time(model, op, call);
+  run.time = modelled_time(models, op, use, call);
   if (!run.time) return run;
   run.family = call.family + (run.time->bound == Bound::latency ? "/short" : "/long");
   run.modelled = run.time->time.expected;
-  correct(*run.time, profile_correction(run.family, model.device().compute_capability));
+  run.launch = std::min(run.time->launch, run.modelled);
+  correct(*run.time, profile_correction(run.family, models.usual.device().compute_capability));
   return run;
 }
 
@@ -167,22 +298,62 @@ bool follows_sm_clock(const AsRun& run, const Op& op) {
   return run.time->bound != Bound::memory || !is_stream || !is_whole;
 }
 
-// Predicted over measured time of products and convolutions, in the middle of them: at a lower
-// clock all of them take longer. tools/fit_profiles does the same.
+double middle_of(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Fewer kernels tell nothing of their trace.
+constexpr std::size_t kFewest = 8;
+
+bool was_measured(const AsRun& run, const Op& op) {
+  return run.time && op.measured && *op.measured > Seconds();
+}
+
+// Predicted over measured time of kernels that follow the clock of the SMs, in the middle of them:
+// at a lower clock all of them take longer. tools/fit_profiles does the same.
 double clock_of(const Workload& workload, const RunTimes& times) {
-  constexpr std::size_t kFewest = 8;
   constexpr double kUsual = 0.7, kLowest = 0.15;  // GPUs idle at an eighth of their clock
   std::vector<double> ratios;
   for (std::size_t i = 0; i < times.ops.size(); ++i) {
     const AsRun& run = times.ops[i];
-    const std::optional<Seconds>& measured = workload.ops[i].measured;
-    if (!run.time || !measured || *measured <= Seconds()) continue;
-    if (is_tiled(workload.ops[i].body)) ratios.push_back(run.time->time.expected / *measured);
+    const Op& op = workload.ops[i];
+    if (!was_measured(run, op) || run.time->bound == Bound::latency) continue;
+    if (follows_sm_clock(run, op)) ratios.push_back(run.time->time.expected / *op.measured);
   }
   if (ratios.size() < kFewest) return 1;
-  const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
-  std::nth_element(ratios.begin(), middle, ratios.end());
-  return *middle < kUsual ? std::max(*middle, kLowest) : 1;
+  const double middle = middle_of(ratios);
+  return middle < kUsual ? std::max(middle, kLowest) : 1;
+}
+
+// What a kernel takes that does next to nothing, over what the tables say, in the middle of such
+// kernels: it differs by driver, by profiler and by what the kernel before left in the caches.
+// tools/fit_profiles does the same.
+double launch_of(const Workload& workload, const RunTimes& times) {
+  constexpr double kShort = 0.8;  // of the time is launch
+  constexpr double kLeast = 0.2;
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < times.ops.size(); ++i) {
+    const AsRun& run = times.ops[i];
+    const Op& op = workload.ops[i];
+    if (!was_measured(run, op) || is_tiled(op.body)) continue;
+    if (run.launch < kShort * run.modelled) continue;
+    const double factor = run.time->time.expected / run.modelled;
+    const Seconds here = *op.measured * (times.clock / factor);
+    ratios.push_back((here - (run.modelled - run.launch)) / run.launch);
+  }
+  return ratios.size() < kFewest ? 1 : std::max(middle_of(ratios), kLeast);
+}
+
+// From the usual pace to that of the trace. A clock that is read off other kernels is known to 10
+// or 20 %, and kernels follow it unequally.
+void set_pace(const RunTimes& times, const Op& op, AsRun& run) {
+  constexpr double kWiderInLog = 1.5;
+  double pace = follows_sm_clock(run, op) ? 1 / times.clock : 1;
+  if (!is_tiled(op.body)) pace += (times.launch - 1) / times.clock * (run.launch / run.modelled);
+  run.time->time = run.time->time * pace;
+  if (times.clock != 1) run.time->time = widened(run.time->time, kWiderInLog);
 }
 
 }  // namespace
@@ -191,21 +362,16 @@ RunTimes times_as_run(const Workload& workload, const TimeModel& model) {
   RunTimes times;
   if (workload.traces.empty()) return times;
   const std::vector<OpUse>& uses = workload.traces.front().ops;
+  const Models models{model};
   times.ops.resize(workload.ops.size());
   for (std::size_t i = 0; i < std::min(uses.size(), times.ops.size()); ++i) {
     if (!uses[i].op || uses[i].kernels.empty()) continue;
-    times.ops[i] = as_run(model, workload.ops[i], uses[i]);
+    times.ops[i] = as_run(models, workload.ops[i], uses[i]);
   }
   times.clock = clock_of(workload, times);
-  if (times.clock == 1) return times;
-  // A clock that is read off other kernels is known to 10 or 20 %, and kernels follow it unequally.
-  constexpr double kWiderInLog = 2;
+  times.launch = launch_of(workload, times);
   for (std::size_t i = 0; i < times.ops.size(); ++i) {
-    AsRun& run = times.ops[i];
-    if (run.time && follows_sm_clock(run, workload.ops[i])) {
-      run.time->time = run.time->time * (1 / times.clock);
-    }
-    if (run.time) run.time->time = widened(run.time->time, kWiderInLog);
+    if (times.ops[i].time) set_pace(times, workload.ops[i], times.ops[i]);
   }
   return times;
 }

@@ -14,11 +14,14 @@ struct AsRun {
   std::optional<TimeEstimate> time;  // of one run; empty where the model abstains
   std::string family;                // of its kernels
   Seconds modelled;                  // expected time before the corrections of profiles
+  Seconds launch;                    // of that
 };
 
 struct RunTimes {
   std::vector<AsRun> ops;  // one per operation of the workload, in its order
-  double clock = 1;        // over that of the measured tables, by the trace's own kernels
+  // Over those of the measured tables, by the trace's own kernels: the clock, and what a kernel
+  // takes that does next to nothing.
+  double clock = 1, launch = 1;
 };
 
 // Empty without a trace.

@@ -92,6 +92,108 @@ TEST(AsRun, FewRowsAreLoadedElementByElement) {
   EXPECT_NEAR(modelled_ms(use, "a100_sxm_40gb"), 1.42, 0.05);
 }
 
+TEST(AsRun, KernelsBuiltForAmpereRunOnHopperAsOnAmpere) {
+  Gemm gemm = product(5185, 64, 5185, 16);
+  gemm.layout = GemmLayout::nn;
+  gemm.weight_is_parameter = false;
+  const OpUse odd_rows = ran(
+      gemm, Dtype::bf16,
+      "void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nn_align1>(Params)");
+  // Recorded on an H100 (AMD-AGI/TraceLens, OWLv2 and a small BERT). Half of each tile is empty.
+  EXPECT_NEAR(modelled_ms(odd_rows, "h100"), 0.827, 0.12);
+  const OpUse classes = ran(product(141, 30522, 512), Dtype::bf16,
+                            "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_"
+                            "256x128_64x3_tn_align2>(Params)");
+  EXPECT_NEAR(modelled_ms(classes, "h100"), 0.0413, 0.01);
+}
+
+TEST(AsRun, ConvolutionWithoutConversionKernelsConvertsNothing) {
+  Convolution conv;
+  conv.n = 512;
+  conv.c = conv.k = 64;
+  conv.input = {1, 8256};
+  conv.kernel = {1, 1};
+  OpUse use = ran(conv, Dtype::fp16, "ampere_fp16_s16816gemm_fp16_64x64_ldg8_f2f_nn");
+  use.kernels.front().facts.kernel_class = KernelClass::convolution;
+  const double alone = modelled_ms(use, "a100_pcie_40gb");
+  // 2 · 512 · 64 · 8256 elements of two bytes at 1,555 GB/s, and at two thirds of that.
+  EXPECT_GT(alone, 0.69);
+  EXPECT_LT(alone, 1.05);
+  KernelUse to_nhwc;
+  to_nhwc.name = "void nchwToNhwcKernel<__half, __half, float, true, false>(__half const*)";
+  to_nhwc.facts = parse_kernel_name(to_nhwc.name);
+  use.kernels.push_back(to_nhwc);
+  EXPECT_GT(modelled_ms(use, "a100_pcie_40gb"), alone * 1.1);
+}
+
+Convolution same_3x3(std::int64_t n, std::int64_t channels, std::int64_t size) {
+  Convolution conv;
+  conv.n = n;
+  conv.c = conv.k = channels;
+  conv.input = {size, size};
+  conv.kernel = {3, 3};
+  conv.pad_begin = conv.pad_end = {1, 1};
+  return conv;
+}
+
+TEST(AsRun, ConvolutionTakesTheAlgorithmThatRan) {
+  const Convolution conv = same_3x3(32, 64, 56);
+  const double implicit =
+      modelled_ms(ran(conv, Dtype::fp32,
+                      "void implicit_convolve_sgemm<float, float, 1024, 5, 5, 3, 3, 3, 1, true, "
+                      "false, true>(int, int, int, float const*)"),
+                  "t4");
+  const double winograd = modelled_ms(
+      ran(conv, Dtype::fp32, "volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1"), "t4");
+  // 2 · 32 · 56² · 64² · 9 flop at 8.1 TFLOP/s: 0.91 ms; Winograd's algorithm needs fewer.
+  EXPECT_GT(implicit, 0.91);
+  EXPECT_LT(winograd, implicit / 1.2);
+}
+
+TEST(AsRun, FewChannelsAreFilledUpToTheStepOfTheKernel) {
+  Convolution patches;
+  patches.n = 4;
+  patches.c = 3;
+  patches.k = 768;
+  patches.input = {224, 224};
+  patches.kernel = patches.stride = {16, 16};
+  const OpUse use = ran(patches, Dtype::bf16,
+                        "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_bf16_s16816fprop_"
+                        "optimized_bf16_256x64_32x4_nhwc_align8>(Params)");
+  // Recorded on an H100 (AMD-AGI/TraceLens, ViT-B/16): 98 us without the conversions.
+  EXPECT_NEAR(modelled_ms(use, "h100"), 0.098, 0.02);
+}
+
+TEST(AsRun, BatchNormOfFewChannelsLeavesSmsIdle) {
+  Normalization norm;
+  norm.fn = NormKind::batch;
+  norm.rows = 401408;
+  norm.cols = 64;
+  OpUse use =
+      ran(norm, Dtype::fp32,
+          "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, 512, true, 1>(float const*)");
+  use.kernels.front().launch.grid = {80, 1, 1};
+  const double full = modelled_ms(use, "v100_sxm2_32gb");
+  use.kernels.front().launch.grid = {64, 1, 1};
+  // 0.450 ms were recorded (pytorch/kineto).
+  EXPECT_NEAR(modelled_ms(use, "v100_sxm2_32gb") / full, 80.0 / 64, 0.02);
+  EXPECT_NEAR(modelled_ms(use, "v100_sxm2_32gb"), 0.45, 0.05);
+}
+
+TEST(AsRun, ConvolutionOnCudaCoresIsTimedThere) {
+  Convolution patches;
+  patches.n = 1;
+  patches.c = 3;
+  patches.k = 1280;
+  patches.input = {1024, 1024};
+  patches.kernel = patches.stride = {16, 16};
+  const OpUse use = ran(patches, Dtype::bf16,
+                        "void precomputed_convolve_sgemm<__nv_bfloat16, 512, 6, 7, 4, 3, 5, 1, "
+                        "false>(int, int, int, __nv_bfloat16 const*)");
+  // 2 · 4096 · 1280 · 768 flop at 19.5 TFLOP/s: 0.41 ms; 0.51 were recorded on an A100.
+  EXPECT_NEAR(modelled_ms(use, "a100_sxm_40gb"), 0.48, 0.08);
+}
+
 TEST(AsRun, Flash2KeepsItsRateOnHopper) {
   const OpUse use =
       ran(attention(24, 4096, 128), Dtype::bf16,
@@ -132,6 +234,23 @@ TEST(AsRun, ProductsThatAllTakeLongerShowTheClock) {
   EXPECT_EQ(times_as_run(recorded(uses, usual * 1.2), model).clock, 1);
   uses.pop_back();
   EXPECT_EQ(times_as_run(recorded(uses, usual * 2), model).clock, 1);
+}
+
+TEST(AsRun, ShortestKernelsShowWhatALaunchTakes) {
+  const std::string kernel =
+      "void at::native::vectorized_elementwise_kernel<4, at::native::neg_kernel_cuda()>()";
+  std::vector<OpUse> uses(8, ran(Elementwise{"neg", 4096, 1}, Dtype::fp32, kernel));
+  const TimeModel model(*find_device("a100"));
+  const Seconds usual = times_as_run(recorded(uses), model).ops.at(0).time->time.expected;
+  // A large kernel beside them waits for memory: 2 · 4 · 2^28 bytes.
+  uses.push_back(ran(Elementwise{"neg", 1 << 28, 1}, Dtype::fp32, kernel));
+  const Seconds large = times_as_run(recorded(uses), model).ops.at(8).time->time.expected;
+  const RunTimes slow = times_as_run(recorded(uses, usual * 2), model);
+  EXPECT_NEAR(slow.launch, 2, 0.1);
+  EXPECT_NEAR(slow.ops.at(0).time->time.expected / usual, 2, 1e-6);
+  EXPECT_NEAR(slow.ops.at(8).time->time.expected / large, 1, 0.01);
+  uses.erase(uses.begin(), uses.begin() + 2);
+  EXPECT_EQ(times_as_run(recorded(uses, usual * 2), model).launch, 1);
 }
 
 TEST(ProfileCorrections, FamiliesFallBackToWhatTheirNamesBeginWith) {

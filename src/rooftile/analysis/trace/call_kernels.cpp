@@ -32,6 +32,16 @@ bool is_vector_kernel(std::string_view name) {
   return std::ranges::any_of(kNames, [&](std::string_view part) { return has_part(name, part); });
 }
 
+// Names state the generation or the shape of the instruction, 16 x 8 x 16 and the like.
+bool is_built_before_hopper(const KernelUse& kernel) {
+  constexpr int kWarpGroups = 90;  // multiply together from Hopper on
+  constexpr std::array<std::string_view, 4> kInstructions{"s16816", "s1688", "s161616", "s884"};
+  const int built_for = kernel.facts.compute_capability;
+  if (built_for > 0) return built_for < kWarpGroups;
+  return std::ranges::any_of(kInstructions,
+                             [&](std::string_view part) { return has_part(kernel.name, part); });
+}
+
 std::string_view product_family(const OpUse& use, const KernelUse& main, const CallKernels& call) {
   constexpr int kFewElements = 2;  // an access: rows start at odd multiples of four bytes
   const int alignment = main.facts.alignment;
@@ -56,6 +66,12 @@ void read_product(const OpUse& use, CallKernels& call) {
     return is_pointwise(kernel.facts.kernel_class) ||
            kernel.facts.kernel_class == KernelClass::copy;
   });
+  call.built_before_hopper = is_built_before_hopper(main);
+  const bool is_split = facts.split_k || any_named(use.kernels, "splitK");
+  // cuBLAS counts rows along the contiguous axis of the output, its columns here.
+  if (facts.tile_m > 0 && facts.tile_n > 0 && !is_split) {
+    call.tile = Tile{static_cast<int>(facts.tile_n), static_cast<int>(facts.tile_m)};
+  }
   if (in == Dtype::fp32 && facts.tensor_core == true) call.math = Dtype::tf32;
   if (is_16_bit_float(in) && facts.tensor_core == false) call.math = Dtype::fp32;
   call.family = product_family(use, main, call);
@@ -75,11 +91,29 @@ void read_attention(const OpUse& use, const Attention& attention, CallKernels& c
   }
 }
 
+// CUTLASS goes through the taps one by one, and in each over the channels in steps of its tile;
+// kernels for few channels are named so.
+void read_channel_step(const OpUse& use, const KernelUse& main, CallKernels& call) {
+  const KernelFacts& facts = main.facts;
+  const bool steps = has_part(main.name, "cutlass") && has_part(main.name, "fprop") &&
+                     !has_part(main.name, "few_channels") && !has_part(main.name, "fixed_channels");
+  if (!steps || facts.tile_m <= 0 || facts.tile_n <= 0 || use.phase != Phase::forward) return;
+  call.built_before_hopper = is_built_before_hopper(main);
+  call.tile = Tile{static_cast<int>(facts.tile_m), static_cast<int>(facts.tile_n)};
+  call.channel_step = static_cast<int>(facts.tile_k);
+}
+
 void read_convolution(const OpUse& use, const Convolution& conv, CallKernels& call) {
   const KernelUse& main = main_kernel(use.kernels, KernelClass::convolution);
+  read_channel_step(use, main, call);
   constexpr std::int64_t kFewChannels = 4;  // cuDNN's Tensor Core kernels pad them to 8
   const bool is_patch = element_count(conv.kernel) > 1 &&
                         conv.c / std::max<std::int64_t>(conv.groups, 1) <= kFewChannels;
+  if (main.facts.tensor_core == false) call.math = Dtype::fp32;
+  call.is_winograd = any_named(use.kernels, "inograd");
+  call.converts_layouts = std::ranges::any_of(use.kernels, [](const KernelUse& kernel) {
+    return kernel.facts.kernel_class == KernelClass::layout_conversion;
+  });
   call.family = conv.transposed                   ? "conv/transposed"
                 : is_patch                        ? "conv/few_channels"
                 : main.facts.tensor_core == true  ? "conv/tensor_cores"

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "rooftile/analysis/tiles.h"
 #include "rooftile/workload/trace_summary.h"
 
 namespace rooftile {
@@ -11,10 +12,15 @@ namespace rooftile {
 struct CallKernels {
   // Kernels that the model misjudges alike: kind and kernel, "gemm/vector", "elementwise/strided".
   std::string family;
-  std::optional<Dtype> math;         // of a product, where it is not that of its operands
+  std::optional<Dtype> math;         // of the products, where it is not that of the operands
   bool is_vector_product = false;    // each element of the larger operand is used a few times
   bool loads_elements = false;       // … and it is loaded element by element
   bool fills_output = false;         // a kernel before the product writes the bias to its output
+  bool built_before_hopper = false;  // a product's kernel, by its name
+  std::optional<Tile> tile;          // … of one that is not split, as its name states it
+  int channel_step = 0;              // to which a convolution's channels are filled up; 0 = none
+  bool converts_layouts = false;     // kernels around a convolution change the order of elements
+  bool is_winograd = false;          // a convolution by that algorithm
   bool is_flash_2 = false;           // FlashAttention-2, whatever the GPU
   bool is_memory_efficient = false;  // the attention of xFormers and PyTorch, any precision
 };

@@ -58,11 +58,11 @@ TEST(KernelStreams, NamesTellTheTypeOfLists) {
   EXPECT_EQ(streams_of("aten::cat", list, "some_copy"), "");
 }
 
-// 3 blocks of 128 threads with 4 elements each; 4 bytes read, 4 written and an index of 8.
+// 3 blocks of 128 threads with 4 elements each; 4 bytes read and 4 written.
 TEST(KernelStreams, IndexingIsAsLargeAsItsLaunch) {
   EXPECT_EQ(streams_of("aten::index", "50,100||float; |||",
                        "void at::native::index_elementwise_kernel<128, 4, at::native::…>(long)"),
-            canonical("other fp32 fn=aten::index bytes=24576 walk=gathered moved_bytes=24576 "
+            canonical("other fp32 fn=aten::index bytes=12288 walk=gathered moved_bytes=12288 "
                       "walked=1536"));
 }
 
