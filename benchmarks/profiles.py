@@ -40,6 +40,7 @@ class Row:
     kernels: float
     family: str = ""
     modelled: float = 0.0  # before what profiles say of the family
+    launch: float = 0.0    # of that
 
     @property
     def inside(self):
@@ -72,7 +73,8 @@ def rows_of(trace, binary):
                             op["kind"], op["dtype"], op["dims"], calls, recorded["measured_s"],
                             time["low"], time["expected"], time["high"], op["bound"],
                             recorded["kernel"] or "", recorded["kernels"],
-                            recorded.get("kernel_family") or "", recorded.get("modelled_s") or 0.0))
+                            recorded.get("kernel_family") or "", recorded.get("modelled_s") or 0.0,
+                            op["parts_s"]["launch"] if op["parts_s"] else 0.0))
     covered = sum(row.weight for row in rows)
     return rows, covered / total if total else 0.0
 
