@@ -167,10 +167,95 @@ struct Name {
   std::uint32_t row = kNone;
 };
 
+// Which launches are the first of their kernel or kind of copy: the call then sets its library up,
+// chooses an algorithm and loads the kernel.
+class FirstCalls {
+ public:
+  FirstCalls(const Timeline& timeline, const Links& links) : timeline_(timeline), links_(links) {
+    std::map<std::uint32_t, std::uint32_t> first;  // launch call by the kernel's name
+    for (std::uint32_t row = 0; row < timeline.gpu.time.size(); ++row) {
+      const std::uint32_t call = links.gpu_call[row];
+      if (call == kNone) continue;
+      const auto [at, is_new] = first.try_emplace(timeline.gpu.name[row], call);
+      if (is_new || start_of(call) < start_of(at->second)) at->second = call;
+    }
+    for (const auto& [name, call] : first) calls_.emplace_back(start_of(call), call);
+    std::sort(calls_.begin(), calls_.end());
+  }
+
+  // Whether `op`, in a stretch without launches, took until `end` to start a kernel that had not
+  // run before, and takes far longer than other calls of its name; or is the first of its shape
+  // where the library chooses by shape.
+  bool is_one(std::uint32_t op, Nanoseconds start, Nanoseconds end) {
+    if (op == kNone || links_.kind_of_op(timeline_, op) != RangeKind::operation) return false;
+    if (timeline_.ops.time.end(op) < end) return false;
+    if (chooses_algorithms(timeline_.strings[timeline_.ops.name[op]]) && is_first_of_shape(op)) {
+      return true;
+    }
+    const auto call = std::lower_bound(calls_.begin(), calls_.end(), std::pair(end, 0U));
+    if (call == calls_.end() || call->first != end) return false;
+    if (timeline_.calls.thread[call->second] != timeline_.ops.thread[op]) return false;
+    constexpr Nanoseconds kFarLonger = 5;  // times; assumed: set-up takes ten to a thousand times
+    const Nanoseconds usual_time = usual(timeline_.ops.name[op]);
+    if (usual_time == 0) {
+      // What a copy does before is work of its own, as a conversion is, unless later ones are
+      // short; and an operator that has launched before is past its set-up.
+      const CallKind kind = links_.kind_of_call(timeline_, call->second);
+      if (kind != CallKind::launch || timeline_.ops.time.start(op) < start) return false;
+    }
+    return timeline_.ops.time.duration(op) >= kFarLonger * usual_time;
+  }
+
+ private:
+  Nanoseconds start_of(std::uint32_t call) const { return timeline_.calls.time.start(call); }
+  // On the host these only ask a library, cuDNN or cuBLAS, which keeps its answer for each shape.
+  static bool chooses_algorithms(std::string_view name) {
+    constexpr std::array<std::string_view, 6> kProducts{"aten::mm",      "aten::addmm",
+                                                        "aten::bmm",     "aten::baddbmm",
+                                                        "aten::_int_mm", "aten::_scaled_mm"};
+    return contains(name, "cudnn_") || contains(name, "miopen_") ||
+           std::ranges::find(kProducts, name) != kProducts.end();
+  }
+  // Without recorded shapes only the first of a name is.
+  bool is_first_of_shape(std::uint32_t op) {
+    const HostOps& ops = timeline_.ops;
+    if (first_of_shape_.empty()) {
+      for (std::uint32_t row = 0; row < ops.time.size(); ++row) {
+        const auto at = first_of_shape_.try_emplace({ops.name[row], ops.arguments[row]}, row).first;
+        if (ops.time.start(row) < ops.time.start(at->second)) at->second = row;
+      }
+    }
+    return first_of_shape_.at({ops.name[op], ops.arguments[op]}) == op;
+  }
+  // Median time of the operators of a name; 0 where too few tell.
+  Nanoseconds usual(std::uint32_t name) {
+    constexpr std::size_t kFewest = 3;
+    const auto [known, is_new] = usual_.try_emplace(name, 0);
+    if (!is_new) return known->second;
+    std::vector<Nanoseconds> times;
+    for (std::uint32_t op = 0; op < timeline_.ops.time.size(); ++op) {
+      if (timeline_.ops.name[op] == name) times.push_back(timeline_.ops.time.duration(op));
+    }
+    if (times.size() < kFewest) return 0;
+    const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+    std::nth_element(times.begin(), middle, times.end());
+    return known->second = *middle;
+  }
+
+  const Timeline& timeline_;
+  const Links& links_;
+  std::vector<std::pair<Nanoseconds, std::uint32_t>> calls_;  // start, call; sorted
+  std::map<std::uint32_t, Nanoseconds> usual_;                // by name
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> first_of_shape_;
+};
+
 class Namer {
  public:
   Namer(const Timeline& timeline, const Links& links)
-      : timeline_(timeline), links_(links), active_(all_intervals()) {}
+      : timeline_(timeline),
+        links_(links),
+        first_calls_(timeline, links),
+        active_(all_intervals()) {}
 
   // Stretches must come in order.
   Name name_of(Nanoseconds start, Nanoseconds end) {
@@ -187,7 +272,7 @@ class Namer {
         return true;
       }
       if (interval.table == Table::op && name.row == kNone) name.row = interval.row;
-      if (says_nothing(interval)) return false;
+      if (says_nothing(interval) || is_around(interval, end - start)) return false;
       const FrameKind kind = interval.table == Table::python ? frame_kind(text) : FrameKind::user;
       if (interval.table == Table::python && kind == FrameKind::user && name.frame.empty()) {
         name.frame = text;
@@ -197,6 +282,11 @@ class Namer {
       if (kind == FrameKind::library && name.library.empty()) name.library = text;
       return false;
     });
+    if (name.cause == IdleCause::host_work && first_calls_.is_one(name.row, start, end)) {
+      name.cause = IdleCause::module_loading;
+      name.text = timeline_.strings[timeline_.ops.name[name.row]];
+      name.library = {};
+    }
     return name;
   }
 
@@ -218,6 +308,11 @@ class Namer {
                                                         : timeline_.calls.name;
     return timeline_.strings[names[interval.row]];
   }
+  // An operator or range that does much else has the stretch in it, but is not what it is spent in.
+  static bool is_around(const Interval& interval, Nanoseconds stretch) {
+    constexpr Nanoseconds kMuchElse = 3;  // times the stretch
+    return interval.table == Table::op && interval.end - interval.start > kMuchElse * stretch;
+  }
   // A step's range: the program runs.
   bool says_nothing(const Interval& interval) const {
     if (interval.table != Table::op) return false;
@@ -228,6 +323,7 @@ class Namer {
 
   const Timeline& timeline_;
   const Links& links_;
+  FirstCalls first_calls_;
   ActiveIntervals active_;
 };
 

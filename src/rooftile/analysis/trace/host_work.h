@@ -9,7 +9,9 @@
 namespace rooftile::trace {
 
 // Adds the stretches of a millisecond or more in which no thread launches work or waits. One inside
-// a runtime call is module_loading, others are host_work. `waits` must be disjoint and in order.
+// a runtime call is module_loading, and so is one in an operator that takes far longer than usual
+// to start a kernel for the first time; others are host_work. `waits` must be disjoint and in
+// order.
 void add_other_work(const Timeline& timeline, const Links& links, std::vector<HostWait>& waits);
 
 // Such stretches that left the GPU idle, by name: the innermost function of the user's code, range,

@@ -406,5 +406,103 @@ end
   EXPECT_NEAR(us(summary.copies[0].blocked), 4 * 2'500, 1e-3);
 }
 
+TEST(Summarize, WhatWasLaunchedBeforeIsInNoTable) {
+  const TraceSummary summary = summary_of(R"(
+kernel 20 0us 900us ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)
+op main 1000us 50us aten::mm id=1
+call main 1010us 5us cudaLaunchKernel corr=1 id=1
+kernel 7 1020us 500us sgemm corr=1
+)");
+  EXPECT_EQ(summary.leftover_kernels, 1);
+  EXPECT_TRUE(summary.collectives.empty());
+}
+
+// The first wait is for a kernel from before, the second is the profiler's own.
+TEST(Summarize, WaitsOfTheRecorderAreNotThePrograms) {
+  const TraceSummary summary = summary_of(R"(
+kernel 7 0us 5ms sgemm
+mark main 0us 30ms ProfilerStep#6
+call main 1ms 4.1ms cudaDeviceSynchronize
+op main 7ms 50us aten::mm id=1
+call main 7.01ms 5us cudaLaunchKernel corr=1 id=1
+kernel 7 7.02ms 5ms sgemm corr=1
+python main 8ms 10ms torch/profiler/profiler.py(811): step
+call main 8ms 4.1ms cudaDeviceSynchronize
+op main 20ms 50us aten::mm id=2
+call main 20.01ms 5us cudaLaunchKernel corr=2 id=2
+kernel 7 20.02ms 5ms sgemm corr=2
+)");
+  EXPECT_TRUE(summary.syncs.empty());
+  EXPECT_FALSE(summary.time.idle_by_cause.contains(IdleCause::synchronization));
+}
+
+TEST(Summarize, RangesNameCollectives) {
+  const TraceSummary summary = summary_of(R"(
+mark main 0us 50us nccl:all_to_all
+call main 10us 5us cudaLaunchKernel corr=1
+kernel 20 20us 500us ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem) corr=1
+)");
+  ASSERT_EQ(summary.collectives.size(), 1U);
+  EXPECT_EQ(summary.collectives[0].shape.name, "all_to_all");
+}
+
+TEST(Summarize, OperatorsNameTheFamilyOfKernelsOfUnknownNames) {
+  const TraceSummary summary = summary_of(R"(
+op main 0us 50us dpsk::grouped_gemm id=1
+call main 10us 5us cudaLaunchKernel corr=1 id=1
+kernel 7 20us 500us k_17 corr=1
+)");
+  ASSERT_EQ(summary.ops.size(), 1U);
+  EXPECT_EQ(summary.ops[0].kernels[0].facts.kernel_class, KernelClass::gemm);
+  EXPECT_EQ(summary.unclassified_time, Seconds());
+}
+
+TEST(Summarize, AFirstCallIsNoOrdinaryWorkOfTheHost) {
+  const TraceSummary summary = summary_of(R"(
+op main 0ms 8ms aten::mm id=1
+call main 7.99ms 10us cudaLaunchKernel corr=1 id=1
+kernel 7 8.02ms 10us sgemm corr=1
+repeat 4 every 1ms
+op main 8.5ms 40us aten::mm id=2
+call main 8.51ms 10us cudaLaunchKernel corr=2 id=2
+kernel 7 8.53ms 900us sgemm corr=2
+end
+)");
+  ASSERT_EQ(summary.host_work.size(), 1U);
+  EXPECT_EQ(summary.host_work[0].cause, IdleCause::module_loading);
+  EXPECT_EQ(summary.host_work[0].name, "aten::mm");
+}
+
+// cuDNN chooses an algorithm for each of three shapes: in the next pass it need not.
+TEST(Summarize, TheFirstCallOfEachShapeSetsALibraryUp) {
+  const TraceSummary summary = summary_of(R"(
+op main 0ms 2ms aten::cudnn_convolution id=1 dims=[[8,3,9,9],[8,3,3,3]] types=[float,float]
+call main 1.99ms 10us cudaLaunchKernel corr=1 id=1
+kernel 7 2.02ms 10us conv corr=1
+op main 2.1ms 2ms aten::cudnn_convolution id=2 dims=[[8,8,9,9],[8,8,3,3]] types=[float,float]
+call main 4.09ms 10us cudaLaunchKernel corr=2 id=2
+kernel 7 4.12ms 10us conv corr=2
+op main 4.2ms 2ms aten::cudnn_convolution id=3 dims=[[8,8,7,7],[8,8,3,3]] types=[float,float]
+call main 6.19ms 10us cudaLaunchKernel corr=3 id=3
+kernel 7 6.22ms 10us conv corr=3
+)");
+  ASSERT_EQ(summary.host_work.size(), 1U);
+  EXPECT_EQ(summary.host_work[0].cause, IdleCause::module_loading);
+  EXPECT_EQ(summary.host_work[0].count, 3);
+}
+
+TEST(Summarize, ARangeAroundMuchElseIsNoNameOfAPause) {
+  const TraceSummary summary = summary_of(R"(
+mark main 0ms 100ms backward pass
+repeat 10 every 10ms
+op main 0ms 40us aten::mm id=2
+call main 0.01ms 10us cudaLaunchKernel corr=2 id=2
+kernel 7 0.03ms 900us sgemm corr=2
+end
+)");
+  ASSERT_FALSE(summary.host_work.empty());
+  for (const HostWorkUse& work : summary.host_work) EXPECT_EQ(work.name, "");
+}
+
 }  // namespace
 }  // namespace rooftile

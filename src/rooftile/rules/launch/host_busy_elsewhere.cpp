@@ -10,7 +10,8 @@ namespace launch_host_busy_elsewhere_rule {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 A function, range or operator of the program that keeps the host from launching for a millisecond or
-more, again and again, while the GPU idles: preprocessing, scheduling, tokenizing, saving.
+more, in each step, while the GPU idles: preprocessing, scheduling, tokenizing, saving. Where the
+program marks a single step, once in that step is enough.
 
 ## Why it costs time
 The GPU runs what the host launched before and then has nothing to do. Work of the host costs nothing as
@@ -23,10 +24,12 @@ then do the work while they run.
 
 ## How the saving is estimated
 High: the GPU's idle time that follows from it. Low: half of that, because the next thing that holds the
-host up may take over.
+host up may take over; 0 where one step was recorded.
 
 ## When not to
-- At the start of a program or the end of an epoch: only what comes back in the steps is reported.
+- At the start of a program or the end of an epoch: only what comes back in the steps is reported,
+  or is inside the only one that was marked. Whether it comes back there, the reader knows.
+- In the first call of an operator, which sets up libraries and loads kernels: record after a warm-up.
 - With Python stacks recorded the host is slower than usual.
 - Where the work needs this step's result, it can only be made faster.
 
@@ -52,6 +55,22 @@ Fix propose(const HostWorkUse& work) {
       Exactness::bit_exact};
 }
 
+// The program, and no guess from the kernels, says where steps begin.
+bool marks_steps(const TraceSummary& trace) {
+  const StepSource source = trace.steps.source;
+  return source == StepSource::profiler_step || source == StepSource::user_range ||
+         source == StepSource::engine;
+}
+
+bool is_one_marked_step(const TraceSummary& trace) {
+  return marks_steps(trace) && trace.steps.durations.size() == 1;
+}
+
+// Stretches that make a habit: one in each of two marked steps tells as much as three anywhere.
+std::int64_t fewest(const TraceSummary& trace) {
+  return marks_steps(trace) ? std::min(kFewest, std::ssize(trace.steps.durations)) : kFewest;
+}
+
 Finding describe(const TraceSummary& trace, const HostWorkUse& work) {
   TraceSite site;
   site.op = work.name;
@@ -62,6 +81,10 @@ Finding describe(const TraceSummary& trace, const HostWorkUse& work) {
       fmt::format("{}{} keeps the host from launching ({}), and the GPU then idles {}", work.name,
                   place, count_text(trace, work.count, "time"), cost_text(trace, work.exposed)),
       propose(work), gain_of_idle_time(work.exposed));
+  if (is_one_marked_step(trace)) {
+    finding.message += "; one step was recorded: this counts where each step does it";
+    finding.saving->low = Seconds();
+  }
   finding.count = work.count;
   finding.evidence = {
       fmt::format("measured: {} of the host's time; only the {} in which the GPU "
@@ -78,7 +101,8 @@ Finding describe(const TraceSummary& trace, const HostWorkUse& work) {
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   std::vector<TraceCase> cases;
   for (const HostWorkUse& work : trace.host_work) {
-    if (work.cause != IdleCause::host_work || work.name.empty() || work.count < kFewest) continue;
+    if (work.cause != IdleCause::host_work || work.name.empty()) continue;
+    if (work.count < fewest(trace)) continue;
     if (work.exposed < kLeastIdleShare * trace.time.span) continue;
     cases.push_back({work.name, describe(trace, work)});
   }
@@ -94,6 +118,7 @@ extern const Rule launch_host_busy_elsewhere{.id = "launch/host-busy-elsewhere",
                                              .cause = Cause::none,
                                              .summary = "Host does other work while the GPU idles",
                                              .doc = launch_host_busy_elsewhere_rule::kDoc,
-                                             .check = launch_host_busy_elsewhere_rule::check};
+                                             .check = launch_host_busy_elsewhere_rule::check,
+                                             .on_any_gpu = true};
 
 }  // namespace rooftile
