@@ -6,6 +6,7 @@
 
 #include "rooftile/readers/python/read_python.h"
 #include "rooftile/workload/source_edits.h"
+#include "tests/fuzz/script_hooks.h"
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "rooftile/fix.h"
+#include "tests/fuzz/script_hooks.h"
 
 namespace {
 

@@ -1,0 +1,67 @@
+"""How a fuzz target is started: for ./test and tools/fuzz."""
+
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+STORED = ROOT / "tests" / "fuzz" / "corpus"
+DICTIONARIES = ROOT / "tests" / "fuzz" / "dictionaries"
+LEARNT = BUILD / "fuzz_corpus"
+CRASHES = BUILD / "fuzz_crashes"
+# Fuzz targets that take the same inputs as another one.
+SHARED_CORPUS = {"script_fix": "python"}
+# libFuzzer's exit status after SIGINT.
+INTERRUPTED = 72
+
+# The ONNX library is built without sanitizers; its containers know nothing of ASan's marks.
+SANITIZER_OPTIONS = {
+    "ASAN_OPTIONS": "detect_container_overflow=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+}
+
+
+def targets():
+    """Names of all targets: python for tests/fuzz/python_fuzz.cpp."""
+    return sorted(path.stem.removesuffix("_fuzz")
+                  for path in (ROOT / "tests" / "fuzz").glob("*_fuzz.cpp"))
+
+
+def program(name):
+    return BUILD / "dev" / f"{name}_fuzz"
+
+
+def limits(name):
+    return ["-timeout=10", "-rss_limit_mb=2048", f"-artifact_prefix={CRASHES}/{name}-"]
+
+
+def command(name, seconds):
+    """From the stored corpus; what is learnt stays under build/.
+
+    Without entropic scheduling: it searches a list of all features for every feature of every run,
+    and where a run has some 50,000 of them, as scripts do, that takes nine tenths of the time.
+    """
+    shared = SHARED_CORPUS.get(name, name)
+    learnt = LEARNT / name
+    learnt.mkdir(parents=True, exist_ok=True)
+    CRASHES.mkdir(parents=True, exist_ok=True)
+    dictionary = DICTIONARIES / f"{shared}.dict"
+    return [str(program(name)), f"-max_total_time={seconds}", "-entropic=0", "-print_funcs=0",
+            "-len_control=100", "-print_final_stats=1", *limits(name),
+            *([f"-dict={dictionary}"] if dictionary.exists() else []), str(learnt),
+            *(str(folder) for folder in (STORED / shared,) if folder.is_dir())]
+
+
+def statistics(output):
+    """libFuzzer's last words: {"average_exec_per_sec": 12, ...}."""
+    return {name: int(value) for name, value in re.findall(r"^stat::(\w+):\s+(\d+)", output,
+                                                           re.MULTILINE)}
+
+
+def finding(output):
+    """What a sanitizer or libFuzzer found, or none."""
+    found = re.search(r"^SUMMARY: (.+)$|^==\d+== (ERROR: libFuzzer: .+)$", output, re.MULTILINE)
+    if found:
+        return found[1] or found[2]
+    written = re.search(r"Test unit written to (\S+)", output)
+    return f"input in {written[1]}" if written else None
