@@ -646,6 +646,9 @@ TEST(HfDecode, FewTokensReachFewExperts) {
   EXPECT_EQ(dims_of(workload, "experts.*.gate_proj"), "m=1 n=2048 k=7168 batch=102");
   const Workload one = read_config(kDeepSeekV3, decoding(1, 1024));
   EXPECT_EQ(dims_of(one, "experts.*.gate_proj"), "m=1 n=2048 k=7168 batch=8");
+  // 169.0 experts for the 272 visits of 34 tokens: 1.6 each.
+  const Workload more = read_config(kDeepSeekV3, decoding(34, 1024));
+  EXPECT_EQ(dims_of(more, "experts.*.gate_proj"), "m=2 n=2048 k=7168 batch=169");
 }
 
 TEST(HfDecode, TheEncoderHasRunAndItsKeysAreCached) {

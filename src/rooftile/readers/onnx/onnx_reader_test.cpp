@@ -190,6 +190,13 @@ const OperatorCase kContrib[] = {
      R"((float[2,5,16] q, float[2,7,16] k, float[2,7,16] v) => (y)
         { y0 = com.microsoft.MultiHeadAttention<num_heads=4>(q, k, v)  y = Relu(y0) })",
      "attention batch=2 heads=4 q=5 kv=7 d=4\nelementwise fn=relu elements=160\n"},
+    // The result is as wide as the values, and the cache as long as they are.
+    {"multi_head_attention_of_wide_values",
+     R"((float[2,5,16] q, float[2,7,16] k, float[2,7,24] v) => (y, z)
+        { y0, pk, pv = com.microsoft.MultiHeadAttention<num_heads=4>(q, k, v)
+          y = Relu(y0)  z = Tanh(pv) })",
+     "attention batch=2 heads=4 q=5 kv=7 d=4 dv=6\nelementwise fn=relu elements=240\n"
+     "elementwise fn=tanh elements=336\n"},
     // 8 query and 2 key heads of 4: a packed row has (8 + 2·2)·4 = 48 elements.
     {"group_query_attention_packed",
      R"((float16[1,5,48] q, float16[1,2,3,4] pk, float16[1,2,3,4] pv, int32[1] s, int32 t) => (y)
