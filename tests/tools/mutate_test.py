@@ -157,6 +157,17 @@ class Outcomes(unittest.TestCase):
             self.assertEqual(outcome[0], "timed out")
             self.assertEqual(self.mutate.PROCESSES.running, set())
 
+    def test_tests_of_the_folder_and_specs_of_the_rule_come_first(self):
+        near = self.mutate.near_tests(self.mutate.SOURCES / "rules/gemm/many_small.cpp")
+        self.assertIn("gemm/many_small.*", near)
+        near = self.mutate.near_tests(self.mutate.SOURCES / "readers/hf_config/emit_feed.cpp")
+        self.assertIn("HfDecode.*", near)
+        with tempfile.TemporaryDirectory() as folder:
+            worker = self.worker(folder, 'case "$*" in *=A.*:*/A.*-B.*) exit 0 ;; esac; exit 1\n')
+            worker.excluded = ["B.*"]
+            outcome = worker.test(["A.*", "*/A.*"], program=self.mutate.OUT)
+            self.assertEqual(outcome[0], "survived")
+
     def test_a_crash_names_the_test_that_ran(self):
         with tempfile.TemporaryDirectory() as folder:
             tests = 'echo "[ RUN      ] A.C"; kill -SEGV $$\n'
