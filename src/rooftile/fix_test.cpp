@@ -312,5 +312,16 @@ TEST(Baseline, RefusesOtherFiles) {
   }
 }
 
+// apex has no argument in common with PyTorch's own.
+TEST(Fix, ApexIsLeftToAPerson) {
+  const std::string script = with_line(with_line(kScript, 3, "from apex import amp"), 7,
+                                       "model, optimizer = amp.initialize(model, optimizer)");
+  const Report report = checked(with_line(script, 9, "    if True:"));
+  ASSERT_EQ(report.findings.size(), 1U);
+  EXPECT_EQ(report.findings[0].location.line, 7);
+  EXPECT_TRUE(report.findings[0].fix.edits.empty());
+  EXPECT_NE(report.findings[0].fix.text.find("torch.autocast"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace rooftile

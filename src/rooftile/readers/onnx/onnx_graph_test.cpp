@@ -134,6 +134,14 @@ TEST(OnnxGraph, QuantisedOperandsAreIntegers) {
   EXPECT_THAT(workload.ops[0].inputs, ElementsAre("xq"));
 }
 
+TEST(OnnxGraph, QuantizedWeightsBehindATranspose) {
+  const auto workload = read_graph(R"((int8[8,16] xq, int8[4,16] wq, float s) => (y)
+      { x = DequantizeLinear(xq, s)  w = DequantizeLinear(wq, s)
+        t = Transpose<perm=[1,0]>(w)  y = MatMul(x, t) })");
+  ASSERT_FALSE(workload.ops.empty());
+  EXPECT_EQ(workload.ops.front().dtypes.input, Dtype::int8);
+}
+
 // Between DequantizeLinear and QuantizeLinear all runs in integers, with the activation behind it;
 // the first quantization and the last dequantization are passes of their own.
 TEST(OnnxGraph, AQuantizedGraphRunsInIntegers) {
