@@ -143,7 +143,7 @@ std::optional<Extents> Arguments::integers(std::size_t position) const {
   return numbers;
 }
 
-// "[[2, 3], [4]]"; tensors of no axes are left out.
+// "[[2, 3], [4]]"; tensors of no axes or elements are left out.
 std::vector<Extents> Arguments::list(std::size_t position) const {
   std::string_view text = value(position);
   if (!is_list(text)) return {};
@@ -156,14 +156,24 @@ std::vector<Extents> Arguments::list(std::size_t position) const {
     Extents dims;
     for (const std::string_view part : list_parts(text.substr(begin, end - begin + 1))) {
       const auto size = parse_integer(part);
-      if (!size || *size < 1 || *size > kMaxSize || dims.size() == kMostAxes) return {};
+      if (!size || *size < 0 || *size > kMaxSize || dims.size() == kMostAxes) return {};
       dims.push_back(*size);
     }
     if (element_count(dims) > kMaxElements) return {};
-    if (!dims.empty()) tensors.push_back(std::move(dims));
+    if (!dims.empty() && element_count(dims) > 0) tensors.push_back(std::move(dims));
     text.remove_prefix(end + 1);
   }
   return tensors;
+}
+
+std::optional<Dtype> Arguments::list_type(std::size_t position) const {
+  constexpr std::string_view kBefore = "TensorList<";
+  if (position >= arguments_.types.size()) return std::nullopt;
+  std::string_view type = arguments_.types[position];
+  if (!type.starts_with(kBefore) || !type.ends_with('>')) return std::nullopt;
+  type.remove_prefix(kBefore.size());
+  type.remove_suffix(1);
+  return parse_type(type);
 }
 
 bool Arguments::is_absent(std::size_t position) const {

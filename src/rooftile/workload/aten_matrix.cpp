@@ -125,6 +125,27 @@ std::vector<Op> matrix_vector(const Arguments& arguments, std::size_t first) {
   return finish(gemm, Dtypes(x->dtype));
 }
 
+// _grouped_mm(x, w, ends of the groups, …): rows [m,k] in groups by weights [groups,k,n], or its
+// weight gradient, [m,k] by [k,n] with k in groups. Groups count as equally large.
+std::vector<Op> grouped(const Arguments& arguments) {
+  const auto x = arguments.tensor(0), w = arguments.tensor(1), ends = arguments.tensor(2);
+  if (!x || !w || !ends || x->dtype != w->dtype || x->rank() != 2 || ends->rank() != 1) return {};
+  const std::int64_t groups = ends->size(0);
+  const auto share = [groups](std::int64_t size) { return (size + groups - 1) / groups; };
+  Gemm gemm{.m = x->size(0), .k = x->size(1), .batch = groups, .layout = GemmLayout::nn};
+  gemm.n = w->dims.back();
+  if (w->size(w->rank() - 2) != gemm.k) return {};
+  if (w->rank() == 3 && w->size(0) == groups) {
+    gemm.m = share(gemm.m);
+  } else if (w->rank() == 2) {
+    gemm.k = share(gemm.k);
+  } else {
+    return {};
+  }
+  store(storage_of(*x), storage_of(*w), gemm);
+  return finish(gemm, Dtypes(x->dtype));
+}
+
 // _scaled_mm(x, w, scale of x, scale of w, bias, scale of the result, type of the result, …).
 // Before PyTorch 2.5 the scales came later; these are left alone.
 std::vector<Op> scaled(const Arguments& arguments) {
@@ -151,6 +172,7 @@ Answer matrix_product_op(std::string_view name, const Arguments& arguments) {
   if (name == "matmul") return matmul(arguments);
   if (name == "mv") return matrix_vector(arguments, 0);
   if (name == "addmv" || name == "addmv_") return matrix_vector(arguments, 1);
+  if (name == "_grouped_mm") return grouped(arguments);
   if (name == "_scaled_mm") return scaled(arguments);
   return std::nullopt;
 }

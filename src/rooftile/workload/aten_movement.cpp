@@ -98,8 +98,10 @@ double list_elements(const StreamCall& call, char digit) {
   return elements;
 }
 
-// Lists do not name their type: fp32 until a kernel's name says otherwise.
-constexpr Dtype kListType = Dtype::fp32;
+// The profiler's lists do not name their type: fp32 until a kernel's name says otherwise.
+Dtype list_type(const StreamCall& call, std::size_t at) {
+  return call.arguments.list_type(at).value_or(Dtype::fp32);
+}
 
 std::vector<Op> of_lists(const StreamCall& call) {
   double moved = 0;
@@ -107,16 +109,18 @@ std::vector<Op> of_lists(const StreamCall& call) {
   for (const char digit : call.row.results) moved += list_elements(call, digit);
   const double elements = list_elements(call, '0');
   if (elements < 1) return {};
+  const Dtype type = list_type(call, 0);
   return elementwise_pass(call, elements, std::max(0.0, std::round(moved / elements) - 1),
-                          Dtypes(kListType), size_of(moved, kListType), Walk::contiguous);
+                          Dtypes(type), size_of(moved, type), Walk::contiguous);
 }
 
-// Elements of a tensor that lie side by side in the result of a concatenation.
-double run_of(const Extents& dims, std::int64_t axis) {
+// Elements of a tensor that lie side by side in the result of a concatenation, or of a stack, which
+// has an axis more.
+double run_of(const Extents& dims, std::int64_t axis, bool stacks) {
   const auto rank = static_cast<std::int64_t>(dims.size());
+  const std::int64_t from_end = axis + rank + (stacks ? 1 : 0);
   double run = 1;
-  for (std::int64_t at = std::max<std::int64_t>(axis < 0 ? axis + rank : axis, 0); at < rank;
-       ++at) {
+  for (std::int64_t at = std::max<std::int64_t>(axis < 0 ? from_end : axis, 0); at < rank; ++at) {
     run *= to_double(dims[static_cast<std::size_t>(at)]);
   }
   return run;
@@ -128,18 +132,19 @@ std::vector<Op> concatenation(const StreamCall& call) {
   constexpr double kSectorBytes = 32;
   const std::vector<Extents> inputs = call.arguments.list(0);
   if (inputs.empty()) return {};
+  const Dtype type = list_type(call, 0);
   double elements = 0, shortest = kSectorBytes;
   const std::int64_t axis = call.arguments.integer(1).value_or(0);
   for (const Extents& dims : inputs) {
     elements += element_count(dims);
-    shortest = std::min(shortest, size_of(run_of(dims, axis), kListType));
+    shortest = std::min(shortest, size_of(run_of(dims, axis, call.name == "stack"), type));
   }
-  double written = size_of(elements, kListType);
+  double written = size_of(elements, type);
   if (shortest < kSectorBytes) {
     written *= 2 * std::min(static_cast<double>(inputs.size()), kSectorBytes / shortest);
   }
-  return elementwise_pass(call, elements, 1, Dtypes(kListType),
-                          size_of(elements, kListType) + written, Walk::concatenated);
+  return elementwise_pass(call, elements, 1, Dtypes(type), size_of(elements, type) + written,
+                          Walk::concatenated);
 }
 
 // The result's shape as a list: whole, or of the axes behind batch and channels.

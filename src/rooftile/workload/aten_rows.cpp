@@ -116,6 +116,7 @@ struct SoftmaxSignature {
 constexpr SoftmaxSignature kSoftmaxes[] = {
     {"softmax", 0, 1, false},
     {"_softmax", 0, 1, false},
+    {"_safe_softmax", 0, 1, false},
     {"log_softmax", 0, 1, false},
     {"_log_softmax", 0, 1, false},
     {"_softmax_backward_data", 1, 2, true},

@@ -1,0 +1,383 @@
+"""Writes down what the dispatcher runs: operators, values and memory, in order."""
+
+import os
+import sys
+import weakref
+from dataclasses import dataclass, field
+from typing import Dict, List, Optional, Tuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# C++ names of types, as the profiler writes them.
+TYPE_NAMES = {
+    torch.float32: "float", torch.float16: "c10::Half", torch.bfloat16: "c10::BFloat16",
+    torch.float64: "double", torch.int64: "long int", torch.int32: "int", torch.int16: "short int",
+    torch.int8: "signed char", torch.uint8: "unsigned char", torch.bool: "bool",
+    torch.complex64: "c10::complex<float>", torch.complex128: "c10::complex<double>",
+}
+for _name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"):
+    if hasattr(torch, _name):
+        TYPE_NAMES[getattr(torch, _name)] = "c10::F" + _name[1:]
+
+# c10::ScalarType, which has no public way from a dtype.
+TYPE_NUMBERS = {
+    torch.uint8: 0, torch.int8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4, torch.float16: 5,
+    torch.float32: 6, torch.float64: 7, torch.complex64: 9, torch.complex128: 10, torch.bool: 11,
+    torch.bfloat16: 15,
+}
+
+# Make memory and fill nothing.
+_EMPTY = ("aten::empty", "aten::new_empty")
+# Move a constant of the program, or only its description.
+_FREE = {"aten::lift_fresh", "aten::lift_fresh_copy", "aten::lift", "aten::detach", "aten::alias",
+         "aten::set_", "aten::resize_"}
+
+FORWARD, LOSS, BACKWARD, RECOMPUTE = "forward", "loss", "backward", "recompute"
+
+
+def type_name(dtype):
+    return TYPE_NAMES.get(dtype, str(dtype))
+
+
+@dataclass
+class Call:
+    """One operator: its arguments as the profiler describes them, and what it reads and writes."""
+
+    name: str
+    dims: list
+    strides: list
+    types: List[str]
+    values: List[str]
+    out_dims: list
+    out_types: List[str]
+    phase: str
+    module: str
+    source: str
+    sequence: int  # joins a forward operator and its gradient; -1 = none
+    reads: List[str]
+    writes: List[str]
+
+
+@dataclass
+class MemoryChange:
+    """An allocation, or a release where `bytes` is negative."""
+
+    address: int
+    bytes: int
+
+
+@dataclass
+class Place:
+    module: str
+    source: str
+
+
+@dataclass
+class _Storage:
+    number: int
+    bytes: int
+    version: int = 0
+    is_weight: bool = False  # a weight, or one in another type
+    is_given: bool = False  # was there before the pass
+    watch: Optional[weakref.ref] = None
+
+
+@dataclass
+class Recording:
+    events: list = field(default_factory=list)  # Call and MemoryChange
+    views: int = 0
+    host_reads: Dict[str, int] = field(default_factory=dict)  # where the program waits for a value
+
+
+class ModuleStack:
+    """The modules that are running, by the names that the root gives them."""
+
+    def __init__(self, root):
+        self._names = {id(module): name for name, module in root.named_modules()}
+        self._stack = []
+        self._handles = []
+
+    def path(self):
+        return self._stack[-1] if self._stack else ""
+
+    def running(self):
+        return bool(self._stack)
+
+    def __enter__(self):
+        from torch.nn.modules import module as modules
+
+        def enter(module, _):
+            name = self._names.get(id(module))
+            if name is None:  # made during the pass
+                name = f"{self.path()}.{type(module).__name__}".lstrip(".")
+            self._stack.append(name)
+
+        def leave(module, _, __):
+            if self._stack:
+                self._stack.pop()
+
+        self._handles = [modules.register_module_forward_pre_hook(enter),
+                         modules.register_module_forward_hook(leave, always_call=True)]
+        return self
+
+    def __exit__(self, *_):
+        for handle in self._handles:
+            handle.remove()
+
+
+_LIBRARY = {}  # code object -> whether it is of torch or of the recorder
+
+
+def _is_library(code):
+    known = _LIBRARY.get(code)
+    if known is None:
+        path = code.co_filename.replace("\\", "/")
+        known = ("/torch/" in path and "site-packages" in path) or "/rooftile/_capture/" in path \
+            or path.startswith("<") or "/contextlib.py" in path or "/functools.py" in path
+        _LIBRARY[code] = known
+    return known
+
+
+def _short(path):
+    """As an import or a caller would name it."""
+    path = path.replace("\\", "/")
+    for folder in ("/site-packages/", "/dist-packages/"):
+        if folder in path:
+            return path.rpartition(folder)[2]
+    here = os.getcwd().replace("\\", "/").rstrip("/") + "/"
+    return path[len(here):] if path.startswith(here) else path
+
+
+def source_line():
+    frame = sys._getframe(2)
+    while frame is not None:
+        if not _is_library(frame.f_code):
+            return f"{_short(frame.f_code.co_filename)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+def _tensors_in(value):
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors_in(item)
+
+
+def _text(value):
+    """A value as in "Concrete Inputs"."""
+    if value is None:
+        return ""
+    if isinstance(value, torch.dtype):
+        return str(TYPE_NUMBERS.get(value, ""))
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_text(item) for item in value) + "]"
+    if isinstance(value, (bool, int, float)):
+        return str(value)
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return str(value)
+    return ""
+
+
+def _shape(tensor):
+    return [int(size) for size in tensor.shape]
+
+
+def _strides(tensor):
+    try:
+        return [int(stride) for stride in tensor.stride()]
+    except RuntimeError:  # sparse tensors have none
+        return []
+
+
+def _arguments(func, args, kwargs):
+    """All arguments in the order of the schema, defaults too."""
+    values = list(args)
+    for argument in func._schema.arguments[len(values):]:
+        values.append(kwargs[argument.name] if argument.name in kwargs else argument.default_value)
+    return values
+
+
+class Recorder(TorchDispatchMode):
+    def __init__(self, modules):
+        super().__init__()
+        self.recording = Recording()
+        self.phase = FORWARD
+        self.modules = modules
+        self.paused = 0
+        self._storages: Dict[int, _Storage] = {}
+        self._count = 0
+        self._places: Dict[int, Place] = {}  # by sequence number
+        self._last = Place("", "")
+
+    def close(self):
+        """Ends the recording: what is still held then is released later, by the program."""
+        self.paused += 1
+
+    # Memory and values.
+
+    def _storage_of(self, tensor):
+        try:
+            storage = tensor.untyped_storage()
+        except (RuntimeError, NotImplementedError):
+            return None, None
+        return storage, self._storages.get(storage._cdata)
+
+    def know(self, tensor, is_weight=False):
+        """A tensor from before the pass."""
+        storage, known = self._storage_of(tensor)
+        if storage is None or known is not None:
+            return
+        entry = self._add(storage)
+        entry.is_given, entry.is_weight = True, is_weight
+
+    def _add(self, storage):
+        self._count += 1
+        entry = _Storage(self._count, int(storage.nbytes()))
+        key = storage._cdata
+
+        def released(_, key=key, entry=entry):
+            if self._storages.get(key) is entry:
+                del self._storages[key]
+                if not (entry.is_given or self.paused):
+                    self.recording.events.append(MemoryChange(entry.number, -entry.bytes))
+
+        entry.watch = weakref.ref(storage, released)
+        self._storages[key] = entry
+        return entry
+
+    def _allocate(self, tensor):
+        storage, known = self._storage_of(tensor)
+        if storage is None or known is not None:
+            return False
+        entry = self._add(storage)
+        self.recording.events.append(MemoryChange(entry.number, entry.bytes))
+        return True
+
+    def _is_weight(self, tensor):
+        _, known = self._storage_of(tensor)
+        return known is not None and known.is_weight
+
+    def _value(self, tensor):
+        """The name of what is in the tensor's memory now; empty for weights."""
+        _, known = self._storage_of(tensor)
+        if known is None or known.is_weight:
+            return ""
+        return f"v{known.number}" if known.version == 0 else f"v{known.number}.{known.version}"
+
+    def _values(self, tensors):
+        names = (self._value(tensor) for tensor in tensors)
+        return list(dict.fromkeys(name for name in names if name))
+
+    # Places.
+
+    def _place(self):
+        """Module and source line, sequence number, and the phase that the operator runs in."""
+        if self.phase == BACKWARD:
+            if self.modules.running():  # checkpoints run their part of the forward pass again
+                return self._forward_place()[0], -1, RECOMPUTE
+            node = torch._C._current_autograd_node()
+            number = node._sequence_nr() if node is not None else -1
+            # Gradients that are added up have no node of their own.
+            self._last = self._places.get(number, self._last)
+            return self._last, number, BACKWARD
+        place, number = self._forward_place()
+        return place, number, self.phase
+
+    def _forward_place(self):
+        """Of the operator whose gradient has the number that autograd gave out last; -1 where it
+        is another operator's."""
+        place = Place(self.modules.path(), source_line())
+        number = torch._C._autograd._get_sequence_nr() - 1
+        if number in self._places:
+            return place, -1
+        self._places[number] = place
+        return place, number
+
+    # Operators.
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if self.paused:
+            return func(*args, **kwargs)
+        from .whole import compute
+
+        reads = self._values(_tensors_in(list(args) + list(kwargs.values())))
+        out = compute(self, func, args, kwargs)
+        self.add(func, args, kwargs, out, reads)
+        return out
+
+    def add(self, func, args, kwargs, out, reads):
+        schema = getattr(func, "_schema", None)
+        if schema is None:
+            return
+        values = _arguments(func, args, kwargs)
+        results = list(_tensors_in(out))
+        is_new = [self._allocate(tensor) for tensor in results]
+        if schema.name == "aten::_to_copy" and self._is_weight(args[0]):
+            self._storage_of(out)[1].is_weight = True
+        written = self._written(schema, values)
+        if not results and not written:
+            if schema.name in ("aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero"):
+                line = source_line()
+                self.recording.host_reads[line] = self.recording.host_reads.get(line, 0) + 1
+            return
+        if schema.name.startswith(_EMPTY) or schema.name in _FREE:
+            return
+        if not any(is_new) and not written:
+            self.recording.views += 1
+            if self.phase != BACKWARD:
+                self._forward_place()  # a view's gradient may be a copy
+            return
+        self.add_call(schema.name, values, results, reads, written)
+
+    def _written(self, schema, values):
+        """Arguments that the operator writes; their content becomes another value."""
+        written = []
+        for argument, value in zip(schema.arguments, values):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                written.extend(_tensors_in(value))
+        for tensor in written:
+            _, known = self._storage_of(tensor)
+            if known is not None:
+                known.version += 1
+        return written
+
+    def add_call(self, name, values, results, reads, written=()):
+        place, sequence, phase = self._place()
+        dims, strides, types, texts = [], [], [], []
+        for value in values:
+            if isinstance(value, torch.Tensor):
+                dims.append(_shape(value))
+                strides.append(_strides(value))
+                types.append(type_name(value.dtype))
+                texts.append("")
+                continue
+            items = list(_tensors_in(value)) if isinstance(value, (list, tuple)) else []
+            if items:
+                dims.append([_shape(item) if isinstance(item, torch.Tensor) else [] for item in value])
+                strides.append([_strides(item) if isinstance(item, torch.Tensor) else [] for item in value])
+                types.append(f"TensorList<{type_name(items[0].dtype)}>")
+                texts.append("")
+                continue
+            dims.append([])
+            strides.append([])
+            types.append("" if value is None else "ScalarList" if isinstance(value, (list, tuple)) else "Scalar")
+            texts.append(_text(value))
+        self.recording.events.append(Call(
+            name, dims, strides, types, texts,
+            [_shape(tensor) for tensor in results], [type_name(tensor.dtype) for tensor in results],
+            phase, place.module, place.source, sequence, reads,
+            self._values(list(results) + list(written))))
+
+    # What the functions that are kept whole need.
+
+    def reads_of(self, values) -> List[str]:
+        return self._values(_tensors_in(list(values)))
+
+    def allocated(self, results) -> Tuple[torch.Tensor, ...]:
+        for tensor in results:
+            self._allocate(tensor)
+        return tuple(results)

@@ -1,0 +1,273 @@
+"""Runs the pass to be recorded: on fake tensors, or on real ones where values decide."""
+
+import collections.abc
+import contextlib
+import copy
+import warnings
+
+import torch
+from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensor, FakeTensorMode
+
+from . import CaptureError
+from .autocast import cuda_lists
+from .device import OnThisDevice
+from .inputs import Input
+from .optimizers import describe
+from .recorder import BACKWARD, LOSS, ModuleStack, Recorder
+from .whole import kept_whole
+from .writer import Capture
+
+_MODES = ("inference", "train")
+_HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+# What a pass on real values may take in memory.
+_MOST_REAL_BYTES = 8 << 30
+
+
+def capture_step(model, inputs, mode, dtype, loss, optimizer, kwargs):
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model: expected a torch.nn.Module, found {type(model).__name__}")
+    if mode not in _MODES:
+        raise ValueError(f"mode: expected 'inference' or 'train', found {mode!r}")
+    if dtype not in (None, "fp32", *_HALVES):
+        raise ValueError(f"dtype: expected None, 'fp32', 'bf16' or 'fp16', found {dtype!r}")
+    notes = []
+    pass_ = _Pass(_unwrapped(model, notes), inputs, dict(kwargs or {}), mode, dtype, loss)
+    try:
+        recorder, facts = pass_.on_fake()
+    except Exception as error:  # any: what needs values fails in many ways
+        reason = _first_line(error)
+        recorder, facts = pass_.on_real(reason)
+        notes.append(f"ran on real CPU tensors, because fake ones failed: {reason}")
+    if mode == "train" and loss is None:
+        notes.append(facts.loss_note)
+    step = None
+    if mode == "train":
+        step = describe(optimizer, facts.trainable)
+        if step.note:
+            notes.append(step.note)
+    recording = recorder.recording
+    return Capture(
+        model=type(pass_.model).__name__, mode=mode, parameters=facts.parameters, trainable=facts.trainable,
+        weight_bytes=facts.weight_bytes, weight_dtype=facts.weight_dtype, input_bytes=facts.input_bytes,
+        batch=facts.batch, events=recording.events, optimizer=step, notes=notes,
+        host_reads=recording.host_reads, real_values=facts.real, torch=str(torch.__version__))
+
+
+def _first_line(error):
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0][:200]}" if text else type(error).__name__
+
+
+def _unwrapped(model, notes):
+    """The module inside what compiles or distributes it."""
+    while True:
+        name = type(model).__name__
+        if hasattr(model, "_orig_mod"):
+            model = model._orig_mod
+            notes.append("torch.compile is left out: the operators are those of eager PyTorch")
+        elif name in ("DistributedDataParallel", "DataParallel") and hasattr(model, "module"):
+            model = model.module
+            notes.append(f"{name} is left out: its communication is not recorded")
+        elif name == "FullyShardedDataParallel":
+            raise CaptureError("the module is sharded by FSDP: capture it before it is wrapped")
+        else:
+            return model
+
+
+class _Facts:
+    def __init__(self, model, given, real):
+        parameters = list(model.parameters())  # each once, also shared ones
+        self.parameters = sum(p.numel() for p in parameters)
+        self.trainable = sum(p.numel() for p in parameters if p.requires_grad)
+        self.weight_bytes = sum(t.numel() * t.element_size() for t in parameters + list(model.buffers()))
+        kinds = {}
+        for parameter in parameters:
+            kinds[parameter.dtype] = kinds.get(parameter.dtype, 0) + parameter.numel()
+        self.weight_dtype = str(max(kinds, key=kinds.get)).replace("torch.", "") if kinds else ""
+        self.input_bytes = sum(t.numel() * t.element_size() for t in given)
+        sizes = [int(t.shape[0]) for t in given if t.dim() > 0]
+        self.batch = sizes[0] if sizes and all(size == sizes[0] for size in sizes) else None
+        self.real = real
+        self.loss_note = ""
+
+
+class _Pass:
+    def __init__(self, model, inputs, kwargs, mode, dtype, loss):
+        self.model, self.inputs, self.kwargs = model, inputs, kwargs
+        self.mode, self.dtype, self.loss = mode, dtype, loss
+
+    # The two ways to run.
+
+    def on_fake(self):
+        fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
+        with FakeCopyMode(fake_mode):
+            model = _copied(self.model)
+        _off_meta(model, fake_mode)
+        with fake_mode:
+            args, kwargs = self._given(lambda tensor: _as_fake(tensor, fake_mode))
+            return self._run(model, args, kwargs, fake_mode, False)
+
+    def on_real(self, reason):
+        size = sum(t.numel() * t.element_size() for t in self.model.parameters())
+        if any(t.is_meta or isinstance(t, FakeTensor) for t in self.model.parameters()):
+            raise CaptureError(f"the pass needs values, and the module has none: {reason}")
+        if 3 * size > _MOST_REAL_BYTES:
+            raise CaptureError(f"the pass needs values, and the module is too large to run here: {reason}")
+        model = _copied(self.model).cpu()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            args, kwargs = self._given(lambda tensor: tensor.detach().clone())
+            try:
+                return self._run(model, args, kwargs, contextlib.nullcontext(), True)
+            except Exception as error:
+                raise CaptureError(f"the module does not run: on fake tensors {reason}; on real CPU "
+                                   f"tensors {_first_line(error)}") from error
+
+    def _given(self, take):
+        def made(value):
+            if isinstance(value, Input):
+                return value.make()
+            if isinstance(value, torch.Tensor):
+                if value.is_meta:
+                    value = Input(tuple(value.shape), value.dtype).make()
+                return take(value)
+            if isinstance(value, tuple) and hasattr(value, "_fields"):
+                return type(value)(*map(made, value))
+            if isinstance(value, (list, tuple)):
+                return type(value)(map(made, value))
+            if isinstance(value, dict):
+                return {key: made(item) for key, item in value.items()}
+            return copy.copy(value) if hasattr(value, "to") else value
+
+        kwargs = made(self.kwargs)
+        if self.inputs is None:
+            return (), kwargs
+        if isinstance(self.inputs, collections.abc.Mapping):
+            return (), {**made(dict(self.inputs)), **kwargs}
+        if isinstance(self.inputs, (tuple, list)) and not hasattr(self.inputs, "_fields"):
+            return tuple(made(value) for value in self.inputs), kwargs
+        return (made(self.inputs),), kwargs
+
+    # The pass.
+
+    def _run(self, model, args, kwargs, fake_mode, real):
+        trains = self.mode == "train"
+        model.train(trains)
+        autocast = contextlib.nullcontext()
+        if self.dtype in _HALVES and trains:
+            autocast = torch.autocast("cpu", _HALVES[self.dtype])
+        elif self.dtype is not None:
+            wanted = _HALVES.get(self.dtype, torch.float32)
+            model.to(wanted)
+            args, kwargs = _converted(args, wanted), _converted(kwargs, wanted)
+        given = list(_tensors_in((args, kwargs)))
+        facts = _Facts(model, given, real)
+        modules = ModuleStack(model)
+        recorder = Recorder(modules)
+        for tensor in list(model.parameters()) + list(model.buffers()):
+            recorder.know(tensor, is_weight=True)
+        for tensor in given:
+            recorder.know(tensor)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
+            stack.enter_context(torch.compiler.set_stance("force_eager")
+                                if hasattr(torch.compiler, "set_stance") else contextlib.nullcontext())
+            stack.enter_context(kept_whole(recorder))
+            stack.enter_context(cuda_lists())
+            stack.enter_context(OnThisDevice())
+            stack.enter_context(torch.set_grad_enabled(trains))
+            stack.enter_context(modules)
+            stack.enter_context(recorder)
+            with autocast:
+                out = model(*args, **kwargs)
+                if trains:
+                    recorder.phase = LOSS
+                    loss = self._loss_of(out, facts)
+            if trains:
+                del out
+                recorder.phase = BACKWARD
+                loss.backward()
+                del loss
+            recorder.close()
+        return recorder, facts
+
+    def _loss_of(self, out, facts):
+        if self.loss is not None:
+            value = self.loss(out)
+        else:
+            value = getattr(out, "loss", None)
+            if value is None and isinstance(out, dict):
+                value = out.get("loss")
+            facts.loss_note = "no loss given: the output's own is taken"
+            if value is None:
+                facts.loss_note = "no loss given: the sum of all outputs stands for it"
+                parts = [t.sum() for t in _tensors_in(out) if t.requires_grad and t.is_floating_point()]
+                value = sum(parts[1:], parts[0]) if parts else None
+        if not isinstance(value, torch.Tensor) or not value.requires_grad:
+            raise CaptureError("the module's output has no gradient: give a loss that has one")
+        return value if value.dim() == 0 else value.sum()
+
+
+def _copied(model):
+    """With the hooks of its weights, which copies leave out."""
+    new = copy.deepcopy(model)
+    for old, copied in zip(model.parameters(), new.parameters()):
+        for hook in (old._backward_hooks or {}).values():
+            copied.register_hook(hook)
+    return new
+
+
+def _as_fake(tensor, fake_mode):
+    if isinstance(tensor, FakeTensor):
+        return torch.empty(tensor.shape, dtype=tensor.dtype)
+    return fake_mode.from_tensor(tensor.detach().cpu()).requires_grad_(tensor.requires_grad)
+
+
+def _off_meta(model, fake_mode):
+    """Tensors of a module that was built on the meta device become ones of the recording."""
+    known = {}
+
+    def here(tensor):
+        if tensor is None or tensor.device.type == "cpu":
+            return tensor
+        if id(tensor) not in known:
+            with fake_mode:
+                new = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+            if isinstance(tensor, torch.nn.Parameter):
+                new = torch.nn.Parameter(new, requires_grad=tensor.requires_grad)
+            known[id(tensor)] = (new, tensor)
+        return known[id(tensor)][0]
+
+    for module in model.modules():
+        for table in (module._parameters, module._buffers):
+            for name, tensor in table.items():
+                table[name] = here(tensor)
+
+
+def _converted(value, dtype):
+    if isinstance(value, torch.Tensor):
+        return value.to(dtype) if value.is_floating_point() else value
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_converted(item, dtype) for item in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(_converted(item, dtype) for item in value)
+    if isinstance(value, dict):
+        return {key: _converted(item, dtype) for key, item in value.items()}
+    return value
+
+
+def _tensors_in(value, depth=0):
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif depth > 8:
+        return
+    elif isinstance(value, collections.abc.Mapping):
+        for item in value.values():
+            yield from _tensors_in(item, depth + 1)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors_in(item, depth + 1)
+    elif hasattr(value, "__dataclass_fields__"):
+        for name in value.__dataclass_fields__:
+            yield from _tensors_in(getattr(value, name, None), depth + 1)

@@ -1,0 +1,81 @@
+"""A capture as a file: a profiler trace without times, behind a header.
+
+docs/formats/capture.md describes it.
+"""
+
+import gzip
+import json
+from dataclasses import dataclass, field
+from typing import Dict, List, Optional
+
+from .optimizers import OptimizerStep
+from .recorder import Call, MemoryChange
+
+VERSION = 1
+SUFFIX = ".rooftile.json"
+
+
+@dataclass
+class Capture:
+    """A recorded pass. `save` writes what `rooftile check` reads."""
+
+    model: str
+    mode: str
+    parameters: int
+    trainable: int
+    weight_bytes: int  # parameters and buffers
+    weight_dtype: str
+    input_bytes: int
+    batch: Optional[int]
+    events: list
+    optimizer: Optional[OptimizerStep] = None
+    notes: List[str] = field(default_factory=list)
+    host_reads: Dict[str, int] = field(default_factory=dict)
+    real_values: bool = False  # ran on real CPU tensors
+    torch: str = ""
+
+    @property
+    def calls(self) -> List[Call]:
+        return [event for event in self.events if isinstance(event, Call)]
+
+    def header(self):
+        header = {
+            "version": VERSION, "model": self.model, "mode": self.mode, "torch": self.torch,
+            "parameters": self.parameters, "trainable_parameters": self.trainable,
+            "weight_bytes": self.weight_bytes, "weight_dtype": self.weight_dtype,
+            "input_bytes": self.input_bytes, "notes": self.notes, "host_reads": self.host_reads,
+        }
+        if self.batch is not None:
+            header["batch"] = self.batch
+        if self.optimizer is not None:
+            header["optimizer"] = self.optimizer.as_json()
+        return header
+
+    def save(self, path) -> str:
+        """Writes the file, compressed if its name ends in .gz; returns the path."""
+        path = str(path)
+        opened = gzip.open if path.endswith(".gz") else open
+        with opened(path, "wt", encoding="utf-8") as file:
+            write = json.JSONEncoder(separators=(",", ":")).encode
+            file.write('{"rooftileCapture":' + write(self.header()) + ',\n"traceEvents":[\n')
+            for number, event in enumerate(self.events):
+                file.write(",\n" if number else "")
+                file.write(write(_as_event(event, number)))
+            file.write("\n]}\n")
+        return path
+
+
+def _as_event(event, number):
+    if isinstance(event, MemoryChange):
+        return {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "ts": number,
+                "args": {"Bytes": event.bytes, "Addr": event.address, "Device Type": 1, "Device Id": 0}}
+    args = {"Input Dims": event.dims, "Input type": event.types, "Input Strides": event.strides,
+            "Concrete Inputs": event.values, "Output Dims": event.out_dims, "Output type": event.out_types,
+            "Phase": event.phase}
+    for name, value in (("Module Hierarchy", event.module), ("Source", event.source),
+                        ("Reads", event.reads), ("Writes", event.writes)):
+        if value:
+            args[name] = value
+    if event.sequence >= 0:
+        args["Sequence number"] = event.sequence
+    return {"ph": "X", "cat": "cpu_op", "name": event.name, "ts": number, "dur": 0, "args": args}

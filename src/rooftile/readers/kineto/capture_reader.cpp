@@ -1,0 +1,230 @@
+#include "rooftile/readers/kineto/capture_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "rooftile/base/inflater.h"
+#include "rooftile/base/text.h"
+#include "rooftile/formats/kineto/json_values.h"
+#include "rooftile/formats/kineto/kineto_stream.h"
+#include "rooftile/readers/kineto/arguments.h"
+#include "rooftile/readers/reader.h"
+#include "rooftile/workload/aten_program.h"
+#include "rooftile/workload/validate.h"
+
+namespace rooftile {
+namespace {
+
+constexpr std::string_view kMark = "\"rooftileCapture\"";
+constexpr std::int64_t kVersion = 1;
+constexpr std::size_t kMostCalls = std::size_t{1} << 20U;
+constexpr std::size_t kMostNotes = 16, kLongestNote = 400;
+constexpr std::size_t kMostValues = 64;     // that one operator reads or writes
+constexpr std::int64_t kMostResults = 256;  // of one operator
+
+std::string text_in(std::string_view value) { return decoded(unquoted(value)); }
+
+std::optional<std::int64_t> size_in(std::string_view value) {
+  const auto number = integer_in(value);
+  return number && *number >= 0 && to_double(*number) <= kMaxElements ? number : std::nullopt;
+}
+
+// What stands before the events.
+struct Header {
+  std::optional<std::int64_t> version, parameters, weight_bytes, batch;
+  std::string mode, optimizer_kind;
+  std::int64_t optimized = 0;
+  std::vector<std::string> notes;
+  std::string first_host_read;
+  std::int64_t host_reads = 0;
+
+  void read(std::string_view object) {
+    each_member(object, [&](std::string_view key, std::string_view value) {
+      if (key == "version") version = integer_in(value);
+      if (key == "parameters") parameters = size_in(value);
+      if (key == "weight_bytes") weight_bytes = size_in(value);
+      if (key == "batch") batch = size_in(value);
+      if (key == "mode") mode = text_in(value);
+      if (key == "optimizer") read_optimizer(value);
+      if (key == "notes") read_notes(value);
+      if (key == "host_reads") read_host_reads(value);
+    });
+  }
+
+ private:
+  void read_optimizer(std::string_view object) {
+    each_member(object, [&](std::string_view key, std::string_view value) {
+      if (key == "kind") optimizer_kind = text_in(value);
+      if (key == "parameters") optimized = size_in(value).value_or(0);
+    });
+  }
+
+  void read_notes(std::string_view list) {
+    each_element(list, [&](std::string_view value) {
+      if (notes.size() < kMostNotes) notes.push_back(text_in(value.substr(0, kLongestNote)));
+    });
+  }
+
+  void read_host_reads(std::string_view object) {
+    each_member(object, [&](std::string_view place, std::string_view count) {
+      if (first_host_read.empty()) first_host_read = decoded(place.substr(0, kLongestNote));
+      const auto times = size_in(count).value_or(0);
+      host_reads = std::min(host_reads + std::min(times, kMaxSize), kMaxSize);
+    });
+  }
+};
+
+std::vector<std::string> names_in(std::string_view list) {
+  std::vector<std::string> names;
+  each_element(list, [&](std::string_view value) {
+    if (names.size() < kMostValues) names.push_back(text_in(value));
+  });
+  return names;
+}
+
+// "model.py:12"
+void read_place(std::string_view value, Provenance& source) {
+  const std::string text = text_in(value);
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return;
+  source.file = text.substr(0, colon);
+  source.line = size_in(std::string_view(text).substr(colon + 1)).value_or(0);
+}
+
+class CaptureVisitor final : public KinetoVisitor {
+ public:
+  void on_member(std::string_view key, std::string_view value) override {
+    if (key != "rooftileCapture") return;
+    is_capture_ = true;
+    header_.read(value);
+  }
+
+  void on_event(const KinetoEvent& event) override {
+    if (unquoted(event.name) == "[memory]") return;  // memory follows from the operations
+    if (unquoted(event.category) != "cpu_op") {
+      ++skipped_["events of other categories"];
+      return;
+    }
+    if (calls_++ >= kMostCalls) {
+      ++skipped_["operators beyond 1048576"];
+      return;
+    }
+    add_call(event, known_args(event));
+  }
+
+  Result<Workload> workload(const std::string& file, const SkippedRecords& skipped);
+
+ private:
+  void add_call(const KinetoEvent& event, const KnownArgs& args);
+  void add_optimizer(const std::string& file, Workload& workload) const;
+
+  Header header_;
+  AtenProgram program_;
+  std::size_t calls_ = 0;
+  bool is_capture_ = false;
+  std::map<std::string, std::int64_t> skipped_;
+};
+
+void CaptureVisitor::add_call(const KinetoEvent& event, const KnownArgs& args) {
+  AtenCall call;
+  call.name = text_in(event.name);
+  call.arguments = op_arguments_in(args);
+  call.sequence = integer_in(args.sequence).value_or(-1);
+  call.source.module = text_in(args.module);
+  for (const JsonMember& member : event.args) {
+    if (member.key == "Phase") call.backward = unquoted(member.value) == "backward";
+    if (member.key == "Source") read_place(member.value, call.source);
+    if (member.key == "Reads") call.reads = names_in(member.value);
+    if (member.key == "Writes") call.writes = names_in(member.value);
+    if (member.key == "Output type") call.result_types = names_in(member.value);
+    if (member.key != "Output Dims") continue;
+    each_element(member.value, [&](std::string_view dims) {
+      if (std::ssize(call.results) >= kMostResults) return;
+      Extents& extents = call.results.emplace_back();
+      each_element(dims, [&](std::string_view size) {
+        if (extents.size() < kMostValues) extents.push_back(size_in(size).value_or(0));
+      });
+    });
+  }
+  program_.add(std::move(call));
+}
+
+void CaptureVisitor::add_optimizer(const std::string& file, Workload& workload) const {
+  if (header_.optimized < 1 || header_.optimized > kMaxSize) return;
+  Op step;
+  step.name = "optimizer";
+  OptimizerKind kind = OptimizerKind::adamw;
+  if (header_.optimizer_kind == "sgd") kind = OptimizerKind::sgd;
+  if (header_.optimizer_kind == "momentum") kind = OptimizerKind::momentum;
+  if (header_.optimizer_kind == "adam") kind = OptimizerKind::adam;
+  if (header_.optimizer_kind == "adafactor") kind = OptimizerKind::adafactor;
+  step.body = OptimizerStep{kind, header_.optimized};
+  step.phase = Phase::optimizer;
+  step.source.file = file;
+  workload.ops.push_back(std::move(step));
+}
+
+Result<Workload> CaptureVisitor::workload(const std::string& file, const SkippedRecords& skipped) {
+  if (!is_capture_ || !header_.version) {
+    return fail("a capture without its header: expected rooftileCapture with a version", file);
+  }
+  if (*header_.version != kVersion) {
+    return fail(fmt::format("a capture of version {}: this Rooftile reads version {}; write it "
+                            "again with the Python package of the same release",
+                            *header_.version, kVersion),
+                file);
+  }
+  const bool trains = header_.mode == "train";
+  Workload workload;
+  workload.sources = {file};
+  workload.mode = trains ? Mode::training : Mode::inference;
+  workload.parameters = header_.parameters;
+  if (header_.batch.value_or(0) > 0) workload.batch = header_.batch;
+  workload.ops = program_.take_ops();
+  if (workload.ops.empty()) return fail("a capture without an operator that is known", file);
+  if (trains) add_optimizer(file, workload);
+  workload.skipped = program_.unknown();
+  for (const auto& [name, count] : skipped_) workload.skipped[name] += count;
+  for (const auto& [name, count] : skipped) workload.skipped[name] += count;
+  workload.notes = header_.notes;
+  if (header_.host_reads > 0) {
+    workload.notes.push_back(fmt::format(
+        "the program reads {} value{} of the GPU, first at {}: each makes the CPU wait until the "
+        "GPU has done all before it",
+        header_.host_reads, header_.host_reads == 1 ? "" : "s", header_.first_host_read));
+  }
+  if (header_.weight_bytes) workload.weight_bytes = to_double(*header_.weight_bytes);
+  return workload;
+}
+
+Result<Workload> read_capture(const std::string& path, const ReadOptions& options) {
+  const auto bytes = ByteStream::open(path, options.progress);
+  if (!bytes) return tl::unexpected(bytes.error());
+  return read_capture_bytes(**bytes, path);
+}
+
+}  // namespace
+
+bool is_capture(std::string_view path, std::string_view head) {
+  if (is_gzip(head)) {
+    const auto inside = read_text_head(std::string(path), 4096);
+    return inside && contains(*inside, kMark);
+  }
+  return trim(head).starts_with('{') && contains(head, kMark);
+}
+
+Result<Workload> read_capture_bytes(ByteStream& bytes, const std::string& file) {
+  CaptureVisitor visitor;
+  const Result<SkippedRecords> skipped = read_kineto_stream(bytes, visitor);
+  if (!skipped) return fail(skipped.error().message, file);
+  return visitor.workload(file, *skipped);
+}
+
+extern const Reader capture_reader{
+    .name = "capture", .recognises = is_capture, .read = read_capture, .reads_beside_others = true};
+
+}  // namespace rooftile

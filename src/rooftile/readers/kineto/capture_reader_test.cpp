@@ -1,0 +1,127 @@
+#include "rooftile/readers/kineto/capture_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "rooftile/readers/reader.h"
+#include "rooftile/workload/workload_text.h"
+
+namespace rooftile {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+
+const std::string kHeader =
+    R"({"version":1,"mode":"train","parameters":80,"weight_bytes":320,"batch":4,"notes":["a note"],)"
+    R"("host_reads":{"model.py:7":2},"optimizer":{"class":"SGD","kind":"sgd","parameters":80}})";
+
+std::string op_event(const std::string& name, const std::string& dims, const std::string& more) {
+  return R"({"ph":"X","cat":"cpu_op","name":")" + name +
+         R"(","ts":0,"dur":0,"args":{"Input Dims":)" + dims + "," + more + "}}";
+}
+
+const std::string kLinear = op_event(
+    "aten::addmm", "[[8],[4,8],[8,8],[],[]]",
+    R"("Input type":["float","float","float","Scalar","Scalar"],"Input Strides":[[1],[8,1],[1,8],[],[]],)"
+    R"("Concrete Inputs":["","","","1","1"],"Output Dims":[[4,8]],"Output type":["float"],)"
+    R"("Phase":"forward","Module Hierarchy":"fc","Source":"model.py:5","Reads":["v1"],)"
+    R"("Writes":["v2"],"Sequence number":0)");
+const std::string kGradient =
+    op_event("aten::mm", "[[8,4],[4,8]]",
+             R"("Input type":["float","float"],"Input Strides":[[1,8],[8,1]],)"
+             R"("Concrete Inputs":["",""],"Phase":"backward","Sequence number":0)");
+
+std::string capture(const std::string& header, const std::string& events) {
+  return "{\"rooftileCapture\":" + header + ",\n\"traceEvents\":[\n" + events + "\n]}\n";
+}
+
+Result<Workload> read(const std::string& text) {
+  return read_capture_bytes(*stream_of(text, 64), "model.rooftile.json");
+}
+
+TEST(Capture, ReadsAStep) {
+  const auto workload = read(capture(kHeader, kLinear + "," + kGradient));
+  ASSERT_TRUE(workload) << to_string(workload.error());
+  EXPECT_EQ(workload->mode, Mode::training);
+  EXPECT_EQ(workload->parameters, 80);
+  EXPECT_EQ(workload->batch, 4);
+  EXPECT_EQ(workload->weight_bytes, 320);
+  ASSERT_EQ(workload->ops.size(), 3U);
+  const Op& layer = workload->ops[0];
+  EXPECT_EQ(layer.name, "fc");
+  EXPECT_EQ(dims_text(layer.body), "m=4 n=8 k=8 bias=1");
+  EXPECT_EQ(layer.source.file, "model.py");
+  EXPECT_EQ(layer.source.line, 5);
+  EXPECT_THAT(layer.inputs, ElementsAre("v1"));
+  EXPECT_EQ(workload->ops[1].phase, Phase::wgrad);
+  const auto& step = std::get<OptimizerStep>(workload->ops[2].body);
+  EXPECT_EQ(step.fn, OptimizerKind::sgd);
+  EXPECT_EQ(step.parameters, 80);
+  EXPECT_THAT(workload->notes, Contains("a note"));
+  EXPECT_THAT(workload->notes,
+              Contains(HasSubstr("reads 2 values of the GPU, first at model.py:7")));
+}
+
+TEST(Capture, CountsWhatItDoesNotKnow) {
+  const auto workload = read(
+      capture(kHeader,
+              kLinear + "," + op_event("aten::linalg_qr", "[[8,8]]", R"("Input type":["float"])")));
+  ASSERT_TRUE(workload);
+  EXPECT_THAT(workload->skipped, ElementsAre(Pair("aten::linalg_qr", 1)));
+}
+
+struct BadCase {
+  const char* name;
+  std::string text;
+  const char* says;
+};
+
+class BadCapture : public testing::TestWithParam<BadCase> {};
+
+TEST_P(BadCapture, IsRefused) {
+  const auto workload = read(GetParam().text);
+  ASSERT_FALSE(workload);
+  EXPECT_THAT(to_string(workload.error()), HasSubstr(GetParam().says));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Capture, BadCapture,
+    testing::Values(BadCase{"Newer", capture(R"({"version":2})", kLinear),
+                            "version 2: this Rooftile reads version 1"},
+                    BadCase{"NoVersion", capture("{}", kLinear), "without its header"},
+                    BadCase{"NoOperator", capture(kHeader, ""), "without an operator"},
+                    BadCase{"NoKnownOperator",
+                            capture(kHeader, op_event("aten::x", "[]", R"("a":1)")),
+                            "without an operator"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(Capture, SizesOutOfBoundsCostTheOperatorOnly) {
+  const auto workload = read(capture(
+      kHeader,
+      kLinear + "," +
+          op_event("aten::mm", "[[99999999999999,4],[4,8]]", R"("Input type":["float","float"])") +
+          "," +
+          op_event("aten::zeros", "[[]]",
+                   R"("Output Dims":[[9000000000000000000,9]],"Output type":["float"])")));
+  ASSERT_TRUE(workload);
+  EXPECT_THAT(workload->skipped, Contains(Pair("aten::mm", 1)));
+}
+
+TEST(Capture, IsTakenBeforeATrace) {
+  const std::string path = testing::TempDir() + "model.rooftile.json";
+  std::ofstream(path) << capture(kHeader, kLinear);
+  const auto reader = find_reader(path);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(reader);
+  EXPECT_EQ((*reader)->name, "capture");
+}
+
+}  // namespace
+}  // namespace rooftile

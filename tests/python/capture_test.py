@@ -1,0 +1,306 @@
+"""Captures of networks, on a CPU and without their weights' values."""
+
+import collections
+import importlib.util
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+if HAS_TORCH:
+    import torch
+    from torch import nn
+
+    from rooftile._capture import CaptureError, Input, capture
+
+    class Block(nn.Module):
+        def __init__(self, mask=False):
+            super().__init__()
+            self.norm = nn.LayerNorm(64)
+            self.qkv = nn.Linear(64, 192)
+            self.bias = nn.Parameter(torch.zeros(1, 4, 16, 16)) if mask else None
+
+        def forward(self, x):
+            q, k, v = self.qkv(self.norm(x)).view(x.shape[0], 16, 3, 4, 16).permute(2, 0, 3, 1, 4)
+            causal = self.bias is None
+            out = nn.functional.scaled_dot_product_attention(q, k, v, self.bias, 0.1, causal)
+            return x + out.transpose(1, 2).reshape(x.shape)
+
+    class Branch(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(8, 8)
+
+        def forward(self, x):
+            x = self.fc(x)
+            return x * 2 if x.sum().item() > 0 else x * 3
+
+    class OnCuda(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(8, 8)
+
+        def forward(self, x):
+            noise = torch.randn(x.shape, device="cuda").to("cuda:0").cuda()
+            return self.fc(x.to(torch.device("cuda")) + noise)
+
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(100, 8)
+            self.out = nn.Linear(8, 100, bias=False)
+            self.out.weight = self.table.weight
+
+        def forward(self, x):
+            return self.out(self.table(x))
+
+    class Recurrent(nn.Module):
+        def __init__(self, kind, packed=False):
+            super().__init__()
+            self.rnn, self.packed = kind(8, 16, 2, batch_first=True), packed
+
+        def forward(self, x):
+            if self.packed:
+                x = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 3]), batch_first=True)
+                return self.rnn(x)[0].data
+            return self.rnn(x)[0]
+
+    class Checkpointed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Sequential(nn.Linear(8, 8), nn.GELU()) for _ in range(2))
+
+        def forward(self, x):
+            from torch.utils.checkpoint import checkpoint
+
+            for layer in self.layers:
+                x = checkpoint(layer, x, use_reentrant=False)
+            return x
+
+    class Cube(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x * x
+
+        @staticmethod
+        def backward(ctx, grad):
+            return 3 * ctx.saved_tensors[0] ** 2 * grad
+
+    class Custom(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(8, 8)
+
+        def forward(self, x):
+            return Cube.apply(self.fc(x))
+
+
+def counts(found):
+    return collections.Counter(call.name.partition("::")[2] for call in found.calls)
+
+
+def train(model, inputs, **options):
+    return capture(model, inputs, mode="train", **options)
+
+
+@unittest.skipUnless(HAS_TORCH, "torch is not installed")
+class Capture(unittest.TestCase):
+    def test_linear_step(self):
+        found = train(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)), Input((2, 8)))
+        self.assertEqual(found.parameters, 8 * 16 + 16 + 16 * 4 + 4)
+        self.assertEqual(found.batch, 2)
+        self.assertFalse(found.real_values)
+        first = found.calls[0]
+        self.assertEqual((first.name, first.module, first.phase), ("aten::addmm", "0", "forward"))
+        self.assertEqual(first.dims[1], [2, 8])
+        self.assertEqual(first.strides[2], [1, 8])  # the weight, transposed
+        self.assertTrue(first.source.startswith("tests/") or first.source.rpartition(":")[0].endswith(".py"))
+        gradients = [call for call in found.calls if call.name == "aten::mm"]
+        self.assertEqual([call.module for call in gradients], ["2", "2", "0"])
+        self.assertIn(first.sequence, [call.sequence for call in gradients])
+
+    def test_inference_has_no_backward_pass(self):
+        found = capture(nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)), Input((2, 8)))
+        self.assertEqual(counts(found), {"addmm": 1})
+        self.assertIsNone(found.optimizer)
+
+    def test_the_module_stays_as_it_was(self):
+        model = nn.Linear(8, 8)
+        before = model.weight.clone()
+        train(model, Input((2, 8)))
+        self.assertTrue(torch.equal(model.weight, before))
+        self.assertIsNone(model.weight.grad)
+
+    def test_memory_is_balanced(self):
+        found = train(nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4)), Input((2, 8)))
+        live = {}
+        for event in found.events:
+            if hasattr(event, "address"):
+                if event.bytes < 0:
+                    self.assertEqual(live.pop(event.address), -event.bytes)
+                else:
+                    live[event.address] = event.bytes
+        # What is left are the gradients of the weights.
+        self.assertEqual(sum(live.values()), 4 * found.parameters)
+
+    def test_attention_is_one_operator(self):
+        for dtype, mask, name in (("bf16", False, "flash"), (None, False, "efficient"), ("bf16", True, "efficient")):
+            with self.subTest(dtype=dtype, mask=mask):
+                found = counts(train(Block(mask), Input((2, 16, 64)), dtype=dtype))
+                self.assertEqual(found[f"_scaled_dot_product_{name}_attention"], 1)
+                self.assertEqual(found[f"_scaled_dot_product_{name}_attention_backward"], 1)
+                self.assertEqual(found["bmm"], 0)
+
+    def test_autocast_follows_cudas_lists(self):
+        calls = train(Block(), Input((2, 16, 64)), dtype="bf16").calls
+        types = {call.name.partition("::")[2]: call.types[0] for call in calls if call.phase == "forward"}
+        self.assertEqual(types["native_layer_norm"], "float")
+        self.assertEqual(types["addmm"], "c10::BFloat16")
+        model = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8))
+        call = next(c for c in train(model, Input((2, 8)), dtype="fp16").calls if "native_layer_norm" in c.name)
+        self.assertEqual(call.types[0], "float")  # the CPU's own list leaves it in 16 bits
+
+    def test_the_programs_own_autocast_for_cuda_counts(self):
+        class Own(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = nn.Linear(8, 8)
+
+            def forward(self, x):
+                with torch.autocast("cuda", torch.bfloat16):
+                    return self.fc(x)
+
+        call = next(c for c in train(Own(), Input((2, 8))).calls if c.name == "aten::addmm")
+        self.assertEqual(call.types[1], "c10::BFloat16")
+        self.assertFalse(torch.is_autocast_enabled("cpu"))
+
+    def test_dropout_has_a_mask_of_bytes(self):
+        found = train(nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)), Input((2, 8)))
+        call = next(c for c in found.calls if c.name == "aten::native_dropout")
+        self.assertEqual(call.out_types, ["float", "bool"])
+        self.assertEqual(counts(found)["native_dropout_backward"], 1)
+
+    def test_recurrent_layers_are_one_operator(self):
+        for kind, mode in ((nn.LSTM, "2"), (nn.GRU, "3"), (nn.RNN, "1")):
+            with self.subTest(kind=kind.__name__):
+                found = train(Recurrent(kind), Input((2, 5, 8)))
+                call = next(c for c in found.calls if c.name == "aten::_cudnn_rnn")
+                self.assertEqual(call.values[6:8], [mode, "16"])
+                self.assertEqual(call.types[1], "TensorList<float>")
+                self.assertEqual(counts(found)["_cudnn_rnn_backward"], 1)
+
+    def test_packed_sequences_run_on_values(self):
+        found = train(Recurrent(nn.LSTM, packed=True), Input((2, 5, 8)))
+        self.assertEqual(counts(found)["_cudnn_rnn"], 1)
+
+    def test_branch_on_a_value_runs_on_values_and_says_so(self):
+        found = train(Branch(), Input((2, 8)))
+        self.assertTrue(found.real_values)
+        self.assertTrue(any("real CPU tensors" in note for note in found.notes), found.notes)
+        self.assertEqual(sum(found.host_reads.values()), 1)
+
+    def test_needs_values_but_has_none(self):
+        with torch.device("meta"):
+            model = Branch()
+        with self.assertRaisesRegex(CaptureError, "needs values, and the module has none"):
+            train(model, Input((2, 8)))
+
+    def test_modules_on_the_meta_device(self):
+        with torch.device("meta"):
+            model = Tied()
+        found = train(model, Input((2, 4), "int64", high=100))
+        self.assertEqual(found.parameters, 800)
+        self.assertFalse(found.real_values)
+
+    def test_cuda_means_the_device_of_the_recording(self):
+        found = train(OnCuda(), Input((2, 8)))
+        self.assertFalse(found.real_values)
+        self.assertEqual(counts(found)["addmm"], 1)
+
+    def test_checkpoints_run_again(self):
+        found = train(Checkpointed(), Input((2, 8)))
+        again = [call for call in found.calls if call.phase == "recompute"]
+        self.assertEqual(sum(call.name == "aten::addmm" for call in again), 2)
+        self.assertTrue(all(call.module.startswith("layers.") for call in again))
+
+    def test_custom_functions_and_hooks(self):
+        model = Custom()
+        model.fc.weight.register_hook(lambda grad: grad.clamp(-1, 1))
+        self.assertEqual(counts(train(model, Input((2, 8))))["clamp"], 1)
+
+    def test_wrappers_are_opened(self):
+        found = train(nn.DataParallel(nn.Linear(8, 8)), Input((2, 8)))
+        self.assertIn("DataParallel is left out: its communication is not recorded", found.notes)
+        found = train(torch.compile(nn.Linear(8, 8)), Input((2, 8)))
+        self.assertTrue(any("torch.compile" in note for note in found.notes))
+
+    def test_optimizers(self):
+        model = nn.Linear(8, 8)
+        cases = (
+            (torch.optim.SGD(model.parameters(), 0.1), "sgd", 0.0),
+            (torch.optim.SGD(model.parameters(), 0.1, momentum=0.9), "momentum", 1.0),
+            (torch.optim.Adam(model.parameters(), fused=False), "adam", 2.0),
+            (torch.optim.AdamW, "adamw", 2.0),
+            ("adafactor", "adafactor", 0.01),
+        )
+        for optimizer, kind, state in cases:
+            with self.subTest(kind=kind):
+                step = train(model, Input((2, 8)), optimizer=optimizer).optimizer
+                self.assertEqual((step.kind, step.state, step.parameters), (kind, state, 72))
+
+    def test_frozen_weights(self):
+        model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+        model[0].requires_grad_(False)
+        found = train(model, Input((2, 8)))
+        self.assertEqual((found.parameters, found.trainable), (144, 72))
+        self.assertEqual(counts(found)["mm"], 1)  # no gradient passes into the frozen layer
+
+    def test_inputs_by_name_and_nested(self):
+        class Named(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = nn.Linear(8, 8)
+
+            def forward(self, pair, scale=1.0):
+                return self.fc(pair[0] + pair[1]["x"]) * scale
+
+        found = capture(Named(), {"pair": (Input((2, 8)), {"x": Input((2, 8))})}, kwargs={"scale": 2.0})
+        self.assertEqual(counts(found)["addmm"], 1)
+
+    def test_refuses_with_the_reason(self):
+        class Wrong(nn.Module):
+            def forward(self, x):
+                raise KeyError("nothing")
+
+        with self.assertRaisesRegex(CaptureError, "does not run.*nothing"):
+            capture(Wrong(), Input((2, 8)))
+        with self.assertRaisesRegex(CaptureError, "no gradient"):
+            train(nn.Identity(), Input((2, 8)))
+        with self.assertRaises(ValueError):
+            capture(nn.Identity(), Input((2, 8)), mode="decode")
+
+    def test_file(self):
+        found = train(Tied(), Input((2, 4), "int64", high=100), optimizer="sgd")
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("model.rooftile.json", "model.rooftile.json.gz"):
+                path = found.save(pathlib.Path(folder) / name)
+                if name.endswith(".gz"):
+                    continue
+                read = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        self.assertEqual(next(iter(read)), "rooftileCapture")
+        header = read["rooftileCapture"]
+        self.assertEqual((header["version"], header["parameters"]), (1, 800))
+        self.assertEqual(header["optimizer"]["kind"], "sgd")
+        names = [event["name"] for event in read["traceEvents"]]
+        self.assertIn("aten::embedding", names)
+        self.assertIn("[memory]", names)
+
+
+if __name__ == "__main__":
+    unittest.main()
