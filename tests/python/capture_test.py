@@ -130,6 +130,16 @@ class Capture(unittest.TestCase):
         self.assertEqual(counts(found), {"addmm": 1})
         self.assertIsNone(found.optimizer)
 
+    def test_inference_in_another_precision(self):
+        for model in (Tied(), Recurrent(nn.LSTM), nn.Sequential(nn.Conv1d(4, 8, 3), nn.BatchNorm1d(8))):
+            with self.subTest(model=type(model).__name__):
+                inputs = Input((2, 5), "int64") if isinstance(model, Tied) else \
+                    Input((2, 5, 8) if isinstance(model, Recurrent) else (2, 4, 8))
+                found = capture(model, inputs, dtype="bf16")
+                self.assertFalse(found.real_values, found.notes)
+                self.assertEqual(found.weight_dtype, "bfloat16")
+                self.assertEqual({t for c in found.calls for t in c.out_types if t == "float"}, set(), found.calls)
+
     def test_the_module_stays_as_it_was(self):
         model = nn.Linear(8, 8)
         before = model.weight.clone()

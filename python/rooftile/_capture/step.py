@@ -158,7 +158,7 @@ class _Pass:
             autocast = torch.autocast("cpu", _HALVES[self.dtype])
         elif self.dtype is not None:
             wanted = _HALVES.get(self.dtype, torch.float32)
-            model.to(wanted)
+            _convert(model, wanted)
             args, kwargs = _converted(args, wanted), _converted(kwargs, wanted)
         given = list(_tensors_in((args, kwargs)))
         facts = _Facts(model, given, real)
@@ -224,25 +224,42 @@ def _as_fake(tensor, fake_mode):
     return fake_mode.from_tensor(tensor.detach().cpu()).requires_grad_(tensor.requires_grad)
 
 
+def _replace_tensors(model, change):
+    """Parameters and buffers by what `change` makes of them; shared ones stay shared."""
+    made = {}
+    for module in list(model.modules()):
+        for name, tensor in list(module._parameters.items()) + list(module._buffers.items()):
+            if tensor is None:
+                continue
+            if id(tensor) not in made:
+                new = change(tensor)
+                if new is not tensor and isinstance(tensor, torch.nn.Parameter):
+                    hooks = tensor._backward_hooks
+                    new = torch.nn.Parameter(new, requires_grad=tensor.requires_grad)
+                    for hook in (hooks or {}).values():
+                        new.register_hook(hook)
+                made[id(tensor)] = (new, tensor)  # the old one lives, or its id may come again
+            new = made[id(tensor)][0]
+            if new is not tensor:
+                setattr(module, name, new)  # modules may keep lists of their own, as nn.LSTM does
+
+
 def _off_meta(model, fake_mode):
     """Tensors of a module that was built on the meta device become ones of the recording."""
-    known = {}
-
     def here(tensor):
-        if tensor is None or tensor.device.type == "cpu":
+        if tensor.device.type == "cpu":
             return tensor
-        if id(tensor) not in known:
-            with fake_mode:
-                new = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
-            if isinstance(tensor, torch.nn.Parameter):
-                new = torch.nn.Parameter(new, requires_grad=tensor.requires_grad)
-            known[id(tensor)] = (new, tensor)
-        return known[id(tensor)][0]
+        with fake_mode:
+            return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
 
-    for module in model.modules():
-        for table in (module._parameters, module._buffers):
-            for name, tensor in table.items():
-                table[name] = here(tensor)
+    _replace_tensors(model, here)
+
+
+def _convert(model, dtype):
+    """As Module.to(dtype), which cannot exchange fake tensors."""
+    with torch.no_grad():
+        _replace_tensors(model, lambda tensor: tensor.detach().to(dtype)
+                         if tensor.is_floating_point() and tensor.dtype is not dtype else tensor)
 
 
 def _converted(value, dtype):
