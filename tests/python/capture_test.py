@@ -3,7 +3,9 @@
 import collections
 import importlib.util
 import json
+import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -310,6 +312,31 @@ class Capture(unittest.TestCase):
         names = [event["name"] for event in read["traceEvents"]]
         self.assertIn("aten::embedding", names)
         self.assertIn("[memory]", names)
+
+    @unittest.skipUnless("ROOFTILE_PROGRAM" in os.environ, "ROOFTILE_PROGRAM names no program")
+    def test_the_program_reads_it(self):
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.h = nn.ModuleList(Block() for _ in range(3))
+                self.head = nn.Linear(64, 32)
+
+            def forward(self, x):
+                for layer in self.h:
+                    x = layer(x)
+                return self.head(x)
+
+        found = train(Net(), Input((2, 16, 64)))
+        with tempfile.TemporaryDirectory() as folder:
+            path = found.save(pathlib.Path(folder) / "net.rooftile.json.gz")
+            run = subprocess.run([os.environ["ROOFTILE_PROGRAM"], "ops", path, "--gpu", "h100", "--format", "json"],
+                                 capture_output=True, text=True, check=True)
+        report = json.loads(run.stdout)
+        self.assertEqual(report["skipped"], {})
+        rows = [row for row in report["ops"] if row["kind"] == "gemm"]
+        # Forward, and both gradients; the first layer's input has none, but its norm's weight does.
+        self.assertEqual(sum(row["flop"] * row["count"] for row in rows), 3 * 2 * 32 * 64 * (3 * 192 + 32))
+        self.assertIn(("h.*.qkv", 3), [(row["name"], row["count"]) for row in rows if row["phase"] == "forward"])
 
 
 if __name__ == "__main__":
