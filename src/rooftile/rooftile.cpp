@@ -226,7 +226,7 @@ namespace {
 // Rules on scripts ask for no GPU, nor do some on traces, but all rules are asked the same way.
 std::vector<Finding> findings_without_gpu(const Workload& workload,
                                           std::span<const Rule* const> rules) {
-  constexpr std::string_view kStandIn = "a10";  // whose constants are quick to load
+  constexpr std::string_view kStandIn = "a10";           // whose constants are quick to load
   static const TimeModel model(*find_device(kStandIn));  // once, for all rounds of fixes
   const auto ask = [&](const Workload& part, std::span<const Rule* const> asked) {
     return run_rules({part, analyse(part, model), model, Graph(part)}, asked);
