@@ -11,10 +11,9 @@ import tempfile
 import unittest
 
 import rooftile
-from support import ROOT, environment
+from support import ROOT, TRAINING_SCRIPT, environment
 
 PAGES = ["docs/python.md", "docs/run.md", "docs/lightning.md", "docs/transformers.md", "docs/accelerate.md"]
-SCRIPT = "import torch\nfor x, y in loader:\n    loss = model(x.cuda())\n    loss.backward()\n    print(loss.item())\n"
 
 
 def blocks(page, language):
@@ -60,7 +59,7 @@ class Documentation(unittest.TestCase):
         for hook in hooks:
             with tempfile.TemporaryDirectory() as folder:
                 script = pathlib.Path(folder) / "train.py"
-                script.write_text(SCRIPT)
+                script.write_text(TRAINING_SCRIPT)
                 done = subprocess.run([os.environ["ROOFTILE_PROGRAM"], *hook.split(), script], capture_output=True,
                                       text=True, check=False)
                 self.assertIn(done.returncode, (0, 1), done.stderr)
@@ -71,14 +70,14 @@ class Documentation(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             program = pathlib.Path(folder) / "rooftile"
             program.symlink_to(os.environ["ROOFTILE_PROGRAM"])
-            (pathlib.Path(folder) / "train.py").write_text(SCRIPT)
+            (pathlib.Path(folder) / "train.py").write_text(TRAINING_SCRIPT)
             for gpu in ("", "h100"):
                 variables = {"PATH": f"{folder}:{os.environ['PATH']}", "INPUTS": "train.py", "GPU": gpu,
                              "FAIL_ON": "warning", "ARGUMENTS": "--verbose"}
                 done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False,
                                       cwd=folder, env=variables)
                 self.assertIn(done.returncode, (0, 1), done.stderr)
-                self.assertRegex(done.stdout, r"^::(notice|warning) file=train.py,line=5,title=rooftile ")
+                self.assertRegex(done.stdout, r"(?m)^::(notice|warning) file=train.py,line=8,title=rooftile ")
 
 
 if __name__ == "__main__":

@@ -13,18 +13,7 @@ from unittest import mock
 
 import rooftile
 from rooftile import _commands, _flags, _program, _schemas, _source, _table
-from support import ALIGNED, PACKAGE, ROOT, VOCABULARY, environment, python
-
-TRAINING_SCRIPT = """import torch
-from torch import nn
-model = nn.Linear(512, 512).cuda()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for x, y in loader:
-    loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())
-    loss.backward()
-    print(loss.item())
-    optimizer.step()
-"""
+from support import ALIGNED, PACKAGE, ROOT, TRAINING_SCRIPT, VOCABULARY, environment, python
 
 
 class Check(unittest.TestCase):

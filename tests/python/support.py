@@ -11,6 +11,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PACKAGE = ROOT / "python"
 VOCABULARY = "gemm vocab bf16 m=4096 n=50257 k=768"
 ALIGNED = "gemm vocab bf16 m=4096 n=50304 k=768"
+TRAINING_SCRIPT = """import torch
+from torch import nn
+model = nn.Linear(512, 512).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())
+    loss.backward()
+    print(loss.item())
+    optimizer.step()
+"""
 
 
 def environment(**more: str) -> dict:
