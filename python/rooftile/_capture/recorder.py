@@ -31,7 +31,8 @@ TYPE_NUMBERS = {
 _EMPTY = ("aten::empty", "aten::new_empty")
 # Move a constant of the program, or only its description.
 _FREE = {"aten::lift_fresh", "aten::lift_fresh_copy", "aten::lift", "aten::detach", "aten::alias",
-         "aten::set_", "aten::resize_"}
+         "aten::set_", "aten::resize_", "aten::as_strided_", "aten::squeeze_", "aten::unsqueeze_",
+         "aten::transpose_", "aten::t_"}
 
 FORWARD, LOSS, BACKWARD, RECOMPUTE = "forward", "loss", "backward", "recompute"
 
