@@ -46,6 +46,7 @@ void append(Workload& to, Workload&& from) {
     to.kv_cache_bytes = to.kv_cache_bytes.value_or(0) + *from.kv_cache_bytes;
   }
   to.weight_bytes.reset();  // of one input only
+  to.pass_memory.reset();
   append(to.ops, std::move(from.ops));
   append(to.sources, std::move(from.sources));
   append(to.notes, std::move(from.notes));

@@ -158,6 +158,7 @@ Workload in_wanted_form(Workload workload, const ReadOptions& options) {
   if (options.dtype) {
     for (Op& op : workload.ops) run_in(*options.dtype, op);
     workload.weight_bytes.reset();
+    workload.pass_memory.reset();
   }
   return options.mode == Mode::training ? derive_training(std::move(workload))
                                         : std::move(workload);

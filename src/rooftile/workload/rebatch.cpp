@@ -68,6 +68,7 @@ std::optional<Workload> at_batch(const Workload& workload, std::int64_t batch) {
   Workload changed = workload;
   changed.batch = batch;
   if (changed.kv_cache_bytes) *changed.kv_cache_bytes *= to_double(batch) / to_double(now);
+  if (changed.pass_memory) changed.pass_memory->activations *= to_double(batch) / to_double(now);
   const ScaleSamples scale{now, batch};
   for (Op& op : changed.ops) {
     std::visit(scale, op.body);

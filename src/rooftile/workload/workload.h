@@ -49,6 +49,16 @@ class TraceList {
   std::shared_ptr<const std::vector<TraceSummary>> traces_;
 };
 
+// What a pass holds in memory beside the weights and what the optimizer keeps, as it was recorded.
+// In bytes, each tensor as the allocator rounds it.
+struct PassMemory {
+  double gradients = 0;    // of the weights
+  double activations = 0;  // the most that was there at one time beside the gradients
+  double optimizer = 0;    // state of the optimizer
+
+  bool operator==(const PassMemory&) const = default;
+};
+
 struct Workload {
   std::vector<Op> ops;
   Mode mode = Mode::inference;
@@ -62,6 +72,8 @@ struct Workload {
   std::optional<double> kv_cache_bytes;
   // All weights as they are stored, where they have several precisions and not all of them run.
   std::optional<double> weight_bytes;
+  // Of a recorded pass; empty where memory follows from the operations.
+  std::optional<PassMemory> pass_memory;
   std::vector<std::string> sources;             // files or "-" it was read from
   std::map<std::string, std::int64_t> skipped;  // what was left out: name -> count
   std::vector<std::string> notes;               // assumptions, in words

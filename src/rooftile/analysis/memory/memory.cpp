@@ -118,6 +118,13 @@ Range<Bytes> loss_bytes(const Workload& workload) {
   return spread(Bytes(logits(workload.ops[*layer])), kLossBytesPerLogit);
 }
 
+// Tensors as they were recorded. The allocator's segments are larger: see kFragmentation.
+void add_recorded(const PassMemory& pass, MemoryEstimate& memory) {
+  memory.gradients = certain(Bytes(pass.gradients));
+  memory.optimizer = certain(Bytes(pass.optimizer));
+  memory.activations = certain(Bytes(pass.activations));
+}
+
 // 16-bit training keeps fp32 weights, gradients and state under autocast, and all in 16 bits where
 // the model itself was cast.
 void add_training(const Workload& workload, const Weights& weights, MemoryEstimate& memory) {
@@ -188,7 +195,9 @@ MemoryEstimate estimate_memory(const Workload& workload, const Device& device) {
   const Weights weights = forward_weights(workload);
   memory.weights = weights.bytes;
   memory.usable = usable_memory(device);
-  if (workload.mode == Mode::training) {
+  if (workload.pass_memory) {
+    add_recorded(*workload.pass_memory, memory);
+  } else if (workload.mode == Mode::training) {
     add_training(workload, weights, memory);
   } else {
     add_inference(workload, memory);
@@ -261,11 +270,16 @@ std::optional<Bytes> kept_activations(const Workload& workload, const Keeping& k
   const auto chunk = share_of_chunk(workload);
   if (keeping.checkpointed && outputs.layers <= Bytes()) return std::nullopt;
   if (keeping.chunked_loss && !chunk) return std::nullopt;
-  const Bytes layers = keeping.checkpointed ? outputs.largest_layer : outputs.layers;
   const Bytes loss = outputs.logits * kKeptShare.expected + loss_bytes(workload).expected;
-  return (layers + outputs.outside) * kKeptShare.expected +
-         (keeping.checkpointed ? outputs.inputs : Bytes()) +
-         loss * (keeping.chunked_loss ? *chunk : 1);
+  const auto kept = [&](const Keeping& how) {
+    const Bytes layers = how.checkpointed ? outputs.largest_layer : outputs.layers;
+    return (layers + outputs.outside) * kKeptShare.expected +
+           (how.checkpointed ? outputs.inputs : Bytes()) + loss * (how.chunked_loss ? *chunk : 1);
+  };
+  // What is left of a recorded pass is the share that is left of an estimated one.
+  const Bytes all = kept({});
+  if (!workload.pass_memory || all <= Bytes()) return kept(keeping);
+  return Bytes(workload.pass_memory->activations) * (kept(keeping) / all);
 }
 
 }  // namespace rooftile

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "rooftile/base/inflater.h"
@@ -22,6 +25,7 @@ namespace {
 constexpr std::string_view kMark = "\"rooftileCapture\"";
 constexpr std::int64_t kVersion = 1;
 constexpr std::size_t kMostCalls = std::size_t{1} << 20U;
+constexpr std::size_t kMostTensors = std::size_t{1} << 22U;  // alive at one time
 constexpr std::size_t kMostNotes = 16, kLongestNote = 400;
 constexpr std::size_t kMostValues = 64;     // that one operator reads or writes
 constexpr std::int64_t kMostResults = 256;  // of one operator
@@ -38,6 +42,7 @@ struct Header {
   std::optional<std::int64_t> version, parameters, weight_bytes, batch;
   std::string mode, optimizer_kind;
   std::int64_t optimized = 0;
+  double state_per_parameter = 0;
   std::vector<std::string> notes;
   std::string first_host_read;
   std::int64_t host_reads = 0;
@@ -60,6 +65,10 @@ struct Header {
     each_member(object, [&](std::string_view key, std::string_view value) {
       if (key == "kind") optimizer_kind = text_in(value);
       if (key == "parameters") optimized = size_in(value).value_or(0);
+      if (key == "state_per_parameter") {
+        const double state = std::strtod(std::string(value.substr(0, 32)).c_str(), nullptr);
+        state_per_parameter = state >= 0 && state <= 16 ? state : 0;
+      }
     });
   }
 
@@ -76,6 +85,53 @@ struct Header {
       host_reads = std::min(host_reads + std::min(times, kMaxSize), kMaxSize);
     });
   }
+};
+
+// Follows the allocations of a pass.
+class LiveTensors {
+ public:
+  void change(const KnownArgs& args, std::string_view address, bool backward) {
+    const auto id = integer_in(address);
+    const auto bytes = integer_in(args.bytes);
+    if (!id || !bytes || std::abs(to_double(*bytes)) > kMaxElements) return;
+    if (*bytes < 0) return release(*id);
+    if (tensors_.size() >= kMostTensors) return;
+    const auto [at, is_new] = tensors_.try_emplace(*id, Tensor{rounded(*bytes), backward});
+    if (is_new) live_ += at->second.bytes;
+    peak_ = std::max(peak_, live_);
+  }
+
+  // Gradients of weights are what the backward pass makes and leaves.
+  PassMemory memory() const {
+    PassMemory memory;
+    for (const auto& [id, tensor] : tensors_) {
+      if (tensor.backward) memory.gradients += tensor.bytes;
+    }
+    memory.activations = std::max(0.0, peak_ - memory.gradients);
+    return memory;
+  }
+
+ private:
+  struct Tensor {
+    double bytes = 0;
+    bool backward = false;
+  };
+
+  // Of PyTorch's caching allocator.
+  static double rounded(std::int64_t bytes) {
+    constexpr double kBlock = 512;
+    return std::ceil(to_double(bytes) / kBlock) * kBlock;
+  }
+
+  void release(std::int64_t id) {
+    const auto found = tensors_.find(id);
+    if (found == tensors_.end()) return;
+    live_ -= found->second.bytes;
+    tensors_.erase(found);
+  }
+
+  std::unordered_map<std::int64_t, Tensor> tensors_;
+  double live_ = 0, peak_ = 0;
 };
 
 std::vector<std::string> names_in(std::string_view list) {
@@ -104,7 +160,7 @@ class CaptureVisitor final : public KinetoVisitor {
   }
 
   void on_event(const KinetoEvent& event) override {
-    if (unquoted(event.name) == "[memory]") return;  // memory follows from the operations
+    if (unquoted(event.name) == "[memory]") return add_memory(event);
     if (unquoted(event.category) != "cpu_op") {
       ++skipped_["events of other categories"];
       return;
@@ -119,13 +175,21 @@ class CaptureVisitor final : public KinetoVisitor {
   Result<Workload> workload(const std::string& file, const SkippedRecords& skipped);
 
  private:
+  void add_memory(const KinetoEvent& event) {
+    const KnownArgs args = known_args(event);
+    for (const JsonMember& member : event.args) {
+      if (member.key == "Addr") live_.change(args, member.value, began_backward_);
+    }
+  }
+
   void add_call(const KinetoEvent& event, const KnownArgs& args);
   void add_optimizer(const std::string& file, Workload& workload) const;
 
   Header header_;
   AtenProgram program_;
   std::size_t calls_ = 0;
-  bool is_capture_ = false;
+  LiveTensors live_;
+  bool is_capture_ = false, began_backward_ = false;
   std::map<std::string, std::int64_t> skipped_;
 };
 
@@ -150,6 +214,7 @@ void CaptureVisitor::add_call(const KinetoEvent& event, const KnownArgs& args) {
       });
     });
   }
+  began_backward_ = began_backward_ || call.backward;
   program_.add(std::move(call));
 }
 
@@ -197,7 +262,15 @@ Result<Workload> CaptureVisitor::workload(const std::string& file, const Skipped
         "GPU has done all before it",
         header_.host_reads, header_.host_reads == 1 ? "" : "s", header_.first_host_read));
   }
-  if (header_.weight_bytes) workload.weight_bytes = to_double(*header_.weight_bytes);
+  if (!header_.weight_bytes) return workload;
+  const auto weights = to_double(*header_.weight_bytes);
+  workload.weight_bytes = weights;
+  workload.pass_memory = live_.memory();
+  const auto parameters = to_double(header_.parameters.value_or(0));
+  if (trains && parameters > 0) {
+    workload.pass_memory->optimizer =
+        to_double(header_.optimized) * header_.state_per_parameter * weights / parameters;
+  }
   return workload;
 }
 

@@ -1,5 +1,6 @@
 #include "rooftile/readers/kineto/capture_reader.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,6 +68,23 @@ TEST(Capture, ReadsAStep) {
   EXPECT_THAT(workload->notes, Contains("a note"));
   EXPECT_THAT(workload->notes,
               Contains(HasSubstr("reads 2 values of the GPU, first at model.py:7")));
+}
+
+// Each tensor as the allocator rounds it: two live at most, and one of them is the gradient.
+TEST(Capture, FollowsMemory) {
+  const auto memory = [](int address, int bytes) {
+    return fmt::format(
+        R"({{"ph":"i","name":"[memory]","cat":"cpu_instant_event","ts":0,"args":{{"Bytes":{},"Addr":{}}}}},)",
+        bytes, address);
+  };
+  const auto workload =
+      read(capture(kHeader, memory(1, 128) + memory(2, 100) + kLinear + "," + memory(2, -100) +
+                                kGradient + "," + memory(3, 300) + memory(1, -128) + kGradient));
+  ASSERT_TRUE(workload);
+  ASSERT_TRUE(workload->pass_memory);
+  EXPECT_EQ(workload->pass_memory->gradients, 512);
+  EXPECT_EQ(workload->pass_memory->activations, 512);
+  EXPECT_EQ(workload->pass_memory->optimizer, 0);
 }
 
 TEST(Capture, CountsWhatItDoesNotKnow) {
