@@ -113,23 +113,16 @@ def from_exported(program: Any, wish: Wish) -> Source:
 def from_callable(model: Any, wish: Wish) -> Source:
     if wish.inputs is None and not wish.kwargs:
         raise Error(NEEDS_INPUTS)
-    try:
-        module = import_module("._capture", __package__)
-    except ModuleNotFoundError as error:
-        if error.name != f"{__package__}._capture":
-            raise
-        raise Error(
-            "this version of rooftile cannot capture models yet: export to ONNX, and check the file"
-        ) from error
+    module = import_module("._capture", __package__)
     try:
         captured = module.capture(
             as_module(model),
-            as_inputs(wish.inputs, module.Input),
+            as_inputs(wish.inputs),
             mode=wish.mode,
             dtype=PRECISIONS.get(wish.dtype or "", wish.dtype),
             loss=wish.loss,
             optimizer=wish.optimizer,
-            kwargs=as_inputs(wish.kwargs, module.Input),
+            kwargs=as_inputs(wish.kwargs),
         )
     except module.CaptureError as error:
         raise Error(str(error)) from error
@@ -158,14 +151,12 @@ def as_module(model: Any) -> Any:
     return Function()
 
 
-def as_inputs(value: Any, kind: Any) -> Any:
-    """Shapes and `Input`s as the capture takes them, however they are nested; everything else as it is."""
-    if isinstance(value, Input):
-        return kind(value.shape, value.dtype, value.high)
+def as_inputs(value: Any) -> Any:
+    """Shapes as `Input`s, however they are nested; everything else as it is."""
     if isinstance(value, Mapping):
-        return {name: as_inputs(part, kind) for name, part in value.items()}
+        return {name: as_inputs(part) for name, part in value.items()}
     if isinstance(value, (tuple, list)):
         if value and all(type(size) is int for size in value):
-            return kind(tuple(value), Input.dtype)
-        return type(value)(as_inputs(part, kind) for part in value) if type(value) in (tuple, list) else value
+            return Input(tuple(value))
+        return type(value)(as_inputs(part) for part in value) if type(value) in (tuple, list) else value
     return value

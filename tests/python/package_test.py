@@ -152,7 +152,7 @@ class Inputs(unittest.TestCase):
 
     def test_shapes_among_arguments(self):
         given = {"ids": rooftile.Input((2, 8), "int64", high=50), "rest": [(2, 3), None, ((4,), "x")]}
-        taken = _source.as_inputs(given, rooftile.Input)
+        taken = _source.as_inputs(given)
         self.assertEqual(taken["ids"], given["ids"])
         self.assertEqual(taken["rest"], [rooftile.Input((2, 3)), None, (rooftile.Input(4), "x")])
 

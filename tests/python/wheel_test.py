@@ -64,7 +64,8 @@ def assemble(folder):
     if not stripped:
         shutil.copy(os.environ["ROOFTILE_PROGRAM"], program)
     tag = f"{api}-none-linux_{os.uname().machine}"
-    files = {f"rooftile/{path.name}": path.read_bytes() for path in (PACKAGE / "rooftile").iterdir() if path.is_file()}
+    files = {str(path.relative_to(PACKAGE)): path.read_bytes() for path in (PACKAGE / "rooftile").rglob("*")
+             if path.is_file() and "__pycache__" not in path.parts}
     files[f"{stem}.data/scripts/rooftile"] = program.read_bytes()
     files[f"{stem}.dist-info/METADATA"] = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode()
     files[f"{stem}.dist-info/WHEEL"] = f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()

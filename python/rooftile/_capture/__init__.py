@@ -15,7 +15,7 @@ How a capture is made:
 Only the modules behind `capture` import torch.
 """
 
-from .inputs import Input
+from .._input import Input
 
 __all__ = ["Capture", "CaptureError", "Input", "capture"]
 

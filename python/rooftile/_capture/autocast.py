@@ -77,7 +77,7 @@ def _kernel(operator, overload):
             if is_half and given.get("dtype") is None and "dtype" in names:
                 at = names.index("dtype")
                 if at < len(args):
-                    args = args[:at] + (torch.float32,) + args[at + 1:]
+                    args = (*args[:at], torch.float32, *args[at + 1:])
                 else:
                     kwargs = {**kwargs, "dtype": torch.float32}
             return args, kwargs

@@ -1,7 +1,4 @@
-"""Inputs by shape and type, without values."""
-
-from dataclasses import dataclass
-from typing import Optional, Tuple
+"""Tensors for inputs that are known by shape and type alone."""
 
 # Spellings of types to torch's names.
 DTYPES = {
@@ -11,37 +8,25 @@ DTYPES = {
 }
 
 
-@dataclass(frozen=True)
-class Input:
-    """Shape and type of an input: `Input((8, 1024), "int64", high=50257)`.
+def torch_dtype(name):
+    """The torch.dtype of a name as "fp32" or "int64"; ValueError for others."""
+    import torch
 
-    Integers are drawn below `high` where a pass needs values; without it they are 0, or all 1
-    for a mask of type bool.
+    found = getattr(torch, DTYPES.get(name, name), None)
+    if not isinstance(found, torch.dtype):
+        raise ValueError(f"rooftile.Input: unknown dtype {name!r}; expected one as 'fp32' or 'int64'")
+    return found
+
+
+def make(shape, dtype, high=None):
+    """A tensor on the CPU; under a fake mode it has no memory.
+
+    Integers are drawn below `high`; without it they are 0, or all 1 for a mask of type bool.
     """
+    import torch
 
-    shape: Tuple[int, ...]
-    dtype: object = "fp32"
-    high: Optional[int] = None
-
-    def torch_dtype(self):
-        import torch
-
-        if isinstance(self.dtype, torch.dtype):
-            return self.dtype
-        name = str(self.dtype).replace("torch.", "")
-        found = getattr(torch, DTYPES.get(name, name), None)
-        if not isinstance(found, torch.dtype):
-            raise ValueError(f"Input: unknown dtype {self.dtype!r}; expected one as 'fp32' or 'int64'")
-        return found
-
-    def make(self):
-        """A tensor on the CPU; under a fake mode it has no memory."""
-        import torch
-
-        dtype = self.torch_dtype()
-        shape = tuple(int(size) for size in self.shape)
-        if dtype.is_floating_point or dtype.is_complex:
-            return torch.randn(shape).to(dtype)
-        if self.high is not None:
-            return torch.randint(0, self.high, shape, dtype=dtype)
-        return torch.ones(shape, dtype=dtype) if dtype is torch.bool else torch.zeros(shape, dtype=dtype)
+    if dtype.is_floating_point or dtype.is_complex:
+        return torch.randn(shape).to(dtype)
+    if high is not None:
+        return torch.randint(0, high, shape, dtype=dtype)
+    return torch.ones(shape, dtype=dtype) if dtype is torch.bool else torch.zeros(shape, dtype=dtype)

@@ -37,7 +37,8 @@ def _momentum(group):
 
 def describe(optimizer, trainable):
     """`optimizer`: an instance, a class, a name, or None for AdamW. `trainable`: parameters that the
-    step updates."""
+    step updates.
+    """
     if optimizer is None:
         return OptimizerStep("AdamW", "adamw", 2.0, trainable, note="no optimizer given: AdamW assumed")
     groups = getattr(optimizer, "param_groups", None)

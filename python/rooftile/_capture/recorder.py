@@ -1,10 +1,10 @@
 """Writes down what the dispatcher runs: operators, values and memory, in order."""
 
-import os
 import sys
 import weakref
 from dataclasses import dataclass, field
-from typing import Dict, List, Optional, Tuple
+from pathlib import Path
+from typing import Optional
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -48,16 +48,16 @@ class Call:
     name: str
     dims: list
     strides: list
-    types: List[str]
-    values: List[str]
+    types: list[str]
+    values: list[str]
     out_dims: list
-    out_types: List[str]
+    out_types: list[str]
     phase: str
     module: str
     source: str
     sequence: int  # joins a forward operator and its gradient; -1 = none
-    reads: List[str]
-    writes: List[str]
+    reads: list[str]
+    writes: list[str]
 
 
 @dataclass
@@ -88,7 +88,7 @@ class _Storage:
 class Recording:
     events: list = field(default_factory=list)  # Call and MemoryChange
     views: int = 0
-    host_reads: Dict[str, int] = field(default_factory=dict)  # where the program waits for a value
+    host_reads: dict[str, int] = field(default_factory=dict)  # where the program waits for a value
 
 
 class ModuleStack:
@@ -127,6 +127,8 @@ class ModuleStack:
             handle.remove()
 
 
+_PACKAGE = Path(__file__).resolve().parents[1].as_posix() + "/"
+_WRAPPERS = ("/contextlib.py", "/functools.py")
 _LIBRARY = {}  # code object -> whether it is of torch or of the recorder
 
 
@@ -134,8 +136,8 @@ def _is_library(code):
     known = _LIBRARY.get(code)
     if known is None:
         path = code.co_filename.replace("\\", "/")
-        known = ("/torch/" in path and "site-packages" in path) or "/rooftile/_capture/" in path \
-            or path.startswith("<") or "/contextlib.py" in path or "/functools.py" in path
+        of_torch = "/torch/" in path and "site-packages" in path
+        known = of_torch or path.startswith((_PACKAGE, "<")) or path.endswith(_WRAPPERS)
         _LIBRARY[code] = known
     return known
 
@@ -146,7 +148,7 @@ def _short(path):
     for folder in ("/site-packages/", "/dist-packages/"):
         if folder in path:
             return path.rpartition(folder)[2]
-    here = os.getcwd().replace("\\", "/").rstrip("/") + "/"
+    here = Path.cwd().as_posix().rstrip("/") + "/"
     return path[len(here):] if path.startswith(here) else path
 
 
@@ -197,7 +199,7 @@ def _arguments(func, args, kwargs):
     """All arguments in the order of the schema, defaults too."""
     values = list(args)
     for argument in func._schema.arguments[len(values):]:
-        values.append(kwargs[argument.name] if argument.name in kwargs else argument.default_value)
+        values.append(kwargs.get(argument.name, argument.default_value))
     return values
 
 
@@ -208,9 +210,9 @@ class Recorder(TorchDispatchMode):
         self.phase = FORWARD
         self.modules = modules
         self.paused = 0
-        self._storages: Dict[int, _Storage] = {}
+        self._storages: dict[int, _Storage] = {}
         self._count = 0
-        self._places: Dict[int, Place] = {}  # by sequence number
+        self._places: dict[int, Place] = {}  # by sequence number
         self._last = Place("", "")
 
     def close(self):
@@ -289,7 +291,8 @@ class Recorder(TorchDispatchMode):
 
     def _forward_place(self):
         """Of the operator whose gradient has the number that autograd gave out last; -1 where it
-        is another operator's."""
+        is another operator's.
+        """
         place = Place(self.modules.path(), source_line())
         number = torch._C._autograd._get_sequence_nr() - 1
         if number in self._places:
@@ -375,10 +378,10 @@ class Recorder(TorchDispatchMode):
 
     # What the functions that are kept whole need.
 
-    def reads_of(self, values) -> List[str]:
+    def reads_of(self, values) -> list[str]:
         return self._values(_tensors_in(list(values)))
 
-    def allocated(self, results) -> Tuple[torch.Tensor, ...]:
+    def allocated(self, results) -> tuple[torch.Tensor, ...]:
         for tensor in results:
             self._allocate(tensor)
         return tuple(results)

@@ -8,10 +8,11 @@ import warnings
 import torch
 from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensor, FakeTensorMode
 
+from .._input import Input
 from . import CaptureError
 from .autocast import cuda_lists
 from .device import OnThisDevice
-from .inputs import Input
+from .inputs import make, torch_dtype
 from .optimizers import describe
 from .recorder import BACKWARD, LOSS, ModuleStack, Recorder
 from .whole import kept_whole
@@ -126,10 +127,10 @@ class _Pass:
     def _given(self, take):
         def made(value):
             if isinstance(value, Input):
-                return value.make()
+                return make(value.shape, torch_dtype(value.dtype), value.high)
             if isinstance(value, torch.Tensor):
                 if value.is_meta:
-                    value = Input(tuple(value.shape), value.dtype).make()
+                    value = make(tuple(value.shape), value.dtype)
                 return take(value)
             if isinstance(value, tuple) and hasattr(value, "_fields"):
                 return type(value)(*map(made, value))

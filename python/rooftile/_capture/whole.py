@@ -42,7 +42,7 @@ def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False
     ops = torch.ops.aten
     same_heads = query.dim() == 4 and query.shape[1] == key.shape[1] == value.shape[1]
     fits = query.dim() == key.dim() == value.dim() == 4 and query.dtype == key.dtype == value.dtype \
-        and query.shape[0] == key.shape[0] and query.dtype in _HALVES + (torch.float32,) \
+        and query.shape[0] == key.shape[0] and query.dtype in (*_HALVES, torch.float32) \
         and key.shape[2] > 0 and query.shape[2] > 0
     if fits and attn_mask is None and query.dtype in _HALVES and query.shape[-1] == value.shape[-1] \
             and query.shape[-1] <= _FLASH_HEAD_SIZE and (same_heads or enable_gqa):
@@ -69,7 +69,7 @@ _CUDA_ONLY = {
 }
 
 
-_GROUPED = getattr(torch.ops.aten, "_grouped_mm").default if hasattr(torch.ops.aten, "_grouped_mm") else None
+_GROUPED = torch.ops.aten._grouped_mm.default if hasattr(torch.ops.aten, "_grouped_mm") else None
 
 
 def _grouped_shape(x, w, offs=None, bias=None, out_dtype=None):
@@ -79,13 +79,14 @@ def _grouped_shape(x, w, offs=None, bias=None, out_dtype=None):
     elif x.dim() == 3 and w.dim() == 2:
         shape = [x.shape[1], w.shape[1]]
     else:
-        shape = list(x.shape[:-1]) + [w.shape[-1]]
+        shape = [*list(x.shape[:-1]), w.shape[-1]]
     return torch.empty(shape, dtype=out_dtype or x.dtype)
 
 
 def _like_meta(func, args, kwargs):
     """Zeros of the shapes that the operator writes."""
-    to_meta = lambda v: v.to("meta") if isinstance(v, torch.Tensor) else v
+    def to_meta(v):
+        return v.to("meta") if isinstance(v, torch.Tensor) else v
     out = func(*[to_meta(v) for v in args], **{k: to_meta(v) for k, v in kwargs.items()})
     return tuple(torch.zeros_like(v, device="cpu") if isinstance(v, torch.Tensor) else v for v in out)
 
@@ -122,10 +123,7 @@ class _RmsNorm(torch.autograd.Function):
         recorder = _current
         reads = recorder.reads_of([x])
         with _unrecorded(), _below_autograd():
-            if _is_fake([x]):
-                out = torch.empty_like(x)
-            else:
-                out = torch.ops.aten.rms_norm(x, shape, weight, eps)
+            out = torch.empty_like(x) if _is_fake([x]) else torch.ops.aten.rms_norm(x, shape, weight, eps)
             rows = list(x.shape[:x.dim() - len(shape)]) + [1] * len(shape)
             root = torch.empty(rows, dtype=torch.float32)
         recorder.allocated([out, root])
@@ -168,7 +166,7 @@ class _Recurrent(torch.autograd.Function):
         with _unrecorded(), _below_autograd():
             outs = settings.run(x, hx, cx, weights)
             reserve = torch.empty(settings.reserve_bytes(x) if settings.train else 0, dtype=torch.uint8)
-        results = list(outs) + [reserve]
+        results = [*list(outs), reserve]
         recorder.allocated(results)
         recorder.add_call("aten::_cudnn_rnn", settings.arguments(x, hx, cx, weights), results, reads)
         ctx.settings = settings
@@ -187,13 +185,13 @@ class _Recurrent(torch.autograd.Function):
         needs = ctx.needs_input_grad
         reads = recorder.reads_of([g for g in grads if g is not None] + [x, out])
         with _unrecorded():
-            results = [torch.zeros_like(t) if t is not None else None for t in [x, hx, cx] + weights]
+            results = [torch.zeros_like(t) if t is not None else None for t in [x, hx, cx, *weights]]
         mask = [needs[1], needs[2], bool(ctx.has_cell and needs[3]), any(needs[4:])]
         recorder.allocated([t for t in results if t is not None])
         forward = settings.arguments(x, hx, cx, weights)
         grad_cell = grads[2] if ctx.has_cell else None
         recorder.add_call("aten::_cudnn_rnn_backward",
-                          forward[:6] + [out, grads[0], grads[1], grad_cell] + forward[6:] + [reserve, mask],
+                          [*forward[:6], out, grads[0], grads[1], grad_cell, *forward[6:], reserve, mask],
                           [t for t in results if t is not None], reads)
         return (None, *results)
 
@@ -232,7 +230,7 @@ class _Layers:
         states = [hx] if cx is None else [hx, cx]
         if _is_fake([x]):
             width = int(hx.shape[-1]) * (2 if self.bidirectional else 1)
-            return [x.new_empty(list(x.shape[:-1]) + [width])] + [torch.empty_like(s) for s in states]
+            return [x.new_empty([*list(x.shape[:-1]), width])] + [torch.empty_like(s) for s in states]
         first = states if cx is not None else hx
         rest = [list(weights), self.has_biases, self.layers, self.dropout, self.train, self.bidirectional]
         if self.batch_sizes is None:

@@ -6,7 +6,7 @@ docs/formats/capture.md describes it.
 import gzip
 import json
 from dataclasses import dataclass, field
-from typing import Dict, List, Optional
+from typing import Optional
 
 from .optimizers import OptimizerStep
 from .recorder import Call, MemoryChange
@@ -29,13 +29,13 @@ class Capture:
     batch: Optional[int]
     events: list
     optimizer: Optional[OptimizerStep] = None
-    notes: List[str] = field(default_factory=list)
-    host_reads: Dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    host_reads: dict[str, int] = field(default_factory=dict)
     real_values: bool = False  # ran on real CPU tensors
     torch: str = ""
 
     @property
-    def calls(self) -> List[Call]:
+    def calls(self) -> list[Call]:
         return [event for event in self.events if isinstance(event, Call)]
 
     def header(self):
