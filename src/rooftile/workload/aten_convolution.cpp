@@ -173,19 +173,43 @@ std::optional<std::int64_t> groups_of(const Signature& signature, const Argument
   return arguments.integer(static_cast<std::size_t>(signature.groups));
 }
 
+// padding='same' adds what the kernel takes away, the odd element behind; 'valid' adds nothing.
+bool read_padding_word(std::string_view word, Convolution& conv) {
+  const std::size_t axes = conv.input.size();
+  conv.pad_begin = conv.pad_end = Extents(axes, 0);
+  if (word == "valid") return true;
+  if (word != "same" || conv.dilation.size() != axes) return false;
+  for (std::size_t axis = 0; axis < axes; ++axis) {
+    const std::int64_t dilation = conv.dilation[axis], kernel = conv.kernel[axis];
+    if (dilation < 1 || dilation > kMaxExtent || kernel > kMaxExtent) return false;
+    const std::int64_t all = dilation * (kernel - 1);
+    conv.pad_begin[axis] = all / 2;
+    conv.pad_end[axis] = all - all / 2;
+  }
+  return true;
+}
+
+bool read_padding(const Signature& signature, const Arguments& arguments, Convolution& conv) {
+  const auto sizes = sizes_at(arguments, signature.padding, conv.input.size(), 0);
+  if (!sizes) {
+    return signature.padding != kNone &&
+           read_padding_word(arguments.value(static_cast<std::size_t>(signature.padding)), conv);
+  }
+  conv.pad_begin = conv.pad_end = *sizes;
+  return true;
+}
+
 // Reads stride, padding, dilation and output padding; false where one is missing.
 bool read_windows(const Signature& signature, const Arguments& arguments, Convolution& conv) {
   const std::size_t axes = conv.input.size();
   const auto stride = sizes_at(arguments, signature.stride, axes, 1);
-  const auto padding = sizes_at(arguments, signature.padding, axes, 0);
   const auto dilation = sizes_at(arguments, signature.dilation, axes, 1);
   const auto output_pad =
       sizes_at(arguments, conv.transposed ? signature.output_padding : kNone, axes, 0);
-  if (!stride || !padding || !dilation || !output_pad) return false;
+  if (!stride || !dilation || !output_pad) return false;
   conv.stride = *stride;
-  conv.pad_begin = *padding;
-  conv.pad_end = *padding;
   conv.dilation = *dilation;
+  if (!read_padding(signature, arguments, conv)) return false;
   if (conv.transposed) conv.output_pad = *output_pad;
   return true;
 }

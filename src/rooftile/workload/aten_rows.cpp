@@ -43,6 +43,8 @@ constexpr NormSignature kNorms[] = {
     {.name = "batch_norm", .kind = NormKind::batch},
     {.name = "native_batch_norm", .kind = NormKind::batch},
     {.name = "_native_batch_norm_legit", .kind = NormKind::batch},
+    {.name = "_native_batch_norm_legit_functional", .kind = NormKind::batch},
+    {.name = "_batch_norm_with_update_functional", .kind = NormKind::batch},
     {.name = "_batch_norm_impl_index", .kind = NormKind::batch},
     {.name = "_batch_norm_with_update", .kind = NormKind::batch},
     {.name = "cudnn_batch_norm", .kind = NormKind::batch},

@@ -78,7 +78,7 @@ bool converts(const std::vector<Tensor>& tensors, Dtype common, std::optional<Dt
   });
 }
 
-// The argument that a result is as large as.
+// The argument that a result is as large as; half of argument 0 along the axis at position 1.
 std::optional<Tensor> target_of(const StreamCall& call, char letter) {
   if (is_position(letter)) return call.arguments.tensor(position(letter));
   if (letter == 'o') {
@@ -88,7 +88,13 @@ std::optional<Tensor> target_of(const StreamCall& call, char letter) {
     return std::nullopt;
   }
   auto half = call.arguments.tensor(0);
-  if (half && half->dims.back() % 2 == 0) half->dims.back() /= 2;
+  if (!half) return half;
+  const auto rank = static_cast<std::int64_t>(half->rank());
+  std::int64_t axis = call.arguments.integer(1).value_or(-1);
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis >= rank) return std::nullopt;
+  std::int64_t& halved = half->dims[static_cast<std::size_t>(axis)];
+  if (halved % 2 == 0) halved /= 2;
   return half;
 }
 

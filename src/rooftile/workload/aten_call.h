@@ -1,0 +1,39 @@
+// Calls of ATen operators as a graph lists them: composite ones before PyTorch takes them apart,
+// with their results.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rooftile/workload/aten_schema.h"
+#include "rooftile/workload/op.h"
+
+namespace rooftile {
+
+struct AtenCall {
+  std::string target;  // operator and overload, without the namespace: "conv2d.default"
+  std::vector<AtenValue> arguments, results;
+};
+
+// What becomes of a call. work: it has operations; view: its results are argument 0 in another
+// shape; free: it touches no tensor; unknown: nothing says what it costs.
+enum class CallKind { work, view, free, unknown };
+
+struct CallWork {
+  CallKind kind = CallKind::unknown;
+  std::vector<Op> ops;  // of work; each named "aten::…" after the operator that it is timed as
+};
+
+// What runs when eager PyTorch makes the call, by the table aten_calls.inc; an operator that is not
+// in it is what aten_ops() says.
+CallWork work_of(const AtenCall& call);
+
+// Of "c10::Half" and the other types of recordings.
+std::optional<Dtype> aten_dtype(std::string_view type);
+
+// Whether the call writes into its argument 0: "add_".
+bool is_in_place(const AtenCall& call);
+
+}  // namespace rooftile
