@@ -96,9 +96,9 @@ void add_size_flags(CLI::App& app, RawInput& raw) {
 void add_input_flags(CLI::App& app, InputOptions& input, RawInput& raw) {
   app.add_option(
          "FILE", input.files,
-         "ONNX model, Hugging Face config.json or model folder, trace, Python file or folder, or "
-         "workload text; - reads standard input; an inline op, e.g. 'gemm a bf16 m=1 n=2 k=3'; "
-         "several inputs are run in sequence")
+         "ONNX model, .pt2 program, Hugging Face config.json or model folder, trace, Python file "
+         "or folder, or workload text; - reads standard input; an inline op, e.g. 'gemm a bf16 m=1 "
+         "n=2 k=3'; several inputs are run in sequence")
       ->required()
       ->type_name("");
   add_gpu_flags(app, input);

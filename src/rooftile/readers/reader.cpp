@@ -43,8 +43,8 @@ bool is_hub_id(std::string_view path) {
   };
   if (owner.front() == '.' || !std::all_of(owner.begin(), owner.end(), is_part_of_id)) return false;
   const std::string_view name = path.substr(slash + 1);
-  constexpr std::array<std::string_view, 8> kEndings{".onnx", ".json", ".gz",       ".sqlite",
-                                                     ".py",   ".txt",  ".nsys-rep", ".csv"};
+  constexpr std::array<std::string_view, 9> kEndings{".onnx", ".pt2", ".json",     ".gz", ".sqlite",
+                                                     ".py",   ".txt", ".nsys-rep", ".csv"};
   return std::all_of(name.begin(), name.end(), is_part_of_id) &&
          std::none_of(kEndings.begin(), kEndings.end(),
                       [&](std::string_view ending) { return name.ends_with(ending); });
@@ -65,14 +65,15 @@ struct WeightsFormat {
 };
 
 constexpr std::string_view kExport =
-    "it holds weights, not the network: in Python, torch.onnx.export(model, (example_input,), "
-    "\"model.onnx\", dynamo=True) writes an ONNX model";
+    "it holds weights, not the network. Two lines of Python write what can be read:\n"
+    "  program = torch.export.export(model.eval(), (example_input,))\n"
+    "  torch.export.save(program, \"model.pt2\")";
 constexpr std::string_view kConfig =
     "it holds weights alone, and none are needed: give the config.json of the model";
 constexpr std::array<WeightsFormat, 9> kWeightsFormats{{
     {".pt2",
-     "an exported program: in Python, torch.onnx.export(torch.export.load(\"model.pt2\"), "
-     "f=\"model.onnx\", dynamo=True) writes an ONNX model"},
+     "not an archive that torch.export.save wrote, or one that is cut: expected a zip archive with "
+     "models/<name>.json or serialized_exported_program.json in it"},
     {".pt", kExport},
     {".pth", kExport},
     {".ckpt", kExport},
@@ -93,11 +94,11 @@ Error unknown_format(const std::string& path, std::string_view head) {
       return {std::string(format.advice), path};
     }
   }
-  return {
-      fmt::format("{}: expected an ONNX model, a Hugging Face config.json, a PyTorch "
-                  "profiler trace, an Nsight Systems export, a script, timings or the text form",
-                  describe_content(head)),
-      path};
+  return {fmt::format("{}: expected an ONNX model, an exported program (.pt2), a Hugging Face "
+                      "config.json, a PyTorch profiler trace, an Nsight Systems export, a script, "
+                      "timings or the text form",
+                      describe_content(head)),
+          path};
 }
 
 // Operations written in the place of a file: they have spaces and sizes; a file of that name wins.

@@ -462,7 +462,7 @@ CallWork composite(const Row& row, const AtenCall& call) {
 // Where no tensor has axes each counts as one element: the kernel runs all the same.
 void give_axes(AtenCall& call) {
   const auto has_axes = [](const AtenValue& value) {
-    return !value.dims.empty() || value.type.ends_with("[]");
+    return !value.dims.empty() || value.type.starts_with("TensorList");
   };
   if (std::any_of(call.arguments.begin(), call.arguments.end(), has_axes) ||
       std::any_of(call.results.begin(), call.results.end(), has_axes)) {

@@ -118,11 +118,11 @@ TEST(AtenCall, CompositesRunAsTheirParts) {
        "||float",
        {"reduce fp32 fn=dot elements=16 outputs=1 moved_bytes=132"}},
       {"einsum.default",
-       "||Scalar|bhid,bhjd->bhij; ||float[]|[[2,4,8,16],[2,4,6,16]]",
+       "||Scalar|bhid,bhjd->bhij; ||TensorList<float>|[[2,4,8,16],[2,4,6,16]]",
        "2,4,8,6||float",
        {"gemm fp32 m=8 n=6 k=16 batch=8 layout=nn weight=activation"}},
       {"einsum.default",
-       "||Scalar|i, j -> ij; ||float[]|[[4],[8]]",
+       "||Scalar|i, j -> ij; ||TensorList<float>|[[4],[8]]",
        "4,8||float",
        {"elementwise fp32 fn=mul elements=32 inputs=2 walk=strided moved_bytes=176"}},
       {"scaled_dot_product_attention.default",
@@ -130,13 +130,13 @@ TEST(AtenCall, CompositesRunAsTheirParts) {
        "2,8,16||c10::Half",
        {"attention fp16 batch=2 heads=1 q=8 d=16 causal=1"}},
       {"lstm.input",
-       "5,3,8||float; ||float[]|[[2,3,16],[2,3,16]]; ||float[]|[[64,8]]; ||Scalar|True; "
+       "5,3,8||float; ||TensorList<float>|[[2,3,16],[2,3,16]]; ||TensorList<float>|[[64,8]]; ||Scalar|True; "
        "||Scalar|1; "
        "||Scalar|0.0; ||Scalar|False; ||Scalar|True; ||Scalar|False",
        "5,3,32||float; 2,3,16||float; 2,3,16||float",
        {"recurrent fp32 cell=lstm batch=3 seq=5 input=8 hidden=16 directions=2"}},
       {"gru.input",
-       "3,5,8||float; 1,3,16||float; ||float[]|[[48,8]]; ||Scalar|False; ||Scalar|1; "
+       "3,5,8||float; 1,3,16||float; ||TensorList<float>|[[48,8]]; ||Scalar|False; ||Scalar|1; "
        "||Scalar|0.0; ||Scalar|False; ||Scalar|False; ||Scalar|True",
        "3,5,16||float; 1,3,16||float",
        {"recurrent fp32 cell=gru batch=3 seq=5 input=8 hidden=16 bias=0"}},
@@ -145,7 +145,7 @@ TEST(AtenCall, CompositesRunAsTheirParts) {
        "2,3||float",
        {"elementwise fp32 fn=fill elements=6 inputs=0"}},
       {"cat.default",
-       "||c10::Half[]|[[4,16],[4,16]]; ||Scalar|1",
+       "||TensorList<c10::Half>|[[4,16],[4,16]]; ||Scalar|1",
        "4,32||c10::Half",
        {"elementwise fp16 fn=cat elements=128 walk=concatenated"}},
       {"glu.default",
@@ -175,8 +175,8 @@ TEST(AtenCall, CompositesRunAsTheirParts) {
 
 TEST(AtenCall, WhatIsIncompleteIsUnknown) {
   const std::vector<CallCase> cases{
-      {"einsum.default", "||Scalar|ii->i; ||float[]|[[2,2]]", "2||float", {}},
-      {"einsum.default", "||Scalar|...i,i->...; ||float[]|[[2,2],[2]]", "2||float", {}},
+      {"einsum.default", "||Scalar|ii->i; ||TensorList<float>|[[2,2]]", "2||float", {}},
+      {"einsum.default", "||Scalar|...i,i->...; ||TensorList<float>|[[2,2],[2]]", "2||float", {}},
       {"matmul.default", "2,3,4||float; 3,4,5||float", "2,3,5||float", {}},
       {"lstm.data", "5,8||float; 5||long int", "5,16||float", {}},
       {"cross_entropy_loss.default", "", "", {}},

@@ -12,7 +12,7 @@
 namespace rooftile {
 
 // One argument or result, spelled as recordings do (see OpArguments). Of a list of tensors the type
-// is that of its elements with "[]" behind: "c10::Half[]".
+// names that of its elements: "TensorList<c10::Half>".
 struct AtenValue {
   std::vector<std::int64_t> dims, strides;
   std::string type, value;
