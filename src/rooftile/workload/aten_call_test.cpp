@@ -130,7 +130,8 @@ TEST(AtenCall, CompositesRunAsTheirParts) {
        "2,8,16||c10::Half",
        {"attention fp16 batch=2 heads=1 q=8 d=16 causal=1"}},
       {"lstm.input",
-       "5,3,8||float; ||TensorList<float>|[[2,3,16],[2,3,16]]; ||TensorList<float>|[[64,8]]; ||Scalar|True; "
+       "5,3,8||float; ||TensorList<float>|[[2,3,16],[2,3,16]]; ||TensorList<float>|[[64,8]]; "
+       "||Scalar|True; "
        "||Scalar|1; "
        "||Scalar|0.0; ||Scalar|False; ||Scalar|True; ||Scalar|False",
        "5,3,32||float; 2,3,16||float; 2,3,16||float",
