@@ -237,9 +237,10 @@ CallWork adapted(const Row& row, const AtenCall& call) {
   const std::size_t rank = input.rank();
   if (rank < axes + 1 || rank > axes + 2) return {};
   const bool is_max = contains(name_of(call), "max");
-  Pooling pool{.fn = is_max ? PoolKind::max : PoolKind::average,
-               .n = rank == axes + 2 ? input.size(0) : 1,
-               .c = input.size(rank - axes - 1)};
+  Pooling pool;
+  pool.fn = is_max ? PoolKind::max : PoolKind::average;
+  pool.n = rank == axes + 2 ? input.size(0) : 1;
+  pool.c = input.size(rank - axes - 1);
   std::vector<std::int64_t> reduced;
   bool to_one = !is_max;
   for (std::size_t axis = rank - axes; axis < rank; ++axis) {

@@ -19,29 +19,31 @@ constexpr int kDeepestGraph = 8;
 // Majors that PyTorch has published: 1 with 2.1 to 8 since 2.5.
 constexpr std::int64_t kOldestMajor = 1, kNewestMajor = 8;
 
-struct TooLarge {
-  std::string why;
-};
+// Why the text is not parsed: its depth and its number of values bound what the tree takes. (The
+// parser's own callback looks through the whole list behind each of its objects.)
+std::optional<std::string> too_large(std::string_view text) {
+  int depth = 0;
+  std::size_t values = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '"') {
+      while (++at < text.size() && text[at] != '"') at += text[at] == '\\' ? 1 : 0;
+    }
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+    if (c == '[' || c == '{' || c == ',') ++values;
+    if (depth > kDeepestJson) return fmt::format("JSON nested deeper than {} levels", kDeepestJson);
+    if (values > kMostValues) return fmt::format("JSON of more than {} values", kMostValues);
+  }
+  return std::nullopt;
+}
 
 // A tree of bounded depth and size.
 Result<Json> parse_bounded(std::string_view text) {
-  std::size_t values = 0;
-  const auto watch = [&](int depth, Json::parse_event_t, Json&) {
-    if (depth > kDeepestJson) {
-      throw TooLarge{fmt::format("JSON nested deeper than {} levels", kDeepestJson)};
-    }
-    if (++values > kMostValues) {
-      throw TooLarge{fmt::format("JSON of more than {} values", kMostValues)};
-    }
-    if (const std::string_view why = reading_must_end(); !why.empty()) {
-      throw TooLarge{std::string(why)};
-    }
-    return true;
-  };
+  if (const auto problem = too_large(text)) return fail(*problem);
+  if (const std::string_view why = reading_must_end(); !why.empty()) return fail(std::string(why));
   try {
-    return Json::parse(text, watch);
-  } catch (const TooLarge& problem) {
-    return fail(problem.why);
+    return Json::parse(text);
   } catch (const Json::exception& problem) {
     const std::string_view what = problem.what();
     const std::size_t start = what.find("] ");
