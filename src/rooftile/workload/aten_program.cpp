@@ -97,7 +97,7 @@ struct Written {
 };
 
 // Nothing where a size is out of bounds or a type unknown.
-std::optional<Written> written_by(const AtenCall& call) {
+std::optional<Written> written_by(const ProgramCall& call) {
   Written sum;
   double most = -1;
   for (std::size_t i = 0; i < call.results.size() && i < call.result_types.size(); ++i) {
@@ -122,13 +122,13 @@ Op pass_over(std::string_view fn, double elements, double inputs, Dtype dtype, d
 }
 
 // Whether all that is read and written are single numbers: a launch and no more.
-bool is_scalar_work(const AtenCall& call) {
+bool is_scalar_work(const ProgramCall& call) {
   const auto is_single = [](const Extents& dims) { return element_count(dims) <= 1; };
   return !call.results.empty() && std::ranges::all_of(call.arguments.dims, is_single) &&
          std::ranges::all_of(call.results, is_single);
 }
 
-bool is_empty_work(const AtenCall& call) {
+bool is_empty_work(const ProgramCall& call) {
   const auto is_empty = [](const Extents& dims) {
     return std::ranges::find(dims, 0) != dims.end();
   };
@@ -136,7 +136,7 @@ bool is_empty_work(const AtenCall& call) {
 }
 
 // By what it writes.
-std::optional<Op> described_by_results(const AtenCall& call) {
+std::optional<Op> described_by_results(const ProgramCall& call) {
   const std::string_view name = short_name(call.name);
   const auto written = written_by(call);
   if (!written || written->elements > to_double(kMaxSize) || written->bytes > to_double(kMaxSize)) {
@@ -207,7 +207,7 @@ std::string name_in(const std::string& module, const Op& op, std::string_view op
 
 }  // namespace
 
-std::vector<Op> AtenProgram::backward_ops(const AtenCall& call, std::vector<Op> ops) const {
+std::vector<Op> AtenProgram::backward_ops(const ProgramCall& call, std::vector<Op> ops) const {
   const auto forward = forward_products_.find(call.sequence);
   for (Op& op : ops) {
     if (std::holds_alternative<Gemm>(op.body)) {
@@ -226,7 +226,7 @@ std::vector<Op> AtenProgram::backward_ops(const AtenCall& call, std::vector<Op> 
   return ops;
 }
 
-std::vector<Op> AtenProgram::ops_of(const AtenCall& call) {
+std::vector<Op> AtenProgram::ops_of(const ProgramCall& call) {
   std::vector<Op> ops = aten_ops(call.name, call.arguments);
   if (ops.empty()) {
     if (auto op = described_by_results(call)) ops.push_back(*std::move(op));
@@ -238,7 +238,7 @@ std::vector<Op> AtenProgram::ops_of(const AtenCall& call) {
   return ops;
 }
 
-void AtenProgram::add(AtenCall call) {
+void AtenProgram::add(ProgramCall call) {
   if (is_empty_work(call)) return;
   std::vector<Op> ops = ops_of(call);
   if (ops.empty()) {

@@ -15,7 +15,7 @@ namespace rooftile {
 
 // One operator of a program. What it writes is known, unlike in a trace: operators without a row
 // in aten_op are described by it where they only fill or move.
-struct AtenCall {
+struct ProgramCall {
   std::string name;  // "aten::addmm"
   OpArguments arguments;
   std::vector<Extents> results;  // sizes of the tensors it returns
@@ -28,7 +28,7 @@ struct AtenCall {
 
 class AtenProgram {
  public:
-  void add(AtenCall call);
+  void add(ProgramCall call);
 
   // Layers that repeat, as "h.0" and "h.1", become one with a count and the name "h.*".
   std::vector<Op> take_ops();
@@ -37,8 +37,8 @@ class AtenProgram {
   std::size_t size() const { return ops_.size(); }
 
  private:
-  std::vector<Op> ops_of(const AtenCall& call);
-  std::vector<Op> backward_ops(const AtenCall& call, std::vector<Op> ops) const;
+  std::vector<Op> ops_of(const ProgramCall& call);
+  std::vector<Op> backward_ops(const ProgramCall& call, std::vector<Op> ops) const;
 
   std::vector<Op> ops_;
   std::unordered_map<std::int64_t, Op> forward_products_;  // by sequence

@@ -12,16 +12,16 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-AtenCall call(std::string name, std::string_view arguments, std::string module = "") {
-  AtenCall made;
+ProgramCall call(std::string name, std::string_view arguments, std::string module = "") {
+  ProgramCall made;
   made.name = "aten::" + std::move(name);
   made.arguments = aten_test::arguments_of(arguments);
   made.source.module = std::move(module);
   return made;
 }
 
-AtenCall linear(const std::string& module, std::string reads, std::string writes) {
-  AtenCall made =
+ProgramCall linear(const std::string& module, std::string reads, std::string writes) {
+  ProgramCall made =
       call("addmm", "8|1|float; 4,8|8,1|float; 8,8|1,8|float; ||Scalar|1; ||Scalar|1", module);
   made.reads = {std::move(reads)};
   made.writes = {std::move(writes)};
@@ -77,14 +77,14 @@ TEST(AtenProgram, FoldsInnerLayersInsideOuterOnes) {
 
 TEST(AtenProgram, GradientsOfALayerHaveItsDims) {
   AtenProgram program;
-  AtenCall forward =
+  ProgramCall forward =
       call("addmm", "32|1|float; 4,8|8,1|float; 8,32|1,8|float; ||Scalar|1; ||Scalar|1", "fc");
   forward.sequence = 7;
   program.add(forward);
   // dx = dout·w and dw = doutᵀ·x
-  AtenCall dx = call("mm", "4,32|32,1|float; 32,8|8,1|float", "fc");
-  AtenCall dw = call("mm", "32,4|1,32|float; 4,8|8,1|float", "fc");
-  for (AtenCall* gradient : {&dx, &dw}) {
+  ProgramCall dx = call("mm", "4,32|32,1|float; 32,8|8,1|float", "fc");
+  ProgramCall dw = call("mm", "32,4|1,32|float; 4,8|8,1|float", "fc");
+  for (ProgramCall* gradient : {&dx, &dw}) {
     gradient->sequence = 7;
     gradient->backward = true;
     program.add(*gradient);
@@ -102,7 +102,7 @@ TEST(AtenProgram, GradientsOfALayerHaveItsDims) {
 // The same flop, whatever the layer was.
 TEST(AtenProgram, AGradientWithoutItsLayerIsOneProduct) {
   AtenProgram program;
-  AtenCall product = call("bmm", "2,4,32|128,32,1|float; 2,32,8|256,8,1|float");
+  ProgramCall product = call("bmm", "2,4,32|128,32,1|float; 2,32,8|256,8,1|float");
   product.backward = true;
   program.add(product);
   const std::vector<Op> ops = program.take_ops();
@@ -116,7 +116,7 @@ TEST(AtenProgram, AGradientWithoutItsLayerIsOneProduct) {
 // A product in a backward pass reads what the same one reads in a forward pass.
 TEST(AtenProgram, ArithmeticOfTheBackwardPassMovesWhatItsOperandsSay) {
   AtenProgram program;
-  AtenCall product = call("mul", "4,8|8,1|float; 4,8|8,1|float");
+  ProgramCall product = call("mul", "4,8|8,1|float; 4,8|8,1|float");
   product.backward = true;
   program.add(product);
   const std::vector<Op> ops = program.take_ops();
@@ -127,11 +127,12 @@ TEST(AtenProgram, ArithmeticOfTheBackwardPassMovesWhatItsOperandsSay) {
 
 TEST(AtenProgram, FillsAndCopiesAreKnownByWhatTheyWrite) {
   AtenProgram program;
-  AtenCall zeros = call("zeros", "||ScalarList|[4, 8]");
+  ProgramCall zeros = call("zeros", "||ScalarList|[4, 8]");
   zeros.results = {{4, 8}};
   zeros.result_types = {"float"};
   program.add(zeros);
-  AtenCall pad = call("constant_pad_nd", "4,8|8,1|c10::BFloat16; ||ScalarList|[0, 8]; ||Scalar|0");
+  ProgramCall pad =
+      call("constant_pad_nd", "4,8|8,1|c10::BFloat16; ||ScalarList|[0, 8]; ||Scalar|0");
   pad.results = {{4, 16}};
   pad.result_types = {"c10::BFloat16"};
   program.add(pad);
@@ -152,7 +153,7 @@ TEST(AtenProgram, CountsOperatorsThatItDoesNotKnow) {
 
 TEST(AtenProgram, WorkOnNothingIsNone) {
   AtenProgram program;
-  AtenCall nothing = call("linalg_qr", "0,8|8,1|float");
+  ProgramCall nothing = call("linalg_qr", "0,8|8,1|float");
   nothing.results = {{0, 8}};
   nothing.result_types = {"float"};
   program.add(nothing);

@@ -194,7 +194,7 @@ class CaptureVisitor final : public KinetoVisitor {
 };
 
 void CaptureVisitor::add_call(const KinetoEvent& event, const KnownArgs& args) {
-  AtenCall call;
+  ProgramCall call;
   call.name = text_in(event.name);
   call.arguments = op_arguments_in(args);
   call.sequence = integer_in(args.sequence).value_or(-1);
