@@ -54,7 +54,9 @@ std::string header(const Report& report) {
                         report.total.expected <= *report.budget ? "within" : "**over**",
                         time_text(*report.budget));
   }
-  if (!report.device.calibrated) text += ". The time model is not calibrated on this GPU";
+  if (!report.device.calibrated)
+    text += ". The time model is not calibrated on this GPU" +
+            (report.device.peak_dtype.empty() ? std::string() : " in " + report.device.peak_dtype);
   text += ".\n";
   for (const std::string& line : step_lines(report)) text += '\n' + escaped(line) + '\n';
   return text;

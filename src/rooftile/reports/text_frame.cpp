@@ -93,7 +93,11 @@ std::string header_text(const Report& report, const TextStyle& style) {
     for (const std::string& line : trace_lines(report)) text += wrapped(line, style.width);
   }
   if (!report.device.calibrated && !report.device.id.empty()) {
-    text += wrapped("The time model is not calibrated on this GPU: ranges are wide.", style.width);
+    const std::string dtype =
+        report.device.peak_dtype.empty() ? "" : " in " + report.device.peak_dtype;
+    text += wrapped(
+        fmt::format("The time model is not calibrated on this GPU{}: ranges are wide.", dtype),
+        style.width);
   }
   for (const std::string& note : report.notes) {
     text += wrapped("Note: " + printable(note), style.width);

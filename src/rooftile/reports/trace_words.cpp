@@ -253,6 +253,7 @@ std::vector<std::string> remarks(const TraceSummary& trace) {
 
 std::string busy_words(const TraceSummary& trace) {
   if (trace.kernels == 0) {
+    if (trace.whole.copy > Seconds()) return "the GPU only copied: no kernel ran";
     return trace.format == kNsight
                ? "no kernel was recorded: profile with nsys profile --trace=cuda to see the GPU"
                : "no kernel was recorded: profile with ProfilerActivity.CUDA to see the GPU";

@@ -100,34 +100,39 @@ bool is_by_older_kernel(const Models& models, const CallKernels& call) {
   return models.older_kernels && call.built_before_hopper && call.math != Dtype::fp32;
 }
 
-// In the precision that ran. A product by a vector reads its operands once.
+// By the kernels and in the precision that ran; empty where the operation multiplies nothing.
+std::optional<TimeEstimate> sum_of_products(const Models& models, const Op& op,
+                                            const CallKernels& call) {
+  std::optional<TimeEstimate> sum;
+  for (MatrixProduct product : matrix_products(op)) {
+    if (call.math) product.math = *call.math;
+    TimeEstimate one = models.usual.estimate(product);
+    if (is_by_older_kernel(models, call)) {
+      one = with_memory(older_time(*models.older_kernels, product, call), one.memory);
+    }
+    sum = sum ? *sum + one : one;
+  }
+  return sum;
+}
+
+// Its operands are read once.
+std::optional<TimeEstimate> vector_product_time(const TimeModel& model, const Op& op,
+                                                const Gemm& gemm, const CallKernels& call) {
+  const std::optional<TimeEstimate> time = stream_time(model, count_cost(op).bytes);
+  if (!time || !call.loads_elements) return time;
+  const Seconds loads = time->launch + element_loads(model.device(), gemm);
+  return loads > time->time.expected ? with_time(*time, loads) : time;
+}
+
 std::optional<TimeEstimate> product_time(const Models& models, const Op& op, const Gemm& gemm,
                                          const CallKernels& call) {
   const TimeModel& model = models.usual;
-  std::optional<TimeEstimate> time = model.estimate(op);
+  std::optional<TimeEstimate> time;
   if (call.is_vector_product) {
-    time = stream_time(model, count_cost(op).bytes);
-    if (time && call.loads_elements) {
-      const Seconds loads = time->launch + element_loads(model.device(), gemm);
-      if (loads > time->time.expected) time = with_time(*time, loads);
-    }
-  } else if (is_by_older_kernel(models, call)) {
-    std::optional<TimeEstimate> sum;
-    for (MatrixProduct product : matrix_products(op)) {
-      if (call.math) product.math = *call.math;
-      const TimeEstimate one = with_memory(older_time(*models.older_kernels, product, call),
-                                           model.estimate(product).memory);
-      sum = sum ? *sum + one : one;
-    }
-    if (sum) time = sum;
-  } else if (call.math) {
-    std::optional<TimeEstimate> sum;
-    for (MatrixProduct product : matrix_products(op)) {
-      product.math = *call.math;
-      const TimeEstimate one = model.estimate(product);
-      sum = sum ? *sum + one : one;
-    }
-    if (sum) time = sum;
+    time = vector_product_time(model, op, gemm, call);
+  } else {
+    if (call.math || is_by_older_kernel(models, call)) time = sum_of_products(models, op, call);
+    if (!time) time = model.estimate(op);
   }
   if (time && call.fills_output && gemm.bias) {
     // Written by the kernel before the product, and read by the product.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "rooftile/analysis/cost.h"
+#include "rooftile/base/text.h"
 #include "rooftile/workload/workload_bytes.h"
 
 namespace rooftile {
@@ -57,17 +58,24 @@ Op orphan_op(const KernelUse& kernel, double passes) {
   return op;
 }
 
-bool has_backward(const TraceSummary& trace) {
-  return std::any_of(trace.ops.begin(), trace.ops.end(),
-                     [](const OpUse& use) { return use.phase != Phase::forward; });
-}
-
 std::string shape_key(Op op) {
   op.dtypes = {};
   return shape_bytes(op) + static_cast<char>(op.phase);
 }
 
 }  // namespace
+
+bool trains(const TraceSummary& trace) {
+  const auto is_backward = [](const OpUse& use) { return use.phase != Phase::forward; };
+  const auto is_of_training = [](const KernelUse& kernel) {
+    return kernel.facts.kernel_class == KernelClass::optimizer ||
+           kernel.facts.direction == KernelDirection::dgrad ||
+           kernel.facts.direction == KernelDirection::wgrad ||
+           contains_any(kernel.name, {"backward", "_grad_", "multi_tensor_apply"});
+  };
+  return std::ranges::any_of(trace.ops, is_backward) ||
+         std::ranges::any_of(trace.orphans, is_of_training);
+}
 
 Workload measured_workload(std::vector<TraceSummary> summaries) {
   Workload workload;
@@ -77,7 +85,7 @@ Workload measured_workload(std::vector<TraceSummary> summaries) {
   });
   const TraceSummary& trace = summaries.front();
   const double passes = recorded_steps(trace);
-  workload.mode = has_backward(trace) ? Mode::training : Mode::inference;
+  workload.mode = trains(trace) ? Mode::training : Mode::inference;
   for (const OpUse& use : trace.ops) workload.ops.push_back(measured_op(use, passes));
   for (const KernelUse& kernel : trace.orphans) {
     workload.ops.push_back(orphan_op(kernel, passes));

@@ -16,6 +16,9 @@ namespace rooftile {
 // An operation's time is the median of its calls.
 Workload measured_workload(std::vector<TraceSummary> summaries);
 
+// Whether a recorded program trains: by its operators, else by the names of kernels.
+bool trains(const TraceSummary& trace);
+
 // Of each operation all runs in one pass, as they add up over the trace, in the order of the
 // workload; empty where that is none of the above.
 std::vector<Seconds> measured_times_in_pass(const Workload& workload);

@@ -251,8 +251,8 @@ Map emit_rt_detr(MapEmitter& net, const RtDetr& config) {
   queries.width = config.queries;
   if (config.learned_queries) net.parameters(config.queries * config.width);
   // Layers share the embedding of boxes.
-  net.parameters(4 * 2 * config.width + 2 * config.width + 2 * config.width * config.width +
-                 config.width);
+  net.parameters(std::int64_t{4} * 2 * config.width + 2 * config.width +
+                 2 * config.width * config.width + config.width);
   net.enter("model.decoder.layers", 0, config.layers);
   queries = add_and_norm(net, "self_attn_layer_norm", queries,
                          attend_all(net, "self_attn", queries, config.heads));

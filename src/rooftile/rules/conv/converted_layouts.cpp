@@ -39,6 +39,8 @@ around layers without such kernels stay. What other kernels or the host hide is 
 
 bool is_conversion(const OpUse* use, const KernelUse& kernel) {
   if (kernel.facts.kernel_class != KernelClass::layout_conversion) return false;
+  // Of cuDNN's own folded layout, which channels last needs too.
+  if (contains(lower(kernel.name), "folded")) return false;
   // cuDNN's own are of convolutions wherever they are launched; others where the operator says so.
   return kernel.facts.library == "cudnn" ||
          (use != nullptr && lower(use->name).find("conv") != std::string::npos);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "rooftile/analysis/trace/collectives.h"
+#include "rooftile/analysis/trace/measured_workload.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/trace_finding.h"
 
@@ -187,24 +188,12 @@ Fix propose_for_gradients(const TraceSummary& trace, const Traffic& traffic) {
         Exactness::exact_arithmetic};
   }
   return {
-      "Reduce gradients once per accumulated step (no_sync()), tune bucket_cap_mb, and let the "
-      "reduction overlap the backward pass",
+      "Let the reduction overlap the backward pass (bucket_cap_mb); where gradients are "
+      "accumulated, reduce them once per optimizer step (no_sync())",
       Exactness::exact_arithmetic};
 }
 
 bool is_backward(const OpUse& use) { return use.phase != Phase::forward; }
-
-// By operators, else by the names of kernels.
-bool trains(const TraceSummary& trace) {
-  const auto is_of_training = [](const KernelUse& kernel) {
-    return kernel.facts.kernel_class == KernelClass::optimizer ||
-           kernel.facts.direction == KernelDirection::dgrad ||
-           kernel.facts.direction == KernelDirection::wgrad ||
-           contains_any(kernel.name, {"backward", "_grad_", "multi_tensor_apply"});
-  };
-  return std::ranges::any_of(trace.ops, is_backward) ||
-         std::ranges::any_of(trace.orphans, is_of_training);
-}
 
 Fix propose_for_tensor_parallel(const TraceSummary& trace, bool is_oneshot) {
   if (trains(trace)) {
@@ -231,8 +220,8 @@ Fix propose_for_tensor_parallel(const TraceSummary& trace, bool is_oneshot) {
 Fix propose_for_all_to_all(const TraceSummary& trace) {
   if (looks_up_embeddings(trace)) {
     return {
-        "Exchange the next batch's embeddings while the dense layers compute (TorchRec's "
-        "TrainPipelineSparseDist), and send them in 16 or 8 bits",
+        "Where it does not do so yet: exchange the next batch's embeddings while the dense layers "
+        "compute (TorchRec's TrainPipelineSparseDist), and send them in 16 or 8 bits",
         Exactness::changes_numerics};
   }
   return {

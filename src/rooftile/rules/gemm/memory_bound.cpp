@@ -6,6 +6,7 @@
 
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/gemm_dims.h"
+#include "rooftile/analysis/memory/memory.h"
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
@@ -34,6 +35,7 @@ inference no saving is given, because one pass gets slower: the fix names the pr
 
 ## When not to
 - Latency comes first: more tokens per pass make each pass longer.
+- Twice the batch does not fit the GPU: then nothing is reported.
 - The ridge counts main-memory traffic. Operands that stay in the L2 cache are faster.
 - Alignment, tiles and Tensor Cores buy little here; a width is reported only where the time model still
   expects a tenth from it.
@@ -233,9 +235,18 @@ std::optional<Finding> judge_narrow(const RuleInput& input, const LayerGroup& gr
   return finding;
 }
 
+// More tokens need a larger batch, where there is one.
+bool fits_twice_the_batch(const RuleInput& input) {
+  if (!input.workload.batch) return true;
+  const MemoryEstimate memory = estimate_memory(input.workload, input.device());
+  const std::optional<std::int64_t> most = largest_batch(input.workload, memory);
+  return !most || *most >= 2 * *input.workload.batch;
+}
+
 std::vector<Finding> check(const RuleInput& input) {
   // sizing/batch-leaves-throughput names a batch for the whole network instead.
   if (input.curve != nullptr && find_better_batch(*input.curve)) return {};
+  const bool fits_twice = fits_twice_the_batch(input);
   std::map<std::int64_t, Layers> by_tokens;
   std::vector<Finding> findings;
   for (LayerGroup& group : linear_layers(input)) {
@@ -243,7 +254,7 @@ std::vector<Finding> check(const RuleInput& input) {
     const Op& op = first_op(input, group);
     if (highest_intensity(op) < *input.device().ridge(op.dtypes.input)) {
       if (auto finding = judge_narrow(input, group)) findings.push_back(*std::move(finding));
-    } else if (waits_for_memory(input, group)) {
+    } else if (waits_for_memory(input, group) && fits_twice) {
       Layers& layers = by_tokens[gemm_of(input, group).m];
       layers.share += group.time_share;
       layers.groups.push_back(std::move(group));

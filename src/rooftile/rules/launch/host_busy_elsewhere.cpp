@@ -30,6 +30,7 @@ host up may take over; 0 where one step was recorded.
 - At the start of a program or the end of an epoch: only what comes back in the steps is reported,
   or is inside the only one that was marked. Whether it comes back there, the reader knows.
 - In the first call of an operator, which sets up libraries and loads kernels: record after a warm-up.
+  Operators of a single step are not reported for that reason.
 - With Python stacks recorded the host is slower than usual.
 - Where the work needs this step's result, it can only be made faster.
 
@@ -42,8 +43,17 @@ host up may take over; 0 where one step was recorded.
 constexpr std::int64_t kFewest = 3;       // times: fewer are no habit of the program
 constexpr double kLeastIdleShare = 0.05;  // of the window; assumed worth a change of the program
 
+bool is_operator(const HostWorkUse& work) { return work.name.find("::") != std::string::npos; }
+
 Fix propose(const HostWorkUse& work) {
-  if (work.name.find("::") != std::string::npos) {
+  // DistributedDataParallel packs a module's buffers to broadcast them before each forward pass.
+  if (work.name.find("flatten_dense_tensors") != std::string::npos) {
+    return {
+        "Give DistributedDataParallel broadcast_buffers=False where ranks need not share buffers "
+        "in each forward pass: batch norm's running statistics then differ by rank",
+        Exactness::changes_training};
+  }
+  if (is_operator(work)) {
     return {
         "Call this operator less often or once before the loop, or give it data on the GPU: it "
         "takes the host that long and launches nothing",
@@ -103,6 +113,8 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   for (const HostWorkUse& work : trace.host_work) {
     if (work.cause != IdleCause::host_work || work.name.empty()) continue;
     if (work.count < fewest(trace)) continue;
+    // What an operator does once may be its set-up.
+    if (is_operator(work) && is_one_marked_step(trace)) continue;
     if (work.exposed < kLeastIdleShare * trace.time.span) continue;
     cases.push_back({work.name, describe(trace, work)});
   }
