@@ -120,7 +120,7 @@ struct RtDetr {
   std::int64_t encoder_layers = 1, encoder_heads = 8, encoder_inner = 1024;
   std::int64_t layers = 6, heads = 8, inner = 1024, levels = 3, points = 4, queries = 300;
   std::int64_t labels = 80, rep_width = 256;
-  std::string encoder_activation, activation, decoder_activation;
+  std::string encoder_activation = "gelu", activation = "silu", decoder_activation = "relu";
   bool learned_queries = false;
 };
 
