@@ -197,7 +197,7 @@ void add_decoder_head(const Config& config, const Request& request, const Decode
 
 namespace {
 
-void note_blocks(const std::vector<Layer>& layers, Model& model) {
+void note_blocks(const Request& request, const std::vector<Layer>& layers, Model& model) {
   bool experts = false, separate_scores = false;
   for (const Layer& layer : layers) {
     experts = experts || std::holds_alternative<MixtureOfExperts>(layer.feed);
@@ -209,7 +209,7 @@ void note_blocks(const std::vector<Layer>& layers, Model& model) {
         "routing is assumed balanced: each active expert gets the same number of tokens, and few "
         "tokens reach only some experts, as by chance; moving tokens to experts is not counted");
   }
-  if (separate_scores) {
+  if (separate_scores && !request.decode) {
     model.notes.push_back(
         "Transformers has no fused attention for this architecture: scores are written to memory");
   }
@@ -243,7 +243,7 @@ std::optional<std::int64_t> read_longest(const Config& config, const std::vector
 Model decoder_model(const Config& config, const Request& request, const DecoderSizes& sizes,
                     const DecoderFrame& frame, std::vector<Layer> layers) {
   Model model;
-  note_blocks(layers, model);
+  note_blocks(request, layers, model);
   Tower tower;
   tower.length = choose_length(request, read_longest(config, layers), model);
   tower.generates = !request.architecture_has("Classification");

@@ -146,7 +146,8 @@ Value attend(Emitter& out, const SelfAttention& a, const Shape& shape, std::int6
     body.causal = a.causal;
     body.window = a.window;
   }
-  body.fused = a.sdpa;
+  // The engines that decode fuse it, with sinks, biases and soft caps alike.
+  body.fused = a.sdpa || shape.decodes();
   std::vector<Value> inputs{qkv.q, qkv.k, qkv.v};
   inputs.insert(inputs.end(), scores.begin(), scores.end());
   const Dtype keys = shape.decodes() ? shape.cache : out.dtype();

@@ -596,6 +596,22 @@ TEST(HfDecode, OneRowForEachSequenceAndTheCacheForAttention) {
   EXPECT_EQ(workload.parameters, read_config(kLlama8b).parameters);
 }
 
+// Transformers adds sinks to scores in memory; engines have kernels for them.
+TEST(HfDecode, EnginesFuseAttentionOfAllFamilies) {
+  constexpr const char* kSinks = R"({"architectures": ["GptOssForCausalLM"],
+    "model_type": "gpt_oss", "hidden_size": 2880, "num_hidden_layers": 24,
+    "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64,
+    "intermediate_size": 2880, "num_local_experts": 32, "num_experts_per_tok": 4,
+    "sliding_window": 128, "vocab_size": 201088})";
+  const auto is_fused = [](const Workload& workload) {
+    return std::get<Attention>(op_ending(workload, "self_attn.attention").body).fused;
+  };
+  EXPECT_FALSE(is_fused(read_config(kSinks, with(1, 1024))));
+  const Workload step = read_config(kSinks, decoding(1, 1024));
+  EXPECT_TRUE(is_fused(step));
+  for (const std::string& note : step.notes) EXPECT_FALSE(note.starts_with("Transformers has no"));
+}
+
 TEST(HfDecode, PrefillFillsACacheToo) {
   const Workload workload = read_config(kLlama8b, with(2, 1024));
   EXPECT_EQ(workload.batch, 2);
