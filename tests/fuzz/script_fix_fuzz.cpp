@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "rooftile/fix.h"
+#include "rooftile/pipeline/fix.h"
 #include "tests/fuzz/script_hooks.h"
 
 namespace {

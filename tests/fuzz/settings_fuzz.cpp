@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "rooftile/baseline.h"
 #include "rooftile/formats/python/folder.h"
 #include "rooftile/formats/toml/settings.h"
+#include "rooftile/pipeline/baseline.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -1,4 +1,4 @@
-#include "rooftile/allowed.h"
+#include "rooftile/pipeline/suppressions.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "rooftile/not_judged.h"
+#include "rooftile/pipeline/not_judged.h"
 
 #include <fmt/format.h>
 

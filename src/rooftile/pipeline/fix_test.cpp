@@ -1,5 +1,5 @@
 // Fixes of whole scripts, and what comments, settings and baselines set aside.
-#include "rooftile/fix.h"
+#include "rooftile/pipeline/fix.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "rooftile/baseline.h"
+#include "rooftile/pipeline/baseline.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "rooftile/sweep.h"
+#include "rooftile/pipeline/sweep.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // What changed between two recordings: the span by its parts, then operators and kernels.
-#include "rooftile/diff.h"
+#include "rooftile/pipeline/diff.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "rooftile/diff_rows.h"
+#include "rooftile/pipeline/diff_rows.h"
 #include "rooftile/workload/trace_names.h"
 
 namespace rooftile {

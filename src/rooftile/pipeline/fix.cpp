@@ -1,4 +1,4 @@
-#include "rooftile/fix.h"
+#include "rooftile/pipeline/fix.h"
 
 #include <fmt/format.h>
 

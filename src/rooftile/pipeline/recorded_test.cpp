@@ -1,4 +1,4 @@
-#include "rooftile/recorded.h"
+#include "rooftile/pipeline/recorded.h"
 
 #include <gtest/gtest.h>
 

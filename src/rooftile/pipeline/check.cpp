@@ -1,5 +1,3 @@
-#include "rooftile/rooftile.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,19 +5,20 @@
 #include <map>
 #include <utility>
 
-#include "rooftile/allowed.h"
 #include "rooftile/analysis/bound_share.h"
 #include "rooftile/analysis/host_time.h"
 #include "rooftile/analysis/memory/fit_changes.h"
 #include "rooftile/analysis/op_math.h"
 #include "rooftile/analysis/trace/as_run.h"
 #include "rooftile/analysis/vocabulary.h"
-#include "rooftile/collective_table.h"
 #include "rooftile/findings/fingerprint.h"
-#include "rooftile/not_judged.h"
-#include "rooftile/op_row.h"
-#include "rooftile/recorded.h"
+#include "rooftile/pipeline/collective_table.h"
+#include "rooftile/pipeline/not_judged.h"
+#include "rooftile/pipeline/op_row.h"
+#include "rooftile/pipeline/recorded.h"
+#include "rooftile/pipeline/suppressions.h"
 #include "rooftile/reports/scale.h"
+#include "rooftile/rooftile.h"
 #include "rooftile/rules/joined_evidence.h"
 #include "rooftile/workload/op_fields.h"
 #include "rooftile/workload/workload_text.h"

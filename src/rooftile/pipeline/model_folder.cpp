@@ -1,4 +1,4 @@
-#include "rooftile/model_folder.h"
+#include "rooftile/pipeline/model_folder.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "rooftile/tune.h"
+#include "rooftile/pipeline/tune.h"
 
 #include <gtest/gtest.h>
 

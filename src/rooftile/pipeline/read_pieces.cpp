@@ -1,5 +1,5 @@
 // Each path with its reader: models in the wanted precision and mode, recordings analysed.
-#include "rooftile/read_pieces.h"
+#include "rooftile/pipeline/read_pieces.h"
 
 #include <algorithm>
 #include <atomic>

@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "rooftile/op_row.h"
+#include "rooftile/pipeline/op_row.h"
 #include "rooftile/rooftile.h"
 #include "rooftile/workload/workload_bytes.h"
 

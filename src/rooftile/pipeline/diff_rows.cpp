@@ -1,4 +1,4 @@
-#include "rooftile/diff_rows.h"
+#include "rooftile/pipeline/diff_rows.h"
 
 #include <fmt/format.h>
 

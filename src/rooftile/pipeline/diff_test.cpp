@@ -1,4 +1,4 @@
-#include "rooftile/diff.h"
+#include "rooftile/pipeline/diff.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

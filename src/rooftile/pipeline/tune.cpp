@@ -1,4 +1,4 @@
-#include "rooftile/tune.h"
+#include "rooftile/pipeline/tune.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include "rooftile/analysis/batch_curve.h"
 #include "rooftile/analysis/memory/fit_changes.h"
 #include "rooftile/base/text.h"
-#include "rooftile/model_folder.h"
-#include "rooftile/read_pieces.h"
+#include "rooftile/pipeline/model_folder.h"
+#include "rooftile/pipeline/read_pieces.h"
 #include "rooftile/readers/hf_config/editable.h"
 #include "rooftile/rooftile.h"
 #include "rooftile/tuner/shape_search.h"

@@ -1,4 +1,4 @@
-#include "rooftile/collective_table.h"
+#include "rooftile/pipeline/collective_table.h"
 
 #include <algorithm>
 #include <map>

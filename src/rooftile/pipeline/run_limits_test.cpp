@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "rooftile/base/byte_stream.h"
-#include "rooftile/fix.h"
 #include "rooftile/formats/kineto/kineto_stream.h"
+#include "rooftile/pipeline/fix.h"
 #include "rooftile/rooftile.h"
 #include "tests/support/temporary_folder.h"
 
