@@ -194,7 +194,7 @@ bool is_kept(const Finding& finding, const std::vector<Finding>& kept) {
 std::vector<Finding> kept_findings(const RuleInput& input, const Rule& rule) {
   const Rule* const only[] = {&rule};
   const std::vector<Finding> kept = run_rules(input, only);
-  std::vector<Finding> findings = rule.check(input);
+  std::vector<Finding> findings = detect(rule, input);
   std::erase_if(findings, [&](const Finding& finding) { return !is_kept(finding, kept); });
   return findings;
 }

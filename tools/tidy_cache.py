@@ -65,7 +65,7 @@ def names_of(path):
     shared = OWN_NAMESPACE.sub("", text)
     names = {name for found in DEFINED.findall(shared) for name in found if name} - {"new", "delete"}
     headers = " ".join(h.read_text(encoding="utf-8") for h in own_headers(path) if h != path)
-    # A designator (.check = check) stays as it is.
+    # A designator (.in_ops = check) stays as it is.
     return {name: not re.search(rf"(?:->|::|[.](?!{name} =)){name}\b", text)
             for name in names if not re.search(rf"\b{name}(?:\(|;)|(?:class|struct) {name}\b", headers)}
 

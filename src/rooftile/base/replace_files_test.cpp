@@ -179,8 +179,7 @@ TEST_F(ReplaceFiles, WhatAnEditorSavesMeanwhileStays) {
     }
     ::_exit(0);
   }
-  int replaced = 0;
-  while (::waitpid(editor, nullptr, WNOHANG) == 0) {
+  const auto replaced = [&] {
     std::vector<FileReplacement> files;
     for (int i = 0; i < kFiles; ++i) {
       const std::string before = text_of("f" + std::to_string(i) + ".py");
@@ -188,15 +187,16 @@ TEST_F(ReplaceFiles, WhatAnEditorSavesMeanwhileStays) {
                        before.substr(before.rfind("save")) + " save" +
                            before.substr(before.rfind("save") + 4)});
     }
-    replaced += replace(files).has_value() ? 1 : 0;
-  }
+    return replace(files).has_value();
+  };
+  while (::waitpid(editor, nullptr, WNOHANG) == 0) replaced();
+  EXPECT_TRUE(replaced());  // how often before depends on the machine
   EXPECT_EQ(entries(), kFiles);
   for (int i = 0; i < kFiles; ++i) {
     const int last = (saves - 1 - i) / kFiles * kFiles + i;
     EXPECT_THAT(text_of("f" + std::to_string(i) + ".py"),
                 testing::EndsWith("save " + std::to_string(last)));
   }
-  EXPECT_GT(replaced, 0);
 }
 
 }  // namespace

@@ -218,35 +218,6 @@ Report summary(const Workload& workload, const Device& device, const TimeModel& 
   return report;
 }
 
-}  // namespace
-
-namespace {
-
-// Rules on scripts ask for no GPU, nor do some on traces, but all rules are asked the same way.
-std::vector<Finding> findings_without_gpu(const Workload& workload,
-                                          std::span<const Rule* const> rules) {
-  constexpr std::string_view kStandIn = "a10";           // whose constants are quick to load
-  static const TimeModel model(*find_device(kStandIn));  // once, for all rounds of fixes
-  const auto ask = [&](const Workload& part, std::span<const Rule* const> asked) {
-    return run_rules({part, analyse(part, model), model, Graph(part)}, asked);
-  };
-  std::vector<Finding> findings;
-  if (workload.source) {
-    Workload scripts;
-    scripts.source = workload.source;
-    scripts.mode = workload.mode;
-    findings = ask(scripts, rules);
-  }
-  if (workload.traces.empty()) return findings;
-  Workload recorded;
-  recorded.traces = workload.traces;
-  recorded.mode = workload.mode;
-  std::vector<const Rule*> asked;
-  std::ranges::copy_if(rules, std::back_inserter(asked), &Rule::on_any_gpu);
-  std::ranges::move(ask(recorded, asked), std::back_inserter(findings));
-  return workload.source ? join_evidence(std::move(findings)) : findings;
-}
-
 // Fingerprints first: they count equal lines, also the allowed ones.
 void finish(const Workload& workload, std::span<const Rule* const> rules, Report& report) {
   add_fingerprints(report.findings);
@@ -271,7 +242,10 @@ Report check(const Workload& workload, std::span<const Rule* const> rules) {
   } else {
     report.not_judged_because = not_judged_because(workload, report);
   }
-  report.findings = findings_without_gpu(workload, rules);
+  report.findings = run_rules(workload, rules);
+  if (workload.source && !workload.traces.empty()) {
+    report.findings = join_evidence(std::move(report.findings));
+  }
   finish(workload, rules, report);
   return report;
 }

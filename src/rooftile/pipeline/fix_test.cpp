@@ -120,9 +120,10 @@ Finding breaking_finding() {
 }
 
 TEST(Fix, RefusesEditsThatBreakTheSyntax) {
-  const Rule breaking{"test/breaking", Level::advice, Cause::none, "", "", [](const RuleInput&) {
-                        return std::vector<Finding>{breaking_finding()};
-                      }};
+  const Rule breaking{
+      .id = "test/breaking", .level = Level::advice, .in_scripts = [](const source::SourceFacts&) {
+        return std::vector<Finding>{breaking_finding()};
+      }};
   const FixResult result = fixed(kScript, asking({&breaking}));
   EXPECT_TRUE(result.files.empty());
   ASSERT_EQ(result.problems.size(), 1u);
@@ -131,11 +132,12 @@ TEST(Fix, RefusesEditsThatBreakTheSyntax) {
 }
 
 TEST(Fix, EndsWhenARuleNeverDoes) {
-  const Rule endless{"test/endless", Level::advice, Cause::none, "", "", [](const RuleInput&) {
-                       Finding finding = breaking_finding();
-                       finding.fix.edits = {{"train.py", 0, 0, "# again\n"}};
-                       return std::vector<Finding>{finding};
-                     }};
+  const Rule endless{
+      .id = "test/endless", .level = Level::advice, .in_scripts = [](const source::SourceFacts&) {
+        Finding finding = breaking_finding();
+        finding.fix.edits = {{"train.py", 0, 0, "# again\n"}};
+        return std::vector<Finding>{finding};
+      }};
   const FixResult result = fixed(kScript, asking({&endless}));
   ASSERT_EQ(result.problems.size(), 1u);
   EXPECT_EQ(result.problems[0],

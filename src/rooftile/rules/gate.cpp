@@ -10,11 +10,14 @@
 
 namespace rooftile {
 
-Seconds pass_time(const RuleInput& input) {
+Seconds pass_time(std::span<const TraceSummary> ranks) {
   Seconds slowest;
-  for (const TraceSummary& trace : input.workload.traces) {
-    slowest = std::max(slowest, pass_time(trace));
-  }
+  for (const TraceSummary& trace : ranks) slowest = std::max(slowest, pass_time(trace));
+  return slowest;
+}
+
+Seconds pass_time(const RuleInput& input) {
+  const Seconds slowest = pass_time(input.workload.traces);
   return slowest > Seconds(0) ? slowest : input.analysis.total.expected;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ inline constexpr double kMinTimeShare = 0.01;
 
 // Nor is a change that saves less than this share, at the most.
 inline constexpr double kMinSavingShare = 0.005;
+
+// Of the slowest rank's step; 0 without traces.
+Seconds pass_time(std::span<const TraceSummary> ranks);
 
 // Time of one pass over the workload: of the slowest rank's step where there are traces, else the
 // sum over the operations.

@@ -25,10 +25,10 @@ struct Judged {
   Finding finding;
 };
 
-// Errors and plain information are told whatever they save.
-bool is_worth_telling(const RuleInput& input, const Finding& finding) {
+// Errors and plain information are reported whatever they save.
+bool is_worth_reporting(const Finding& finding, Seconds pass) {
   if (finding.level == Level::error || finding.level == Level::info || !finding.saving) return true;
-  return finding.saving->expected >= kMinSavingShare * pass_time(input);
+  return finding.saving->expected >= kMinSavingShare * pass;
 }
 
 // Rules of traces tell what they measured themselves, and save what was measured.
@@ -70,17 +70,62 @@ void scale_to_measured(const RuleInput& input, Finding& finding) {
   if (measured < modelled.low) finding.saving->low = std::min(finding.saving->low, Seconds(0));
 }
 
+// What two programs have at one place counts once.
+void detect_in_scripts(const Rule& rule, const source::SourceFacts& facts, const Device* gpu,
+                       std::vector<Finding>& findings) {
+  std::set<std::tuple<std::string, std::int64_t, std::int64_t, std::string>> seen;
+  for (Finding& finding : rule.in_scripts(facts, gpu)) {
+    const SourceSpot& spot = finding.spot;
+    if (!seen.emplace(finding.location.file, spot.line, spot.column, finding.message).second) {
+      continue;
+    }
+    if (rule.level_in_scripts) finding.own_level = rule.level_in_scripts;
+    findings.push_back(std::move(finding));
+  }
+}
+
+void append(std::vector<Finding>&& more, std::vector<Finding>& findings) {
+  std::ranges::move(more, std::back_inserter(findings));
+}
+
+// What needs no GPU.
+void detect_on_any_gpu(const Rule& rule, const Workload& workload, const Device* gpu,
+                       std::vector<Finding>& findings) {
+  if (rule.in_any_trace != nullptr) append(rule.in_any_trace(workload.traces), findings);
+  if (workload.source) detect_in_scripts(rule, *workload.source, gpu, findings);
+}
+
+void keep(const Rule& rule, Finding&& finding, Seconds pass, std::vector<Judged>& all) {
+  finding.level = level_of(finding, rule);
+  if (is_worth_reporting(finding, pass)) all.push_back({&rule, std::move(finding)});
+}
+
 std::vector<Judged> judge(const RuleInput& input, std::span<const Rule* const> rules) {
   std::vector<Judged> all;
+  const Seconds pass = pass_time(input);
   for (const Rule* rule : rules) {
-    for (Finding& finding : rule->check(input)) {
+    for (Finding& finding : detect(*rule, input)) {
       finding.rule = rule->id;
       if (!finding.ops.empty() && !input.workload.traces.empty() && !speaks_of_kernels(finding)) {
         scale_to_measured(input, finding);
         add_kernel_evidence(input, finding);
       }
-      finding.level = level_of(finding, *rule);
-      if (is_worth_telling(input, finding)) all.push_back({rule, std::move(finding)});
+      keep(*rule, std::move(finding), pass, all);
+    }
+  }
+  return all;
+}
+
+std::vector<Judged> judge_without_gpu(const Workload& workload,
+                                      std::span<const Rule* const> rules) {
+  std::vector<Judged> all;
+  const Seconds pass = pass_time(workload.traces);
+  for (const Rule* rule : rules) {
+    std::vector<Finding> findings;
+    detect_on_any_gpu(*rule, workload, nullptr, findings);
+    for (Finding& finding : findings) {
+      finding.rule = rule->id;
+      keep(*rule, std::move(finding), pass, all);
     }
   }
   return all;
@@ -197,6 +242,20 @@ std::vector<Finding> rank(std::vector<Judged> all) {
 
 }  // namespace
 
+std::vector<Finding> ScriptDetector::operator()(const source::SourceFacts& facts,
+                                                const Device* gpu) const {
+  if (on_facts != nullptr) return on_facts(facts);
+  return on_gpu != nullptr ? on_gpu(facts, gpu) : std::vector<Finding>{};
+}
+
+std::vector<Finding> detect(const Rule& rule, const RuleInput& input) {
+  std::vector<Finding> findings;
+  if (rule.in_ops != nullptr) append(rule.in_ops(input), findings);
+  if (rule.in_traces != nullptr) append(rule.in_traces(input), findings);
+  detect_on_any_gpu(rule, input.workload, &input.device(), findings);
+  return findings;
+}
+
 std::span<const Rule* const> all_rules() {
   static constexpr auto kRules = std::to_array<const Rule*>({
 #define RULE(name) &name,
@@ -220,6 +279,10 @@ std::vector<Finding> run_rules(const RuleInput& input, std::span<const Rule* con
   drop_overlapping(all);
   merge_repeats(all, input.workload);
   return rank(std::move(all));
+}
+
+std::vector<Finding> run_rules(const Workload& workload, std::span<const Rule* const> rules) {
+  return rank(judge_without_gpu(workload, rules));
 }
 
 }  // namespace rooftile

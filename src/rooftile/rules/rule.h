@@ -1,8 +1,10 @@
-// A rule: one condition, documented, checked against a workload on a GPU.
+// A rule: one condition, documented, with a detector for each kind of evidence that shows it.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "rooftile/analysis/analysis.h"
@@ -10,6 +12,8 @@
 #include "rooftile/findings/finding.h"
 #include "rooftile/hardware/device.h"
 #include "rooftile/workload/graph.h"
+#include "rooftile/workload/source_facts.h"
+#include "rooftile/workload/trace_summary.h"
 #include "rooftile/workload/workload.h"
 
 namespace rooftile {
@@ -25,25 +29,51 @@ struct RuleInput {
   const Device& device() const { return model.device(); }
 };
 
+// Finds it in operations and traces on a known GPU.
+using Detector = std::vector<Finding> (*)(const RuleInput&);
+
+// Finds it in the traces of a job's ranks, which may be of any maker's GPU.
+using AnyTraceDetector = std::vector<Finding> (*)(std::span<const TraceSummary> ranks);
+
+// Finds it in training scripts. What depends on the GPU gets it, null where the user named none.
+struct ScriptDetector {
+  using OnFacts = std::vector<Finding> (*)(const source::SourceFacts&);
+  using OnGpu = std::vector<Finding> (*)(const source::SourceFacts&, const Device* gpu);
+
+  constexpr ScriptDetector() = default;
+  template <class Find>
+  constexpr ScriptDetector(Find find) {  // a function or a lambda of either form
+    if constexpr (std::is_convertible_v<Find, OnFacts>) {
+      on_facts = find;
+    } else {
+      on_gpu = find;
+    }
+  }
+  std::vector<Finding> operator()(const source::SourceFacts& facts, const Device* gpu) const;
+
+  OnFacts on_facts = nullptr;
+  OnGpu on_gpu = nullptr;
+};
+
 // Findings of one cause on one operation exclude each other: the one that saves most is kept.
 enum class Cause { none, alignment, tile_shape, precision, layout, fusion, launch, memory };
 
 struct Rule {
-  std::string_view id;  // area/what-is-wrong
-  Level level;          // of its findings unless they say otherwise
-  Cause cause;
+  std::string_view id;          // area/what-is-wrong
+  Level level = Level::advice;  // of its findings unless they say otherwise
+  Cause cause = Cause::none;
   std::string_view summary;  // one line
   std::string_view doc;      // Markdown, the headings of kDocHeadings in order
-  std::vector<Finding> (*check)(const RuleInput&);
+  Detector in_ops = nullptr, in_traces = nullptr;
+  AnyTraceDetector in_any_trace = nullptr;
+  ScriptDetector in_scripts = {};
+  std::optional<Level> level_in_scripts = {};  // of findings in scripts, where it is not `level`
   // Its findings make advice on sizes and memory of the same operations moot: they are to run in
   // another precision first.
   bool outranks_sizes = false;
   // Its change puts one operation in place of several: other advice on nothing but those, their
   // precision aside, is moot.
   bool replaces_operations = false;
-  // Judges how host, GPU and ranks wait for each other in a trace, which is the same on GPUs of
-  // every maker, named or not.
-  bool on_any_gpu = false;
 };
 
 inline constexpr std::string_view kDocHeadings[] = {
@@ -57,5 +87,11 @@ const Rule* find_rule(std::string_view id);
 // Runs the rules, fills in id and level, drops what saves too little, keeps one finding per cause
 // and operation, merges equal findings of repeated layers, and ranks.
 std::vector<Finding> run_rules(const RuleInput& input, std::span<const Rule* const> rules);
+
+// The same without a GPU: of scripts, and of traces what is judged on any maker's GPU.
+std::vector<Finding> run_rules(const Workload& workload, std::span<const Rule* const> rules);
+
+// What the detectors of one rule find, as they are.
+std::vector<Finding> detect(const Rule& rule, const RuleInput& input);
 
 }  // namespace rooftile

@@ -32,10 +32,10 @@ std::string percent_of_window(const TraceSummary& trace, Seconds time) {
 
 }  // namespace
 
-std::vector<Finding> judge_ranks(const RuleInput& input, const TraceJudge& judge) {
+std::vector<Finding> judge_ranks(std::span<const TraceSummary> ranks, const TraceJudge& judge) {
   std::vector<std::string> order;
   std::map<std::string, Worst> worst_of;
-  for (const TraceSummary& trace : input.workload.traces) {
+  for (const TraceSummary& trace : ranks) {
     if (trace.time.span <= Seconds(0)) continue;
     for (TraceCase& found : judge(trace)) {
       const auto [entry, is_new] = worst_of.try_emplace(found.key);
@@ -51,7 +51,7 @@ std::vector<Finding> judge_ranks(const RuleInput& input, const TraceJudge& judge
   std::vector<Finding> findings;
   for (const std::string& key : order) {
     Worst& worst = worst_of[key];
-    note_ranks(worst, input.workload.traces.size());
+    note_ranks(worst, ranks.size());
     findings.push_back(std::move(worst.finding));
   }
   return findings;

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ struct TraceCase {
 using TraceJudge = std::function<std::vector<TraceCase>(const TraceSummary&)>;
 
 // Judges each rank's trace and keeps, of the cases of one key, the one that saves most.
-std::vector<Finding> judge_ranks(const RuleInput& input, const TraceJudge& judge);
+std::vector<Finding> judge_ranks(std::span<const TraceSummary> ranks, const TraceJudge& judge);
 
 // True when a time summed over the window is worth a reader's minute.
 bool is_visible(const TraceSummary& trace, Seconds in_window);

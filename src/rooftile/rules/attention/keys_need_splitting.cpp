@@ -70,6 +70,6 @@ extern const Rule attention_keys_need_splitting{
     .cause = Cause::none,
     .summary = "Few sequences leave SMs idle unless their keys are split",
     .doc = attention_keys_need_splitting_rule::kDoc,
-    .check = attention_keys_need_splitting_rule::check};
+    .in_ops = attention_keys_need_splitting_rule::check};
 
 }  // namespace rooftile

@@ -6,7 +6,6 @@
 #include "rooftile/analysis/attention_chain.h"
 #include "rooftile/rules/attention/odd_key_length_in_source.h"
 #include "rooftile/rules/group_finding.h"
-#include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
 namespace attention_odd_key_length_rule {
@@ -162,7 +161,7 @@ std::vector<Finding> check(const RuleInput& input) {
   std::vector<Finding> findings;
   judge_operations(input, findings);
   judge_chains(input, findings);
-  return with_scripts(input, std::move(findings), unaligned_padding_in_source);
+  return findings;
 }
 
 }  // namespace attention_odd_key_length_rule
@@ -173,6 +172,7 @@ extern const Rule attention_odd_key_length{
     .cause = Cause::alignment,
     .summary = "Unfused attention over an unaligned number of keys",
     .doc = attention_odd_key_length_rule::kDoc,
-    .check = attention_odd_key_length_rule::check};
+    .in_ops = attention_odd_key_length_rule::check,
+    .in_scripts = unaligned_padding_in_source};
 
 }  // namespace rooftile

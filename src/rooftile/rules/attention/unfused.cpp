@@ -9,7 +9,6 @@
 #include "rooftile/rules/attention/unfused_in_source.h"
 #include "rooftile/rules/attention/unfused_in_trace.h"
 #include "rooftile/rules/group_finding.h"
-#include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
 namespace attention_unfused_rule {
@@ -179,10 +178,6 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return with_scripts(input, check_operations(input), unfused_attention_in_source, Level::advice);
-}
-
 }  // namespace attention_unfused_rule
 
 extern const Rule attention_unfused{.id = "attention/unfused",
@@ -190,7 +185,9 @@ extern const Rule attention_unfused{.id = "attention/unfused",
                                     .cause = Cause::fusion,
                                     .summary = "Attention writes its scores to memory",
                                     .doc = attention_unfused_rule::kDoc,
-                                    .check = attention_unfused_rule::check,
+                                    .in_ops = attention_unfused_rule::check_operations,
+                                    .in_scripts = unfused_attention_in_source,
+                                    .level_in_scripts = Level::advice,
                                     .replaces_operations = true};
 
 }  // namespace rooftile

@@ -135,7 +135,7 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
 }  // namespace attention_unfused_in_trace
 
 std::vector<Finding> unfused_attention_in_traces(const RuleInput& input) {
-  return judge_ranks(input, [&](const TraceSummary& trace) {
+  return judge_ranks(input.workload.traces, [&](const TraceSummary& trace) {
     return attention_unfused_in_trace::judge(input, trace);
   });
 }

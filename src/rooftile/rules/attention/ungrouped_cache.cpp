@@ -78,6 +78,6 @@ extern const Rule attention_ungrouped_cache{
     .cause = Cause::none,
     .summary = "Every query head has keys of its own in the cache",
     .doc = attention_ungrouped_cache_rule::kDoc,
-    .check = attention_ungrouped_cache_rule::check};
+    .in_ops = attention_ungrouped_cache_rule::check};
 
 }  // namespace rooftile

@@ -114,6 +114,6 @@ extern const Rule attention_unsupported_head_dim{
     .cause = Cause::alignment,
     .summary = "Head size outside the flash kernel's range",
     .doc = attention_unsupported_head_dim_rule::kDoc,
-    .check = attention_unsupported_head_dim_rule::check};
+    .in_ops = attention_unsupported_head_dim_rule::check};
 
 }  // namespace rooftile

@@ -87,6 +87,6 @@ extern const Rule attention_wide_cache{
     .cause = Cause::none,
     .summary = "A decode step waits for keys and values of 16 bits",
     .doc = attention_wide_cache_rule::kDoc,
-    .check = attention_wide_cache_rule::check};
+    .in_ops = attention_wide_cache_rule::check};
 
 }  // namespace rooftile

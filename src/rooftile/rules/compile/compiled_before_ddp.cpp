@@ -3,7 +3,6 @@
 #include "rooftile/analysis/source/compiled_code.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -79,8 +78,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace compiled_before_ddp
 
 extern const Rule compile_compiled_before_ddp{
@@ -89,6 +86,6 @@ extern const Rule compile_compiled_before_ddp{
     .cause = Cause::none,
     .summary = "Model compiled before DistributedDataParallel wraps it",
     .doc = compiled_before_ddp::kDoc,
-    .check = compiled_before_ddp::check};
+    .in_scripts = compiled_before_ddp::find};
 
 }  // namespace rooftile

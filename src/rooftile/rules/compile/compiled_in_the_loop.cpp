@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/compiled_code.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -68,8 +67,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace compiled_in_the_loop
 
 extern const Rule compile_compiled_in_the_loop{
@@ -78,6 +75,6 @@ extern const Rule compile_compiled_in_the_loop{
     .cause = Cause::none,
     .summary = "torch.compile called on every step or epoch",
     .doc = compiled_in_the_loop::kDoc,
-    .check = compiled_in_the_loop::check};
+    .in_scripts = compiled_in_the_loop::find};
 
 }  // namespace rooftile

@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/input_sizes.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -73,8 +72,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace cuda_graphs_with_varying_shapes
 
 extern const Rule compile_cuda_graphs_with_varying_shapes{
@@ -83,6 +80,6 @@ extern const Rule compile_cuda_graphs_with_varying_shapes{
     .cause = Cause::none,
     .summary = "CUDA graphs recaptured for every new shape",
     .doc = cuda_graphs_with_varying_shapes::kDoc,
-    .check = cuda_graphs_with_varying_shapes::check};
+    .in_scripts = cuda_graphs_with_varying_shapes::find};
 
 }  // namespace rooftile

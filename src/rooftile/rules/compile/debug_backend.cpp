@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -117,8 +116,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace debug_backend
 
 extern const Rule compile_debug_backend{
@@ -127,6 +124,6 @@ extern const Rule compile_debug_backend{
     .cause = Cause::none,
     .summary = "torch.compile runs in a debugging mode or is disabled",
     .doc = debug_backend::kDoc,
-    .check = debug_backend::check};
+    .in_scripts = debug_backend::find};
 
 }  // namespace rooftile

@@ -7,7 +7,6 @@
 #include "rooftile/analysis/source/compiled_code.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -115,8 +114,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace graph_break
 
 extern const Rule compile_graph_break{
@@ -125,6 +122,6 @@ extern const Rule compile_graph_break{
     .cause = Cause::none,
     .summary = "Graph breaks: torch.compile leaves parts of the code to Python",
     .doc = graph_break::kDoc,
-    .check = graph_break::check};
+    .in_scripts = graph_break::find};
 
 }  // namespace rooftile

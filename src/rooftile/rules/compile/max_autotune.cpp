@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/model_size.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -55,8 +54,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace max_autotune
 
 extern const Rule compile_max_autotune{.id = "compile/max-autotune",
@@ -64,6 +61,6 @@ extern const Rule compile_max_autotune{.id = "compile/max-autotune",
                                        .cause = Cause::none,
                                        .summary = "max-autotune for a model of large GEMMs",
                                        .doc = max_autotune::kDoc,
-                                       .check = max_autotune::check};
+                                       .in_scripts = max_autotune::find};
 
 }  // namespace rooftile

@@ -5,7 +5,6 @@
 #include "rooftile/analysis/source/compiled_code.h"
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -78,8 +77,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace not_compiled
 
 extern const Rule compile_not_compiled{.id = "compile/not-compiled",
@@ -87,6 +84,6 @@ extern const Rule compile_not_compiled{.id = "compile/not-compiled",
                                        .cause = Cause::none,
                                        .summary = "PyTorch 2 program trains without torch.compile",
                                        .doc = not_compiled::kDoc,
-                                       .check = not_compiled::check};
+                                       .in_scripts = not_compiled::find};
 
 }  // namespace rooftile

@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -67,8 +66,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace torchscript
 
 extern const Rule compile_torchscript{.id = "compile/torchscript",
@@ -76,6 +73,6 @@ extern const Rule compile_torchscript{.id = "compile/torchscript",
                                       .cause = Cause::none,
                                       .summary = "Model is trained as TorchScript",
                                       .doc = torchscript::kDoc,
-                                      .check = torchscript::check};
+                                      .in_scripts = torchscript::find};
 
 }  // namespace rooftile

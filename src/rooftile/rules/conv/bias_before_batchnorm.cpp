@@ -5,7 +5,6 @@
 #include "rooftile/rules/conv/bias_before_batchnorm_in_source.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/trace_finding.h"
 #include "rooftile/workload/graph.h"
 
@@ -145,11 +144,8 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return {{"", std::move(finding)}};
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (!input.workload.traces.empty()) {
-    return with_scripts(input, judge_ranks(input, judge), biases_before_batchnorm);
-  }
-  return with_scripts(input, check_operations(input), biases_before_batchnorm);
+std::vector<Finding> check_traces(const RuleInput& input) {
+  return judge_ranks(input.workload.traces, judge);
 }
 
 }  // namespace conv_bias_before_batchnorm_rule
@@ -160,6 +156,8 @@ extern const Rule conv_bias_before_batchnorm{
     .cause = Cause::none,
     .summary = "BatchNorm cancels the bias of the layer before it",
     .doc = conv_bias_before_batchnorm_rule::kDoc,
-    .check = conv_bias_before_batchnorm_rule::check};
+    .in_ops = conv_bias_before_batchnorm_rule::check_operations,
+    .in_traces = conv_bias_before_batchnorm_rule::check_traces,
+    .in_scripts = biases_before_batchnorm};
 
 }  // namespace rooftile

@@ -117,6 +117,6 @@ extern const Rule conv_channels_not_multiple_of_64{
     .cause = Cause::tile_shape,
     .summary = "Output channels not a multiple of 64: last tile mostly padding",
     .doc = conv_channels_not_multiple_of_64_rule::kDoc,
-    .check = conv_channels_not_multiple_of_64_rule::check};
+    .in_ops = conv_channels_not_multiple_of_64_rule::check};
 
 }  // namespace rooftile

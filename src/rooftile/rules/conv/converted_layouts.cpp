@@ -90,7 +90,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return {{"", std::move(finding)}};
 }
 
-std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+std::vector<Finding> check(const RuleInput& input) {
+  return judge_ranks(input.workload.traces, judge);
+}
 
 }  // namespace conv_converted_layouts_rule
 
@@ -100,6 +102,6 @@ extern const Rule conv_converted_layouts{
     .cause = Cause::none,
     .summary = "Convolutions convert the layout of their tensors in every call",
     .doc = conv_converted_layouts_rule::kDoc,
-    .check = conv_converted_layouts_rule::check};
+    .in_traces = conv_converted_layouts_rule::check};
 
 }  // namespace rooftile

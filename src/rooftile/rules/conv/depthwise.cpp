@@ -179,6 +179,6 @@ extern const Rule conv_depthwise{.id = "conv/depthwise",
                                  .cause = Cause::none,
                                  .summary = "Depthwise convolutions are memory-bound",
                                  .doc = conv_depthwise_rule::kDoc,
-                                 .check = conv_depthwise_rule::check};
+                                 .in_ops = conv_depthwise_rule::check};
 
 }  // namespace rooftile

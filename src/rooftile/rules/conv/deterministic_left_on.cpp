@@ -7,7 +7,6 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -170,8 +169,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace deterministic_left_on
 
 extern const Rule conv_deterministic_left_on{
@@ -180,6 +177,6 @@ extern const Rule conv_deterministic_left_on{
     .cause = Cause::none,
     .summary = "Deterministic algorithms enabled for all runs",
     .doc = deterministic_left_on::kDoc,
-    .check = deterministic_left_on::check};
+    .in_scripts = deterministic_left_on::find};
 
 }  // namespace rooftile

@@ -65,6 +65,6 @@ extern const Rule conv_dilated_or_strided_dgrad{
     .cause = Cause::none,
     .summary = "Dilated convolutions and strided input gradients have few fast kernels",
     .doc = conv_dilated_or_strided_dgrad_rule::kDoc,
-    .check = conv_dilated_or_strided_dgrad_rule::check};
+    .in_ops = conv_dilated_or_strided_dgrad_rule::check};
 
 }  // namespace rooftile

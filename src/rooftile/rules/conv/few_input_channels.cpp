@@ -7,7 +7,6 @@
 #include "rooftile/rules/conv/channels_in_source.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
-#include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
 namespace conv_few_input_channels_rule {
@@ -195,10 +194,6 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return with_scripts(input, check_operations(input), few_input_channels_in_source, Level::info);
-}
-
 }  // namespace conv_few_input_channels_rule
 
 extern const Rule conv_few_input_channels{.id = "conv/few-input-channels",
@@ -206,6 +201,8 @@ extern const Rule conv_few_input_channels{.id = "conv/few-input-channels",
                                           .cause = Cause::alignment,
                                           .summary = "First layer reads three channels",
                                           .doc = conv_few_input_channels_rule::kDoc,
-                                          .check = conv_few_input_channels_rule::check};
+                                          .in_ops = conv_few_input_channels_rule::check_operations,
+                                          .in_scripts = few_input_channels_in_source,
+                                          .level_in_scripts = Level::info};
 
 }  // namespace rooftile

@@ -78,6 +78,6 @@ extern const Rule conv_grouped_channels_last{.id = "conv/grouped-channels-last",
                                              .cause = Cause::layout,
                                              .summary = "Grouped convolutions run in channels_last",
                                              .doc = conv_grouped_channels_last_rule::kDoc,
-                                             .check = conv_grouped_channels_last_rule::check};
+                                             .in_ops = conv_grouped_channels_last_rule::check};
 
 }  // namespace rooftile

@@ -154,6 +154,6 @@ extern const Rule conv_layout_thrash{
     .cause = Cause::none,
     .summary = "Tensors change layout around convolutions and back",
     .doc = conv_layout_thrash_rule::kDoc,
-    .check = conv_layout_thrash_rule::check};
+    .in_ops = conv_layout_thrash_rule::check};
 
 }  // namespace rooftile

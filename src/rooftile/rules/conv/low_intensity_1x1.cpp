@@ -76,6 +76,6 @@ extern const Rule conv_low_intensity_1x1{.id = "conv/low-intensity-1x1",
                                          .cause = Cause::none,
                                          .summary = "1x1 convolutions are memory-bound",
                                          .doc = conv_low_intensity_1x1_rule::kDoc,
-                                         .check = conv_low_intensity_1x1_rule::check};
+                                         .in_ops = conv_low_intensity_1x1_rule::check};
 
 }  // namespace rooftile

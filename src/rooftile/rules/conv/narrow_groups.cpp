@@ -5,7 +5,6 @@
 #include "rooftile/rules/conv/channels_in_source.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
-#include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
 namespace conv_narrow_groups_rule {
@@ -106,10 +105,6 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return with_scripts(input, check_operations(input), narrow_groups_in_source, Level::info);
-}
-
 }  // namespace conv_narrow_groups_rule
 
 extern const Rule conv_narrow_groups{
@@ -118,6 +113,8 @@ extern const Rule conv_narrow_groups{
     .cause = Cause::alignment,
     .summary = "Convolution groups are narrower than a 16-byte load",
     .doc = conv_narrow_groups_rule::kDoc,
-    .check = conv_narrow_groups_rule::check};
+    .in_ops = conv_narrow_groups_rule::check_operations,
+    .in_scripts = narrow_groups_in_source,
+    .level_in_scripts = Level::info};
 
 }  // namespace rooftile

@@ -7,7 +7,6 @@
 #include "rooftile/rules/conv/nchw_on_tensor_cores_in_source.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
-#include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
 namespace conv_nchw_on_tensor_cores_rule {
@@ -130,10 +129,6 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   return {finding};
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return with_scripts(input, check_operations(input), programs_without_channels_last);
-}
-
 }  // namespace conv_nchw_on_tensor_cores_rule
 
 extern const Rule conv_nchw_on_tensor_cores{
@@ -142,6 +137,7 @@ extern const Rule conv_nchw_on_tensor_cores{
     .cause = Cause::layout,
     .summary = "Convolutional network keeps its tensors in NCHW order",
     .doc = conv_nchw_on_tensor_cores_rule::kDoc,
-    .check = conv_nchw_on_tensor_cores_rule::check};
+    .in_ops = conv_nchw_on_tensor_cores_rule::check_operations,
+    .in_scripts = programs_without_channels_last};
 
 }  // namespace rooftile

@@ -202,6 +202,6 @@ extern const Rule conv_partial_last_wave{
     .cause = Cause::tile_shape,
     .summary = "Batch leaves the convolutions' last wave nearly empty",
     .doc = conv_partial_last_wave_rule::kDoc,
-    .check = conv_partial_last_wave_rule::check};
+    .in_ops = conv_partial_last_wave_rule::check};
 
 }  // namespace rooftile

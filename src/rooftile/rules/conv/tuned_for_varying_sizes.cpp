@@ -3,7 +3,6 @@
 #include "rooftile/analysis/source/input_sizes.h"
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -78,8 +77,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace tuned_for_varying_sizes
 
 extern const Rule conv_tuned_for_varying_sizes{
@@ -88,6 +85,6 @@ extern const Rule conv_tuned_for_varying_sizes{
     .cause = Cause::none,
     .summary = "cuDNN re-benchmarks its algorithms for every new input size",
     .doc = tuned_for_varying_sizes::kDoc,
-    .check = tuned_for_varying_sizes::check};
+    .in_scripts = tuned_for_varying_sizes::find};
 
 }  // namespace rooftile

@@ -5,7 +5,6 @@
 #include "rooftile/rules/conv/channels_in_source.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/workload/graph.h"
 
 namespace rooftile {
@@ -144,10 +143,6 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return with_scripts(input, check_operations(input), unaligned_channels_in_source, Level::advice);
-}
-
 }  // namespace conv_unaligned_channels_rule
 
 extern const Rule conv_unaligned_channels{
@@ -156,6 +151,8 @@ extern const Rule conv_unaligned_channels{
     .cause = Cause::alignment,
     .summary = "Convolution channels are not whole 16-byte groups",
     .doc = conv_unaligned_channels_rule::kDoc,
-    .check = conv_unaligned_channels_rule::check};
+    .in_ops = conv_unaligned_channels_rule::check_operations,
+    .in_scripts = unaligned_channels_in_source,
+    .level_in_scripts = Level::advice};
 
 }  // namespace rooftile

@@ -66,6 +66,6 @@ extern const Rule conv_unfolded_batchnorm{
     .cause = Cause::fusion,
     .summary = "BatchNorm runs as a separate operation in inference",
     .doc = conv_unfolded_batchnorm_rule::kDoc,
-    .check = conv_unfolded_batchnorm_rule::check};
+    .in_ops = conv_unfolded_batchnorm_rule::check};
 
 }  // namespace rooftile

@@ -9,7 +9,6 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/rules/trace_finding.h"
 
@@ -227,8 +226,8 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return {{"", std::move(finding)}};
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return with_scripts(input, judge_ranks(input, judge), find);
+std::vector<Finding> check_traces(const RuleInput& input) {
+  return judge_ranks(input.workload.traces, judge);
 }
 
 }  // namespace untuned_algorithms
@@ -239,6 +238,7 @@ extern const Rule conv_untuned_algorithms{
     .cause = Cause::none,
     .summary = "Input size is fixed, but cudnn.benchmark is off",
     .doc = untuned_algorithms::kDoc,
-    .check = untuned_algorithms::check};
+    .in_traces = untuned_algorithms::check_traces,
+    .in_scripts = untuned_algorithms::find};
 
 }  // namespace rooftile

@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -49,8 +48,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace barrier_every_step
 
 extern const Rule distributed_barrier_every_step{
@@ -59,6 +56,6 @@ extern const Rule distributed_barrier_every_step{
     .cause = Cause::none,
     .summary = "Barrier in every step: all processes wait for each other",
     .doc = barrier_every_step::kDoc,
-    .check = barrier_every_step::check};
+    .in_scripts = barrier_every_step::find};
 
 }  // namespace rooftile

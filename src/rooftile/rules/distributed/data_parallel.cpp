@@ -8,7 +8,6 @@
 #include "rooftile/analysis/source/untrained_models.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -121,8 +120,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace data_parallel
 
 extern const Rule distributed_data_parallel{.id = "distributed/data-parallel",
@@ -130,6 +127,6 @@ extern const Rule distributed_data_parallel{.id = "distributed/data-parallel",
                                             .cause = Cause::none,
                                             .summary = "Model is trained under DataParallel",
                                             .doc = data_parallel::kDoc,
-                                            .check = data_parallel::check};
+                                            .in_scripts = data_parallel::find};
 
 }  // namespace rooftile

@@ -6,7 +6,6 @@
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -152,8 +151,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace epoch_not_set
 
 extern const Rule distributed_epoch_not_set{
@@ -162,6 +159,6 @@ extern const Rule distributed_epoch_not_set{
     .cause = Cause::none,
     .summary = "Every epoch visits the samples in the same order (no set_epoch)",
     .doc = epoch_not_set::kDoc,
-    .check = epoch_not_set::check};
+    .in_scripts = epoch_not_set::find};
 
 }  // namespace rooftile

@@ -57,9 +57,9 @@ constexpr double kLate = 0.6;
 constexpr std::int64_t kFewestBuckets = 3;
 constexpr double kMostElementBytes = 4;
 
-Seconds mean_waiting(const RuleInput& input, const TraceSummary& trace) {
-  const std::optional<RankWaits> waits = waits_of_ranks(input.workload.traces);
-  const auto rank = static_cast<std::size_t>(&trace - input.workload.traces.begin());
+Seconds mean_waiting(std::span<const TraceSummary> ranks, const TraceSummary& trace) {
+  const std::optional<RankWaits> waits = waits_of_ranks(ranks);
+  const auto rank = static_cast<std::size_t>(&trace - ranks.data());
   return waits ? waits->waited[rank] : Seconds(0);
 }
 
@@ -295,10 +295,10 @@ std::optional<Seconds> plausible_transfer(const TraceSummary& trace) {
   return time * window_part(trace);
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input, [&](const TraceSummary& trace) -> std::vector<TraceCase> {
+std::vector<Finding> check(std::span<const TraceSummary> ranks) {
+  return judge_ranks(ranks, [&](const TraceSummary& trace) -> std::vector<TraceCase> {
     const Seconds exposed = trace.time.exposed_communication;
-    const Seconds waiting = std::min(exposed, mean_waiting(input, trace));
+    const Seconds waiting = std::min(exposed, mean_waiting(ranks, trace));
     const Seconds transfer = exposed - waiting;
     const Seconds plausible = std::min(transfer, plausible_transfer(trace).value_or(transfer));
     const bool mostly_waits = plausible < 0.5 * transfer;
@@ -335,7 +335,6 @@ extern const Rule distributed_exposed_communication{
     .cause = Cause::none,
     .summary = "Communication is exposed: it runs while nothing computes",
     .doc = distributed_exposed_communication_rule::kDoc,
-    .check = distributed_exposed_communication_rule::check,
-    .on_any_gpu = true};
+    .in_any_trace = distributed_exposed_communication_rule::check};
 
 }  // namespace rooftile

@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -50,8 +49,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace gradients_copied_to_buckets
 
 extern const Rule distributed_gradients_copied_to_buckets{
@@ -60,6 +57,6 @@ extern const Rule distributed_gradients_copied_to_buckets{
     .cause = Cause::none,
     .summary = "DDP copies every gradient into a bucket",
     .doc = gradients_copied_to_buckets::kDoc,
-    .check = gradients_copied_to_buckets::check};
+    .in_scripts = gradients_copied_to_buckets::find};
 
 }  // namespace rooftile

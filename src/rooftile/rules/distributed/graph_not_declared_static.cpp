@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -63,8 +62,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace graph_not_declared_static
 
 extern const Rule distributed_graph_not_declared_static{
@@ -73,6 +70,6 @@ extern const Rule distributed_graph_not_declared_static{
     .cause = Cause::none,
     .summary = "DDP runs without static_graph although the graph never changes",
     .doc = graph_not_declared_static::kDoc,
-    .check = graph_not_declared_static::check};
+    .in_scripts = graph_not_declared_static::find};
 
 }  // namespace rooftile

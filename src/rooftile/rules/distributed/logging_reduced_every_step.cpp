@@ -10,7 +10,6 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -290,8 +289,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace logging_reduced_every_step
 
 extern const Rule distributed_logging_reduced_every_step{
@@ -300,6 +297,6 @@ extern const Rule distributed_logging_reduced_every_step{
     .cause = Cause::none,
     .summary = "Logged value is all-reduced in every step",
     .doc = logging_reduced_every_step::kDoc,
-    .check = logging_reduced_every_step::check};
+    .in_scripts = logging_reduced_every_step::find};
 
 }  // namespace rooftile

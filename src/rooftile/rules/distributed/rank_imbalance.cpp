@@ -65,8 +65,7 @@ bool is_one_job(std::span<const TraceSummary> ranks) {
          });
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  std::span<const TraceSummary> ranks = input.workload.traces;
+std::vector<Finding> check(std::span<const TraceSummary> ranks) {
   if (!is_one_job(ranks)) return {};
   const Spread spread = spread_of(ranks);
   const TraceSummary& slowest = ranks[spread.slowest];
@@ -97,7 +96,6 @@ extern const Rule distributed_rank_imbalance{
     .cause = Cause::none,
     .summary = "One rank computes longer than the others, which wait for it",
     .doc = distributed_rank_imbalance_rule::kDoc,
-    .check = distributed_rank_imbalance_rule::check,
-    .on_any_gpu = true};
+    .in_any_trace = distributed_rank_imbalance_rule::check};
 
 }  // namespace rooftile

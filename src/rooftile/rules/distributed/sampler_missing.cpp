@@ -6,7 +6,6 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -132,8 +131,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace sampler_missing
 
 extern const Rule distributed_sampler_missing{
@@ -142,6 +139,6 @@ extern const Rule distributed_sampler_missing{
     .cause = Cause::none,
     .summary = "Every process trains on the same batches (no DistributedSampler)",
     .doc = sampler_missing::kDoc,
-    .check = sampler_missing::check};
+    .in_scripts = sampler_missing::find};
 
 }  // namespace rooftile

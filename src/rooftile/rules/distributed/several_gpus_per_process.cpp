@@ -5,7 +5,6 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -97,8 +96,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace several_gpus_per_process
 
 extern const Rule distributed_several_gpus_per_process{
@@ -107,6 +104,6 @@ extern const Rule distributed_several_gpus_per_process{
     .cause = Cause::none,
     .summary = "One process drives several GPUs under DDP",
     .doc = several_gpus_per_process::kDoc,
-    .check = several_gpus_per_process::check};
+    .in_scripts = several_gpus_per_process::find};
 
 }  // namespace rooftile

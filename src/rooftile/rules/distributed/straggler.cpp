@@ -105,8 +105,7 @@ std::string message(std::span<const TraceSummary> ranks, const RankWaits& waits,
       duration_text(found.others));
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  std::span<const TraceSummary> ranks = input.workload.traces;
+std::vector<Finding> check(std::span<const TraceSummary> ranks) {
   const std::optional<RankWaits> waits = waits_of_ranks(ranks);
   if (!waits) return {};
   const Straggler found = straggler_of(ranks, *waits);
@@ -140,7 +139,6 @@ extern const Rule distributed_straggler{.id = "distributed/straggler",
                                         .cause = Cause::none,
                                         .summary = "Ranks wait for a straggler",
                                         .doc = distributed_straggler_rule::kDoc,
-                                        .check = distributed_straggler_rule::check,
-                                        .on_any_gpu = true};
+                                        .in_any_trace = distributed_straggler_rule::check};
 
 }  // namespace rooftile

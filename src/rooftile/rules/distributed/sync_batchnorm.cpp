@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -46,8 +45,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace sync_batchnorm
 
 extern const Rule distributed_sync_batchnorm{
@@ -56,6 +53,6 @@ extern const Rule distributed_sync_batchnorm{
     .cause = Cause::none,
     .summary = "SyncBatchNorm exchanges batch statistics in every layer",
     .doc = sync_batchnorm::kDoc,
-    .check = sync_batchnorm::check};
+    .in_scripts = sync_batchnorm::find};
 
 }  // namespace rooftile

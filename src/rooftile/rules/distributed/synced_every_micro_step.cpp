@@ -7,7 +7,6 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/workload/source_guards.h"
 
@@ -199,8 +198,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace synced_every_micro_step
 
 extern const Rule distributed_synced_every_micro_step{
@@ -209,6 +206,6 @@ extern const Rule distributed_synced_every_micro_step{
     .cause = Cause::none,
     .summary = "Gradients are all-reduced on every micro-batch of an accumulation",
     .doc = synced_every_micro_step::kDoc,
-    .check = synced_every_micro_step::check};
+    .in_scripts = synced_every_micro_step::find};
 
 }  // namespace rooftile

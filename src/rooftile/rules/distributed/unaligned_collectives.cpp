@@ -67,7 +67,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return {{"", std::move(finding)}};
 }
 
-std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+std::vector<Finding> check(const RuleInput& input) {
+  return judge_ranks(input.workload.traces, judge);
+}
 
 }  // namespace distributed_unaligned_collectives_rule
 
@@ -77,6 +79,6 @@ extern const Rule distributed_unaligned_collectives{
     .cause = Cause::none,
     .summary = "Collective messages are not a multiple of 16 bytes",
     .doc = distributed_unaligned_collectives_rule::kDoc,
-    .check = distributed_unaligned_collectives_rule::check};
+    .in_traces = distributed_unaligned_collectives_rule::check};
 
 }  // namespace rooftile

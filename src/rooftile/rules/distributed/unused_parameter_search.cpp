@@ -7,7 +7,6 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -218,8 +217,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace unused_parameter_search
 
 extern const Rule distributed_unused_parameter_search{
@@ -228,6 +225,6 @@ extern const Rule distributed_unused_parameter_search{
     .cause = Cause::none,
     .summary = "DDP searches for unused parameters in every step",
     .doc = unused_parameter_search::kDoc,
-    .check = unused_parameter_search::check};
+    .in_scripts = unused_parameter_search::find};
 
 }  // namespace rooftile

@@ -127,7 +127,8 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input, [&](const TraceSummary& trace) { return judge(input, trace); });
+  return judge_ranks(input.workload.traces,
+                     [&](const TraceSummary& trace) { return judge(input, trace); });
 }
 
 }  // namespace gemm_below_attainable_rate_rule
@@ -138,6 +139,6 @@ extern const Rule gemm_below_attainable_rate{
     .cause = Cause::none,
     .summary = "A GEMM runs below the rate this GPU attains for the shape",
     .doc = gemm_below_attainable_rate_rule::kDoc,
-    .check = gemm_below_attainable_rate_rule::check};
+    .in_traces = gemm_below_attainable_rate_rule::check};
 
 }  // namespace rooftile

@@ -84,6 +84,6 @@ extern const Rule gemm_dense_weights{.id = "gemm/dense-weights",
                                      .cause = Cause::none,
                                      .summary = "Math-bound layers do not use 2:4 sparsity",
                                      .doc = gemm_dense_weights_rule::kDoc,
-                                     .check = gemm_dense_weights_rule::check};
+                                     .in_ops = gemm_dense_weights_rule::check};
 
 }  // namespace rooftile

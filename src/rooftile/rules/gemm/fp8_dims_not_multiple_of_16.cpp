@@ -133,6 +133,6 @@ extern const Rule gemm_fp8_dims_not_multiple_of_16{
     .cause = Cause::alignment,
     .summary = "FP8 GEMM dimensions are not divisible by 16",
     .doc = gemm_fp8_dims_not_multiple_of_16_rule::kDoc,
-    .check = gemm_fp8_dims_not_multiple_of_16_rule::check};
+    .in_ops = gemm_fp8_dims_not_multiple_of_16_rule::check};
 
 }  // namespace rooftile

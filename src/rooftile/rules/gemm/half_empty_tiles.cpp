@@ -114,7 +114,8 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input, [&](const TraceSummary& trace) { return judge(input, trace); });
+  return judge_ranks(input.workload.traces,
+                     [&](const TraceSummary& trace) { return judge(input, trace); });
 }
 
 }  // namespace gemm_half_empty_tiles_rule
@@ -124,6 +125,6 @@ extern const Rule gemm_half_empty_tiles{.id = "gemm/half-empty-tiles",
                                         .cause = Cause::tile_shape,
                                         .summary = "Kernel tiles reach beyond the GEMM's output",
                                         .doc = gemm_half_empty_tiles_rule::kDoc,
-                                        .check = gemm_half_empty_tiles_rule::check};
+                                        .in_traces = gemm_half_empty_tiles_rule::check};
 
 }  // namespace rooftile

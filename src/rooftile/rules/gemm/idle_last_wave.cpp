@@ -114,7 +114,8 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input, [&](const TraceSummary& trace) { return judge(input, trace); });
+  return judge_ranks(input.workload.traces,
+                     [&](const TraceSummary& trace) { return judge(input, trace); });
 }
 
 }  // namespace gemm_idle_last_wave_rule
@@ -124,6 +125,6 @@ extern const Rule gemm_idle_last_wave{.id = "gemm/idle-last-wave",
                                       .cause = Cause::tile_shape,
                                       .summary = "Kernel's last wave is mostly empty",
                                       .doc = gemm_idle_last_wave_rule::kDoc,
-                                      .check = gemm_idle_last_wave_rule::check};
+                                      .in_traces = gemm_idle_last_wave_rule::check};
 
 }  // namespace rooftile

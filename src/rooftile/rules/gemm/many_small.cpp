@@ -143,6 +143,6 @@ extern const Rule gemm_many_small{.id = "gemm/many-small",
                                   .cause = Cause::launch,
                                   .summary = "Many small GEMMs that could be one",
                                   .doc = gemm_many_small_rule::kDoc,
-                                  .check = gemm_many_small_rule::check};
+                                  .in_ops = gemm_many_small_rule::check};
 
 }  // namespace rooftile

@@ -277,6 +277,6 @@ extern const Rule gemm_memory_bound{.id = "gemm/memory-bound",
                                     .cause = Cause::memory,
                                     .summary = "Too few tokens for the weights that are read",
                                     .doc = gemm_memory_bound_rule::kDoc,
-                                    .check = gemm_memory_bound_rule::check};
+                                    .in_ops = gemm_memory_bound_rule::check};
 
 }  // namespace rooftile

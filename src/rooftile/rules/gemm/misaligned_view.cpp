@@ -121,6 +121,6 @@ extern const Rule gemm_misaligned_view{.id = "gemm/misaligned-view",
                                        .cause = Cause::alignment,
                                        .summary = "View starts its rows at unaligned addresses",
                                        .doc = gemm_misaligned_view_rule::kDoc,
-                                       .check = gemm_misaligned_view_rule::check};
+                                       .in_ops = gemm_misaligned_view_rule::check};
 
 }  // namespace rooftile

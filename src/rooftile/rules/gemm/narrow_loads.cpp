@@ -85,7 +85,7 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGro
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input, [&](const TraceSummary& trace) {
+  return judge_ranks(input.workload.traces, [&](const TraceSummary& trace) {
     std::vector<TraceCase> cases;
     if (trace.is_foreign) return cases;
     for (const UseGroup& group : group_by_shape(trace, is_narrow)) {
@@ -105,6 +105,6 @@ extern const Rule gemm_narrow_loads{.id = "gemm/narrow-loads",
                                     .cause = Cause::alignment,
                                     .summary = "Kernels load less than 16 bytes at a time",
                                     .doc = gemm_narrow_loads_rule::kDoc,
-                                    .check = gemm_narrow_loads_rule::check};
+                                    .in_traces = gemm_narrow_loads_rule::check};
 
 }  // namespace rooftile

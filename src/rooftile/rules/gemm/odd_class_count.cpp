@@ -4,7 +4,6 @@
 
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -76,8 +75,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace odd_class_count
 
 extern const Rule gemm_odd_class_count{.id = "gemm/odd-class-count",
@@ -85,6 +82,6 @@ extern const Rule gemm_odd_class_count{.id = "gemm/odd-class-count",
                                        .cause = Cause::none,
                                        .summary = "Class count is not a multiple of 8",
                                        .doc = odd_class_count::kDoc,
-                                       .check = odd_class_count::check};
+                                       .in_scripts = odd_class_count::find};
 
 }  // namespace rooftile

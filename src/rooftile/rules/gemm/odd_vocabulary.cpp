@@ -5,7 +5,6 @@
 #include "rooftile/analysis/vocabulary.h"
 #include "rooftile/rules/gemm/odd_vocabulary_in_source.h"
 #include "rooftile/rules/group_finding.h"
-#include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
 namespace gemm_odd_vocabulary_rule {
@@ -131,10 +130,6 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return with_scripts(input, check_operations(input), odd_vocabularies_in_source, Level::advice);
-}
-
 }  // namespace gemm_odd_vocabulary_rule
 
 extern const Rule gemm_odd_vocabulary{.id = "gemm/odd-vocabulary",
@@ -142,6 +137,8 @@ extern const Rule gemm_odd_vocabulary{.id = "gemm/odd-vocabulary",
                                       .cause = Cause::alignment,
                                       .summary = "Vocabulary is not a multiple of 8",
                                       .doc = gemm_odd_vocabulary_rule::kDoc,
-                                      .check = gemm_odd_vocabulary_rule::check};
+                                      .in_ops = gemm_odd_vocabulary_rule::check_operations,
+                                      .in_scripts = odd_vocabularies_in_source,
+                                      .level_in_scripts = Level::advice};
 
 }  // namespace rooftile

@@ -304,6 +304,6 @@ extern const Rule gemm_partial_last_wave{.id = "gemm/partial-last-wave",
                                          .cause = Cause::tile_shape,
                                          .summary = "Last wave of thread blocks is nearly empty",
                                          .doc = gemm_partial_last_wave_rule::kDoc,
-                                         .check = gemm_partial_last_wave_rule::check};
+                                         .in_ops = gemm_partial_last_wave_rule::check};
 
 }  // namespace rooftile

@@ -131,6 +131,6 @@ extern const Rule gemm_partial_tiles{.id = "gemm/partial-tiles",
                                      .cause = Cause::tile_shape,
                                      .summary = "Small width leaves tiles partly empty",
                                      .doc = gemm_partial_tiles_rule::kDoc,
-                                     .check = gemm_partial_tiles_rule::check};
+                                     .in_ops = gemm_partial_tiles_rule::check};
 
 }  // namespace rooftile

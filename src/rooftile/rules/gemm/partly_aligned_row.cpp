@@ -107,6 +107,6 @@ extern const Rule gemm_partly_aligned_row{.id = "gemm/partly-aligned-row",
                                           .cause = Cause::tile_shape,
                                           .summary = "Small width is not a multiple of 128 bytes",
                                           .doc = gemm_partly_aligned_row_rule::kDoc,
-                                          .check = gemm_partly_aligned_row_rule::check};
+                                          .in_ops = gemm_partly_aligned_row_rule::check};
 
 }  // namespace rooftile

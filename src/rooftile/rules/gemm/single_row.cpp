@@ -81,6 +81,6 @@ extern const Rule gemm_single_row{.id = "gemm/single-row",
                                   .cause = Cause::memory,
                                   .summary = "Weights are read for a handful of rows",
                                   .doc = gemm_single_row_rule::kDoc,
-                                  .check = gemm_single_row_rule::check};
+                                  .in_ops = gemm_single_row_rule::check};
 
 }  // namespace rooftile

@@ -232,6 +232,6 @@ extern const Rule gemm_sixteen_bit_weights{
     .cause = Cause::precision,
     .summary = "Inference reads or multiplies weights of 16 bits",
     .doc = gemm_sixteen_bit_weights_rule::kDoc,
-    .check = gemm_sixteen_bit_weights_rule::check};
+    .in_ops = gemm_sixteen_bit_weights_rule::check};
 
 }  // namespace rooftile

@@ -97,6 +97,6 @@ extern const Rule gemm_skinny_odd_large_k{
     .cause = Cause::alignment,
     .summary = "Few and odd columns over a very long inner dimension",
     .doc = gemm_skinny_odd_large_k_rule::kDoc,
-    .check = gemm_skinny_odd_large_k_rule::check};
+    .in_ops = gemm_skinny_odd_large_k_rule::check};
 
 }  // namespace rooftile

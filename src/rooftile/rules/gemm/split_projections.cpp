@@ -7,7 +7,6 @@
 #include "rooftile/base/text.h"
 #include "rooftile/rules/gemm/split_projections_in_source.h"
 #include "rooftile/rules/group_finding.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/workload/graph.h"
 
 namespace rooftile {
@@ -226,10 +225,6 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return with_scripts(input, check_operations(input), split_projections_in_source);
-}
-
 }  // namespace gemm_split_projections_rule
 
 extern const Rule gemm_split_projections{
@@ -238,6 +233,7 @@ extern const Rule gemm_split_projections{
     .cause = Cause::fusion,
     .summary = "Several layers read the same value in separate GEMMs",
     .doc = gemm_split_projections_rule::kDoc,
-    .check = gemm_split_projections_rule::check};
+    .in_ops = gemm_split_projections_rule::check_operations,
+    .in_scripts = split_projections_in_source};
 
 }  // namespace rooftile

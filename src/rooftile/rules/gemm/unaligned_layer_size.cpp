@@ -10,7 +10,6 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -198,8 +197,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace unaligned_layer_size
 
 extern const Rule gemm_unaligned_layer_size{.id = "gemm/unaligned-layer-size",
@@ -207,6 +204,6 @@ extern const Rule gemm_unaligned_layer_size{.id = "gemm/unaligned-layer-size",
                                             .cause = Cause::none,
                                             .summary = "Linear layer size is not a multiple of 8",
                                             .doc = unaligned_layer_size::kDoc,
-                                            .check = unaligned_layer_size::check};
+                                            .in_scripts = unaligned_layer_size::find};
 
 }  // namespace rooftile

@@ -325,6 +325,6 @@ extern const Rule gemm_unaligned_row_stride{.id = "gemm/unaligned-row-stride",
                                             .cause = Cause::alignment,
                                             .summary = "Matrix rows are not 16-byte aligned",
                                             .doc = gemm_unaligned_row_stride_rule::kDoc,
-                                            .check = gemm_unaligned_row_stride_rule::check};
+                                            .in_ops = gemm_unaligned_row_stride_rule::check};
 
 }  // namespace rooftile

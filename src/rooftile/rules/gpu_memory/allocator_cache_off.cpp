@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/environment.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -53,8 +52,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace allocator_cache_off
 
 extern const Rule gpu_memory_allocator_cache_off{.id = "gpu_memory/allocator-cache-off",
@@ -62,6 +59,6 @@ extern const Rule gpu_memory_allocator_cache_off{.id = "gpu_memory/allocator-cac
                                                  .cause = Cause::none,
                                                  .summary = "CUDA caching allocator is disabled",
                                                  .doc = allocator_cache_off::kDoc,
-                                                 .check = allocator_cache_off::check};
+                                                 .in_scripts = allocator_cache_off::find};
 
 }  // namespace rooftile

@@ -53,7 +53,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return {{"", std::move(finding)}};
 }
 
-std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+std::vector<Finding> check(std::span<const TraceSummary> ranks) {
+  return judge_ranks(ranks, judge);
+}
 
 }  // namespace gpu_memory_allocator_churn_rule
 
@@ -63,7 +65,6 @@ extern const Rule gpu_memory_allocator_churn{
     .cause = Cause::none,
     .summary = "Memory is allocated from the driver in every step",
     .doc = gpu_memory_allocator_churn_rule::kDoc,
-    .check = gpu_memory_allocator_churn_rule::check,
-    .on_any_gpu = true};
+    .in_any_trace = gpu_memory_allocator_churn_rule::check};
 
 }  // namespace rooftile

@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -56,8 +55,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace cache_emptied_in_loop
 
 extern const Rule gpu_memory_cache_emptied_in_loop{
@@ -66,6 +63,6 @@ extern const Rule gpu_memory_cache_emptied_in_loop{
     .cause = Cause::none,
     .summary = "empty_cache() is called in every step",
     .doc = cache_emptied_in_loop::kDoc,
-    .check = cache_emptied_in_loop::check};
+    .in_scripts = cache_emptied_in_loop::find};
 
 }  // namespace rooftile

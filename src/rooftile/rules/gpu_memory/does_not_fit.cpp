@@ -101,6 +101,6 @@ extern const Rule gpu_memory_does_not_fit{.id = "gpu_memory/does-not-fit",
                                           .cause = Cause::none,
                                           .summary = "The model needs more memory than the GPU has",
                                           .doc = gpu_memory_does_not_fit_rule::kDoc,
-                                          .check = gpu_memory_does_not_fit_rule::check};
+                                          .in_ops = gpu_memory_does_not_fit_rule::check};
 
 }  // namespace rooftile

@@ -39,22 +39,23 @@ Bytes capacity(const RuleInput& input, const TraceSummary& trace) {
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input, [&](const TraceSummary& trace) -> std::vector<TraceCase> {
-    const std::optional<Bytes>& reserved = trace.allocator.peak_reserved;
-    const Bytes all = capacity(input, trace);
-    if (!reserved || all <= Bytes(0) || *reserved < kNear * all) return {};
-    Finding finding = about_trace(
-        trace,
-        fmt::format("the allocator holds {:.1f} of {:.1f} GB of the GPU's memory at its peak",
-                    reserved->value() / 1e9, all.value() / 1e9),
-        {"Leave some memory free if steps begin to allocate or to fail",
-         Exactness::not_applicable});
-    if (trace.allocator.peak_allocated) {
-      finding.evidence = {fmt::format("measured: {:.1f} GB of it were in use at the peak",
-                                      trace.allocator.peak_allocated->value() / 1e9)};
-    }
-    return {{"", std::move(finding)}};
-  });
+  return judge_ranks(
+      input.workload.traces, [&](const TraceSummary& trace) -> std::vector<TraceCase> {
+        const std::optional<Bytes>& reserved = trace.allocator.peak_reserved;
+        const Bytes all = capacity(input, trace);
+        if (!reserved || all <= Bytes(0) || *reserved < kNear * all) return {};
+        Finding finding = about_trace(
+            trace,
+            fmt::format("the allocator holds {:.1f} of {:.1f} GB of the GPU's memory at its peak",
+                        reserved->value() / 1e9, all.value() / 1e9),
+            {"Leave some memory free if steps begin to allocate or to fail",
+             Exactness::not_applicable});
+        if (trace.allocator.peak_allocated) {
+          finding.evidence = {fmt::format("measured: {:.1f} GB of it were in use at the peak",
+                                          trace.allocator.peak_allocated->value() / 1e9)};
+        }
+        return {{"", std::move(finding)}};
+      });
 }
 
 }  // namespace gpu_memory_near_capacity_rule
@@ -64,6 +65,6 @@ extern const Rule gpu_memory_near_capacity{.id = "gpu_memory/near-capacity",
                                            .cause = Cause::none,
                                            .summary = "Nearly all of the GPU's memory is reserved",
                                            .doc = gpu_memory_near_capacity_rule::kDoc,
-                                           .check = gpu_memory_near_capacity_rule::check};
+                                           .in_traces = gpu_memory_near_capacity_rule::check};
 
 }  // namespace rooftile

@@ -70,7 +70,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return {{"", std::move(finding)}};
 }
 
-std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+std::vector<Finding> check(const RuleInput& input) {
+  return judge_ranks(input.workload.traces, judge);
+}
 
 }  // namespace gpu_memory_recomputed_layers_rule
 
@@ -80,6 +82,6 @@ extern const Rule gpu_memory_recomputed_layers{
     .cause = Cause::none,
     .summary = "Activation checkpointing runs layers twice",
     .doc = gpu_memory_recomputed_layers_rule::kDoc,
-    .check = gpu_memory_recomputed_layers_rule::check};
+    .in_traces = gpu_memory_recomputed_layers_rule::check};
 
 }  // namespace rooftile

@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/environment.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -51,8 +50,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace split_size_limited
 
 extern const Rule gpu_memory_split_size_limited{
@@ -61,6 +58,6 @@ extern const Rule gpu_memory_split_size_limited{
     .cause = Cause::none,
     .summary = "max_split_size_mb limits block splitting",
     .doc = split_size_limited::kDoc,
-    .check = split_size_limited::check};
+    .in_scripts = split_size_limited::find};
 
 }  // namespace rooftile

@@ -47,9 +47,7 @@ const Call* padding_call(const SourceFacts& facts, const FunctionDef& collate) {
   return nullptr;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
   for (const Call* loader : training_loaders(facts)) {
@@ -78,6 +76,6 @@ extern const Rule gpu_memory_variable_lengths_unprepared{
     .cause = Cause::none,
     .summary = "Batches of growing length make the allocator reallocate",
     .doc = variable_lengths_unprepared::kDoc,
-    .check = variable_lengths_unprepared::check};
+    .in_scripts = variable_lengths_unprepared::find};
 
 }  // namespace rooftile

@@ -380,9 +380,13 @@ void check_script(const source::SourceFacts& facts, std::vector<Finding>& findin
   }
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  std::vector<Finding> findings = judge_ranks(input, judge);
-  if (input.workload.source != nullptr) check_script(*input.workload.source, findings);
+std::vector<Finding> check_traces(const RuleInput& input) {
+  return judge_ranks(input.workload.traces, judge);
+}
+
+std::vector<Finding> find(const SourceFacts& facts) {
+  std::vector<Finding> findings;
+  check_script(facts, findings);
   return findings;
 }
 
@@ -393,6 +397,7 @@ extern const Rule input_pipeline_blocking_copy{.id = "input_pipeline/blocking-co
                                                .cause = Cause::none,
                                                .summary = "Copies to the GPU block the host",
                                                .doc = blocking_copy::kDoc,
-                                               .check = blocking_copy::check};
+                                               .in_traces = blocking_copy::check_traces,
+                                               .in_scripts = blocking_copy::find};
 
 }  // namespace rooftile

@@ -5,7 +5,6 @@
 
 #include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -112,8 +111,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace copied_back_without_waiting
 
 extern const Rule input_pipeline_copied_back_without_waiting{
@@ -122,6 +119,6 @@ extern const Rule input_pipeline_copied_back_without_waiting{
     .cause = Cause::none,
     .summary = "Host reads a value before its asynchronous copy has arrived",
     .doc = copied_back_without_waiting::kDoc,
-    .check = copied_back_without_waiting::check};
+    .in_scripts = copied_back_without_waiting::find};
 
 }  // namespace rooftile

@@ -5,7 +5,6 @@
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -135,8 +134,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace gpu_copy_per_sample
 
 extern const Rule input_pipeline_gpu_copy_per_sample{
@@ -145,6 +142,6 @@ extern const Rule input_pipeline_gpu_copy_per_sample{
     .cause = Cause::none,
     .summary = "Samples are copied to the GPU one by one",
     .doc = gpu_copy_per_sample::kDoc,
-    .check = gpu_copy_per_sample::check};
+    .in_scripts = gpu_copy_per_sample::find};
 
 }  // namespace rooftile

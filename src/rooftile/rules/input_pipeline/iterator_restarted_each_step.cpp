@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -68,8 +67,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace iterator_restarted_each_step
 
 extern const Rule input_pipeline_iterator_restarted_each_step{
@@ -78,6 +75,6 @@ extern const Rule input_pipeline_iterator_restarted_each_step{
     .cause = Cause::none,
     .summary = "Each step restarts the DataLoader for one batch",
     .doc = iterator_restarted_each_step::kDoc,
-    .check = iterator_restarted_each_step::check};
+    .in_scripts = iterator_restarted_each_step::find};
 
 }  // namespace rooftile

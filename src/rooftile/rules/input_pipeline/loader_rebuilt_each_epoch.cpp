@@ -6,7 +6,6 @@
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -250,8 +249,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace loader_rebuilt_each_epoch
 
 extern const Rule input_pipeline_loader_rebuilt_each_epoch{
@@ -260,6 +257,6 @@ extern const Rule input_pipeline_loader_rebuilt_each_epoch{
     .cause = Cause::none,
     .summary = "DataLoader is rebuilt in every epoch",
     .doc = loader_rebuilt_each_epoch::kDoc,
-    .check = loader_rebuilt_each_epoch::check};
+    .in_scripts = loader_rebuilt_each_epoch::find};
 
 }  // namespace rooftile

@@ -99,16 +99,18 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return cases;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+std::vector<Finding> check(std::span<const TraceSummary> ranks) {
+  return judge_ranks(ranks, judge);
+}
 
 }  // namespace input_pipeline_loader_stall_rule
 
-extern const Rule input_pipeline_loader_stall{.id = "input_pipeline/loader-stall",
-                                              .level = Level::warning,
-                                              .cause = Cause::none,
-                                              .summary = "GPU waits for the data loader",
-                                              .doc = input_pipeline_loader_stall_rule::kDoc,
-                                              .check = input_pipeline_loader_stall_rule::check,
-                                              .on_any_gpu = true};
+extern const Rule input_pipeline_loader_stall{
+    .id = "input_pipeline/loader-stall",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "GPU waits for the data loader",
+    .doc = input_pipeline_loader_stall_rule::kDoc,
+    .in_any_trace = input_pipeline_loader_stall_rule::check};
 
 }  // namespace rooftile

@@ -11,7 +11,6 @@
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -308,8 +307,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace made_on_host_then_moved
 
 extern const Rule input_pipeline_made_on_host_then_moved{
@@ -318,6 +315,6 @@ extern const Rule input_pipeline_made_on_host_then_moved{
     .cause = Cause::none,
     .summary = "Tensor created on the CPU, then moved to the GPU",
     .doc = made_on_host_then_moved::kDoc,
-    .check = made_on_host_then_moved::check};
+    .in_scripts = made_on_host_then_moved::find};
 
 }  // namespace rooftile

@@ -4,7 +4,6 @@
 
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -50,8 +49,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace more_workers_than_cores
 
 extern const Rule input_pipeline_more_workers_than_cores{
@@ -60,6 +57,6 @@ extern const Rule input_pipeline_more_workers_than_cores{
     .cause = Cause::none,
     .summary = "DataLoader has more workers than a process has cores",
     .doc = more_workers_than_cores::kDoc,
-    .check = more_workers_than_cores::check};
+    .in_scripts = more_workers_than_cores::find};
 
 }  // namespace rooftile

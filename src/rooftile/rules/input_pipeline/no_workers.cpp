@@ -4,7 +4,6 @@
 
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -100,8 +99,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace no_workers
 
 extern const Rule input_pipeline_no_workers{
@@ -110,6 +107,6 @@ extern const Rule input_pipeline_no_workers{
     .cause = Cause::none,
     .summary = "DataLoader runs in the main process (num_workers=0)",
     .doc = no_workers::kDoc,
-    .check = no_workers::check};
+    .in_scripts = no_workers::find};
 
 }  // namespace rooftile

@@ -112,7 +112,7 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const Upload
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input, [&](const TraceSummary& trace) {
+  return judge_ranks(input.workload.traces, [&](const TraceSummary& trace) {
     std::vector<TraceCase> cases;
     for (const Upload& upload : uploads(trace)) {
       if (!upload.pageable || !is_visible(trace, upload.exposed + upload.idle)) continue;
@@ -124,11 +124,12 @@ std::vector<Finding> check(const RuleInput& input) {
 
 }  // namespace input_pipeline_pageable_copy_rule
 
-extern const Rule input_pipeline_pageable_copy{.id = "input_pipeline/pageable-copy",
-                                               .level = Level::warning,
-                                               .cause = Cause::none,
-                                               .summary = "Batches are copied from pageable memory",
-                                               .doc = input_pipeline_pageable_copy_rule::kDoc,
-                                               .check = input_pipeline_pageable_copy_rule::check};
+extern const Rule input_pipeline_pageable_copy{
+    .id = "input_pipeline/pageable-copy",
+    .level = Level::warning,
+    .cause = Cause::none,
+    .summary = "Batches are copied from pageable memory",
+    .doc = input_pipeline_pageable_copy_rule::kDoc,
+    .in_traces = input_pipeline_pageable_copy_rule::check};
 
 }  // namespace rooftile

@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -60,8 +59,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace partial_last_batch
 
 extern const Rule input_pipeline_partial_last_batch{
@@ -70,6 +67,6 @@ extern const Rule input_pipeline_partial_last_batch{
     .cause = Cause::none,
     .summary = "Last batch of an epoch has another size",
     .doc = partial_last_batch::kDoc,
-    .check = partial_last_batch::check};
+    .in_scripts = partial_last_batch::find};
 
 }  // namespace rooftile

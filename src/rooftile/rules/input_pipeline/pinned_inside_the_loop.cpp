@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -52,8 +51,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace pinned_inside_the_loop
 
 extern const Rule input_pipeline_pinned_inside_the_loop{
@@ -62,6 +59,6 @@ extern const Rule input_pipeline_pinned_inside_the_loop{
     .cause = Cause::none,
     .summary = "Batch is pinned by hand inside the step",
     .doc = pinned_inside_the_loop::kDoc,
-    .check = pinned_inside_the_loop::check};
+    .in_scripts = pinned_inside_the_loop::find};
 
 }  // namespace rooftile

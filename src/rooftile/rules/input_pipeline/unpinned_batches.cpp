@@ -7,7 +7,6 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/returned_loaders.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -164,8 +163,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace unpinned_batches
 
 extern const Rule input_pipeline_unpinned_batches{
@@ -174,6 +171,6 @@ extern const Rule input_pipeline_unpinned_batches{
     .cause = Cause::none,
     .summary = "Batches are copied to the GPU from pageable memory (no pin_memory)",
     .doc = unpinned_batches::kDoc,
-    .check = unpinned_batches::check};
+    .in_scripts = unpinned_batches::find};
 
 }  // namespace rooftile

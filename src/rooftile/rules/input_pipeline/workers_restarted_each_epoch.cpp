@@ -4,7 +4,6 @@
 
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -73,8 +72,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace workers_restarted_each_epoch
 
 extern const Rule input_pipeline_workers_restarted_each_epoch{
@@ -83,6 +80,6 @@ extern const Rule input_pipeline_workers_restarted_each_epoch{
     .cause = Cause::none,
     .summary = "DataLoader workers restart in every epoch",
     .doc = workers_restarted_each_epoch::kDoc,
-    .check = workers_restarted_each_epoch::check};
+    .in_scripts = workers_restarted_each_epoch::find};
 
 }  // namespace rooftile

@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/environment.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -53,8 +52,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace blocking_launches
 
 extern const Rule launch_blocking_launches{.id = "launch/blocking-launches",
@@ -62,6 +59,6 @@ extern const Rule launch_blocking_launches{.id = "launch/blocking-launches",
                                            .cause = Cause::none,
                                            .summary = "CUDA_LAUNCH_BLOCKING=1 is set",
                                            .doc = blocking_launches::kDoc,
-                                           .check = blocking_launches::check};
+                                           .in_scripts = blocking_launches::find};
 
 }  // namespace rooftile

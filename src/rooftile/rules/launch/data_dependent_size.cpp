@@ -5,7 +5,6 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/value_places.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -176,8 +175,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace data_dependent_size
 
 extern const Rule launch_data_dependent_size{
@@ -186,6 +183,6 @@ extern const Rule launch_data_dependent_size{
     .cause = Cause::none,
     .summary = "Data-dependent output size forces a sync in every step",
     .doc = data_dependent_size::kDoc,
-    .check = data_dependent_size::check};
+    .in_scripts = data_dependent_size::find};
 
 }  // namespace rooftile

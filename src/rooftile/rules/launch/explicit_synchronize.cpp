@@ -7,7 +7,6 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -122,8 +121,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace explicit_synchronize
 
 extern const Rule launch_explicit_synchronize{
@@ -132,6 +129,6 @@ extern const Rule launch_explicit_synchronize{
     .cause = Cause::none,
     .summary = "Step synchronizes with the GPU for no visible reason",
     .doc = explicit_synchronize::kDoc,
-    .check = explicit_synchronize::check};
+    .in_scripts = explicit_synchronize::find};
 
 }  // namespace rooftile

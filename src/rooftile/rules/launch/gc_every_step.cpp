@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -49,8 +48,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace gc_every_step
 
 extern const Rule launch_gc_every_step{.id = "launch/gc-every-step",
@@ -58,6 +55,6 @@ extern const Rule launch_gc_every_step{.id = "launch/gc-every-step",
                                        .cause = Cause::none,
                                        .summary = "Garbage collector runs in every step",
                                        .doc = gc_every_step::kDoc,
-                                       .check = gc_every_step::check};
+                                       .in_scripts = gc_every_step::find};
 
 }  // namespace rooftile

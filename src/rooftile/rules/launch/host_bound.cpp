@@ -174,7 +174,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return {{"", std::move(finding)}};
 }
 
-std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+std::vector<Finding> check(std::span<const TraceSummary> ranks) {
+  return judge_ranks(ranks, judge);
+}
 
 }  // namespace launch_host_bound_rule
 
@@ -184,7 +186,6 @@ extern const Rule launch_host_bound{
     .cause = Cause::none,
     .summary = "Launch-bound: GPU waits for the host to launch kernels",
     .doc = launch_host_bound_rule::kDoc,
-    .check = launch_host_bound_rule::check,
-    .on_any_gpu = true};
+    .in_any_trace = launch_host_bound_rule::check};
 
 }  // namespace rooftile

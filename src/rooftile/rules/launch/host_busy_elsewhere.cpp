@@ -121,16 +121,18 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return cases;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+std::vector<Finding> check(std::span<const TraceSummary> ranks) {
+  return judge_ranks(ranks, judge);
+}
 
 }  // namespace launch_host_busy_elsewhere_rule
 
-extern const Rule launch_host_busy_elsewhere{.id = "launch/host-busy-elsewhere",
-                                             .level = Level::advice,
-                                             .cause = Cause::none,
-                                             .summary = "Host does other work while the GPU idles",
-                                             .doc = launch_host_busy_elsewhere_rule::kDoc,
-                                             .check = launch_host_busy_elsewhere_rule::check,
-                                             .on_any_gpu = true};
+extern const Rule launch_host_busy_elsewhere{
+    .id = "launch/host-busy-elsewhere",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "Host does other work while the GPU idles",
+    .doc = launch_host_busy_elsewhere_rule::kDoc,
+    .in_any_trace = launch_host_busy_elsewhere_rule::check};
 
 }  // namespace rooftile

@@ -3,7 +3,6 @@
 #include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -73,8 +72,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace mask_indexing
 
 extern const Rule launch_mask_indexing{
@@ -83,6 +80,6 @@ extern const Rule launch_mask_indexing{
     .cause = Cause::none,
     .summary = "Boolean mask indexing forces a sync in every step",
     .doc = mask_indexing::kDoc,
-    .check = mask_indexing::check};
+    .in_scripts = mask_indexing::find};
 
 }  // namespace rooftile

@@ -43,7 +43,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return {{"", std::move(finding)}};
 }
 
-std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+std::vector<Finding> check(const RuleInput& input) {
+  return judge_ranks(input.workload.traces, judge);
+}
 
 }  // namespace launch_no_gpu_recorded_rule
 
@@ -52,6 +54,6 @@ extern const Rule launch_no_gpu_recorded{.id = "launch/no-gpu-recorded",
                                          .cause = Cause::none,
                                          .summary = "Trace holds no GPU work",
                                          .doc = launch_no_gpu_recorded_rule::kDoc,
-                                         .check = launch_no_gpu_recorded_rule::check};
+                                         .in_traces = launch_no_gpu_recorded_rule::check};
 
 }  // namespace rooftile

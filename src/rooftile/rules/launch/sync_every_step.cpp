@@ -12,7 +12,6 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -216,8 +215,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace sync_every_step
 
 extern const Rule launch_sync_every_step{
@@ -226,6 +223,6 @@ extern const Rule launch_sync_every_step{
     .cause = Cause::none,
     .summary = "Host reads a GPU value every step (forces a sync)",
     .doc = sync_every_step::kDoc,
-    .check = sync_every_step::check};
+    .in_scripts = sync_every_step::find};
 
 }  // namespace rooftile

@@ -141,7 +141,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return cases;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+std::vector<Finding> check(std::span<const TraceSummary> ranks) {
+  return judge_ranks(ranks, judge);
+}
 
 }  // namespace launch_sync_in_step_rule
 
@@ -150,7 +152,6 @@ extern const Rule launch_sync_in_step{.id = "launch/sync-in-step",
                                       .cause = Cause::none,
                                       .summary = "Host waits for the GPU inside the step",
                                       .doc = launch_sync_in_step_rule::kDoc,
-                                      .check = launch_sync_in_step_rule::check,
-                                      .on_any_gpu = true};
+                                      .in_any_trace = launch_sync_in_step_rule::check};
 
 }  // namespace rooftile

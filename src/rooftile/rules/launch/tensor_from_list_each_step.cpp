@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -55,8 +54,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace tensor_from_list_each_step
 
 extern const Rule launch_tensor_from_list_each_step{
@@ -65,6 +62,6 @@ extern const Rule launch_tensor_from_list_each_step{
     .cause = Cause::none,
     .summary = "Tensor is built on the GPU from a Python list in every step",
     .doc = tensor_from_list_each_step::kDoc,
-    .check = tensor_from_list_each_step::check};
+    .in_scripts = tensor_from_list_each_step::find};
 
 }  // namespace rooftile

@@ -7,7 +7,6 @@
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -344,8 +343,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace timing_without_sync
 
 extern const Rule launch_timing_without_sync{.id = "launch/timing-without-sync",
@@ -353,6 +350,6 @@ extern const Rule launch_timing_without_sync{.id = "launch/timing-without-sync",
                                              .cause = Cause::none,
                                              .summary = "GPU work is timed without synchronizing",
                                              .doc = timing_without_sync::kDoc,
-                                             .check = timing_without_sync::check};
+                                             .in_scripts = timing_without_sync::find};
 
 }  // namespace rooftile

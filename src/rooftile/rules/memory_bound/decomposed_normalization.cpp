@@ -135,6 +135,6 @@ extern const Rule memory_bound_decomposed_normalization{
     .cause = Cause::fusion,
     .summary = "Normalization/softmax decomposed into primitive ops",
     .doc = memory_bound_decomposed_normalization_rule::kDoc,
-    .check = memory_bound_decomposed_normalization_rule::check};
+    .in_ops = memory_bound_decomposed_normalization_rule::check};
 
 }  // namespace rooftile

@@ -91,7 +91,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return {{"", std::move(finding)}};
 }
 
-std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+std::vector<Finding> check(const RuleInput& input) {
+  return judge_ranks(input.workload.traces, judge);
+}
 
 }  // namespace memory_bound_device_copies_rule
 
@@ -101,6 +103,6 @@ extern const Rule memory_bound_device_copies{
     .cause = Cause::none,
     .summary = "Copies within GPU memory take a visible share of the step",
     .doc = memory_bound_device_copies_rule::kDoc,
-    .check = memory_bound_device_copies_rule::check};
+    .in_traces = memory_bound_device_copies_rule::check};
 
 }  // namespace rooftile

@@ -87,6 +87,6 @@ extern const Rule memory_bound_dominates{.id = "memory_bound/dominates",
                                          .cause = Cause::none,
                                          .summary = "Memory-bound operations take most of the time",
                                          .doc = memory_bound_dominates_rule::kDoc,
-                                         .check = memory_bound_dominates_rule::check};
+                                         .in_ops = memory_bound_dominates_rule::check};
 
 }  // namespace rooftile

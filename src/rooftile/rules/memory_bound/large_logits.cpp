@@ -82,6 +82,6 @@ extern const Rule memory_bound_large_logits{
     .cause = Cause::memory,
     .summary = "Logits take a large part of the GPU's memory",
     .doc = memory_bound_large_logits_rule::kDoc,
-    .check = memory_bound_large_logits_rule::check};
+    .in_ops = memory_bound_large_logits_rule::check};
 
 }  // namespace rooftile

@@ -96,7 +96,8 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input, [&](const TraceSummary& trace) { return judge(input, trace); });
+  return judge_ranks(input.workload.traces,
+                     [&](const TraceSummary& trace) { return judge(input, trace); });
 }
 
 }  // namespace memory_bound_unaligned_rows_rule
@@ -107,6 +108,6 @@ extern const Rule memory_bound_unaligned_rows{
     .cause = Cause::alignment,
     .summary = "Softmax or normalization reads rows that are not 16-byte aligned",
     .doc = memory_bound_unaligned_rows_rule::kDoc,
-    .check = memory_bound_unaligned_rows_rule::check};
+    .in_traces = memory_bound_unaligned_rows_rule::check};
 
 }  // namespace rooftile

@@ -83,7 +83,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return {{"", std::move(finding)}};
 }
 
-std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+std::vector<Finding> check(const RuleInput& input) {
+  return judge_ranks(input.workload.traces, judge);
+}
 
 }  // namespace memory_bound_unfused_kernels_rule
 
@@ -93,6 +95,6 @@ extern const Rule memory_bound_unfused_kernels{
     .cause = Cause::none,
     .summary = "Consecutive elementwise kernels are not fused",
     .doc = memory_bound_unfused_kernels_rule::kDoc,
-    .check = memory_bound_unfused_kernels_rule::check};
+    .in_traces = memory_bound_unfused_kernels_rule::check};
 
 }  // namespace rooftile

@@ -9,7 +9,6 @@
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/memory_bound/unfused_pointwise_in_source.h"
 #include "rooftile/rules/replacement.h"
-#include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
 namespace memory_bound_unfused_pointwise_rule {
@@ -192,10 +191,6 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   return {finding};
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return with_scripts(input, check_operations(input), unfused_pointwise_functions);
-}
-
 }  // namespace memory_bound_unfused_pointwise_rule
 
 extern const Rule memory_bound_unfused_pointwise{
@@ -204,6 +199,7 @@ extern const Rule memory_bound_unfused_pointwise{
     .cause = Cause::fusion,
     .summary = "Unfused pointwise ops: one memory round trip each",
     .doc = memory_bound_unfused_pointwise_rule::kDoc,
-    .check = memory_bound_unfused_pointwise_rule::check};
+    .in_ops = memory_bound_unfused_pointwise_rule::check_operations,
+    .in_scripts = unfused_pointwise_functions};
 
 }  // namespace rooftile

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -69,8 +68,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace optimizer_one_kernel_per_tensor_rule
 
 extern const Rule optimizer_one_kernel_per_tensor{
@@ -79,6 +76,6 @@ extern const Rule optimizer_one_kernel_per_tensor{
     .cause = Cause::none,
     .summary = "Optimizer updates one tensor at a time (foreach=False)",
     .doc = optimizer_one_kernel_per_tensor_rule::kDoc,
-    .check = optimizer_one_kernel_per_tensor_rule::check};
+    .in_scripts = optimizer_one_kernel_per_tensor_rule::find};
 
 }  // namespace rooftile

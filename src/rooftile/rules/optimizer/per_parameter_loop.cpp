@@ -8,7 +8,6 @@
 #include "rooftile/analysis/source/returned_loaders.h"
 #include "rooftile/analysis/source/weight_loops.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -310,8 +309,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace optimizer_per_parameter_loop_rule
 
 extern const Rule optimizer_per_parameter_loop{
@@ -320,6 +317,6 @@ extern const Rule optimizer_per_parameter_loop{
     .cause = Cause::none,
     .summary = "Python loop updates the weights one by one in every step",
     .doc = optimizer_per_parameter_loop_rule::kDoc,
-    .check = optimizer_per_parameter_loop_rule::check};
+    .in_scripts = optimizer_per_parameter_loop_rule::find};
 
 }  // namespace rooftile

@@ -7,7 +7,6 @@
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -213,8 +212,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace optimizer_scheduler_steps_first_rule
 
 extern const Rule optimizer_scheduler_steps_first{
@@ -223,6 +220,6 @@ extern const Rule optimizer_scheduler_steps_first{
     .cause = Cause::none,
     .summary = "Learning-rate scheduler steps before the optimizer",
     .doc = optimizer_scheduler_steps_first_rule::kDoc,
-    .check = optimizer_scheduler_steps_first_rule::check};
+    .in_scripts = optimizer_scheduler_steps_first_rule::find};
 
 }  // namespace rooftile

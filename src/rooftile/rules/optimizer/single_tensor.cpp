@@ -94,7 +94,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return cases;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+std::vector<Finding> check(const RuleInput& input) {
+  return judge_ranks(input.workload.traces, judge);
+}
 
 }  // namespace optimizer_single_tensor_rule
 
@@ -103,6 +105,6 @@ extern const Rule optimizer_single_tensor{.id = "optimizer/single-tensor",
                                           .cause = Cause::none,
                                           .summary = "Optimizer launches one kernel per parameter",
                                           .doc = optimizer_single_tensor_rule::kDoc,
-                                          .check = optimizer_single_tensor_rule::check};
+                                          .in_traces = optimizer_single_tensor_rule::check};
 
 }  // namespace rooftile

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -59,8 +58,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace optimizer_unfused_rule
 
 extern const Rule optimizer_unfused{.id = "optimizer/unfused",
@@ -68,6 +65,6 @@ extern const Rule optimizer_unfused{.id = "optimizer/unfused",
                                     .cause = Cause::none,
                                     .summary = "Optimizer could run as one fused kernel",
                                     .doc = optimizer_unfused_rule::kDoc,
-                                    .check = optimizer_unfused_rule::check};
+                                    .in_scripts = optimizer_unfused_rule::find};
 
 }  // namespace rooftile

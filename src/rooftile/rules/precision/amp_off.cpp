@@ -150,8 +150,8 @@ const Call* call_in_step(const Program& program) {
 }
 
 Finding finding_for(const SourceFacts& facts, const Program& program, const SizedLayer& layer,
-                    const RuleInput& input) {
-  const bool has_bf16 = input.device().has_tensor_cores(Dtype::bf16);
+                    const Device* gpu) {
+  const bool has_bf16 = gpu == nullptr || gpu->has_tensor_cores(Dtype::bf16);
   const Fix fix{has_bf16 ? "Compute outputs and loss under torch.autocast(\"cuda\", "
                            "dtype=torch.bfloat16): bf16 needs no loss scaling"
                          : "Compute outputs and loss under torch.autocast(\"cuda\", "
@@ -176,9 +176,7 @@ Finding finding_for(const SourceFacts& facts, const Program& program, const Size
   return finding;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts, const Device* gpu) {
   std::vector<Finding> findings;
   for (const Program* program : training_programs(facts)) {
     if (chooses_precision(*program) || is_tutorial(facts, *program) ||
@@ -188,7 +186,7 @@ std::vector<Finding> check(const RuleInput& input) {
     const auto layer = tensor_core_sized_layer(facts, *program);
     if (!layer || is_adversarial(facts, *program)) continue;
     if (trains_head_only(facts, *program, *layer->call)) continue;
-    findings.push_back(finding_for(facts, *program, *layer, input));
+    findings.push_back(finding_for(facts, *program, *layer, gpu));
   }
   return findings;
 }
@@ -201,6 +199,6 @@ extern const Rule precision_amp_off{
     .cause = Cause::none,
     .summary = "Large model is trained in fp32 without mixed precision",
     .doc = precision_amp_off_rule::kDoc,
-    .check = precision_amp_off_rule::check};
+    .in_scripts = precision_amp_off_rule::find};
 
 }  // namespace rooftile

@@ -136,7 +136,8 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input, [&](const TraceSummary& trace) { return judge(input, trace); });
+  return judge_ranks(input.workload.traces,
+                     [&](const TraceSummary& trace) { return judge(input, trace); });
 }
 
 }  // namespace precision_autocast_off_rule
@@ -147,6 +148,6 @@ extern const Rule precision_autocast_off{
     .cause = Cause::none,
     .summary = "All GEMMs of the trace are fp32 on a GPU with Tensor Cores",
     .doc = precision_autocast_off_rule::kDoc,
-    .check = precision_autocast_off_rule::check};
+    .in_traces = precision_autocast_off_rule::check};
 
 }  // namespace rooftile

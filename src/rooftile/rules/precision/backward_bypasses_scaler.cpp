@@ -4,7 +4,6 @@
 
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -82,8 +81,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_backward_bypasses_scaler_rule
 
 extern const Rule precision_backward_bypasses_scaler{
@@ -92,6 +89,6 @@ extern const Rule precision_backward_bypasses_scaler{
     .cause = Cause::none,
     .summary = "Scaler steps on gradients of a loss that was never scaled",
     .doc = precision_backward_bypasses_scaler_rule::kDoc,
-    .check = precision_backward_bypasses_scaler_rule::check};
+    .in_scripts = precision_backward_bypasses_scaler_rule::find};
 
 }  // namespace rooftile

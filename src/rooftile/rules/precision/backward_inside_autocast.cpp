@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -72,8 +71,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_backward_inside_autocast_rule
 
 extern const Rule precision_backward_inside_autocast{
@@ -82,6 +79,6 @@ extern const Rule precision_backward_inside_autocast{
     .cause = Cause::none,
     .summary = "Backward runs inside the autocast region",
     .doc = precision_backward_inside_autocast_rule::kDoc,
-    .check = precision_backward_inside_autocast_rule::check};
+    .in_scripts = precision_backward_inside_autocast_rule::find};
 
 }  // namespace rooftile

@@ -3,7 +3,6 @@
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -80,8 +79,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_bce_inside_autocast_rule
 
 extern const Rule precision_bce_inside_autocast{
@@ -90,6 +87,6 @@ extern const Rule precision_bce_inside_autocast{
     .cause = Cause::none,
     .summary = "Binary cross entropy of probabilities runs under autocast",
     .doc = precision_bce_inside_autocast_rule::kDoc,
-    .check = precision_bce_inside_autocast_rule::check};
+    .in_scripts = precision_bce_inside_autocast_rule::find};
 
 }  // namespace rooftile

@@ -4,7 +4,6 @@
 
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -73,10 +72,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
+std::vector<Finding> find_for(const SourceFacts& facts, const Device* gpu) {
   // Without bf16 the region is to run in fp16, and the scaler is right.
-  if (!input.device().has_tensor_cores(Dtype::bf16)) return {};
-  return check_scripts(input, find);
+  const bool has_bf16 = gpu == nullptr || gpu->has_tensor_cores(Dtype::bf16);
+  return has_bf16 ? find(facts) : std::vector<Finding>{};
 }
 
 }  // namespace precision_bf16_with_scaler_rule
@@ -87,6 +86,6 @@ extern const Rule precision_bf16_with_scaler{
     .cause = Cause::none,
     .summary = "GradScaler is enabled although training runs in bf16",
     .doc = precision_bf16_with_scaler_rule::kDoc,
-    .check = precision_bf16_with_scaler_rule::check};
+    .in_scripts = precision_bf16_with_scaler_rule::find_for};
 
 }  // namespace rooftile

@@ -5,7 +5,6 @@
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -137,8 +136,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_custom_function_under_autocast_rule
 
 extern const Rule precision_custom_function_under_autocast{
@@ -147,6 +144,6 @@ extern const Rule precision_custom_function_under_autocast{
     .cause = Cause::none,
     .summary = "Custom autograd function is not prepared for autocast",
     .doc = precision_custom_function_under_autocast_rule::kDoc,
-    .check = precision_custom_function_under_autocast_rule::check};
+    .in_scripts = precision_custom_function_under_autocast_rule::find};
 
 }  // namespace rooftile

@@ -4,7 +4,6 @@
 
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -92,15 +91,14 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_deprecated_amp_api_rule
 
-extern const Rule precision_deprecated_amp_api{.id = "precision/deprecated-amp-api",
-                                               .level = Level::info,
-                                               .cause = Cause::none,
-                                               .summary = "Deprecated mixed-precision API",
-                                               .doc = precision_deprecated_amp_api_rule::kDoc,
-                                               .check = precision_deprecated_amp_api_rule::check};
+extern const Rule precision_deprecated_amp_api{
+    .id = "precision/deprecated-amp-api",
+    .level = Level::info,
+    .cause = Cause::none,
+    .summary = "Deprecated mixed-precision API",
+    .doc = precision_deprecated_amp_api_rule::kDoc,
+    .in_scripts = precision_deprecated_amp_api_rule::find};
 
 }  // namespace rooftile

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -95,8 +94,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_double_on_gpu_rule
 
 extern const Rule precision_double_on_gpu{.id = "precision/double-on-gpu",
@@ -104,6 +101,6 @@ extern const Rule precision_double_on_gpu{.id = "precision/double-on-gpu",
                                           .cause = Cause::none,
                                           .summary = "Model is trained in float64 on the GPU",
                                           .doc = precision_double_on_gpu_rule::kDoc,
-                                          .check = precision_double_on_gpu_rule::check};
+                                          .in_scripts = precision_double_on_gpu_rule::find};
 
 }  // namespace rooftile

@@ -7,7 +7,6 @@
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -154,8 +153,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_eval_without_autocast_rule
 
 extern const Rule precision_eval_without_autocast{
@@ -164,6 +161,6 @@ extern const Rule precision_eval_without_autocast{
     .cause = Cause::none,
     .summary = "Evaluation runs in fp32 although training uses autocast",
     .doc = precision_eval_without_autocast_rule::kDoc,
-    .check = precision_eval_without_autocast_rule::check};
+    .in_scripts = precision_eval_without_autocast_rule::find};
 
 }  // namespace rooftile

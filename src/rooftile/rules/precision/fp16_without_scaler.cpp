@@ -6,7 +6,6 @@
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -113,8 +112,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_fp16_without_scaler_rule
 
 extern const Rule precision_fp16_without_scaler{
@@ -123,6 +120,6 @@ extern const Rule precision_fp16_without_scaler{
     .cause = Cause::none,
     .summary = "fp16 autocast trains without loss scaling",
     .doc = precision_fp16_without_scaler_rule::kDoc,
-    .check = precision_fp16_without_scaler_rule::check};
+    .in_scripts = precision_fp16_without_scaler_rule::find};
 
 }  // namespace rooftile

@@ -94,7 +94,8 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input, [&](const TraceSummary& trace) { return judge(input, trace); });
+  return judge_ranks(input.workload.traces,
+                     [&](const TraceSummary& trace) { return judge(input, trace); });
 }
 
 }  // namespace precision_fp32_on_cuda_cores_rule
@@ -105,6 +106,6 @@ extern const Rule precision_fp32_on_cuda_cores{
     .cause = Cause::precision,
     .summary = "fp32 GEMMs on CUDA cores in a 16-bit network",
     .doc = precision_fp32_on_cuda_cores_rule::kDoc,
-    .check = precision_fp32_on_cuda_cores_rule::check};
+    .in_traces = precision_fp32_on_cuda_cores_rule::check};
 
 }  // namespace rooftile

@@ -163,6 +163,6 @@ extern const Rule precision_fp32_on_tensor_core_gpu{
     .cause = Cause::precision,
     .summary = "All GEMMs are fp32 on a GPU with Tensor Cores",
     .doc = precision_fp32_on_tensor_core_gpu_rule::kDoc,
-    .check = precision_fp32_on_tensor_core_gpu_rule::check};
+    .in_ops = precision_fp32_on_tensor_core_gpu_rule::check};
 
 }  // namespace rooftile

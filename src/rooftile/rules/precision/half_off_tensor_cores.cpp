@@ -85,7 +85,7 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGro
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input, [&](const TraceSummary& trace) {
+  return judge_ranks(input.workload.traces, [&](const TraceSummary& trace) {
     std::vector<TraceCase> cases;
     if (trace.is_foreign || !is_recorded_on(trace, input.device())) return cases;
     const auto wanted = [&](const OpUse* use, const KernelUse& kernel) {
@@ -107,6 +107,6 @@ extern const Rule precision_half_off_tensor_cores{
     .cause = Cause::precision,
     .summary = "16-bit GEMMs run on CUDA cores",
     .doc = precision_half_off_tensor_cores_rule::kDoc,
-    .check = precision_half_off_tensor_cores_rule::check};
+    .in_traces = precision_half_off_tensor_cores_rule::check};
 
 }  // namespace rooftile

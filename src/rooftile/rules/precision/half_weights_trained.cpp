@@ -3,7 +3,6 @@
 #include <unordered_set>
 
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -118,9 +117,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  std::vector<Finding> findings = check_scripts(input, find);
-  if (input.device().has_tensor_cores(Dtype::bf16)) return findings;
+std::vector<Finding> find_for(const SourceFacts& facts, const Device* gpu) {
+  std::vector<Finding> findings = find(facts);
+  if (gpu == nullptr || gpu->has_tensor_cores(Dtype::bf16)) return findings;
   for (Finding& finding : findings) {
     finding.fix.text =
         "Keep the weights in fp32, run the forward under torch.autocast(\"cuda\", "
@@ -137,6 +136,6 @@ extern const Rule precision_half_weights_trained{
     .cause = Cause::none,
     .summary = "Optimizer updates 16-bit weights without an fp32 copy",
     .doc = precision_half_weights_trained_rule::kDoc,
-    .check = precision_half_weights_trained_rule::check};
+    .in_scripts = precision_half_weights_trained_rule::find_for};
 
 }  // namespace rooftile

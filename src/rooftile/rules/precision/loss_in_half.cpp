@@ -4,7 +4,6 @@
 
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -113,8 +112,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_loss_in_half_rule
 
 extern const Rule precision_loss_in_half{.id = "precision/loss-in-half",
@@ -122,6 +119,6 @@ extern const Rule precision_loss_in_half{.id = "precision/loss-in-half",
                                          .cause = Cause::none,
                                          .summary = "Loss or softmax is computed in 16 bits",
                                          .doc = precision_loss_in_half_rule::kDoc,
-                                         .check = precision_loss_in_half_rule::check};
+                                         .in_scripts = precision_loss_in_half_rule::find};
 
 }  // namespace rooftile

@@ -6,7 +6,6 @@
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -100,8 +99,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_penalty_unscaled_rule
 
 extern const Rule precision_penalty_unscaled{
@@ -110,6 +107,6 @@ extern const Rule precision_penalty_unscaled{
     .cause = Cause::none,
     .summary = "Gradient penalty is taken of an unscaled loss under loss scaling",
     .doc = precision_penalty_unscaled_rule::kDoc,
-    .check = precision_penalty_unscaled_rule::check};
+    .in_scripts = precision_penalty_unscaled_rule::find};
 
 }  // namespace rooftile

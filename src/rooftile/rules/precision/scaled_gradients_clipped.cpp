@@ -3,7 +3,6 @@
 #include <unordered_set>
 
 #include "rooftile/analysis/source/loss_scaling.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -93,8 +92,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_scaled_gradients_clipped_rule
 
 extern const Rule precision_scaled_gradients_clipped{
@@ -103,6 +100,6 @@ extern const Rule precision_scaled_gradients_clipped{
     .cause = Cause::none,
     .summary = "Gradients are clipped while they still carry the loss scale",
     .doc = precision_scaled_gradients_clipped_rule::kDoc,
-    .check = precision_scaled_gradients_clipped_rule::check};
+    .in_scripts = precision_scaled_gradients_clipped_rule::find};
 
 }  // namespace rooftile

@@ -6,7 +6,6 @@
 
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -138,8 +137,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_scaler_not_in_checkpoint_rule
 
 extern const Rule precision_scaler_not_in_checkpoint{
@@ -148,6 +145,6 @@ extern const Rule precision_scaler_not_in_checkpoint{
     .cause = Cause::none,
     .summary = "Checkpoint has the optimizer but not the GradScaler",
     .doc = precision_scaler_not_in_checkpoint_rule::kDoc,
-    .check = precision_scaler_not_in_checkpoint_rule::check};
+    .in_scripts = precision_scaler_not_in_checkpoint_rule::find};
 
 }  // namespace rooftile

@@ -6,7 +6,6 @@
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -75,15 +74,14 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_scaler_not_updated_rule
 
-extern const Rule precision_scaler_not_updated{.id = "precision/scaler-not-updated",
-                                               .level = Level::error,
-                                               .cause = Cause::none,
-                                               .summary = "GradScaler is never updated",
-                                               .doc = precision_scaler_not_updated_rule::kDoc,
-                                               .check = precision_scaler_not_updated_rule::check};
+extern const Rule precision_scaler_not_updated{
+    .id = "precision/scaler-not-updated",
+    .level = Level::error,
+    .cause = Cause::none,
+    .summary = "GradScaler is never updated",
+    .doc = precision_scaler_not_updated_rule::kDoc,
+    .in_scripts = precision_scaler_not_updated_rule::find};
 
 }  // namespace rooftile

@@ -4,7 +4,6 @@
 
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -112,8 +111,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_scaler_update_misplaced_rule
 
 extern const Rule precision_scaler_update_misplaced{
@@ -122,6 +119,6 @@ extern const Rule precision_scaler_update_misplaced{
     .cause = Cause::none,
     .summary = "GradScaler is updated at the wrong place in the step",
     .doc = precision_scaler_update_misplaced_rule::kDoc,
-    .check = precision_scaler_update_misplaced_rule::check};
+    .in_scripts = precision_scaler_update_misplaced_rule::find};
 
 }  // namespace rooftile

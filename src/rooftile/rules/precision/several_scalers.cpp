@@ -4,7 +4,6 @@
 
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -77,8 +76,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_several_scalers_rule
 
 extern const Rule precision_several_scalers{.id = "precision/several-scalers",
@@ -86,6 +83,6 @@ extern const Rule precision_several_scalers{.id = "precision/several-scalers",
                                             .cause = Cause::none,
                                             .summary = "Several GradScalers serve one step",
                                             .doc = precision_several_scalers_rule::kDoc,
-                                            .check = precision_several_scalers_rule::check};
+                                            .in_scripts = precision_several_scalers_rule::find};
 
 }  // namespace rooftile

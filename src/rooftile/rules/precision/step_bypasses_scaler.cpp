@@ -3,7 +3,6 @@
 #include <unordered_set>
 
 #include "rooftile/analysis/source/loss_scaling.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -113,8 +112,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_step_bypasses_scaler_rule
 
 extern const Rule precision_step_bypasses_scaler{
@@ -123,6 +120,6 @@ extern const Rule precision_step_bypasses_scaler{
     .cause = Cause::none,
     .summary = "Optimizer steps on gradients that still carry the loss scale",
     .doc = precision_step_bypasses_scaler_rule::kDoc,
-    .check = precision_step_bypasses_scaler_rule::check};
+    .in_scripts = precision_step_bypasses_scaler_rule::find};
 
 }  // namespace rooftile

@@ -125,12 +125,10 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  std::vector<Finding> findings = check_operations(input);
-  if (input.workload.source != nullptr) {
-    check_assignments(*input.workload.source, findings);
-    check_calls(*input.workload.source, findings);
-  }
+std::vector<Finding> find(const SourceFacts& facts) {
+  std::vector<Finding> findings;
+  check_assignments(facts, findings);
+  check_calls(facts, findings);
   return findings;
 }
 
@@ -141,6 +139,7 @@ extern const Rule precision_tf32_off{.id = "precision/tf32-off",
                                      .cause = Cause::precision,
                                      .summary = "fp32 GEMMs run without TF32",
                                      .doc = precision_tf32_off_rule::kDoc,
-                                     .check = precision_tf32_off_rule::check};
+                                     .in_ops = precision_tf32_off_rule::check_operations,
+                                     .in_scripts = precision_tf32_off_rule::find};
 
 }  // namespace rooftile

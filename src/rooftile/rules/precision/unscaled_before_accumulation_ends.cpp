@@ -4,7 +4,6 @@
 #include <unordered_set>
 
 #include "rooftile/analysis/source/loss_scaling.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -80,8 +79,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_unscaled_before_accumulation_ends_rule
 
 extern const Rule precision_unscaled_before_accumulation_ends{
@@ -90,6 +87,6 @@ extern const Rule precision_unscaled_before_accumulation_ends{
     .cause = Cause::none,
     .summary = "Gradients are unscaled on every micro-batch of an accumulated step",
     .doc = precision_unscaled_before_accumulation_ends_rule::kDoc,
-    .check = precision_unscaled_before_accumulation_ends_rule::check};
+    .in_scripts = precision_unscaled_before_accumulation_ends_rule::find};
 
 }  // namespace rooftile

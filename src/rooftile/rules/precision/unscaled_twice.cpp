@@ -3,7 +3,6 @@
 #include <unordered_set>
 
 #include "rooftile/analysis/source/loss_scaling.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -77,8 +76,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_unscaled_twice_rule
 
 extern const Rule precision_unscaled_twice{
@@ -87,6 +84,6 @@ extern const Rule precision_unscaled_twice{
     .cause = Cause::none,
     .summary = "Gradients of one optimizer are unscaled twice before its step",
     .doc = precision_unscaled_twice_rule::kDoc,
-    .check = precision_unscaled_twice_rule::check};
+    .in_scripts = precision_unscaled_twice_rule::find};
 
 }  // namespace rooftile

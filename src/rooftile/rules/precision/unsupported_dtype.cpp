@@ -183,15 +183,6 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   return {finding};
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  std::vector<Finding> findings = check_operations(input);
-  if (input.workload.source == nullptr) return findings;
-  for (Finding& finding : unsupported_bf16_in_source(*input.workload.source, input.device())) {
-    findings.push_back(std::move(finding));
-  }
-  return findings;
-}
-
 }  // namespace precision_unsupported_dtype_rule
 
 extern const Rule precision_unsupported_dtype{
@@ -200,7 +191,8 @@ extern const Rule precision_unsupported_dtype{
     .cause = Cause::precision,
     .summary = "Tensor Cores of the GPU do not support the precision",
     .doc = precision_unsupported_dtype_rule::kDoc,
-    .check = precision_unsupported_dtype_rule::check,
+    .in_ops = precision_unsupported_dtype_rule::check_operations,
+    .in_scripts = unsupported_bf16_in_source,
     .outranks_sizes = true};
 
 }  // namespace rooftile

@@ -151,11 +151,14 @@ std::optional<std::pair<const Call*, bool>> place_in(const SourceFacts& facts,
 }  // namespace unsupported_dtype_in_source
 
 std::vector<Finding> unsupported_bf16_in_source(const source::SourceFacts& facts,
-                                                const Device& device) {
+                                                const Device* gpu) {
   using namespace unsupported_dtype_in_source;
   std::vector<Finding> findings;
-  if (device.has_tensor_cores(Dtype::bf16) || !device.has_tensor_cores(Dtype::fp16))
+  if (gpu == nullptr) return findings;
+  const Device& device = *gpu;
+  if (device.has_tensor_cores(Dtype::bf16) || !device.has_tensor_cores(Dtype::fp16)) {
     return findings;
+  }
   std::unordered_set<const Call*> seen;
   for (const Program* program : training_programs(facts)) {
     const auto place = place_in(facts, *program);

@@ -10,6 +10,6 @@
 namespace rooftile {
 
 std::vector<Finding> unsupported_bf16_in_source(const source::SourceFacts& facts,
-                                                const Device& device);
+                                                const Device* gpu);
 
 }  // namespace rooftile

@@ -288,6 +288,6 @@ extern const Rule recurrent_one_change_from_persistent{
     .cause = Cause::launch,
     .summary = "One setting keeps a recurrent layer from cuDNN's persistent algorithm",
     .doc = recurrent_one_change_from_persistent_rule::kDoc,
-    .check = recurrent_one_change_from_persistent_rule::check};
+    .in_ops = recurrent_one_change_from_persistent_rule::check};
 
 }  // namespace rooftile

@@ -78,6 +78,6 @@ extern const Rule recurrent_packed{
     .cause = Cause::none,
     .summary = "Packed sequences keep a layer from the persistent algorithm",
     .doc = recurrent_packed_rule::kDoc,
-    .check = recurrent_packed_rule::check};
+    .in_ops = recurrent_packed_rule::check};
 
 }  // namespace rooftile

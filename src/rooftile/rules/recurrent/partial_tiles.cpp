@@ -135,6 +135,6 @@ extern const Rule recurrent_partial_tiles{
     .cause = Cause::tile_shape,
     .summary = "A hidden size that is not a multiple of 64 leaves tiles partly empty",
     .doc = recurrent_partial_tiles_rule::kDoc,
-    .check = recurrent_partial_tiles_rule::check};
+    .in_ops = recurrent_partial_tiles_rule::check};
 
 }  // namespace rooftile

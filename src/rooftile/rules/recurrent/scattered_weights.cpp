@@ -5,7 +5,6 @@
 
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -123,8 +122,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace scattered_weights
 
 extern const Rule recurrent_scattered_weights{
@@ -133,6 +130,6 @@ extern const Rule recurrent_scattered_weights{
     .cause = Cause::none,
     .summary = "DataParallel scatters the weights of a recurrent layer",
     .doc = scattered_weights::kDoc,
-    .check = scattered_weights::check};
+    .in_scripts = scattered_weights::find};
 
 }  // namespace rooftile

@@ -101,6 +101,6 @@ extern const Rule recurrent_small{.id = "recurrent/small",
                                   .cause = Cause::none,
                                   .summary = "Steps of a recurrent layer are too small for the GPU",
                                   .doc = recurrent_small_rule::kDoc,
-                                  .check = recurrent_small_rule::check};
+                                  .in_ops = recurrent_small_rule::check};
 
 }  // namespace rooftile

@@ -7,7 +7,6 @@
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/recurrent/unaligned_sizes_in_source.h"
 #include "rooftile/rules/replacement.h"
-#include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
 namespace recurrent_unaligned_sizes_rule {
@@ -123,10 +122,6 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return with_scripts(input, check_operations(input), unaligned_recurrent_sizes);
-}
-
 }  // namespace recurrent_unaligned_sizes_rule
 
 extern const Rule recurrent_unaligned_sizes{
@@ -135,6 +130,7 @@ extern const Rule recurrent_unaligned_sizes{
     .cause = Cause::alignment,
     .summary = "Sizes of a recurrent layer are not whole 16-byte groups",
     .doc = recurrent_unaligned_sizes_rule::kDoc,
-    .check = recurrent_unaligned_sizes_rule::check};
+    .in_ops = recurrent_unaligned_sizes_rule::check_operations,
+    .in_scripts = unaligned_recurrent_sizes};
 
 }  // namespace rooftile

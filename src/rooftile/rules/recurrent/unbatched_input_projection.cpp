@@ -7,7 +7,6 @@
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/recurrent/unbatched_input_projection_in_source.h"
 #include "rooftile/rules/replacement.h"
-#include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
 namespace recurrent_unbatched_input_projection_rule {
@@ -123,10 +122,6 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return with_scripts(input, check_operations(input), step_by_step_projections, Level::advice);
-}
-
 }  // namespace recurrent_unbatched_input_projection_rule
 
 extern const Rule recurrent_unbatched_input_projection{
@@ -135,6 +130,8 @@ extern const Rule recurrent_unbatched_input_projection{
     .cause = Cause::launch,
     .summary = "Recurrent loop multiplies its input step by step",
     .doc = recurrent_unbatched_input_projection_rule::kDoc,
-    .check = recurrent_unbatched_input_projection_rule::check};
+    .in_ops = recurrent_unbatched_input_projection_rule::check_operations,
+    .in_scripts = step_by_step_projections,
+    .level_in_scripts = Level::advice};
 
 }  // namespace rooftile

@@ -7,7 +7,6 @@
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/recurrent/unrolled_loop_in_source.h"
 #include "rooftile/rules/replacement.h"
-#include "rooftile/rules/script_rule.h"
 
 namespace rooftile {
 namespace recurrent_unrolled_loop_rule {
@@ -130,10 +129,6 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return with_scripts(input, check_operations(input), unrolled_cells_in_source, Level::advice);
-}
-
 }  // namespace recurrent_unrolled_loop_rule
 
 extern const Rule recurrent_unrolled_loop{
@@ -142,6 +137,8 @@ extern const Rule recurrent_unrolled_loop{
     .cause = Cause::launch,
     .summary = "Recurrent layer runs cell by cell instead of in one call",
     .doc = recurrent_unrolled_loop_rule::kDoc,
-    .check = recurrent_unrolled_loop_rule::check};
+    .in_ops = recurrent_unrolled_loop_rule::check_operations,
+    .in_scripts = unrolled_cells_in_source,
+    .level_in_scripts = Level::advice};
 
 }  // namespace rooftile

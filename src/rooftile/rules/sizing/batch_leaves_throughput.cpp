@@ -139,6 +139,6 @@ extern const Rule sizing_batch_leaves_throughput{
     .cause = Cause::none,
     .summary = "A larger batch takes much less time per sample",
     .doc = sizing_batch_leaves_throughput_rule::kDoc,
-    .check = sizing_batch_leaves_throughput_rule::check};
+    .in_ops = sizing_batch_leaves_throughput_rule::check};
 
 }  // namespace rooftile

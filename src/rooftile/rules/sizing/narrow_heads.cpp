@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include "rooftile/rules/group_finding.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/sizing/sizes_in_source.h"
 
 namespace rooftile {
@@ -79,10 +78,6 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return with_scripts(input, check_operations(input), narrow_heads_in_source);
-}
-
 }  // namespace sizing_narrow_heads_rule
 
 extern const Rule sizing_narrow_heads{.id = "sizing/narrow-heads",
@@ -90,6 +85,7 @@ extern const Rule sizing_narrow_heads{.id = "sizing/narrow-heads",
                                       .cause = Cause::none,
                                       .summary = "Attention heads narrower than 64",
                                       .doc = sizing_narrow_heads_rule::kDoc,
-                                      .check = sizing_narrow_heads_rule::check};
+                                      .in_ops = sizing_narrow_heads_rule::check_operations,
+                                      .in_scripts = narrow_heads_in_source};
 
 }  // namespace rooftile

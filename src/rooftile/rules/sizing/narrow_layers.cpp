@@ -87,6 +87,6 @@ extern const Rule sizing_narrow_layers{.id = "sizing/narrow-layers",
                                        .cause = Cause::none,
                                        .summary = "Layers too narrow to fill the GPU",
                                        .doc = sizing_narrow_layers_rule::kDoc,
-                                       .check = sizing_narrow_layers_rule::check};
+                                       .in_ops = sizing_narrow_layers_rule::check};
 
 }  // namespace rooftile

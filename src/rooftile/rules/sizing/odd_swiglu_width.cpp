@@ -6,7 +6,6 @@
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/gemm_dims.h"
 #include "rooftile/rules/group_finding.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/sizing/sizes_in_source.h"
 
 namespace rooftile {
@@ -134,10 +133,6 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return with_scripts(input, check_operations(input), odd_swiglu_widths_in_source);
-}
-
 }  // namespace sizing_odd_swiglu_width_rule
 
 extern const Rule sizing_odd_swiglu_width{.id = "sizing/odd-swiglu-width",
@@ -145,6 +140,7 @@ extern const Rule sizing_odd_swiglu_width{.id = "sizing/odd-swiglu-width",
                                           .cause = Cause::tile_shape,
                                           .summary = "Width of a gated MLP is not a multiple of 64",
                                           .doc = sizing_odd_swiglu_width_rule::kDoc,
-                                          .check = sizing_odd_swiglu_width_rule::check};
+                                          .in_ops = sizing_odd_swiglu_width_rule::check_operations,
+                                          .in_scripts = odd_swiglu_widths_in_source};
 
 }  // namespace rooftile

@@ -73,6 +73,6 @@ extern const Rule sizing_vocabulary_not_multiple_of_64{
     .cause = Cause::none,
     .summary = "Vocabulary is a multiple of 8, but not of 64",
     .doc = sizing_vocabulary_not_multiple_of_64_rule::kDoc,
-    .check = sizing_vocabulary_not_multiple_of_64_rule::check};
+    .in_ops = sizing_vocabulary_not_multiple_of_64_rule::check};
 
 }  // namespace rooftile

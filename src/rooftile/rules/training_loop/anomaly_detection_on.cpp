@@ -2,7 +2,6 @@
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -76,8 +75,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace training_loop_anomaly_detection_on_rule
 
 extern const Rule training_loop_anomaly_detection_on{
@@ -86,6 +83,6 @@ extern const Rule training_loop_anomaly_detection_on{
     .cause = Cause::none,
     .summary = "Anomaly detection is enabled during training",
     .doc = training_loop_anomaly_detection_on_rule::kDoc,
-    .check = training_loop_anomaly_detection_on_rule::check};
+    .in_scripts = training_loop_anomaly_detection_on_rule::find};
 
 }  // namespace rooftile

@@ -98,7 +98,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
 
 std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.mode != Mode::inference) return {};
-  return judge_ranks(input, judge);
+  return judge_ranks(input.workload.traces, judge);
 }
 
 }  // namespace training_loop_batchnorm_statistics_in_inference_rule
@@ -109,6 +109,6 @@ extern const Rule training_loop_batchnorm_statistics_in_inference{
     .cause = Cause::none,
     .summary = "Inference normalises with each batch's own statistics",
     .doc = training_loop_batchnorm_statistics_in_inference_rule::kDoc,
-    .check = training_loop_batchnorm_statistics_in_inference_rule::check};
+    .in_traces = training_loop_batchnorm_statistics_in_inference_rule::check};
 
 }  // namespace rooftile

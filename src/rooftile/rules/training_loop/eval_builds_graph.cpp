@@ -10,7 +10,6 @@
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -363,8 +362,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace training_loop_eval_builds_graph_rule
 
 extern const Rule training_loop_eval_builds_graph{
@@ -373,6 +370,6 @@ extern const Rule training_loop_eval_builds_graph{
     .cause = Cause::none,
     .summary = "Evaluation loop runs with autograd enabled",
     .doc = training_loop_eval_builds_graph_rule::kDoc,
-    .check = training_loop_eval_builds_graph_rule::check};
+    .in_scripts = training_loop_eval_builds_graph_rule::find};
 
 }  // namespace rooftile

@@ -270,11 +270,10 @@ void check_networks(const SourceFacts& facts, std::vector<Finding>& findings) {
   }
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
-  check_heads(*input.workload.source, findings);
-  check_networks(*input.workload.source, findings);
+  check_heads(facts, findings);
+  check_networks(facts, findings);
   return findings;
 }
 
@@ -286,6 +285,6 @@ extern const Rule training_loop_frozen_layers_tracked{
     .cause = Cause::none,
     .summary = "Layers that no optimizer trains still get gradients",
     .doc = training_loop_frozen_layers_tracked_rule::kDoc,
-    .check = training_loop_frozen_layers_tracked_rule::check};
+    .in_scripts = training_loop_frozen_layers_tracked_rule::find};
 
 }  // namespace rooftile

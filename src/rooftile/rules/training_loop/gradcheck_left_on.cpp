@@ -42,9 +42,7 @@ bool is_self_test(const SourceFacts& facts, const Call& call) {
   });
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.source == nullptr) return {};
-  const SourceFacts& facts = *input.workload.source;
+std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* call :
        training_calls(facts, {"torch.autograd.gradcheck", "torch.autograd.gradgradcheck",
@@ -75,6 +73,6 @@ extern const Rule training_loop_gradcheck_left_on{
     .cause = Cause::none,
     .summary = "Training program runs gradcheck",
     .doc = training_loop_gradcheck_left_on_rule::kDoc,
-    .check = training_loop_gradcheck_left_on_rule::check};
+    .in_scripts = training_loop_gradcheck_left_on_rule::find};
 
 }  // namespace rooftile

@@ -4,7 +4,6 @@
 
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -120,8 +119,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace training_loop_graph_kept_after_backward_rule
 
 extern const Rule training_loop_graph_kept_after_backward{
@@ -130,6 +127,6 @@ extern const Rule training_loop_graph_kept_after_backward{
     .cause = Cause::none,
     .summary = "Backward keeps a graph that nothing uses again (retain_graph)",
     .doc = training_loop_graph_kept_after_backward_rule::kDoc,
-    .check = training_loop_graph_kept_after_backward_rule::check};
+    .in_scripts = training_loop_graph_kept_after_backward_rule::find};
 
 }  // namespace rooftile

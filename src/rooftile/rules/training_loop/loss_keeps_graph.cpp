@@ -7,7 +7,6 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/running_totals.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -325,8 +324,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace training_loop_loss_keeps_graph_rule
 
 extern const Rule training_loop_loss_keeps_graph{
@@ -335,6 +332,6 @@ extern const Rule training_loop_loss_keeps_graph{
     .cause = Cause::none,
     .summary = "Running total keeps the graph of every step",
     .doc = training_loop_loss_keeps_graph_rule::kDoc,
-    .check = training_loop_loss_keeps_graph_rule::check};
+    .in_scripts = training_loop_loss_keeps_graph_rule::find};
 
 }  // namespace rooftile

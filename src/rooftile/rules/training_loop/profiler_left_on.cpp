@@ -3,7 +3,6 @@
 #include <unordered_set>
 
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -101,8 +100,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace training_loop_profiler_left_on_rule
 
 extern const Rule training_loop_profiler_left_on{
@@ -111,6 +108,6 @@ extern const Rule training_loop_profiler_left_on{
     .cause = Cause::none,
     .summary = "Profiler is enabled for the whole training",
     .doc = training_loop_profiler_left_on_rule::kDoc,
-    .check = training_loop_profiler_left_on_rule::check};
+    .in_scripts = training_loop_profiler_left_on_rule::find};
 
 }  // namespace rooftile

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -139,8 +138,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace training_loop_tensor_indexed_in_python_rule
 
 extern const Rule training_loop_tensor_indexed_in_python{
@@ -149,6 +146,6 @@ extern const Rule training_loop_tensor_indexed_in_python{
     .cause = Cause::none,
     .summary = "Python loop indexes a GPU tensor element by element",
     .doc = training_loop_tensor_indexed_in_python_rule::kDoc,
-    .check = training_loop_tensor_indexed_in_python_rule::check};
+    .in_scripts = training_loop_tensor_indexed_in_python_rule::find};
 
 }  // namespace rooftile

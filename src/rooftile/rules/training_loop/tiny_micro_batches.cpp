@@ -3,7 +3,6 @@
 #include <unordered_set>
 
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -75,8 +74,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace training_loop_tiny_micro_batches_rule
 
 extern const Rule training_loop_tiny_micro_batches{
@@ -85,6 +82,6 @@ extern const Rule training_loop_tiny_micro_batches{
     .cause = Cause::none,
     .summary = "Gradients are accumulated over many batches of one sample",
     .doc = training_loop_tiny_micro_batches_rule::kDoc,
-    .check = training_loop_tiny_micro_batches_rule::check};
+    .in_scripts = training_loop_tiny_micro_batches_rule::find};
 
 }  // namespace rooftile

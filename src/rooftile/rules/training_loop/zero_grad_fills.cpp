@@ -64,7 +64,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return cases;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+std::vector<Finding> check(std::span<const TraceSummary> ranks) {
+  return judge_ranks(ranks, judge);
+}
 
 }  // namespace training_loop_zero_grad_fills_rule
 
@@ -74,7 +76,6 @@ extern const Rule training_loop_zero_grad_fills{
     .cause = Cause::none,
     .summary = "Gradients are zero-filled in every step",
     .doc = training_loop_zero_grad_fills_rule::kDoc,
-    .check = training_loop_zero_grad_fills_rule::check,
-    .on_any_gpu = true};
+    .in_any_trace = training_loop_zero_grad_fills_rule::check};
 
 }  // namespace rooftile

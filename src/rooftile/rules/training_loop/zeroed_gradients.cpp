@@ -4,7 +4,6 @@
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -146,8 +145,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace training_loop_zeroed_gradients_rule
 
 extern const Rule training_loop_zeroed_gradients{
@@ -156,6 +153,6 @@ extern const Rule training_loop_zeroed_gradients{
     .cause = Cause::none,
     .summary = "zero_grad() fills with zeros instead of setting to None",
     .doc = training_loop_zeroed_gradients_rule::kDoc,
-    .check = training_loop_zeroed_gradients_rule::check};
+    .in_scripts = training_loop_zeroed_gradients_rule::find};
 
 }  // namespace rooftile
