@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "rooftile/analysis/cost.h"
-#include "rooftile/workload/aten_op_cases.h"
+#include "rooftile/aten/operator_cases.h"
 
 namespace rooftile {
 namespace {

@@ -9,9 +9,9 @@
 #include <tuple>
 #include <utility>
 
+#include "rooftile/aten/operator.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rooftile.h"
-#include "rooftile/workload/aten_op.h"
 #include "rooftile/workload/source_facts.h"
 #include "rooftile/workload/trace_names.h"
 #include "rooftile/workload/trace_summary.h"

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "rooftile/aten/operator.h"
 #include "rooftile/base/text.h"
-#include "rooftile/workload/aten_op.h"
 
 namespace rooftile::trace {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "rooftile/workload/aten_op_cases.h"
+#include "rooftile/aten/operator_cases.h"
 
 namespace rooftile::trace {
 namespace {

@@ -10,8 +10,8 @@
 #include "rooftile/analysis/trace/owners.h"
 #include "rooftile/analysis/trace/seconds.h"
 #include "rooftile/analysis/trace/stages.h"
+#include "rooftile/aten/operator.h"
 #include "rooftile/base/text.h"
-#include "rooftile/workload/aten_op.h"
 
 namespace rooftile::trace {
 namespace {

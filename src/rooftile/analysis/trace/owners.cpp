@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "rooftile/workload/aten_op.h"
+#include "rooftile/aten/operator.h"
 
 namespace rooftile::trace {
 namespace {

@@ -10,13 +10,13 @@
 #include <unordered_map>
 #include <utility>
 
+#include "rooftile/aten/program.h"
 #include "rooftile/base/inflater.h"
 #include "rooftile/base/text.h"
 #include "rooftile/formats/kineto/json_values.h"
 #include "rooftile/formats/kineto/kineto_stream.h"
 #include "rooftile/readers/kineto/arguments.h"
 #include "rooftile/readers/reader.h"
-#include "rooftile/workload/aten_program.h"
 #include "rooftile/workload/validate.h"
 
 namespace rooftile {

@@ -9,9 +9,9 @@
 #include <unordered_set>
 #include <utility>
 
+#include "rooftile/aten/call.h"
 #include "rooftile/base/text.h"
 #include "rooftile/readers/pt2/symbolic_sizes.h"
-#include "rooftile/workload/aten_call.h"
 #include "rooftile/workload/validate.h"
 
 namespace rooftile::pt2_reader_detail {

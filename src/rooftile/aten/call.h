@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rooftile/workload/aten_schema.h"
+#include "rooftile/aten/schema.h"
 #include "rooftile/workload/op.h"
 
 namespace rooftile {
@@ -26,7 +26,7 @@ struct CallWork {
   std::vector<Op> ops;  // of work; each named "aten::…" after the operator that it is timed as
 };
 
-// What runs when eager PyTorch makes the call, by the table aten_calls.inc; an operator that is not
+// What runs when eager PyTorch makes the call, by the table calls.inc; an operator that is not
 // in it is what aten_ops() says.
 CallWork work_of(const AtenCall& call);
 

@@ -1,4 +1,4 @@
-// Arguments of an ATen operator, read by position. For aten_op only.
+// Arguments of an ATen operator, read by position. For this folder only.
 #pragma once
 
 #include <optional>

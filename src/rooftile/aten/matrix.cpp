@@ -1,7 +1,7 @@
 // mm, addmm, bmm, linear and their like.
 #include <utility>
 
-#include "rooftile/workload/aten_handlers.h"
+#include "rooftile/aten/handlers.h"
 
 namespace rooftile::aten_detail {
 namespace {

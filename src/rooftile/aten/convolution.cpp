@@ -1,5 +1,5 @@
 // Convolutions and their gradients, by the argument positions of PyTorch's native_functions.yaml.
-#include "rooftile/workload/aten_handlers.h"
+#include "rooftile/aten/handlers.h"
 #include "rooftile/workload/validate.h"
 
 namespace rooftile::aten_detail {

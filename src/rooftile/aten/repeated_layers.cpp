@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "rooftile/aten/program.h"
 #include "rooftile/base/text.h"
-#include "rooftile/workload/aten_program.h"
 #include "rooftile/workload/workload_bytes.h"
 
 namespace rooftile {

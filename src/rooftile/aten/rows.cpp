@@ -1,6 +1,6 @@
 // Normalization, softmax, pooling and embedding, by the argument positions of PyTorch's
 // native_functions.yaml.
-#include "rooftile/workload/aten_handlers.h"
+#include "rooftile/aten/handlers.h"
 
 namespace rooftile::aten_detail {
 namespace {

@@ -1,9 +1,9 @@
-#include "rooftile/workload/aten_program.h"
+#include "rooftile/aten/program.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "rooftile/workload/aten_op_cases.h"
+#include "rooftile/aten/operator_cases.h"
 #include "rooftile/workload/workload_text.h"
 
 namespace rooftile {

@@ -1,4 +1,4 @@
-#include "rooftile/workload/aten_call.h"
+#include "rooftile/aten/call.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "rooftile/aten/operator.h"
+#include "rooftile/aten/streams.h"
 #include "rooftile/base/text.h"
-#include "rooftile/workload/aten_op.h"
-#include "rooftile/workload/aten_streams.h"
 #include "rooftile/workload/validate.h"
 
 namespace rooftile {
@@ -45,7 +45,7 @@ struct Row {
 
 #define CALLS(how, detail, names) Row{How::how, detail, names},
 constexpr Row kRows[] = {
-#include "rooftile/workload/aten_calls.inc"
+#include "rooftile/aten/calls.inc"
 };
 #undef CALLS
 

@@ -1,8 +1,8 @@
-#include "rooftile/workload/aten_op.h"
+#include "rooftile/aten/operator.h"
 
 #include <utility>
 
-#include "rooftile/workload/aten_handlers.h"
+#include "rooftile/aten/handlers.h"
 
 namespace rooftile {
 namespace {

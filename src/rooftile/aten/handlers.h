@@ -1,11 +1,11 @@
-// One handler per kind of ATen operator. For aten_op only.
+// One handler per kind of ATen operator. For this folder only.
 #pragma once
 
 #include <optional>
 #include <string_view>
 #include <vector>
 
-#include "rooftile/workload/aten_arguments.h"
+#include "rooftile/aten/arguments.h"
 
 namespace rooftile::aten_detail {
 
@@ -20,6 +20,6 @@ Answer recurrent_op(std::string_view name, const Arguments& arguments);
 Answer row_op(std::string_view name, const Arguments& arguments);  // norms and softmax
 Answer pooling_op(std::string_view name, const Arguments& arguments);
 Answer embedding_op(std::string_view name, const Arguments& arguments);
-Answer stream_op(std::string_view name, const Arguments& arguments);  // aten_streams.inc
+Answer stream_op(std::string_view name, const Arguments& arguments);  // streams.inc
 
 }  // namespace rooftile::aten_detail

@@ -1,10 +1,10 @@
-#include "rooftile/workload/aten_call.h"
+#include "rooftile/aten/call.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "rooftile/workload/aten_op_cases.h"
+#include "rooftile/aten/operator_cases.h"
 
 namespace rooftile {
 namespace {
@@ -13,7 +13,7 @@ using aten_test::arguments_of;
 using aten_test::canonical;
 using aten_test::described;
 
-// Values as in aten_op_cases.h: "2,3||float; ||Scalar|1".
+// Values as in operator_cases.h: "2,3||float; ||Scalar|1".
 std::vector<AtenValue> values_of(std::string_view text) {
   std::vector<AtenValue> values;
   if (text.empty()) return values;

@@ -1,11 +1,11 @@
-// What operators that wait for memory read and write. For aten_streams.cpp and aten_movement.cpp.
+// What operators that wait for memory read and write. For streams.cpp and movement.cpp.
 #pragma once
 
 #include <optional>
 #include <string_view>
 #include <vector>
 
-#include "rooftile/workload/aten_arguments.h"
+#include "rooftile/aten/arguments.h"
 
 namespace rooftile::aten_detail {
 

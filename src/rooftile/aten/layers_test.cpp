@@ -1,4 +1,4 @@
-#include "rooftile/workload/aten_op_cases.h"
+#include "rooftile/aten/operator_cases.h"
 
 namespace rooftile {
 namespace {

@@ -1,4 +1,4 @@
-#include "rooftile/workload/aten_program.h"
+#include "rooftile/aten/program.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <cmath>
 #include <utility>
 
-#include "rooftile/workload/aten_arguments.h"
-#include "rooftile/workload/aten_op.h"
+#include "rooftile/aten/arguments.h"
+#include "rooftile/aten/operator.h"
 #include "rooftile/workload/validate.h"
 
 namespace rooftile {

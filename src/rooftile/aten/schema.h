@@ -23,7 +23,7 @@ struct AtenValue {
 using NamedValues = std::vector<std::pair<std::string, AtenValue>>;
 
 // Arguments by position, with the defaults of those that are left out. `target` is an operator with
-// its overload, "conv2d.default". Operators and names that PyTorch's list (aten_schemas.inc) lacks
+// its overload, "conv2d.default". Operators and names that PyTorch's list (schemas.inc) lacks
 // keep the order given.
 std::vector<AtenValue> in_order(std::string_view target, const NamedValues& given);
 

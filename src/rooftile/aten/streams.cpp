@@ -1,12 +1,12 @@
-// Operators that wait for memory: what the table of aten_streams.inc says, as operations.
-#include "rooftile/workload/aten_streams.h"
+// Operators that wait for memory: what the table of streams.inc says, as operations.
+#include "rooftile/aten/streams.h"
 
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
 
+#include "rooftile/aten/handlers.h"
 #include "rooftile/base/text.h"
-#include "rooftile/workload/aten_handlers.h"
 #include "rooftile/workload/validate.h"
 
 namespace rooftile::aten_detail {
@@ -14,7 +14,7 @@ namespace {
 
 #define STREAMS(kind, reads, results, names) {StreamKind::kind, reads, results, names},
 constexpr StreamRow kRows[] = {
-#include "rooftile/workload/aten_streams.inc"
+#include "rooftile/aten/streams.inc"
 };
 #undef STREAMS
 

@@ -1,11 +1,11 @@
-#include "rooftile/workload/aten_op.h"
+#include "rooftile/aten/operator.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <random>
 
-#include "rooftile/workload/aten_op_cases.h"
+#include "rooftile/aten/operator_cases.h"
 
 namespace rooftile {
 namespace {

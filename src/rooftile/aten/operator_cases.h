@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "rooftile/aten/operator.h"
 #include "rooftile/base/text.h"
-#include "rooftile/workload/aten_op.h"
 #include "rooftile/workload/workload_text.h"
 
 namespace rooftile::aten_test {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "rooftile/workload/aten_streams.h"
+#include "rooftile/aten/streams.h"
 #include "rooftile/workload/validate.h"
 
 namespace rooftile::aten_detail {

@@ -1,4 +1,4 @@
-#include "rooftile/workload/aten_arguments.h"
+#include "rooftile/aten/arguments.h"
 
 #include <array>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "rooftile/workload/aten_schema.h"
+#include "rooftile/aten/schema.h"
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@ struct Schema {
 
 #define SCHEMA(target, arguments) Schema{target, arguments},
 constexpr auto kSchemas = std::to_array<Schema>({
-#include "rooftile/workload/aten_schemas.inc"
+#include "rooftile/aten/schemas.inc"
 });
 #undef SCHEMA
 
