@@ -444,3 +444,258 @@ TRAPS = {
 }
 for _name, _make in TRAPS.items():
     ZOO[f"trap/{_name}"] = _make
+
+
+# A second set, made after the first one passed.
+
+
+_transformers("olmoe", "OlmoeForCausalLM", "OlmoeConfig", _language(), num_experts=8, num_experts_per_tok=2,
+              **{**_SMALL, "intermediate_size": 256, "vocab_size": 50304})
+_transformers("gpt-oss-moe", "GptOssForCausalLM", "GptOssConfig", _language(), num_local_experts=4,
+              num_experts_per_tok=2, head_dim=64, **_SMALL)
+_transformers("falcon-mqa", "FalconForCausalLM", "FalconConfig", _language(), hidden_size=512, num_hidden_layers=4,
+              num_attention_heads=8, vocab_size=32000)
+_transformers("bloom-alibi", "BloomForCausalLM", "BloomConfig", _language(), hidden_size=512, n_layer=4, n_head=8,
+              vocab_size=32000)
+_transformers("gemma3", "Gemma3ForCausalLM", "Gemma3TextConfig", _language(), head_dim=64, **_SMALL)
+_transformers("mamba2", "Mamba2ForCausalLM", "Mamba2Config", _language(length=64, batch=2), hidden_size=256,
+              num_hidden_layers=2, num_heads=8, head_dim=64, vocab_size=8000, n_groups=1, chunk_size=32)
+_transformers("electra", "ElectraForMaskedLM", "ElectraConfig", _language(), num_hidden_layers=4)
+_transformers("xlnet", "XLNetLMHeadModel", "XLNetConfig", _language(length=128), n_layer=4, d_model=512, n_head=8,
+              d_inner=2048)
+_transformers("resnet", "ResNetForImageClassification", "ResNetConfig", lambda: {"pixel_values": image()})
+_transformers("swin", "SwinForImageClassification", "SwinConfig", lambda: {"pixel_values": image()})
+_transformers("mobilevit", "MobileViTForImageClassification", "MobileViTConfig",
+              lambda: {"pixel_values": image(4, 256)})
+_transformers("rt-detr-detection", "RTDetrForObjectDetection", "RTDetrConfig",
+              lambda: {"pixel_values": image(2, 256)}, anchor_image_size=None)
+_transformers("conditional-detr", "ConditionalDetrForObjectDetection", "ConditionalDetrConfig",
+              lambda: {"pixel_values": image(2, 256)}, use_timm_backbone=False, use_pretrained_backbone=False,
+              backbone=None, backbone_config={"model_type": "resnet", "out_features": ["stage4"]})
+_transformers("blip-vision-language", "BlipForConditionalGeneration", "BlipConfig",
+              lambda: {"input_ids": tokens(2, 32), "labels": tokens(2, 32), "pixel_values": image(2, 384)})
+_transformers("patchtst-series", "PatchTSTForPrediction", "PatchTSTConfig",
+              lambda: {"past_values": Input((8, 512, 7)), "future_values": Input((8, 96, 7))},
+              num_input_channels=7, context_length=512, prediction_length=96)
+
+
+def _diffusers(name, model, inputs, **options):
+    @entry(f"diffusers/{name}")
+    def make():
+        import diffusers
+
+        return getattr(diffusers, model)(**options), inputs()
+
+
+_diffusers("unet-ddpm", "UNet2DModel", lambda: (Input((2, 3, 64, 64)), Input((2,), "int64")), sample_size=64,
+           block_out_channels=(64, 128, 128), down_block_types=("DownBlock2D", "AttnDownBlock2D", "DownBlock2D"),
+           up_block_types=("UpBlock2D", "AttnUpBlock2D", "UpBlock2D"), norm_num_groups=16)
+_diffusers("sd3-mmdit", "SD3Transformer2DModel",
+           lambda: {"hidden_states": Input((2, 16, 32, 32)), "encoder_hidden_states": Input((2, 77, 256)),
+                    "pooled_projections": Input((2, 128)), "timestep": Input((2,))},
+           sample_size=32, num_layers=3, attention_head_dim=32, num_attention_heads=8, joint_attention_dim=256,
+           caption_projection_dim=256, pooled_projection_dim=128)
+_diffusers("pixart-dit", "PixArtTransformer2DModel",
+           lambda: {"hidden_states": Input((2, 4, 32, 32)), "encoder_hidden_states": Input((2, 20, 64)),
+                    "timestep": Input((2,), "int64"),
+                    "added_cond_kwargs": {"resolution": None, "aspect_ratio": None}},
+           num_layers=3, attention_head_dim=32, num_attention_heads=8, caption_channels=64, cross_attention_dim=256,
+           sample_size=32, use_additional_conditions=False)
+
+
+@entry("pyg/sage")
+def _():
+    from torch_geometric.nn import GraphSAGE
+
+    return GraphSAGE(64, 128, 3, 16), (Input((1000, 64)), Input((2, 5000), "int64", high=1000))
+
+
+@entry("pyg/gin-pooled")
+def _():
+    from torch_geometric.nn import GIN, global_add_pool
+
+    class Pooled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers, self.out = GIN(64, 128, 3), nn.Linear(128, 2)
+
+        def forward(self, x, edges, graph):
+            return self.out(global_add_pool(self.layers(x, edges), graph, 32))
+
+    return Pooled(), (Input((1000, 64)), Input((2, 5000), "int64", high=1000), Input((1000,), "int64", high=32))
+
+
+class DeepFm(nn.Module):
+    """Factorization machine and network over one table of all fields."""
+
+    def __init__(self, fields=26, width=16):
+        super().__init__()
+        self.first, self.table = nn.Embedding(100000, 1), nn.Embedding(100000, width)
+        self.deep = nn.Sequential(nn.Linear(fields * width, 400), nn.ReLU(), nn.Dropout(0.5), nn.Linear(400, 1))
+
+    def forward(self, x):
+        rows = self.table(x)
+        pairs = (rows.sum(1) ** 2 - (rows ** 2).sum(1)).sum(1, keepdim=True) / 2
+        return (self.first(x).sum(1) + pairs + self.deep(rows.flatten(1))).sigmoid()
+
+
+class TwoTowers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.users, self.items = nn.EmbeddingBag(50000, 64, mode="mean"), nn.EmbeddingBag(20000, 64, mode="sum")
+        self.user, self.item = nn.Linear(64, 64), nn.Linear(64, 64)
+
+    def forward(self, users, user_begins, items, item_begins):
+        scores = self.user(self.users(users, user_begins)) @ self.item(self.items(items, item_begins)).T
+        return nn.functional.cross_entropy(scores, torch.arange(len(scores)))
+
+
+class Scaled(torch.autograd.Function):
+    """Two results, a gradient of products of its own."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x @ w, x.mean(0)
+
+    @staticmethod
+    def backward(ctx, grad, mean):
+        x, w = ctx.saved_tensors
+        return grad @ w.T + mean / len(x), x.T @ grad
+
+
+class OwnGradient(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight, self.out = nn.Parameter(torch.randn(128, 256)), nn.Linear(256, 8)
+
+    def forward(self, x):
+        y, mean = Scaled.apply(x, self.weight)
+        return self.out(y) + mean.sum()
+
+
+def _checkpointed_gpt2():
+    import transformers
+
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=4))
+    model.gradient_checkpointing_enable()
+    return model, _language()()
+
+
+def _compiled_inside():
+    model = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))
+    model[0] = torch.compile(model[0])
+    model.forward = torch.compile(model.forward)
+    return model, _row()
+
+
+def _real_ddp():
+    import torch.distributed as dist
+
+    if not dist.is_initialized():
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    return nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 8))), _row()
+
+
+class PlacesOnCuda(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(64, 64)
+        self.anchors = torch.arange(64.0)
+
+    def forward(self, x):
+        device = "cuda:0"
+        mask = torch.ones(64, 64, device=device).tril_()
+        x = x.cuda(non_blocking=True).to(device=device, dtype=torch.float32)
+        with torch.cuda.device(0):
+            y = self.layer(x) @ mask + self.anchors.to(device)
+        torch.cuda.synchronize()
+        return y + torch.full_like(y, 0.5, device=device) + torch.tensor([1.0], device=torch.device("cuda", 0))
+
+
+class TiedDecoder(nn.Module):
+    """Weights that three layers share, one of them transposed."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.rows = nn.Embedding(2000, 64), nn.ModuleList(nn.Linear(64, 64) for _ in range(3))
+        for row in self.rows[1:]:
+            row.weight = self.rows[0].weight
+
+    def forward(self, x):
+        x = self.table(x)
+        for row in self.rows:
+            x = row(x).relu()
+        return x @ self.table.weight.T
+
+
+class Speech(nn.Module):
+    """Weight norm, packed sequences and CTC."""
+
+    def __init__(self):
+        super().__init__()
+        self.front = nn.utils.parametrizations.weight_norm(nn.Conv1d(40, 64, 5, padding=2))
+        self.rnn, self.out = nn.GRU(64, 96, 2, bidirectional=True), nn.Linear(192, 29)
+
+    def forward(self, x, lengths, labels):
+        x = self.front(x).relu().permute(2, 0, 1)
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths)
+        out, _ = nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0])
+        scores = self.out(out).log_softmax(-1)
+        return nn.functional.ctc_loss(scores, labels, lengths, torch.full((len(lengths),), labels.shape[1]))
+
+
+def _encoder_with_mask():
+    class Encoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            layer = nn.TransformerEncoderLayer(128, 4, 512, batch_first=True)
+            self.layers = nn.TransformerEncoder(layer, 3)
+
+        def forward(self, x, mask):
+            return self.layers(x, src_key_padding_mask=mask)
+
+    return Encoder(), (Input((8, 50, 128)), Input((8, 50), "bool"))
+
+
+class Cells(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.pair = nn.LSTMCell(32, 64), nn.Bilinear(64, 64, 8)
+
+    def forward(self, x):
+        h = c = x.new_zeros(x.shape[0], 64)
+        for step in range(12):
+            h, c = self.cell(x[:, step], (h, c))
+        return self.pair(h, c) + torch.einsum("bi,bj,ij->b", h, c, self.cell.weight_hh[:64])[:, None]
+
+
+class SparseGraph(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(64, 32)
+
+    def forward(self, x, places):
+        graph = torch.sparse_coo_tensor(places, torch.ones(places.shape[1]), (len(x), len(x)))
+        return torch.sparse.mm(graph, self.layer(x))
+
+
+SECOND = {
+    "recommender/deepfm": lambda: (DeepFm(), Input((512, 26), "int64", high=100000)),
+    "recommender/two-towers": lambda: (
+        TwoTowers(), (Input((512,), "int64", high=50000), torch.arange(0, 512, 8),
+                      Input((256,), "int64", high=20000), torch.arange(0, 256, 4))),
+    "trap/own-gradient": lambda: (OwnGradient(), Input((32, 128))),
+    "trap/checkpointed-gpt2": _checkpointed_gpt2,
+    "trap/compiled-inside": _compiled_inside,
+    "trap/real-ddp": _real_ddp,
+    "trap/places-on-cuda": lambda: (PlacesOnCuda(), _row()),
+    "trap/tied-decoder": lambda: (TiedDecoder(), tokens(4, 32, 2000)),
+    "trap/speech": lambda: (Speech(), (Input((4, 40, 100)), torch.tensor([100, 90, 70, 40]),
+                                       torch.randint(1, 29, (4, 12)))),
+    "trap/encoder-with-mask": _encoder_with_mask,
+    "trap/cells": lambda: (Cells(), Input((16, 12, 32))),
+    "trap/sparse-graph": lambda: (SparseGraph(), (Input((200, 64)), torch.randint(0, 200, (2, 800)))),
+}
+for _name, _make in SECOND.items():
+    ZOO[_name] = _make

@@ -1,6 +1,7 @@
 """Captures of networks, on a CPU and without their weights' values."""
 
 import collections
+import functools
 import importlib.util
 import json
 import os
@@ -50,6 +51,33 @@ if HAS_TORCH:
         def forward(self, x):
             noise = torch.randn(x.shape, device="cuda").to("cuda:0").cuda()
             return self.fc(x.to(torch.device("cuda")) + noise)
+
+    class Steers(nn.Module):
+        """Calls of torch.cuda around the layers."""
+
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(8, 8)
+
+        def forward(self, x):
+            torch.cuda.set_device(0)
+            with torch.cuda.device(torch.cuda.current_device()), torch.cuda.nvtx.range("fc"):
+                x = self.fc(x.to(torch.device("cuda", 0)))
+            torch.cuda.synchronize()
+            return x
+
+    @functools.lru_cache(maxsize=4)
+    def positions(length):
+        return torch.arange(length)[:, None] * torch.ones(8)
+
+    class Cached(nn.Module):
+        def __init__(self, reads):
+            super().__init__()
+            self.fc, self.reads = nn.Linear(8, 8), reads
+
+        def forward(self, x):
+            x = self.fc(x + positions(x.shape[0]))
+            return x * 2 if self.reads and x.sum().item() > 0 else x
 
     class Tied(nn.Module):
         def __init__(self):
@@ -234,6 +262,17 @@ class Capture(unittest.TestCase):
         found = train(OnCuda(), Input((2, 8)))
         self.assertFalse(found.real_values)
         self.assertEqual(counts(found)["addmm"], 1)
+
+    def test_calls_that_steer_a_gpu_do_nothing(self):
+        synchronize = torch.cuda.synchronize
+        self.assertEqual(counts(train(Steers(), Input((2, 8))))["addmm"], 1)
+        self.assertIs(torch.cuda.synchronize, synchronize)
+
+    def test_caches_keep_no_fake_tensor(self):
+        train(Cached(False), Input((3, 8)))
+        self.assertEqual(positions(3).sum().item(), 24.0)
+        positions.cache_clear()
+        self.assertTrue(train(Cached(True), Input((3, 8))).real_values)
 
     def test_checkpoints_run_again(self):
         found = train(Checkpointed(), Input((2, 8)))

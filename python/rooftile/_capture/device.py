@@ -1,5 +1,7 @@
 """Programs that name a GPU run on the device of the recording."""
 
+import contextlib
+
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -23,8 +25,45 @@ class OnThisDevice(TorchFunctionMode):
             return args[0]
         if func is torch.Tensor.pin_memory:
             return args[0]
+        if func is torch.device and any(map(_is_gpu, (*args[:1], kwargs.get("type")))):
+            return torch.device("cpu")  # without the number of a GPU
         if any(map(_is_gpu, args)):
             args = tuple(map(_here, args))
         if any(map(_is_gpu, kwargs.values())):
             kwargs = {name: _here(value) for name, value in kwargs.items()}
         return func(*args, **kwargs)
+
+
+def _nothing(*_, **__):
+    return None
+
+
+def _context(*_, **__):
+    return contextlib.nullcontext()
+
+
+# What torch.cuda does to a GPU that is not there, and what it returns then.
+_WITHOUT_GPU = {
+    "synchronize": _nothing, "set_device": _nothing, "empty_cache": _nothing, "ipc_collect": _nothing,
+    "reset_peak_memory_stats": _nothing, "device": _context, "device_of": _context, "stream": _context,
+    "current_device": lambda: 0,
+}
+_NVTX_WITHOUT_GPU = {"range_push": _nothing, "range_pop": _nothing, "mark": _nothing, "range": _context}
+
+
+@contextlib.contextmanager
+def without_gpu():
+    """Calls of torch.cuda that only steer the GPU do nothing where there is none."""
+    if torch.cuda.is_available():
+        yield
+        return
+    kept = []
+    for module, functions in ((torch.cuda, _WITHOUT_GPU), (torch.cuda.nvtx, _NVTX_WITHOUT_GPU)):
+        for name, instead in functions.items():
+            kept.append((module, name, getattr(module, name)))
+            setattr(module, name, instead)
+    try:
+        yield
+    finally:
+        for module, name, function in kept:
+            setattr(module, name, function)

@@ -3,6 +3,8 @@
 import collections.abc
 import contextlib
 import copy
+import functools
+import gc
 import warnings
 
 import torch
@@ -11,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensor, FakeTensorMo
 from .._input import Input
 from . import CaptureError
 from .autocast import cuda_lists
-from .device import OnThisDevice
+from .device import OnThisDevice, without_gpu
 from .inputs import make, torch_dtype
 from .optimizers import describe
 from .recorder import BACKWARD, LOSS, ModuleStack, Recorder
@@ -104,9 +106,12 @@ class _Pass:
         with FakeCopyMode(fake_mode):
             model = _copied(self.model)
         _off_meta(model, fake_mode)
-        with fake_mode:
-            args, kwargs = self._given(lambda tensor: _as_fake(tensor, fake_mode))
-            return self._run(model, args, kwargs, fake_mode, False)
+        try:
+            with fake_mode:
+                args, kwargs = self._given(lambda tensor: _as_fake(tensor, fake_mode))
+                return self._run(model, args, kwargs, fake_mode, False)
+        finally:
+            _forget_fake()
 
     def on_real(self, reason):
         size = sum(t.numel() * t.element_size() for t in self.model.parameters())
@@ -177,6 +182,7 @@ class _Pass:
             stack.enter_context(kept_whole(recorder))
             stack.enter_context(cuda_lists())
             stack.enter_context(OnThisDevice())
+            stack.enter_context(without_gpu())
             stack.enter_context(torch.set_grad_enabled(trains))
             stack.enter_context(modules)
             stack.enter_context(recorder)
@@ -208,6 +214,24 @@ class _Pass:
         if not isinstance(value, torch.Tensor) or not value.requires_grad:
             raise CaptureError("the module's output has no gradient: give a loss that has one")
         return value if value.dim() == 0 else value.sum()
+
+
+def _holds_fake(value, depth=0):
+    if isinstance(value, FakeTensor):
+        return True
+    if depth < 3 and isinstance(value, (list, tuple)):
+        return any(_holds_fake(item, depth + 1) for item in value)
+    return depth < 3 and isinstance(value, dict) and any(_holds_fake(v, depth + 1) for v in value.values())
+
+
+def _forget_fake():
+    """Empties the caches of functions that kept a fake tensor: the program would meet it again."""
+    for cached in gc.get_objects():
+        if type(cached) is not functools._lru_cache_wrapper or cached.cache_info().currsize == 0:
+            continue
+        # The results of a bounded cache, the table of one without bounds.
+        if any(map(_holds_fake, gc.get_referents(cached))):
+            cached.cache_clear()
 
 
 def _copied(model):
