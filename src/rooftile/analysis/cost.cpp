@@ -62,7 +62,8 @@ Bytes attention_bytes(const Op& op, const Attention& attention) {
 
 // Every weight and activation once; the recurrent weights stay in cache or registers at best.
 Bytes recurrent_bytes(const Op& op, const Recurrent& rnn) {
-  const double steps = to_double(rnn.batch) * to_double(rnn.seq);
+  const double steps =
+      rnn.tokens > 0 ? to_double(rnn.tokens) : to_double(rnn.batch) * to_double(rnn.seq);
   const double output =
       to_double(rnn.projection > 0 ? rnn.projection : rnn.hidden) * to_double(rnn.directions);
   const double activations =
@@ -143,11 +144,20 @@ struct CountCost {
   }
   Cost operator()(const Embedding& table) const {
     const double elements = to_double(table.lookups) * to_double(table.width);
-    // The gradient is added to the rows: read, add, write.
-    const double accesses = op.phase == Phase::forward ? 2 : 3;
+    if (table.bags > 0 && op.phase == Phase::forward) return bag_cost(table, elements);
+    // The gradient is added to the rows: read, add, write. Lookups of a bag share its gradient.
+    const double given = table.bags > 0 ? to_double(table.bags) * to_double(table.width) : elements;
+    const double accessed = op.phase == Phase::forward ? 2 * elements : 2 * elements + given;
     return {Flop(op.phase == Phase::forward ? 0 : elements),
-            storage(elements * accesses, op.dtypes.output) +
-                Bytes(to_double(table.lookups) * kIndexBytes)};
+            storage(accessed, op.dtypes.output) + Bytes(to_double(table.lookups) * kIndexBytes)};
+  }
+  // EmbeddingBag_updateOutputKernel_sum_mean reads index and row of each lookup and notes its bag;
+  // of each bag it reads where it begins and writes the sum and the count.
+  Cost bag_cost(const Embedding& table, double elements) const {
+    const double bags = to_double(table.bags);
+    return {Flop(elements), storage(elements, op.dtypes.weight) +
+                                storage(bags * to_double(table.width), op.dtypes.output) +
+                                Bytes(2 * kIndexBytes * (to_double(table.lookups) + bags))};
   }
   Cost operator()(const LayoutConversion& conversion) const {
     return {Flop(0), passes(op, to_double(conversion.elements), 1, 1)};

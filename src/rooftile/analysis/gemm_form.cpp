@@ -263,9 +263,10 @@ MatrixProduct cell_product(const Op& op, std::string_view part, std::int64_t tok
 std::vector<MatrixProduct> recurrent_products(const Op& op, const Recurrent& rnn) {
   const std::int64_t rows = gates(rnn.cell) * rnn.hidden;
   const std::int64_t output = rnn.projection > 0 ? rnn.projection : rnn.hidden;
-  const std::int64_t all_steps = rnn.seq * rnn.batch;
+  const std::int64_t all_steps = rnn.tokens > 0 ? rnn.tokens : rnn.seq * rnn.batch;
   const bool at_once = op.phase == Phase::wgrad;
-  const std::int64_t tokens = at_once ? all_steps : rnn.batch;
+  // Packed sequences end one by one: the steps have as many rows on average, rounded up.
+  const std::int64_t tokens = at_once ? all_steps : (all_steps + rnn.seq - 1) / rnn.seq;
   const std::int64_t repeats = at_once ? rnn.layers : rnn.layers * rnn.seq;
   std::vector<MatrixProduct> products{cell_product(op, "input", all_steps, rows, rnn.input, 1)};
   if (rnn.layers > 1) {
@@ -275,6 +276,12 @@ std::vector<MatrixProduct> recurrent_products(const Op& op, const Recurrent& rnn
   products.push_back(cell_product(op, "recurrent", tokens, rows, output, repeats));
   if (rnn.projection > 0) {
     products.push_back(cell_product(op, "projection", tokens, output, rnn.hidden, repeats));
+  }
+  if (!at_once) {
+    const double share = to_double(all_steps) / (to_double(tokens) * to_double(rnn.seq));
+    for (MatrixProduct& product : products) {
+      if (product.part == "recurrent" || product.part == "projection") product.density = share;
+    }
   }
   return products;
 }

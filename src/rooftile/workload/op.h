@@ -75,11 +75,13 @@ struct Attention {
 enum class Cell { lstm, gru, rnn_tanh, rnn_relu };
 
 // Input [seq, batch, input]; `directions` is 1 or 2; `projection` is 0 or the projected size.
+// Packed sequences differ in length: `seq` is the longest, and the input has `tokens` rows.
 struct Recurrent {
   Cell cell = Cell::lstm;
   std::int64_t batch = 0, seq = 0, input = 0, hidden = 0;
   std::int64_t layers = 1, directions = 1, projection = 0;
-  bool packed = false;  // PyTorch's packed variable-length sequences
+  bool packed = false;      // PyTorch's packed variable-length sequences
+  std::int64_t tokens = 0;  // of all of them; 0 = batch·seq
   bool bias = true;
 
   bool operator==(const Recurrent&) const = default;
@@ -127,8 +129,10 @@ struct Reduction {
   bool operator==(const Reduction&) const = default;
 };
 
+// Rows by index; those of a bag are added up, and one row for each bag is written.
 struct Embedding {
   std::int64_t vocab = 0, width = 0, lookups = 0;
+  std::int64_t bags = 0;  // 0 = each row is written as it is
 
   bool operator==(const Embedding&) const = default;
 };

@@ -96,6 +96,7 @@ void visit_fields(Visitor& v, B& rnn) {
   v.optional("directions", rnn.directions, 1);
   v.optional("projection", rnn.projection, 0);
   v.flag("packed", rnn.packed, false);
+  v.optional("tokens", rnn.tokens, 0);
   v.flag("bias", rnn.bias, true);
 }
 
@@ -141,6 +142,7 @@ void visit_fields(Visitor& v, B& embedding) {
   v.required("vocab", embedding.vocab);
   v.required("width", embedding.width);
   v.required("lookups", embedding.lookups);
+  v.optional("bags", embedding.bags, 0);
 }
 
 template <class Visitor, IsKind<LayoutConversion> B>

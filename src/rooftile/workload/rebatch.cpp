@@ -37,7 +37,10 @@ struct ScaleSamples {
   }
   void operator()(Convolution& c) const { scale(c.n); }
   void operator()(Attention& a) const { scale(a.batch); }
-  void operator()(Recurrent& r) const { scale(r.batch); }
+  void operator()(Recurrent& r) const {
+    scale(r.batch);
+    if (r.tokens > 0) scale(r.tokens);
+  }
   void operator()(Normalization& n) const { scale(n.rows); }
   void operator()(Softmax& s) const { scale(s.rows); }
   void operator()(Pooling& p) const { scale(p.n); }
@@ -45,7 +48,10 @@ struct ScaleSamples {
   void operator()(Reduction& r) const {
     if (scale(r.elements)) scale(r.outputs);
   }
-  void operator()(Embedding& e) const { scale(e.lookups); }
+  void operator()(Embedding& e) const {
+    scale(e.lookups);
+    if (e.bags > 0) scale(e.bags);
+  }
   void operator()(LayoutConversion& l) const { scale(l.elements); }
   void operator()(Cast& c) const {
     if (scale(c.elements)) scale(c.rows);

@@ -112,6 +112,10 @@ struct CheckShape {
   Problem operator()(const Recurrent& rnn) const {
     if (rnn.directions < 1 || rnn.directions > 2) return "directions must be 1 or 2";
     if (auto bad = below_one("layers", {rnn.layers})) return bad;
+    if (to_double(rnn.tokens) > to_double(rnn.batch) * to_double(rnn.seq)) {
+      return fmt::format("tokens={}: {} sequences of at most {} steps have no more than {}",
+                         rnn.tokens, rnn.batch, rnn.seq, to_double(rnn.batch) * to_double(rnn.seq));
+    }
     return too_large({product({rnn.batch, rnn.seq, rnn.input + rnn.hidden, 8}),
                       product({rnn.hidden, rnn.hidden + rnn.input, rnn.layers, 8})});
   }

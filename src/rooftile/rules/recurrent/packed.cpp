@@ -51,6 +51,7 @@ std::vector<Finding> check(const RuleInput& input) {
     if (!matters(layer)) continue;
     const auto saving = saving_if_all(input, layer, [](Op op) {
       std::get<Recurrent>(op.body).packed = false;
+      std::get<Recurrent>(op.body).tokens = 0;  // with the padding
       return op;
     });
     if (!is_gain(input, saving)) continue;
