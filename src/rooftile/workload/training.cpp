@@ -68,8 +68,10 @@ bool has_wgrad(const Op& op) {
 
 void add_backward(const Op& forward, bool needs_dgrad, std::vector<Op>& ops) {
   if (!is_differentiable(forward)) return;
-  // A lookup has a weight gradient only; its input is indices.
-  if (needs_dgrad && !std::holds_alternative<Embedding>(forward.body)) {
+  // A lookup has a weight gradient only; its input is indices. A recurrent layer goes back through
+  // its steps whether or not its input needs a gradient.
+  const bool goes_back = needs_dgrad || std::holds_alternative<Recurrent>(forward.body);
+  if (goes_back && !std::holds_alternative<Embedding>(forward.body)) {
     ops.push_back(in_phase(forward, Phase::dgrad));
   }
   if (has_wgrad(forward)) ops.push_back(in_phase(forward, Phase::wgrad));

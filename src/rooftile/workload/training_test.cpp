@@ -39,6 +39,13 @@ TEST(Training, EmbeddingMakesTheNextLayerNeedADgrad) {
             (Names{"a dgrad", "a wgrad", "e wgrad", "optimizer step"}));
 }
 
+// PyTorch's _cudnn_rnn_backward computes the data gradient in any case: the weights' needs its
+// gates.
+TEST(Training, ARecurrentLayerGoesBackThroughItsSteps) {
+  EXPECT_EQ(phases("recurrent r fp16 batch=4 seq=5 input=8 hidden=8\ngemm a fp16 m=20 n=8 k=8"),
+            (Names{"a dgrad", "a wgrad", "r dgrad", "r wgrad", "optimizer step"}));
+}
+
 TEST(Training, ProductOfActivationsHasNoWeightGradient) {
   EXPECT_EQ(phases("gemm a fp16 m=8 n=8 k=8\ngemm s fp16 m=8 n=8 k=8 weight=activation"),
             (Names{"s dgrad", "a wgrad", "optimizer step"}));
