@@ -83,20 +83,30 @@ bool is_router(const Workload& workload, const Graph& graph, std::size_t layer) 
   return !written.empty() && std::ranges::any_of(graph.consumers(written.front()), scores);
 }
 
+// Under autocast each layer reads a cast of its own.
+const std::string& before_cast(const Workload& workload, const Graph& graph,
+                               const std::string& value) {
+  const auto producer = graph.producer(value);
+  if (!producer) return value;
+  const Op& cast = workload.ops[*producer];
+  const bool is_cast = std::holds_alternative<Cast>(cast.body) && cast.inputs.size() == 1;
+  return is_cast ? cast.inputs.front() : value;
+}
+
 // What must agree for two layers to become one.
-auto merge_key(const Op& op) {
+auto merge_key(const Workload& workload, const Graph& graph, const Op& op) {
   const auto& gemm = std::get<Gemm>(op.body);
-  return std::tuple(op.inputs.front(), gemm.m, gemm.k, gemm.layout, op.dtypes.input,
-                    op.dtypes.weight, op.count);
+  return std::tuple(before_cast(workload, graph, op.inputs.front()), gemm.m, gemm.k, gemm.layout,
+                    op.dtypes.input, op.dtypes.weight, op.count);
 }
 
 using Family = std::vector<std::size_t>;  // forward layers that read the same value
 
 std::vector<Family> families_of(const Workload& workload, const Graph& graph) {
-  std::map<decltype(merge_key(std::declval<const Op&>())), Family> by_key;
+  std::map<decltype(merge_key(workload, graph, std::declval<const Op&>())), Family> by_key;
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     if (!is_projection(workload.ops[i]) || is_router(workload, graph, i)) continue;
-    by_key[merge_key(workload.ops[i])].push_back(i);
+    by_key[merge_key(workload, graph, workload.ops[i])].push_back(i);
   }
   std::vector<Family> families;
   for (auto& [key, family] : by_key) {

@@ -87,6 +87,7 @@ Op with_shared_blocks(const Op& op) {
 struct Runs {
   LayerGroup group;  // all operations and their gradients
   std::size_t operations = 0, longest = 0;
+  std::size_t first = 0;       // operation of the run that fusing relieves most
   std::int64_t short_row = 0;  // of a norm among them; 0 where there is none
   double kept_traffic = 1;     // bytes after fusing over bytes before
 };
@@ -109,12 +110,15 @@ Runs collect_runs(const RuleInput& input) {
   const std::vector<bool> excluded = covered_elsewhere(input, graph);
   Runs runs;
   std::vector<std::size_t> ops, alone;
-  Bytes before, after;
+  Bytes before, after, most;
   for (const FusibleRun& run : find_fusible_runs(input.workload, graph, excluded)) {
     const double count = static_cast<double>(input.workload.ops[run.ops.front()].count);
     before += run.before * count;
     after += run.after * count;
     runs.longest = std::max(runs.longest, run.ops.size());
+    const Bytes relieved = (run.before - run.after) * count;
+    if (relieved > most) runs.first = run.ops.front();
+    most = std::max(most, relieved);
     ops.insert(ops.end(), run.ops.begin(), run.ops.end());
   }
   std::sort(ops.begin(), ops.end());
@@ -132,6 +136,7 @@ Runs collect_runs(const RuleInput& input) {
   runs.operations = ops.size();
   if (ops.empty()) return runs;
   std::sort(ops.begin(), ops.end());
+  if (most <= Bytes(0)) runs.first = ops.front();
   runs.kept_traffic = after / before;
   runs.group = with_gradients(input, std::move(ops));
   return runs;
@@ -185,6 +190,9 @@ std::vector<Finding> check_operations(const RuleInput& input) {
        "already do.",
        Exactness::exact_arithmetic},
       saving);
+  const Op& first = input.workload.ops[runs.first];
+  finding.location = first.source;
+  if (finding.location.node.empty()) finding.location.node = first.name;
   finding.evidence = {
       "Time of these operations follows their bytes (NVIDIA Memory-Limited Layers User's Guide).",
       "Bytes counted from the values that pass between the operations."};
