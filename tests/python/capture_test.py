@@ -378,5 +378,92 @@ class Capture(unittest.TestCase):
         self.assertIn(("h.*.qkv", 3), [(row["name"], row["count"]) for row in rows if row["phase"] == "forward"])
 
 
+@unittest.skipUnless(HAS_TORCH and "ROOFTILE_PROGRAM" in os.environ, "needs torch and ROOFTILE_PROGRAM")
+class SameAsExported(unittest.TestCase):
+    """An inference pass that is captured and the same module exported are the same operations."""
+
+    KEYS = ("name", "kind", "dims", "dtype", "count", "bytes", "flop")
+
+    def rows(self, path):
+        run = subprocess.run([os.environ["ROOFTILE_PROGRAM"], "ops", path, "--gpu", "h100", "--format", "json"],
+                             capture_output=True, text=True, check=True)
+        report = json.loads(run.stdout)
+        self.assertEqual(report["skipped"], {})
+        return [tuple(row[key] for key in self.KEYS) for row in report["ops"]]
+
+    def expect_same(self, model, *inputs):
+        model.eval()
+        with tempfile.TemporaryDirectory() as folder:
+            captured = self.rows(capture(model, inputs).save(pathlib.Path(folder) / "m.rooftile.json"))
+            archive = f"{folder}/m.pt2"
+            torch.export.save(torch.export.export(model, inputs, strict=False), archive)
+            self.assertEqual(captured, self.rows(archive))
+
+    def test_transformer_with_layers_that_repeat(self):
+        class Gpt(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table = nn.Embedding(100, 64)
+                self.h = nn.ModuleList(Block() for _ in range(3))
+                self.head = nn.Linear(64, 100, bias=False)
+
+            def forward(self, tokens):
+                x = self.table(tokens)
+                for layer in self.h:
+                    x = layer(x)
+                return self.head(x).softmax(-1)
+
+        self.expect_same(Gpt(), torch.zeros(2, 16, dtype=torch.int64))
+
+    def test_attention_in_parts(self):
+        class Parts(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.q, self.k = nn.Linear(64, 64), nn.Linear(64, 64)
+
+            def forward(self, x):
+                heads = (x.shape[0], x.shape[1], 4, 16)
+                q, k = self.q(x).view(heads).transpose(1, 2), self.k(x).view(heads).transpose(1, 2)
+                scores = (q @ k.transpose(-1, -2) / 4).softmax(-1)
+                out = (scores @ k).transpose(1, 2).reshape(x.shape)
+                return nn.functional.pad(out, (0, 4)).mean(1).clamp(min=0).to(torch.float16)
+
+        self.expect_same(Parts(), torch.randn(2, 8, 64))
+
+    def test_convolutions_in_both_layouts(self):
+        model = nn.Sequential(
+            nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(inplace=True), nn.MaxPool2d(2),
+            nn.Conv2d(16, 32, 3, stride=2, bias=False), nn.GroupNorm(4, 32), nn.SiLU(), nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(), nn.Linear(32, 10))
+        x = torch.randn(2, 3, 32, 32)
+        self.expect_same(model, x)
+        self.expect_same(model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last))
+
+    def test_recurrent_layers_and_tables(self):
+        class Words(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.words, self.bags = nn.Embedding(50, 32), nn.EmbeddingBag(1000, 96, mode="sum")
+                self.rnn = nn.LSTM(32, 48, 2, batch_first=True, bidirectional=True)
+                self.out = nn.utils.parametrizations.weight_norm(nn.Linear(96, 8))
+
+            def forward(self, words, bags):
+                return self.out(self.rnn(self.words(words))[0].mean(1) + self.bags(bags))
+
+        self.expect_same(Words(), torch.zeros(4, 9, dtype=torch.int64), torch.zeros(4, 6, dtype=torch.int64))
+
+    def test_loss_and_multi_head_attention(self):
+        class Loss(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.heads, self.out = nn.MultiheadAttention(16, 2, batch_first=True), nn.Linear(16, 11)
+
+            def forward(self, x, labels):
+                scores = self.out(self.heads(x, x, x, need_weights=False)[0])
+                return nn.functional.cross_entropy(scores.flatten(0, 1), labels.flatten())
+
+        self.expect_same(Loss(), torch.randn(4, 20, 16), torch.zeros(4, 20, dtype=torch.int64))
+
+
 if __name__ == "__main__":
     unittest.main()

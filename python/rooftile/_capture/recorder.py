@@ -51,6 +51,7 @@ class Call:
     types: list[str]
     values: list[str]
     out_dims: list
+    out_strides: list
     out_types: list[str]
     phase: str
     module: str
@@ -58,6 +59,7 @@ class Call:
     sequence: int  # joins a forward operator and its gradient; -1 = none
     reads: list[str]
     writes: list[str]
+    weights: list[int]  # positions of arguments that are weights
 
 
 @dataclass
@@ -372,9 +374,11 @@ class Recorder(TorchDispatchMode):
             texts.append(_text(value))
         self.recording.events.append(Call(
             name, dims, strides, types, texts,
-            [_shape(tensor) for tensor in results], [type_name(tensor.dtype) for tensor in results],
+            [_shape(tensor) for tensor in results], [_strides(tensor) for tensor in results],
+            [type_name(tensor.dtype) for tensor in results],
             phase, place.module, place.source, sequence, reads,
-            self._values(list(results) + list(written))))
+            self._values(list(results) + list(written)),
+            [at for at, value in enumerate(values) if isinstance(value, torch.Tensor) and self._is_weight(value)]))
 
     # What the functions that are kept whole need.
 

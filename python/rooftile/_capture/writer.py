@@ -70,10 +70,11 @@ def _as_event(event, number):
         return {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "ts": number,
                 "args": {"Bytes": event.bytes, "Addr": event.address, "Device Type": 1, "Device Id": 0}}
     args = {"Input Dims": event.dims, "Input type": event.types, "Input Strides": event.strides,
-            "Concrete Inputs": event.values, "Output Dims": event.out_dims, "Output type": event.out_types,
-            "Phase": event.phase}
+            "Concrete Inputs": event.values, "Output Dims": event.out_dims,
+            "Output Strides": event.out_strides, "Output type": event.out_types, "Phase": event.phase}
     for name, value in (("Module Hierarchy", event.module), ("Source", event.source),
-                        ("Reads", event.reads), ("Writes", event.writes)):
+                        ("Reads", event.reads), ("Writes", event.writes),
+                        ("Weights", event.weights)):
         if value:
             args[name] = value
     if event.sequence >= 0:

@@ -10,7 +10,7 @@ namespace rooftile::aten_detail {
 namespace {
 
 constexpr std::size_t kMostAxes = 64;
-constexpr std::size_t kMostNumbers = 64;
+constexpr std::size_t kMostNumbers = 65536;  // as many as a packed sequence has steps
 
 using NamedType = std::pair<std::string_view, Dtype>;
 

@@ -117,24 +117,20 @@ constexpr RecurrentSignature kRecurrent[] = {
     {"_cudnn_rnn_backward", 10, 18, 21},
 };
 
-std::optional<Cell> parse_cell(const std::optional<std::int64_t>& mode) {
-  switch (mode.value_or(-1)) {
-    case 0:
-      return Cell::rnn_relu;
-    case 1:
-      return Cell::rnn_tanh;
-    case 2:
-      return Cell::lstm;
-    case 3:
-      return Cell::gru;
-    default:
-      return std::nullopt;
-  }
-}
-
 // Weights come as a list with 4 entries a layer with biases and 2 without; one more with a
 // projection.
 bool has_bias(const Arguments& arguments) { return arguments.integer(2).value_or(4) >= 4; }
+
+// How many of the sequences have each step; the input is their rows.
+std::optional<Recurrent> read_packed(Recurrent rnn, const std::optional<Extents>& batch_sizes,
+                                     const Tensor& input) {
+  if (!batch_sizes || batch_sizes->empty() || input.rank() != 2) return std::nullopt;
+  rnn.packed = true;
+  rnn.batch = batch_sizes->front();
+  rnn.seq = static_cast<std::int64_t>(batch_sizes->size());
+  rnn.tokens = input.size(0);
+  return rnn;
+}
 
 std::optional<Recurrent> read_recurrent(const RecurrentSignature& signature,
                                         const Arguments& arguments, const Tensor& input) {
@@ -144,18 +140,21 @@ std::optional<Recurrent> read_recurrent(const RecurrentSignature& signature,
   const auto layers = arguments.integer(signature.mode + 3);
   const auto batch_first = arguments.flag(signature.mode + 4);
   const auto bidirectional = arguments.flag(signature.mode + 7);
-  const auto batch_sizes = arguments.integers(signature.batch_sizes);
   if (!cell || !hidden || !projection || !layers || !batch_first || !bidirectional) return {};
-  if (input.rank() != 3 || (batch_sizes && !batch_sizes->empty())) return std::nullopt;
-  return Recurrent{.cell = *cell,
-                   .batch = input.size(*batch_first ? 0 : 1),
-                   .seq = input.size(*batch_first ? 1 : 0),
-                   .input = input.size(2),
-                   .hidden = *hidden,
-                   .layers = *layers,
-                   .directions = *bidirectional ? 2 : 1,
-                   .projection = *projection,
-                   .bias = has_bias(arguments)};
+  Recurrent rnn{.cell = *cell,
+                .input = input.dims.back(),
+                .hidden = *hidden,
+                .layers = *layers,
+                .directions = *bidirectional ? 2 : 1,
+                .projection = *projection,
+                .bias = has_bias(arguments)};
+  const std::string_view lengths = arguments.value(signature.batch_sizes);
+  const bool is_packed = !lengths.empty() && lengths != "[]";
+  if (is_packed) return read_packed(rnn, arguments.integers(signature.batch_sizes), input);
+  if (input.rank() != 3) return std::nullopt;
+  rnn.batch = input.size(*batch_first ? 0 : 1);
+  rnn.seq = input.size(*batch_first ? 1 : 0);
+  return rnn;
 }
 
 // Input, hidden state, cell state and weights, as the mask asks.
@@ -172,6 +171,21 @@ std::vector<Op> recurrent_phases(const RecurrentSignature& signature, const Argu
 }
 
 }  // namespace
+
+std::optional<Cell> parse_cell(const std::optional<std::int64_t>& mode) {
+  switch (mode.value_or(-1)) {
+    case 0:
+      return Cell::rnn_relu;
+    case 1:
+      return Cell::rnn_tanh;
+    case 2:
+      return Cell::lstm;
+    case 3:
+      return Cell::gru;
+    default:
+      return std::nullopt;
+  }
+}
 
 Answer attention_op(std::string_view name, const Arguments& arguments) {
   bool known = false;

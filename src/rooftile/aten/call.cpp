@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 
+#include "rooftile/aten/handlers.h"
 #include "rooftile/aten/operator.h"
 #include "rooftile/aten/streams.h"
 #include "rooftile/base/text.h"
@@ -24,12 +26,15 @@ enum class How {
   changes,
   shapes,
   copies,
+  takes,
+  renamed,
   fills,
   moves,
   drops,
   inserts,
   sized,
   adapts,
+  linear,
   product,
   heads,
   joins,
@@ -59,10 +64,6 @@ const Row* row_of(std::string_view name) {
   }();
   const auto found = rows.find(name);
   return found == rows.end() ? nullptr : found->second;
-}
-
-std::string_view name_of(const AtenCall& call) {
-  return std::string_view(call.target).substr(0, call.target.find('.'));
 }
 
 bool is_tensor(const AtenValue& value) {
@@ -95,7 +96,7 @@ std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& di
   double elements = 1;
   for (std::size_t axis = dims.size(); axis-- > 0;) {
     strides[axis] = static_cast<std::int64_t>(elements);
-    elements = std::min(elements * static_cast<double>(dims[axis]), kMaxElements);
+    elements = std::clamp(elements * static_cast<double>(dims[axis]), -kMaxElements, kMaxElements);
   }
   return strides;
 }
@@ -151,22 +152,26 @@ CallWork copied(const AtenValue& target, const AtenValue& source) {
   return as_operator("copy_", {target, source, scalar("False")});
 }
 
-CallWork copied_where_changed(const AtenCall& call, bool always) {
+CallWork copied_where_changed(const AtenCall& call) {
   const AtenValue* source = tensor_at(call.arguments, 0);
   const AtenValue* target = tensor_at(call.results, 0);
   if (source == nullptr || target == nullptr) return {};
-  if (!always && source->type == target->type && same_order(*source, *target)) return as_view();
+  if (source->type == target->type && same_order(*source, *target)) return as_view();
   return copied(*target, *source);
+}
+
+// A copy with contiguous axes.
+CallWork made_contiguous(const AtenValue& source) {
+  AtenValue copy = source;
+  copy.strides = contiguous_strides(copy.dims);
+  return copied(copy, source);
 }
 
 CallWork reshaped(const AtenCall& call) {
   const AtenValue* source = tensor_at(call.arguments, 0);
   const AtenValue* target = tensor_at(call.results, 0);
   if (source == nullptr || target == nullptr) return {};
-  if (fits_without_copy(*source, target->dims)) return as_view();
-  AtenValue copy = *source;
-  copy.strides = contiguous_strides(copy.dims);
-  return copied(copy, *source);
+  return fits_without_copy(*source, target->dims) ? as_view() : made_contiguous(*source);
 }
 
 std::vector<Tensor> tensors_of(const std::vector<AtenValue>& values) {
@@ -190,12 +195,31 @@ CallWork passed(std::string_view name, const std::vector<Tensor>& read,
   const std::int64_t elements = written.front().elements();
   if (bytes > static_cast<double>(kMaxSize)) return {};
   const Dtype in = read.empty() ? written.front().dtype : read.front().dtype;
-  std::vector<Op> ops = aten_detail::with_streams(
+  return as_work(aten_detail::with_streams(
       Elementwise{std::string(name), elements, static_cast<std::int64_t>(read.size())},
       Dtypes(in, in, written.front().dtype), Phase::forward,
-      {Walk::strided, static_cast<std::int64_t>(bytes), 0});
-  for (Op& op : ops) op.name = fmt::format("aten::{}", name);
-  return as_work(std::move(ops));
+      {Walk::strided, static_cast<std::int64_t>(bytes), 0}));
+}
+
+// Of argument 0 no more is read than the result holds.
+CallWork taken(std::string_view name, const AtenCall& call) {
+  const std::vector<Tensor> written = tensors_of(call.results);
+  std::vector<Tensor> read = tensors_of(call.arguments);
+  if (read.empty() || written.empty()) return {};
+  read.resize(1);
+  const Dtype dtype = read.front().dtype;
+  if (read.front().elements() > written.front().elements()) {
+    read = {{written.front().dims, {}, dtype}};
+  }
+  return passed(name, read, written);
+}
+
+CallWork copied_always(const AtenCall& call) {
+  const AtenValue* source = tensor_at(call.arguments, 0);
+  const AtenValue* target = tensor_at(call.results, 0);
+  if (source == nullptr || target == nullptr) return {};
+  CallWork copy = copied(*target, *source);
+  return copy.kind == CallKind::work ? copy : taken("copy", call);
 }
 
 CallWork filled(const AtenCall& call) {
@@ -226,7 +250,7 @@ CallWork sized(const AtenCall& call) {
   if (target == nullptr || target->dims.size() < 3 || call.arguments.size() < 2) return {};
   std::vector<AtenValue> arguments = call.arguments;
   arguments[1] = numbers({target->dims.begin() + 2, target->dims.end()});
-  return as_operator(name_of(call), arguments);
+  return as_operator(call.name, arguments);
 }
 
 CallWork adapted(const Row& row, const AtenCall& call) {
@@ -236,7 +260,7 @@ CallWork adapted(const Row& row, const AtenCall& call) {
   const Tensor &input = read.front(), &output = written.front();
   const std::size_t rank = input.rank();
   if (rank < axes + 1 || rank > axes + 2) return {};
-  const bool is_max = contains(name_of(call), "max");
+  const bool is_max = contains(call.name, "max");
   Pooling pool;
   pool.fn = is_max ? PoolKind::max : PoolKind::average;
   pool.n = rank == axes + 2 ? input.size(0) : 1;
@@ -280,20 +304,76 @@ AtenValue over_batches(AtenValue tensor, const Extents& batches) {
   return tensor;
 }
 
-CallWork multiplied(const AtenCall& call) {
-  const AtenValue* first = tensor_at(call.arguments, 0);
-  const AtenValue* second = tensor_at(call.arguments, 1);
-  if (first == nullptr || second == nullptr) return {};
-  if (first->dims.empty() || second->dims.empty()) return {};
-  if (first->dims.size() == 1 && second->dims.size() == 1) {
-    return as_operator("dot", {*first, *second});
+void append(CallWork& work, CallWork more) {
+  work.ops.insert(work.ops.end(), std::make_move_iterator(more.ops.begin()),
+                  std::make_move_iterator(more.ops.end()));
+  work.kind = more.kind == CallKind::unknown ? CallKind::unknown : work.kind;
+}
+
+// An operand of a product whose axes before the last `kept` become one: where its order in memory
+// does not allow that, it is copied first.
+AtenValue merged(AtenValue tensor, std::size_t kept, CallWork& work) {
+  if (tensor.strides.size() != tensor.dims.size() || tensor.dims.size() <= kept + 1) return tensor;
+  const auto rest = tensor.dims.end() - static_cast<std::ptrdiff_t>(kept);
+  const double rows = element_count({tensor.dims.begin(), rest});
+  if (rows < 0 || rows > kMaxElements) return tensor;
+  Extents shape(rest, tensor.dims.end());
+  shape.insert(shape.begin(), static_cast<std::int64_t>(rows));
+  if (fits_without_copy(tensor, shape)) return tensor;
+  append(work, made_contiguous(tensor));
+  tensor.strides = contiguous_strides(tensor.dims);
+  return tensor;
+}
+
+CallWork multiplied(const AtenValue& first, const AtenValue& second) {
+  if (first.dims.empty() || second.dims.empty()) return {};
+  if (first.dims.size() == 1 && second.dims.size() == 1) {
+    return as_operator("dot", {first, second});
   }
-  AtenValue x = first->dims.size() == 1 ? with_axis(*first, true) : *first;
-  AtenValue w = second->dims.size() == 1 ? with_axis(*second, false) : *second;
-  if (w.dims.size() == 2) return as_operator("matmul", {x, w});
+  AtenValue x = first.dims.size() == 1 ? with_axis(first, true) : first;
+  AtenValue w = second.dims.size() == 1 ? with_axis(second, false) : second;
+  CallWork work{CallKind::work, {}};
+  if (w.dims.size() == 2) {
+    x = merged(std::move(x), 1, work);
+    append(work, as_operator("matmul", {x, w}));
+    return work;
+  }
   Extents batches(x.dims.begin(), x.dims.end() - 2);
   if (!aten_detail::broadcast({w.dims.begin(), w.dims.end() - 2}, batches)) return {};
-  return as_operator("matmul", {over_batches(x, batches), over_batches(w, batches)});
+  x = merged(over_batches(std::move(x), batches), 2, work);
+  w = merged(over_batches(std::move(w), batches), 2, work);
+  append(work, as_operator("matmul", {x, w}));
+  return work;
+}
+
+CallWork product_of_two(const AtenCall& call) {
+  const AtenValue* x = tensor_at(call.arguments, 0);
+  const AtenValue* w = tensor_at(call.arguments, 1);
+  return x != nullptr && w != nullptr ? multiplied(*x, *w) : CallWork();
+}
+
+bool is_contiguous(const AtenValue& tensor) {
+  AtenValue dense = tensor;
+  dense.strides = contiguous_strides(tensor.dims);
+  return tensor.strides.empty() || same_order(tensor, dense);
+}
+
+// As at::linear: rows that do not lie one behind the other are copied, and then the bias is added
+// by a kernel of its own.
+CallWork linear_layer(const AtenCall& call) {
+  const AtenValue* x = tensor_at(call.arguments, 0);
+  const AtenValue* w = tensor_at(call.arguments, 1);
+  const AtenValue* bias = tensor_at(call.arguments, 2);
+  if (x == nullptr || w == nullptr) return {};
+  CallWork work{CallKind::work, {}};
+  const AtenValue rows = merged(*x, 1, work);
+  const bool fuses = x->dims.size() == 2 || is_contiguous(*x) || call.results.empty();
+  const bool has_bias = bias != nullptr;
+  append(work, as_operator("linear", {rows, *w, has_bias && fuses ? *bias : AtenValue()}));
+  if (has_bias && !fuses) {
+    append(work, as_operator("add", {call.results[0], *bias, scalar("1")}));
+  }
+  return work;
 }
 
 CallWork attended(const AtenCall& call) {
@@ -304,7 +384,7 @@ CallWork attended(const AtenCall& call) {
     tensor.dims.insert(tensor.dims.begin() + 1, 1);
     if (!tensor.strides.empty()) tensor.strides.insert(tensor.strides.begin() + 1, 1);
   }
-  return as_operator(name_of(call), arguments);
+  return as_operator(call.name, arguments);
 }
 
 CallWork joined(const AtenCall& call) {
@@ -395,16 +475,52 @@ CallWork by_equation(const AtenCall& call) {
   return as_work(aten_detail::valid(gemm, Dtypes(*dtype)));
 }
 
+// Sizes of the states of lstm and its like: a list of two, or a tensor.
+std::vector<Extents> states_at(const AtenCall& call, std::size_t position) {
+  const OpArguments recorded = as_recorded(call.arguments);
+  std::vector<Extents> states = Arguments(recorded).list(position);
+  if (const AtenValue* state = tensor_at(call.arguments, position)) states = {state->dims};
+  for (const Extents& state : states) {
+    if (state.empty()) return {};
+  }
+  return states;
+}
+
+// lstm(data, batch sizes, hx, weights, has_biases, layers, dropout, train, bidirectional): rows of
+// sequences behind one another, and for each step the number of sequences that have it. The states
+// tell how many sequences there are, the batch sizes' length the longest.
+CallWork recurred_packed(const Row& row, const AtenCall& call) {
+  const AtenValue &rows = call.arguments[0], &lengths = call.arguments[1];
+  const std::vector<Extents> states = states_at(call, 2);
+  const auto cell = aten_detail::parse_cell(parse_integer(row.detail));
+  const auto layers = parse_integer(call.arguments[5].value);
+  if (!cell || !layers || states.empty() || states.front().size() != 3) return {};
+  if (rows.dims.size() != 2 || lengths.dims.size() != 1) return {};
+  const std::int64_t hidden = states.back().back(), result = states.front().back();
+  return as_work(
+      aten_detail::valid(Recurrent{.cell = *cell,
+                                   .batch = states.front()[1],
+                                   .seq = lengths.dims[0],
+                                   .input = rows.dims[1],
+                                   .hidden = hidden,
+                                   .layers = *layers,
+                                   .directions = call.arguments[8].value == "True" ? 2 : 1,
+                                   .projection = result == hidden ? 0 : result,
+                                   .packed = true,
+                                   .tokens = rows.dims[0],
+                                   .bias = call.arguments[4].value == "True"},
+                         Dtypes(aten_detail::parse_type(rows.type).value_or(Dtype::fp32))));
+}
+
 // lstm(input, hx, weights, has_biases, layers, dropout, train, bidirectional, batch_first) in the
-// order of _cudnn_rnn. Packed sequences hide their shape.
+// order of _cudnn_rnn.
 CallWork recurred(const Row& row, const AtenCall& call) {
   const AtenValue* given = tensor_at(call.arguments, 0);
-  if (given == nullptr || call.arguments.size() != 9 || !call.target.ends_with(".input")) return {};
-  const OpArguments recorded = as_recorded(call.arguments);
-  const Arguments arguments(recorded);
-  std::vector<Extents> states = arguments.list(1);
-  if (const AtenValue* state = tensor_at(call.arguments, 1)) states = {state->dims};
-  if (states.empty() || states.front().empty() || states.back().empty()) return {};
+  if (given == nullptr || call.arguments.size() != 9) return {};
+  if (call.overload == "data") return recurred_packed(row, call);
+  if (call.overload != "input") return {};
+  const std::vector<Extents> states = states_at(call, 1);
+  if (states.empty()) return {};
   const std::int64_t hidden = states.back().back(), result = states.front().back();
   AtenValue input = *given;
   if (input.dims.size() == 2) {
@@ -428,14 +544,19 @@ CallWork composite(const Row& row, const AtenCall& call) {
     case How::free:
       return {CallKind::free, {}};
     case How::changes:
+      return copied_where_changed(call);
     case How::copies:
-      return copied_where_changed(call, row.how == How::copies);
+      return copied_always(call);
+    case How::takes:
+      return taken(row.detail, call);
+    case How::renamed:
+      return as_operator(row.detail, call.arguments);
     case How::shapes:
       return reshaped(call);
     case How::fills:
       return filled(call);
     case How::moves:
-      return passed(name_of(call), tensors_of(call.arguments), tensors_of(call.results));
+      return passed(call.name, tensors_of(call.arguments), tensors_of(call.results));
     case How::drops:
       return dropped(row, call);
     case How::inserts:
@@ -444,8 +565,10 @@ CallWork composite(const Row& row, const AtenCall& call) {
       return sized(call);
     case How::adapts:
       return adapted(row, call);
+    case How::linear:
+      return linear_layer(call);
     case How::product:
-      return multiplied(call);
+      return product_of_two(call);
     case How::heads:
       return attended(call);
     case How::joins:
@@ -460,40 +583,65 @@ CallWork composite(const Row& row, const AtenCall& call) {
   return {};
 }
 
+bool has_axes(const AtenValue& value) {
+  return !value.dims.empty() || value.type.starts_with("TensorList");
+}
+
+bool is_without_axes(const AtenCall& call) {
+  return std::ranges::none_of(call.arguments, has_axes) &&
+         std::ranges::none_of(call.results, has_axes);
+}
+
 // Where no tensor has axes each counts as one element: the kernel runs all the same.
-void give_axes(AtenCall& call) {
-  const auto has_axes = [](const AtenValue& value) {
-    return !value.dims.empty() || value.type.starts_with("TensorList");
-  };
-  if (std::any_of(call.arguments.begin(), call.arguments.end(), has_axes) ||
-      std::any_of(call.results.begin(), call.results.end(), has_axes)) {
-    return;
-  }
+AtenCall with_axes(AtenCall call) {
   for (std::vector<AtenValue>* values : {&call.arguments, &call.results}) {
     for (AtenValue& value : *values) {
       if (is_tensor(value)) value.dims = value.strides = {1};
     }
   }
+  return call;
+}
+
+bool writes_nothing(const AtenCall& call) {
+  const auto is_empty = [](const AtenValue& value) {
+    return std::ranges::find(value.dims, 0) != value.dims.end();
+  };
+  return !call.results.empty() && std::ranges::all_of(call.results, is_empty);
+}
+
+// Whether all that is read and written are single numbers: a launch and no more.
+bool is_of_single_numbers(const AtenCall& call) {
+  const auto is_single = [](const AtenValue& value) {
+    return std::ranges::all_of(value.dims, [](std::int64_t size) { return size == 1; }) &&
+           !value.type.starts_with("TensorList");
+  };
+  return !call.name.empty() && !call.results.empty() &&
+         std::ranges::all_of(call.arguments, is_single) &&
+         std::ranges::all_of(call.results, is_single);
+}
+
+CallWork work_of_aten(const AtenCall& call) {
+  const Row* row = row_of(call.name);
+  CallWork work = row == nullptr ? as_operator(call.name, call.arguments) : composite(*row, call);
+  if (work.kind == CallKind::unknown && is_of_single_numbers(call)) {
+    work = passed(call.name, tensors_of(call.arguments), tensors_of(call.results));
+  }
+  for (Op& op : work.ops) op.name.clear();
+  return work;
 }
 
 }  // namespace
 
-CallWork work_of(const AtenCall& given) {
-  AtenCall call = given;
-  give_axes(call);
-  const Row* row = row_of(name_of(call));
-  CallWork work =
-      row == nullptr ? as_operator(name_of(call), call.arguments) : composite(*row, call);
-  for (Op& op : work.ops) {
-    if (op.name.empty()) op.name = fmt::format("aten::{}", name_of(call));
-  }
-  return work;
+CallWork work_of(const AtenCall& call) {
+  if (writes_nothing(call)) return {CallKind::free, {}};
+  if (call.library != "aten") return {};
+  return is_without_axes(call) ? work_of_aten(with_axes(call)) : work_of_aten(call);
 }
 
 std::optional<Dtype> aten_dtype(std::string_view type) { return aten_detail::parse_type(type); }
 
 bool is_in_place(const AtenCall& call) {
-  const std::string_view name = name_of(call);
+  const std::string_view name = call.name;
   return name.size() > 1 && name.back() == '_' && name[name.size() - 2] != '_';
 }
 

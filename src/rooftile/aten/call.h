@@ -1,7 +1,8 @@
-// Calls of ATen operators as a graph lists them: composite ones before PyTorch takes them apart,
-// with their results.
+// Calls of ATen operators, as exported graphs list them (composite ones before PyTorch takes them
+// apart) and captures record them, with their results.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,8 +14,14 @@
 namespace rooftile {
 
 struct AtenCall {
-  std::string target;  // operator and overload, without the namespace: "conv2d.default"
-  std::vector<AtenValue> arguments, results;
+  std::string library = "aten";
+  std::string name;                           // "conv2d"
+  std::string overload;                       // "default", "input"; empty where unknown
+  std::vector<AtenValue> arguments, results;  // in the order of the operator's schema
+  bool backward = false;
+  std::int64_t sequence = -1;  // joins a forward operator and its gradient; -1 = none
+  Provenance source;
+  std::vector<std::string> reads, writes;  // values: activations, not weights
 };
 
 // What becomes of a call. work: it has operations; view: its results are argument 0 in another
@@ -23,11 +30,11 @@ enum class CallKind { work, view, free, unknown };
 
 struct CallWork {
   CallKind kind = CallKind::unknown;
-  std::vector<Op> ops;  // of work; each named "aten::…" after the operator that it is timed as
+  std::vector<Op> ops;  // of work; without names
 };
 
-// What runs when eager PyTorch makes the call, by the table calls.inc; an operator that is not
-// in it is what aten_ops() says.
+// What runs when eager PyTorch makes the call, by the table calls.inc; an operator that is not in
+// it is what aten_ops() says.
 CallWork work_of(const AtenCall& call);
 
 // Of "c10::Half" and the other types of recordings.

@@ -25,8 +25,14 @@ std::vector<AtenValue> values_of(std::string_view text) {
   return values;
 }
 
+// target: "conv2d.default"
 CallWork call(const std::string& target, std::string_view arguments, std::string_view results) {
-  return work_of({target, values_of(arguments), values_of(results)});
+  AtenCall made;
+  made.name = target.substr(0, target.find('.'));
+  made.overload = target.substr(target.find('.') + 1);
+  made.arguments = values_of(arguments);
+  made.results = values_of(results);
+  return work_of(made);
 }
 
 struct CallCase {
@@ -104,11 +110,12 @@ TEST(AtenCall, CompositesRunAsTheirParts) {
        "1,8,8,8||float",
        {"other fp32 fn=upsample_bilinear2d bytes=2560 walk=strided moved_bytes=2560 "
         "walked=512"}},
-      // The batch of w is repeated.
+      // The batch of w is repeated, which takes a copy.
       {"matmul.default",
        "4,2,8,16||float; 2,16,8||float",
        "4,2,8,8||float",
-       {"gemm fp32 m=8 n=8 k=16 batch=8 layout=nn weight=activation"}},
+       {"elementwise fp32 fn=copy elements=1024 walk=strided moved_bytes=5120",
+        "gemm fp32 m=8 n=8 k=16 batch=8 layout=nn weight=activation"}},
       {"matmul.default",
        "4,8,16||float; 16||float",
        "4,8||float",
@@ -141,6 +148,89 @@ TEST(AtenCall, CompositesRunAsTheirParts) {
        "||Scalar|0.0; ||Scalar|False; ||Scalar|False; ||Scalar|True",
        "3,5,16||float; 1,3,16||float",
        {"recurrent fp32 cell=gru batch=3 seq=5 input=8 hidden=16 bias=0"}},
+      // Lengths 5, 3 and 2: ten rows, five steps.
+      {"lstm.data",
+       "10,8||float; 5||long int; ||TensorList<float>|[[2,3,16],[2,3,16]]; "
+       "||TensorList<float>|[[64,8]]; ||Scalar|True; ||Scalar|1; ||Scalar|0.0; ||Scalar|False; "
+       "||Scalar|True",
+       "10,32||float; 2,3,16||float; 2,3,16||float",
+       {"recurrent fp32 cell=lstm batch=3 seq=5 input=8 hidden=16 directions=2 packed=1 "
+        "tokens=10"}},
+      {"_cudnn_rnn.default",
+       "10,8||float; ||TensorList<float>|[[64,8]]; ||Scalar|4; |||; 1,3,16||float; "
+       "1,3,16||float; ||Scalar|2; ||Scalar|16; ||Scalar|0; ||Scalar|1; ||Scalar|False; "
+       "||Scalar|0.0; ||Scalar|True; ||Scalar|False; ||ScalarList|[3, 3, 2, 1, 1]; |||",
+       "10,16||float",
+       {"recurrent fp32 cell=lstm batch=3 seq=5 input=8 hidden=16 packed=1 tokens=10"}},
+      // A product of operands whose batches lie apart copies them first, as does a layer.
+      {"matmul.default",
+       "2,4,8,16|512,16,64,1|float; 2,4,16,8|512,16,1,64|float",
+       "2,4,8,8||float",
+       {"layout fp32 elements=1024 walk=strided", "layout fp32 elements=1024 walk=transposed",
+        "gemm fp32 m=8 n=8 k=16 batch=8 layout=nn weight=activation"}},
+      {"linear.default",
+       "2,4,8|8,16,1|float; 16,8|8,1|float; 16||float",
+       "2,4,16|64,16,1|float",
+       {"layout fp32 elements=64 walk=strided", "gemm fp32 m=8 n=16 k=8",
+        "elementwise fp32 fn=add elements=128 walk=strided moved_bytes=1088"}},
+      {"linear.default",
+       "2,4,8|32,8,1|float; 16,8|8,1|float; 16||float",
+       "2,4,16|64,16,1|float",
+       {"gemm fp32 m=8 n=16 k=8 bias=1"}},
+      {"embedding_bag.default",
+       "1000,64||float; 96||long int; 24||long int; ||Scalar|False; ||Scalar|0; ||Scalar|False; "
+       "|||; ||Scalar|False",
+       "24,64||float",
+       {"embedding fp32 vocab=1000 width=64 lookups=96 bags=24"}},
+      {"_embedding_bag.default",
+       "1000,64||float; 96||long int; 25||long int; ||Scalar|False; ||Scalar|0; ||Scalar|False; "
+       "|||; ||Scalar|True",
+       "24,64||float",
+       {"embedding fp32 vocab=1000 width=64 lookups=96 bags=24"}},
+      {"_embedding_bag_backward.default",
+       "24,64||float; 96||long int; 24||long int; 96||long int; 24||long int; 0||long int; "
+       "||Scalar|1000; ||Scalar|False; ||Scalar|0; ||Scalar|False; |||; ||Scalar|-1",
+       "1000,64||float",
+       {"embedding fp32 vocab=1000 width=64 lookups=96 bags=24 phase=wgrad"}},
+      {"_embedding_bag_dense_backward.default",
+       "24,64||float; 96||long int; 96||long int; 24||long int; 0||long int; ||Scalar|1000; "
+       "||Scalar|False; ||Scalar|0; |||; ||Scalar|-1",
+       "1000,64||float",
+       {"embedding fp32 vocab=1000 width=64 lookups=96 bags=24 phase=wgrad"}},
+      // Per element: squared, added up, scaled. v and w of 4·9 elements, g and the norms of 4.
+      {"_weight_norm_interface.default",
+       "4,3,3||float; 4,1,1||float; ||Scalar|0",
+       "4,3,3||float; 4,1,1||float",
+       {"other fp32 fn=weight_norm flop=108 bytes=320"}},
+      {"_weight_norm_interface_backward.default",
+       "4,3,3||float; 4,3,3||float; 4,1,1||float; 4,1,1||float; ||Scalar|0",
+       "4,3,3||float; 4,1,1||float",
+       {"other fp32 fn=weight_norm flop=216 bytes=480 phase=dgrad"}},
+      // 20 steps of 2 samples with 3 labels and 4 blanks: 280 states of 13 operations; 440 scores.
+      {"_ctc_loss.default",
+       "20,2,11||float; 2,3||long int; ||ScalarList|[20, 20]; ||ScalarList|[3, 3]; ||Scalar|0; "
+       "||Scalar|False",
+       "2||float; 2,20,7||float",
+       {"other fp32 fn=ctc_loss flop=3640 bytes=2240"}},
+      // The same, then (19 - 13)·280 + 3·440; 280·4 + 440·4 elements.
+      {"_ctc_loss_backward.default",
+       "2||float; 20,2,11||float; 2,3||long int; ||ScalarList|[20, 20]; ||ScalarList|[3, 3]; "
+       "2||float; 2,20,7||float; ||Scalar|0; ||Scalar|False",
+       "20,2,11||float",
+       {"other fp32 fn=ctc_loss flop=6640 bytes=11520 phase=dgrad"}},
+      {"constant_pad_nd.default",
+       "4,8|8,1|c10::BFloat16; ||ScalarList|[0, 8]; ||Scalar|0",
+       "4,16|16,1|c10::BFloat16",
+       {"elementwise bf16 fn=pad elements=64 walk=strided moved_bytes=192"}},
+      // Cut: no more is read than is written.
+      {"constant_pad_nd.default",
+       "4,8|8,1|float; ||ScalarList|[-4, 0]; ||Scalar|0",
+       "4,4|4,1|float",
+       {"elementwise fp32 fn=pad elements=16 walk=strided moved_bytes=128"}},
+      {"nll_loss_nd.default",
+       "16,100||float; 16||long int; |||; ||Scalar|1; ||Scalar|-100",
+       "||float",
+       {"other fp32 fn=nll_loss_forward bytes=192 walk=gathered moved_bytes=192 walked=16"}},
       {"zeros.default",
        "||ScalarList|[2,3]",
        "2,3||float",
@@ -180,6 +270,7 @@ TEST(AtenCall, WhatIsIncompleteIsUnknown) {
       {"einsum.default", "||Scalar|...i,i->...; ||TensorList<float>|[[2,2],[2]]", "2||float", {}},
       {"matmul.default", "2,3,4||float; 3,4,5||float", "2,3,5||float", {}},
       {"lstm.data", "5,8||float; 5||long int", "5,16||float", {}},
+      {"linear.default", "5,8||float", "5,16||float", {}},
       {"cross_entropy_loss.default", "", "", {}},
       {"pad.default", "2,2||float", "", {}},
       {"reshape.default", "", "", {}},
@@ -191,10 +282,25 @@ TEST(AtenCall, WhatIsIncompleteIsUnknown) {
   }
 }
 
+TEST(AtenCall, WorkOnNothingIsNone) {
+  EXPECT_EQ(call("linalg_qr.default", "0,8|8,1|float", "0,8|8,1|float").kind, CallKind::free);
+}
+
+// A launch and no more, whatever it computes.
+TEST(AtenCall, SingleNumbersAreOneElement) {
+  const CallWork work = call("mystery.default", "1|1|float", "1|1|float");
+  ASSERT_EQ(work.ops.size(), 1U);
+  EXPECT_EQ(described(work.ops[0]),
+            canonical("elementwise fp32 fn=mystery elements=1 walk=strided moved_bytes=8"));
+}
+
 TEST(AtenCall, InPlace) {
-  EXPECT_TRUE(is_in_place({"add_.Tensor", {}, {}}));
-  EXPECT_FALSE(is_in_place({"add.Tensor", {}, {}}));
-  EXPECT_FALSE(is_in_place({"__and__.Tensor", {}, {}}));
+  AtenCall call;
+  for (const auto& [name, in_place] :
+       {std::pair("add_", true), {"add", false}, {"__and__", false}}) {
+    call.name = name;
+    EXPECT_EQ(is_in_place(call), in_place) << name;
+  }
 }
 
 }  // namespace

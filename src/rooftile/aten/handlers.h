@@ -13,6 +13,9 @@ namespace rooftile::aten_detail {
 // tell them. `name` is without "aten::".
 using Answer = std::optional<std::vector<Op>>;
 
+// PyTorch's number of a recurrent cell.
+std::optional<Cell> parse_cell(const std::optional<std::int64_t>& mode);
+
 Answer matrix_product_op(std::string_view name, const Arguments& arguments);
 Answer convolution_op(std::string_view name, const Arguments& arguments);
 Answer attention_op(std::string_view name, const Arguments& arguments);
@@ -20,6 +23,7 @@ Answer recurrent_op(std::string_view name, const Arguments& arguments);
 Answer row_op(std::string_view name, const Arguments& arguments);  // norms and softmax
 Answer pooling_op(std::string_view name, const Arguments& arguments);
 Answer embedding_op(std::string_view name, const Arguments& arguments);
+Answer special_op(std::string_view name, const Arguments& arguments);
 Answer stream_op(std::string_view name, const Arguments& arguments);  // streams.inc
 
 }  // namespace rooftile::aten_detail

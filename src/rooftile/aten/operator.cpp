@@ -13,7 +13,7 @@ constexpr std::string_view kPrefix = "aten::";
 
 Answer answer(std::string_view name, const Arguments& arguments) {
   for (const auto& handle : {matrix_product_op, convolution_op, attention_op, recurrent_op, row_op,
-                             pooling_op, embedding_op, stream_op}) {
+                             pooling_op, embedding_op, special_op, stream_op}) {
     if (auto ops = handle(name, arguments)) return ops;
   }
   return std::nullopt;

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <unordered_set>
 #include <utility>
 
 #include "rooftile/aten/arguments.h"
@@ -14,146 +14,23 @@
 namespace rooftile {
 namespace {
 
-constexpr std::string_view kPrefix = "aten::";
-constexpr std::size_t kMostUnknown = 256;  // names
+constexpr std::size_t kMostReasons = 256;
 
-// Write their results and read nothing, or next to nothing.
-constexpr std::string_view kFills[] = {"arange",
-                                       "bernoulli",
-                                       "eye",
-                                       "full",
-                                       "full_like",
-                                       "linspace",
-                                       "new_full",
-                                       "new_ones",
-                                       "new_zeros",
-                                       "nll_loss_backward",
-                                       "nll_loss2d_backward",
-                                       "normal",
-                                       "ones",
-                                       "ones_like",
-                                       "rand",
-                                       "rand_like",
-                                       "randint",
-                                       "randint_like",
-                                       "randn",
-                                       "randn_like",
-                                       "randperm",
-                                       "scalar_tensor",
-                                       "tril_indices",
-                                       "triu_indices",
-                                       "zeros",
-                                       "zeros_like"};
-
-// Copy elements of their first argument to other places, or their gradients do.
-constexpr std::string_view kMoves[] = {"_reshape_copy",
-                                       "_to_copy",
-                                       "as_strided_scatter",
-                                       "as_strided_copy",
-                                       "col2im",
-                                       "constant_pad_nd",
-                                       "diag_embed",
-                                       "diagonal_backward",
-                                       "diagonal_copy",
-                                       "expand_copy",
-                                       "flip",
-                                       "im2col",
-                                       "pixel_shuffle",
-                                       "pixel_unshuffle",
-                                       "reflection_pad1d",
-                                       "reflection_pad1d_backward",
-                                       "reflection_pad2d",
-                                       "reflection_pad2d_backward",
-                                       "repeat",
-                                       "repeat_interleave",
-                                       "replication_pad1d",
-                                       "replication_pad1d_backward",
-                                       "replication_pad2d",
-                                       "replication_pad2d_backward",
-                                       "replication_pad3d",
-                                       "roll",
-                                       "rot90",
-                                       "select_backward",
-                                       "select_scatter",
-                                       "slice_backward",
-                                       "slice_scatter",
-                                       "split_with_sizes_copy",
-                                       "unfold_backward",
-                                       "unfold_copy",
-                                       "view_copy"};
-
-template <std::size_t kCount>
-bool is_in(const std::string_view (&names)[kCount], std::string_view name) {
-  return std::ranges::find(names, name) != std::end(names);
+bool is_layer(const Op& op) {
+  const auto* gemm = std::get_if<Gemm>(&op.body);
+  if (gemm != nullptr) return gemm->batch == 1 || gemm->weight_is_parameter;
+  return std::holds_alternative<Convolution>(op.body) ||
+         std::holds_alternative<Attention>(op.body) || std::holds_alternative<Recurrent>(op.body) ||
+         std::holds_alternative<Normalization>(op.body) ||
+         std::holds_alternative<Embedding>(op.body);
 }
 
-std::string_view short_name(std::string_view name) {
-  return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
-}
-
-struct Written {
-  double elements = 0, bytes = 0;
-  std::optional<Dtype> dtype;  // of the largest
-};
-
-// Nothing where a size is out of bounds or a type unknown.
-std::optional<Written> written_by(const ProgramCall& call) {
-  Written sum;
-  double most = -1;
-  for (std::size_t i = 0; i < call.results.size() && i < call.result_types.size(); ++i) {
-    const auto dtype = aten_detail::parse_type(call.result_types[i]);
-    const double elements = element_count(call.results[i]);
-    if (!dtype || elements < 0 || elements > kMaxElements) return std::nullopt;
-    sum.elements += elements;
-    sum.bytes += elements * size_in_bytes(*dtype);
-    if (elements > most) sum.dtype = dtype;
-    most = std::max(most, elements);
-  }
-  return sum;
-}
-
-Op pass_over(std::string_view fn, double elements, double inputs, Dtype dtype, double bytes) {
-  Op op;
-  op.body = Elementwise{std::string(fn), std::max<std::int64_t>(1, std::llround(elements)),
-                        static_cast<std::int64_t>(inputs)};
-  op.dtypes = Dtypes(dtype);
-  op.streams.bytes = std::max<std::int64_t>(1, std::llround(bytes));
-  return op;
-}
-
-// Whether all that is read and written are single numbers: a launch and no more.
-bool is_scalar_work(const ProgramCall& call) {
-  const auto is_single = [](const Extents& dims) { return element_count(dims) <= 1; };
-  return !call.results.empty() && std::ranges::all_of(call.arguments.dims, is_single) &&
-         std::ranges::all_of(call.results, is_single);
-}
-
-bool is_empty_work(const ProgramCall& call) {
-  const auto is_empty = [](const Extents& dims) {
-    return std::ranges::find(dims, 0) != dims.end();
-  };
-  return !call.results.empty() && std::ranges::all_of(call.results, is_empty);
-}
-
-// By what it writes.
-std::optional<Op> described_by_results(const ProgramCall& call) {
-  const std::string_view name = short_name(call.name);
-  const auto written = written_by(call);
-  if (!written || written->elements > to_double(kMaxSize) || written->bytes > to_double(kMaxSize)) {
-    return std::nullopt;
-  }
-  const Dtype dtype = written->dtype.value_or(Dtype::fp32);
-  if (is_in(kFills, name)) return pass_over(name, written->elements, 0, dtype, written->bytes);
-  if (is_in(kMoves, name)) {
-    const aten_detail::Arguments arguments(call.arguments);
-    const auto source = arguments.tensor(0);
-    // No more than the result holds is read.
-    double read = written->bytes;
-    if (source) read = std::min(read, to_double(source->elements()) * size_in_bytes(source->dtype));
-    return pass_over(name, written->elements, 1, dtype, written->bytes + read);
-  }
-  if (is_scalar_work(call)) return pass_over(name, 1, 1, dtype, 1);
-  return std::nullopt;
+// "gemm", "copy", "relu": whatever operator it was called by.
+std::string_view word_of(const Op& op) {
+  if (const auto* pass = std::get_if<Elementwise>(&op.body)) return pass->fn;
+  if (const auto* sum = std::get_if<Reduction>(&op.body)) return sum->fn;
+  if (const auto* other = std::get_if<Other>(&op.body)) return other->fn;
+  return std::holds_alternative<LayoutConversion>(op.body) ? "copy" : kind_name(op.body);
 }
 
 // Bytes of an operation that reads and writes as in a forward pass, whatever pass it runs in.
@@ -190,30 +67,83 @@ Op as_gradient(Op product) {
   return product;
 }
 
-bool is_named_by_module(const Op& op) {
-  return std::holds_alternative<Gemm>(op.body) || std::holds_alternative<Convolution>(op.body) ||
-         std::holds_alternative<Attention>(op.body) || std::holds_alternative<Recurrent>(op.body) ||
-         std::holds_alternative<Normalization>(op.body) ||
-         std::holds_alternative<Embedding>(op.body);
+bool reads_weight(const AtenCall& call) {
+  return std::ranges::any_of(call.arguments, [](const AtenValue& value) {
+    return value.is_weight && value.dims.size() > 1;
+  });
 }
 
-std::string name_in(const std::string& module, const Op& op, std::string_view operator_name) {
-  const std::string_view name = short_name(operator_name);
-  if (module.empty()) return std::string(name);
-  const auto* gemm = std::get_if<Gemm>(&op.body);
-  const bool is_layer = is_named_by_module(op) && (gemm == nullptr || gemm->batch == 1);
-  return is_layer ? module : fmt::format("{}:{}", module, name);
+bool has_strides(const AtenCall& call) {
+  return std::ranges::any_of(call.arguments,
+                             [](const AtenValue& value) { return !value.strides.empty(); });
+}
+
+// Of one value; empty where its sizes are not known.
+std::optional<double> bytes_of(const AtenValue& value) {
+  if (std::ranges::any_of(value.dims, [](std::int64_t size) { return size < 0; })) {
+    return std::nullopt;
+  }
+  const auto dtype = value.value.empty() ? aten_dtype(value.type) : std::nullopt;
+  return dtype ? storage(element_count(value.dims), *dtype).value() : 0.0;
+}
+
+std::optional<double> bytes_of(const AtenCall& call) {
+  double sum = 0;
+  for (const std::vector<AtenValue>* values : {&call.arguments, &call.results}) {
+    for (const AtenValue& value : *values) {
+      const auto bytes = bytes_of(value);
+      if (!bytes) return std::nullopt;
+      sum += *bytes;
+    }
+  }
+  return sum;
+}
+
+// Modules by path and pass.
+std::string pass_of(const Op& op) {
+  const bool backward = op.phase != Phase::forward;
+  return fmt::format("{}{}", op.source.module, backward ? '-' : '+');
+}
+
+// Parts of a pass that are told apart by their phase have one name.
+std::string phase_of(const Op& op) {
+  return fmt::format("{}{}", op.source.module, static_cast<int>(op.phase));
+}
+
+void give_names(std::vector<Op>& ops) {
+  std::unordered_map<std::string, int> operations, layers, last;
+  for (const Op& op : ops) {
+    ++operations[pass_of(op)];
+    if (is_layer(op)) ++layers[phase_of(op)];
+  }
+  for (Op& op : ops) {
+    const std::string& module = op.source.module;
+    const bool is_only =
+        operations[pass_of(op)] == 1 || (is_layer(op) && layers[phase_of(op)] == 1);
+    std::string name = module;
+    if (module.empty() || !is_only) {
+      name += module.empty() ? "" : ":";
+      name += word_of(op);
+    }
+    const int before = last[fmt::format("{}{}", name, static_cast<int>(op.phase))]++;
+    op.name = before == 0 ? name : fmt::format("{}#{}", name, before + 1);
+  }
 }
 
 }  // namespace
 
-std::vector<Op> AtenProgram::backward_ops(const ProgramCall& call, std::vector<Op> ops) const {
+void AtenProgram::count(std::string reason) {
+  const bool is_new = !skipped_.contains(reason);
+  ++skipped_[is_new && skipped_.size() >= kMostReasons ? "other operators" : std::move(reason)];
+}
+
+std::vector<Op> AtenProgram::backward_ops(const AtenCall& call, std::vector<Op> ops) const {
   const auto forward = forward_products_.find(call.sequence);
   for (Op& op : ops) {
     if (std::holds_alternative<Gemm>(op.body)) {
       auto layer = forward == forward_products_.end()
                        ? std::nullopt
-                       : as_backward_of(forward->second, op, !call.arguments.strides.empty());
+                       : as_backward_of(forward->second, op, has_strides(call));
       op = layer ? *std::move(layer) : as_gradient(std::move(op));
       // Of a product of two activations both gradients run as operators of their own.
       std::get<Gemm>(op.body).weight_is_parameter = true;
@@ -226,38 +156,64 @@ std::vector<Op> AtenProgram::backward_ops(const ProgramCall& call, std::vector<O
   return ops;
 }
 
-std::vector<Op> AtenProgram::ops_of(const ProgramCall& call) {
-  std::vector<Op> ops = aten_ops(call.name, call.arguments);
-  if (ops.empty()) {
-    if (auto op = described_by_results(call)) ops.push_back(*std::move(op));
+// Listed with what it moves at least.
+std::vector<Op> AtenProgram::unknown_op(const AtenCall& call) {
+  const std::string shown = fmt::format("{}.{}", call.library, call.name);
+  const auto bytes = bytes_of(call);
+  if (!bytes) {
+    count("unknown shape: " + shown);
+    return {};
   }
-  if (call.backward) return backward_ops(call, std::move(ops));
-  if (ops.size() == 1 && call.sequence >= 0 && std::holds_alternative<Gemm>(ops.front().body)) {
-    forward_products_.emplace(call.sequence, ops.front());
-  }
-  return ops;
+  count("operator without a cost model: " + shown);
+  Op op;
+  op.body = Other{shown, 0, static_cast<std::int64_t>(std::min(*bytes, to_double(kMaxSize)))};
+  const auto dtype = call.results.empty() ? std::nullopt : aten_dtype(call.results.front().type);
+  if (dtype) op.dtypes = Dtypes(*dtype);
+  return {op};
 }
 
-void AtenProgram::add(ProgramCall call) {
-  if (is_empty_work(call)) return;
-  std::vector<Op> ops = ops_of(call);
-  if (ops.empty()) {
-    const bool is_new = !unknown_.contains(call.name);
-    ++unknown_[is_new && unknown_.size() >= kMostUnknown ? "other operators" : call.name];
-    return;
+CallKind AtenProgram::add(AtenCall call) {
+  CallWork work = work_of(call);
+  if (work.kind == CallKind::unknown) work.ops = unknown_op(call);
+  if (work.ops.empty()) return work.kind;
+  for (Op& op : work.ops) {
+    auto* gemm = std::get_if<Gemm>(&op.body);
+    if (gemm != nullptr) gemm->weight_is_parameter = reads_weight(call);
   }
-  for (Op& op : ops) {
-    op.name = name_in(call.source.module, op, call.name);
+  if (call.backward) {
+    work.ops = backward_ops(call, std::move(work.ops));
+  } else if (call.sequence >= 0) {
+    for (const Op& op : work.ops) {
+      if (std::holds_alternative<Gemm>(op.body)) forward_products_.emplace(call.sequence, op);
+    }
+  }
+  place(call, std::move(work.ops));
+  return work.kind;
+}
+
+// Parts of one call follow each other.
+void AtenProgram::place(const AtenCall& call, std::vector<Op> ops) {
+  const std::string part = call.writes.empty() ? call.name : call.writes.front();
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    Op& op = ops[i];
+    if (find_invalid_dim(op)) {
+      count(fmt::format("sizes out of range: {}.{}", call.library, call.name));
+      continue;
+    }
     op.source = call.source;
-    op.source.node = op.name;
     if (!call.backward) {
       op.inputs = call.reads;
       op.outputs = call.writes;
+      if (i + 1 < ops.size()) op.outputs = {fmt::format("{}.{}", part, i)};
+      if (i > 0) op.inputs.push_back(fmt::format("{}.{}", part, i - 1));
     }
     ops_.push_back(std::move(op));
   }
 }
 
-std::vector<Op> AtenProgram::take_ops() { return fold_repeated_layers(std::move(ops_)); }
+std::vector<Op> AtenProgram::take_ops() {
+  give_names(ops_);
+  return fold_repeated_layers(std::move(ops_));
+}
 
 }  // namespace rooftile

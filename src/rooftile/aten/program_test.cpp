@@ -10,19 +10,29 @@ namespace rooftile {
 namespace {
 
 using testing::ElementsAre;
-using testing::IsEmpty;
 
-ProgramCall call(std::string name, std::string_view arguments, std::string module = "") {
-  ProgramCall made;
-  made.name = "aten::" + std::move(name);
-  made.arguments = aten_test::arguments_of(arguments);
+std::vector<AtenValue> values_of(std::string_view text) {
+  std::vector<AtenValue> values;
+  const OpArguments recorded = aten_test::arguments_of(text);
+  for (std::size_t i = 0; i < recorded.types.size(); ++i) {
+    values.push_back(
+        {recorded.dims[i], recorded.strides[i], recorded.types[i], recorded.values[i]});
+  }
+  return values;
+}
+
+AtenCall call(std::string name, std::string_view arguments, std::string module = "") {
+  AtenCall made;
+  made.name = std::move(name);
+  made.arguments = values_of(arguments);
   made.source.module = std::move(module);
   return made;
 }
 
-ProgramCall linear(const std::string& module, std::string reads, std::string writes) {
-  ProgramCall made =
+AtenCall linear(const std::string& module, std::string reads, std::string writes) {
+  AtenCall made =
       call("addmm", "8|1|float; 4,8|8,1|float; 8,8|1,8|float; ||Scalar|1; ||Scalar|1", module);
+  made.arguments[2].is_weight = true;
   made.reads = {std::move(reads)};
   made.writes = {std::move(writes)};
   return made;
@@ -38,8 +48,48 @@ TEST(AtenProgram, NamesLayersByTheirModule) {
   AtenProgram program;
   program.add(linear("head", "a", "b"));
   program.add(call("relu", "4,8|8,1|float", "head"));
+  program.add(call("relu_", "4,8|8,1|float", "head"));
+  program.add(call("relu", "4,8|8,1|float", "act"));
   program.add(call("relu", "4,8|8,1|float"));
-  EXPECT_THAT(names_of(program.take_ops()), ElementsAre("head", "head:relu", "relu"));
+  EXPECT_THAT(names_of(program.take_ops()),
+              ElementsAre("head", "head:relu", "head:relu#2", "act", "relu"));
+}
+
+TEST(AtenProgram, LayersOfOneModuleAreNumbered) {
+  AtenProgram program;
+  program.add(linear("pair", "a", "b"));
+  program.add(linear("pair", "b", "c"));
+  EXPECT_THAT(names_of(program.take_ops()), ElementsAre("pair:gemm", "pair:gemm#2"));
+}
+
+// A gradient has the name of its layer; the sum that is the bias's has not.
+TEST(AtenProgram, EachPassHasItsNames) {
+  AtenProgram program;
+  AtenCall forward = linear("fc", "a", "b");
+  forward.sequence = 1;
+  program.add(forward);
+  AtenCall dw = call("mm", "8,4|1,8|float; 4,8|8,1|float", "fc");
+  AtenCall sum = call("sum", "4,8|8,1|float; ||ScalarList|[0]; ||Scalar|True; |||", "fc");
+  for (AtenCall* gradient : {&dw, &sum}) {
+    gradient->backward = true;
+    gradient->sequence = 1;
+    program.add(*gradient);
+  }
+  EXPECT_THAT(names_of(program.take_ops()), ElementsAre("fc", "fc", "fc:sum"));
+}
+
+// Which operand is a weight decides, not how many axes it has.
+TEST(AtenProgram, ProductsOfActivationsAreTold) {
+  AtenProgram program;
+  program.add(linear("fc", "a", "b"));
+  AtenCall experts = call("bmm", "2,4,32|128,32,1|float; 2,32,8|256,8,1|float");
+  experts.arguments[1].is_weight = true;
+  program.add(experts);
+  program.add(call("mm", "4,8|8,1|float; 8,8|8,1|float"));
+  std::vector<bool> found;
+  for (const Op& op : program.take_ops())
+    found.push_back(std::get<Gemm>(op.body).weight_is_parameter);
+  EXPECT_THAT(found, ElementsAre(true, true, false));
 }
 
 TEST(AtenProgram, FoldsLayersThatRepeat) {
@@ -77,14 +127,14 @@ TEST(AtenProgram, FoldsInnerLayersInsideOuterOnes) {
 
 TEST(AtenProgram, GradientsOfALayerHaveItsDims) {
   AtenProgram program;
-  ProgramCall forward =
+  AtenCall forward =
       call("addmm", "32|1|float; 4,8|8,1|float; 8,32|1,8|float; ||Scalar|1; ||Scalar|1", "fc");
   forward.sequence = 7;
   program.add(forward);
   // dx = dout·w and dw = doutᵀ·x
-  ProgramCall dx = call("mm", "4,32|32,1|float; 32,8|8,1|float", "fc");
-  ProgramCall dw = call("mm", "32,4|1,32|float; 4,8|8,1|float", "fc");
-  for (ProgramCall* gradient : {&dx, &dw}) {
+  AtenCall dx = call("mm", "4,32|32,1|float; 32,8|8,1|float", "fc");
+  AtenCall dw = call("mm", "32,4|1,32|float; 4,8|8,1|float", "fc");
+  for (AtenCall* gradient : {&dx, &dw}) {
     gradient->sequence = 7;
     gradient->backward = true;
     program.add(*gradient);
@@ -102,7 +152,7 @@ TEST(AtenProgram, GradientsOfALayerHaveItsDims) {
 // The same flop, whatever the layer was.
 TEST(AtenProgram, AGradientWithoutItsLayerIsOneProduct) {
   AtenProgram program;
-  ProgramCall product = call("bmm", "2,4,32|128,32,1|float; 2,32,8|256,8,1|float");
+  AtenCall product = call("bmm", "2,4,32|128,32,1|float; 2,32,8|256,8,1|float");
   product.backward = true;
   program.add(product);
   const std::vector<Op> ops = program.take_ops();
@@ -116,7 +166,7 @@ TEST(AtenProgram, AGradientWithoutItsLayerIsOneProduct) {
 // A product in a backward pass reads what the same one reads in a forward pass.
 TEST(AtenProgram, ArithmeticOfTheBackwardPassMovesWhatItsOperandsSay) {
   AtenProgram program;
-  ProgramCall product = call("mul", "4,8|8,1|float; 4,8|8,1|float");
+  AtenCall product = call("mul", "4,8|8,1|float; 4,8|8,1|float");
   product.backward = true;
   program.add(product);
   const std::vector<Op> ops = program.take_ops();
@@ -127,38 +177,53 @@ TEST(AtenProgram, ArithmeticOfTheBackwardPassMovesWhatItsOperandsSay) {
 
 TEST(AtenProgram, FillsAndCopiesAreKnownByWhatTheyWrite) {
   AtenProgram program;
-  ProgramCall zeros = call("zeros", "||ScalarList|[4, 8]");
-  zeros.results = {{4, 8}};
-  zeros.result_types = {"float"};
+  AtenCall zeros = call("zeros", "||ScalarList|[4, 8]");
+  zeros.results = values_of("4,8|8,1|float");
   program.add(zeros);
-  ProgramCall pad =
-      call("constant_pad_nd", "4,8|8,1|c10::BFloat16; ||ScalarList|[0, 8]; ||Scalar|0");
-  pad.results = {{4, 16}};
-  pad.result_types = {"c10::BFloat16"};
+  AtenCall pad = call("constant_pad_nd", "4,8|8,1|c10::BFloat16; ||ScalarList|[0, 8]; ||Scalar|0");
+  pad.results = values_of("4,16|16,1|c10::BFloat16");
+  pad.backward = true;
   program.add(pad);
   const std::vector<Op> ops = program.take_ops();
   ASSERT_EQ(ops.size(), 2U);
-  EXPECT_EQ(ops[0].streams.bytes, 32 * 4);
+  EXPECT_EQ(std::get<Elementwise>(ops[0].body), (Elementwise{"fill", 32, 0}));
   EXPECT_EQ(ops[1].streams.bytes, 64 * 2 + 32 * 2);
   EXPECT_EQ(ops[1].dtypes.input, Dtype::bf16);
+  EXPECT_EQ(ops[1].phase, Phase::dgrad);
 }
 
-TEST(AtenProgram, CountsOperatorsThatItDoesNotKnow) {
+TEST(AtenProgram, OperatorsThatItDoesNotKnowAreCountedAndMoveTheirTensors) {
   AtenProgram program;
-  program.add(call("linalg_qr", "64,64|64,1|float"));
-  program.add(call("linalg_qr", "64,64|64,1|float"));
-  EXPECT_THAT(program.unknown(), ElementsAre(testing::Pair("aten::linalg_qr", 2)));
-  EXPECT_THAT(program.take_ops(), IsEmpty());
+  AtenCall unknown = call("linalg_qr", "64,64|64,1|float");
+  unknown.results = values_of("64,64|64,1|float; 64,64|64,1|float");
+  EXPECT_EQ(program.add(unknown), CallKind::unknown);
+  program.add(unknown);
+  EXPECT_THAT(program.skipped(),
+              ElementsAre(testing::Pair("operator without a cost model: aten.linalg_qr", 2)));
+  EXPECT_EQ(std::get<Other>(program.take_ops().at(0).body).bytes, 3 * 64 * 64 * 4);
 }
 
-TEST(AtenProgram, WorkOnNothingIsNone) {
+TEST(AtenProgram, OperatorsOfOtherLibrariesAreUnknown) {
   AtenProgram program;
-  ProgramCall nothing = call("linalg_qr", "0,8|8,1|float");
-  nothing.results = {{0, 8}};
-  nothing.result_types = {"float"};
-  program.add(nothing);
-  EXPECT_THAT(program.unknown(), IsEmpty());
-  EXPECT_THAT(program.take_ops(), IsEmpty());
+  AtenCall own = call("relu", "4,8|8,1|float");
+  own.library = "my_kernels";
+  own.results = values_of("4,8|8,1|float");
+  EXPECT_EQ(program.add(own), CallKind::unknown);
+  EXPECT_THAT(program.skipped(),
+              ElementsAre(testing::Pair("operator without a cost model: my_kernels.relu", 1)));
+}
+
+TEST(AtenProgram, PartsOfOneCallFollowEachOther) {
+  AtenProgram program;
+  AtenCall loss = call("cross_entropy_loss", "16,100||float; 16||long int; |||; ||Scalar|1");
+  loss.results = values_of("||float");
+  loss.reads = {"scores", "labels"};
+  loss.writes = {"loss"};
+  program.add(loss);
+  const std::vector<Op> ops = program.take_ops();
+  ASSERT_EQ(ops.size(), 2U);
+  EXPECT_THAT(ops[0].outputs, ElementsAre("loss.0"));
+  EXPECT_THAT(ops[1].inputs, ElementsAre("scores", "labels", "loss.0"));
 }
 
 // Rows of tokens in groups, one for each expert.

@@ -139,7 +139,6 @@ class Folder {
         const auto found = numbered_part(op.source.module, part);
         if (op.name.starts_with(op.source.module)) op.name = starred(op.name, *found);
         op.source.module = starred(op.source.module, *found);
-        op.source.node = op.name;
       }
       folded.push_back(std::move(op));
     }

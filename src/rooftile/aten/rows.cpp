@@ -250,6 +250,30 @@ std::vector<Op> lookup_gradient(const Arguments& arguments) {
   return valid(embedding, Dtypes(gradient->dtype), Phase::wgrad);
 }
 
+// embedding_bag(table, indices, where bags begin, …, whether the last entry is the end of the last
+// bag): indices of two axes have a bag in each row.
+std::vector<Op> bags(const Arguments& arguments) {
+  constexpr std::size_t kIncludesEnd = 7;
+  const auto table = arguments.tensor(0), indices = arguments.tensor(1),
+             begins = arguments.tensor(2);
+  if (!table || !indices || table->rank() != 2) return {};
+  std::int64_t count = indices->rank() == 2 ? indices->size(0) : 0;
+  if (begins) count = begins->elements() - (arguments.flag(kIncludesEnd) == true ? 1 : 0);
+  if (count < 1) return {};
+  return valid(Embedding{table->size(0), table->size(1), indices->elements(), count},
+               Dtypes(table->dtype));
+}
+
+// _embedding_bag_backward(gradient [bags, width], indices, where bags begin, bag of each, sizes of
+// bags, maxima, rows of the table, …); the dense one lacks the begins.
+std::vector<Op> bag_gradient(const Arguments& arguments, std::size_t rows_at) {
+  const auto gradient = arguments.tensor(0), indices = arguments.tensor(1);
+  const auto vocab = arguments.integer(rows_at);
+  if (!gradient || !indices || !vocab || gradient->rank() != 2) return {};
+  return valid(Embedding{*vocab, gradient->size(1), indices->elements(), gradient->size(0)},
+               Dtypes(gradient->dtype), Phase::wgrad);
+}
+
 }  // namespace
 
 Answer row_op(std::string_view name, const Arguments& arguments) {
@@ -275,6 +299,12 @@ Answer pooling_op(std::string_view name, const Arguments& arguments) {
 Answer embedding_op(std::string_view name, const Arguments& arguments) {
   if (name == "embedding") return lookups(arguments);
   if (name == "embedding_dense_backward") return lookup_gradient(arguments);
+  if (name == "embedding_bag" || name == "_embedding_bag" ||
+      name == "_embedding_bag_forward_only") {
+    return bags(arguments);
+  }
+  if (name == "_embedding_bag_backward") return bag_gradient(arguments, 6);
+  if (name == "_embedding_bag_dense_backward") return bag_gradient(arguments, 5);
   return std::nullopt;
 }
 

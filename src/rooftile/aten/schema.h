@@ -16,6 +16,7 @@ namespace rooftile {
 struct AtenValue {
   std::vector<std::int64_t> dims, strides;
   std::string type, value;
+  bool is_weight = false;  // a parameter, a buffer, or a view of one
 
   bool operator==(const AtenValue&) const = default;
 };

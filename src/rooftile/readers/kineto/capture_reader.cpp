@@ -27,8 +27,8 @@ constexpr std::int64_t kVersion = 1;
 constexpr std::size_t kMostCalls = std::size_t{1} << 20U;
 constexpr std::size_t kMostTensors = std::size_t{1} << 22U;  // alive at one time
 constexpr std::size_t kMostNotes = 16, kLongestNote = 400;
-constexpr std::size_t kMostValues = 64;     // that one operator reads or writes
-constexpr std::int64_t kMostResults = 256;  // of one operator
+constexpr std::size_t kMostValues = 64;    // that one operator reads or writes
+constexpr std::size_t kMostResults = 256;  // of one operator
 
 std::string text_in(std::string_view value) { return decoded(unquoted(value)); }
 
@@ -193,10 +193,64 @@ class CaptureVisitor final : public KinetoVisitor {
   std::map<std::string, std::int64_t> skipped_;
 };
 
+// "aten::addmm"
+void read_operator(std::string_view event_name, AtenCall& call) {
+  constexpr std::string_view kBetween = "::";
+  const std::string name = text_in(event_name);
+  const std::size_t between = name.find(kBetween);
+  if (between != std::string::npos) call.library = name.substr(0, between);
+  call.name = between == std::string::npos ? name : name.substr(between + kBetween.size());
+}
+
+std::vector<AtenValue> arguments_in(const KnownArgs& args) {
+  OpArguments recorded = op_arguments_in(args);
+  std::vector<AtenValue> values(recorded.types.size());
+  recorded.dims.resize(values.size());
+  recorded.strides.resize(values.size());
+  recorded.values.resize(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = {std::move(recorded.dims[i]), std::move(recorded.strides[i]),
+                 std::move(recorded.types[i]), std::move(recorded.values[i])};
+  }
+  return values;
+}
+
+// A result's dims or strides, one list for each.
+void read_extents(std::string_view lists, std::vector<AtenValue>& results,
+                  Extents AtenValue::*member) {
+  std::size_t at = 0;
+  each_element(lists, [&](std::string_view numbers) {
+    if (at >= kMostResults) return;
+    if (at == results.size()) results.emplace_back();
+    Extents& extents = results[at++].*member;
+    each_element(numbers, [&](std::string_view number) {
+      if (extents.size() < kMostValues) extents.push_back(size_in(number).value_or(0));
+    });
+  });
+}
+
+void read_result_types(std::string_view list, std::vector<AtenValue>& results) {
+  std::size_t at = 0;
+  each_element(list, [&](std::string_view type) {
+    if (at >= kMostResults) return;
+    if (at == results.size()) results.emplace_back();
+    results[at++].type = text_in(type);
+  });
+}
+
+void mark_weights(std::string_view positions, std::vector<AtenValue>& arguments) {
+  each_element(positions, [&](std::string_view number) {
+    const auto at = integer_in(number);
+    if (at && *at >= 0 && *at < std::ssize(arguments)) {
+      arguments[static_cast<std::size_t>(*at)].is_weight = true;
+    }
+  });
+}
+
 void CaptureVisitor::add_call(const KinetoEvent& event, const KnownArgs& args) {
-  ProgramCall call;
-  call.name = text_in(event.name);
-  call.arguments = op_arguments_in(args);
+  AtenCall call;
+  read_operator(event.name, call);
+  call.arguments = arguments_in(args);
   call.sequence = integer_in(args.sequence).value_or(-1);
   call.source.module = text_in(args.module);
   for (const JsonMember& member : event.args) {
@@ -204,15 +258,12 @@ void CaptureVisitor::add_call(const KinetoEvent& event, const KnownArgs& args) {
     if (member.key == "Source") read_place(member.value, call.source);
     if (member.key == "Reads") call.reads = names_in(member.value);
     if (member.key == "Writes") call.writes = names_in(member.value);
-    if (member.key == "Output type") call.result_types = names_in(member.value);
-    if (member.key != "Output Dims") continue;
-    each_element(member.value, [&](std::string_view dims) {
-      if (std::ssize(call.results) >= kMostResults) return;
-      Extents& extents = call.results.emplace_back();
-      each_element(dims, [&](std::string_view size) {
-        if (extents.size() < kMostValues) extents.push_back(size_in(size).value_or(0));
-      });
-    });
+    if (member.key == "Weights") mark_weights(member.value, call.arguments);
+    if (member.key == "Output type") read_result_types(member.value, call.results);
+    if (member.key == "Output Dims") read_extents(member.value, call.results, &AtenValue::dims);
+    if (member.key == "Output Strides") {
+      read_extents(member.value, call.results, &AtenValue::strides);
+    }
   }
   began_backward_ = began_backward_ || call.backward;
   program_.add(std::move(call));
@@ -252,7 +303,7 @@ Result<Workload> CaptureVisitor::workload(const std::string& file, const Skipped
   workload.ops = program_.take_ops();
   if (workload.ops.empty()) return fail("a capture without an operator that is known", file);
   if (trains) add_optimizer(file, workload);
-  workload.skipped = program_.unknown();
+  workload.skipped = program_.skipped();
   for (const auto& [name, count] : skipped_) workload.skipped[name] += count;
   for (const auto& [name, count] : skipped) workload.skipped[name] += count;
   workload.notes = header_.notes;

@@ -6,13 +6,11 @@
 #include <optional>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
-#include "rooftile/aten/call.h"
+#include "rooftile/aten/program.h"
 #include "rooftile/base/text.h"
 #include "rooftile/readers/pt2/symbolic_sizes.h"
-#include "rooftile/workload/validate.h"
 
 namespace rooftile::pt2_reader_detail {
 namespace {
@@ -100,7 +98,6 @@ struct Bound {
   AtenValue value;
   bool has_sizes = false;
   std::string root;  // whose memory it is
-  bool is_weight = false;
 };
 
 using Scope = std::unordered_map<std::string, Bound>;
@@ -129,9 +126,7 @@ class ProgramConversion {
   void convert(const Call& call);
   void convert_operator(const Call& call, const Target& target);
   bool convert_wrapped(const Call& call);
-  void give_up(const Call& call, const AtenCall& aten, const std::string& name);
-  void add(const Call& call, std::vector<Op> ops);
-  void give_names();
+  AtenCall described(const Call& call, const Target& target);
   void add_notes();
 
   Bound* find(const Call& call, const std::string& name);
@@ -151,7 +146,7 @@ class ProgramConversion {
   SymbolicSizes sizes_;
   Workload workload_;
   std::unordered_map<std::string, std::string> written_;  // value -> what it became in place
-  std::vector<std::size_t> node_of_op_;
+  AtenProgram operators_;
   std::size_t node_count_ = 0;
   std::int64_t training_flags_ = 0, raised_flags_ = 0;
 };
@@ -174,7 +169,8 @@ Workload ProgramConversion::run(const std::map<std::string, std::string>& tied) 
   Scope scope;
   bind_inputs(scope);
   convert_graph(program_.graph, scope, "");
-  give_names();
+  workload_.ops = operators_.take_ops();
+  workload_.skipped = operators_.skipped();
   add_notes();
   return std::move(workload_);
 }
@@ -196,7 +192,7 @@ void ProgramConversion::count_parameters(const std::map<std::string, std::string
 void ProgramConversion::bind_inputs(Scope& scope) {
   for (const InputSpec& input : program_.inputs) {
     Bound tensor = bound(program_.graph, input.name, clean(input.name));
-    tensor.is_weight = input.kind != InputKind::user;
+    tensor.value.is_weight = input.kind != InputKind::user;
     scope[input.name] = std::move(tensor);
   }
 }
@@ -295,7 +291,7 @@ void ProgramConversion::bind_results(const Call& call, const std::optional<Bound
     Bound result = bound(call.graph, name, clean(call.prefix + name));
     if (alias) {
       result.root = alias->root;
-      result.is_weight = alias->is_weight;
+      result.value.is_weight = alias->value.is_weight;
     }
     call.scope[name] = std::move(result);
   }
@@ -371,13 +367,7 @@ std::vector<const Bound*> ProgramConversion::tensors_of(const Call& call) {
   return tensors;
 }
 
-bool is_empty(const std::vector<AtenValue>& values) {
-  return !values.empty() && std::all_of(values.begin(), values.end(), [](const AtenValue& value) {
-    return std::find(value.dims.begin(), value.dims.end(), 0) != value.dims.end();
-  });
-}
-
-void ProgramConversion::convert_operator(const Call& call, const Target& target) {
+AtenCall ProgramConversion::described(const Call& call, const Target& target) {
   NamedValues given;
   for (const auto& [name, argument] : call.node.inputs) {
     given.emplace_back(name, value_of(call, argument));
@@ -389,116 +379,37 @@ void ProgramConversion::convert_operator(const Call& call, const Target& target)
       flag = "True";
     }
   }
-  const bool is_aten = target.space == "aten";
-  AtenCall aten{target.name, {}, results_of(call)};
-  aten.arguments = in_order(is_aten ? target.name : "", given);
-  CallWork work = is_aten ? work_of(aten) : CallWork();
-  if (work.kind == CallKind::unknown && is_empty(aten.results)) work.kind = CallKind::free;
-  const std::vector<const Bound*> tensors = tensors_of(call);
-  const bool is_view = work.kind == CallKind::view && !tensors.empty();
-  const std::optional<Bound> first =
-      tensors.empty() ? std::optional<Bound>() : std::optional(*tensors.front());
-  if (work.kind == CallKind::work) add(call, std::move(work.ops));
-  if (work.kind == CallKind::unknown) give_up(call, aten, target.space + "." + target.name);
-  bind_results(call, is_view ? first : std::optional<Bound>());
-  const std::vector<std::string> names = output_names(call.node);
-  const bool writes = work.kind == CallKind::work && is_in_place(aten) && first && !names.empty();
-  if (writes) write_in_place(first->root, clean(call.prefix + names.front()));
-}
-
-// Counted, and listed with what it moves at least.
-void ProgramConversion::give_up(const Call& call, const AtenCall& aten, const std::string& name) {
-  bool has_sizes = true;
-  double bytes = 0;
-  const auto take = [&](const Bound& tensor) {
-    has_sizes = has_sizes && tensor.has_sizes;
-    const auto dtype = aten_dtype(tensor.value.type);
-    if (dtype) bytes += storage(element_count(tensor.value.dims), *dtype).value();
-  };
-  for (const Bound* tensor : tensors_of(call)) take(*tensor);
-  for (const std::string& result : output_names(call.node)) take(bound(call.graph, result, ""));
-  const std::string shown = clean(name.substr(0, name.rfind('.')));
-  if (!has_sizes) {
-    ++workload_.skipped[fmt::format("unknown shape: {}", shown)];
-    return;
+  AtenCall aten;
+  aten.library = clean(target.space);
+  const std::size_t dot = std::min(target.name.rfind('.'), target.name.size());
+  aten.name = clean(target.name.substr(0, dot));
+  aten.overload = target.name.substr(std::min(dot + 1, target.name.size()));
+  aten.arguments = in_order(target.space == "aten" ? target.name : "", given);
+  aten.results = results_of(call);
+  aten.source = Provenance{file_, 0, "", clean(call.node.module)};
+  if (const Frame* frame = own_frame(call.node.frames)) {
+    aten.source.file = clean(frame->file);
+    aten.source.line = frame->line;
   }
-  ++workload_.skipped[fmt::format("operator without a cost model: {}", shown)];
-  Op op;
-  op.name = shown;
-  op.body = Other{shown, 0, static_cast<std::int64_t>(std::min(bytes, 1e15))};
-  const auto dtype = aten.results.empty() ? std::nullopt : aten_dtype(aten.results.front().type);
-  if (dtype) op.dtypes = Dtypes(*dtype);
-  add(call, {op});
-}
-
-void ProgramConversion::add(const Call& call, std::vector<Op> ops) {
-  std::vector<std::string> reads, writes;
-  bool reads_weight = false;
   for (const Bound* tensor : tensors_of(call)) {
-    if (!tensor->is_weight) reads.push_back(newest(tensor->root));
-    reads_weight = reads_weight || (tensor->is_weight && tensor->value.dims.size() > 1);
+    if (!tensor->value.is_weight) aten.reads.push_back(newest(tensor->root));
   }
   for (const std::string& name : output_names(call.node)) {
-    writes.push_back(clean(call.prefix + name));
+    aten.writes.push_back(clean(call.prefix + name));
   }
-  const std::string part = clean(writes.empty() ? call.node.target : writes.front());
-  Provenance source{file_, 0, "", clean(call.node.module)};
-  if (const Frame* frame = own_frame(call.node.frames)) {
-    source.file = clean(frame->file);
-    source.line = frame->line;
-  }
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    Op& op = ops[i];
-    if (find_invalid_dim(op)) {
-      ++workload_.skipped[fmt::format("sizes out of range: {}", clean(op.name))];
-      continue;
-    }
-    if (auto* gemm = std::get_if<Gemm>(&op.body)) gemm->weight_is_parameter = reads_weight;
-    if (ops.size() == 1) op.name = parse_target(call.node.target).name;
-    op.inputs = reads;
-    op.outputs = writes;
-    // Parts of one call follow each other.
-    if (i + 1 < ops.size()) op.outputs = {fmt::format("{}.{}", part, i)};
-    if (i > 0) op.inputs.push_back(fmt::format("{}.{}", part, i - 1));
-    op.source = source;
-    workload_.ops.push_back(std::move(op));
-    node_of_op_.push_back(node_count_);
-  }
+  return aten;
 }
 
-// "aten::add_" and "add_.Tensor" -> "add"
-std::string short_name(std::string_view name) {
-  constexpr std::string_view kPrefix = "aten::";
-  if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
-  if (const std::size_t dot = name.find('.'); dot > 0) name = name.substr(0, dot);
-  while (name.size() > 1 && name.front() == '_') name.remove_prefix(1);
-  while (name.size() > 1 && name.back() == '_') name.remove_suffix(1);
-  return std::string(name);
-}
-
-// The path of the module, where it makes one call; else with the operator behind.
-void ProgramConversion::give_names() {
-  std::unordered_map<std::string, std::set<std::size_t>> calls;
-  std::vector<Op>& ops = workload_.ops;
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    calls[ops[i].source.module].insert(node_of_op_[i]);
-  }
-  std::unordered_set<std::string> used;
-  std::unordered_map<std::string, int> last;
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    const std::string& module = ops[i].source.module;
-    const bool shares_node = (i > 0 && node_of_op_[i - 1] == node_of_op_[i]) ||
-                             (i + 1 < ops.size() && node_of_op_[i + 1] == node_of_op_[i]);
-    std::string name = module;
-    if (module.empty() || shares_node || calls[module].size() > 1) {
-      name += (module.empty() ? "" : ".") + clean(short_name(ops[i].name));
-    }
-    if (name.empty()) name = "operator";
-    const std::string base = name;
-    int& count = last[base];
-    while (!used.insert(name).second) name = fmt::format("{}#{}", base, ++count + 1);
-    ops[i].name = name;
-  }
+void ProgramConversion::convert_operator(const Call& call, const Target& target) {
+  const std::vector<const Bound*> tensors = tensors_of(call);
+  const std::optional<Bound> first =
+      tensors.empty() ? std::optional<Bound>() : std::optional(*tensors.front());
+  const AtenCall aten = described(call, target);
+  const CallKind kind = operators_.add(aten);
+  bind_results(call, kind == CallKind::view ? first : std::optional<Bound>());
+  const std::vector<std::string> names = output_names(call.node);
+  const bool writes = kind == CallKind::work && is_in_place(aten) && first && !names.empty();
+  if (writes) write_in_place(first->root, clean(call.prefix + names.front()));
 }
 
 void ProgramConversion::add_notes() {
