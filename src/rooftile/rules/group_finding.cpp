@@ -76,17 +76,45 @@ std::optional<Range<Seconds>> saving_at_equal_work(const RuleInput& input, const
   return total;
 }
 
+Seconds idle_in_waves(const TimeEstimate& time) {
+  return time.grid ? time.time.expected * (1 - time.grid->wave_efficiency) : Seconds();
+}
+
+Range<Seconds> capped(const Range<Seconds>& saving, Seconds most) {
+  return {std::min(saving.low, most), std::min(saving.expected, most), std::min(saving.high, most)};
+}
+
+namespace {
+
+// Of all runs of the group: the time of SMs without a tile and of tiles beyond the output. Empty
+// where no kernel has tiles.
+std::optional<Seconds> lost_to_tiles(const RuleInput& input, const LayerGroup& group) {
+  std::optional<Seconds> lost;
+  for (const std::size_t op : group.ops) {
+    const std::optional<TimeEstimate>& time = input.analysis.ops[op].time;
+    if (!time || !time->grid) continue;
+    const double unused = 1 - time->grid->efficiency();
+    lost = lost.value_or(Seconds()) +
+           time->time.expected * (unused * to_double(input.workload.ops[op].count));
+  }
+  return lost;
+}
+
+}  // namespace
+
 std::vector<WidthOption> tile_edges(const RuleInput& input, const LayerGroup& group,
                                     std::int64_t width, std::int64_t step,
                                     const std::function<Op(const Op&, std::int64_t)>& change) {
   std::vector<WidthOption> options;
+  const std::optional<Seconds> most = lost_to_tiles(input, group);
   const std::int64_t above = round_up(width, step);
   for (const std::int64_t to : {above - step, above}) {
     if (to < step || to == width) continue;
     const auto saving = saving_at_equal_work(
         input, group, [&](const Op& op) { return change(op, to); },
         static_cast<double>(to) / static_cast<double>(width));
-    if (saving && saving->expected > Seconds(0)) options.push_back({to, *saving});
+    if (!saving || saving->expected <= Seconds(0)) continue;
+    options.push_back({to, most ? capped(*saving, *most) : *saving});
   }
   return options;
 }

@@ -39,6 +39,13 @@ void note_changes(const RuleInput& input, const LayerGroup& group, const Change&
 std::optional<Range<Seconds>> saving_at_equal_work(const RuleInput& input, const LayerGroup& group,
                                                    const Change& change, double more);
 
+// Time of one run in which SMs have no tile: the most that full waves save. 0 where the kernel has
+// no tiles.
+Seconds idle_in_waves(const TimeEstimate& time);
+
+// Neither its expected value nor its ends are above `most`.
+Range<Seconds> capped(const Range<Seconds>& saving, Seconds most);
+
 // A width at the edge of a tile, and what it saves at equal work: time per unit of width times the
 // present width.
 struct WidthOption {
@@ -46,8 +53,8 @@ struct WidthOption {
   Range<Seconds> saving{};
 };
 
-// The multiples of `step` below and above `width` that are expected to save time. `change` gives
-// the operation at another width.
+// The multiples of `step` below and above `width` that are expected to save time, no more than
+// full tiles and waves do. `change` gives the operation at another width.
 std::vector<WidthOption> tile_edges(const RuleInput& input, const LayerGroup& group,
                                     std::int64_t width, std::int64_t step,
                                     const std::function<Op(const Op&, std::int64_t)>& change);

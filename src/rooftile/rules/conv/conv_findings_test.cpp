@@ -78,5 +78,21 @@ TEST(Depthwise, WithoutALayerOfEqualTimeOnlyBytesHelp) {
   EXPECT_THAT(findings[0].fix.text, HasSubstr("reduce bytes, not flop"));
 }
 
+// 40 * 28 * 28 rows of 128 channels: whatever other kernels a batch may get, its waves save no more
+// than the share of the time in which SMs have no tile now.
+TEST(ConvPartialLastWave, SavesNoMoreThanTheIdleShareOfItsTiles) {
+  constexpr std::string_view kText =
+      "workload batch=40\n"
+      "conv body fp16 n=40 c=128 k=128 in=28x28 kernel=3x3 pad=1 layout=nhwc count=8\n";
+  const Workload workload = *parse_workload(kText);
+  const TimeModel model(*find_device("a100_sxm_80gb"));
+  const TimeEstimate time = *model.estimate(workload.ops.front());
+  ASSERT_TRUE(time.grid);
+  const double idle = 1 - time.grid->wave_efficiency;
+  const auto found = findings_of("conv/partial-last-wave", kText);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_LE(found[0].saving->high / (time.time.expected * 8.0), idle + 1e-9);
+}
+
 }  // namespace
 }  // namespace rooftile

@@ -26,8 +26,9 @@ Use the batch size named, or scan its neighbourhood. Scale the learning rate as 
 of the batch.
 
 ## How the saving is estimated
-The time model runs on all convolutions at each batch; times are compared per sample. What a larger
-batch saves by spreading launches over more samples is not counted. What a smaller batch loses is: more
+The time model runs on all convolutions at each batch; times are compared per sample. No layer saves
+more than the share of its time in which SMs have no tile. What a larger batch saves by spreading
+launches over more samples is not counted. What a smaller batch loses is: more
 launches for the same samples in every operation, and the optimizer step. The saving is for one pass at
 the present number of samples.
 
@@ -87,7 +88,7 @@ struct Choice {
 };
 
 // Saving of one run at another batch, for the present number of samples and without amortised
-// launches.
+// launches. What other kernels would save at that batch is no matter of waves.
 std::optional<Range<Seconds>> saving_of_run(const RuleInput& input, std::size_t op,
                                             std::int64_t other) {
   Op changed = input.workload.ops[op];
@@ -98,8 +99,9 @@ std::optional<Range<Seconds>> saving_of_run(const RuleInput& input, std::size_t 
   const std::optional<TimeEstimate> after = input.model.estimate(changed);
   if (!before || !after) return std::nullopt;
   const Seconds launches = before->launch - after->launch * samples;
-  const Range<Seconds> saving = estimate_saving(*before, *after * samples);
-  return saving + Range<Seconds>{-1.0 * launches, -1.0 * launches, -1.0 * launches};
+  const Range<Seconds> saving = estimate_saving(*before, *after * samples) +
+                                Range<Seconds>{-1.0 * launches, -1.0 * launches, -1.0 * launches};
+  return capped(saving, idle_in_waves(*before));
 }
 
 // Of all runs; equal operations are estimated once.

@@ -28,7 +28,8 @@ tokens per step (batch times sequence) to the value below or above, where the la
 ## How the saving is estimated
 The time model predicts the whole network at the batches whose tokens come nearest to full waves, or
 without a batch all layers with that many tokens, forward and gradients. The saving is at equal
-work: time per sample or token times today's number. Gains below 5 % are not reported.
+work: time per sample or token times today's number, and no more than the time in which SMs have no
+tile today, by the tile expected or a larger one that fills the GPU at least once. Gains below 5 % are not reported.
 
 ## When not to
 - Another batch size is another training run: learning rate and schedule may have to follow.
@@ -75,6 +76,32 @@ bool has_partial_wave(const RuleInput& input, const LayerGroup& group) {
   return grid != nullptr && grid->waves > 1 && grid->waves <= kMaxWaves &&
          grid->last_wave_fill < 0.5 && grid->wave_efficiency < kMinWaveEfficiency &&
          is_math_bound(input, group);
+}
+
+// Libraries also take larger tiles than the one expected, if there are enough for a wave: the grid
+// of such tiles that leaves most SMs idle.
+TileGrid worst_grid(const RuleInput& input, std::size_t op) {
+  const OpAnalysis& analysis = input.analysis.ops[op];
+  TileGrid worst = *analysis.time->grid;
+  if (analysis.products.size() != 1) return worst;
+  const MatrixProduct& product = analysis.products.front();
+  const int area = worst.tile.rows * worst.tile.cols, sms = input.device().sms;
+  for (const Tile& tile : candidate_tiles()) {
+    const TileGrid grid =
+        tile_grid(to_double(product.m), to_double(product.n), to_double(product.batch), tile, sms);
+    const bool usable = tile.rows * tile.cols >= area && grid.tiles >= sms;
+    if (usable && grid.wave_efficiency < worst.wave_efficiency) worst = grid;
+  }
+  return worst;
+}
+
+// Of all runs of an operation, the time in which SMs have no tile: no other number of tokens saves
+// more by its waves.
+Seconds most_idle(const RuleInput& input, std::size_t op) {
+  const std::optional<TimeEstimate>& time = input.analysis.ops[op].time;
+  if (!time || !time->grid) return Seconds();
+  const double idle = 1 - worst_grid(input, op).wave_efficiency;
+  return time->time.expected * (idle * to_double(input.workload.ops[op].count));
 }
 
 struct Option {
@@ -124,26 +151,34 @@ class TokenOptions {
  public:
   TokenOptions(const RuleInput& input, const std::vector<LayerGroup>& groups)
       : input_(input), groups_(groups) {
-    for (const LayerGroup& group : groups) total_ += time_of(input, group).value_or(Seconds(0));
+    for (const LayerGroup& group : groups) {
+      total_ += time_of(input, group).value_or(Seconds(0));
+      for (const std::size_t op : group.ops) most_ += most_idle(input, op);
+    }
   }
 
   std::optional<Option> at(std::int64_t tokens) const {
-    const auto saving = saving_at(input_, groups_, tokens);
-    if (!saving || total_ <= Seconds(0)) return std::nullopt;
-    return Option{tokens, *saving, saving->expected / total_, 0};
+    const auto predicted = saving_at(input_, groups_, tokens);
+    if (!predicted || total_ <= Seconds(0)) return std::nullopt;
+    const Range<Seconds> saving = capped(*predicted, most_);
+    return Option{tokens, saving, saving.expected / total_, 0};
   }
 
  private:
   const RuleInput& input_;
   const std::vector<LayerGroup>& groups_;
-  Seconds total_;
+  Seconds total_, most_;  // time now; of it, without a tile
 };
 
 // Another batch for the whole network: the tokens of whole samples only.
 class BatchOptions {
  public:
   explicit BatchOptions(const RuleInput& input)
-      : input_(input), now_(batch_point(input.workload, input.model)) {}
+      : input_(input), now_(batch_point(input.workload, input.model)) {
+    for (std::size_t op = 0; op < input.workload.ops.size(); ++op) {
+      most_ += most_idle(input, op);
+    }
+  }
 
   // The batch with at most so many tokens, of `now` today; empty where they are no samples'.
   std::optional<Option> at(std::int64_t tokens, std::int64_t now) {
@@ -174,13 +209,14 @@ class BatchOptions {
     if (!other) return std::nullopt;
     const BatchPoint then = batch_point(*other, input_.model);
     if (then.memory.fit() == Fit::does_not_fit) return std::nullopt;
-    const Range<Seconds> saving =
-        estimate_saving(now_.sum, then.sum * (to_double(now_.batch) / to_double(batch)));
+    const double samples = to_double(now_.batch) / to_double(batch);
+    const Range<Seconds> saving = capped(estimate_saving(now_.sum, then.sum * samples), most_);
     return Option{0, saving, saving.expected / now_.sum.time.expected, batch};
   }
 
   const RuleInput& input_;
   BatchPoint now_;
+  Seconds most_;  // in which SMs have no tile
   std::map<std::int64_t, std::optional<Option>> known_;
 };
 
@@ -217,8 +253,10 @@ Neighbours best_neighbours(const RuleInput& input, const std::vector<LayerGroup>
   return best;
 }
 
-std::string describe(const RuleInput& input, const std::vector<LayerGroup>& partial) {
-  const TileGrid& grid = *forward_grid(input, partial.front());
+// By the tile that is expected, or by the one that explains what is saved.
+std::string describe(const RuleInput& input, const std::vector<LayerGroup>& partial, double gain) {
+  TileGrid grid = *forward_grid(input, partial.front());
+  if (gain > 1 - grid.wave_efficiency) grid = worst_grid(input, partial.front().ops.front());
   const bool spreads_waves = input.device().compute_capability >= 90;
   return fmt::format(
       "{}{} tokens make {:.0f} tiles of {}x{} on {} SMs: {:.0f} waves, the last one {:.0f} % full",
@@ -267,7 +305,7 @@ std::optional<Finding> judge(const RuleInput& input, const std::vector<LayerGrou
   if (!chosen || chosen->gain < std::max(kMinGain, gain_of_better_batch(input))) {
     return std::nullopt;
   }
-  Finding finding = finding_at_groups(input, partial, describe(input, partial),
+  Finding finding = finding_at_groups(input, partial, describe(input, partial, chosen->gain),
                                       propose(input, best), chosen->saving);
   finding.evidence = {
       "a partial last wave costs 22 to 45 % of the throughput on an A100: NVIDIA Matrix "
