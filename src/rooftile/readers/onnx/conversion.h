@@ -68,6 +68,8 @@ class Conversion {
   const Graph& graph() const { return graph_; }
   bool is_pytorch() const { return pytorch_; }
   bool runs_quantized() const { return quantized_; }
+  // Something that the user has to know of the file, in words.
+  void note(std::string text) { workload_.notes.push_back(std::move(text)); }
   // Counts the elements of the tensor behind a constant input as parameters, once.
   void count_parameter(const Node& node, std::size_t index);
 

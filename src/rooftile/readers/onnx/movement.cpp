@@ -136,6 +136,34 @@ Outcome convert_transpose(Conversion& c, const Node& node) {
 }
 
 // Rows of a table of weights are an embedding; anything else is a copy of the chosen elements.
+namespace {
+
+// One more than the largest row that is looked up: of known numbers, or of as many positions as a
+// Range counts; 0 where tokens decide.
+std::int64_t rows_needed(const Conversion& c, const Value* index, int steps = 4) {
+  if (index == nullptr) return 0;
+  if (index->has_numbers && !index->numbers.empty()) {
+    return static_cast<std::int64_t>(*std::ranges::max_element(index->numbers)) + 1;
+  }
+  if (index->producer < 0 || steps == 0) return 0;
+  const Node& producer = c.node(index->producer);
+  if (producer.op == "Range" && index->shape) return product(*index->shape);
+  const bool keeps = is_one_of(producer.op, {"Cast", "Expand", "Reshape", "Squeeze", "Unsqueeze"});
+  return keeps ? rows_needed(c, c.input(producer, 0), steps - 1) : 0;
+}
+
+// A table of learned positions ends where the model's training did.
+void note_missing_rows(Conversion& c, const Node& node, std::int64_t rows) {
+  const std::int64_t needed = rows_needed(c, c.input(node, 1));
+  if (needed <= rows) return;
+  c.note(
+      fmt::format("{} positions are looked up in '{}', which has {}: the model runs no longer "
+                  "sequence than that",
+                  needed, c.input(node, 0)->name, rows));
+}
+
+}  // namespace
+
 Outcome convert_gather(Conversion& c, const Node& node) {
   const auto table = c.input_shape(node, 0);
   const auto indices = c.input_shape(node, 1);
@@ -146,6 +174,7 @@ Outcome convert_gather(Conversion& c, const Node& node) {
   embedding.vocab = (*table)[0];
   embedding.width = product(*table, 1, table->size());
   embedding.lookups = product(*indices);
+  note_missing_rows(c, node, embedding.vocab);
   c.add(node, embedding, Dtypes(c.stored_dtype(node, 0)));
   return Outcome::done;
 }

@@ -124,6 +124,22 @@ TEST(OnnxGraph, RowsOfAWeightTableAreAnEmbedding) {
   EXPECT_EQ(workload.parameters, 50257 * 768);
 }
 
+// A table of learned positions has no row for longer sequences.
+TEST(OnnxGraph, PositionsBeyondTheirTableAreNoted) {
+  const auto notes_at = [](std::int64_t length) {
+    auto model = model_of(R"((int64[B,S] ids) => (y) <int64 zero = {0}, int64 one = {1}>
+        { s = Shape(ids)  n = Gather(s, one)  p = Range(zero, n, one)
+          q = Gather(table, p)  t = Gather(words, ids)  y = Add(t, q) })");
+    add_weight(model, "table", {1024, 64});
+    add_weight(model, "words", {100, 64});
+    return read_model(model, given(2, length)).value().notes;
+  };
+  const auto says = Contains(HasSubstr("positions are looked up in 'table', which has 1024"));
+  EXPECT_THAT(notes_at(4000), says);
+  EXPECT_THAT(notes_at(8192), says);
+  EXPECT_THAT(notes_at(1024), Not(says));
+}
+
 TEST(OnnxGraph, QuantisedOperandsAreIntegers) {
   auto model = model_of(R"((int8[4,8] xq) => (y) <float s = {0.5}>
       { x = DequantizeLinear(xq, s)  w = DequantizeLinear(wq, s)  y = MatMul(x, w) })");
