@@ -70,6 +70,8 @@ struct Tuning {
   std::optional<TunedShape> smallest;
   // The same with the batch as it is, where `smallest` changes it.
   std::optional<TunedShape> smallest_at_batch;
+  // Only the vocabulary padded, where that is possible; it may save nothing.
+  std::optional<TunedShape> padded;
   // The model's own sizes at the batch that suits them best, where that is another one.
   std::optional<TunedShape> same_sizes;
   // Its batch, where it takes much less time per sample.

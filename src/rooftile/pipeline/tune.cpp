@@ -251,6 +251,8 @@ class Tuner {
     if (found.better) tuning.better = as_shown(*found.better);
     Shapes by_change;
     for (const ShapeCandidate& one : found.by_change) by_change.push_back(as_shown(one));
+    const auto padded = std::ranges::find_if(by_change, &TunedShape::is_padding);
+    if (padded != by_change.end()) tuning.padded = *padded;
     if (!found.nothing_fits) add_smallest(by_change, tuning);
     tuning.notes = present.notes;
     std::ranges::copy(config_.notes(), std::back_inserter(tuning.notes));

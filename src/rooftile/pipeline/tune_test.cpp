@@ -192,5 +192,26 @@ TEST(Tune, RefusesWhatHasNoSizes) {
   EXPECT_NE(unknown.error().message.find("hidden"), std::string::npos);
 }
 
+// BERT's 30522 words to 30528, which costs nothing and is worth little in fp32: a row of its own
+// says how much.
+TEST(Tune, APaddedVocabularyHasARow) {
+  const std::string path = testing::TempDir() + "tune_bert.json";
+  std::ofstream(path) << R"({"model_type": "bert", "architectures": ["BertForMaskedLM"],
+    "hidden_size": 768, "num_hidden_layers": 2, "num_attention_heads": 12,
+    "intermediate_size": 3072, "vocab_size": 30522, "max_position_embeddings": 512})";
+  TuneRequest request = training(path);
+  request.read.seq = 128;
+  const auto found = tune(request, *find_device("v100_sxm2"));
+  ASSERT_TRUE(found) << to_string(found.error());
+  ASSERT_TRUE(found->padded);
+  ASSERT_EQ(found->padded->changes.size(), 1U);
+  EXPECT_EQ(found->padded->changes.front().to, 30528);
+  const std::string shown = render_tuning_text(*found, {});
+  EXPECT_NE(shown.find("\nvocabulary 30522 → 30528 "), std::string::npos) << shown;
+  const auto whole = tune(training(config_file("tune_even.json", 50304, 2)), a100());
+  ASSERT_TRUE(whole);
+  EXPECT_FALSE(whole->padded);
+}
+
 }  // namespace
 }  // namespace rooftile

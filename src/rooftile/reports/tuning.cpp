@@ -51,9 +51,17 @@ std::string saved_share(const TunedShape& shape, const Tuning& tuning) {
   return share_text(shape.saving.expected / tuning.present.time);
 }
 
+// "-2.1 %": of the time now.
+std::string signed_share(Seconds saved, const Tuning& tuning) {
+  return fmt::format("{:.2g} %", 100 * (saved / tuning.present.time));
+}
+
 std::string saving_cell(const TunedShape& shape, const Tuning& tuning) {
   if (shape.changes.empty()) return "";
-  return saved_share(shape, tuning) + (shape.certain ? "" : " ?");
+  const Seconds saved = shape.saving.expected;
+  const std::string share =
+      saved < Seconds() ? signed_share(saved, tuning) : saved_share(shape, tuning);
+  return share + (shape.certain ? "" : " ?");
 }
 
 bool changes_sizes(const TunedShape& shape) {
@@ -93,7 +101,8 @@ std::vector<const TunedShape*> shown_shapes(const Tuning& tuning) {
       return changes_text(*shown) == changes_text(shape);
     });
   };
-  for (const auto* first : {&tuning.same_sizes, &tuning.smallest_at_batch, &tuning.smallest}) {
+  for (const auto* first :
+       {&tuning.same_sizes, &tuning.padded, &tuning.smallest_at_batch, &tuning.smallest}) {
     if (*first && is_new(**first)) shapes.push_back(&**first);
   }
   for (const TunedShape& shape : tuning.front) {
@@ -233,8 +242,10 @@ std::string tuning_verdict(const Tuning& tuning) {
     case TuningVerdict::within_error:
       return fmt::format(
           "Within the model's error: the fastest shape that is no smaller, {}, is "
-          "expected to save {}, but the range includes none.",
-          changes_text(*tuning.better), saved_share(*tuning.better, tuning));
+          "expected to save {}, and may as well save nothing: {} to {}.",
+          changes_text(*tuning.better), saved_share(*tuning.better, tuning),
+          signed_share(tuning.better->saving.low, tuning),
+          signed_share(tuning.better->saving.high, tuning));
     case TuningVerdict::alone:
       return fmt::format(
           "No verdict: no other shape of these sizes keeps within {} of the "
@@ -400,6 +411,7 @@ std::string render_tuning_json(const Tuning& tuning) {
        {"smallest_at_batch", shape_or_null(tuning.smallest_at_batch)},
        {"makes_it_fit", tuning.makes_it_fit.empty() ? Json(nullptr) : Json(tuning.makes_it_fit)},
        {"better", shape_or_null(tuning.better)},
+       {"padded", shape_or_null(tuning.padded)},
        {"front", front},
        {"larger_batch", tuning.larger_batch ? Json(*tuning.larger_batch) : Json(nullptr)},
        {"notes", tuning.notes}});
