@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/bound_share.h"
+#include "rooftile/analysis/op_math.h"
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
@@ -84,7 +85,7 @@ Fix propose(const RuleInput& input, Dtype half, const Range<Seconds>& tf32) {
   std::string text =
       fmt::format("If it runs in fp32 as given, use {}{}", to_string(half),
                   half == Dtype::fp16 && training ? " autocast with a GradScaler" : " autocast");
-  if (tf32.expected > Seconds(0)) {
+  if (tf32.expected >= kMinGain * input.analysis.total.expected) {
     text += fmt::format("; TF32 alone (set_float32_matmul_precision(\"high\")) saves {}",
                         percent_text(tf32.expected / input.analysis.total.expected).substr(1));
   }
@@ -109,18 +110,64 @@ Shares shares_of(const RuleInput& input, const std::vector<LayerGroup>& groups) 
   return shares;
 }
 
-std::string message_for(const Shares& shares, Dtype half, bool with_tf32) {
+// Which of the matrix operations run in TF32 as they are: PyTorch lets cuDNN use it, not cuBLAS.
+struct InTf32 {
+  bool all = true, any = false;
+};
+
+InTf32 runs_in_tf32(const RuleInput& input, const std::vector<LayerGroup>& groups) {
+  InTf32 in_tf32;
+  for (const LayerGroup& group : groups) {
+    const Op& op = input.workload.ops[group.ops.front()];
+    const bool now = math_unit(input.device(), op).dtype == Dtype::tf32;
+    in_tf32.all = in_tf32.all && now;
+    in_tf32.any = in_tf32.any || now;
+  }
+  return in_tf32;
+}
+
+std::string state_text(const InTf32& now) {
+  if (now.all) return "all weights are fp32 and run in TF32, PyTorch's default for cuDNN";
+  return now.any ? "all weights are fp32; convolutions and recurrent layers run in TF32, PyTorch's "
+                   "default for cuDNN, other GEMMs in fp32"
+                 : "all GEMMs are fp32";
+}
+
+std::string message_for(const RuleInput& input, const Shares& shares, Dtype half,
+                        const InTf32& now) {
   if (shares.math_bound < kMinShare) {
     return fmt::format(
-        "all GEMMs are fp32 and {:.0f} % of the time goes into reading for them; {} "
-        "has half the bytes",
-        100 * shares.reading, to_string(half));
+        "{}, and {:.0f} % of the time goes into reading for them; {} has half the bytes",
+        state_text(now), 100 * shares.reading, to_string(half));
   }
+  const bool tf32 = input.device().has_tensor_cores(Dtype::tf32) && !now.all;
   return fmt::format(
-      "all GEMMs are fp32; those that Tensor Cores would speed up take {:.0f} % of the time; this "
-      "GPU's "
-      "Tensor Cores support {}{}",
-      100 * shares.math_bound, to_string(half), with_tf32 ? " and tf32" : "");
+      "{}; those that fewer bits would speed up take {:.0f} % of the time; this GPU's Tensor Cores "
+      "support {}{}",
+      state_text(now), 100 * shares.math_bound, to_string(half), tf32 ? " and tf32" : "");
+}
+
+std::vector<std::string> evidence_for(const Device& device, Dtype half, const InTf32& now) {
+  const std::string amp = "mixed precision up to 3x of fp32: PyTorch Performance Tuning Guide";
+  if (!device.has_tensor_cores(Dtype::tf32)) {
+    return {"ResNet-50 on a V100, 355 images/s in fp32, 710 with AMP: NVIDIA, GTC 2019 S9998", amp};
+  }
+  std::vector<std::string> evidence;
+  const auto fast = device.peak(half), slow = device.peak(Dtype::tf32);
+  if (now.any && fast && slow) {
+    evidence.push_back(
+        fmt::format("Tensor Cores of this GPU: {:.0f} TFLOP/s in {}, {:.0f} in tf32 (data sheet); "
+                    "allow_tf32 is "
+                    "true for cuDNN and false for GEMMs: PyTorch CUDA semantics, TF32",
+                    fast->value() / 1e12, to_string(half), slow->value() / 1e12));
+  }
+  if (!now.all) {
+    evidence.emplace_back(
+        "GEMMs: fp32 0.11 s, TF32 0.016 s for 10240 x 10240 on an A100: PyTorch CUDA semantics, "
+        "TF32");
+    evidence.push_back(amp);
+  }
+  return evidence;
 }
 
 std::vector<Finding> check(const RuleInput& input) {
@@ -140,14 +187,11 @@ std::vector<Finding> check(const RuleInput& input) {
   const Range<Seconds> tf32 = device.has_tensor_cores(Dtype::tf32)
                                   ? total_saving(input, groups, Dtype::tf32)
                                   : Range<Seconds>{};
+  const InTf32 now = runs_in_tf32(input, groups);
   Finding finding =
-      finding_at_groups(input, groups, message_for(shares, half, tf32.expected > Seconds(0)),
+      finding_at_groups(input, groups, message_for(input, shares, half, now),
                         only_reads ? propose_storing(half) : propose(input, half, tf32), saving);
-  finding.evidence = {
-      device.has_tensor_cores(Dtype::tf32)
-          ? "fp32 0.11 s, TF32 0.016 s for 10240 x 10240 on an A100: PyTorch CUDA semantics, TF32"
-          : "ResNet-50 on a V100, 355 images/s in fp32, 710 with AMP: NVIDIA, GTC 2019 S9998",
-      "mixed precision up to 3x: PyTorch Performance Tuning Guide"};
+  finding.evidence = evidence_for(device, half, now);
   for (const LayerGroup& group : groups) {
     note_changes(
         input, group, [&](const Op& op) { return with_dtype(op, half); }, finding);
