@@ -11,8 +11,8 @@ namespace gemm_sixteen_bit_weights_rule {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 Inference through Linear layers with 16-bit weights. Layers that wait for memory, as in decoding and at
-small batches, are one finding, with advice; layers that wait for the Tensor Cores, as in prefill, are
-another, as information. Silent for training and for models that are quantized already.
+small batches, are one finding; layers that wait for the Tensor Cores, as in prefill, are another, as
+information where they save less than a fifth of the pass. Silent for training and for models that are quantized already.
 
 ## Why it costs time
 With few rows the time is the size of the weights divided by the memory bandwidth: half the bits take
@@ -48,6 +48,7 @@ leave it. What 4-bit weights take is the same prediction; scales are not counted
 
 constexpr double kMinShare = 0.1;
 constexpr double kMinGain = 0.05;      // of the pass
+constexpr double kLargeGain = 0.2;     // of the pass: worth another precision in prefill too
 constexpr std::int64_t kAligned = 16;  // elements, of 8-bit kernels
 
 bool is_layer_with_weights(const Op& op) {
@@ -211,7 +212,7 @@ std::optional<Finding> judge_math_bound(const RuleInput& input) {
                   "multiplies in {} at twice the rate",
                   100 * layers.time_share, dtype_of(input, layers), eight),
       fmt::format("Quantize weights and activations to {}", eight), saving);
-  finding.own_level = Level::info;
+  if (saving->expected < kLargeGain * pass_time(input)) finding.own_level = Level::info;
   return finding;
 }
 
