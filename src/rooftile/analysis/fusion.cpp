@@ -100,7 +100,54 @@ class FusionSearch {
     return ops_[producer].count == ops_[reader].count && 2 * written > read && written <= 2 * read;
   }
 
+  // Takes a value of full size element by element: a reduction too, but no product.
+  bool reads_elements(std::size_t reader, double elements) const {
+    const Op& op = ops_[reader];
+    double read = is_fusible(reader) ? fusible_elements(op) : 0;
+    if (const auto* reduction = std::get_if<Reduction>(&op.body)) {
+      read = to_double(reduction->elements);
+    } else if (const auto* pool = std::get_if<Pooling>(&op.body)) {
+      // Over the whole image it is a mean.
+      if (pool->kernel == pool->input && pool->fn == PoolKind::average) read = read_elements(*pool);
+    }
+    return read == elements && op.phase == Phase::forward && !needs_whole_input(op);
+  }
+
+  static double read_elements(const Pooling& pool) {
+    double elements = to_double(pool.n) * to_double(pool.c);
+    for (const std::int64_t size : pool.input) elements *= to_double(size);
+    return elements;
+  }
+
+  // An activation whose readers cannot share a kernel, as the mean and the scaling of
+  // squeeze-and-excitation: each computes it again from what it reads, and nobody writes it.
+  // Source: PyTorch Inductor keeps a pointwise value of few reads unrealized, however many readers
+  // it has (torch/_inductor/ir.py, should_realize_on_reuse).
+  bool is_computed_by_readers(std::size_t op) const {
+    const auto* activation = std::get_if<Elementwise>(&ops_[op].body);
+    if (activation == nullptr || activation->inputs != 1 || ops_[op].outputs.size() != 1) {
+      return false;
+    }
+    const auto& readers = graph_.consumers(ops_[op].outputs.front());
+    const double elements = fusible_elements(ops_[op]);
+    const bool all = std::ranges::all_of(readers, [&](std::size_t reader) {
+      return reader > op && ops_[reader].count == ops_[op].count &&
+             reads_elements(reader, elements);
+    });
+    return all && std::ranges::any_of(readers, [&](std::size_t reader) {
+             return is_fusible(reader) && stages_[reader] != stages_[op];
+           });
+  }
+
+  void fold_into_readers(std::size_t op) {
+    for (const std::size_t reader : graph_.consumers(ops_[op].outputs.front())) {
+      if (is_fusible(reader)) groups_.join(op, reader);
+    }
+    saved_[op] += count_cost(ops_[op]).bytes;
+  }
+
   void visit(std::size_t op) {
+    if (is_computed_by_readers(op)) return fold_into_readers(op);
     bool any = false, all = true;
     const double elements = fusible_elements(ops_[op]);
     for (const std::string& value : ops_[op].outputs) {

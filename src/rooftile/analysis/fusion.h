@@ -15,7 +15,9 @@ struct FusibleRun {
 
 // Elementwise operations, casts, softmaxes and normalisations joined by the values they pass on.
 // A norm whose statistics span the batch or the image must see its whole input first, so nothing
-// fuses into it, only behind it. Operations in `excluded` (a flag each) are left alone.
+// fuses into it, only behind it. An activation between
+// kernels that wait for each other is computed by each of its readers. Operations in `excluded` (a
+// flag each) are left alone.
 std::vector<FusibleRun> find_fusible_runs(const Workload& workload, const Graph& graph,
                                           const std::vector<bool>& excluded);
 

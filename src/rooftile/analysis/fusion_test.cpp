@@ -55,5 +55,25 @@ TEST(Fusion, OtherSizesDoNotFuse) {
                   .empty());
 }
 
+// Squeeze and excitation: the mean and the scaling each compute the activation from x, so that it
+// is neither read nor written for itself; the scaling still reads x and writes.
+TEST(Fusion, ReadersOfDifferentKernelsComputeAnActivationAgain) {
+  const auto runs = runs_of(
+      "conv c fp16 n=2 c=8 k=50 in=4x5 kernel=1x1 to=x\n"
+      "elementwise a fp16 fn=silu elements=2000 from=x to=a\n"
+      "pool p fp16 fn=average n=2 c=50 in=4x5 out=1x1 kernel=4x5 from=a to=p\n"
+      "gemm g fp16 m=2 n=50 k=50 from=p to=g\n"
+      "elementwise b fp16 fn=mul elements=2000 from=a,g to=b\n");
+  ASSERT_EQ(runs.size(), 1u);
+  EXPECT_EQ(runs[0].ops, (std::vector<std::size_t>{1, 4}));
+  EXPECT_EQ(runs[0].before, Bytes(8000 + 8000));
+  EXPECT_EQ(runs[0].after, Bytes(8000));
+  // A product reads what is in memory.
+  EXPECT_TRUE(runs_of("elementwise a fp16 fn=silu elements=2000 from=x to=a\n"
+                      "gemm g fp16 m=20 n=100 k=100 from=a to=g\n"
+                      "elementwise b fp16 fn=mul elements=2000 inputs=2 from=a,g to=b\n")
+                  .empty());
+}
+
 }  // namespace
 }  // namespace rooftile

@@ -59,6 +59,8 @@ saving is smaller. Saved launches are not counted.
   or 128 rows a block, up to 4,096 elements.
 - sitar-lab/NeuSight, fp32 layer norms of 264 values on A100 PCIe 40 GB: 6,580 rows take 71 us, 14,076
   take 101; that is 3.9 ns a row, whose 2,112 bytes take 1.4 ns.
+- PyTorch Inductor, ir.py, should_realize_on_reuse: on a GPU each reader computes a pointwise value of up
+  to 4 reads again, such as the activation that squeeze-and-excitation averages and scales.
 - S. Bekman, Machine Learning Engineering Open Book, performance chapter: pointwise operations are where
   compiling wins.
 )md";
