@@ -1,4 +1,7 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <string>
 
 #include "rooftile/rooftile.h"
 #include "rooftile/workload/workload_text.h"
@@ -96,6 +99,39 @@ TEST(Compare, TextNamesTheChange) {
   const std::string text = render_comparison_text(compared(kOdd, kPadded));
   EXPECT_NE(text.find("The second is faster: saves "), std::string::npos) << text;
   EXPECT_NE(text.find("n 50257 → 50304"), std::string::npos) << text;
+}
+
+Seconds time_on_a100(const std::string& text) {
+  return check(*parse_workload(text), *find_device("a100"), {}).total.expected;
+}
+
+std::string square(int tokens, int width) {
+  return fmt::format("gemm a bf16 m={} n={} k={}\n", tokens, width, width);
+}
+
+// Larger layers use the GPU better (NVIDIA, Linear/Fully-Connected Layers User's Guide): twice the
+// tokens take less than twice the time, four times the weights less than four times, until the GPU
+// is full.
+TEST(Compare, DoubleTheSizeTakesLessThanDoubleTheTime) {
+  const Seconds small = time_on_a100(square(1024, 1024));
+  EXPECT_LT(time_on_a100(square(2048, 1024)), small * 1.9);
+  EXPECT_LT(time_on_a100(square(1024, 2048)), small * 3.6);
+  const Seconds full = time_on_a100(square(16384, 8192));
+  EXPECT_GT(time_on_a100(square(32768, 8192)), full * 1.9);
+  EXPECT_GT(time_on_a100(square(16384, 16384)), full * 3.6);
+}
+
+// A depthwise-separable block multiplies 8.7 times less than the dense layer in its place, and is
+// less than three times as fast: both of its halves wait for memory. For wide 1x1 layers there is
+// nothing to be had.
+TEST(Compare, ADenseLayerCostsLittleMoreThanASeparableOne) {
+  const Seconds dense =
+      time_on_a100("conv dense fp16 n=32 c=256 k=256 in=56x56 kernel=3x3 pad=1 layout=nhwc\n");
+  const Seconds separable = time_on_a100(
+      "conv dw fp16 n=32 c=256 k=256 groups=256 in=56x56 kernel=3x3 pad=1 layout=nhwc\n"
+      "conv pw fp16 n=32 c=256 k=256 in=56x56 kernel=1x1 layout=nhwc\n");
+  EXPECT_LT(dense, separable * 3.0);
+  EXPECT_GT(dense, separable);
 }
 
 }  // namespace
