@@ -57,6 +57,9 @@ BatchPoint batch_point(const Workload& workload, const TimeModel& model) {
   }
   point.ops_with_time = point.ops - analysis.ops_without_time;
   return point;
+  for (const auto& [name, count] : workload.skipped) {
+    if (is_missing_work(name)) point.ops += to_double(count);
+  }
 }
 
 double gain_of_doubling(const BatchCurve& curve, std::size_t i) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "rooftile/hardware/device_file.h"
+#include "rooftile/workload/workload_text.h"
+
 namespace rooftile {
 namespace {
 
@@ -121,6 +124,17 @@ TEST(BatchCurve, NorIsAGainWithinTheModelsError) {
   const auto large = find_better_batch(curve);
   ASSERT_TRUE(large);
   EXPECT_EQ(large->saving.low, Seconds());
+}
+
+// What a reader had to leave out may take any time: 3 of 30 operations leave too little.
+TEST(BatchCurve, WorkLeftOutCounts) {
+  Workload workload =
+      *parse_workload("workload batch=1\ngemm up bf16 m=1 n=16384 k=4096 count=3\n");
+  const TimeModel model(*find_device("h100"));
+  EXPECT_TRUE(batch_point(workload, model).is_known());
+  workload.skipped["unknown shape: MatMul"] = 27;
+  EXPECT_EQ(batch_point(workload, model).ops, 30);
+  EXPECT_FALSE(batch_point(workload, model).is_known());
 }
 
 }  // namespace
