@@ -125,7 +125,7 @@ struct MemoryChange {
 // What the GPU's memory holds, in bytes; docs/time_model.md says what is counted.
 struct MemorySummary {
   Bytes weights;
-  Range<Bytes> gradients, optimizer, activations, kv_cache, workspace, total;
+  Range<Bytes> gradients, optimizer, activations, kv_cache, recurrent_state, workspace, total;
   Bytes capacity, usable;  // of the GPU; by one process
   bool shared_with_cpu = false;
   std::string verdict;  // fits, tight, does_not_fit; empty where there are no operations

@@ -45,8 +45,13 @@ struct SweepCurve {
   std::optional<std::int64_t> largest, largest_tight;
   // The batch to run: the smallest that fits with about the least time per sample.
   std::optional<std::int64_t> best;
-  // Expected memory: whatever the batch, for each sample, and of that the KV cache.
-  Bytes constant, each_sample, each_cache;
+  // A larger one than the range has, where it takes much less time per sample, as check() names it;
+  // how many times the samples per second of `best` it does.
+  std::optional<std::int64_t> best_beyond;
+  double gain_beyond = 1;
+  // Expected memory: whatever the batch, for each sample, and of that the KV cache and the states
+  // of recurrent layers.
+  Bytes constant, each_sample, each_cache, each_state;
   std::string makes_it_fit;  // what does, where the first row does not fit
 };
 

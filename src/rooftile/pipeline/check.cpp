@@ -131,6 +131,7 @@ void add_memory(const Workload& workload, const Analysis& analysis, const TimeMo
   summary.optimizer = memory.optimizer;
   summary.activations = memory.activations;
   summary.kv_cache = memory.kv_cache;
+  summary.recurrent_state = memory.recurrent_state;
   summary.workspace = memory.workspace;
   summary.total = memory.total();
   summary.capacity = model.device().dram_size;
@@ -178,7 +179,7 @@ void note_winograd(const Workload& workload, const Analysis& analysis, Report& r
 void note_logits(const Workload& workload, const Analysis& analysis, const TimeModel& model,
                  Report& report) {
   const std::optional<std::size_t> layer = logits_layer(workload);
-  if (!layer || workload.mode != Mode::inference || !workload.kv_cache_bytes) return;
+  if (!layer || workload.mode != Mode::inference || !workload.generates()) return;
   Op all = workload.ops[*layer];
   auto& gemm = std::get<Gemm>(all.body);
   const std::int64_t sequences = gemm.m;

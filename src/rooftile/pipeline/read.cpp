@@ -35,6 +35,10 @@ void append(std::vector<T>& to, std::vector<T>&& from) {
   std::move(from.begin(), from.end(), std::back_inserter(to));
 }
 
+void add_if_known(std::optional<double>& to, const std::optional<double>& from) {
+  if (from) to = to.value_or(0) + *from;
+}
+
 void append(Workload& to, Workload&& from) {
   if (to.sources.empty() && to.ops.empty()) return void(to = std::move(from));
   const double parameters = count_parameters(to) + count_parameters(from);
@@ -42,9 +46,8 @@ void append(Workload& to, Workload&& from) {
   to.parameters = static_cast<std::int64_t>(std::min(parameters, kLargest));
   if (to.batch != from.batch) to.batch.reset();
   if (to.sequence != from.sequence) to.sequence.reset();
-  if (from.kv_cache_bytes) {
-    to.kv_cache_bytes = to.kv_cache_bytes.value_or(0) + *from.kv_cache_bytes;
-  }
+  add_if_known(to.kv_cache_bytes, from.kv_cache_bytes);
+  add_if_known(to.recurrent_state_bytes, from.recurrent_state_bytes);
   to.weight_bytes.reset();  // of one input only
   to.pass_memory.reset();
   append(to.ops, std::move(from.ops));

@@ -158,6 +158,7 @@ void add_marks(const BatchCurve& curve, Readings& readings, SweepCurve& result) 
   result.constant = first.memory.state() + first.memory.library;
   result.each_sample = first.memory.growing() / samples;
   result.each_cache = first.memory.kv_cache.expected / samples;
+  result.each_state = first.memory.recurrent_state.expected / samples;
   result.largest = find_largest(curve, Fit::fits, readings);
   result.largest_tight = find_largest(curve, Fit::tight, readings);
 }

@@ -92,6 +92,7 @@ Json memory_json(const MemorySummary& memory) {
           {"activations_bytes", json_number(memory.activations.expected.value())},
           {"kv_cache_bytes", json_number(memory.kv_cache.expected.value())},
           {"workspace_bytes", json_number(memory.workspace.expected.value())},
+          {"recurrent_state_bytes", json_number(memory.recurrent_state.expected.value())},
           {"total_bytes", bytes_json(memory.total)},
           {"capacity_bytes", json_number(memory.capacity.value())},
           {"usable_bytes", json_number(memory.usable.value())},

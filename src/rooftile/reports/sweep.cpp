@@ -135,17 +135,20 @@ std::string ridge_text(const SweepCurve& curve) {
 // What takes the memory: the part that no batch changes, and what each sample adds.
 std::string needs_text(const Sweep& sweep, const SweepCurve& curve) {
   const bool training = sweep.mode == Mode::training;
-  constexpr double kNearlyAll = 0.95;
-  std::string cache;
-  if (curve.each_cache >= curve.each_sample * kNearlyAll) {
-    cache = " of KV cache";
-  } else if (curve.each_cache > Bytes()) {
-    cache = fmt::format(", {} of it KV cache", bytes_text(curve.each_cache));
-  }
+  std::string cache = kept_text(curve.each_cache, curve.each_sample, "KV cache");
+  cache += kept_text(curve.each_state, curve.each_sample, "recurrent state");
   return fmt::format(" {} take {} at any batch, each {} adds {}{}.",
                      training ? "Weights, gradients and optimizer" : "Weights",
                      bytes_text(curve.constant), sweep.mode == Mode::decode ? "sequence" : "sample",
                      bytes_text(curve.each_sample), cache);
+}
+
+// " of KV cache" where that is nearly all of a sample's memory, ", 1.2 GiB of it KV cache".
+std::string kept_text(Bytes kept, Bytes each, std::string_view name) {
+  constexpr double kNearlyAll = 0.95;
+  if (kept <= Bytes()) return "";
+  if (kept >= each * kNearlyAll) return fmt::format(" of {}", name);
+  return fmt::format(", {} of it {}", bytes_text(kept), name);
 }
 
 std::string memory_text(const Sweep& sweep, const SweepCurve& curve) {

@@ -209,12 +209,14 @@ std::string_view fit_words(const std::string& verdict) {
 namespace {
 
 std::string memory_parts(const MemorySummary& memory) {
-  const std::pair<std::string_view, Bytes> parts[] = {{"weights", memory.weights},
-                                                      {"gradients", memory.gradients.expected},
-                                                      {"optimizer", memory.optimizer.expected},
-                                                      {"KV cache", memory.kv_cache.expected},
-                                                      {"activations", memory.activations.expected},
-                                                      {"workspace", memory.workspace.expected}};
+  const std::pair<std::string_view, Bytes> parts[] = {
+      {"weights", memory.weights},
+      {"gradients", memory.gradients.expected},
+      {"optimizer", memory.optimizer.expected},
+      {"KV cache", memory.kv_cache.expected},
+      {"recurrent state", memory.recurrent_state.expected},
+      {"activations", memory.activations.expected},
+      {"workspace", memory.workspace.expected}};
   std::vector<std::string> words;
   for (const auto& [name, bytes] : parts) {
     if (bytes > Bytes()) words.push_back(fmt::format("{} {}", name, bytes_text(bytes)));

@@ -73,7 +73,9 @@ std::optional<Workload> at_batch(const Workload& workload, std::int64_t batch) {
   if (now < 1 || now > kMaxBatch || batch < 1 || batch > kMaxBatch) return std::nullopt;
   Workload changed = workload;
   changed.batch = batch;
-  if (changed.kv_cache_bytes) *changed.kv_cache_bytes *= to_double(batch) / to_double(now);
+  for (auto* kept : {&changed.kv_cache_bytes, &changed.recurrent_state_bytes}) {
+    if (*kept) **kept *= to_double(batch) / to_double(now);
+  }
   if (changed.pass_memory) changed.pass_memory->activations *= to_double(batch) / to_double(now);
   const ScaleSamples scale{now, batch};
   for (Op& op : changed.ops) {

@@ -45,10 +45,12 @@ TEST(Rebatch, ExpertsGetMoreTokensEach) {
 TEST(Rebatch, StatesWhatItDid) {
   Workload workload = parsed("workload batch=4 sequence=10\ngemm a bf16 m=40 n=8 k=8");
   workload.kv_cache_bytes = 1000;
+  workload.recurrent_state_bytes = 300;
   const auto changed = at_batch(workload, 8);
   ASSERT_TRUE(changed);
   EXPECT_EQ(changed->batch, 8);
   EXPECT_EQ(changed->kv_cache_bytes, 2000);
+  EXPECT_EQ(changed->recurrent_state_bytes, 600);
   EXPECT_EQ(changed->sequence, 10);
 }
 

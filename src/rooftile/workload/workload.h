@@ -67,9 +67,9 @@ struct Workload {
   // Samples in one pass and positions of each, where the reader knows; when decoding, the positions
   // in the cache.
   std::optional<std::int64_t> batch, sequence;
-  // Keys and values, or states that stand for them, of all sequences and layers: what a decoder
-  // keeps of `sequence` positions. In bytes.
-  std::optional<double> kv_cache_bytes;
+  // What a decoder keeps of all sequences, in bytes over all layers: keys and values of `sequence`
+  // positions, and the states of recurrent layers (Mamba, linear attention) of whatever length.
+  std::optional<double> kv_cache_bytes, recurrent_state_bytes;
   // All weights as they are stored, where they have several precisions and not all of them run.
   std::optional<double> weight_bytes;
   // Of a recorded pass; empty where memory follows from the operations.
@@ -86,6 +86,8 @@ struct Workload {
 
   bool operator==(const Workload&) const = default;
 
+  // Whether it keeps something of its positions for the next ones.
+  bool generates() const { return kv_cache_bytes || recurrent_state_bytes; }
   // Whether the tensors lie in memory as their operations say. ONNX orders dims only: a model in
   // channels_last is exported as NCHW.
   bool layouts_known() const { return graph == GraphKind::none; }

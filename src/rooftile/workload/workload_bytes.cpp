@@ -209,7 +209,8 @@ void read_header(ByteReader& reader, Workload& workload) {
   for (auto* size : {&workload.parameters, &workload.batch, &workload.sequence}) {
     if (reader.number_below(2) == 1) *size = reader.number();
   }
-  for (auto* bytes : {&workload.kv_cache_bytes, &workload.weight_bytes}) {
+  for (auto* bytes :
+       {&workload.kv_cache_bytes, &workload.recurrent_state_bytes, &workload.weight_bytes}) {
     if (reader.number_below(2) == 1) *bytes = reader.real();
   }
   workload.sources = reader.strings();
@@ -231,7 +232,8 @@ std::string to_bytes(const Workload& workload) {
     writer.enumerator(size.has_value());
     if (size) writer.number(*size);
   }
-  for (const auto& bytes : {workload.kv_cache_bytes, workload.weight_bytes}) {
+  for (const auto& bytes :
+       {workload.kv_cache_bytes, workload.recurrent_state_bytes, workload.weight_bytes}) {
     writer.enumerator(bytes.has_value());
     if (bytes) writer.real(*bytes);
   }

@@ -10,6 +10,7 @@ namespace {
 // Every kind, with fields off their defaults.
 constexpr std::string_view kText =
     "workload mode=training graph=runtime parameters=124 batch=8 sequence=64 kv_cache_bytes=12 "
+    "recurrent_state_bytes=7 "
     "weight_bytes=99 unused=--seq "
     "source=a.onnx\n"
     "gemm g fp8 out_dtype=bf16 m=2 n=3 k=5 batch=7 layout=tn bias=1 x_stride=9 from=x,y to=z\n"

@@ -303,6 +303,7 @@ Result<bool> parse_header(const std::vector<std::string_view>& words, Workload& 
     workload.sequence = parse_positive(parser, "sequence", word->value);
   }
   read_bytes(parser, "kv_cache_bytes", workload.kv_cache_bytes);
+  read_bytes(parser, "recurrent_state_bytes", workload.recurrent_state_bytes);
   read_bytes(parser, "weight_bytes", workload.weight_bytes);
   if (const Word* word = parser.take("unused")) {
     workload.unused_options = decode_names(word->value);

@@ -74,12 +74,12 @@ std::string header_text(const Workload& workload) {
   if (workload.parameters) writer.required("parameters", *workload.parameters);
   if (workload.batch) writer.required("batch", *workload.batch);
   if (workload.sequence) writer.required("sequence", *workload.sequence);
-  if (workload.kv_cache_bytes) {
-    writer.add("kv_cache_bytes", fmt::format("{}", *workload.kv_cache_bytes));
-  }
-  if (workload.weight_bytes) {
-    writer.add("weight_bytes", fmt::format("{}", *workload.weight_bytes));
-  }
+  const auto add_bytes = [&](std::string_view name, const std::optional<double>& bytes) {
+    if (bytes) writer.add(name, fmt::format("{}", *bytes));
+  };
+  add_bytes("kv_cache_bytes", workload.kv_cache_bytes);
+  add_bytes("recurrent_state_bytes", workload.recurrent_state_bytes);
+  add_bytes("weight_bytes", workload.weight_bytes);
   if (!workload.unused_options.empty()) {
     writer.add("unused", encode_names(workload.unused_options));
   }

@@ -151,6 +151,7 @@ Bytes cache_that_is_read(const Workload& workload) {
 void add_inference(const Workload& workload, MemoryEstimate& memory) {
   memory.kv_cache = certain(workload.kv_cache_bytes ? Bytes(*workload.kv_cache_bytes)
                                                     : cache_that_is_read(workload));
+  memory.recurrent_state = certain(Bytes(workload.recurrent_state_bytes.value_or(0)));
   memory.activations = spread(peak_live_bytes(workload, output_bytes), kLiveShare);
 }
 
@@ -177,7 +178,8 @@ Bytes usable_memory(const Device& device) {
 }
 
 Range<Bytes> MemoryEstimate::total() const {
-  return certain(weights) + gradients + optimizer + activations + kv_cache + workspace;
+  return certain(weights) + gradients + optimizer + activations + kv_cache + recurrent_state +
+         workspace;
 }
 
 Fit MemoryEstimate::fit_of(Bytes expected) const {

@@ -23,7 +23,8 @@ Bytes usable_memory(const Device& device);
 // keeps, whether the loss holds its logits in fp32, fragmentation.
 struct MemoryEstimate {
   Bytes weights;
-  Range<Bytes> gradients, optimizer, activations, kv_cache, workspace;
+  // `recurrent_state`: of layers that keep a state of fixed size in place of keys and values.
+  Range<Bytes> gradients, optimizer, activations, kv_cache, recurrent_state, workspace;
   Bytes usable;   // of the GPU, by one process
   Bytes library;  // part of `workspace` that every process has, whatever it runs
 

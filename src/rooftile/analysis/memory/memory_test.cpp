@@ -292,5 +292,145 @@ TEST(Memory, OtherChangesThatHalveTheGpusAreNamed) {
   EXPECT_EQ(ways[2].gpus, 2);
 }
 
+// 12 heads on GPUs of 80 GB: 344 GB of weights would fit 8, which do not divide them.
+TEST(Memory, TensorParallelGpusDivideTheHeads) {
+  const auto ways = [](int heads) {
+    return ways_over_gpus(
+        fmt::format("workload batch=1\n"
+                    "gemm a bf16 m=64 n=65536 k=65536 count=40\n"
+                    "attention b bf16 batch=1 heads={0} kv_heads={0} q=64 d=64\n",
+                    heads));
+  };
+  const auto of_12 = ways(12), of_16 = ways(16);
+  EXPECT_NE(std::ranges::find(of_16, 8, &FitChange::gpus), of_16.end());
+  for (const FitChange& way : of_12) EXPECT_LE(way.gpus, 4) << fit_text({way}, Seconds(1));
+  // Three key-value heads are neither divided nor repeated evenly.
+  const auto grouped = *parse_workload("attention b bf16 batch=1 heads=12 kv_heads=3 q=64 d=64\n");
+  EXPECT_FALSE(divides_heads(grouped, 2));
+  EXPECT_TRUE(divides_heads(grouped, 3));
+  EXPECT_TRUE(divides_heads(grouped, 12));
+}
+
+TEST(Memory, MoreGpusThanANodeHoldStagesOfAPipeline) {
+  const auto ways = ways_over_gpus(
+      "workload batch=1\n"
+      "gemm a bf16 m=64 n=65536 k=65536 count=96\n"
+      "attention b bf16 batch=1 heads=64 kv_heads=8 q=64 d=128\n");
+  ASSERT_FALSE(ways.empty());
+  EXPECT_EQ(ways[0].gpus, 16);
+  const std::string text = fit_text({ways[0]}, Seconds(1));
+  EXPECT_NE(text.find("16 GPUs in nodes of 8, with tensor parallelism in a node and 2 pipeline "
+                      "stages"),
+            std::string::npos)
+      << text;
+}
+
+// 160 GB of activations of 100,000 positions: 76 GB are 47,000 of them, if they grow in proportion.
+TEST(Memory, OneLongInputComesInChunks) {
+  const auto text = [](int query) {
+    return fmt::format(
+        "workload batch=1 sequence=100000\n"
+        "elementwise act bf16 fn=gelu elements=40000000000\n"
+        "attention b bf16 batch=1 heads=12 kv_heads=12 q={} kv=100000 d=64\n",
+        query);
+  };
+  const auto changes = changes_of(*parse_workload(text(100000)), "h100");
+  ASSERT_FALSE(changes.empty());
+  EXPECT_EQ(changes[0].by, std::vector{FitBy::shorter_input});
+  EXPECT_NEAR(to_double(changes[0].length), 47000, 1000);
+  EXPECT_EQ(changes[0].fit, Fit::fits);
+  EXPECT_NE(fit_text(changes, Seconds(1)).find("positions, longer ones in chunks"),
+            std::string::npos);
+  // The other side of a translation has a length of its own.
+  for (const FitChange& change : changes_of(*parse_workload(text(1500)), "h100")) {
+    EXPECT_FALSE(change.uses(FitBy::shorter_input));
+  }
+}
+
+// Each block ends in an addition to its input; positions are added before the first layer.
+TEST(Memory, EveryBlockEndsInASum) {
+  const TimeModel model(gpu("h100"));
+  const auto sums = [&](const char* text) {
+    return tensor_parallel_sums(*parse_workload(text), model, 4)->expected.value();
+  };
+  Op op;
+  op.body = Collective{CollectiveKind::all_reduce, 8192 * 4096, 4, Link::nvlink};
+  op.dtypes = Dtypes(Dtype::bf16);
+  const double one = model.estimate(op)->time.expected.value();
+  EXPECT_NEAR(sums("elementwise positions bf16 fn=add elements=33554432 inputs=2\n"
+                   "gemm in_proj bf16 m=8192 n=16384 k=4096 count=10\n"
+                   "other scan bf16 fn=ssm_scan bytes=1000000 count=10\n"
+                   "gemm out_proj bf16 m=8192 n=4096 k=8192 count=10\n"
+                   "elementwise residual bf16 fn=add elements=33554432 inputs=2 count=10\n"),
+              10 * one, 1e-9);
+  EXPECT_NEAR(sums("attention a bf16 batch=1 heads=32 kv_heads=8 q=8192 d=128 count=5\n"
+                   "gemm o_proj bf16 m=8192 n=4096 k=4096 count=5\n"
+                   "elementwise residual bf16 fn=add elements=33554432 inputs=2 count=5\n"
+                   "gemm down bf16 m=8192 n=4096 k=14336 count=5\n"
+                   "elementwise residual bf16 fn=add elements=33554432 inputs=2 count=5\n"),
+              10 * one, 1e-9);
+  EXPECT_FALSE(tensor_parallel_sums(*parse_workload("gemm a bf16 m=8 n=8 k=8\n"), model, 4));
+}
+
+// 8 experts of 12.9 GB beside 3.2 GB of dense weights: 2 GPUs hold 55 GB each.
+TEST(Memory, ExpertsAreSpreadOverGpus) {
+  const auto ways = ways_over_gpus(
+      "workload batch=2\n"
+      "gemm dense bf16 m=512 n=5056 k=4096 count=78\n"
+      "gemm up bf16 m=128 n=16384 k=4096 batch=8 count=48\n"
+      "gemm down bf16 m=128 n=4096 k=16384 batch=8 count=48\n");
+  const auto found = std::ranges::find(ways, std::vector{FitBy::expert_parallel}, &FitChange::by);
+  ASSERT_NE(found, ways.end());
+  EXPECT_EQ(found->gpus, 2);
+  EXPECT_NEAR(found->per_gpu.value(), 2.0 * 78 * 5056 * 4096 + 2.0 * 48 * 8 * 16384 * 4096, 1e9);
+  ASSERT_TRUE(found->cost);
+  EXPECT_GT(found->cost->expected, Seconds());
+  EXPECT_GT(found->pass_share, 0.4);
+  EXPECT_LT(found->pass_share, 0.8);
+}
+
+// 18 bytes for each of 5.9 billion parameters: 26 GB on each of 4 GPUs, 53 on 2. Activations of
+// 41 GB fit beside the former, the 12 GB that checkpointing keeps beside the latter.
+TEST(Memory, ShardingStandsBesideCheckpointing) {
+  const auto workload =
+      derive_training(*parse_workload("workload batch=1\n"
+                                      "elementwise wide bf16 fn=gelu elements=400000000 count=50\n"
+                                      "gemm a bf16 m=8192 n=14336 k=8192 count=50\n"));
+  const auto changes = changes_of(workload, "h100");
+  const auto found = std::ranges::find(changes, std::vector{FitBy::sharding, FitBy::checkpointing},
+                                       &FitChange::by);
+  ASSERT_NE(found, changes.end());
+  EXPECT_EQ(found->gpus, 2);
+}
+
+// States of recurrent layers are of one size at any length.
+TEST(Memory, ARecurrentStateIsNoCache) {
+  const auto workload = *parse_workload(
+      "workload mode=decode batch=4 sequence=4096 kv_cache_bytes=1e9 recurrent_state_bytes=2e9\n"
+      "gemm a bf16 m=4 n=4096 k=4096\n");
+  const MemoryEstimate memory = estimate_memory(workload, gpu("h100"));
+  EXPECT_EQ(memory.kv_cache.expected, Bytes(1e9));
+  EXPECT_EQ(memory.recurrent_state.expected, Bytes(2e9));
+  EXPECT_GT(memory.growing(), Bytes(3e9));
+}
+
+// Up to nine tenths of the memory, and up to all of it.
+TEST(Memory, TheLargestBatchHasOneLimit) {
+  const auto workload =
+      *parse_workload("workload batch=1\nelementwise act bf16 fn=relu elements=1000000000\n");
+  const MemoryEstimate memory = estimate_memory(workload, gpu("h100"));
+  const auto roomy = largest_batch(workload, memory, Fit::fits);
+  const auto tight = largest_batch(workload, memory, Fit::tight);
+  ASSERT_TRUE(roomy && tight);
+  EXPECT_NEAR(to_double(*roomy) / to_double(*tight), 0.9, 0.03);
+  const auto fit = [&](std::int64_t batch) {
+    return estimate_memory(*at_batch(workload, batch), gpu("h100")).fit();
+  };
+  EXPECT_EQ(fit(*roomy), Fit::fits);
+  EXPECT_EQ(fit(*roomy + 1), Fit::tight);
+  EXPECT_EQ(fit(*tight), Fit::tight);
+  EXPECT_EQ(fit(*tight + 1), Fit::does_not_fit);
+}
+
 }  // namespace
 }  // namespace rooftile

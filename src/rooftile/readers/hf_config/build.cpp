@@ -233,7 +233,7 @@ Result<Workload> build_workload(const Model& model, const BuildSettings& setting
   Workload workload;
   Emitter out(workload, settings.file, settings.dtype, quantization);
   Value memory;
-  double cache = 0;
+  DecoderCache cache;
   for (const Tower& tower : model.towers) {
     if (!tower.runs) {
       count_parameters_alone(tower, settings, out);
@@ -241,10 +241,11 @@ Result<Workload> build_workload(const Model& model, const BuildSettings& setting
     }
     const TowerBuilder built(out, settings, quantization, tower, memory);
     memory = built.result();
-    cache += cache_bytes(tower, settings.batch, settings.cache);
+    cache += cache_of(tower, settings.batch, settings.cache);
   }
   if (out.error()) return tl::unexpected(*out.error());
-  if (cache > kMaxTensor) return fail("the sizes give a cache of more than 1e16 bytes");
+  if (cache.keys_and_values + cache.states > kMaxTensor)
+    return fail("the sizes give a cache of more than 1e16 bytes");
   if (out.parameters() > kMaxParameters) {
     return fail(fmt::format("the sizes give {:.3g} parameters, expected at most {:.0g}",
                             out.parameters(), kMaxParameters));
@@ -253,7 +254,8 @@ Result<Workload> build_workload(const Model& model, const BuildSettings& setting
   if (!quantization.empty()) workload.weight_bytes = out.weight_bytes();
   workload.batch = settings.batch;
   workload.sequence = model.sequence;
-  if (cache > 0) workload.kv_cache_bytes = cache;
+  if (cache.keys_and_values > 0) workload.kv_cache_bytes = cache.keys_and_values;
+  if (cache.states > 0) workload.recurrent_state_bytes = cache.states;
   workload.sources = {settings.file};
   workload.skipped = model.skipped;
   workload.notes = model.notes;

@@ -23,38 +23,40 @@ struct LayerCache {
            element;
   }
 
-  double operator()(const std::monostate&) const { return 0; }
-  double operator()(const LinearBlock&) const { return 0; }
-  double operator()(const SelfAttention& a) const {
-    if (a.shares_kv) return 0;
-    return keys_and_values(a, a.window > 0 ? std::min(a.window, positions) : positions);
+  DecoderCache operator()(const std::monostate&) const { return {}; }
+  DecoderCache operator()(const LinearBlock&) const { return {}; }
+  DecoderCache operator()(const SelfAttention& a) const {
+    if (a.shares_kv) return {};
+    return {keys_and_values(a, a.window > 0 ? std::min(a.window, positions) : positions), 0};
   }
-  double operator()(const LatentAttention& a) const {
+  DecoderCache operator()(const LatentAttention& a) const {
     const bool indexes = a.indexer && a.indexer->scores;
     const double keys = indexes ? static_cast<double>(a.indexer->dim) * kIndexerBytes : 0;
-    return static_cast<double>(positions) *
-           (static_cast<double>(a.kv_rank + a.rope_dim) * element + keys);
+    return {static_cast<double>(positions) *
+                (static_cast<double>(a.kv_rank + a.rope_dim) * element + keys),
+            0};
   }
-  double operator()(const CompressedAttention& a) const {
+  DecoderCache operator()(const CompressedAttention& a) const {
     const auto entries = static_cast<double>(a.entries(positions));
     const double keys = a.indexer ? static_cast<double>(a.indexer->dim) * kIndexerBytes : 0;
     const auto held = static_cast<double>(std::min(a.window, positions));
-    return (held + entries) * static_cast<double>(a.head_dim) * element + entries * keys;
+    return {(held + entries) * static_cast<double>(a.head_dim) * element + entries * keys, 0};
   }
-  double operator()(const DeltaNet& net) const { return bytes(state_of(net)); }
-  double operator()(const Mamba2& mamba) const { return bytes(state_of(mamba)); }
-  double operator()(const Mamba1& mamba) const { return bytes(state_of(mamba)); }
-  double operator()(const LightningAttention& a) const { return bytes(state_of(a)); }
-  double operator()(const ShortConvolution& conv) const {
-    return elements(hidden, conv.kernel - 1) * element;
+  DecoderCache operator()(const DeltaNet& net) const { return kept(state_of(net)); }
+  DecoderCache operator()(const Mamba2& mamba) const { return kept(state_of(mamba)); }
+  DecoderCache operator()(const Mamba1& mamba) const { return kept(state_of(mamba)); }
+  DecoderCache operator()(const LightningAttention& a) const { return kept(state_of(a)); }
+  DecoderCache operator()(const ShortConvolution& conv) const {
+    return kept({elements(hidden, conv.kernel - 1), 0});
   }
-  double operator()(const AttentionBesideMamba& both) const {
-    return (*this)(both.attention) + (*this)(both.mamba);
+  DecoderCache operator()(const AttentionBesideMamba& both) const {
+    DecoderCache sum = (*this)(both.attention);
+    return sum += (*this)(both.mamba);
   }
 
  private:
-  double bytes(const RecurrentState& state) const {
-    return state.inputs * element + state.state * size_in_bytes(kStateDtype);
+  DecoderCache kept(const RecurrentState& state) const {
+    return {0, state.inputs * element + state.state * size_in_bytes(kStateDtype)};
   }
 };
 
@@ -82,10 +84,10 @@ RecurrentState state_of(const LightningAttention& attention) {
   return {0, elements(attention.heads * attention.head_dim, attention.head_dim)};
 }
 
-double cache_bytes(const Tower& tower, std::int64_t batch, Dtype dtype) {
-  if (!tower.generates) return 0;
+DecoderCache cache_of(const Tower& tower, std::int64_t batch, Dtype dtype) {
+  if (!tower.generates) return {};
   LayerCache cache{tower.past + tower.length, tower.memory_length, size_in_bytes(dtype)};
-  double sum = 0;
+  DecoderCache sum;
   for (const Part& part : tower.parts) {
     const auto* stack = std::get_if<Stack>(&part);
     if (stack == nullptr) continue;
@@ -93,10 +95,14 @@ double cache_bytes(const Tower& tower, std::int64_t batch, Dtype dtype) {
     for (const Layer& layer : stack->layers) {
       sum += std::visit(cache, layer.mixer);
       if (layer.shared) sum += cache(layer.shared->attention);
-      if (layer.cross) sum += cache.keys_and_values(*layer.cross, tower.memory_length);
+      if (layer.cross) {
+        sum.keys_and_values += cache.keys_and_values(*layer.cross, tower.memory_length);
+      }
     }
   }
-  return sum * static_cast<double>(batch);
+  sum.keys_and_values *= static_cast<double>(batch);
+  sum.states *= static_cast<double>(batch);
+  return sum;
 }
 
 }  // namespace rooftile::hf

@@ -6,9 +6,19 @@
 
 namespace rooftile::hf {
 
-// Keys and values, or states that stand for them, of all layers and sequences after the tower has
-// run; 0 where it does not generate. In bytes.
-double cache_bytes(const Tower& tower, std::int64_t batch, Dtype dtype);
+// In bytes: of attention, which grows with the positions, and of layers that keep a state instead.
+struct DecoderCache {
+  double keys_and_values = 0, states = 0;
+
+  DecoderCache& operator+=(const DecoderCache& more) {
+    keys_and_values += more.keys_and_values;
+    states += more.states;
+    return *this;
+  }
+};
+
+// Of all layers and sequences after the tower has run; 0 where it does not generate.
+DecoderCache cache_of(const Tower& tower, std::int64_t batch, Dtype dtype);
 
 // Of one sequence and layer, in elements: the short convolution's last inputs, and the state.
 struct RecurrentState {

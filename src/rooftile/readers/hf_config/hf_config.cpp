@@ -202,7 +202,10 @@ Result<Workload> describe_and_build(const json& whole, const json& part, const I
       quantization);
   if (!workload) return workload;
   if (request->decode) workload->mode = Mode::decode;
-  if (options.mode == Mode::training) workload->kv_cache_bytes.reset();
+  if (options.mode == Mode::training) {
+    workload->kv_cache_bytes.reset();
+    workload->recurrent_state_bytes.reset();
+  }
   return workload;
 }
 

@@ -683,7 +683,8 @@ TEST(HfDecode, LinearAttentionKeepsStates) {
   // convolution over 2·16·128 + 32·128 channels, and 32 states of 128 x 128 in fp32.
   const double attention = 12.0 * 1024 * 2 * 2 * 256 * 2;
   const double states = 36.0 * (3 * 8192 * 2 + 32.0 * 128 * 128 * 4);
-  EXPECT_EQ(workload.kv_cache_bytes, 4 * (attention + states));
+  EXPECT_EQ(workload.kv_cache_bytes, 4 * attention);
+  EXPECT_EQ(workload.recurrent_state_bytes, 4 * states);
   EXPECT_THAT(workload.skipped, testing::IsEmpty());
   EXPECT_EQ(workload.parameters, read_config(kQwen3Next).parameters);
 }

@@ -87,10 +87,10 @@ std::vector<Finding> check(const RuleInput& input) {
                  Exactness::not_applicable};
   finding.evidence = {
       fmt::format("weights {:.1f} GiB, gradients {:.1f}, optimizer {:.1f}, "
-                  "activations {:.1f}, KV cache {:.1f}",
+                  "activations {:.1f}, KV cache {:.1f}, recurrent state {:.1f}",
                   gibibytes(memory.weights), gibibytes(memory.gradients.expected),
                   gibibytes(memory.optimizer.expected), gibibytes(memory.activations.expected),
-                  gibibytes(memory.kv_cache.expected))};
+                  gibibytes(memory.kv_cache.expected), gibibytes(memory.recurrent_state.expected))};
   return {finding};
 }
 
