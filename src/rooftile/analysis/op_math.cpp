@@ -1,5 +1,6 @@
 #include "rooftile/analysis/op_math.h"
 
+#include "rooftile/analysis/bound_share.h"
 #include "rooftile/analysis/convolution.h"
 
 namespace rooftile {
@@ -20,9 +21,10 @@ bool is_depthwise_layer(const Op& op) {
 }
 
 struct Times {
-  Seconds all, tensor_cores;
+  Seconds all, tensor_cores, memory, latency;
 
-  double share() const { return all > Seconds(0) ? tensor_cores / all : 0; }
+  double share_of(Seconds part) const { return all > Seconds(0) ? part / all : 0; }
+  double share() const { return share_of(tensor_cores); }
 };
 
 }  // namespace
@@ -58,8 +60,12 @@ TensorCoreShare tensor_core_share(const Workload& workload, const Analysis& anal
       times->all += time;
       if (is_on) times->tensor_cores += time;
     }
+    const Bound limit = is_on ? limit_of(op, analysis.ops[i], device) : Bound::unknown;
+    if (limit == Bound::memory) total.memory += time;
+    if (limit == Bound::latency) total.latency += time;
   }
-  TensorCoreShare share{total.share(), {}};
+  TensorCoreShare share{
+      total.share(), total.share_of(total.memory), total.share_of(total.latency), {}};
   for (const auto& [kind, times] : by_kind) share.kinds[kind] = times.share();
   return share;
 }

@@ -23,9 +23,9 @@ std::optional<FlopPerByte> ridge(const Device& device, const Op& op);
 bool uses_tensor_cores(const Device& device, const Op& op);
 
 // Share of the known time that goes to operations on Tensor Cores, of all and of each kind of
-// operation ("gemm" -> 0.98).
+// operation ("gemm" -> 0.98); of all, what goes to those that wait for memory or for their latency.
 struct TensorCoreShare {
-  double all = 0;
+  double all = 0, memory = 0, latency = 0;
   std::map<std::string, double> kinds;
 };
 TensorCoreShare tensor_core_share(const Workload& workload, const Analysis& analysis,

@@ -50,6 +50,16 @@ TEST(TensorCoreShare, IsOfMatrixOperationsOfAPrecisionTheyTake) {
             0);
 }
 
+// Tensor Cores that wait for memory are used, but do not limit: 16 rows read 117 MB of weights.
+TEST(TensorCoreShare, SaysWhatItsOperationsWaitFor) {
+  const TensorCoreShare decode = share_on("h100_sxm", "gemm a bf16 m=16 n=14336 k=4096\n");
+  EXPECT_EQ(decode.all, 1);
+  EXPECT_EQ(decode.memory, 1);
+  const TensorCoreShare prefill = share_on("h100_sxm", "gemm a bf16 m=8192 n=14336 k=4096\n");
+  EXPECT_EQ(prefill.all, 1);
+  EXPECT_EQ(prefill.memory + prefill.latency, 0);
+}
+
 TEST(TensorCoreShare, IsToldForEachKind) {
   const TensorCoreShare share = share_on("a100_sxm_80gb",
                                          "gemm a bf16 m=4096 n=4096 k=4096\n"

@@ -140,6 +140,10 @@ struct BoundShares {
 
 // findings: something to change. no_change_worth_making: all was judged, nothing is worth it.
 // not_judged: too little is known to say either.
+struct TensorCoreWaits {
+  double memory = 0, latency = 0;
+};
+
 enum class CheckVerdict { findings, no_change_worth_making, not_judged };
 std::string_view to_string(CheckVerdict verdict);
 
@@ -189,7 +193,10 @@ struct Report {
   bool launch_bound = false;  // the host takes longer than the GPU
   MemorySummary memory;
   BoundShares bound_share;
-  double tensor_core_share = 0;  // of the time
+  // Shares of the time: in operations on Tensor Cores, and of that in those that wait for memory or
+  // for their own latency.
+  double tensor_core_share = 0;
+  TensorCoreWaits tensor_cores_wait_for;
   std::vector<KindShare> kinds;
   std::vector<CollectiveRow> collectives;  // of traces, largest time first
   std::vector<Finding> findings;           // ranked: errors first, then by expected saving

@@ -157,7 +157,9 @@ void add_bounds(const Workload& workload, const Analysis& analysis, const Device
                 Report& report) {
   const BoundShare share = bound_share(workload, analysis, device);
   report.bound_share = {share.math, share.memory, share.latency, share.other};
-  report.tensor_core_share = tensor_core_share(workload, analysis, device).all;
+  const TensorCoreShare tensor_cores = tensor_core_share(workload, analysis, device);
+  report.tensor_core_share = tensor_cores.all;
+  report.tensor_cores_wait_for = {tensor_cores.memory, tensor_cores.latency};
 }
 
 // The rate may then lie above the peak.

@@ -279,6 +279,8 @@ std::string render_json(const Report& report) {
   json["tensor_core_share"] = json_number(report.tensor_core_share);
   json["kinds"] = kinds_json(report.kinds);
   if (report.scripts) json["scripts"] = scripts_json(*report.scripts);
+  json["tensor_cores_wait_for"] = {{"memory", json_number(report.tensor_cores_wait_for.memory)},
+                                   {"latency", json_number(report.tensor_cores_wait_for.latency)}};
   json["set_aside"] = set_aside_json(report.set_aside);
   add_traces(report.traces, json);
   if (!report.traces.empty()) json["collectives"] = collectives_json(report.collectives);

@@ -241,10 +241,20 @@ std::string decode_launch_line(const Report& report) {
   const bool may_bound = report.host.high > report.total.expected;
   return fmt::format(
       "The time is that of an engine with CUDA graphs. In eager mode PyTorch's host code needs {} "
-      "to "
-      "launch the {} operations, {}.",
-      range_text(report.host), count_text(report.launches),
-      may_bound ? "which may take longer than the GPU" : "which hides behind the kernels");
+      "to launch the {} operations, {}.",
+      range_text(report.host), count_text(report.launches), against);
+}
+
+// "operations on Tensor Cores take 97 % of it, and wait for memory in 95 %"
+std::string tensor_core_text(const Report& report) {
+  constexpr double kVisible = 0.01;
+  std::vector<std::string> waits;
+  const auto& [memory, latency] = report.tensor_cores_wait_for;
+  if (memory >= kVisible) waits.push_back("memory in " + share_text(memory));
+  if (latency >= kVisible) waits.push_back("their latency in " + share_text(latency));
+  std::string text =
+      fmt::format("operations on Tensor Cores take {} of it", share_text(report.tensor_core_share));
+  return waits.empty() ? text : text + ", and wait for " + join(waits, " and ");
 }
 
 }  // namespace
@@ -253,8 +263,7 @@ std::vector<std::string> step_lines(const Report& report) {
   std::vector<std::string> lines;
   const std::string bounds = bound_line(report.bound_share);
   if (!bounds.empty() && is_sufficient(report.coverage)) {
-    lines.push_back(fmt::format("{}; Tensor Cores work in {} of it.", bounds,
-                                share_text(report.tensor_core_share)));
+    lines.push_back(fmt::format("{}; {}.", bounds, tensor_core_text(report)));
   }
   if (!report.memory.verdict.empty()) lines.push_back(memory_line(report.memory));
   if (report.launch_bound) {
