@@ -129,8 +129,9 @@ struct MemorySummary {
   Bytes capacity, usable;  // of the GPU; by one process
   bool shared_with_cpu = false;
   std::string verdict;  // fits, tight, does_not_fit; empty where there are no operations
-  std::optional<std::int64_t> largest_batch;  // that fits
-  std::vector<MemoryChange> changes;          // that make it fit
+  // That fits with a tenth to spare, and that fits at all.
+  std::optional<std::int64_t> largest_batch, largest_tight_batch;
+  std::vector<MemoryChange> changes;  // that make it fit
 };
 
 // Shares of the time by what it waits for.

@@ -138,7 +138,8 @@ void add_memory(const Workload& workload, const Analysis& analysis, const TimeMo
   summary.usable = memory.usable;
   summary.shared_with_cpu = model.device().dram_cpu_share.has_value();
   summary.verdict = to_string(memory.fit());
-  summary.largest_batch = largest_batch(workload, memory);
+  summary.largest_batch = largest_batch(workload, memory, Fit::fits);
+  summary.largest_tight_batch = largest_batch(workload, memory, Fit::tight);
   for (const FitChange& change : changes_that_fit(workload, analysis, model, memory)) {
     MemoryChange& shown = summary.changes.emplace_back();
     shown.kind = to_string(change.by.front());

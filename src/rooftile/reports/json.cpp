@@ -83,8 +83,9 @@ Json memory_change_json(const MemoryChange& change) {
 // Null where nothing is known of what the GPU holds: scripts and traces.
 Json memory_json(const MemorySummary& memory) {
   if (memory.verdict.empty()) return nullptr;
-  Json largest = nullptr, changes = Json::array();
+  Json largest = nullptr, tight = nullptr, changes = Json::array();
   if (memory.largest_batch) largest = *memory.largest_batch;
+  if (memory.largest_tight_batch) tight = *memory.largest_tight_batch;
   for (const MemoryChange& change : memory.changes) changes.push_back(memory_change_json(change));
   return {{"weights_bytes", json_number(memory.weights.value())},
           {"gradients_bytes", json_number(memory.gradients.expected.value())},
@@ -98,6 +99,7 @@ Json memory_json(const MemorySummary& memory) {
           {"usable_bytes", json_number(memory.usable.value())},
           {"verdict", memory.verdict},
           {"largest_batch", largest},
+          {"largest_tight_batch", tight},
           {"changes", changes}};
 }
 

@@ -112,6 +112,7 @@ inline Report sample_report() {
   report.memory.verdict = "fits";
   report.memory.largest_batch = 102;
   report.bound_share = {0.7, 0.24, 0.06, 0};
+  report.memory.largest_tight_batch = 114;
   report.tensor_core_share = 0.72;
   report.kinds = {{"gemm", 13, milliseconds(7.5), 0.75},
   report.tensor_cores_wait_for = {0.2, 0.004};

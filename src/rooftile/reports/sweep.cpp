@@ -155,26 +155,24 @@ std::string memory_text(const Sweep& sweep, const SweepCurve& curve) {
   const std::string memory = bytes_text(sweep.usable);
   if (!curve.largest_tight) return fmt::format("No batch of the range fits {}.", memory);
   if (curve.largest == curve.rows.back().batch) {
-    return curve.rows.size() == 1
-               ? ""
-               : fmt::format("All batches up to {} fit {}.", *curve.largest, memory);
+    return curve.rows.size() == 1 ? ""
+                                  : fmt::format("All batches up to {} leave a tenth of {} free.",
+                                                *curve.largest, memory);
   }
-  const std::string tight = fmt::format("{} would be tight", *curve.largest_tight);
-  if (!curve.largest) {
-    return fmt::format("No batch fits {} with room to spare; {}.", memory, tight) +
-           needs_text(sweep, curve);
-  }
-  return fmt::format("The largest batch that fits {}: {}{}.", memory, *curve.largest,
-                     curve.largest_tight == curve.largest ? "" : "; " + tight) +
+  return fmt::format("Of {} usable memory: {}", memory,
+                     largest_batch_text(curve.largest, curve.largest_tight, false)) +
          needs_text(sweep, curve);
 }
 
 // Why not a larger one.
 std::string limit_text(const Sweep& sweep, const SweepCurve& curve, const SweepRow& best) {
   if (best.fit == "tight") return "it is tight, and no batch leaves memory to spare";
-  if (best.batch == curve.rows.back().batch) return "larger ones than the range may do more";
-  if (best.batch == curve.largest) {
-    return fmt::format("the largest that fits {} with room to spare", bytes_text(sweep.usable));
+  if (curve.best_beyond) {
+    return fmt::format("beyond the range batch {} does {} as many", *curve.best_beyond,
+                       factor_text(curve.gain_beyond));
+  }
+  if (best.batch == curve.largest && best.batch != curve.rows.back().batch) {
+    return fmt::format("the largest that leaves a tenth of {} free", bytes_text(sweep.usable));
   }
   return fmt::format("no larger one that fits saves more than 5 % per {}", sample_name(sweep));
 }

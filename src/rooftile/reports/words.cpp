@@ -206,6 +206,22 @@ std::string_view fit_words(const std::string& verdict) {
   return verdict == "does_not_fit" ? "does not fit" : std::string_view(verdict);
 }
 
+std::string largest_batch_text(std::optional<std::int64_t> roomy, std::optional<std::int64_t> tight,
+                               bool about) {
+  if (tight.value_or(0) <= 0) return "";
+  const auto number = [&](std::int64_t batch) {
+    return about ? "about " + count_text(to_double(batch)) : std::to_string(batch);
+  };
+  if (roomy.value_or(0) <= 0) {
+    return fmt::format("No batch leaves a tenth of it free; up to {} would be tight.",
+                       number(*tight));
+  }
+  std::string text =
+      fmt::format("Largest batch that leaves a tenth of it free: {}", number(*roomy));
+  if (*tight > *roomy) text += fmt::format("; up to {} would be tight", number(*tight));
+  return text + '.';
+}
+
 namespace {
 
 std::string memory_parts(const MemorySummary& memory) {
@@ -229,11 +245,9 @@ std::string memory_line(const MemorySummary& memory) {
                                  bytes_text(memory.usable),
                                  memory.shared_with_cpu ? ", shared with what runs on the CPU" : "",
                                  fit_words(memory.verdict), memory_parts(memory));
-  if (memory.largest_batch && *memory.largest_batch > 0) {
-    line += fmt::format(" Largest batch that fits: about {}.",
-                        count_text(to_double(*memory.largest_batch)));
-  }
-  return line;
+  const std::string largest =
+      largest_batch_text(memory.largest_batch, memory.largest_tight_batch, true);
+  return largest.empty() ? line : line + " " + largest;
 }
 
 // Engines replay decode steps from CUDA graphs; scripts may not.

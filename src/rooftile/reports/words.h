@@ -52,6 +52,11 @@ std::string nothing_found_text(const Report& report);
 // Of MemorySummary::verdict: "does not fit".
 std::string_view fit_words(const std::string& verdict);
 
+// "Largest batch that leaves a tenth of it free: 96; up to 107 would be tight.": of memory named
+// before, `about` from one batch. Empty where none fits, or none is known.
+std::string largest_batch_text(std::optional<std::int64_t> roomy, std::optional<std::int64_t> tight,
+                               bool about);
+
 // "batch 32, seq 2048", empty when the user fixed nothing.
 std::string options_text(const Report& report);
 

@@ -212,10 +212,11 @@ MemoryEstimate estimate_memory(const Workload& workload, const Device& device) {
   return memory;
 }
 
-std::optional<std::int64_t> largest_batch(const Workload& workload, const MemoryEstimate& memory) {
+std::optional<std::int64_t> largest_batch(const Workload& workload, const MemoryEstimate& memory,
+                                          Fit worst) {
   if (!workload.batch || memory.growing() <= Bytes()) return std::nullopt;
   const double share =
-      memory.share_that_fits(memory.state() + memory.library, memory.growing(), Fit::fits);
+      memory.share_that_fits(memory.state() + memory.library, memory.growing(), worst);
   constexpr double kMost = 1e9;
   return static_cast<std::int64_t>(std::floor(std::min(share * to_double(*workload.batch), kMost)));
 }

@@ -41,9 +41,11 @@ struct MemoryEstimate {
 
 MemoryEstimate estimate_memory(const Workload& workload, const Device& device);
 
-// The largest batch that fits (not tight), when everything that grows with the batch grows in
-// proportion; 0 where not one sample fits; empty where the workload does not state its batch.
-std::optional<std::int64_t> largest_batch(const Workload& workload, const MemoryEstimate& memory);
+// The largest batch that fits, with memory to spare or tightly, when everything that grows with the
+// batch grows in proportion; 0 where not one sample does; empty where the workload does not state
+// its batch.
+std::optional<std::int64_t> largest_batch(const Workload& workload, const MemoryEstimate& memory,
+                                          Fit worst);
 
 // How a training step keeps its activations. checkpointed: each repeated layer keeps only its input
 // and computes the rest once more in the backward pass. chunked_loss: output layer and

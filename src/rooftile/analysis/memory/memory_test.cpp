@@ -133,7 +133,7 @@ TEST(Memory, TheLargestBatchFillsWhatTheWeightsLeave) {
   memory.usable = Bytes(100);
   memory.weights = Bytes(40);
   memory.activations = {Bytes(20), Bytes(20), Bytes(20)};  // 5 a sample: 10 in nine tenths less 40
-  EXPECT_EQ(largest_batch(workload, memory), 10);
+  EXPECT_EQ(largest_batch(workload, memory, Fit::fits), 10);
 }
 
 TEST(Memory, CheckpointingKeepsTheInputsOfLayers) {

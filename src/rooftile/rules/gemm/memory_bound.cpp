@@ -239,7 +239,7 @@ std::optional<Finding> judge_narrow(const RuleInput& input, const LayerGroup& gr
 bool fits_twice_the_batch(const RuleInput& input) {
   if (!input.workload.batch) return true;
   const MemoryEstimate memory = estimate_memory(input.workload, input.device());
-  const std::optional<std::int64_t> most = largest_batch(input.workload, memory);
+  const std::optional<std::int64_t> most = largest_batch(input.workload, memory, Fit::fits);
   return !most || *most >= 2 * *input.workload.batch;
 }
 
