@@ -50,6 +50,7 @@ BatchPoint batch_point(const Workload& workload, const TimeModel& model) {
   point.memory = estimate_memory(workload, model.device());
   point.bound = bound_share(workload, analysis, model.device());
   point.host = estimate_host(workload);
+  point.replayed = !waits_for_launches(workload.mode);
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     const double runs = to_double(workload.ops[i].count);
     point.ops += runs;

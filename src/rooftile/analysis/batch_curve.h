@@ -22,11 +22,14 @@ struct BatchPoint {
   MemoryEstimate memory{};
   BoundShare bound;
   HostEstimate host;                  // to start it operation by operation
-  double ops = 0, ops_with_time = 0;  // runs
+  bool replayed = false;              // by an engine, at once: the host does not matter
+  double ops = 0, ops_with_time = 0;  // runs, those that a reader had to leave out included
 
   // Enough of the network has a time.
   bool is_known() const;
-  bool waits_for_host() const { return is_known() && is_launch_bound(host, time.expected); }
+  bool waits_for_host() const {
+    return !replayed && is_known() && is_launch_bound(host, time.expected);
+  }
   // The longer of kernels and launches.
   Seconds step() const { return waits_for_host() ? host.time.expected : time.expected; }
   Seconds per_sample() const { return step() / to_double(batch); }

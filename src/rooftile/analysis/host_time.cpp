@@ -17,6 +17,8 @@ HostEstimate estimate_host(const Workload& workload) {
   return host;
 }
 
+bool waits_for_launches(Mode mode) { return mode != Mode::decode; }
+
 bool is_launch_bound(const HostEstimate& host, Seconds kernels) {
   constexpr double kProgram = 20;  // operations; fewer are a part of something else
   return host.launches >= kProgram && host.time.expected > kernels;

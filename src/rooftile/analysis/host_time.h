@@ -14,6 +14,9 @@ struct HostEstimate {
 };
 HostEstimate estimate_host(const Workload& workload);
 
+// Whether nothing but the host starts the operations: engines replay decode steps from CUDA graphs.
+bool waits_for_launches(Mode mode);
+
 // Whether the host is expected to take longer to start the operations than the GPU to run them.
 bool is_launch_bound(const HostEstimate& host, Seconds kernels);
 

@@ -191,7 +191,8 @@ struct Report {
   // Operations to start, and what the host needs for it without compilation and CUDA graphs.
   double launches = 0;
   Range<Seconds> host;
-  bool launch_bound = false;  // the host takes longer than the GPU
+  bool launch_bound =
+      false;  // the host takes longer than the GPU, and nothing replays the launches
   MemorySummary memory;
   BoundShares bound_share;
   // Shares of the time: in operations on Tensor Cores, and of that in those that wait for memory or

@@ -117,8 +117,8 @@ void add_host(const Workload& workload, Report& report) {
   const HostEstimate host = estimate_host(workload);
   report.launches = host.launches;
   report.host = host.time;
-  report.launch_bound =
-      is_sufficient(report.coverage) && is_launch_bound(host, report.total.expected);
+  report.launch_bound = is_sufficient(report.coverage) && waits_for_launches(workload.mode) &&
+                        is_launch_bound(host, report.total.expected);
 }
 
 void add_memory(const Workload& workload, const Analysis& analysis, const TimeModel& model,

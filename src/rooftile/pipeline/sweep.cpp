@@ -207,6 +207,7 @@ class Sweeper {
     result.usable = curve.points.front().memory.usable;
     for (const BatchPoint& point : curve.points) shown.rows.push_back(row_of(point));
     add_marks(curve, readings, shown);
+    add_beyond(readings, curve, shown);
     shown.makes_it_fit = readings.makes_it_fit(curve.points.front());
     add_notes(readings.notes(), result);
     return {};
@@ -224,6 +225,24 @@ class Sweeper {
     if (!point) return tl::unexpected(point.error());
     curve.points.insert(full, *point);
     return {};
+  }
+
+  // The end of the range is no limit of the GPU: from there on as check() looks for a batch.
+  void add_beyond(Readings& readings, const BatchCurve& curve, SweepCurve& shown) const {
+    const BatchPoint& last = curve.points.back();
+    if (shown.best != last.batch || last.memory.fit() != Fit::fits || !last.is_known()) return;
+    Result<Workload> own = readings.workload(last.batch);
+    if (!own) return;
+    own->batch = last.batch;
+    const BatchCurve beyond =
+        batch_curve(*own, model_, [&](std::int64_t batch) -> std::optional<Workload> {
+          Result<Workload> read = readings.workload(batch);
+          return read ? std::optional(std::move(*read)) : std::nullopt;
+        });
+    const std::optional<std::size_t> best = find_best_batch(beyond);
+    if (!best || *best == 0) return;
+    shown.best_beyond = beyond.points[*best].batch;
+    shown.gain_beyond = last.per_sample() / beyond.points[*best].per_sample();
   }
 
   const SweepRequest& request_;

@@ -195,5 +195,46 @@ TEST(Sweep, TheCurveForACheckStartsAtTheGivenBatch) {
   EXPECT_EQ(curve.points[1].batch, 4);
 }
 
+// Engines replay a decode step, so that its launches bound neither a check nor a row.
+TEST(Sweep, DecodeStepsDoNotWaitForLaunches) {
+  SweepRequest request = request_of(config_file(), {1, 2});
+  request.read.mode = Mode::decode;
+  request.read.past = 512;
+  const auto result = sweep(request, gpu());
+  ASSERT_TRUE(result) << to_string(result.error());
+  const SweepRow& row = result->curves.front().rows.front();
+  ASSERT_GT(row.launch.expected, row.time.expected);
+  EXPECT_FALSE(row.launch_bound);
+  EXPECT_EQ(row.step(), row.time.expected);
+  ReadOptions options = request.read;
+  options.batch = 1;
+  const Report report = check(*read_all(request.inputs, options), gpu(), {});
+  EXPECT_FALSE(report.launch_bound);
+  EXPECT_EQ(report.host, row.launch);
+  std::string shown = render_sweep_text(*result, {});
+  std::ranges::replace(shown, '\n', ' ');
+  EXPECT_NE(shown.find("longer than the GPU runs up to batch 2"), std::string::npos) << shown;
+}
+
+// The end of the range hides no better batch from the reader, and both name the same one.
+TEST(Sweep, NamesTheBatchThatACheckNames) {
+  SweepRequest request = request_of(config_file(), {1, 2});
+  request.read.seq = 128;
+  const auto result = sweep(request, gpu());
+  ASSERT_TRUE(result) << to_string(result.error());
+  const SweepCurve& curve = result->curves.front();
+  ReadOptions options = request.read;
+  options.batch = 1;
+  const Workload workload = *read_all(request.inputs, options);
+  const BatchCurve whole = curve_of(workload, request.inputs, options, gpu());
+  const auto best = find_best_batch(whole);
+  ASSERT_TRUE(best);
+  ASSERT_GT(whole.points[*best].batch, 2);
+  EXPECT_EQ(curve.best_beyond, whole.points[*best].batch);
+  EXPECT_GT(curve.gain_beyond, 1);
+  request.batches = {1, whole.points[*best].batch};
+  EXPECT_EQ(sweep(request, gpu())->curves.front().best_beyond, std::nullopt);
+}
+
 }  // namespace
 }  // namespace rooftile

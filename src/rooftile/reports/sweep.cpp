@@ -106,8 +106,24 @@ std::string knee_text(const Sweep& sweep, const SweepCurve& curve) {
                      curve.rows.back().batch, share_text(curve.gain_at_end), sample_name(sweep));
 }
 
+// Engines start a decode step at once; scripts may not.
+std::string replayed_text(const SweepCurve& curve) {
+  const SweepRow* last = nullptr;
+  for (const SweepRow& row : curve.rows) {
+    if (row.launch.expected > row.time.expected) last = &row;
+  }
+  std::string text = fmt::format(
+      "The times are those of an engine with CUDA graphs. In eager mode PyTorch's host code needs "
+      "{} to launch the {} operations",
+      range_text(curve.rows.front().launch), count_text(curve.launches));
+  if (last != nullptr)
+    text += fmt::format(", longer than the GPU runs up to batch {}", last->batch);
+  return text + '.';
+}
+
 // Rows whose host is slower than their kernels, without compilation.
-std::string launch_text(const SweepCurve& curve) {
+std::string launch_text(const Sweep& sweep, const SweepCurve& curve) {
+  if (sweep.mode == Mode::decode) return replayed_text(curve);
   const SweepRow* last = nullptr;
   for (const SweepRow& row : curve.rows) {
     if (row.launch_bound) last = &row;
@@ -196,8 +212,9 @@ std::string verdict_text(const Sweep& sweep, const SweepCurve& curve) {
 
 std::string curve_text(const Sweep& sweep, const SweepCurve& curve, const TextStyle& style) {
   std::string text;
-  for (const std::string& line : {knee_text(sweep, curve), launch_text(curve), ridge_text(curve),
-                                  memory_text(sweep, curve), verdict_text(sweep, curve)}) {
+  for (const std::string& line :
+       {knee_text(sweep, curve), launch_text(sweep, curve), ridge_text(curve),
+        memory_text(sweep, curve), verdict_text(sweep, curve)}) {
     if (!line.empty()) text += wrapped(line, style.width);
   }
   return text;
@@ -323,7 +340,8 @@ Json curve_json(const SweepCurve& curve) {
           {"largest_that_fits", json_or_null(curve.largest)},
           {"largest_tight", json_or_null(curve.largest_tight)},
           {"makes_it_fit", curve.makes_it_fit.empty() ? Json(nullptr) : Json(curve.makes_it_fit)},
-          {"best", json_or_null(curve.best)}};
+          {"best", json_or_null(curve.best)},
+          {"best_beyond", json_or_null(curve.best_beyond)}};
 }
 
 std::string csv_row(const Sweep& sweep, const SweepCurve& curve, const SweepRow& row) {

@@ -252,7 +252,11 @@ std::string memory_line(const MemorySummary& memory) {
 
 // Engines replay decode steps from CUDA graphs; scripts may not.
 std::string decode_launch_line(const Report& report) {
-  const bool may_bound = report.host.high > report.total.expected;
+  const Seconds kernels = report.total.expected;
+  const std::string_view against = report.host.expected > kernels ? "longer than the GPU runs"
+                                   : report.host.high > kernels
+                                       ? "which may take longer than the GPU"
+                                       : "which hides behind the kernels";
   return fmt::format(
       "The time is that of an engine with CUDA graphs. In eager mode PyTorch's host code needs {} "
       "to launch the {} operations, {}.",
