@@ -57,10 +57,10 @@ BatchPoint batch_point(const Workload& workload, const TimeModel& model) {
     if (analysis.ops[i].time) point.sum = point.sum + *analysis.ops[i].time * runs;
   }
   point.ops_with_time = point.ops - analysis.ops_without_time;
-  return point;
   for (const auto& [name, count] : workload.skipped) {
     if (is_missing_work(name)) point.ops += to_double(count);
   }
+  return point;
 }
 
 double gain_of_doubling(const BatchCurve& curve, std::size_t i) {

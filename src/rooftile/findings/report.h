@@ -113,9 +113,10 @@ struct Coverage {
 
 // A change that makes the network fit into the GPU's memory.
 struct MemoryChange {
-  std::string kind;         // smaller_batch checkpointing half_precision … : report.schema.json
-  std::int64_t amount = 0;  // samples of a smaller batch, GPUs of a spread network; else 0
-  std::int64_t batch = 0;   // of a smaller batch, beside GPUs as well; else 0
+  std::string kind;  // smaller_batch checkpointing half_precision … : report.schema.json
+  // Samples of a smaller batch, positions of a shorter input, GPUs of a spread network; else 0.
+  std::int64_t amount = 0;
+  std::int64_t batch = 0;              // of a smaller batch, beside GPUs as well; else 0
   std::vector<std::string> with;       // kinds that it takes besides
   Bytes per_gpu;                       // expected, on each GPU
   std::string fit;                     // fits, tight
@@ -139,12 +140,12 @@ struct BoundShares {
   double math = 0, memory = 0, latency = 0, other = 0;
 };
 
-// findings: something to change. no_change_worth_making: all was judged, nothing is worth it.
-// not_judged: too little is known to say either.
 struct TensorCoreWaits {
   double memory = 0, latency = 0;
 };
 
+// findings: something to change. no_change_worth_making: all was judged, nothing is worth it.
+// not_judged: too little is known to say either.
 enum class CheckVerdict { findings, no_change_worth_making, not_judged };
 std::string_view to_string(CheckVerdict verdict);
 

@@ -143,7 +143,7 @@ void add_memory(const Workload& workload, const Analysis& analysis, const TimeMo
   for (const FitChange& change : changes_that_fit(workload, analysis, model, memory)) {
     MemoryChange& shown = summary.changes.emplace_back();
     shown.kind = to_string(change.by.front());
-    shown.amount = change.gpus > 1 ? change.gpus : change.batch;
+    shown.amount = change.gpus > 1 ? change.gpus : std::max(change.batch, change.length);
     shown.batch = change.batch;
     for (std::size_t i = 1; i < change.by.size(); ++i) {
       shown.with.emplace_back(to_string(change.by[i]));

@@ -92,8 +92,8 @@ Json memory_json(const MemorySummary& memory) {
           {"optimizer_bytes", json_number(memory.optimizer.expected.value())},
           {"activations_bytes", json_number(memory.activations.expected.value())},
           {"kv_cache_bytes", json_number(memory.kv_cache.expected.value())},
-          {"workspace_bytes", json_number(memory.workspace.expected.value())},
           {"recurrent_state_bytes", json_number(memory.recurrent_state.expected.value())},
+          {"workspace_bytes", json_number(memory.workspace.expected.value())},
           {"total_bytes", bytes_json(memory.total)},
           {"capacity_bytes", json_number(memory.capacity.value())},
           {"usable_bytes", json_number(memory.usable.value())},
@@ -279,10 +279,10 @@ std::string render_json(const Report& report) {
   json["memory"] = memory_json(report.memory);
   json["bound_share"] = bounds_json(report.bound_share);
   json["tensor_core_share"] = json_number(report.tensor_core_share);
-  json["kinds"] = kinds_json(report.kinds);
-  if (report.scripts) json["scripts"] = scripts_json(*report.scripts);
   json["tensor_cores_wait_for"] = {{"memory", json_number(report.tensor_cores_wait_for.memory)},
                                    {"latency", json_number(report.tensor_cores_wait_for.latency)}};
+  json["kinds"] = kinds_json(report.kinds);
+  if (report.scripts) json["scripts"] = scripts_json(*report.scripts);
   json["set_aside"] = set_aside_json(report.set_aside);
   add_traces(report.traces, json);
   if (!report.traces.empty()) json["collectives"] = collectives_json(report.collectives);

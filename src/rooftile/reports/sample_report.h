@@ -114,8 +114,8 @@ inline Report sample_report() {
   report.bound_share = {0.7, 0.24, 0.06, 0};
   report.memory.largest_tight_batch = 114;
   report.tensor_core_share = 0.72;
-  report.kinds = {{"gemm", 13, milliseconds(7.5), 0.75},
   report.tensor_cores_wait_for = {0.2, 0.004};
+  report.kinds = {{"gemm", 13, milliseconds(7.5), 0.75},
                   {"elementwise", 12, milliseconds(2.46), 0.246},
                   {"softmax", 2, milliseconds(0.03), 0.003},
                   {"other", 1, Seconds(0), 0}};

@@ -148,6 +148,14 @@ std::string ridge_text(const SweepCurve& curve) {
   return "Most of the time is not math-bound at the end of the range.";
 }
 
+// " of KV cache" where that is nearly all of a sample's memory, ", 1.2 GiB of it KV cache".
+std::string kept_text(Bytes kept, Bytes each, std::string_view name) {
+  constexpr double kNearlyAll = 0.95;
+  if (kept <= Bytes()) return "";
+  if (kept >= each * kNearlyAll) return fmt::format(" of {}", name);
+  return fmt::format(", {} of it {}", bytes_text(kept), name);
+}
+
 // What takes the memory: the part that no batch changes, and what each sample adds.
 std::string needs_text(const Sweep& sweep, const SweepCurve& curve) {
   const bool training = sweep.mode == Mode::training;
@@ -157,14 +165,6 @@ std::string needs_text(const Sweep& sweep, const SweepCurve& curve) {
                      training ? "Weights, gradients and optimizer" : "Weights",
                      bytes_text(curve.constant), sweep.mode == Mode::decode ? "sequence" : "sample",
                      bytes_text(curve.each_sample), cache);
-}
-
-// " of KV cache" where that is nearly all of a sample's memory, ", 1.2 GiB of it KV cache".
-std::string kept_text(Bytes kept, Bytes each, std::string_view name) {
-  constexpr double kNearlyAll = 0.95;
-  if (kept <= Bytes()) return "";
-  if (kept >= each * kNearlyAll) return fmt::format(" of {}", name);
-  return fmt::format(", {} of it {}", bytes_text(kept), name);
 }
 
 std::string memory_text(const Sweep& sweep, const SweepCurve& curve) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "rooftile/analysis/memory/spreading.h"
 #include "rooftile/analysis/vocabulary.h"
 #include "rooftile/workload/precision.h"
 
@@ -24,8 +25,6 @@ constexpr std::array<FitBy, 4> kTrainingChanges{FitBy::chunked_loss, FitBy::chec
 constexpr std::array<FitBy, 4> kInferenceChanges{FitBy::half_precision, FitBy::eight_bit_cache,
                                                  FitBy::eight_bits, FitBy::four_bits};
 constexpr std::size_t kMostOfOneSize = 3;  // sets of as many changes; more are more of the same
-// That NVLink joins on one board (HGX); beyond, the time depends on the network between boards.
-constexpr std::int64_t kMostLinkedGpus = 8;
 
 using Set = std::vector<FitBy>;
 
@@ -69,6 +68,7 @@ class Search {
   std::vector<FitChange> run() {
     if (memory_.fit() != Fit::does_not_fit) return {};
     try_smaller_batch({});
+    if (found_.empty()) try_shorter_input();
     const Set possible = possible_changes();
     for (std::size_t size = 1; size <= possible.size() && !found_on_one_; ++size) {
       try_sets(size, possible);
@@ -203,6 +203,31 @@ class Search {
     }
   }
 
+  // Whether all layers see the positions that the workload counts: the two sides of a translation
+  // have lengths of their own.
+  bool length_is_of_all_layers() const {
+    return std::ranges::all_of(workload_.ops, [&](const Op& op) {
+      const auto* attention = std::get_if<Attention>(&op.body);
+      if (attention == nullptr || op.phase != Phase::forward) return true;
+      const bool decode = workload_.mode == Mode::decode;
+      return (decode ? attention->kv_len : attention->query_len) >= *workload_.sequence;
+    });
+  }
+
+  // What grows with the samples grows at least as fast with their length, but for recurrent states.
+  void try_shorter_input() {
+    if (!workload_.sequence || *workload_.sequence <= 1 || !length_is_of_all_layers()) return;
+    const Bytes state = memory_.recurrent_state.expected;
+    const Bytes constant = memory_.state() + memory_.library + state;
+    const Bytes growing = memory_.growing() - state;
+    const double share = memory_.share_that_fits(constant, growing, Fit::fits);
+    const double length = std::floor(to_double(*workload_.sequence) * std::min(share, 1.0));
+    if (length < 1) return;
+    add({.by = {FitBy::shorter_input},
+         .length = static_cast<std::int64_t>(length),
+         .per_gpu = constant + growing * (length / to_double(*workload_.sequence))});
+  }
+
   void keep_largest_batches() {
     std::ranges::stable_sort(
         found_, [](const FitChange& a, const FitChange& b) { return a.batch > b.batch; });
@@ -255,58 +280,11 @@ class Search {
     return known ? std::optional(cost) : std::nullopt;
   }
 
-  std::optional<Range<Seconds>> collective(CollectiveKind kind, double elements, Dtype dtype,
-                                           std::int64_t gpus, double times) const {
-    Op op;
-    const Link link = model_.device().nvlink_bandwidth ? Link::nvlink : Link::pcie;
-    op.body = Collective{kind, std::llround(std::min(elements, 9e15)), gpus, link};
-    op.dtypes = Dtypes(dtype);
-    const auto time = model_.estimate(op);
-    return time ? std::optional(time->time * times) : std::nullopt;
-  }
-
   Dtype weight_dtype() const {
     for (const Op& op : workload_.ops) {
       if (is_matrix_op(op)) return op.dtypes.weight;
     }
     return Dtype::fp32;
-  }
-
-  // Weights are gathered for the forward and again for the backward pass; gradients are reduced.
-  std::optional<Range<Seconds>> sharding_cost(std::int64_t gpus) const {
-    const double parameters = count_parameters(workload_);
-    const auto gather = collective(CollectiveKind::all_gather, parameters, weight_dtype(), gpus, 2);
-    const auto reduce =
-        collective(CollectiveKind::reduce_scatter, parameters, weight_dtype(), gpus, 1);
-    if (!gather || !reduce) return std::nullopt;
-    return *gather + *reduce;
-  }
-
-  // Of the layer behind the attention, whose outputs every GPU has a part of.
-  double outputs_behind(std::size_t attention) const {
-    for (std::size_t i = attention + 1; i < workload_.ops.size(); ++i) {
-      const auto* gemm = std::get_if<Gemm>(&workload_.ops[i].body);
-      if (gemm != nullptr && gemm->batch == 1) return to_double(gemm->m) * to_double(gemm->n);
-    }
-    const auto& own = std::get<Attention>(workload_.ops[attention].body);
-    return to_double(own.batch) * to_double(own.query_len) * to_double(own.heads) *
-           to_double(own.value_dim);
-  }
-
-  // Two sums over all GPUs a layer: behind the attention and behind the feed-forward block.
-  std::optional<Range<Seconds>> tensor_parallel_cost(std::int64_t gpus) const {
-    Range<Seconds> sum{};
-    bool known = false;
-    for (std::size_t i = 0; i < workload_.ops.size(); ++i) {
-      const Op& op = workload_.ops[i];
-      if (!std::holds_alternative<Attention>(op.body) || op.phase != Phase::forward) continue;
-      const auto time = collective(CollectiveKind::all_reduce, outputs_behind(i), op.dtypes.output,
-                                   gpus, 2 * to_double(op.count));
-      if (!time) return std::nullopt;
-      sum += *time;
-      known = true;
-    }
-    return known ? std::optional(sum) : std::nullopt;
   }
 
   FitBy spreading() const { return is_training() ? FitBy::sharding : FitBy::tensor_parallel; }
@@ -318,21 +296,15 @@ class Search {
     if (is_training()) {
       return {needs.state * share + memory_.library, needs.growing, needs.cache};
     }
-    // Keys and values are spread by heads, so every GPU holds all of a latent cache.
-    const Bytes cache = needs.cache / to_double(std::min(gpus, fewest_cached_heads()));
-    return {needs.state * share + memory_.library, (needs.growing - needs.cache) * share + cache,
-            cache};
+    // Nodes hold groups of layers, and what one layer computes lives on the GPUs of its node.
+    const std::int64_t node = std::min(gpus, kMostLinkedGpus);
+    const Bytes cache = needs.cache * (share_of_cache(workload_, node) * to_double(node) * share);
+    return {needs.state * share + memory_.library,
+            (needs.growing - needs.cache) * (1 / to_double(node)) + cache, cache};
   }
 
-  std::int64_t fewest_cached_heads() const {
-    std::int64_t fewest = kMostGpus;
-    for (const Op& op : workload_.ops) {
-      const auto* attention = std::get_if<Attention>(&op.body);
-      if (attention != nullptr && op.phase == Phase::forward) {
-        fewest = std::min(fewest, attention->kv_heads);
-      }
-    }
-    return std::max<std::int64_t>(fewest, 1);
+  bool can_spread_over(std::int64_t gpus) const {
+    return is_training() || divides_heads(workload_, std::min(gpus, kMostLinkedGpus));
   }
 
   // Samples that GPUs hold together, for each of them: what a way of spreading costs.
@@ -343,7 +315,8 @@ class Search {
 
   std::optional<Range<Seconds>> spread_cost(const FitChange& change) const {
     if (change.gpus > kMostLinkedGpus || change.batch > 0) return std::nullopt;
-    auto cost = is_training() ? sharding_cost(change.gpus) : tensor_parallel_cost(change.gpus);
+    auto cost = is_training() ? sharding_transfers(workload_, model_, change.gpus)
+                              : tensor_parallel_sums(workload_, model_, change.gpus);
     const auto more = cost_of(change.by);
     if (cost && more) *cost += *more;
     return cost;
@@ -351,6 +324,7 @@ class Search {
 
   // Empty where that many are too few.
   std::optional<FitChange> spread_over(std::int64_t gpus, const Set& with) const {
+    if (!can_spread_over(gpus)) return std::nullopt;
     const Needs each = on_each(needs_after(with), gpus);
     FitChange change{.by = {spreading()}, .gpus = gpus, .per_gpu = each.state + each.growing};
     change.by.insert(change.by.end(), with.begin(), with.end());
@@ -362,6 +336,7 @@ class Search {
       return std::nullopt;
     }
     change.cost = spread_cost(change);
+    if (!is_training()) change.pass_share = 1 / to_double(gpus);
     return change;
   }
 
@@ -376,14 +351,14 @@ class Search {
     return best;
   }
 
-  // Needs no other GPU.
+  // Needs no other GPU, nor would one leave more room where it is tight.
   bool fits_on_one(const Set& set) const {
     const Needs needs = needs_after(set);
     const Bytes constant = needs.state + memory_.library;
     if (holds(set, FitBy::smaller_batch)) {
-      return smaller_batch(constant, needs.growing, Fit::tight) > 0;
+      return smaller_batch(constant, needs.growing, Fit::fits) > 0;
     }
-    return constant + needs.growing <= memory_.usable;
+    return memory_.fit_of(constant + needs.growing) == Fit::fits;
   }
 
   // The fewest GPUs first; of ways with as many changes that take as many, the first.
@@ -421,6 +396,27 @@ class Search {
       }
       best = most;
     }
+    try_expert_parallel();
+  }
+
+  // The fewest GPUs that hold the experts beside all else, unless fewer share every layer.
+  void try_expert_parallel() {
+    if (is_training()) return;
+    const Needs needs = needs_after({});
+    const auto plain = spread({});
+    const std::int64_t most = plain ? plain->gpus : kMostGpus;
+    for (std::int64_t gpus = 2; gpus <= most; gpus *= 2) {
+      const auto placed = place_experts(workload_, model_, gpus);
+      if (!placed) return;
+      const double left = 1 - placed->expert_share * (1 - 1 / to_double(gpus));
+      const double largest_part = std::ceil(samples() / to_double(gpus)) / samples();
+      const Bytes each = needs.state * left + memory_.library + needs.growing * largest_part;
+      if (memory_.fit_of(each) != Fit::fits) continue;
+      FitChange change{.by = {FitBy::expert_parallel}, .gpus = gpus, .per_gpu = each};
+      change.pass_share = placed->pass_share;
+      if (gpus <= kMostLinkedGpus) change.cost = placed->transfers;
+      return add(std::move(change));
+    }
   }
 
   const Workload& workload_;
@@ -435,6 +431,8 @@ class Search {
 
 std::string_view to_string(FitBy by) {
   switch (by) {
+    case FitBy::shorter_input:
+      return "shorter_input";
     case FitBy::smaller_batch:
       return "smaller_batch";
     case FitBy::chunked_loss:
@@ -456,9 +454,11 @@ std::string_view to_string(FitBy by) {
     case FitBy::sharding:
       return "sharding";
     case FitBy::tensor_parallel:
+      return "tensor_parallel";
+    case FitBy::expert_parallel:
       break;
   }
-  return "tensor_parallel";
+  return "expert_parallel";
 }
 
 bool FitChange::uses(FitBy one) const { return holds(by, one); }

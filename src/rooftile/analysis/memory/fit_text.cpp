@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "rooftile/analysis/memory/fit_changes.h"
+#include "rooftile/analysis/memory/spreading.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile {
@@ -9,8 +10,19 @@ namespace {
 
 constexpr double kBytesPerGibibyte = 1024.0 * 1024.0 * 1024.0;
 
+// Sums over all GPUs in every layer need the links within a node.
+std::string tensor_parallel_text(std::int64_t gpus) {
+  if (gpus <= kMostLinkedGpus) return fmt::format("{} GPUs with tensor parallelism", gpus);
+  return fmt::format(
+      "{} GPUs in nodes of {}, with tensor parallelism in a node and {} pipeline "
+      "stages over the nodes",
+      gpus, kMostLinkedGpus, gpus / kMostLinkedGpus);
+}
+
 std::string words(FitBy by, const FitChange& change) {
   switch (by) {
+    case FitBy::shorter_input:
+      return fmt::format("inputs of at most {} positions, longer ones in chunks", change.length);
     case FitBy::smaller_batch:
       return fmt::format("batch {}", change.batch);
     case FitBy::chunked_loss:
@@ -32,9 +44,11 @@ std::string words(FitBy by, const FitChange& change) {
     case FitBy::sharding:
       return fmt::format("{} GPUs with FSDP or ZeRO-3", change.gpus);
     case FitBy::tensor_parallel:
+      return tensor_parallel_text(change.gpus);
+    case FitBy::expert_parallel:
       break;
   }
-  return fmt::format("{} GPUs with tensor parallelism", change.gpus);
+  return fmt::format("{} GPUs with expert parallelism", change.gpus);
 }
 
 // "a, b and c"
@@ -52,11 +66,11 @@ std::string change_text(const FitChange& change) {
 std::string time_text(const FitChange& change, Seconds pass) {
   if (!change.cost || pass <= Seconds()) return "";
   const double added = change.cost->expected / pass;
-  if (change.uses(FitBy::tensor_parallel)) {
+  if (change.uses(FitBy::tensor_parallel) || change.uses(FitBy::expert_parallel)) {
     // Other weights or caches take another time.
     if (change.by.size() > 1) return "";
     return fmt::format(", about {:.0f} % of the time a pass would take on one",
-                       100 * (1 / to_double(change.gpus) + added));
+                       100 * (change.pass_share + added));
   }
   // Communication may overlap, and fused kernels do not compute the logits again.
   const bool is_bound = change.uses(FitBy::sharding) || change.uses(FitBy::chunked_loss);

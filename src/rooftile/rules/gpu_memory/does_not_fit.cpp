@@ -10,7 +10,8 @@ namespace gpu_memory_does_not_fit_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A model whose weights, gradients, optimizer state, activations, KV cache and workspace are expected to
+A model whose weights, gradients, optimizer state, activations, KV cache, recurrent
+state and workspace are expected to
 take more memory than one process can use of the GPU.
 
 ## Why it costs time
@@ -21,11 +22,15 @@ may end so with another sequence length or another fragmentation.
 The finding names what makes it fit, with its price: a smaller batch; fused or chunked cross-entropy,
 which never holds all logits (they are computed once more at most); activation checkpointing (the forward
 pass of the repeated layers once more); autocast; optimizer states, KV cache or weights in fewer bits.
-Where none of these is enough alone, it names those that are together. Over several GPUs: weights and
-optimizer sharded (FSDP, ZeRO-3: weights gathered twice and gradients reduced once a step), tensor
-parallelism (two sums over all GPUs a layer), beside other changes where GPUs alone do not help or where
-these halve the GPUs for each sample. Over more than 8 GPUs, or with another batch, no time is given: it
-depends on the network between boards. *Tight* is what leaves less than a tenth.
+Where no batch fits: a shorter input, which takes at most the memory of its share of the positions; long
+recordings and documents run in chunks. Where none of these is enough alone, it names those that are
+together. Over several GPUs: weights and optimizer sharded (FSDP, ZeRO-3: weights gathered twice and
+gradients reduced once a step); tensor parallelism (a sum over all GPUs behind each attention, Mamba or
+feed-forward block), for numbers of GPUs that divide the heads, within a node of 8 and beyond with
+pipeline stages over the nodes; expert parallelism for mixtures of experts (tokens sent to their experts
+and back). Other changes stand beside these where GPUs alone do not help or where they halve the GPUs
+for each sample. Over more than 8 GPUs, or with another batch, no time is given: it depends on the
+network between boards. *Tight* is what leaves less than a tenth.
 
 With a smaller batch, as many more gradient accumulation steps leave training as it is.
 
@@ -35,7 +40,8 @@ Memory is the sum of
 - weights as stored, and in training gradients, optimizer state and fp32 copies;
 - activations: in training 50 to 120 % of all forward outputs and the loss in fp32, in inference the
   tensors that are alive at the same time;
-- the KV cache of all sequences, and the workspace of cuBLAS with 2 to 16 % fragmentation.
+- the KV cache of all sequences, or the states that recurrent layers keep in its place (Mamba, linear
+  attention; of one size at any length), and the workspace of cuBLAS with 2 to 16 % fragmentation.
 
 A process can use what ECC, driver (0.2 GiB and 0.9 %) and CUDA context (0.5 GiB) leave.
 
@@ -49,6 +55,8 @@ A process can use what ECC, driver (0.2 GiB and 0.9 %) and CUDA context (0.5 GiB
 - Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2020.
 - Wijmans et al., "Cut Your Losses in Large-Vocabulary Language Models", 2024, and Liger Kernel's
   fused linear cross-entropy: logits in chunks.
+- vLLM, "Parallelism and Scaling": tensor parallelism within a node, pipeline parallelism over nodes,
+  expert parallelism for mixtures; the number of heads has to be divisible by the tensor-parallel size.
 - vLLM, "Quantized KV Cache": keys and values in FP8 take half the memory.
 - Hu et al., "LoRA", 2021; Dettmers et al., "QLoRA", 2023: adapters of frozen weights, in 16 or 4 bits.
 - Dettmers et al., "8-bit Optimizers via Block-wise Quantization", 2022: Adam's states in a quarter of
