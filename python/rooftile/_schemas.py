@@ -78,18 +78,18 @@ class Range:
 class MemoryFix:
     """``MemoryFix`` in the program's output.
 
-    amount: Samples of the batch, or GPUs.
+    amount: Samples of the batch, positions of each, or GPUs.
     batch: Samples of a smaller batch, alone or beside other changes; None where it stays.
     with_checkpointing: Whether `with` names checkpointing.
     with_: What it takes besides.
     cost_s: Time it adds to a pass, nothing overlapped; of tensor_parallel the communication, where the GPUs share the rest of the pass; None where unknown.
     """
 
-    change: Literal["smaller_batch", "chunked_loss", "checkpointing", "autocast", "eight_bit_states", "half_precision", "eight_bit_cache", "eight_bits", "four_bits", "sharding", "tensor_parallel"]
+    change: Literal["shorter_input", "smaller_batch", "chunked_loss", "checkpointing", "autocast", "eight_bit_states", "half_precision", "eight_bit_cache", "eight_bits", "four_bits", "sharding", "tensor_parallel", "expert_parallel"]
     amount: Optional[int]
     batch: Optional[int]
     with_checkpointing: bool
-    with_: tuple[Literal["smaller_batch", "chunked_loss", "checkpointing", "autocast", "eight_bit_states", "half_precision", "eight_bit_cache", "eight_bits", "four_bits", "sharding", "tensor_parallel"], ...]
+    with_: tuple[Literal["shorter_input", "smaller_batch", "chunked_loss", "checkpointing", "autocast", "eight_bit_states", "half_precision", "eight_bit_cache", "eight_bits", "four_bits", "sharding", "tensor_parallel", "expert_parallel"], ...]
     fit: Literal["fits", "tight"]
     bytes_per_gpu: float
     cost_s: Optional[Range]
@@ -115,11 +115,13 @@ class Memory:
 
     optimizer_bytes: State, and fp32 copies of 16-bit weights.
     activations_bytes: With the loss in training.
+    recurrent_state_bytes: Of layers that keep a state in place of keys and values: Mamba, linear attention.
     workspace_bytes: Of cuBLAS, and fragmentation of the allocator.
     capacity_bytes: Of the GPU.
     usable_bytes: What ECC, driver and CUDA context leave.
     verdict: Of the expected total against usable_bytes; tight above nine tenths.
-    largest_batch: That fits; 0 where no sample does, None where the input does not state its batch.
+    largest_batch: That leaves a tenth of usable_bytes free; 0 where no sample does, None where the input does not state its batch.
+    largest_tight_batch: That fits at all; as largest_batch.
     changes: What makes it fit; empty where it does.
     """
 
@@ -128,12 +130,14 @@ class Memory:
     optimizer_bytes: float
     activations_bytes: float
     kv_cache_bytes: float
+    recurrent_state_bytes: float
     workspace_bytes: float
     total_bytes: Range
     capacity_bytes: float
     usable_bytes: float
     verdict: Literal["fits", "tight", "does_not_fit"]
     largest_batch: Optional[int]
+    largest_tight_batch: Optional[int]
     changes: Table[MemoryFix]
 
     @classmethod
@@ -145,12 +149,14 @@ class Memory:
             optimizer_bytes=value["optimizer_bytes"],
             activations_bytes=value["activations_bytes"],
             kv_cache_bytes=value["kv_cache_bytes"],
+            recurrent_state_bytes=value["recurrent_state_bytes"],
             workspace_bytes=value["workspace_bytes"],
             total_bytes=Range.from_json(value["total_bytes"]),
             capacity_bytes=value["capacity_bytes"],
             usable_bytes=value["usable_bytes"],
             verdict=value["verdict"],
             largest_batch=value["largest_batch"],
+            largest_tight_batch=value["largest_tight_batch"],
             changes=table(MemoryFix.from_json)(value["changes"]),
         )
 
@@ -172,6 +178,22 @@ class BoundShare:
             memory=value["memory"],
             latency=value["latency"],
             other=value["other"],
+        )
+
+
+@dataclass(frozen=True)
+class TensorCoresWaitFor:
+    """Shares of the time in operations on Tensor Cores that wait for memory or for their own latency."""
+
+    memory: float
+    latency: float
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> TensorCoresWaitFor:
+        """From the parsed JSON; keys that are not known are passed over."""
+        return cls(
+            memory=value["memory"],
+            latency=value["latency"],
         )
 
 
@@ -622,6 +644,7 @@ class Report:
     memory: What one process holds in the GPU's memory, expected values but for the total; None for scripts and traces.
     bound_share: Shares of the time by what operations wait for; all 0 where no time is known.
     tensor_core_share: Share of the time in operations on Tensor Cores.
+    tensor_cores_wait_for: Shares of the time in operations on Tensor Cores that wait for memory or for their own latency.
     kinds: Expected time per kind of operation, largest first.
     findings: Ranked: errors first, then by expected saving. Savings of different findings do not add up.
     budget_s: Given with --budget.
@@ -653,6 +676,7 @@ class Report:
     memory: Optional[Memory]
     bound_share: BoundShare
     tensor_core_share: float
+    tensor_cores_wait_for: TensorCoresWaitFor
     kinds: Table[Kind]
     findings: Table[Finding]
     budget_s: Optional[float] = None
@@ -687,6 +711,7 @@ class Report:
             memory=optional(Memory.from_json)(value["memory"]),
             bound_share=BoundShare.from_json(value["bound_share"]),
             tensor_core_share=value["tensor_core_share"],
+            tensor_cores_wait_for=TensorCoresWaitFor.from_json(value["tensor_cores_wait_for"]),
             kinds=table(Kind.from_json)(value["kinds"]),
             findings=table(Finding.from_json)(value["findings"]),
             budget_s=value.get("budget_s"),
@@ -1274,6 +1299,7 @@ class Curve:
     largest_that_fits: The largest batch of the range that fits with room to spare.
     largest_tight: The largest of which the expected memory is within the usable.
     makes_it_fit: What makes the first batch fit, where it does not.
+    best_beyond: A larger batch than the rows have, where it takes much less time per sample than `best`: the one that a check names.
     best: The smallest batch of the rows that fits with room to spare and takes at most 5 % more time per sample than the best of those; where none has room to spare, the first that is tight.
     """
 
@@ -1287,6 +1313,7 @@ class Curve:
     largest_that_fits: Optional[int]
     largest_tight: Optional[int]
     makes_it_fit: Optional[str]
+    best_beyond: Optional[int]
     best: Optional[int]
 
     @classmethod
@@ -1303,6 +1330,7 @@ class Curve:
             largest_that_fits=value["largest_that_fits"],
             largest_tight=value["largest_tight"],
             makes_it_fit=value["makes_it_fit"],
+            best_beyond=value["best_beyond"],
             best=value["best"],
         )
 
