@@ -299,8 +299,9 @@ class Search {
     // Nodes hold groups of layers, and what one layer computes lives on the GPUs of its node.
     const std::int64_t node = std::min(gpus, kMostLinkedGpus);
     const Bytes cache = needs.cache * (share_of_cache(workload_, node) * to_double(node) * share);
-    return {needs.state * share + memory_.library,
-            (needs.growing - needs.cache) * (1 / to_double(node)) + cache, cache};
+    const Bytes states = memory_.recurrent_state.expected;
+    const Bytes live = (needs.growing - needs.cache - states) * (1 / to_double(node));
+    return {needs.state * share + memory_.library, live + states * share + cache, cache};
   }
 
   bool can_spread_over(std::int64_t gpus) const {

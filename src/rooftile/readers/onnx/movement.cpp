@@ -138,23 +138,21 @@ Outcome convert_transpose(Conversion& c, const Node& node) {
 // Rows of a table of weights are an embedding; anything else is a copy of the chosen elements.
 namespace {
 
-// One more than the largest row that is looked up: of known numbers, or of as many positions as a
-// Range counts; 0 where tokens decide.
-std::int64_t rows_needed(const Conversion& c, const Value* index, int steps = 4) {
-  if (index == nullptr) return 0;
+// One more than the largest row that is looked up; 0 where tokens decide. Positions are computed
+// from the shape; of more than are kept as numbers their count tells.
+std::int64_t rows_needed(const Value* index, std::int64_t rows) {
+  constexpr std::int64_t kTable = 64;  // a table of fewer rows holds kinds of tokens
+  if (index == nullptr || index->graph_input) return 0;
   if (index->has_numbers && !index->numbers.empty()) {
     return static_cast<std::int64_t>(*std::ranges::max_element(index->numbers)) + 1;
   }
-  if (index->producer < 0 || steps == 0) return 0;
-  const Node& producer = c.node(index->producer);
-  if (producer.op == "Range" && index->shape) return product(*index->shape);
-  const bool keeps = is_one_of(producer.op, {"Cast", "Expand", "Reshape", "Squeeze", "Unsqueeze"});
-  return keeps ? rows_needed(c, c.input(producer, 0), steps - 1) : 0;
+  const bool counted = index->origin == onnx_format::Origin::shape_data && index->shape;
+  return counted && !index->shape->empty() && rows >= kTable ? index->shape->back() : 0;
 }
 
 // A table of learned positions ends where the model's training did.
 void note_missing_rows(Conversion& c, const Node& node, std::int64_t rows) {
-  const std::int64_t needed = rows_needed(c, c.input(node, 1));
+  const std::int64_t needed = rows_needed(c.input(node, 1), rows);
   if (needed <= rows) return;
   c.note(
       fmt::format("{} positions are looked up in '{}', which has {}: the model runs no longer "
