@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Optional, TextIO, Union
 
+from ._calls import save
 from ._commands import check
 from ._error import Error
 from ._program import find_program
@@ -32,7 +34,8 @@ class profile:  # noqa: N801  used as torch.profiler.profile is
 
     The program's results do not change, and an exception passes through: what was recorded before is kept. Under
     torchrun each rank records its own trace; the report of the first rank is on all of them. On a machine without
-    CUDA the trace shows the CPU's work, and what is said of a GPU is predicted.
+    CUDA the modules that a step calls are captured too: where ``gpu`` names one, the report predicts its times from
+    the capture and the script, and the trace of the CPU's work is kept beside them.
     """
 
     def __init__(
@@ -52,6 +55,8 @@ class profile:  # noqa: N801  used as torch.profiler.profile is
         self._gpu = None if gpu == "auto" else gpu
         self._by_hand = by_hand
         self._report: Optional[Report] = None
+        self._captured: Optional[Path] = None
+        self._why_not_captured = ""
 
     def __enter__(self) -> profile:
         self._recorder.path.unlink(missing_ok=True)
@@ -91,17 +96,49 @@ class profile:  # noqa: N801  used as torch.profiler.profile is
         return self._recorder.overhead
 
     def summary(self) -> str:
-        """How many steps were recorded, where, and what that cost."""
-        return self._recorder.summary()
+        """How many steps were recorded, where, and what that cost; without CUDA, what a GPU's times come from."""
+        text = self._recorder.summary()
+        if self._recorder.has_cuda or self._recorder.seen == 0:
+            return text
+        captured = self.capture()
+        text += "\nthis machine has no CUDA"
+        if self.trace is not None:
+            text += ": the trace shows the CPU's work"
+        if captured is None:
+            why = f" ({self._why_not_captured})" if self._why_not_captured else ""
+            return text + f"; a GPU's times cannot be predicted{why}"
+        if self._gpu is not None:
+            return text + f"; the times below are predicted for {self._gpu}, from {captured.name}"
+        script = f" {shlex.quote(str(self._script))}" if self._script is not None else ""
+        return text + f"; for times on a GPU:\n  rooftile check {shlex.quote(str(captured))}{script} --gpu h100"
+
+    def capture(self) -> Optional[Path]:
+        """Without CUDA, a file of the operations that a step's modules run, beside the trace; else None."""
+        watch, self._recorder.watch = self._recorder.watch, None
+        if watch is not None and rank() == 0:
+            from ._capture import CaptureError
+
+            try:
+                captured = watch.capture()
+                self._captured = None if captured is None else save(captured, self._folder)
+                self._why_not_captured = "" if captured is not None else "no module was called with gradients"
+            except CaptureError as error:
+                self._why_not_captured = str(error)
+        return self._captured
 
     def files(self) -> list[str]:
-        """What the report is on: the traces of all ranks, and the script.
+        """What the report is on: the traces of all ranks and the script; without CUDA, and with the name of a GPU,
+        the captured modules in the place of traces.
 
         Raises `rooftile.Error` where this process recorded nothing.
         """
+        script = [] if self._script is None else [str(self._script)]
+        captured = self.capture()
+        if captured is not None and self._gpu is not None:
+            return [str(captured), *script]
         own = self._recorder.require_trace()
         traces = traces_of(self._folder, ranks()) if rank() == 0 else [own]
-        return [str(file) for file in (*traces, *([self._script] if self._script is not None else []))]
+        return [*map(str, traces), *script]
 
     @property
     def report(self) -> Report:
@@ -122,20 +159,24 @@ class profile:  # noqa: N801  used as torch.profiler.profile is
         if rank() != 0:
             return
         tell(self.summary(), stream)
-        if self.trace is None:
-            return
         try:
             text = self._text()
         except Error as error:
-            tell(str(error), stream)
+            if self.trace is not None:
+                tell(str(error), stream)
             return
+        self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / "report.txt").write_text(text, encoding="utf-8")
         stream.write(text)
         stream.flush()
 
     def _text(self) -> str:
+        """Of what was recorded, else of the script alone."""
+        script = [] if self._script is None else [str(self._script)]
+        nothing = self.trace is None and self.capture() is None
+        files = script if nothing and script else self.files()
         gpu = [] if self._gpu is None else [f"--gpu={self._gpu}"]
-        words: list[Any] = [find_program(), "check", *self.files(), *gpu]
+        words: list[Any] = [find_program(), "check", *files, *gpu]
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         return (done.stdout + done.stderr).decode("utf-8", errors="replace")
 

@@ -7,8 +7,11 @@ and then the steps that were asked for are recorded; the trace is written as soo
 from __future__ import annotations
 
 import functools
+import gc
+import gzip
 import importlib.abc
 import importlib.util
+import json
 import os
 import statistics
 import sys
@@ -20,19 +23,17 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, Callable, Optional
 
+from ._calls import Watch
 from ._error import Error
 from ._ranks import FOLDER
 
 BASELINE = 2
 WARM_UP = 1
+BEFORE = 1 + BASELINE + WARM_UP
 # Steps of one program differ by more than this from one to the next.
 NOISE = 1.05
 # What the profiler itself has to tell goes to standard error, which is the script's.
 QUIET = {"KINETO_LOG_LEVEL": "99"}
-
-
-# Has what all optimizers are made from.
-OPTIMIZERS = "torch.optim.optimizer"
 
 
 class WhenLoaded(importlib.abc.MetaPathFinder):
@@ -73,6 +74,7 @@ class Recorder:
     trace: the same path once it is written.
     seen: steps that ended.
     problem: why nothing was recorded, in words.
+    watch: the modules that a step calls, where there is no GPU that could be recorded.
     """
 
     def __init__(self, path: Path, steps: int = 10) -> None:
@@ -83,6 +85,7 @@ class Recorder:
         self.problem: Optional[str] = None
         self.seen = self.recorded = 0
         self.has_cuda = False
+        self.watch: Optional[Watch] = None
         self._process = os.getpid()
         self._profiler: Any = None
         self._ended = False
@@ -91,6 +94,7 @@ class Recorder:
         self._profiled: list[float] = []
         self._undo: list[Callable[[], None]] = []
         self._by_hand = self._in_wrapper = False
+        self._backward_depth = 0
         self._main: Callable[[], Any] = lambda: None
         for name, value in QUIET.items():
             os.environ.setdefault(name, value)
@@ -99,18 +103,51 @@ class Recorder:
 
     def attach(self) -> None:
         """Takes the end of an optimizer's step for the end of a step, as soon as torch is there."""
-        if OPTIMIZERS in sys.modules:
-            self._follow_optimizers()
+        if "torch" in sys.modules:
+            self._follow()
         else:
-            finder = WhenLoaded(OPTIMIZERS, self._follow_optimizers)
+            finder = WhenLoaded("torch", self._follow)
             sys.meta_path.insert(0, finder)
             self._undo.append(finder.remove)
 
-    def _follow_optimizers(self) -> None:
+    def _follow(self) -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         handle = register_optimizer_step_post_hook(self._after_optimizer)
         self._undo.append(handle.remove)
+        self._follow_backward()
+
+    def _follow_backward(self) -> None:
+        """Programs that change their weights by hand have no optimizer: backward() ends their steps."""
+        import torch
+
+        backward = torch.autograd.backward
+
+        @functools.wraps(backward)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            self._backward_depth += 1  # checkpoints call it inside of another one
+            try:
+                result = backward(*args, **kwargs)
+            finally:
+                self._backward_depth -= 1
+            if self._backward_depth == 0 and torch.autograd.backward is wrapped:
+                self._after_backward(unwrap)
+            return result
+
+        def unwrap() -> None:
+            if torch.autograd.backward is wrapped:
+                torch.autograd.backward = backward
+
+        torch.autograd.backward = wrapped
+        self._undo.append(unwrap)
+
+    def _after_backward(self, unwrap: Callable[[], None]) -> None:
+        if self._ended or os.getpid() != self._process:
+            return
+        if self._by_hand or self._main() is not None or (self.seen == 0 and has_optimizer()):
+            unwrap()
+        else:
+            self._end_of_step()
 
     def _after_optimizer(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if self._by_hand or self._ended or os.getpid() != self._process:
@@ -166,19 +203,34 @@ class Recorder:
             recording = self.seen > 1 + BASELINE + WARM_UP
             if recording or self.seen <= 1 + BASELINE:
                 (self._profiled if recording else self._plain).append(now - self._last)
+        self._watch_modules()
         if self.seen == 1 + BASELINE:
             self._start()
         elif self._profiler is not None:
-            self.recorded = max(0, self.seen - 1 - BASELINE - WARM_UP)
+            self.recorded = max(0, self.seen - BEFORE)
             self._guard(self._profiler.step)
         if self.recorded >= self.steps:
             self.close()
         self._last = time.perf_counter()
 
+    def _watch_modules(self) -> None:
+        """Which modules a step calls is seen in the second step, and with what in the one that warms up."""
+        if self.seen == 1:
+            import torch
+
+            self.has_cuda = torch.cuda.is_available()
+            if not self.has_cuda:
+                self.watch = Watch(self._main())
+                self._undo.append(self.watch.close)
+        if self.watch is not None:
+            watch = self.watch
+            begin = {1: watch.find, 1 + BASELINE: watch.take, BEFORE: watch.close}.get(self.seen)
+            if begin is not None:
+                self._guard(begin)
+
     def _start(self) -> None:
         import torch
 
-        self.has_cuda = torch.cuda.is_available()
         kinds = torch.profiler.ProfilerActivity
         if torch.autograd._profiler_enabled():
             self._give_up("the program runs a profiler of its own")
@@ -224,9 +276,13 @@ class Recorder:
         self.close()
 
     def _write(self, profiler: Any) -> None:
+        if self.recorded == 0:
+            return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         partial = self.path.with_name("partial-" + self.path.name)
         profiler.export_chrome_trace(str(partial))
+        if self.recorded < self.steps:
+            leave_out(partial, f"ProfilerStep#{profiler.step_num}")
         partial.replace(self.path)
         if self.path.parent.parent.name == FOLDER:
             (self.path.parent.parent / ".gitignore").write_text("*\n", encoding="utf-8")
@@ -265,27 +321,38 @@ class Recorder:
         if self.overhead is not None:
             slower = f"made a step {self.overhead:.2g} times as long" if self.overhead >= NOISE else "cost no time"
             text += f"; recording {slower}"
-        if not self.has_cuda:
-            text += (
-                "\nthis machine has no CUDA: the trace shows the CPU's work; what is said of a GPU is predicted, "
-                "not recorded"
-            )
         return text
 
     def why_nothing(self) -> str:
         """Why there is no trace."""
-        first = 1 + BASELINE + WARM_UP
         if self.problem:
             return f"nothing was recorded: {self.problem}"
         if self.seen == 0:
-            return "nothing was recorded: no optimizer made a step; call step() of rooftile.profile at the end of each"
-        return f"nothing was recorded: the program made {self.seen} steps, and recording begins after {first}"
+            return "nothing was recorded: no step of training was seen; call step() of rooftile.profile at the end of each"
+        steps = f"{self.seen} step" + ("" if self.seen == 1 else "s")
+        return f"nothing was recorded: the program made {steps}, and recording begins after {BEFORE}"
 
     def require_trace(self) -> Path:
         """The trace. Raises Error, with the reason, where there is none."""
         if self.trace is None:
             raise Error(self.why_nothing())
         return self.trace
+
+
+def has_optimizer() -> bool:
+    """Whether the program has made an optimizer; asked once."""
+    from torch.optim import Optimizer
+
+    return any(issubclass(type(found), Optimizer) for found in gc.get_objects())
+
+
+def leave_out(path: Path, name: str) -> None:
+    """Takes the events of a name out of a trace: a step that was begun and not ended is none."""
+    with gzip.open(path, "rt", encoding="utf-8", errors="replace") as file:
+        trace = json.load(file, strict=False)
+    trace["traceEvents"] = [event for event in trace["traceEvents"] if event.get("name") != name]
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        json.dump(trace, file)
 
 
 def main_script() -> Optional[Path]:

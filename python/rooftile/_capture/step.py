@@ -34,7 +34,7 @@ def capture_step(model, inputs, mode, dtype, loss, optimizer, kwargs):
     if dtype not in (None, "fp32", *_HALVES):
         raise ValueError(f"dtype: expected None, 'fp32', 'bf16' or 'fp16', found {dtype!r}")
     notes = []
-    pass_ = _Pass(_unwrapped(model, notes), inputs, dict(kwargs or {}), mode, dtype, loss)
+    pass_ = _Pass(unwrapped(model, notes), inputs, dict(kwargs or {}), mode, dtype, loss)
     try:
         recorder, facts = pass_.on_fake()
     except Exception as error:  # any: what needs values fails in many ways
@@ -61,7 +61,7 @@ def _first_line(error):
     return f"{type(error).__name__}: {text[0][:200]}" if text else type(error).__name__
 
 
-def _unwrapped(model, notes):
+def unwrapped(model, notes):
     """The module inside what compiles or distributes it."""
     while True:
         name = type(model).__name__
@@ -122,7 +122,7 @@ class _Pass:
         model = _copied(self.model).cpu()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            args, kwargs = self._given(lambda tensor: tensor.detach().clone())
+            args, kwargs = self._given(_as_real)
             try:
                 return self._run(model, args, kwargs, contextlib.nullcontext(), True)
             except Exception as error:
@@ -247,6 +247,10 @@ def _as_fake(tensor, fake_mode):
     if isinstance(tensor, FakeTensor):
         return torch.empty(tensor.shape, dtype=tensor.dtype)
     return fake_mode.from_tensor(tensor.detach().cpu()).requires_grad_(tensor.requires_grad)
+
+
+def _as_real(tensor):
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
 
 
 def _replace_tensors(model, change):

@@ -6,7 +6,7 @@ docs/formats/capture.md describes it.
 import gzip
 import json
 from dataclasses import dataclass, field
-from typing import Optional
+from typing import Callable, Optional
 
 from .optimizers import OptimizerStep
 from .recorder import Call, MemoryChange
@@ -37,6 +37,11 @@ class Capture:
     @property
     def calls(self) -> list[Call]:
         return [event for event in self.events if isinstance(event, Call)]
+
+    def rename_modules(self, name: Callable[[str], str]) -> None:
+        """Gives every path of a module another name."""
+        for call in self.calls:
+            call.module = name(call.module)
 
     def header(self):
         header = {

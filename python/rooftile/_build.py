@@ -1,0 +1,321 @@
+"""Builds models of transformers, diffusers and timm by their description, without weights, and captures them.
+
+``python -m rooftile._build TARGET [--mode=train] [--dtype=bf16] [--batch=8] [--seq=512]`` is what the program runs
+for a config.json whose family it does not read itself, and for ``timm:NAME``. It writes the capture to standard
+output; where there is none, the reason, and ends with 2. Nothing is fetched from the network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import os
+import shlex
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional
+
+from ._input import Input
+
+FAILED = 2
+TIMM = "timm:"
+# Sizes where neither the config nor the user states them.
+BATCH, TOKENS, PIXELS, SAMPLES = 1, 128, 224, 160_000
+TEXT = ("input_ids", "decoder_input_ids")
+OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+
+
+class BuildError(Exception):
+    """Why there is no model."""
+
+
+@dataclass
+class Wanted:
+    """What the user says beside the model: as the flags of the program."""
+
+    mode: str = "inference"
+    dtype: Optional[str] = None
+    batch: int = BATCH
+    seq: Optional[int] = None
+
+    @property
+    def tokens(self) -> int:
+        """Positions of a text."""
+        return self.seq if self.seq is not None else TOKENS
+
+
+@dataclass
+class Built:
+    """A model without weights, and arguments by name."""
+
+    model: Any
+    kwargs: dict[str, Any]
+    notes: list[str]
+
+
+def library(name: str) -> Any:
+    """An installed library. Raises BuildError that says how to install it."""
+    import importlib
+
+    missing = [needed for needed in ("torch", name) if importlib.util.find_spec(needed) is None]
+    if missing:
+        install = f"{shlex.quote(sys.executable)} -m pip install {' '.join(missing)}"
+        raise BuildError(f"{name} builds it, without weights, where it is installed: {install}")
+    try:
+        return importlib.import_module(name)
+    except Exception as error:  # any: libraries break on each other's versions
+        raise BuildError(f"{name} cannot be imported: {first_line(error)}") from error
+
+
+def first_line(error: BaseException) -> str:
+    """Class and first line of a message."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
+
+
+def on_meta(make: Any) -> Any:
+    """A model whose weights have shapes and no memory; real where its constructor needs values."""
+    import torch
+
+    try:
+        with torch.device("meta"):
+            return make()
+    except (RuntimeError, NotImplementedError):
+        return make()
+
+
+# ---- timm
+
+
+def from_timm(name: str, wanted: Wanted) -> Built:
+    """A network of timm by its name."""
+    timm = library("timm")
+    if not timm.is_model(name.split(".")[0]):
+        close = ", ".join(timm.list_models(f"*{name[:6]}*")[:3])
+        raise BuildError(f"timm {timm.__version__} has no model {name}" + (f"; it has {close}" if close else ""))
+    model = on_meta(lambda: timm.create_model(name, pretrained=False))
+    size = tuple((getattr(model, "pretrained_cfg", None) or {}).get("input_size") or (3, PIXELS, PIXELS))
+    (argument, *_) = inspect.signature(model.forward).parameters
+    return Built(model, {argument: Input((wanted.batch, *size))}, [])
+
+
+# ---- diffusers
+
+
+def from_diffusers(config: Mapping[str, Any], wanted: Wanted) -> Built:
+    """A network of diffusers by its config."""
+    diffusers, name = library("diffusers"), str(config["_class_name"])
+    found = getattr(diffusers, name, None)
+    if found is None or not hasattr(found, "from_config"):
+        raise BuildError(f"diffusers {diffusers.__version__} has no model {name}")
+    model = on_meta(lambda: found.from_config(dict(config)))
+    sizes = model.config
+    side = pair(sizes.get("sample_size") or 64)
+    sample = Input((wanted.batch, sizes.get("in_channels") or 3, *side))
+    text = sizes.get("cross_attention_dim") or sizes.get("caption_channels") or sizes.get("joint_attention_dim")
+    known = {
+        "sample": sample, "hidden_states": sample, "x": sample,
+        "timestep": Input((wanted.batch,), "int64"),
+        "encoder_hidden_states": Input((wanted.batch, wanted.tokens, first_of(text) or 768)),
+        "class_labels": Input((wanted.batch,), "int64"),
+        "pooled_projections": Input((wanted.batch, sizes.get("pooled_projection_dim") or 768)),
+        "controlnet_cond": Input((wanted.batch, 3, 8 * side[0], 8 * side[1])),
+    }
+    needed = required(model)
+    if text is not None and "encoder_hidden_states" in inspect.signature(model.forward).parameters:
+        needed.append("encoder_hidden_states")
+    return Built(model, chosen(name, needed, known), [])
+
+
+# ---- transformers
+
+
+def from_transformers(folder: Path, config: Mapping[str, Any], wanted: Wanted) -> Built:
+    """A network of transformers by its config."""
+    transformers = library("transformers")
+    known_types = transformers.models.auto.configuration_auto.CONFIG_MAPPING
+    kind = config.get("model_type")
+    if kind not in known_types:
+        raise BuildError(f"transformers {transformers.__version__} does not build model type {kind!r} either")
+    settings = known_types[kind].from_dict(dict(config))
+    (named, *_) = [*(config.get("architectures") or []), None]
+    found = getattr(transformers, named, None) if named else None
+    if found is None:
+        model = on_meta(lambda: transformers.AutoModel.from_config(settings))
+    else:
+        model = on_meta(lambda: found._from_config(settings))
+    return Built(model, *transformers_inputs(model, settings, wanted))
+
+
+def transformers_inputs(model: Any, settings: Any, wanted: Wanted) -> tuple[dict[str, Any], list[str]]:
+    """What a model of transformers takes, by its own names for it."""
+    names = inspect.signature(model.forward).parameters
+    text = settings.get_text_config()
+    vision = getattr(settings, "vision_config", None) or settings
+    batch, notes = wanted.batch, []
+    ids = Input((batch, wanted.tokens), "int64", getattr(text, "vocab_size", None) or getattr(settings, "vocab_size", None))
+    known = {
+        "input_ids": ids, "decoder_input_ids": ids, "attention_mask": Input((batch, wanted.tokens), "int64"),
+        "pixel_values": Input((batch, *frames_of(settings), channels_of(vision), *pair(pixels_of(vision)))),
+        "input_values": sound(settings, batch), "input_features": features(settings, batch),
+        "bbox": Input((batch, wanted.tokens, 4), "int64"),
+    }
+    needed = [*required(model), model.main_input_name]
+    has_text, has_images = "input_ids" in names, "pixel_values" in names
+    if getattr(settings, "is_encoder_decoder", False) and "decoder_input_ids" in names:
+        needed.append("decoder_input_ids")
+    if has_text and has_images:
+        generates = "ForConditionalGeneration" in type(model).__name__
+        needed += ["input_ids"] if generates else ["input_ids", "pixel_values"]
+        if generates:
+            needed = [name for name in needed if name != "pixel_values"]
+            notes.append("text alone: images are not among the captured inputs")
+    given = chosen(type(model).__name__, needed, known)
+    if "use_cache" in names:
+        given["use_cache"] = False
+    label = labels(type(model).__name__, given, batch) if wanted.mode == "train" and "labels" in names else None
+    if label is not None:
+        given["labels"] = label
+    return given, notes
+
+
+def labels(name: str, given: Mapping[str, Any], batch: int) -> Optional[Input]:
+    """Of the model's own loss; None where its form is not known."""
+    words = given.get("decoder_input_ids") or given.get("input_ids")
+    if words is not None and any(end in name for end in ("LM", "ForConditionalGeneration", "ForTokenClassification")):
+        return Input(words.shape, "int64")
+    if any(end in name for end in ("SequenceClassification", "ImageClassification", "AudioClassification",
+                                   "VideoClassification", "MultipleChoice")):
+        return Input((batch,), "int64")
+    return None
+
+
+def channels_of(settings: Any) -> int:
+    """Of an image."""
+    return int(first_of(getattr(settings, "num_channels", None) or getattr(settings, "in_channels", None)) or 3)
+
+
+def pixels_of(settings: Any) -> Any:
+    """Sides of an image, as configs write them."""
+    for holder in (settings, getattr(settings, "backbone_config", None)):
+        size = getattr(holder, "image_size", None) or getattr(holder, "crop_size", None)
+        if size:
+            return size
+    return PIXELS
+
+
+def frames_of(settings: Any) -> tuple[int, ...]:
+    """Frames of a video, before the channels; none for images."""
+    frames = getattr(settings, "num_frames", None)
+    return (int(frames),) if isinstance(frames, int) and frames > 1 else ()
+
+
+def sound(settings: Any, batch: int) -> Input:
+    """Ten seconds at 16 kHz, or a spectrogram where the config has one's sizes."""
+    bins, length = getattr(settings, "num_mel_bins", None), getattr(settings, "max_length", None)
+    if bins and length and not hasattr(settings, "conv_dim"):
+        return Input((batch, length, bins))
+    return Input((batch, SAMPLES))
+
+
+def features(settings: Any, batch: int) -> Input:
+    """A spectrogram: of Whisper's kind, by bins; else by frames."""
+    bins = getattr(settings, "num_mel_bins", None)
+    positions = getattr(settings, "max_source_positions", None)
+    if bins and positions and not hasattr(settings, "input_feat_per_channel"):
+        return Input((batch, bins, 2 * positions))
+    width = getattr(settings, "input_feat_per_channel", None) or getattr(settings, "feature_projection_input_dim", None)
+    return Input((batch, 1000, width or bins or 80))
+
+
+def pair(size: Any) -> tuple[int, int]:
+    """Height and width of a size that a config gives as one number, two, or by name."""
+    if isinstance(size, Mapping):
+        size = (size.get("height") or size.get("shortest_edge"), size.get("width") or size.get("shortest_edge"))
+    if isinstance(size, (list, tuple)):
+        return int(size[0]), int(size[-1])
+    return int(size), int(size)
+
+
+def first_of(size: Any) -> Any:
+    """The number, or the first of several."""
+    return size[0] if isinstance(size, (list, tuple)) else size
+
+
+def required(model: Any) -> list[str]:
+    """Arguments without a default."""
+    empty, several = inspect.Parameter.empty, (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = inspect.signature(model.forward).parameters.values()
+    return [argument.name for argument in parameters if argument.default is empty and argument.kind not in several]
+
+
+def chosen(name: str, needed: Sequence[str], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that are needed. Raises BuildError for one of unknown form."""
+    for argument in needed:
+        if argument not in known:
+            raise BuildError(f"the form of {name}'s input {argument} is not known: in Python, rooftile.check(model, "
+                             f"{{'{argument}': …}}) takes it")
+    return {argument: known[argument] for argument in needed}
+
+
+# ---- all
+
+
+def build(target: str, wanted: Wanted) -> Built:
+    """The model of a config.json, or of ``timm:NAME``. Raises BuildError where there is none."""
+    if target.startswith(TIMM):
+        return from_timm(target[len(TIMM):], wanted)
+    path = Path(target)
+    config = json.loads(path.read_text(encoding="utf-8"))
+    if "_class_name" in config:
+        return from_diffusers(config, wanted)
+    return from_transformers(path.parent, config, wanted)
+
+
+def captured(target: str, wanted: Wanted, path: str) -> None:
+    """Writes the capture of one pass. Raises BuildError."""
+    from ._capture import CaptureError, capture
+
+    try:
+        built = build(target, wanted)
+    except BuildError:
+        raise
+    except Exception as error:  # any: constructors check their settings in many ways
+        raise BuildError(f"its library does not build it: {first_line(error)}") from error
+    dtype = wanted.dtype if wanted.dtype in ("fp32", "bf16", "fp16") else None
+    try:
+        result = capture(built.model, None, mode=wanted.mode, dtype=dtype, kwargs=built.kwargs)
+    except CaptureError as error:
+        raise BuildError(f"it was built, and cannot be captured: {error}") from error
+    result.notes[:0] = [f"built by {type(built.model).__module__.partition('.')[0]} without weights", *built.notes]
+    result.save(path)
+
+
+def wanted_of(words: Sequence[str]) -> Wanted:
+    """From flags as the program writes them."""
+    given = dict(word.removeprefix("--").split("=", 1) for word in words)
+    return Wanted(given.get("mode", "inference"), given.get("dtype"), int(given.get("batch", BATCH)),
+                  int(given["seq"]) if "seq" in given else None)
+
+
+def main(words: Sequence[str]) -> int:
+    """Writes the capture, or the reason, to what was standard output."""
+    os.environ.update(OFFLINE)
+    answer = os.dup(1)
+    os.dup2(2, 1)  # libraries may print
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(sys.stderr):
+            warnings.simplefilter("ignore")
+            captured(words[0], wanted_of(words[1:]), f"/proc/self/fd/{answer}")
+    except BuildError as error:
+        os.write(answer, str(error).encode())
+        return FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,282 @@
+"""The modules that a training step calls, and what they are called with: what a capture of the step is made of.
+
+A loop calls its networks, and often its loss, as modules; what else it computes is not seen. Values that one call
+gives to another one join the two, so that gradients flow as in the loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import gcd
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
+if TYPE_CHECKING:
+    from ._capture.writer import Capture
+
+# Steps that call more than this are loops over tokens or games, which take long to capture.
+MOST_CALLS = 32
+
+
+@dataclass(frozen=True)
+class Output:
+    """A tensor that an earlier call gave: the number of the call, and which of its tensors."""
+
+    call: int
+    index: int
+
+
+@dataclass
+class Call:
+    """One call of a module from outside of all modules.
+
+    args, kwargs: as given, tensors without their history; an `Output` stands for what an earlier call gave.
+    gradients: whether autograd recorded it.
+    autocast: the type of the CPU's autocast, None where it was off.
+    """
+
+    module: Any
+    args: Any
+    kwargs: Any
+    gradients: bool
+    autocast: Any
+
+    def key(self) -> tuple[Any, ...]:
+        """Calls of one key do the same work."""
+        shapes = [tuple(t.shape) if hasattr(t, "shape") else t for t in tensors_in((self.args, self.kwargs), Output)]
+        return (id(self.module), self.gradients, tuple(map(str, shapes)))
+
+
+class Watch:
+    """Follows the calls of one step; `find` comes a step before `take`.
+
+    optimizer: whose step belongs to it; None where there is none.
+    """
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer = optimizer
+        self._roots: dict[int, Any] = {}
+        self._undo: list[Callable[[], None]] = []
+        self._depth = 0
+        self._calls: list[Call] = []
+        self._made: dict[int, tuple[Output, Any]] = {}  # tensors live on, so that no other one gets their id
+
+    def find(self) -> None:
+        """From now on, notes which modules are called."""
+        from torch.nn.modules import module as modules
+
+        def enter(module: Any, _args: Any) -> None:
+            if self._depth == 0:
+                self._roots[id(module)] = module
+            self._depth += 1
+
+        def leave(_module: Any, _args: Any, _result: Any) -> None:
+            self._depth = max(0, self._depth - 1)
+
+        self._keep(modules.register_module_forward_pre_hook(enter))
+        self._keep(modules.register_module_forward_hook(leave, always_call=True))
+
+    def take(self) -> None:
+        """From now on, notes what these modules are called with."""
+        self.close()
+        for module in self._roots.values():
+            self._keep(module.register_forward_pre_hook(self._before, with_kwargs=True, prepend=True))
+            self._keep(module.register_forward_hook(self._after, with_kwargs=True, always_call=True))
+
+    def close(self) -> None:
+        """Ends the watch; what was seen is kept."""
+        for undo in self._undo:
+            undo()
+        self._undo.clear()
+        self._made.clear()
+        self._depth = 0
+
+    def _keep(self, handle: Any) -> None:
+        self._undo.append(handle.remove)
+
+    def _before(self, module: Any, args: Any, kwargs: Any) -> None:
+        import torch
+
+        self._depth += 1
+        if self._depth > 1:
+            return
+        given = mapped((args, kwargs), torch.Tensor, self._taken)
+        if not has_part(module, given):
+            return
+        half = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+        self._calls.append(Call(module, *given, torch.is_grad_enabled(), half))
+
+    def _taken(self, tensor: Any) -> Any:
+        known = self._made.get(id(tensor))
+        if known is not None:
+            return known[0]
+        return tensor.detach().requires_grad_(tensor.requires_grad)
+
+    def _after(self, module: Any, _args: Any, _kwargs: Any, result: Any) -> None:
+        import torch
+
+        self._depth = max(0, self._depth - 1)
+        if self._depth == 0 and self._calls and self._calls[-1].module is module:
+            for index, tensor in enumerate(tensors_in(result, torch.Tensor)):
+                self._made[id(tensor)] = (Output(len(self._calls) - 1, index), tensor)
+
+    def capture(self) -> Optional[Capture]:
+        """The step of training that these calls make; None where no module was called with gradients.
+
+        Raises CaptureError where it cannot be run without the loop.
+        """
+        if not any(call.gradients for call in self._calls):
+            return None
+        from ._capture import CaptureError
+
+        calls, batches = one_batch(self._calls)
+        if len(calls) > MOST_CALLS:
+            raise CaptureError(f"a step calls modules {len(calls)} times, and up to {MOST_CALLS} are captured")
+        captured = captured_calls(calls, self.optimizer)
+        if batches > 1:
+            captured.notes.append(f"a step gathers {batches} batches; shown is a step of one of them")
+        return captured
+
+
+def has_part(module: Any, given: Any) -> bool:
+    """Whether a call belongs to the training: transforms of samples are modules, too."""
+    import torch
+
+    if next(module.parameters(), None) is not None:
+        return True
+    found = tensors_in(given, torch.Tensor)
+    return any(isinstance(value, Output) or value.requires_grad for value in found)
+
+
+def one_batch(calls: Sequence[Call]) -> tuple[list[Call], int]:
+    """The calls of the first batch, and how many such batches there are, where a step gathers several."""
+    batches = reduce(gcd, Counter(call.key() for call in calls).values())
+    return list(calls[: len(calls) // batches]), batches
+
+
+def captured_calls(calls: Sequence[Call], optimizer: Any) -> Capture:
+    """A capture of these calls, one after the other, with the gradients of what none of them takes."""
+    import torch
+
+    from ._capture import capture
+    from ._capture.step import unwrapped
+
+    notes: list[str] = []
+    names = module_names([unwrapped(call.module, notes) for call in calls])
+
+    class Step(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+        def __init__(self) -> None:
+            super().__init__()
+            for call in calls:
+                module = unwrapped(call.module, [])
+                if id(module) in names:
+                    self.add_module(names[id(module)], module)
+            self.order = [names[id(unwrapped(call.module, []))] for call in calls]
+
+        def forward(self, given: Sequence[Any]) -> list[Any]:
+            """What differentiates: the results that no later call takes."""
+            results: list[list[Any]] = []
+            used: set[Output] = set()
+
+            def value_of(output: Output) -> Any:
+                used.add(output)
+                return results[output.call][output.index]
+
+            whole = []
+            for call, name, words in zip(calls, self.order, given):
+                args, kwargs = mapped(words, Output, value_of)
+                with torch.set_grad_enabled(call.gradients), autocast(call.autocast):
+                    whole.append(getattr(self, name)(*args, **kwargs))
+                results.append(list(tensors_in(whole[-1], torch.Tensor)))
+            taken = {output.call for output in used}
+            return [tensor for number, result in enumerate(whole) if number not in taken for tensor in ends_of(result)]
+
+    step = Step()
+    was_training = {module: module.training for module in step.modules()}
+    try:
+        captured = capture(step, (), mode="train", loss=total, optimizer=optimizer,
+                           kwargs={"given": [(call.args, call.kwargs) for call in calls]})
+    finally:
+        for module, training in was_training.items():
+            module.training = training
+    networks = [name for name in dict.fromkeys(step.order) if any(True for _ in getattr(step, name).parameters())]
+    captured.model = " + ".join(networks or dict.fromkeys(step.order))
+    if len(networks) == 1:  # its parts are named as in the script
+        captured.rename_modules(lambda path: path.partition(".")[2] if path.startswith(networks[0]) else path)
+    captured.notes += [*dict.fromkeys(notes), "what the loop computes outside of modules is not among the operations"]
+    return captured
+
+
+def autocast(dtype: Any) -> Any:
+    """The CPU's autocast of a type, which stands for CUDA's while capturing; nothing for None."""
+    import torch
+
+    return contextlib.nullcontext() if dtype is None else torch.autocast("cpu", dtype)
+
+
+def ends_of(result: Any) -> list[Any]:
+    """Of what a call gives, the loss if it makes one, else all that has a gradient."""
+    import torch
+
+    found = [tensor for tensor in tensors_in(result, torch.Tensor) if tensor.requires_grad]
+    return [tensor for tensor in found if tensor.dim() == 0] or found
+
+
+def total(ends: Sequence[Any]) -> Any:
+    """One number to differentiate."""
+    from ._capture import CaptureError
+
+    if not ends:
+        raise CaptureError("no module that the step calls has a gradient")
+    sums = [end if end.dim() == 0 else end.sum() for end in ends]
+    return sum(sums[1:], sums[0])
+
+
+def module_names(modules: Sequence[Any]) -> dict[int, str]:
+    """Names by identity: the class, with a number for others of the same class."""
+    names: dict[int, str] = {}
+    count: Counter[str] = Counter()
+    for module in modules:
+        if id(module) in names:
+            continue
+        name = type(module).__name__
+        count[name] += 1
+        names[id(module)] = name if count[name] == 1 else f"{name}_{count[name]}"
+    return names
+
+
+def mapped(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+    """The same structure with every value of the kind changed."""
+    if isinstance(value, kind):
+        return change(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(mapped(item, kind, change) for item in value))
+    if type(value) in (list, tuple):
+        return type(value)(mapped(item, kind, change) for item in value)
+    if type(value) is dict:
+        return {key: mapped(item, kind, change) for key, item in value.items()}
+    return value
+
+
+def tensors_in(value: Any, kind: type) -> Iterator[Any]:
+    """Values of the kind, in a structure that calls take or give."""
+    if isinstance(value, kind) or isinstance(value, Output):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from tensors_in(item, kind)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_in(item, kind)
+
+
+def save(captured: Capture, folder: Path) -> Path:
+    """Writes the capture beside the trace."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "model.rooftile.json"
+    captured.save(str(path))
+    return path
