@@ -8,6 +8,7 @@ output; where there is none, the reason, and ends with 2. Nothing is fetched fro
 from __future__ import annotations
 
 import contextlib
+import difflib
 import inspect
 import json
 import os
@@ -95,7 +96,7 @@ def from_timm(name: str, wanted: Wanted) -> Built:
     """A network of timm by its name."""
     timm = library("timm")
     if not timm.is_model(name.split(".")[0]):
-        close = ", ".join(timm.list_models(f"*{name[:6]}*")[:3])
+        close = ", ".join(difflib.get_close_matches(name, timm.list_models(), 3))
         raise BuildError(f"timm {timm.__version__} has no model {name}" + (f"; it has {close}" if close else ""))
     model = on_meta(lambda: timm.create_model(name, pretrained=False))
     size = tuple((getattr(model, "pretrained_cfg", None) or {}).get("input_size") or (3, PIXELS, PIXELS))
@@ -140,7 +141,7 @@ def from_transformers(folder: Path, config: Mapping[str, Any], wanted: Wanted) -
     known_types = transformers.models.auto.configuration_auto.CONFIG_MAPPING
     kind = config.get("model_type")
     if kind not in known_types:
-        raise BuildError(f"transformers {transformers.__version__} does not build model type {kind!r} either")
+        raise BuildError(f"transformers {transformers.__version__} has no model type {kind!r} either")
     settings = known_types[kind].from_dict(dict(config))
     (named, *_) = [*(config.get("architectures") or []), None]
     found = getattr(transformers, named, None) if named else None

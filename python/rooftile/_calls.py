@@ -47,18 +47,18 @@ class Call:
 
     def key(self) -> tuple[Any, ...]:
         """Calls of one key do the same work."""
-        shapes = [tuple(t.shape) if hasattr(t, "shape") else t for t in tensors_in((self.args, self.kwargs), Output)]
-        return (id(self.module), self.gradients, tuple(map(str, shapes)))
+        import torch
+
+        given = tensors_in((self.args, self.kwargs), torch.Tensor)
+        shapes = (None if isinstance(value, Output) else tuple(value.shape) for value in given)
+        return (id(self.module), self.gradients, *shapes)
 
 
 class Watch:
-    """Follows the calls of one step; `find` comes a step before `take`.
+    """Follows the calls of one step; `find` comes a step before `take`."""
 
-    optimizer: whose step belongs to it; None where there is none.
-    """
-
-    def __init__(self, optimizer: Any) -> None:
-        self.optimizer = optimizer
+    def __init__(self) -> None:
+        self._optimizers: list[Any] = []
         self._roots: dict[int, Any] = {}
         self._undo: list[Callable[[], None]] = []
         self._depth = 0
@@ -82,7 +82,10 @@ class Watch:
 
     def take(self) -> None:
         """From now on, notes what these modules are called with."""
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
         self.close()
+        self._keep(register_optimizer_step_post_hook(self._note_optimizer))
         for module in self._roots.values():
             self._keep(module.register_forward_pre_hook(self._before, with_kwargs=True, prepend=True))
             self._keep(module.register_forward_hook(self._after, with_kwargs=True, always_call=True))
@@ -97,6 +100,10 @@ class Watch:
 
     def _keep(self, handle: Any) -> None:
         self._undo.append(handle.remove)
+
+    def _note_optimizer(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if all(optimizer is not known for known in self._optimizers):
+            self._optimizers.append(optimizer)
 
     def _before(self, module: Any, args: Any, kwargs: Any) -> None:
         import torch
@@ -136,7 +143,9 @@ class Watch:
         calls, batches = one_batch(self._calls)
         if len(calls) > MOST_CALLS:
             raise CaptureError(f"a step calls modules {len(calls)} times, and up to {MOST_CALLS} are captured")
-        captured = captured_calls(calls, self.optimizer)
+        captured = captured_calls(calls, self._optimizers or "SGD")
+        if not self._optimizers:
+            captured.notes.append("no optimizer made a step: what the program does to its weights is counted as SGD")
         if batches > 1:
             captured.notes.append(f"a step gathers {batches} batches; shown is a step of one of them")
         return captured
@@ -154,8 +163,12 @@ def has_part(module: Any, given: Any) -> bool:
 
 def one_batch(calls: Sequence[Call]) -> tuple[list[Call], int]:
     """The calls of the first batch, and how many such batches there are, where a step gathers several."""
-    batches = reduce(gcd, Counter(call.key() for call in calls).values())
-    return list(calls[: len(calls) // batches]), batches
+    keys = [call.key() for call in calls]
+    batches = reduce(gcd, Counter(keys).values())
+    length = len(calls) // batches
+    if any(key != keys[number % length] for number, key in enumerate(keys)):
+        return list(calls), 1
+    return list(calls[:length]), batches
 
 
 def captured_calls(calls: Sequence[Call], optimizer: Any) -> Capture:

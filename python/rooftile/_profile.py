@@ -6,12 +6,12 @@ import shlex
 import subprocess
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Optional, TextIO, Union
+from typing import Any, Callable, Optional, TextIO, Union
 
 from ._calls import save
 from ._commands import check
 from ._error import Error
-from ._program import find_program
+from ._program import environment, find_program
 from ._ranks import job_folder, rank, ranks, trace_path, traces_of
 from ._recorder import Recorder, main_script
 from ._report import Report
@@ -80,6 +80,10 @@ class profile:  # noqa: N801  used as torch.profiler.profile is
         """Ends recording, as the end of the block does."""
         self._recorder.close()
 
+    def when_done(self, action: Callable[[], None]) -> None:
+        """What to call once all steps are recorded."""
+        self._recorder.when_done = action
+
     @property
     def done(self) -> bool:
         """Whether all steps are recorded."""
@@ -124,6 +128,8 @@ class profile:  # noqa: N801  used as torch.profiler.profile is
                 self._why_not_captured = "" if captured is not None else "no module was called with gradients"
             except CaptureError as error:
                 self._why_not_captured = str(error)
+            except Exception as error:  # any: it runs the program's code, and must not end the program
+                self._why_not_captured = f"{type(error).__name__}: {error}"
         return self._captured
 
     def files(self) -> list[str]:
@@ -150,15 +156,18 @@ class profile:  # noqa: N801  used as torch.profiler.profile is
             self._report = check(self.files(), gpu=self._gpu)
         return self._report
 
-    def finish(self, stream: TextIO) -> None:
+    def finish(self, stream: TextIO, ended_well: bool = True) -> None:
         """Ends recording and prints the report as text: of the first rank only, for all.
 
-        The text is also left beside the trace, as report.txt.
+        The text is also left beside the trace, as report.txt. Where nothing was recorded the script alone is
+        checked, unless it ended by an error.
         """
         self.close()
         if rank() != 0:
             return
         tell(self.summary(), stream)
+        if self._recorder.seen == 0 and not ended_well:
+            return
         try:
             text = self._text()
         except Error as error:
@@ -177,7 +186,8 @@ class profile:  # noqa: N801  used as torch.profiler.profile is
         files = script if nothing and script else self.files()
         gpu = [] if self._gpu is None else [f"--gpu={self._gpu}"]
         words: list[Any] = [find_program(), "check", *files, *gpu]
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False,
+                              env=environment())
         return (done.stdout + done.stderr).decode("utf-8", errors="replace")
 
 

@@ -14,6 +14,8 @@ from ._error import Error
 
 # Names another program than the installed one, for work on Rooftile itself.
 VARIABLE = "ROOFTILE_PROGRAM"
+# Names the Python that the program starts.
+PYTHON = "ROOFTILE_PYTHON"
 FOUND_SOMETHING = 1
 
 
@@ -43,7 +45,12 @@ def find_program() -> str:
     on_path = shutil.which("rooftile")
     if on_path:
         return on_path
-    raise Error("the program rooftile is not beside its Python package: install it again with pip install rooftile")
+    raise Error("the program rooftile is not beside its Python package: install the package again")
+
+
+def environment() -> dict[str, str]:
+    """The program starts this Python where it needs one: its libraries are those of the caller."""
+    return {PYTHON: sys.executable, **os.environ}
 
 
 def run(arguments: Sequence[str]) -> str:
@@ -52,7 +59,7 @@ def run(arguments: Sequence[str]) -> str:
     Raises Error with the program's own line where it prints nothing but that.
     """
     done = subprocess.run(
-        [find_program(), *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False
+        [find_program(), *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False, env=environment()
     )
     output = done.stdout.decode("utf-8", errors="replace")
     if done.returncode in (0, FOUND_SOMETHING) or output:  # "not judged" has an error's code and a report

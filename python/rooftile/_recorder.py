@@ -75,6 +75,7 @@ class Recorder:
     seen: steps that ended.
     problem: why nothing was recorded, in words.
     watch: the modules that a step calls, where there is no GPU that could be recorded.
+    when_done: called once all steps are recorded and written.
     """
 
     def __init__(self, path: Path, steps: int = 10) -> None:
@@ -95,6 +96,7 @@ class Recorder:
         self._undo: list[Callable[[], None]] = []
         self._by_hand = self._in_wrapper = False
         self._backward_depth = 0
+        self.when_done: Callable[[], None] = lambda: None
         self._main: Callable[[], Any] = lambda: None
         for name, value in QUIET.items():
             os.environ.setdefault(name, value)
@@ -211,6 +213,7 @@ class Recorder:
             self._guard(self._profiler.step)
         if self.recorded >= self.steps:
             self.close()
+            self.when_done()
         self._last = time.perf_counter()
 
     def _watch_modules(self) -> None:
@@ -220,7 +223,7 @@ class Recorder:
 
             self.has_cuda = torch.cuda.is_available()
             if not self.has_cuda:
-                self.watch = Watch(self._main())
+                self.watch = Watch()
                 self._undo.append(self.watch.close)
         if self.watch is not None:
             watch = self.watch

@@ -13,7 +13,8 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import NoReturn, Optional
 
-from ._profile import profile
+from ._profile import profile, tell
+from ._ranks import rank
 
 USAGE = """\
 Runs a training script with the recorder attached, and says what limits it.
@@ -22,7 +23,8 @@ Usage: rooftile run [OPTIONS] SCRIPT.py ARGUMENTS…
        torchrun --nproc-per-node 8 -m rooftile run [OPTIONS] SCRIPT.py ARGUMENTS…
 
   --steps N        steps to record (default: 10), after four that are not
-  --gpu NAME       target GPU (default: the one that the trace names)
+  --gpu NAME       target GPU (default: the one that the trace names); without CUDA its times are predicted
+  --stop           ends the script when the steps are recorded, with exit code 0
   -o, --output DIR folder for traces and report (default: rooftile_runs/SCRIPT-TIME)
   -h, --help       this text
 
@@ -38,6 +40,7 @@ class Options:
     steps: int = 10
     gpu: str = "auto"
     output: Optional[str] = None
+    stop: bool = False
     module: bool = False
     target: str = ""
     arguments: tuple[str, ...] = ()
@@ -52,6 +55,9 @@ def parse(words: Sequence[str]) -> Options:
     options, rest = Options(), list(words)
     while rest and rest[0].startswith("-") and not options.target:
         word, value = rest.pop(0), ""
+        if word == "--stop":
+            options.stop = True
+            continue
         if word.startswith("--") and "=" in word:
             word, value = word.split("=", 1)
         elif not rest:
@@ -76,6 +82,17 @@ def parse(words: Sequence[str]) -> Options:
         options.target = rest.pop(0)
     options.arguments = tuple(rest)
     return options
+
+
+def module_file(name: str) -> Optional[Path]:
+    """The file of a module that ``-m`` runs, without importing the packages around it."""
+    parts = name.split(".")
+    for folder in ("", *sys.path[1:]):
+        place = Path(folder, *parts)
+        for path in (place.with_suffix(".py"), place / "__main__.py"):
+            if path.is_file():
+                return path
+    return None
 
 
 def run_target(options: Options) -> None:
@@ -115,16 +132,32 @@ def main(words: Sequence[str]) -> NoReturn:
     except UsageError as error:
         print(f"rooftile: {error}\n\n{USAGE}", end="", file=sys.stderr)
         sys.exit(2)
-    script = None if options.module else Path(options.target).absolute()
+    found = module_file(options.target) if options.module else Path(options.target)
+    script = None if found is None else found.absolute()
     recording = profile(options.steps, gpu=options.gpu, folder=options.output, script=script)
+    recording.when_done(stop if options.stop else tell_when)
+    ended_well = False
     with recording:
         try:
             run_target(options)
-        except (SystemExit, KeyboardInterrupt):
+            ended_well = True
+        except (SystemExit, KeyboardInterrupt) as end:
+            ended_well = isinstance(end, SystemExit) and not end.code
             raise
         except BaseException as error:
             show_exception(error, str(script))
             sys.exit(1)
         finally:
-            recording.finish(sys.stderr)
+            recording.finish(sys.stderr, ended_well)
     sys.exit(0)
+
+
+def stop() -> NoReturn:
+    """Ends the script as sys.exit() does."""
+    sys.exit(0)
+
+
+def tell_when() -> None:
+    """For scripts that go on for hours."""
+    if rank() == 0:
+        tell("all steps are recorded; the report follows when the script ends, also by Ctrl-C", sys.stderr)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import Any, Optional, Union
+from typing import Any
 
 try:
     from lightning.pytorch import Callback as _Callback
@@ -13,46 +11,31 @@ except ModuleNotFoundError as _error:
         raise
     from pytorch_lightning import Callback as _Callback
 
-from ._profile import profile
+from ._callback import Recording
 
 
-class Callback(_Callback):  # type: ignore[misc, unused-ignore]
+class Callback(Recording, _Callback):  # type: ignore[misc, unused-ignore]
     """Records a few training batches, and prints the report after training::
 
         Trainer(callbacks=[rooftile.lightning.Callback(steps=10)])
 
-    steps, gpu, folder, script: as `rooftile.profile` takes them. With several processes each records its own trace,
-    and the first one reports on all that it can see. ``profile`` holds the recording, with ``trace`` and ``report``.
+    Arguments as of `rooftile.profile`: steps, gpu, folder, script. With several processes each records its own
+    trace, and the first one reports on all that it can see. ``profile`` holds the recording, with ``trace`` and
+    ``report``.
     """
-
-    def __init__(
-        self,
-        steps: int = 10,
-        *,
-        gpu: str = "auto",
-        folder: Union[str, Path, None] = None,
-        script: Union[str, Path, None] = None,
-    ) -> None:
-        super().__init__()
-        self._options: dict[str, Any] = {"steps": steps, "gpu": gpu, "folder": folder, "script": script}
-        self.profile: Optional[profile] = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Begins to count batches."""
-        self.profile = profile(by_hand=True, **self._options)
-        self.profile.__enter__()
+        self._begin()
 
     def on_train_batch_end(self, *_args: Any, **_kwargs: Any) -> None:
         """A batch is a step, also where several of them make one step of the optimizer."""
-        if self.profile is not None:
-            self.profile.step()
+        self._step()
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Prints what was found."""
-        if self.profile is not None:
-            self.profile.finish(sys.stderr)
+        self._report()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """Keeps what was recorded."""
-        if self.profile is not None:
-            self.profile.close()
+        self._keep()

@@ -1,5 +1,6 @@
 """profile and run, on a CPU: what is recorded, and that programs stay as they are."""
 
+import gc
 import gzip
 import io
 import json
@@ -130,8 +131,9 @@ class Run(unittest.TestCase):
         cls.folder.cleanup()
 
     @classmethod
-    def run_script(cls, out, *words):
-        return python("-m", "rooftile", "run", "--steps", "4", "-o", out, "train.py", *words, cwd=cls.folder.name)
+    def run_script(cls, out, *words, gpu="auto"):
+        return python("-m", "rooftile", "run", "--steps", "4", "--gpu", gpu, "-o", out, "train.py", *words,
+                      cwd=cls.folder.name)
 
     def trace(self, out, rank=0):
         return pathlib.Path(self.folder.name) / out / f"rank{rank}.json.gz"
@@ -172,7 +174,7 @@ class Run(unittest.TestCase):
     def test_an_interrupt_keeps_what_was_recorded(self):
         done = self.run_script("interrupted", "--steps", "6", "--then", "interrupt")
         self.assertEqual(done.returncode, -signal.SIGINT)
-        self.assertEqual(len(steps_of(self.trace("interrupted"))), 3)  # the last one was begun
+        self.assertEqual(len(steps_of(self.trace("interrupted"))), 2)
         self.assertIn("recorded 2 steps", done.stderr)
 
     def test_a_signal_from_the_keyboard(self):
@@ -185,11 +187,31 @@ class Run(unittest.TestCase):
         self.assertEqual(child.returncode, -signal.SIGINT)
         self.assertIn("recorded 4 steps", errors)
 
+    def test_times_of_a_gpu_are_predicted_from_the_modules(self):
+        done = self.run_script("predicted", "--epochs", "1", gpu="h100")
+        self.assertEqual((done.returncode, done.stdout), (0, self.plain.stdout), done.stderr)
+        self.assertIn("the times below are predicted for h100, from model.rooftile.json", done.stderr)
+        self.assertIn("on H100 SXM5 80 GB, training", done.stderr)
+        self.assertRegex(done.stderr, "\nExpected time .* µs, likely")
+
+    def test_the_script_ends_when_it_is_recorded(self):
+        done = python("-m", "rooftile", "run", "--stop", "--steps", "2", "-o", "stopped", "train.py", "--then", "exit",
+                      cwd=self.folder.name)
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        self.assertEqual(len(steps_of(self.trace("stopped"))), 2)
+        self.assertNotIn("when the script ends", done.stderr)
+
+    def test_an_error_before_the_first_step_is_all_that_is_said(self):
+        done = self.run_script("usage", "--no-such-option")
+        self.assertEqual(done.returncode, 2)
+        self.assertNotIn("1 Python file", done.stderr)
+
     def test_too_few_steps(self):
         done = self.run_script("few", "--steps", "3")
         self.assertEqual(done.returncode, 0)
         self.assertIn("nothing was recorded: the program made 3 steps, and recording begins after 4", done.stderr)
-        self.assertFalse(self.trace("few").parent.exists())
+        self.assertFalse(self.trace("few").exists())
+        self.assertIn("1 Python file with training code", done.stderr)  # the script is checked all the same
 
     def test_ranks_leave_a_trace_each_and_one_report(self):
         done = python("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "rooftile", "run",
@@ -204,7 +226,7 @@ class Run(unittest.TestCase):
         (folder / "plain.py").write_text("import sys\nprint(sys.argv, 'torch' in sys.modules)\n")
         done = python("-m", "rooftile", "run", "-m", "plain", "--x", cwd=folder)
         self.assertIn("plain.py', '--x'] False", done.stdout)
-        self.assertIn("no optimizer made a step", done.stderr)
+        self.assertIn("no step of training was seen", done.stderr)
 
     def test_a_script_that_profiles_itself(self):
         (pathlib.Path(self.folder.name) / "own.py").write_text(textwrap.dedent("""
@@ -275,17 +297,29 @@ class Profile(unittest.TestCase):
             self.train(7)
             1 / 0  # noqa: B018
         self.assertIn("recorded 3 steps", p.summary())
-        self.assertEqual(len(steps_of(p.trace)), 4)  # the last one was begun
+        self.assertEqual(len(steps_of(p.trace)), 3)
 
     def test_nothing_recorded(self):
         with rooftile.profile(folder=self.folder) as p:
             pass
         self.assertIsNone(p.trace)
-        with self.assertRaisesRegex(rooftile.Error, "no optimizer made a step"):
+        with self.assertRaisesRegex(rooftile.Error, "no step of training was seen"):
             _ = p.report
         stream = io.StringIO()
         p.finish(stream)
         self.assertTrue(stream.getvalue().startswith("rooftile: nothing was recorded"))
+
+    def test_weights_that_are_changed_by_hand(self):
+        del self.optimizer
+        gc.collect()
+        with rooftile.profile(steps=2, folder=self.folder, gpu="h100") as p:
+            for _ in range(8):
+                self.model(torch.randn(4, 16)).sum().backward()
+                for weight in self.model.parameters():
+                    weight.data.sub_(weight.grad)
+        self.assertEqual(len(steps_of(p.trace)), 2)
+        self.assertIn("counted as SGD", " ".join(p.report.notes))
+        self.assertEqual(torch.autograd.backward.__module__, "torch.autograd")
 
     def test_two_recordings_at_once(self):
         with rooftile.profile(steps=2, folder=self.folder / "a") as first:
@@ -335,7 +369,8 @@ class Program(unittest.TestCase):
         (self.bin / "python3").symlink_to(sys.executable)
         done = self.run_program(PATH=str(self.bin), PYTHONPATH="")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("pip install rooftile", done.stderr)
+        self.assertIn("in a checkout of Rooftile: ", done.stderr)
+        self.assertIn("-m pip install .", done.stderr)
 
     def test_no_python(self):
         done = self.run_program(PATH=str(self.bin))

@@ -36,9 +36,11 @@ def _momentum(group):
 
 
 def describe(optimizer, trainable):
-    """`optimizer`: an instance, a class, a name, or None for AdamW. `trainable`: parameters that the
+    """`optimizer`: an instance, a class, a name, several of them, or None for AdamW. `trainable`: parameters that the
     step updates.
     """
+    if isinstance(optimizer, (list, tuple)):
+        return together([describe(one, trainable) for one in optimizer])
     if optimizer is None:
         return OptimizerStep("AdamW", "adamw", 2.0, trainable, note="no optimizer given: AdamW assumed")
     groups = getattr(optimizer, "param_groups", None)
@@ -61,3 +63,19 @@ def describe(optimizer, trainable):
         return OptimizerStep(name, kind, state, trainable, **flags)
     return OptimizerStep(name, "adamw", 2.0, trainable, note=f"optimizer {name} is not known: counted as AdamW",
                          **flags)
+
+
+def together(steps):
+    """Several optimizers of one step as one, of the kind that has the most parameters."""
+    largest = max(steps, key=lambda step: step.parameters)
+    if len(steps) == 1:
+        return largest
+    parameters = sum(step.parameters for step in steps)
+    state = sum(step.state * step.parameters for step in steps) / max(parameters, 1)
+    notes = [step.note for step in steps if step.note]
+    if any(step.kind != largest.kind for step in steps):
+        notes.append(f"several optimizers, all counted as {largest.name}")
+    same = {flag: getattr(largest, flag) for flag in ("fused", "foreach")
+            if all(getattr(step, flag) == getattr(largest, flag) for step in steps)}
+    names = " + ".join(dict.fromkeys(step.name for step in steps))
+    return OptimizerStep(names, largest.kind, state, parameters, note="; ".join(notes), **same)

@@ -22,6 +22,8 @@ from .writer import Capture
 
 _MODES = ("inference", "train")
 _HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+# Both forms of FSDP; the second one becomes a base of the module's class.
+_SHARDED = ("FullyShardedDataParallel", "FSDPModule")
 # What a pass on real values may take in memory.
 _MOST_REAL_BYTES = 8 << 30
 
@@ -71,8 +73,8 @@ def unwrapped(model, notes):
         elif name in ("DistributedDataParallel", "DataParallel") and hasattr(model, "module"):
             model = model.module
             notes.append(f"{name} is left out: its communication is not recorded")
-        elif name == "FullyShardedDataParallel":
-            raise CaptureError("the module is sharded by FSDP: capture it before it is wrapped")
+        elif any(kind.__name__ in _SHARDED for kind in type(model).__mro__):
+            raise CaptureError("the module is sharded by FSDP: capture it before it is sharded")
         else:
             return model
 
@@ -119,7 +121,10 @@ class _Pass:
             raise CaptureError(f"the pass needs values, and the module has none: {reason}")
         if 3 * size > _MOST_REAL_BYTES:
             raise CaptureError(f"the pass needs values, and the module is too large to run here: {reason}")
-        model = _copied(self.model).cpu()
+        try:
+            model = _copied(self.model).cpu()
+        except Exception as error:  # any: modules may forbid copies
+            raise CaptureError(f"the module cannot be copied: {_first_line(error)}") from error
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             args, kwargs = self._given(_as_real)

@@ -1,0 +1,190 @@
+"""The modules that a step calls, and the capture that is made of them."""
+
+import os
+import pathlib
+import sys
+import tempfile
+import textwrap
+import unittest
+
+from support import environment, python
+
+try:
+    import torch
+    from torch import nn
+
+    from rooftile._calls import Watch
+    from rooftile._capture import CaptureError
+except ModuleNotFoundError:
+    torch = None
+
+DDP = """
+import sys
+import torch
+import torch.distributed as dist
+from torch import nn
+
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))
+if sys.argv[1] == "ddp":
+    model = nn.parallel.DistributedDataParallel(net)
+else:
+    from torch.distributed.fsdp import fully_shard
+    model = fully_shard(net)
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(6):
+    model(torch.randn(8, 64)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+print("rank", dist.get_rank())
+dist.destroy_process_group()
+"""
+
+
+def watched(step):
+    """A step that ran under a watch."""
+    watch = Watch()
+    step()
+    watch.find()
+    step()
+    watch.take()
+    step()
+    watch.close()
+    return watch
+
+
+def products(captured, phase="forward"):
+    return [call for call in captured.calls if call.name in ("aten::addmm", "aten::mm") and call.phase == phase]
+
+
+@unittest.skipIf(torch is None, "torch is not installed")
+class Calls(unittest.TestCase):
+    def setUp(self):
+        self.encoder, self.decoder, self.loss = nn.Linear(16, 8), nn.Linear(8, 16), nn.MSELoss()
+        parameters = [*self.encoder.parameters(), *self.decoder.parameters()]
+        self.optimizer = torch.optim.AdamW(parameters)
+
+    def step(self):
+        x = torch.randn(4, 16)
+        self.loss(self.decoder(self.encoder(x).relu()), x).backward()
+        self.optimizer.step()
+
+    def test_modules_of_a_loop_are_one_step(self):
+        captured = watched(self.step).capture()
+        self.assertEqual([call.module for call in products(captured)], ["Linear", "Linear_2"])
+        self.assertEqual(captured.optimizer.name, "AdamW")
+        self.assertEqual(captured.parameters, 16 * 8 + 8 + 8 * 16 + 16)
+        self.assertIn("aten::mse_loss", [call.name for call in captured.calls])
+        self.assertEqual(len(products(captured, "backward")), 3)  # the first layer's input has no gradient
+
+    def test_one_call_feeds_another(self):
+        def step():
+            self.decoder(self.encoder(torch.randn(4, 16))).sum().backward()
+
+        captured = watched(step).capture()
+        self.assertEqual(len([call for call in captured.calls if call.name == "aten::sum" and call.phase == "loss"]), 1)
+        self.assertEqual(captured.optimizer.kind, "sgd")
+        self.assertIn("counted as SGD", " ".join(captured.notes))
+
+    def test_parts_of_one_network_have_its_names(self):
+        network = nn.Sequential(self.encoder, nn.ReLU(), self.decoder)
+        captured = watched(lambda: network(torch.randn(4, 16)).sum().backward()).capture()
+        self.assertEqual([call.module for call in products(captured)], ["0", "2"])
+        self.assertEqual(captured.model, "Sequential")
+
+    def test_modules_without_gradients_are_no_part(self):
+        transform = nn.ReLU()
+
+        def step():
+            for _ in range(100):
+                transform(torch.randn(4))
+            self.step()
+
+        self.assertEqual(len(watched(step).capture().calls), len(watched(self.step).capture().calls))
+
+    def test_a_step_of_several_batches(self):
+        def step():
+            for _ in range(40):
+                self.decoder(self.encoder(torch.randn(4, 16))).sum().backward()
+
+        captured = watched(step).capture()
+        self.assertEqual(len(products(captured)), 2)
+        self.assertIn("a step gathers 40 batches; shown is a step of one of them", captured.notes)
+
+    def test_too_many_calls(self):
+        def step():
+            for size in range(1, 60):
+                self.encoder(torch.randn(size, 16)).sum().backward()
+
+        with self.assertRaisesRegex(CaptureError, "59 times"):
+            watched(step).capture()
+
+    def test_all_optimizers_of_a_step_count(self):
+        other = torch.optim.SGD(self.decoder.parameters(), lr=0.1)
+
+        def step():
+            self.step()
+            other.step()
+
+        optimizer = watched(step).capture().optimizer
+        self.assertEqual(optimizer.name, "AdamW + SGD")
+        self.assertEqual(optimizer.parameters, 16 * 8 + 8 + 2 * (8 * 16 + 16))
+        self.assertIn("all counted as AdamW", optimizer.note)
+
+    def test_losses_that_the_model_gives_itself(self):
+        class Model(nn.Module):
+            def __init__(self, layer):
+                super().__init__()
+                self.layer = layer
+
+            def forward(self, x, labels=None):
+                return {"logits": self.layer(x), "loss": self.layer(x).square().mean()}
+
+        model = Model(self.encoder)
+        captured = watched(lambda: model(x=torch.randn(4, 16), labels=None)["loss"].backward()).capture()
+        self.assertEqual(len(products(captured, "backward")), 1)  # not through the logits
+
+    def test_nothing_changes(self):
+        self.decoder.eval()
+        weights = self.encoder.weight.detach().clone()
+        watch = watched(lambda: self.decoder(self.encoder(torch.randn(4, 16))).sum().backward())
+        gradient, state = self.encoder.weight.grad.clone(), torch.get_rng_state()
+        watch.capture()
+        self.assertTrue(torch.equal(state, torch.get_rng_state()))
+        self.assertTrue(torch.equal(weights, self.encoder.weight))
+        self.assertTrue(torch.equal(gradient, self.encoder.weight.grad))
+        self.assertFalse(self.decoder.training)
+        self.assertFalse(self.encoder._forward_pre_hooks or self.encoder._forward_hooks)
+
+
+@unittest.skipIf(torch is None or not torch.distributed.is_available(), "torch.distributed is not installed")
+class Distributed(unittest.TestCase):
+    """Two processes on a CPU, as torchrun starts them."""
+
+    def run_ranks(self, kind):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        script = pathlib.Path(folder.name) / "train.py"
+        script.write_text(textwrap.dedent(DDP))
+        done = python("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "rooftile", "run",
+                      "--steps", "2", "--gpu", "h100", "-o", "out", "train.py", kind, cwd=folder.name,
+                      env=environment(OMP_NUM_THREADS="1"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(done.stdout.split()), ["0", "1", "rank", "rank"])
+        self.assertEqual(sorted(os.listdir(script.parent / "out"))[-3:-1], ["rank0.json.gz", "rank1.json.gz"])
+        self.assertEqual(done.stderr.count("rooftile: recorded 2 steps"), 1)
+        return done.stderr
+
+    def test_replicas(self):
+        errors = self.run_ranks("ddp")
+        self.assertIn("Note: DistributedDataParallel is left out: its communication is not recorded", errors)
+        self.assertIn("Expected time", errors)
+
+    @unittest.skipIf(sys.version_info < (3, 10), "torch with fully_shard is not installed")
+    def test_shards_are_not_captured(self):
+        self.assertIn("the module is sharded by FSDP", self.run_ranks("fsdp"))
+
+
+if __name__ == "__main__":
+    unittest.main()
