@@ -60,7 +60,7 @@ class Built:
 
 def library(name: str) -> Any:
     """An installed library. Raises BuildError that says how to install it."""
-    import importlib
+    import importlib.util
 
     missing = [needed for needed in ("torch", name) if importlib.util.find_spec(needed) is None]
     if missing:
@@ -143,7 +143,7 @@ def from_transformers(folder: Path, config: Mapping[str, Any], wanted: Wanted) -
     if kind not in known_types:
         raise BuildError(f"transformers {transformers.__version__} has no model type {kind!r} either")
     settings = known_types[kind].from_dict(dict(config))
-    (named, *_) = [*(config.get("architectures") or []), None]
+    named = next(iter(config.get("architectures") or ()), None)
     found = getattr(transformers, named, None) if named else None
     if found is None:
         model = on_meta(lambda: transformers.AutoModel.from_config(settings))
@@ -158,7 +158,8 @@ def transformers_inputs(model: Any, settings: Any, wanted: Wanted) -> tuple[dict
     text = settings.get_text_config()
     vision = getattr(settings, "vision_config", None) or settings
     batch, notes = wanted.batch, []
-    ids = Input((batch, wanted.tokens), "int64", getattr(text, "vocab_size", None) or getattr(settings, "vocab_size", None))
+    words = getattr(text, "vocab_size", None) or getattr(settings, "vocab_size", None)
+    ids = Input((batch, wanted.tokens), "int64", words)
     known = {
         "input_ids": ids, "decoder_input_ids": ids, "attention_mask": Input((batch, wanted.tokens), "int64"),
         "pixel_values": Input((batch, *frames_of(settings), channels_of(vision), *pair(pixels_of(vision)))),

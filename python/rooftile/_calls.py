@@ -111,11 +111,11 @@ class Watch:
         self._depth += 1
         if self._depth > 1:
             return
-        given = mapped((args, kwargs), torch.Tensor, self._taken)
-        if not has_part(module, given):
+        args, kwargs = mapped((args, kwargs), torch.Tensor, self._taken)
+        if not has_part(module, (args, kwargs)):
             return
         half = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
-        self._calls.append(Call(module, *given, torch.is_grad_enabled(), half))
+        self._calls.append(Call(module, args, kwargs, torch.is_grad_enabled(), half))
 
     def _taken(self, tensor: Any) -> Any:
         known = self._made.get(id(tensor))
@@ -277,7 +277,7 @@ def mapped(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
 
 def tensors_in(value: Any, kind: type) -> Iterator[Any]:
     """Values of the kind, in a structure that calls take or give."""
-    if isinstance(value, kind) or isinstance(value, Output):
+    if isinstance(value, (kind, Output)):
         yield value
     elif isinstance(value, Mapping):
         for item in value.values():

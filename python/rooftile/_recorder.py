@@ -331,7 +331,8 @@ class Recorder:
         if self.problem:
             return f"nothing was recorded: {self.problem}"
         if self.seen == 0:
-            return "nothing was recorded: no step of training was seen; call step() of rooftile.profile at the end of each"
+            why = "no step of training was seen; call step() of rooftile.profile at the end of each"
+            return f"nothing was recorded: {why}"
         steps = f"{self.seen} step" + ("" if self.seen == 1 else "s")
         return f"nothing was recorded: the program made {steps}, and recording begins after {BEFORE}"
 

@@ -15,7 +15,15 @@ How a capture is made:
 Only the modules behind `capture` import torch.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
 from .._input import Input
+
+if TYPE_CHECKING:
+    from .writer import Capture
 
 __all__ = ["Capture", "CaptureError", "Input", "capture"]
 
@@ -24,7 +32,16 @@ class CaptureError(RuntimeError):
     """The pass could not be recorded; the message says why."""
 
 
-def capture(model, inputs, *, mode="inference", dtype=None, loss=None, optimizer=None, kwargs=None):
+def capture(
+    model: Any,
+    inputs: Any,
+    *,
+    mode: str = "inference",
+    dtype: Optional[str] = None,
+    loss: Optional[Callable[[Any], Any]] = None,
+    optimizer: Any = None,
+    kwargs: Optional[Mapping[str, Any]] = None,
+) -> Capture:
     """Records one pass of `model` over `inputs` and returns a `Capture`.
 
     inputs     a tensor or `Input`, or a tuple (positional) or dict (by name) of them, nested as
@@ -43,7 +60,7 @@ def capture(model, inputs, *, mode="inference", dtype=None, loss=None, optimizer
     return capture_step(model, inputs, mode, dtype, loss, optimizer, kwargs)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "Capture":
         from .writer import Capture
 

@@ -6,8 +6,12 @@ and that one follows CUDA's lists. Source: AT_FORALL_* in ATen/autocast_mode.h; 
 a rule at all is asked of the running PyTorch.
 """
 
+from __future__ import annotations
+
 import contextlib
 import warnings
+from collections.abc import Iterator
+from typing import Any, Callable
 
 import torch
 
@@ -25,20 +29,21 @@ _WIDEST = {"addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "vdot", "g
            "tensordot", "scatter_add"}
 _NONE = {"binary_cross_entropy", "cudnn_convolution", "cudnn_convolution_transpose", "norm"}
 
+Change = Callable[[Any], Any]
 _HALVES = (torch.float16, torch.bfloat16)
 
 
-def _registered(key):
+def _registered(key: str) -> set[str]:
     return set(torch._C._dispatch_get_registrations_for_dispatch_key(key))
 
 
-def _overload(name):
+def _overload(name: str) -> tuple[str, Any]:
     operator, _, overload = name.partition("::")[2].partition(".")
     found = getattr(torch.ops.aten, operator, None)
     return operator, None if found is None else getattr(found, overload or "default", None)
 
 
-def _map(change, value):
+def _map(change: Change, value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, (list, tuple)):
@@ -46,14 +51,14 @@ def _map(change, value):
     return value
 
 
-def _to(dtype):
-    def change(tensor):
+def _to(dtype: torch.dtype) -> Change:
+    def change(tensor: torch.Tensor) -> torch.Tensor:
         eligible = tensor.is_floating_point() and tensor.dtype is not torch.float64
         return tensor.to(dtype) if eligible and tensor.dtype is not dtype else tensor
     return change
 
 
-def _all_tensors(value):
+def _all_tensors(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -61,10 +66,10 @@ def _all_tensors(value):
             yield from _all_tensors(item)
 
 
-def _kernel(operator, overload):
+def _kernel(operator: str, overload: Any) -> Callable[..., Any]:
     names = [argument.name for argument in overload._schema.arguments]
 
-    def arguments(args, kwargs):
+    def arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         if operator in _LOWER:
             change = _to(torch.get_autocast_dtype("cpu"))
         elif operator in _WIDEST:
@@ -85,7 +90,7 @@ def _kernel(operator, overload):
             change = _to(torch.float32)
         return _map(change, tuple(args)), {key: _map(change, value) for key, value in kwargs.items()}
 
-    def kernel(*args, **kwargs):
+    def kernel(*args: Any, **kwargs: Any) -> Any:
         # Casts are recorded; the operator's own parts are not cast again.
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)):
             args, kwargs = arguments(args, kwargs)
@@ -94,7 +99,7 @@ def _kernel(operator, overload):
     return kernel
 
 
-def _set_lists(library):
+def _set_lists(library: Any) -> None:
     cuda, cpu = _registered("AutocastCUDA"), _registered("AutocastCPU")
     for name in sorted(cuda | cpu):
         operator, overload = _overload(name)
@@ -110,13 +115,13 @@ def _set_lists(library):
 
 
 @contextlib.contextmanager
-def cuda_lists():
+def cuda_lists() -> Iterator[None]:
     """torch.autocast, for "cuda" or "cpu", casts as CUDA does."""
     library = torch.library.Library("aten", "IMPL")
     autocast = torch.amp.autocast_mode.autocast
     begin = autocast.__init__
 
-    def init(self, device_type, *args, **kwargs):
+    def init(self: Any, device_type: Any, *args: Any, **kwargs: Any) -> None:
         if str(device_type).startswith("cuda"):
             device_type = "cpu"
             dtype = args[0] if args else kwargs.get("dtype")

@@ -1,25 +1,28 @@
 """Programs that name a GPU run on the device of the recording."""
 
+from __future__ import annotations
+
 import contextlib
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 
-def _is_gpu(value):
+def _is_gpu(value: Any) -> bool:
     if isinstance(value, torch.device):
-        return value.type == "cuda"
+        return bool(value.type == "cuda")
     return isinstance(value, str) and (value == "cuda" or value.startswith("cuda:"))
 
 
-def _here(value):
+def _here(value: Any) -> Any:
     return torch.device("cpu") if _is_gpu(value) else value
 
 
-class OnThisDevice(TorchFunctionMode):
+class OnThisDevice(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
     """"cuda" as an argument, .cuda() and .to("cuda") give tensors of the recording."""
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func is torch.Tensor.cuda:
             return args[0]

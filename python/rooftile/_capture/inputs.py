@@ -1,5 +1,13 @@
 """Tensors for inputs that are known by shape and type alone."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Optional
+
+if TYPE_CHECKING:
+    import torch
+
 # Spellings of types to torch's names.
 DTYPES = {
     "fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16",
@@ -8,7 +16,7 @@ DTYPES = {
 }
 
 
-def torch_dtype(name):
+def torch_dtype(name: str) -> torch.dtype:
     """The torch.dtype of a name as "fp32" or "int64"; ValueError for others."""
     import torch
 
@@ -18,7 +26,7 @@ def torch_dtype(name):
     return found
 
 
-def make(shape, dtype, high=None):
+def make(shape: Sequence[int], dtype: torch.dtype, high: Optional[int] = None) -> torch.Tensor:
     """A tensor on the CPU; under a fake mode it has no memory.
 
     Integers are drawn below `high`; without it they are 0, or all 1 for a mask of type bool.

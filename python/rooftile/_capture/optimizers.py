@@ -1,7 +1,10 @@
 """What an optimizer's step does, by its class and flags; the step itself is not run."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, Optional
 
 # Class name in lower case: kind in Rooftile, tensors of state as large as the parameters.
 _KINDS = {
@@ -22,8 +25,8 @@ class OptimizerStep:
     foreach: Optional[bool] = None
     note: str = ""
 
-    def as_json(self):
-        found = {"class": self.name, "kind": self.kind, "parameters": self.parameters,
+    def as_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"class": self.name, "kind": self.kind, "parameters": self.parameters,
                  "state_per_parameter": self.state}
         for flag in ("fused", "foreach"):
             if getattr(self, flag) is not None:
@@ -31,11 +34,11 @@ class OptimizerStep:
         return found
 
 
-def _momentum(group):
+def _momentum(group: Mapping[str, Any]) -> bool:
     return bool(group.get("momentum", 0))
 
 
-def describe(optimizer, trainable):
+def describe(optimizer: Any, trainable: int) -> OptimizerStep:
     """`optimizer`: an instance, a class, a name, several of them, or None for AdamW. `trainable`: parameters that the
     step updates.
     """
@@ -49,7 +52,7 @@ def describe(optimizer, trainable):
     group = groups[0] if groups else {}
     if groups:
         trainable = sum(p.numel() for g in groups for p in g["params"] if p.requires_grad)
-    flags = {flag: group.get(flag) for flag in ("fused", "foreach")}
+    flags: dict[str, Any] = {flag: group.get(flag) for flag in ("fused", "foreach")}
     key = name.lower()
     if key == "sgd":
         kind, state = ("momentum", 1.0) if _momentum(group) else ("sgd", 0.0)
@@ -65,7 +68,7 @@ def describe(optimizer, trainable):
                          **flags)
 
 
-def together(steps):
+def together(steps: Sequence[OptimizerStep]) -> OptimizerStep:
     """Several optimizers of one step as one, of the kind that has the most parameters."""
     largest = max(steps, key=lambda step: step.parameters)
     if len(steps) == 1:

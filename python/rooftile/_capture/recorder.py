@@ -1,10 +1,14 @@
 """Writes down what the dispatcher runs: operators, values and memory, in order."""
 
+from __future__ import annotations
+
 import sys
 import weakref
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Optional
+from types import CodeType, FrameType
+from typing import Any, Optional, Union
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -37,7 +41,7 @@ _FREE = {"aten::lift_fresh", "aten::lift_fresh_copy", "aten::lift", "aten::detac
 FORWARD, LOSS, BACKWARD, RECOMPUTE = "forward", "loss", "backward", "recompute"
 
 
-def type_name(dtype):
+def type_name(dtype: torch.dtype) -> str:
     return TYPE_NAMES.get(dtype, str(dtype))
 
 
@@ -46,12 +50,12 @@ class Call:
     """One operator: its arguments as the profiler describes them, and what it reads and writes."""
 
     name: str
-    dims: list
-    strides: list
+    dims: list[Any]
+    strides: list[Any]
     types: list[str]
     values: list[str]
-    out_dims: list
-    out_strides: list
+    out_dims: list[list[int]]
+    out_strides: list[Any]
     out_types: list[str]
     phase: str
     module: str
@@ -83,12 +87,12 @@ class _Storage:
     version: int = 0
     is_weight: bool = False  # a weight, or one in another type
     is_given: bool = False  # was there before the pass
-    watch: Optional[weakref.ref] = None
+    watch: Optional[weakref.ref[Any]] = None
 
 
 @dataclass
 class Recording:
-    events: list = field(default_factory=list)  # Call and MemoryChange
+    events: list[Union[Call, MemoryChange]] = field(default_factory=list)
     views: int = 0
     host_reads: dict[str, int] = field(default_factory=dict)  # where the program waits for a value
 
@@ -96,27 +100,27 @@ class Recording:
 class ModuleStack:
     """The modules that are running, by the names that the root gives them."""
 
-    def __init__(self, root):
+    def __init__(self, root: Any) -> None:
         self._names = {id(module): name for name, module in root.named_modules()}
-        self._stack = []
-        self._handles = []
+        self._stack: list[str] = []
+        self._handles: list[Any] = []
 
-    def path(self):
+    def path(self) -> str:
         return self._stack[-1] if self._stack else ""
 
-    def running(self):
+    def running(self) -> bool:
         return bool(self._stack)
 
-    def __enter__(self):
+    def __enter__(self) -> ModuleStack:
         from torch.nn.modules import module as modules
 
-        def enter(module, _):
+        def enter(module: Any, _: Any) -> None:
             name = self._names.get(id(module))
             if name is None:  # made during the pass
                 name = f"{self.path()}.{type(module).__name__}".lstrip(".")
             self._stack.append(name)
 
-        def leave(module, _, __):
+        def leave(module: Any, _: Any, __: Any) -> None:
             if self._stack:
                 self._stack.pop()
 
@@ -124,17 +128,17 @@ class ModuleStack:
                          modules.register_module_forward_hook(leave, always_call=True)]
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         for handle in self._handles:
             handle.remove()
 
 
 _PACKAGE = Path(__file__).resolve().parents[1].as_posix() + "/"
 _WRAPPERS = ("/contextlib.py", "/functools.py")
-_LIBRARY = {}  # code object -> whether it is of torch or of the recorder
+_LIBRARY: dict[CodeType, bool] = {}  # code object -> whether it is of torch or of the recorder
 
 
-def _is_library(code):
+def _is_library(code: CodeType) -> bool:
     known = _LIBRARY.get(code)
     if known is None:
         path = code.co_filename.replace("\\", "/")
@@ -144,7 +148,7 @@ def _is_library(code):
     return known
 
 
-def _short(path):
+def _short(path: str) -> str:
     """As an import or a caller would name it."""
     path = path.replace("\\", "/")
     for folder in ("/site-packages/", "/dist-packages/"):
@@ -154,8 +158,8 @@ def _short(path):
     return path[len(here):] if path.startswith(here) else path
 
 
-def source_line():
-    frame = sys._getframe(2)
+def source_line() -> str:
+    frame: Optional[FrameType] = sys._getframe(2)
     while frame is not None:
         if not _is_library(frame.f_code):
             return f"{_short(frame.f_code.co_filename)}:{frame.f_lineno}"
@@ -163,7 +167,7 @@ def source_line():
     return ""
 
 
-def _tensors_in(value):
+def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -171,7 +175,7 @@ def _tensors_in(value):
             yield from _tensors_in(item)
 
 
-def _text(value):
+def _text(value: Any) -> str:
     """A value as in "Concrete Inputs"."""
     if value is None:
         return ""
@@ -186,18 +190,18 @@ def _text(value):
     return ""
 
 
-def _shape(tensor):
+def _shape(tensor: torch.Tensor) -> list[int]:
     return [int(size) for size in tensor.shape]
 
 
-def _strides(tensor):
+def _strides(tensor: torch.Tensor) -> list[int]:
     try:
         return [int(stride) for stride in tensor.stride()]
     except RuntimeError:  # sparse tensors have none
         return []
 
 
-def _arguments(func, args, kwargs):
+def _arguments(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
     """All arguments in the order of the schema, defaults too."""
     values = list(args)
     for argument in func._schema.arguments[len(values):]:
@@ -205,8 +209,8 @@ def _arguments(func, args, kwargs):
     return values
 
 
-class Recorder(TorchDispatchMode):
-    def __init__(self, modules):
+class Recorder(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
+    def __init__(self, modules: ModuleStack) -> None:
         super().__init__()
         self.recording = Recording()
         self.phase = FORWARD
@@ -217,20 +221,20 @@ class Recorder(TorchDispatchMode):
         self._places: dict[int, Place] = {}  # by sequence number
         self._last = Place("", "")
 
-    def close(self):
+    def close(self) -> None:
         """Ends the recording: what is still held then is released later, by the program."""
         self.paused += 1
 
     # Memory and values.
 
-    def _storage_of(self, tensor):
+    def _storage_of(self, tensor: torch.Tensor) -> tuple[Any, Optional[_Storage]]:
         try:
             storage = tensor.untyped_storage()
         except (RuntimeError, NotImplementedError):
             return None, None
         return storage, self._storages.get(storage._cdata)
 
-    def know(self, tensor, is_weight=False):
+    def know(self, tensor: torch.Tensor, is_weight: bool = False) -> None:
         """A tensor from before the pass."""
         storage, known = self._storage_of(tensor)
         if storage is None or known is not None:
@@ -238,12 +242,12 @@ class Recorder(TorchDispatchMode):
         entry = self._add(storage)
         entry.is_given, entry.is_weight = True, is_weight
 
-    def _add(self, storage):
+    def _add(self, storage: Any) -> _Storage:
         self._count += 1
         entry = _Storage(self._count, int(storage.nbytes()))
         key = storage._cdata
 
-        def released(_, key=key, entry=entry):
+        def released(_: Any, key: Any = key, entry: _Storage = entry) -> None:
             if self._storages.get(key) is entry:
                 del self._storages[key]
                 if not (entry.is_given or self.paused):
@@ -253,7 +257,7 @@ class Recorder(TorchDispatchMode):
         self._storages[key] = entry
         return entry
 
-    def _allocate(self, tensor):
+    def _allocate(self, tensor: torch.Tensor) -> bool:
         storage, known = self._storage_of(tensor)
         if storage is None or known is not None:
             return False
@@ -261,24 +265,24 @@ class Recorder(TorchDispatchMode):
         self.recording.events.append(MemoryChange(entry.number, entry.bytes))
         return True
 
-    def _is_weight(self, tensor):
+    def _is_weight(self, tensor: torch.Tensor) -> bool:
         _, known = self._storage_of(tensor)
         return known is not None and known.is_weight
 
-    def _value(self, tensor):
+    def _value(self, tensor: torch.Tensor) -> str:
         """The name of what is in the tensor's memory now; empty for weights."""
         _, known = self._storage_of(tensor)
         if known is None or known.is_weight:
             return ""
         return f"v{known.number}" if known.version == 0 else f"v{known.number}.{known.version}"
 
-    def _values(self, tensors):
+    def _values(self, tensors: Iterable[torch.Tensor]) -> list[str]:
         names = (self._value(tensor) for tensor in tensors)
         return list(dict.fromkeys(name for name in names if name))
 
     # Places.
 
-    def _place(self):
+    def _place(self) -> tuple[Place, int, str]:
         """Module and source line, sequence number, and the phase that the operator runs in."""
         if self.phase == BACKWARD:
             if self.modules.running():  # checkpoints run their part of the forward pass again
@@ -291,7 +295,7 @@ class Recorder(TorchDispatchMode):
         place, number = self._forward_place()
         return place, number, self.phase
 
-    def _forward_place(self):
+    def _forward_place(self) -> tuple[Place, int]:
         """Of the operator whose gradient has the number that autograd gave out last; -1 where it
         is another operator's.
         """
@@ -304,18 +308,18 @@ class Recorder(TorchDispatchMode):
 
     # Operators.
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if self.paused:
             return func(*args, **kwargs)
         from .whole import compute
 
         reads = self._values(_tensors_in(list(args) + list(kwargs.values())))
-        out = compute(self, func, args, kwargs)
+        out = compute(func, args, kwargs)
         self.add(func, args, kwargs, out, reads)
         return out
 
-    def add(self, func, args, kwargs, out, reads):
+    def add(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any, reads: list[str]) -> None:
         schema = getattr(func, "_schema", None)
         if schema is None:
             return
@@ -323,7 +327,9 @@ class Recorder(TorchDispatchMode):
         results = list(_tensors_in(out))
         is_new = [self._allocate(tensor) for tensor in results]
         if schema.name == "aten::_to_copy" and self._is_weight(args[0]):
-            self._storage_of(out)[1].is_weight = True
+            _, copied = self._storage_of(out)
+            if copied is not None:
+                copied.is_weight = True
         written = self._written(schema, values)
         if not results and not written:
             if schema.name in ("aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero"):
@@ -339,9 +345,9 @@ class Recorder(TorchDispatchMode):
             return
         self.add_call(schema.name, values, results, reads, written)
 
-    def _written(self, schema, values):
+    def _written(self, schema: Any, values: Sequence[Any]) -> list[torch.Tensor]:
         """Arguments that the operator writes; their content becomes another value."""
-        written = []
+        written: list[torch.Tensor] = []
         for argument, value in zip(schema.arguments, values):
             if argument.alias_info is not None and argument.alias_info.is_write:
                 written.extend(_tensors_in(value))
@@ -351,9 +357,13 @@ class Recorder(TorchDispatchMode):
                 known.version += 1
         return written
 
-    def add_call(self, name, values, results, reads, written=()):
+    def add_call(self, name: str, values: Sequence[Any], results: Sequence[torch.Tensor], reads: list[str],
+                 written: Sequence[torch.Tensor] = ()) -> None:
         place, sequence, phase = self._place()
-        dims, strides, types, texts = [], [], [], []
+        dims: list[Any] = []
+        strides: list[Any] = []
+        types: list[str] = []
+        texts: list[str] = []
         for value in values:
             if isinstance(value, torch.Tensor):
                 dims.append(_shape(value))
@@ -382,10 +392,10 @@ class Recorder(TorchDispatchMode):
 
     # What the functions that are kept whole need.
 
-    def reads_of(self, values) -> list[str]:
+    def reads_of(self, values: Iterable[Any]) -> list[str]:
         return self._values(_tensors_in(list(values)))
 
-    def allocated(self, results) -> tuple[torch.Tensor, ...]:
+    def allocated(self, results: Iterable[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         for tensor in results:
             self._allocate(tensor)
         return tuple(results)

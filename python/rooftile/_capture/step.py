@@ -1,11 +1,15 @@
 """Runs the pass to be recorded: on fake tensors, or on real ones where values decide."""
 
+from __future__ import annotations
+
 import collections.abc
 import contextlib
 import copy
 import functools
 import gc
 import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Callable, Optional
 
 import torch
 from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensor, FakeTensorMode
@@ -28,14 +32,15 @@ _SHARDED = ("FullyShardedDataParallel", "FSDPModule")
 _MOST_REAL_BYTES = 8 << 30
 
 
-def capture_step(model, inputs, mode, dtype, loss, optimizer, kwargs):
+def capture_step(model: Any, inputs: Any, mode: str, dtype: Optional[str], loss: Optional[Callable[[Any], Any]],
+                 optimizer: Any, kwargs: Optional[Mapping[str, Any]]) -> Capture:
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"model: expected a torch.nn.Module, found {type(model).__name__}")
     if mode not in _MODES:
         raise ValueError(f"mode: expected 'inference' or 'train', found {mode!r}")
     if dtype not in (None, "fp32", *_HALVES):
         raise ValueError(f"dtype: expected None, 'fp32', 'bf16' or 'fp16', found {dtype!r}")
-    notes = []
+    notes: list[str] = []
     pass_ = _Pass(unwrapped(model, notes), inputs, dict(kwargs or {}), mode, dtype, loss)
     try:
         recorder, facts = pass_.on_fake()
@@ -58,12 +63,12 @@ def capture_step(model, inputs, mode, dtype, loss, optimizer, kwargs):
         host_reads=recording.host_reads, real_values=facts.real, torch=str(torch.__version__))
 
 
-def _first_line(error):
+def _first_line(error: BaseException) -> str:
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0][:200]}" if text else type(error).__name__
 
 
-def unwrapped(model, notes):
+def unwrapped(model: Any, notes: list[str]) -> Any:
     """The module inside what compiles or distributes it."""
     while True:
         name = type(model).__name__
@@ -80,15 +85,15 @@ def unwrapped(model, notes):
 
 
 class _Facts:
-    def __init__(self, model, given, real):
+    def __init__(self, model: Any, given: Sequence[torch.Tensor], real: bool) -> None:
         parameters = list(model.parameters())  # each once, also shared ones
         self.parameters = sum(p.numel() for p in parameters)
         self.trainable = sum(p.numel() for p in parameters if p.requires_grad)
         self.weight_bytes = sum(t.numel() * t.element_size() for t in parameters + list(model.buffers()))
-        kinds = {}
+        kinds: dict[Any, int] = {}
         for parameter in parameters:
             kinds[parameter.dtype] = kinds.get(parameter.dtype, 0) + parameter.numel()
-        self.weight_dtype = str(max(kinds, key=kinds.get)).replace("torch.", "") if kinds else ""
+        self.weight_dtype = str(max(kinds, key=lambda kind: kinds[kind])).replace("torch.", "") if kinds else ""
         self.input_bytes = sum(t.numel() * t.element_size() for t in given)
         sizes = [int(t.shape[0]) for t in given if t.dim() > 0]
         self.batch = sizes[0] if sizes and all(size == sizes[0] for size in sizes) else None
@@ -97,13 +102,14 @@ class _Facts:
 
 
 class _Pass:
-    def __init__(self, model, inputs, kwargs, mode, dtype, loss):
+    def __init__(self, model: Any, inputs: Any, kwargs: dict[str, Any], mode: str, dtype: Optional[str],
+                 loss: Optional[Callable[[Any], Any]]) -> None:
         self.model, self.inputs, self.kwargs = model, inputs, kwargs
         self.mode, self.dtype, self.loss = mode, dtype, loss
 
     # The two ways to run.
 
-    def on_fake(self):
+    def on_fake(self) -> tuple[Recorder, _Facts]:
         fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
         with FakeCopyMode(fake_mode):
             model = _copied(self.model)
@@ -111,11 +117,11 @@ class _Pass:
         try:
             with fake_mode:
                 args, kwargs = self._given(lambda tensor: _as_fake(tensor, fake_mode))
-                return self._run(model, args, kwargs, fake_mode, False)
+                return self._run(model, args, kwargs, False)
         finally:
             _forget_fake()
 
-    def on_real(self, reason):
+    def on_real(self, reason: str) -> tuple[Recorder, _Facts]:
         size = sum(t.numel() * t.element_size() for t in self.model.parameters())
         if any(t.is_meta or isinstance(t, FakeTensor) for t in self.model.parameters()):
             raise CaptureError(f"the pass needs values, and the module has none: {reason}")
@@ -129,13 +135,13 @@ class _Pass:
             torch.manual_seed(0)
             args, kwargs = self._given(_as_real)
             try:
-                return self._run(model, args, kwargs, contextlib.nullcontext(), True)
+                return self._run(model, args, kwargs, True)
             except Exception as error:
                 raise CaptureError(f"the module does not run: on fake tensors {reason}; on real CPU "
                                    f"tensors {_first_line(error)}") from error
 
-    def _given(self, take):
-        def made(value):
+    def _given(self, take: Callable[[Any], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        def made(value: Any) -> Any:
             if isinstance(value, Input):
                 return make(value.shape, torch_dtype(value.dtype), value.high)
             if isinstance(value, torch.Tensor):
@@ -161,10 +167,10 @@ class _Pass:
 
     # The pass.
 
-    def _run(self, model, args, kwargs, fake_mode, real):
+    def _run(self, model: Any, args: Any, kwargs: Any, real: bool) -> tuple[Recorder, _Facts]:
         trains = self.mode == "train"
         model.train(trains)
-        autocast = contextlib.nullcontext()
+        autocast: Any = contextlib.nullcontext()
         if self.dtype in _HALVES and trains:
             autocast = torch.autocast("cpu", _HALVES[self.dtype])
         elif self.dtype is not None:
@@ -204,7 +210,7 @@ class _Pass:
             recorder.close()
         return recorder, facts
 
-    def _loss_of(self, out, facts):
+    def _loss_of(self, out: Any, facts: _Facts) -> torch.Tensor:
         if self.loss is not None:
             value = self.loss(out)
         else:
@@ -221,7 +227,7 @@ class _Pass:
         return value if value.dim() == 0 else value.sum()
 
 
-def _holds_fake(value, depth=0):
+def _holds_fake(value: object, depth: int = 0) -> bool:
     if isinstance(value, FakeTensor):
         return True
     if depth < 3 and isinstance(value, (list, tuple)):
@@ -229,7 +235,7 @@ def _holds_fake(value, depth=0):
     return depth < 3 and isinstance(value, dict) and any(_holds_fake(v, depth + 1) for v in value.values())
 
 
-def _forget_fake():
+def _forget_fake() -> None:
     """Empties the caches of functions that kept a fake tensor: the program would meet it again."""
     for cached in gc.get_objects():
         if type(cached) is not functools._lru_cache_wrapper or cached.cache_info().currsize == 0:
@@ -239,7 +245,7 @@ def _forget_fake():
             cached.cache_clear()
 
 
-def _copied(model):
+def _copied(model: Any) -> Any:
     """With the hooks of its weights, which copies leave out."""
     new = copy.deepcopy(model)
     for old, copied in zip(model.parameters(), new.parameters()):
@@ -248,19 +254,19 @@ def _copied(model):
     return new
 
 
-def _as_fake(tensor, fake_mode):
+def _as_fake(tensor: torch.Tensor, fake_mode: Any) -> torch.Tensor:
     if isinstance(tensor, FakeTensor):
         return torch.empty(tensor.shape, dtype=tensor.dtype)
     return fake_mode.from_tensor(tensor.detach().cpu()).requires_grad_(tensor.requires_grad)
 
 
-def _as_real(tensor):
+def _as_real(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().clone().requires_grad_(tensor.requires_grad)
 
 
-def _replace_tensors(model, change):
+def _replace_tensors(model: Any, change: Callable[[Any], Any]) -> None:
     """Parameters and buffers by what `change` makes of them; shared ones stay shared."""
-    made = {}
+    made: dict[int, tuple[Any, Any]] = {}
     for module in list(model.modules()):
         for name, tensor in list(module._parameters.items()) + list(module._buffers.items()):
             if tensor is None:
@@ -278,9 +284,9 @@ def _replace_tensors(model, change):
                 setattr(module, name, new)  # modules may keep lists of their own, as nn.LSTM does
 
 
-def _off_meta(model, fake_mode):
+def _off_meta(model: Any, fake_mode: Any) -> None:
     """Tensors of a module that was built on the meta device become ones of the recording."""
-    def here(tensor):
+    def here(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.device.type == "cpu":
             return tensor
         with fake_mode:
@@ -289,14 +295,14 @@ def _off_meta(model, fake_mode):
     _replace_tensors(model, here)
 
 
-def _convert(model, dtype):
+def _convert(model: Any, dtype: torch.dtype) -> None:
     """As Module.to(dtype), which cannot exchange fake tensors."""
     with torch.no_grad():
         _replace_tensors(model, lambda tensor: tensor.detach().to(dtype)
                          if tensor.is_floating_point() and tensor.dtype is not dtype else tensor)
 
 
-def _converted(value, dtype):
+def _converted(value: Any, dtype: torch.dtype) -> Any:
     if isinstance(value, torch.Tensor):
         return value.to(dtype) if value.is_floating_point() else value
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -308,7 +314,7 @@ def _converted(value, dtype):
     return value
 
 
-def _tensors_in(value, depth=0):
+def _tensors_in(value: Any, depth: int = 0) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
     elif depth > 8:

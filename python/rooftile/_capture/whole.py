@@ -5,40 +5,53 @@ The dispatcher of CPU tensors is given CUDA's choice for the time of a capture, 
 Python and from C++ take the same way.
 """
 
+from __future__ import annotations
+
 import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+if TYPE_CHECKING:
+    from .recorder import Recorder
+
 _HALVES = (torch.float16, torch.bfloat16)
 _FLASH_HEAD_SIZE = 256  # the largest that FlashAttention 2 takes
 
-_current = None  # the recorder of the capture that is running
+_running: list[Recorder] = []  # recorders of the captures that are running, the innermost last
 
 
-def _is_fake(values):
+def _current() -> Recorder:
+    return _running[-1]
+
+
+def _is_fake(values: Sequence[Any]) -> bool:
     return any(isinstance(v, FakeTensor) or (isinstance(v, (list, tuple)) and _is_fake(v)) for v in values)
 
 
-def _below_autograd():
+def _below_autograd() -> Any:
     return torch._C._AutoDispatchBelowAutograd()
 
 
 @contextlib.contextmanager
-def _unrecorded():
-    _current.paused += 1
+def _unrecorded() -> Iterator[None]:
+    recorder = _current()
+    recorder.paused += 1
     try:
         yield
     finally:
-        _current.paused -= 1
+        recorder.paused -= 1
 
 
 # Attention. The operators of CUDA have no kernel for CPU tensors: on fake ones their shape functions
 # run, on real ones the sum of products gives the values.
 
 
-def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None,
-               enable_gqa=False):
+def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Optional[torch.Tensor] = None,
+               dropout_p: float = 0.0, is_causal: bool = False, *, scale: Optional[float] = None,
+               enable_gqa: bool = False) -> torch.Tensor:
     ops = torch.ops.aten
     same_heads = query.dim() == 4 and query.shape[1] == key.shape[1] == value.shape[1]
     fits = query.dim() == key.dim() == value.dim() == 4 and query.dtype == key.dtype == value.dtype \
@@ -72,9 +85,10 @@ _CUDA_ONLY = {
 _GROUPED = torch.ops.aten._grouped_mm.default if hasattr(torch.ops.aten, "_grouped_mm") else None
 
 
-def _grouped_shape(x, w, offs=None, bias=None, out_dtype=None):
+def _grouped_shape(x: torch.Tensor, w: torch.Tensor, offs: Optional[torch.Tensor] = None, bias: Any = None,
+                   out_dtype: Optional[torch.dtype] = None) -> torch.Tensor:
     """PyTorch's own shape function takes bf16 alone."""
-    if x.dim() == 2 and w.dim() == 2:
+    if offs is not None and x.dim() == 2 and w.dim() == 2:
         shape = [offs.shape[0], x.shape[0], w.shape[1]]
     elif x.dim() == 3 and w.dim() == 2:
         shape = [x.shape[1], w.shape[1]]
@@ -83,15 +97,15 @@ def _grouped_shape(x, w, offs=None, bias=None, out_dtype=None):
     return torch.empty(shape, dtype=out_dtype or x.dtype)
 
 
-def _like_meta(func, args, kwargs):
+def _like_meta(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """Zeros of the shapes that the operator writes."""
-    def to_meta(v):
+    def to_meta(v: Any) -> Any:
         return v.to("meta") if isinstance(v, torch.Tensor) else v
     out = func(*[to_meta(v) for v in args], **{k: to_meta(v) for k, v in kwargs.items()})
     return tuple(torch.zeros_like(v, device="cpu") if isinstance(v, torch.Tensor) else v for v in out)
 
 
-def compute(recorder, func, args, kwargs):
+def compute(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """The result of an operator, also of those that only CUDA has."""
     if func is _GROUPED and _is_fake(args):
         return _grouped_shape(*args, **kwargs)
@@ -111,16 +125,16 @@ def compute(recorder, func, args, kwargs):
         return out
 
 
-def _dropout(input, p, train):
+def _dropout(input: torch.Tensor, p: float, train: bool) -> torch.Tensor:
     if not train or p == 0 or input.numel() == 0:
         return input
     return torch.ops.aten.native_dropout(input, p, True)[0]
 
 
-class _RmsNorm(torch.autograd.Function):
+class _RmsNorm(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
     @staticmethod
-    def forward(ctx, x, weight, shape, eps):
-        recorder = _current
+    def forward(ctx: Any, x: torch.Tensor, weight: Any, shape: Sequence[int], eps: Optional[float]) -> torch.Tensor:
+        recorder = _current()
         reads = recorder.reads_of([x])
         with _unrecorded(), _below_autograd():
             out = torch.empty_like(x) if _is_fake([x]) else torch.ops.aten.rms_norm(x, shape, weight, eps)
@@ -133,8 +147,8 @@ class _RmsNorm(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx, grad):
-        recorder = _current
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+        recorder = _current()
         x, weight, root = ctx.saved_tensors
         reads = recorder.reads_of([grad, x])
         with _unrecorded():
@@ -146,7 +160,8 @@ class _RmsNorm(torch.autograd.Function):
         return grads[0], grads[1], None, None
 
 
-def _rms_norm(input, normalized_shape, weight=None, eps=None):
+def _rms_norm(input: torch.Tensor, normalized_shape: Sequence[int], weight: Any = None,
+              eps: Optional[float] = None) -> torch.Tensor:
     return _RmsNorm.apply(input, weight, normalized_shape, eps)
 
 
@@ -156,12 +171,12 @@ _MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
 _GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 
 
-class _Recurrent(torch.autograd.Function):
+class _Recurrent(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
     """`settings` holds what is no tensor; hidden states and weights follow the input."""
 
     @staticmethod
-    def forward(ctx, settings, x, hx, cx, *weights):
-        recorder = _current
+    def forward(ctx: Any, settings: _Layers, x: Any, hx: Any, cx: Any, *weights: Any) -> tuple[Any, ...]:
+        recorder = _current()
         reads = recorder.reads_of([x, hx] + ([cx] if cx is not None else []))
         with _unrecorded(), _below_autograd():
             outs = settings.run(x, hx, cx, weights)
@@ -175,8 +190,8 @@ class _Recurrent(torch.autograd.Function):
         return tuple(outs)
 
     @staticmethod
-    def backward(ctx, *grads):
-        recorder, settings = _current, ctx.settings
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        recorder, settings = _current(), ctx.settings
         saved = list(ctx.saved_tensors)
         x, hx = saved[:2]
         cx = saved[2] if ctx.has_cell else None
@@ -199,33 +214,33 @@ class _Recurrent(torch.autograd.Function):
 class _Layers:
     """An `aten::lstm` or its like, as cuDNN takes it."""
 
-    def __init__(self, cell, op, has_biases, layers, dropout, train, bidirectional, batch_first,
-                 batch_sizes=None):
+    def __init__(self, cell: str, op: Any, has_biases: bool, layers: int, dropout: float, train: bool,
+                 bidirectional: bool, batch_first: bool, batch_sizes: Optional[torch.Tensor] = None) -> None:
         self.cell, self.op, self.has_biases, self.layers = cell, op, has_biases, layers
         self.dropout, self.train, self.bidirectional = dropout, train, bidirectional
         self.batch_first, self.batch_sizes = batch_first, batch_sizes
 
-    def hidden(self, weights):
+    def hidden(self, weights: Sequence[Any]) -> int:
         return int(weights[0].shape[0]) // _GATES[self.cell]
 
-    def projection(self, hx, weights):
+    def projection(self, hx: Any, weights: Sequence[Any]) -> int:
         size = int(hx.shape[-1])
         return 0 if size == self.hidden(weights) else size
 
-    def arguments(self, x, hx, cx, weights):
+    def arguments(self, x: Any, hx: Any, cx: Any, weights: Sequence[Any]) -> list[Any]:
         hidden, projection = self.hidden(weights), self.projection(hx, weights)
         per_layer = (4 if self.has_biases else 2) + (1 if projection else 0)
         sizes = [] if self.batch_sizes is None else [int(n) for n in self.batch_sizes.tolist()]
         return [x, list(weights), per_layer, None, hx, cx, _MODES[self.cell], hidden, projection, self.layers,
                 self.batch_first, self.dropout, self.train, self.bidirectional, sizes, None]
 
-    def reserve_bytes(self, x):
+    def reserve_bytes(self, x: Any) -> int:
         # What the gradient needs of each step: the gates and the states before and after them.
         rows = x.numel() // int(x.shape[-1])
         width = self.layers * (2 if self.bidirectional else 1) * self.hidden_size
-        return rows * width * (_GATES[self.cell] + 2) * x.element_size()
+        return int(rows * width * (_GATES[self.cell] + 2) * x.element_size())
 
-    def run(self, x, hx, cx, weights):
+    def run(self, x: Any, hx: Any, cx: Any, weights: Sequence[Any]) -> list[Any]:
         self.hidden_size = self.hidden(weights)
         states = [hx] if cx is None else [hx, cx]
         if _is_fake([x]):
@@ -238,24 +253,26 @@ class _Layers:
         return list(self.op(x, self.batch_sizes, first, *rest))
 
 
-def _in_autocast(tensors):
+def _in_autocast(tensors: Sequence[Any]) -> Sequence[Any]:
     if not torch.is_autocast_enabled("cpu"):
         return tensors
     dtype = torch.get_autocast_dtype("cpu")
     return [t.to(dtype) if t is not None and t.is_floating_point() else t for t in tensors]
 
 
-def _recurrent(cell, packed):
+def _recurrent(cell: str, packed: bool) -> Callable[..., Any]:
     op = getattr(getattr(torch.ops.aten, cell), "data" if packed else "input")
 
-    def split(hx):
+    def split(hx: Any) -> tuple[Any, Any]:
         return (hx[0], hx[1]) if cell == "lstm" else (hx, None)
 
-    def whole(x, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+    def whole(x: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
+              bidirectional: bool, batch_first: bool) -> Any:
         layers = _Layers(cell, op, has_biases, num_layers, dropout, train, bidirectional, batch_first)
         return _Recurrent.apply(layers, *_in_autocast([x, *split(hx), *params]))
 
-    def whole_packed(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional):
+    def whole_packed(data: Any, batch_sizes: Any, hx: Any, params: Any, has_biases: bool, num_layers: int,
+                     dropout: float, train: bool, bidirectional: bool) -> Any:
         layers = _Layers(cell, op, has_biases, num_layers, dropout, train, bidirectional, False, batch_sizes)
         return _Recurrent.apply(layers, *_in_autocast([data, *split(hx), *params]))
 
@@ -263,9 +280,8 @@ def _recurrent(cell, packed):
 
 
 @contextlib.contextmanager
-def kept_whole(recorder):
+def kept_whole(recorder: Recorder) -> Iterator[None]:
     """CPU tensors take CUDA's operators for the time of the block."""
-    global _current
     library = torch.library.Library("aten", "IMPL")
     library.impl("scaled_dot_product_attention", _attention, "AutogradCPU")
     library.impl("dropout", _dropout, "AutogradCPU")
@@ -276,10 +292,10 @@ def kept_whole(recorder):
         library.impl(f"{cell}.data", _recurrent(cell, True), "AutogradCPU")
     fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
-    outer, _current = _current, recorder
+    _running.append(recorder)
     try:
         yield
     finally:
-        _current = outer
+        _running.pop()
         torch.backends.mha.set_fastpath_enabled(fast_path)
         library._destroy()

@@ -3,10 +3,13 @@
 docs/formats/capture.md describes it.
 """
 
+from __future__ import annotations
+
 import gzip
 import json
 from dataclasses import dataclass, field
-from typing import Callable, Optional
+from pathlib import Path
+from typing import Any, Callable, Optional, Union
 
 from .optimizers import OptimizerStep
 from .recorder import Call, MemoryChange
@@ -27,7 +30,7 @@ class Capture:
     weight_dtype: str
     input_bytes: int
     batch: Optional[int]
-    events: list
+    events: list[Union[Call, MemoryChange]]
     optimizer: Optional[OptimizerStep] = None
     notes: list[str] = field(default_factory=list)
     host_reads: dict[str, int] = field(default_factory=dict)
@@ -43,8 +46,8 @@ class Capture:
         for call in self.calls:
             call.module = name(call.module)
 
-    def header(self):
-        header = {
+    def header(self) -> dict[str, Any]:
+        header: dict[str, Any] = {
             "version": VERSION, "model": self.model, "mode": self.mode, "torch": self.torch,
             "parameters": self.parameters, "trainable_parameters": self.trainable,
             "weight_bytes": self.weight_bytes, "weight_dtype": self.weight_dtype,
@@ -56,10 +59,10 @@ class Capture:
             header["optimizer"] = self.optimizer.as_json()
         return header
 
-    def save(self, path) -> str:
+    def save(self, path: Union[str, Path]) -> str:
         """Writes the file, compressed if its name ends in .gz; returns the path."""
         path = str(path)
-        opened = gzip.open if path.endswith(".gz") else open
+        opened: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
         with opened(path, "wt", encoding="utf-8") as file:
             write = json.JSONEncoder(separators=(",", ":")).encode
             file.write('{"rooftileCapture":' + write(self.header()) + ',\n"traceEvents":[\n')
@@ -70,13 +73,14 @@ class Capture:
         return path
 
 
-def _as_event(event, number):
+def _as_event(event: Union[Call, MemoryChange], number: int) -> dict[str, Any]:
     if isinstance(event, MemoryChange):
         return {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "ts": number,
                 "args": {"Bytes": event.bytes, "Addr": event.address, "Device Type": 1, "Device Id": 0}}
-    args = {"Input Dims": event.dims, "Input type": event.types, "Input Strides": event.strides,
-            "Concrete Inputs": event.values, "Output Dims": event.out_dims,
-            "Output Strides": event.out_strides, "Output type": event.out_types, "Phase": event.phase}
+    args: dict[str, Any] = {
+        "Input Dims": event.dims, "Input type": event.types, "Input Strides": event.strides,
+        "Concrete Inputs": event.values, "Output Dims": event.out_dims,
+        "Output Strides": event.out_strides, "Output type": event.out_types, "Phase": event.phase}
     for name, value in (("Module Hierarchy", event.module), ("Source", event.source),
                         ("Reads", event.reads), ("Writes", event.writes),
                         ("Weights", event.weights)):
