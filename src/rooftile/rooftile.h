@@ -12,6 +12,7 @@
 #include "rooftile/formats/toml/settings.h"
 #include "rooftile/hardware/device_file.h"
 #include "rooftile/pipeline/baseline.h"
+#include "rooftile/pipeline/built_model.h"
 #include "rooftile/pipeline/diff.h"
 #include "rooftile/pipeline/fix.h"
 #include "rooftile/pipeline/sweep.h"

@@ -14,7 +14,8 @@ namespace rooftile {
 namespace {
 
 std::atomic<const std::string*> end_of_finding = nullptr, end_of_reading = nullptr;
-std::atomic<int> unfinished = 0;
+std::atomic<int> unfinished = 0, others_running = 0;
+std::atomic<std::chrono::steady_clock::duration> time_of_others{};
 RunLimits active;  // set while there is one thread
 
 std::string time_text(std::chrono::milliseconds time) {
@@ -56,6 +57,7 @@ RunWatch::RunWatch(RunLimits limits, std::function<void(const std::string&)> giv
       no_memory_(fmt::format("no memory left to read (--max-memory {})",
                              memory_text(limits.memory_bytes))) {
   active = limits;
+  time_of_others.store({});
   if (limits_.time.count() == 0 && limits_.memory_bytes == 0) return;
   try {
     thread_ = std::thread([this] { watch(); });
@@ -79,7 +81,8 @@ RunLimits active_limits() { return active; }
 
 double RunWatch::share_of_time() const {
   if (limits_.time.count() == 0) return 0;
-  const std::chrono::duration<double, std::milli> run = std::chrono::steady_clock::now() - start_;
+  const std::chrono::duration<double, std::milli> run =
+      std::chrono::steady_clock::now() - start_ - time_of_others.load();
   return run.count() / static_cast<double>(limits_.time.count());
 }
 
@@ -92,6 +95,7 @@ void RunWatch::watch() {
   constexpr std::chrono::milliseconds kPause{5};
   std::unique_lock lock(mutex_);
   while (!ending_.wait_for(lock, kPause, [this] { return ended_; })) {
+    if (others_running > 0) continue;
     const double time = share_of_time(), memory = share_of_memory();
     if (time >= kTimeToFind) end_of_finding = &no_time_;
     if (time >= kTimeToRead) end_of_reading = &no_time_;
@@ -103,6 +107,16 @@ void RunWatch::watch() {
                   : fmt::format("the memory limit of {} was reached; --max-memory sets another",
                                 memory_text(limits_.memory_bytes)));
   }
+}
+
+OtherProcess::OtherProcess() { ++others_running; }
+
+OtherProcess::~OtherProcess() {
+  auto before = time_of_others.load();
+  const auto took = std::chrono::steady_clock::now() - start_;
+  while (!time_of_others.compare_exchange_weak(before, before + took)) {
+  }
+  --others_running;
 }
 
 FinishFirst::FinishFirst() { ++unfinished; }

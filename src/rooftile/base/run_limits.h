@@ -61,6 +61,18 @@ class FinishFirst {
   FinishFirst& operator=(const FinishFirst&) = delete;
 };
 
+// While one lives a program runs that has a limit of its own: its time is none of this run's.
+class OtherProcess {
+ public:
+  OtherProcess();
+  ~OtherProcess();
+  OtherProcess(const OtherProcess&) = delete;
+  OtherProcess& operator=(const OtherProcess&) = delete;
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 // Of the watch that lives; zeros without one.
 RunLimits active_limits();
 

@@ -393,6 +393,7 @@ Result<void> finish_input(const RawInput& raw, InputOptions& input) {
   if (!dtype) return tl::unexpected(dtype.error());
   input.read.dtype = *dtype;
   input.read.mode = mode_of(raw);
+  input.read.build = model_builder();
   const auto agree = check_lengths(input.read);
   if (!agree) return agree;
   remember("batch", raw.batch, input);

@@ -59,6 +59,17 @@ TEST(RunLimits, WithoutLimitsNothingEnds) {
   EXPECT_EQ(reading_must_end(), "");
 }
 
+TEST(RunLimits, TimeOfOtherProcessesIsNotCounted) {
+  std::atomic<int> given_up = 0;
+  const RunWatch watch({milliseconds(200), 0}, [&](const std::string&) { ++given_up; });
+  {
+    const OtherProcess other;
+    std::this_thread::sleep_for(milliseconds(300));
+  }
+  EXPECT_EQ(given_up, 0);
+  wait_until([&] { return given_up > 0; });
+}
+
 TEST(RunLimits, GivesUpOnceAndNotInTheMiddleOfWriting) {
   std::atomic<int> given_up = 0;
   std::string why;

@@ -125,10 +125,24 @@ Result<Workload> read_argument(const std::string& text, const ReadOptions&) {
 
 constexpr Reader kArgumentReader{.name = "argument", .recognises = nullptr, .read = read_argument};
 
+// "timm:resnet50"
+constexpr std::string_view kTimm = "timm:";
+
+Result<Workload> read_library_name(const std::string& name, const ReadOptions& options) {
+  if (!options.build) return fail("a name of a library's model is not read here", name);
+  Result<Workload> built = options.build(name, options);
+  if (!built && built.error().where.empty()) built.error().where = name;
+  return built;
+}
+
+constexpr Reader kLibraryReader{
+    .name = "library", .recognises = nullptr, .read = read_library_name, .takes = "--batch"};
+
 }  // namespace
 
 Result<const Reader*> find_reader(const std::string& path) {
   if (is_inline_text(path)) return &kArgumentReader;
+  if (path.starts_with(kTimm)) return &kLibraryReader;
   std::string head;
   if (path != "-") {
     Result<std::string> bytes = read_head(path, kHeadBytes);

@@ -29,6 +29,10 @@ struct ReadOptions {
   std::string exclude, exclude_root;
   // Bytes of the file read so far, and in all; called now and then while a large file is read.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
+  // Captures the model that a library of Python builds from a config.json or a name
+  // ("timm:resnet50"), in the precision and mode of the options. The error says why not. Empty:
+  // nothing is built.
+  std::function<Result<Workload>(const std::string& target, const ReadOptions& options)> build;
   // Useful work for the time while another process reads; a reader without one does not call it.
   std::function<void()> meanwhile;
 };

@@ -12,19 +12,6 @@
 namespace rooftile {
 namespace {
 
-std::string_view command_of(Level level) {
-  switch (level) {
-    case Level::error:
-      return "error";
-    case Level::warning:
-      return "warning";
-    case Level::advice:
-    case Level::info:
-      break;
-  }
-  return "notice";
-}
-
 // A value of a property ends at a comma or a colon, a message at the end of the line.
 std::string encoded(std::string_view text, std::string_view special) {
   std::string result;
@@ -62,8 +49,9 @@ std::string annotation(const Finding& finding, const Report& report) {
     text += "\n" + saving;
   }
   const std::string where = place(finding);
-  return fmt::format("::{}{}title={}::{}\n", command_of(finding.level), where.empty() ? " " : where,
-                     property("rooftile " + finding.rule), value(text));
+  return fmt::format("::{}{}title={}::{}\n", severity_word(finding.level, "notice"),
+                     where.empty() ? " " : where, property("rooftile " + finding.rule),
+                     value(text));
 }
 
 }  // namespace

@@ -21,25 +21,6 @@ constexpr std::string_view kSarifSchema =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 constexpr std::string_view kFingerprint = "rooftile/v1";
 
-std::string_view sarif_level(Level level) {
-  switch (level) {
-    case Level::error:
-      return "error";
-    case Level::warning:
-      return "warning";
-    case Level::advice:
-    case Level::info:
-      break;
-  }
-  return "note";
-}
-
-// As GitHub sorts what is no security problem.
-std::string_view problem_severity(Level level) {
-  if (level == Level::error) return "error";
-  return level == Level::warning ? "warning" : "recommendation";
-}
-
 // Code scanning shows a result only under a path relative to the repository.
 std::string uri_of(const std::string& given) { return path_uri(given == "-" ? "stdin" : given); }
 
@@ -108,7 +89,7 @@ Json result_json(const Finding& finding, const Report& report) {
   const auto rule = std::find_if(report.rules.begin(), report.rules.end(),
                                  [&](const RuleSummary& r) { return r.id == finding.rule; });
   if (rule != report.rules.end()) json["ruleIndex"] = rule - report.rules.begin();
-  json["level"] = sarif_level(finding.level);
+  json["level"] = severity_word(finding.level, "note");
   json["message"] = {{"text", message_text(finding, report)}};
   json["locations"] = Json::array({location_json(finding, report)});
   // GitHub reads no other name than the first.
@@ -125,11 +106,11 @@ Json rule_json(const RuleSummary& rule) {
           {"shortDescription", {{"text", rule.summary}}},
           {"fullDescription", {{"text", rule.summary}}},
           {"help", {{"text", render_doc(rule.doc, {.width = 0})}, {"markdown", rule.doc}}},
-          {"defaultConfiguration", {{"level", sarif_level(rule.level)}}},
+          {"defaultConfiguration", {{"level", severity_word(rule.level, "note")}}},
           {"properties",
            {{"tags", Json::array({"performance"})},
             {"precision", "high"},
-            {"problem.severity", problem_severity(rule.level)}}}};
+            {"problem.severity", severity_word(rule.level, "recommendation")}}}};
 }
 
 Json tool_json(const Report& report) {

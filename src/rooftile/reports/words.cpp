@@ -58,6 +58,11 @@ std::string kinds_text(Skipped skipped) {
 
 std::string_view mode_name(Mode mode) { return kModeNames[static_cast<std::size_t>(mode)]; }
 
+std::string_view severity_word(Level level, std::string_view minor) {
+  if (level == Level::error) return "error";
+  return level == Level::warning ? "warning" : minor;
+}
+
 std::string_view exactness_text(const Finding& finding) {
   switch (finding.fix.exactness) {
     case Exactness::bit_exact:

@@ -12,6 +12,9 @@ namespace rooftile {
 
 std::string_view mode_name(Mode mode);
 
+// As machines name levels; `minor` is their word for what is below a warning.
+std::string_view severity_word(Level level, std::string_view minor);
+
 // What a fix does to the results, for readers: "same result up to rounding"; empty where nothing
 // changes.
 std::string_view exactness_text(const Finding& finding);

@@ -172,11 +172,23 @@ void note_short_prompt(const Request& request, Model& model) {
       "--seq 1 is the prefill of one token; for a decode step use --mode decode --past N");
 }
 
+// What a library of Python builds, else why nothing reads it.
+Result<Workload> built_elsewhere(const json& whole, const Identity& identity, std::string problem,
+                                 const std::string& source, const ReadOptions& options) {
+  std::error_code ignored;
+  if (options.build && std::filesystem::is_regular_file(source, ignored)) {
+    Result<Workload> built = options.build(source, options);
+    if (built) return built;
+    problem += "; " + built.error().message;
+  }
+  return tl::unexpected(hf::not_read(whole, identity, problem, source));
+}
+
 Result<Workload> describe_and_build(const json& whole, const json& part, const Identity& identity,
                                     const std::string& source, const ReadOptions& options) {
   const auto family = hf::find_family(identity.model_type);
   if (!family) {
-    return tl::unexpected(hf::not_read(whole, identity, "is not read from its config", source));
+    return built_elsewhere(whole, identity, "is not read from its config", source, options);
   }
   const auto request = make_request(identity, options);
   if (!request) return tl::unexpected(request.error());
@@ -227,7 +239,7 @@ Result<Workload> hf::read_json(const json& whole, const std::string& source,
     const std::string problem =
         fmt::format("is more than its text model {}, and is not read from its config",
                     rooftile::quoted(nested.model_type));
-    return tl::unexpected(hf::not_read(whole, identity, problem, source));
+    return built_elsewhere(whole, identity, problem, source, options);
   }
   return describe_and_build(whole, text_model_config(whole, *text), nested, source, options);
 }
@@ -237,7 +249,7 @@ namespace {
 // A sequence length that changes nothing is none of the model's: it reads images or the like.
 void note_unused_length(const json& config, const std::string& source, const ReadOptions& options,
                         Workload& workload) {
-  if (!options.seq) return;
+  if (!options.seq || workload.pass_memory) return;  // a captured pass took it
   ReadOptions other = options;
   other.seq = *options.seq == 1 ? 2 : 1;
   const Result<Workload> changed = hf::read_json(config, source, other);

@@ -9,7 +9,9 @@
 #include <fstream>
 
 #include "rooftile/base/text.h"
+#include "rooftile/readers/reader.h"
 #include "rooftile/workload/workload_text.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rooftile {
 namespace {
@@ -462,6 +464,40 @@ TEST(HfConfig, RefusesWithTheReason) {
       {R"({"model_type": "llama")", "not valid JSON"},
       {"<html>", "not valid JSON"}};
   for (const Refusal& c : cases) EXPECT_THAT(message_of(c.text), HasSubstr(c.reason)) << c.text;
+}
+
+TEST(HfConfig, UnknownFamiliesAreBuiltWhereThereIsALibrary) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("config.json", R"({"model_type": "foo", "vocab_size": 9})");
+  ReadOptions options;
+  options.batch = 4;
+  options.build = [&](const std::string& target, const ReadOptions& given) -> Result<Workload> {
+    EXPECT_EQ(target, path);
+    EXPECT_EQ(given.batch, 4);
+    return parse_workload("gemm a bf16 m=4 n=9 k=8", "built");
+  };
+  const auto input = read_input(path, options);
+  ASSERT_TRUE(input) << to_string(input.error());
+  EXPECT_EQ(input->workload.ops.size(), 1U);
+
+  options.build = [](const std::string&, const ReadOptions&) -> Result<Workload> {
+    return fail("no library");
+  };
+  const auto refused = read_input(path, options);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("architecture 'foo' is not read from its config; no library. Export"));
+}
+
+TEST(HfConfig, FamiliesThatAreReadAreNotBuilt) {
+  const TemporaryFolder folder;
+  ReadOptions options;
+  options.build = [](const std::string&, const ReadOptions&) -> Result<Workload> {
+    ADD_FAILURE();
+    return fail("");
+  };
+  EXPECT_TRUE(read_input(folder.write("config.json", kGpt2), options));
+  EXPECT_FALSE(read_input(folder.write("config.json", R"({"model_type": "llama"})"), options));
 }
 
 TEST(HfConfig, RefusalsSayHowToExport) {

@@ -1,0 +1,94 @@
+"""Models that libraries build without weights, through the program."""
+
+import contextlib
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import rooftile
+from support import environment, python
+
+
+def has(name):
+    """Whether a library can be used here; timm cannot without torchvision."""
+    if importlib.util.find_spec(name) is None:
+        return False
+    return python("-c", f"import {name}").returncode == 0
+
+
+@contextlib.contextmanager
+def config(**settings):
+    """The folder of a config.json."""
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "config.json").write_text(json.dumps(settings))
+        yield folder
+
+
+SQUEEZEBERT = {"model_type": "squeezebert", "architectures": ["SqueezeBertForMaskedLM"], "vocab_size": 1000,
+               "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128,
+               "q_groups": 1, "k_groups": 1, "v_groups": 1, "post_attention_groups": 1, "intermediate_groups": 1,
+               "output_groups": 1, "embedding_size": 64}
+
+
+@unittest.skipUnless(has("torch") and has("transformers"), "torch or transformers is not installed")
+class Transformers(unittest.TestCase):
+    def test_folder(self):
+        with config(**SQUEEZEBERT) as folder:
+            report = rooftile.check(folder, gpu="h100", batch=4, seq=32)
+        self.assertEqual(report.inputs, (f"{folder}/config.json",))
+        self.assertIn("built by transformers without weights", report.notes)
+        self.assertIn("gemm", {operation.kind for operation in report.operations})
+
+    def test_training_step(self):
+        with config(**SQUEEZEBERT) as folder:
+            report = rooftile.check(f"{folder}/config.json", gpu="h100", mode="train", batch=2, seq=32)
+        phases = {operation.phase for operation in report.operations}
+        self.assertIn("optimizer", phases)
+        self.assertIn("no loss given: the output's own is taken", report.notes)
+
+    def test_a_model_that_it_does_not_have_either(self):
+        with config(model_type="foo") as folder, self.assertRaisesRegex(rooftile.Error, "has no model type 'foo'"):
+            rooftile.check(folder, gpu="h100")
+
+    def test_another_kind_of_input(self):
+        small = {"model_type": "regnet", "architectures": ["RegNetForImageClassification"], "embedding_size": 8,
+                 "hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1], "groups_width": 8}
+        with config(**small) as folder:
+            report = rooftile.check(folder, gpu="h100", batch=2)
+        self.assertIn("conv", {operation.kind for operation in report.operations})
+
+
+class WithoutLibraries(unittest.TestCase):
+    def test_the_package_to_install_is_named(self):
+        with config(model_type="foo") as folder, tempfile.TemporaryDirectory() as hidden:
+            for name in ("transformers", "timm"):
+                (pathlib.Path(hidden) / "sitecustomize.py").write_text(
+                    "import importlib.util\nfind = importlib.util.find_spec\nimportlib.util.find_spec = lambda name, "
+                    "*rest: None if name in ('transformers', 'timm') else find(name, *rest)\n")
+                target = folder if name == "transformers" else "timm:resnet50"
+                done = subprocess.run(
+                    [os.environ["ROOFTILE_PROGRAM"], "check", target, "--gpu", "h100"], capture_output=True, text=True,
+                    check=False, env=environment(ROOFTILE_PYTHON=sys.executable,
+                                                 PYTHONPATH=f"{hidden}:{environment()['PYTHONPATH']}"))
+                self.assertEqual(done.returncode, 2)
+                self.assertRegex(done.stderr, f"{name} builds it, without weights, where it is installed: "
+                                              f".* -m pip install .*{name}")
+
+
+@unittest.skipUnless(has("timm"), "timm cannot be imported")
+class Timm(unittest.TestCase):
+    def test_name(self):
+        report = rooftile.check("timm:resnet18", gpu="h100", batch=8, dtype="bf16")
+        self.assertEqual(report.inputs, ("timm:resnet18",))
+        self.assertEqual(len([o for o in report.operations if o.kind == "conv"]), 20)
+        with self.assertRaisesRegex(rooftile.Error, "timm .* has no model resnet51"):
+            rooftile.check("timm:resnet51", gpu="h100")
+
+
+if __name__ == "__main__":
+    unittest.main()
