@@ -285,6 +285,26 @@ class Capture(unittest.TestCase):
         model.fc.weight.register_hook(lambda grad: grad.clamp(-1, 1))
         self.assertEqual(counts(train(model, Input((2, 8))))["clamp"], 1)
 
+    def test_functions_that_a_module_holds_call_the_copy(self):
+        class Held(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layers = nn.ModuleDict({"fc": nn.Linear(8, 8)})
+                layers = self.layers
+                self.mlp = lambda x: layers.fc(x) if hasattr(layers, "fc") else layers["fc"](x)
+                self.register_forward_hook(lambda module, args, out: layers["fc"](out))
+
+            def forward(self, x):
+                return self.mlp(x)
+
+        model = Held()
+        captured = capture(model, torch.ones(2, 8), mode="train")
+        self.assertNotIn("aten::t", [call.name for call in captured.calls])
+        self.assertEqual(captured.parameters, 72)
+        self.assertIsNone(model.layers["fc"].weight.grad)
+        products = [call.module for call in captured.calls if call.name == "aten::addmm"]
+        self.assertEqual(products, ["layers.fc", "layers.fc"])
+
     def test_wrappers_are_opened(self):
         found = train(nn.DataParallel(nn.Linear(8, 8)), Input((2, 8)))
         self.assertIn("DataParallel is left out: its communication is not recorded", found.notes)

@@ -9,6 +9,7 @@ import functools
 import gc
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from types import CellType, FunctionType
 from typing import Any, Callable, Optional
 
 import torch
@@ -42,12 +43,13 @@ def capture_step(model: Any, inputs: Any, mode: str, dtype: Optional[str], loss:
         raise ValueError(f"dtype: expected None, 'fp32', 'bf16' or 'fp16', found {dtype!r}")
     notes: list[str] = []
     pass_ = _Pass(unwrapped(model, notes), inputs, dict(kwargs or {}), mode, dtype, loss)
-    try:
-        recorder, facts = pass_.on_fake()
-    except Exception as error:  # any: what needs values fails in many ways
-        reason = _first_line(error)
-        recorder, facts = pass_.on_real(reason)
-        notes.append(f"ran on real CPU tensors, because fake ones failed: {reason}")
+    with _gradients_kept(pass_.model):
+        try:
+            recorder, facts = pass_.on_fake()
+        except Exception as error:  # any: what needs values fails in many ways
+            reason = _first_line(error)
+            recorder, facts = pass_.on_real(reason)
+            notes.append(f"ran on real CPU tensors, because fake ones failed: {reason}")
     if mode == "train" and loss is None:
         notes.append(facts.loss_note)
     step = None
@@ -246,12 +248,47 @@ def _forget_fake() -> None:
 
 
 def _copied(model: Any) -> Any:
-    """With the hooks of its weights, which copies leave out."""
-    new = copy.deepcopy(model)
+    """With the hooks of its weights, which copies leave out, and functions that call the copied modules."""
+    memo: dict[int, Any] = {}
+    new = copy.deepcopy(model, memo)
+    for module in new.modules():
+        for name, value in list(vars(module).items()):
+            if isinstance(value, FunctionType):
+                setattr(module, name, _rebound(value, memo))
+            elif isinstance(value, dict):
+                value.update({key: _rebound(item, memo) for key, item in value.items()
+                              if isinstance(item, FunctionType)})
     for old, copied in zip(model.parameters(), new.parameters()):
         for hook in (old._backward_hooks or {}).values():
             copied.register_hook(hook)
     return new
+
+
+def _rebound(function: FunctionType, memo: Mapping[int, Any]) -> FunctionType:
+    """The function with copies in the place of what it closes over: copying leaves functions as they are."""
+    old = function.__closure__ or ()
+    try:
+        cells = [CellType(memo.get(id(cell.cell_contents), cell.cell_contents)) for cell in old]
+    except ValueError:  # a name that has no value yet
+        return function
+    if all(new.cell_contents is cell.cell_contents for new, cell in zip(cells, old)):
+        return function
+    new = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__,
+                       tuple(cells))
+    new.__kwdefaults__ = function.__kwdefaults__
+    return new
+
+
+@contextlib.contextmanager
+def _gradients_kept(model: Any) -> Iterator[None]:
+    """A pass that reaches the given module leaves its gradients as they were."""
+    before = [(parameter, parameter.grad) for parameter in model.parameters()]
+    try:
+        yield
+    finally:
+        for parameter, gradient in before:
+            if parameter.grad is not gradient:
+                parameter.grad = gradient
 
 
 def _as_fake(tensor: torch.Tensor, fake_mode: Any) -> torch.Tensor:
