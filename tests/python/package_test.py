@@ -92,7 +92,7 @@ class Errors(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, {"PATH": folder}):
             with mock.patch.object(_program, "candidates", return_value=[pathlib.Path(folder) / "rooftile"]):
                 os.environ.pop("ROOFTILE_PROGRAM", None)
-                with self.assertRaisesRegex(rooftile.Error, "install it again"):
+                with self.assertRaisesRegex(rooftile.Error, "install the package again"):
                     rooftile.check(VOCABULARY, gpu="h100")
             os.environ["ROOFTILE_PROGRAM"] = folder + "/none"
             with self.assertRaisesRegex(rooftile.Error, "is not a program"):
