@@ -16,17 +16,21 @@ import shlex
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from ._input import Input
+
+if TYPE_CHECKING:
+    from ._capture.writer import Capture
 
 FAILED = 2
 TIMM = "timm:"
 # Sizes where neither the config nor the user states them.
 BATCH, TOKENS, PIXELS, SAMPLES = 1, 128, 224, 160_000
-TEXT = ("input_ids", "decoder_input_ids")
+# Weights that are made at random where a pass needs values.
+MOST_BYTES = 2 << 30
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
 
 
@@ -42,20 +46,28 @@ class Wanted:
     dtype: Optional[str] = None
     batch: int = BATCH
     seq: Optional[int] = None
+    states_batch: bool = True
+    with_weights: bool = False  # made at random, for passes that need values
 
-    @property
-    def tokens(self) -> int:
-        """Positions of a text."""
-        return self.seq if self.seq is not None else TOKENS
+
+@dataclass
+class Given:
+    """Arguments by name, and what they leave out."""
+
+    kwargs: dict[str, Any]
+    notes: list[str]
+
+    def tensors(self) -> list[Input]:
+        """Those of the arguments that are tensors."""
+        return [value for value in self.kwargs.values() if isinstance(value, Input)]
 
 
 @dataclass
 class Built:
-    """A model without weights, and arguments by name."""
+    """A model, and what it may take: the first that it runs with is the one."""
 
     model: Any
-    kwargs: dict[str, Any]
-    notes: list[str]
+    choices: list[Given]
 
 
 def library(name: str) -> Any:
@@ -78,10 +90,12 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
 
 
-def on_meta(make: Any) -> Any:
+def made(make: Any, wanted: Wanted) -> Any:
     """A model whose weights have shapes and no memory; real where its constructor needs values."""
     import torch
 
+    if wanted.with_weights:
+        return make()
     try:
         with torch.device("meta"):
             return make()
@@ -98,10 +112,10 @@ def from_timm(name: str, wanted: Wanted) -> Built:
     if not timm.is_model(name.split(".")[0]):
         close = ", ".join(difflib.get_close_matches(name, timm.list_models(), 3))
         raise BuildError(f"timm {timm.__version__} has no model {name}" + (f"; it has {close}" if close else ""))
-    model = on_meta(lambda: timm.create_model(name, pretrained=False))
+    model = made(lambda: timm.create_model(name, pretrained=False), wanted)
     size = tuple((getattr(model, "pretrained_cfg", None) or {}).get("input_size") or (3, PIXELS, PIXELS))
     (argument, *_) = inspect.signature(model.forward).parameters
-    return Built(model, {argument: Input((wanted.batch, *size))}, [])
+    return Built(model, [Given({argument: Input((wanted.batch, *size))}, [])])
 
 
 # ---- diffusers
@@ -113,7 +127,7 @@ def from_diffusers(config: Mapping[str, Any], wanted: Wanted) -> Built:
     found = getattr(diffusers, name, None)
     if found is None or not hasattr(found, "from_config"):
         raise BuildError(f"diffusers {diffusers.__version__} has no model {name}")
-    model = on_meta(lambda: found.from_config(dict(config)))
+    model = made(lambda: found.from_config(dict(config)), wanted)
     sizes = model.config
     side = pair(sizes.get("sample_size") or 64)
     sample = Input((wanted.batch, sizes.get("in_channels") or 3, *side))
@@ -121,7 +135,7 @@ def from_diffusers(config: Mapping[str, Any], wanted: Wanted) -> Built:
     known = {
         "sample": sample, "hidden_states": sample, "x": sample,
         "timestep": Input((wanted.batch,), "int64"),
-        "encoder_hidden_states": Input((wanted.batch, wanted.tokens, first_of(text) or 768)),
+        "encoder_hidden_states": Input((wanted.batch, wanted.seq or TOKENS, first_of(text) or 768)),
         "class_labels": Input((wanted.batch,), "int64"),
         "pooled_projections": Input((wanted.batch, sizes.get("pooled_projection_dim") or 768)),
         "controlnet_cond": Input((wanted.batch, 3, 8 * side[0], 8 * side[1])),
@@ -129,7 +143,7 @@ def from_diffusers(config: Mapping[str, Any], wanted: Wanted) -> Built:
     needed = required(model)
     if text is not None and "encoder_hidden_states" in inspect.signature(model.forward).parameters:
         needed.append("encoder_hidden_states")
-    return Built(model, chosen(name, needed, known), [])
+    return Built(model, [Given(chosen(name, needed, known), [])])
 
 
 # ---- transformers
@@ -144,45 +158,75 @@ def from_transformers(folder: Path, config: Mapping[str, Any], wanted: Wanted) -
         raise BuildError(f"transformers {transformers.__version__} has no model type {kind!r} either")
     settings = known_types[kind].from_dict(dict(config))
     named = next(iter(config.get("architectures") or ()), None)
-    found = getattr(transformers, named, None) if named else None
+    found = model_class(transformers, settings, named)
     if found is None:
-        model = on_meta(lambda: transformers.AutoModel.from_config(settings))
+        model = made(lambda: transformers.AutoModel.from_config(settings), wanted)
     else:
-        model = on_meta(lambda: found._from_config(settings))
-    return Built(model, *transformers_inputs(model, settings, wanted))
+        model = made(lambda: found._from_config(settings), wanted)
+    return Built(model, transformers_inputs(model, settings, wanted))
 
 
-def transformers_inputs(model: Any, settings: Any, wanted: Wanted) -> tuple[dict[str, Any], list[str]]:
-    """What a model of transformers takes, by its own names for it."""
+def model_class(transformers: Any, settings: Any, named: Optional[str]) -> Any:
+    """The class that a config names, or the one that takes it where no automatic class does; else None."""
+    import importlib
+
+    module = type(settings).__module__.replace("configuration_", "modeling_")
+    if named and hasattr(transformers, named):
+        return getattr(transformers, named)
+    if type(settings) in transformers.MODEL_MAPPING and not named:
+        return None
+    try:
+        classes = vars(importlib.import_module(module))
+    except ModuleNotFoundError:
+        return None
+    if named:
+        return classes.get(named)
+    own = [value for name, value in classes.items()
+           if name.endswith("Model") and getattr(value, "config_class", None) is type(settings)]
+    return own[-1] if own else None
+
+
+def transformers_inputs(model: Any, settings: Any, wanted: Wanted) -> list[Given]:
+    """What a model of transformers may take, by its own names for it."""
     names = inspect.signature(model.forward).parameters
-    text = settings.get_text_config()
-    vision = getattr(settings, "vision_config", None) or settings
-    batch, notes = wanted.batch, []
-    words = getattr(text, "vocab_size", None) or getattr(settings, "vocab_size", None)
-    ids = Input((batch, wanted.tokens), "int64", words)
-    known = {
-        "input_ids": ids, "decoder_input_ids": ids, "attention_mask": Input((batch, wanted.tokens), "int64"),
-        "pixel_values": Input((batch, *frames_of(settings), channels_of(vision), *pair(pixels_of(vision)))),
-        "input_values": sound(settings, batch), "input_features": features(settings, batch),
-        "bbox": Input((batch, wanted.tokens, 4), "int64"),
-    }
     needed = [*required(model), model.main_input_name]
-    has_text, has_images = "input_ids" in names, "pixel_values" in names
     if getattr(settings, "is_encoder_decoder", False) and "decoder_input_ids" in names:
         needed.append("decoder_input_ids")
-    if has_text and has_images:
-        generates = "ForConditionalGeneration" in type(model).__name__
-        needed += ["input_ids"] if generates else ["input_ids", "pixel_values"]
-        if generates:
-            needed = [name for name in needed if name != "pixel_values"]
-            notes.append("text alone: images are not among the captured inputs")
-    given = chosen(type(model).__name__, needed, known)
+    choices: list[Given] = []
+    if "input_ids" in names and "pixel_values" in names:
+        words = [name for name in needed if not name.startswith("pixel_values")] + ["input_ids"]
+        choices.append(Given(arguments(model, settings, wanted, words), ["text alone: images are not captured"]))
+        if "ForConditionalGeneration" not in type(model).__name__:  # which joins images to tokens of the text
+            choices.insert(0, Given(arguments(model, settings, wanted, [*words, "pixel_values"]), []))
+    else:
+        choices.append(Given(arguments(model, settings, wanted, needed), []))
+    return choices
+
+
+def arguments(model: Any, settings: Any, wanted: Wanted, needed: Sequence[str]) -> dict[str, Any]:
+    """Values of these arguments, and of others that a training step or a plain pass has."""
+    text, batch = settings.get_text_config(), wanted.batch
+    most = getattr(text, "max_position_embeddings", None)
+    tokens = wanted.seq if wanted.seq is not None else min(TOKENS, most) if most else TOKENS
+    vision = getattr(settings, "vision_config", None) or settings
+    words = getattr(text, "vocab_size", None) or getattr(settings, "vocab_size", None)
+    ids = Input((batch, tokens), "int64", words)
+    image = (channels_of(vision), *pair(pixels_of(vision)))
+    known = {
+        "input_ids": ids, "decoder_input_ids": ids, "attention_mask": Input((batch, tokens), "int64"),
+        "pixel_values": Input((batch, *frames_of(settings), *image)),
+        "pixel_values_videos": Input((batch, *(frames_of(settings) or (1,)), *image)),
+        "input_values": sound(settings, batch), "input_features": features(settings, batch),
+        "bbox": Input((batch, tokens, 4), "int64"),
+    }
+    name, names = type(model).__name__, inspect.signature(model.forward).parameters
+    given = chosen(name, list(dict.fromkeys(needed)), known)
     if "use_cache" in names:
         given["use_cache"] = False
-    label = labels(type(model).__name__, given, batch) if wanted.mode == "train" and "labels" in names else None
+    label = labels(name, given, batch) if wanted.mode == "train" and "labels" in names else None
     if label is not None:
         given["labels"] = label
-    return given, notes
+    return given
 
 
 def labels(name: str, given: Mapping[str, Any], batch: int) -> Optional[Input]:
@@ -212,7 +256,7 @@ def pixels_of(settings: Any) -> Any:
 
 def frames_of(settings: Any) -> tuple[int, ...]:
     """Frames of a video, before the channels; none for images."""
-    frames = getattr(settings, "num_frames", None)
+    frames = getattr(settings, "num_frames", None) or getattr(settings, "frames_per_clip", None)
     return (int(frames),) if isinstance(frames, int) and frames > 1 else ()
 
 
@@ -278,22 +322,51 @@ def build(target: str, wanted: Wanted) -> Built:
     return from_transformers(path.parent, config, wanted)
 
 
-def captured(target: str, wanted: Wanted, path: str) -> None:
-    """Writes the capture of one pass. Raises BuildError."""
-    from ._capture import CaptureError, capture
-
+def built_model(target: str, wanted: Wanted) -> Built:
+    """As `build`; all that goes wrong is a BuildError."""
     try:
-        built = build(target, wanted)
+        return build(target, wanted)
     except BuildError:
         raise
     except Exception as error:  # any: constructors check their settings in many ways
         raise BuildError(f"its library does not build it: {first_line(error)}") from error
+
+
+def first_that_runs(built: Built, wanted: Wanted) -> tuple[Given, Capture]:
+    """Raises CaptureError, with the reason of the first choice, where the model runs with none of them."""
+    from ._capture import CaptureError, capture
+
     dtype = wanted.dtype if wanted.dtype in ("fp32", "bf16", "fp16") else None
+    problem: Optional[CaptureError] = None
+    for given in built.choices:
+        try:
+            return given, capture(built.model, None, mode=wanted.mode, dtype=dtype, kwargs=given.kwargs)
+        except CaptureError as error:
+            problem = problem or error
+    raise problem or CaptureError("it takes nothing that is known")
+
+
+def captured(target: str, wanted: Wanted, path: str) -> None:
+    """Writes the capture of one pass. Raises BuildError."""
+    from ._capture import CaptureError
+
+    built, how = built_model(target, wanted), "without weights"
     try:
-        result = capture(built.model, None, mode=wanted.mode, dtype=dtype, kwargs=built.kwargs)
+        given, result = first_that_runs(built, wanted)
     except CaptureError as error:
-        raise BuildError(f"it was built, and cannot be captured: {error}") from error
-    result.notes[:0] = [f"built by {type(built.model).__module__.partition('.')[0]} without weights", *built.notes]
+        size = sum(weight.numel() * weight.element_size() for weight in built.model.parameters())
+        if size > MOST_BYTES:
+            raise BuildError(f"it was built, and cannot be captured: {error}") from error
+        built, how = built_model(target, replace(wanted, with_weights=True)), "with weights at random: it needs values"
+        try:
+            given, result = first_that_runs(built, wanted)
+        except CaptureError as again:
+            raise BuildError(f"it was built, and cannot be captured: {again}") from again
+    result.notes[:0] = [f"built by {type(built.model).__module__.partition('.')[0]} {how}", *given.notes]
+    if not wanted.states_batch:
+        result.notes.append(f"batch {BATCH} assumed; set it with --batch")
+    if wanted.seq is not None and not any(wanted.seq in tensor.shape for tensor in given.tensors()):
+        result.notes.append(f"the model has no sequence length to set, --seq {wanted.seq} has no effect")
     result.save(path)
 
 
@@ -301,7 +374,7 @@ def wanted_of(words: Sequence[str]) -> Wanted:
     """From flags as the program writes them."""
     given = dict(word.removeprefix("--").split("=", 1) for word in words)
     return Wanted(given.get("mode", "inference"), given.get("dtype"), int(given.get("batch", BATCH)),
-                  int(given["seq"]) if "seq" in given else None)
+                  int(given["seq"]) if "seq" in given else None, "batch" in given)
 
 
 def main(words: Sequence[str]) -> int:
