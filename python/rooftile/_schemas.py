@@ -241,13 +241,17 @@ class SetAside:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Unions of intervals over all streams of the GPU; gpu_busy_s + idle_s = span_s, the causes add up to idle_s."""
+    """Unions of intervals over all streams of the GPU; gpu_busy_s + idle_s = span_s, the causes add up to idle_s.
+
+    awaited_communication_s: Of the exposed: while computation waits that could go on.
+    """
 
     span_s: float
     gpu_busy_s: float
     compute_s: float
     communication_s: float
     exposed_communication_s: float
+    awaited_communication_s: float
     copy_s: float
     exposed_copy_s: float
     idle_s: float
@@ -262,6 +266,7 @@ class Timeline:
             compute_s=value["compute_s"],
             communication_s=value["communication_s"],
             exposed_communication_s=value["exposed_communication_s"],
+            awaited_communication_s=value["awaited_communication_s"],
             copy_s=value["copy_s"],
             exposed_copy_s=value["exposed_copy_s"],
             idle_s=value["idle_s"],
@@ -299,7 +304,8 @@ class StepApart:
     """``StepApart`` in the program's output."""
 
     duration_s: float
-    part: Literal["compute", "exposed_communication", "exposed_copy", "idle.launch", "idle.synchronization", "idle.data_loading", "idle.communication_wait", "idle.allocator", "idle.copy", "idle.host_work", "idle.module_loading", "idle.between_kernels", "idle.unrecorded_work", "idle.outside", "idle.unknown"]
+    cut: bool
+    part: Literal["compute", "exposed_communication", "exposed_copy", "idle.launch", "idle.synchronization", "idle.data_loading", "idle.communication_wait", "idle.allocator", "idle.copy", "idle.host_work", "idle.module_loading", "idle.between_kernels", "idle.unrecorded_work", "idle.start_up", "idle.outside", "idle.unknown"]
     beyond_median_s: float
 
     @classmethod
@@ -307,6 +313,7 @@ class StepApart:
         """From the parsed JSON; keys that are not known are passed over."""
         return cls(
             duration_s=value["duration_s"],
+            cut=value["cut"],
             part=value["part"],
             beyond_median_s=value["beyond_median_s"],
         )
@@ -342,10 +349,53 @@ class HostWork:
 
 
 @dataclass(frozen=True)
+class Part:
+    """``Part`` in the program's output.
+
+    name: Kernel, copy, runtime call, operator or range.
+    """
+
+    kind: Literal["compute", "communication", "copy", "launch", "host", "data_loading", "communication_wait", "allocator", "module_loading", "pause", "unrecorded", "unknown"]
+    name: Optional[str]
+    file: Optional[str]
+    line: Optional[int]
+    count: int
+    time_s: float
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Part:
+        """From the parsed JSON; keys that are not known are passed over."""
+        return cls(
+            kind=value["kind"],
+            name=value["name"],
+            file=value["file"],
+            line=value["line"],
+            count=value["count"],
+            time_s=value["time_s"],
+        )
+
+
+@dataclass(frozen=True)
+class CriticalPath:
+    """The chain of what each step waited for, from its end back to its start: parts by place, over all steps, largest first, at most 64; steps the time by kind of each, which adds up to the step. Empty without work on a GPU or without runtime calls."""
+
+    parts: Table[Part]
+    steps: tuple[Mapping[str, float], ...]
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> CriticalPath:
+        """From the parsed JSON; keys that are not known are passed over."""
+        return cls(
+            parts=table(Part.from_json)(value["parts"]),
+            steps=tuple(value["steps"]),
+        )
+
+
+@dataclass(frozen=True)
 class Limit:
     """``Limit`` in the program's output."""
 
-    part: Literal["compute", "exposed_communication", "exposed_copy", "idle.launch", "idle.synchronization", "idle.data_loading", "idle.communication_wait", "idle.allocator", "idle.copy", "idle.host_work", "idle.module_loading", "idle.between_kernels", "idle.unrecorded_work", "idle.outside", "idle.unknown"]
+    part: Literal["compute", "exposed_communication", "exposed_copy", "idle.launch", "idle.synchronization", "idle.data_loading", "idle.communication_wait", "idle.allocator", "idle.copy", "idle.host_work", "idle.module_loading", "idle.between_kernels", "idle.unrecorded_work", "idle.start_up", "idle.outside", "idle.unknown"]
     time_s: float
 
     @classmethod
@@ -362,7 +412,7 @@ class SlowStep:
     """``SlowStep`` in the program's output."""
 
     step: int
-    part: Literal["compute", "exposed_communication", "exposed_copy", "idle.launch", "idle.synchronization", "idle.data_loading", "idle.communication_wait", "idle.allocator", "idle.copy", "idle.host_work", "idle.module_loading", "idle.between_kernels", "idle.unrecorded_work", "idle.outside", "idle.unknown"]
+    part: Literal["compute", "exposed_communication", "exposed_copy", "idle.launch", "idle.synchronization", "idle.data_loading", "idle.communication_wait", "idle.allocator", "idle.copy", "idle.host_work", "idle.module_loading", "idle.between_kernels", "idle.unrecorded_work", "idle.start_up", "idle.outside", "idle.unknown"]
     beyond_median_s: float
 
     @classmethod
@@ -381,9 +431,10 @@ class Steps:
 
     timeline: Of the steps alone; of everything where there are none.
     work: Of each step of a serving engine that names it; else empty.
-    first_apart: Of four steps or more a first or last one that takes 1.2 times the median of the others: no part of durations_s and of what is said per step.
-    last_apart: Of four steps or more a first or last one that takes 1.2 times the median of the others: no part of durations_s and of what is said per step.
+    first_apart: A first or last step with less than a tenth of the others' work (cut), and of four steps or more one that takes 1.2 times the median of the others: no part of durations_s and of what is said per step.
+    last_apart: A first or last step with less than a tenth of the others' work (cut), and of four steps or more one that takes 1.2 times the median of the others: no part of durations_s and of what is said per step.
     host_work: What the host did for a millisecond or more instead of launching, while the GPU idled; largest exposed_s, the idle time that follows from it, first.
+    critical_path: The chain of what each step waited for, from its end back to its start: parts by place, over all steps, largest first, at most 64; steps the time by kind of each, which adds up to the step. Empty without work on a GPU or without runtime calls.
     limits: The largest part of each step; none without work on a GPU.
     slow: Steps at least 1.2 times as long as the median one, counted from 0, and the part that exceeds its own median by most.
     """
@@ -398,6 +449,7 @@ class Steps:
     first_apart: Optional[StepApart]
     last_apart: Optional[StepApart]
     host_work: Table[HostWork]
+    critical_path: CriticalPath
     limits: Table[Limit]
     slow: Table[SlowStep]
 
@@ -415,6 +467,7 @@ class Steps:
             first_apart=optional(StepApart.from_json)(value["first_apart"]),
             last_apart=optional(StepApart.from_json)(value["last_apart"]),
             host_work=table(HostWork.from_json)(value["host_work"]),
+            critical_path=CriticalPath.from_json(value["critical_path"]),
             limits=table(Limit.from_json)(value["limits"]),
             slow=table(SlowStep.from_json)(value["slow"]),
         )

@@ -21,7 +21,9 @@ constexpr std::array<Signature, 23> kSignatures{{
     {"GIF8"sv, "a GIF image"},
     {"%PDF"sv, "a PDF document"},
     {"PK\x03\x04"sv, "a zip archive"},
-    {"\x1f\x8b"sv, "gzip-compressed data (unpack it with 'gunzip')"},
+    {"\x1f\x8b"sv,
+     "gzip-compressed data that is no PyTorch profiler trace (unpack an Nsight Systems export with "
+     "'gunzip -k FILE')"},
     {"\xfd"
      "7zXZ"sv,
      "xz-compressed data (unpack it with 'unxz')"},

@@ -128,7 +128,7 @@ Result<Subject> read_subject(const InputOptions& options) {
           fmt::format("recorded on {}, which is judged as {}", trace.device->name, recorded->name));
     }
     subject.device = std::move(*recorded);
-  } else {
+  } else if (!is_of_host_alone(subject.workload.traces.front())) {
     subject.workload.notes.push_back(recorded.error().message);
   }
   return subject;

@@ -35,9 +35,14 @@ Seconds idle_of(const TraceSummary& trace, IdleCause cause) {
 std::string too_little_seen(const TraceSummary& trace) {
   constexpr double kMostUnclassified = 0.5, kMostUnexplained = 0.3, kMostStartUp = 0.5,
                    kMostIdle = 0.9;
-  if (trace.kernels == 0) {
-    return "no kernel was recorded";
+  if (is_of_host_alone(trace)) {
+    return trace.format == "Nsight Systems"
+               ? "nothing of a GPU was recorded; record a program that uses one with nsys profile "
+                 "--trace=cuda,nvtx"
+               : "nothing of a GPU was recorded; record a program that uses one with "
+                 "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]";
   }
+  if (trace.kernels == 0) return "no kernel was recorded";
   const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
   if (trace.unclassified_time > kMostUnclassified * trace.kernel_time) {
     return fmt::format("{} of the kernel time is in kernels of unknown names",

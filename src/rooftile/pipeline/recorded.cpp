@@ -45,9 +45,9 @@ std::vector<KindShare> kernel_shares(const TraceSummary& trace) {
 
 void describe_recording(const Workload& workload, Report& report) {
   const TraceSummary& trace = workload.traces.front();
-  report.device.name = trace.device         ? trace.device->name
-                       : trace.kernels == 0 ? "a host without GPU"
-                                            : "a GPU that is not named";
+  report.device.name = trace.device              ? trace.device->name
+                       : is_of_host_alone(trace) ? "a CPU"
+                                                 : "a GPU that is not named";
   const Seconds pass = pass_time(trace);
   report.total = {pass, pass, pass};
   for (const Op& op : workload.ops) {

@@ -120,6 +120,7 @@ Json timeline_json(const TimeBreakdown& time) {
           {"compute_s", json_number(time.compute.value())},
           {"communication_s", json_number(time.communication.value())},
           {"exposed_communication_s", json_number(time.exposed_communication.value())},
+          {"awaited_communication_s", json_number(time.awaited_communication.value())},
           {"copy_s", json_number(time.copy.value())},
           {"exposed_copy_s", json_number(time.exposed_copy.value())},
           {"idle_s", json_number(time.idle.value())},
@@ -138,6 +139,7 @@ Json kernels_json(const TraceSummary& trace) {
 Json apart_json(const std::optional<StepApart>& step) {
   if (!step) return nullptr;
   return {{"duration_s", json_number(step->duration.value())},
+          {"cut", step->is_cut},
           {"part", name_of(step->part)},
           {"beyond_median_s", json_number(step->beyond.value())}};
 }
@@ -156,6 +158,28 @@ Json host_work_json(const TraceSummary& trace) {
                     {"exposed_s", json_number(use.exposed.value())}});
   }
   return rows;
+}
+
+Json path_json(const CriticalPath& path) {
+  Json parts = Json::array(), steps = Json::array();
+  for (const PathPart& part : path.parts) {
+    Json line = nullptr;
+    if (part.source.line > 0) line = part.source.line;
+    parts.push_back({{"kind", name_of(part.kind)},
+                     {"name", json_text_or_null(part.name)},
+                     {"file", json_text_or_null(part.source.file)},
+                     {"line", line},
+                     {"count", part.count},
+                     {"time_s", json_number(part.time.value())}});
+  }
+  for (const PathStep& step : path.steps) {
+    Json shares = Json::object();
+    for (const PathShare& share : step.shares) {
+      shares[std::string(name_of(share.kind))] = json_number(share.time.value());
+    }
+    steps.push_back(std::move(shares));
+  }
+  return {{"parts", parts}, {"steps", steps}};
 }
 
 Json steps_json(const TraceSummary& trace) {
@@ -189,7 +213,8 @@ Json steps_json(const TraceSummary& trace) {
           {"last_apart", apart_json(steps.last_apart)},
           {"limits", limits},
           {"slow", slow},
-          {"host_work", host_work_json(trace)}};
+          {"host_work", host_work_json(trace)},
+          {"critical_path", path_json(trace.path)}};
 }
 
 Json rank_json(const TraceSummary& trace) {

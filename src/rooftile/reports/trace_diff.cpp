@@ -24,7 +24,7 @@ constexpr std::size_t kShownParts = 8, kShownOps = 10, kShownKernels = 10;
 constexpr std::size_t kNamedCauses = 3;
 constexpr double kNamedShare = 0.05;
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kPartWords{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kPartWords{
     {{"compute", "compute"},
      {"exposed_communication", "exposed communication"},
      {"exposed_copy", "exposed copies"},
@@ -36,6 +36,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kPartWor
      {"idle.copy", "blocking copies"},
      {"idle.host_work", "other work of the host"},
      {"idle.module_loading", "first calls, loading or compiling kernels"},
+     {"idle.start_up", "start-up"},
      {"idle.between_kernels", "pauses between kernels"},
      {"idle.unrecorded_work", "GPU work not in the trace"},
      {"idle.outside", "outside the host's work"},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -34,6 +35,7 @@ constexpr CauseWords kCauses[] = {
     {IdleCause::module_loading, "idle: first calls, loading or compiling kernels"},
     {IdleCause::between_kernels, "idle: inter-kernel gaps"},
     {IdleCause::unrecorded_work, "idle: GPU work not in the trace"},
+    {IdleCause::start_up, "idle: start-up, before the first work"},
     {IdleCause::outside, "idle: before the first and after the last work"},
     {IdleCause::unknown, "idle: cause not recorded"}};
 
@@ -117,6 +119,8 @@ std::string_view limit_words(StepPart part) {
       return "pauses between kernels";
     case StepPart::idle_unrecorded_work:
       return "GPU work that is not in the trace";
+    case StepPart::idle_start_up:
+      return "start-up";
     case StepPart::idle_outside:
       return "time before the first and after the last work";
     case StepPart::idle_unknown:
@@ -196,7 +200,8 @@ std::string apart_line(const Steps& steps) {
         step->beyond > Seconds()
             ? fmt::format(", {} longer by {}", time_text(step->beyond), limit_words(step->part))
             : "";
-    parts.push_back(fmt::format("the {} step ({}{})", which, time_text(step->duration), extra));
+    parts.push_back(fmt::format("the {} step ({}{})", which, time_text(step->duration),
+                                step->is_cut ? ", cut: with hardly any of a step's work" : extra));
   };
   add("first", steps.first_apart);
   add("last", steps.last_apart);
@@ -228,11 +233,108 @@ Seconds idle_of(const TraceSummary& trace, IdleCause cause) {
   return found == trace.time.idle_by_cause.end() ? Seconds() : found->second;
 }
 
+std::string_view path_words(PathKind kind) {
+  switch (kind) {
+    case PathKind::compute:
+      return "kernels";
+    case PathKind::communication:
+      return "collectives";
+    case PathKind::copy:
+      return "copies";
+    case PathKind::launch:
+      return "launch calls";
+    case PathKind::host:
+      return "the host";
+    case PathKind::data_loading:
+      return "the next batch";
+    case PathKind::communication_wait:
+      return "other ranks";
+    case PathKind::allocator:
+      return "allocating GPU memory";
+    case PathKind::module_loading:
+      return "loading or compiling kernels";
+    case PathKind::pause:
+      return "pauses between kernels";
+    case PathKind::unrecorded:
+      return "GPU work not in the trace";
+    case PathKind::unknown:
+      break;
+  }
+  return "what is not known";
+}
+
+// "void at::native::softmax_kernel<float>(int)" -> "softmax_kernel"; names that only their
+// template arguments tell apart stay.
+std::string_view plain_function(std::string_view name) {
+  std::string_view plain = name.substr(0, name.find_first_of("<("));
+  if (plain.starts_with("void ")) plain.remove_prefix(5);
+  if (const auto scope = plain.rfind("::"); scope != plain.npos) plain.remove_prefix(scope + 2);
+  const bool is_generic = plain.empty() || plain.starts_with("Kernel") || plain == "device_kernel";
+  return is_generic ? name : plain;
+}
+
+// "train.py:12", else the name: what most of a kind's time on the path is.
+std::string path_place(const PathPart& part) {
+  constexpr std::size_t kLongestName = 48;
+  if (part.source.line > 0) {
+    return fmt::format("{}:{}", printable(part.source.file), part.source.line);
+  }
+  const bool is_kernel = part.kind == PathKind::compute || part.kind == PathKind::communication;
+  return cut_end(printable(is_kernel ? plain_function(part.name) : part.name), kLongestName);
+}
+
+// "train.py:12 30 %": where most of a kind's time on the path is.
+std::vector<std::string> main_places(const CriticalPath& path, PathKind kind, Seconds all) {
+  constexpr double kNamed = 0.05;  // of the span
+  constexpr std::size_t kMostPlaces = 2;
+  std::map<std::string, Seconds> by_place;
+  for (const PathPart& part : path.parts) {
+    if (part.kind == kind) by_place[path_place(part)] += part.time;
+  }
+  std::vector<std::pair<Seconds, std::string>> sorted;
+  for (auto& [place, time] : by_place) {
+    if (!place.empty() && time >= kNamed * all) sorted.emplace_back(time, place);
+  }
+  std::ranges::sort(sorted, std::greater{});
+  std::vector<std::string> places;
+  for (const auto& [time, place] : sorted) {
+    if (places.size() == kMostPlaces) break;
+    places.push_back(fmt::format("{} {}", place, share_text(time / all)));
+  }
+  return places;
+}
+
+// "Critical path of a step: kernels 56 % (sgemm_128x64 12 %), the next batch 33 %, the host 8 %."
+std::string path_line(const TraceSummary& trace) {
+  constexpr double kVisible = 0.03;  // of the span
+  std::map<PathKind, Seconds> by_kind;
+  Seconds all;
+  for (const PathStep& step : trace.path.steps) {
+    for (const PathShare& share : step.shares) {
+      by_kind[share.kind] += share.time;
+      all += share.time;
+    }
+  }
+  if (all <= Seconds()) return "";
+  std::vector<std::pair<Seconds, PathKind>> kinds;
+  for (const auto& [kind, time] : by_kind) kinds.emplace_back(time, kind);
+  std::ranges::sort(kinds, std::greater{});
+  std::vector<std::string> parts;
+  for (const auto& [time, kind] : kinds) {
+    if (time < kVisible * all) break;
+    const std::vector<std::string> places = main_places(trace.path, kind, all);
+    parts.push_back(fmt::format("{} {}{}", path_words(kind), share_text(time / all),
+                                places.empty() ? "" : " (" + join(places, ", ") + ")"));
+  }
+  return fmt::format("Critical path of {}: {}.",
+                     trace.steps.durations.empty() ? "the recording" : "a step", join(parts, ", "));
+}
+
 // What fills the idle time, what was left out, and what is missing.
 std::vector<std::string> remarks(const TraceSummary& trace) {
   constexpr double kVisible = 0.05;  // of the span
   std::vector<std::string> lines{
-      apart_line(trace.steps),
+      path_line(trace), apart_line(trace.steps),
       host_work_line(trace, IdleCause::host_work, "The host's other work while the GPU idles"),
       host_work_line(trace, IdleCause::module_loading,
                      "First calls (library set-up, loading or compiling kernels)",
@@ -254,6 +356,7 @@ std::vector<std::string> remarks(const TraceSummary& trace) {
 std::string busy_words(const TraceSummary& trace) {
   if (trace.kernels == 0) {
     if (trace.whole.copy > Seconds()) return "the GPU only copied: no kernel ran";
+    if (is_of_host_alone(trace)) return "nothing of a GPU was recorded";
     return trace.format == kNsight
                ? "no kernel was recorded: profile with nsys profile --trace=cuda to see the GPU"
                : "no kernel was recorded: profile with ProfilerActivity.CUDA to see the GPU";

@@ -8,13 +8,13 @@ namespace rooftile {
 namespace {
 
 // In the order of the enumerators; a test reads each back.
-constexpr std::array<std::string_view, 12> kIdleCauses{
-    "launch",  "synchronization", "data_loading",   "communication_wait", "allocator",
-    "copy",    "host_work",       "module_loading", "between_kernels",    "unrecorded_work",
-    "outside", "unknown"};
+constexpr std::array<std::string_view, 13> kIdleCauses{
+    "launch",   "synchronization", "data_loading",   "communication_wait", "allocator",
+    "copy",     "host_work",       "module_loading", "between_kernels",    "unrecorded_work",
+    "start_up", "outside",         "unknown"};
 constexpr std::array<std::string_view, 7> kStepSources{
     "none", "profiler_step", "user_range", "engine", "optimizer", "data_loader", "repetition"};
-constexpr std::array<std::string_view, 15> kStepParts{"compute",
+constexpr std::array<std::string_view, 16> kStepParts{"compute",
                                                       "exposed_communication",
                                                       "exposed_copy",
                                                       "idle.launch",
@@ -27,11 +27,24 @@ constexpr std::array<std::string_view, 15> kStepParts{"compute",
                                                       "idle.module_loading",
                                                       "idle.between_kernels",
                                                       "idle.unrecorded_work",
+                                                      "idle.start_up",
                                                       "idle.outside",
                                                       "idle.unknown"};
-constexpr std::array<std::string_view, 6> kRemedies{"ideal_loader",        "no_synchronization",
-                                                    "batched_launches",    "no_allocation",
-                                                    "asynchronous_copies", "hidden_communication"};
+constexpr std::array<std::string_view, 12> kPathKinds{"compute",
+                                                      "communication",
+                                                      "copy",
+                                                      "launch",
+                                                      "host",
+                                                      "data_loading",
+                                                      "communication_wait",
+                                                      "allocator",
+                                                      "module_loading",
+                                                      "pause",
+                                                      "unrecorded",
+                                                      "unknown"};
+constexpr std::array<std::string_view, 7> kRemedies{
+    "ideal_loader",        "no_synchronization",   "batched_launches", "no_allocation",
+    "asynchronous_copies", "hidden_communication", "fused_optimizer"};
 constexpr std::array<std::string_view, 6> kCopyKinds{"unknown",        "host_to_device",
                                                      "device_to_host", "device_to_device",
                                                      "peer_to_peer",   "host_to_host"};
@@ -48,7 +61,8 @@ static_assert(static_cast<std::size_t>(IdleCause::unknown) + 1 == kIdleCauses.si
 static_assert(static_cast<std::size_t>(StepSource::repetition) + 1 == kStepSources.size());
 static_assert(static_cast<std::size_t>(StepPart::idle_unknown) + 1 == kStepParts.size());
 static_assert(part_of(IdleCause::unknown) == StepPart::idle_unknown);
-static_assert(static_cast<std::size_t>(Remedy::hidden_communication) + 1 == kRemedies.size());
+static_assert(static_cast<std::size_t>(PathKind::unknown) + 1 == kPathKinds.size());
+static_assert(static_cast<std::size_t>(Remedy::fused_optimizer) + 1 == kRemedies.size());
 static_assert(static_cast<std::size_t>(CopyKind::host_to_host) + 1 == kCopyKinds.size());
 static_assert(static_cast<std::size_t>(ServingStage::mixed) + 1 == kServingStages.size());
 static_assert(static_cast<std::size_t>(KernelClass::other) + 1 == kKernelClasses.size());
@@ -73,6 +87,7 @@ std::optional<Enum> enumerator(std::span<const std::string_view> names, std::str
 std::string_view name_of(IdleCause cause) { return spelled(kIdleCauses, cause); }
 std::string_view name_of(StepSource source) { return spelled(kStepSources, source); }
 std::string_view name_of(StepPart part) { return spelled(kStepParts, part); }
+std::string_view name_of(PathKind kind) { return spelled(kPathKinds, kind); }
 std::string_view name_of(Remedy remedy) { return spelled(kRemedies, remedy); }
 std::string_view name_of(CopyKind kind) { return spelled(kCopyKinds, kind); }
 std::string_view name_of(ServingStage stage) { return spelled(kServingStages, stage); }
@@ -90,6 +105,10 @@ std::optional<StepSource> parse_name<StepSource>(std::string_view name) {
 template <>
 std::optional<StepPart> parse_name<StepPart>(std::string_view name) {
   return enumerator<StepPart>(kStepParts, name);
+}
+template <>
+std::optional<PathKind> parse_name<PathKind>(std::string_view name) {
+  return enumerator<PathKind>(kPathKinds, name);
 }
 template <>
 std::optional<Remedy> parse_name<Remedy>(std::string_view name) {

@@ -12,6 +12,7 @@ namespace rooftile {
 std::string_view name_of(IdleCause cause);
 std::string_view name_of(StepSource source);
 std::string_view name_of(StepPart part);  // idle time as "idle.launch"
+std::string_view name_of(PathKind kind);
 std::string_view name_of(Remedy remedy);
 std::string_view name_of(CopyKind kind);
 std::string_view name_of(ServingStage stage);

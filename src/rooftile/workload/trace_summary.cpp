@@ -19,6 +19,11 @@ double recorded_steps(const TraceSummary& summary) {
   return std::abs(steps - whole) <= kWhole * whole ? whole : steps;
 }
 
+bool is_of_host_alone(const TraceSummary& summary) {
+  return summary.kernels == 0 && summary.whole.copy <= Seconds() && !summary.is_foreign &&
+         summary.launches + summary.graph_launches == 0;
+}
+
 Seconds pass_time(const TraceSummary& summary) { return summary.time.span / window_steps(summary); }
 
 Seconds median(std::vector<Seconds> values) {

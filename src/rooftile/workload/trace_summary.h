@@ -29,6 +29,7 @@ enum class IdleCause {
   module_loading,      // CUDA's start-up, modules and graphs being loaded or compiled
   between_kernels,     // work was queued: the GPU's own pause, or the wait for another GPU
   unrecorded_work,     // work was queued and started far too late: the trace lacks what ran
+  start_up,            // of the program and CUDA, before the first work on the GPU
   outside,             // before the first and after the last work of the host
   unknown,             // the trace does not say, as without host events
 };
@@ -40,6 +41,7 @@ struct TimeBreakdown {
   Seconds gpu_busy;  // at least one stream works
   Seconds compute;   // a kernel that is not communication
   Seconds communication, exposed_communication;  // exposed: while nothing computes
+  Seconds awaited_communication;  // of the exposed: while computation waits that could go on
   Seconds copy, exposed_copy;  // copies and fills; exposed: while nothing computes or communicates
   Seconds idle;
   std::map<IdleCause, Seconds> idle_by_cause;
@@ -110,6 +112,7 @@ struct CopyUse {
   std::int64_t count = 0;
   Seconds time, exposed;  // on the GPU; while nothing computes
   Seconds blocked;        // the host's waiting
+  Seconds in_line;        // of the exposed: on a stream that also computes
   std::string maker;      // operator of the host that made the tensor just before: aten::ones
 
   bool operator==(const CopyUse&) const = default;
@@ -174,6 +177,7 @@ struct CollectiveUse {
   std::string kernel;  // the kernel's name
   std::int64_t count = 0;
   Seconds time, exposed;
+  Seconds awaited;              // of the exposed: while computation waits that could go on
   std::int64_t misaligned = 0;  // of `count`: messages whose bytes are not a multiple of 16
   // Of `count`: launched by autograd, and on a program's thread between the backward pass and the
   // next forward one.
@@ -198,6 +202,7 @@ struct LoaderUse {
 // What the host did instead of launching, while the GPU idled; all stretches of one name.
 struct HostWorkUse {
   IdleCause cause = IdleCause::host_work;  // or module_loading
+  bool is_first = false;  // all of them before the recording's first launch
   std::string name;   // the function, range, operator or runtime call around it; empty = unknown
   Provenance source;  // the line of a Python function
   std::int64_t count = 0;
@@ -274,6 +279,15 @@ struct ConvBiasUse {
   bool operator==(const ConvBiasUse&) const = default;
 };
 
+// Casts of fp32 weights and biases that autocast makes inside a layer's operator.
+struct WeightCasts {
+  TraceSite site;  // of the first
+  std::int64_t count = 0;
+  Seconds time, host_time;  // of the kernels; of the operators on the host
+
+  bool operator==(const WeightCasts&) const = default;
+};
+
 // Operators of the forward pass that run again within the backward pass: activation checkpointing.
 struct RecomputeUse {
   std::int64_t kernels = 0;
@@ -308,6 +322,7 @@ enum class StepPart : std::uint8_t {
   idle_module_loading,
   idle_between_kernels,
   idle_unrecorded_work,
+  idle_start_up,
   idle_outside,
   idle_unknown
 };
@@ -335,10 +350,11 @@ struct SlowStep {
   bool operator==(const SlowStep&) const = default;
 };
 
-// The first or last complete step, where it takes much longer than those between: a warm-up, or the
-// end of the profiler. It is no part of the window.
+// The first or last complete step, where it takes much longer than those between (a warm-up, or the
+// end of the profiler) or holds hardly any work. It is no part of the window.
 struct StepApart {
   Seconds duration;
+  bool is_cut = false;                     // less than a tenth of the work of the others
   StepPart part = StepPart::idle_unknown;  // longest beyond the median of that part
   Seconds beyond;                          // the median
 
@@ -358,15 +374,65 @@ struct Steps {
   bool operator==(const Steps&) const = default;
 };
 
+// What a piece of a step's critical path is.
+enum class PathKind : std::uint8_t {
+  compute,
+  communication,
+  copy,
+  launch,              // a launch call, until its work begins
+  host,                // Python code and operators between launches, waits that waited for nothing
+  data_loading,        // for the next batch
+  communication_wait,  // for other ranks, on the host
+  allocator,
+  module_loading,
+  pause,       // between an activity and the one that waited for it
+  unrecorded,  // work was with the GPU and started late: the trace lacks what ran
+  unknown
+};
+
+// Pieces of one kind at one place, of all steps.
+struct PathPart {
+  PathKind kind = PathKind::unknown;
+  std::string name;   // kernel, copy, call, operator or range; empty where unknown
+  Provenance source;  // of the host's work, the line of the user's code
+  std::int64_t count = 0;
+  Seconds time;
+
+  bool operator==(const PathPart&) const = default;
+};
+
+struct PathShare {
+  PathKind kind = PathKind::unknown;
+  Seconds time;
+
+  bool operator==(const PathShare&) const = default;
+};
+
+struct PathStep {
+  std::vector<PathShare> shares;  // by kind; they add up to the step
+
+  bool operator==(const PathStep&) const = default;
+};
+
+// The chain of what each step of the window waited for, from its end back to its start. Shortening
+// what is not on it shortens no step.
+struct CriticalPath {
+  std::vector<PathPart> parts;  // largest first, at most 64
+  std::vector<PathStep> steps;  // one for everything where there are no steps
+
+  bool operator==(const CriticalPath&) const = default;
+};
+
 // A change of the program, tried on the recording: the host's calls and the GPU's activities run
 // again in their order, with what they waited for, without one cause.
 enum class Remedy {
-  ideal_loader,         // the next batch is always there, but for the time to hand it over
-  no_synchronization,   // the host never waits for the GPU, except in copies from the host
-  batched_launches,     // as CUDA graphs: operators cost the host nothing
-  no_allocation,        // cudaMalloc and cudaFree are never called
-  asynchronous_copies,  // copies from the host do not hold it up
-  hidden_communication  // collectives cost the GPU nothing
+  ideal_loader,          // the next batch is always there, but for the time to hand it over
+  no_synchronization,    // the host never waits for the GPU, except in copies from the host
+  batched_launches,      // as CUDA graphs: operators cost the host nothing
+  no_allocation,         // cudaMalloc and cudaFree are never called
+  asynchronous_copies,   // copies from the host do not hold it up
+  hidden_communication,  // collectives cost the GPU nothing
+  fused_optimizer        // launching the optimizer's kernels costs the host a tenth
 };
 
 // What a remedy saves. Low: the idle time that is certainly its cause's. High: all the time that
@@ -417,6 +483,7 @@ struct TraceSummary {
   std::vector<AttentionUse> attentions;        // that are not fused; largest time first
   ConvBiasUse conv_bias;
   RecomputeUse recomputed;
+  WeightCasts weight_casts;  // of the window
   // Of the window's host part.
   std::vector<CopyUse> copies;
   std::vector<SyncUse> syncs;
@@ -426,6 +493,7 @@ struct TraceSummary {
   std::vector<RangeUse> ranges;
   PointwiseUse pointwise;
   GradientReductions gradients;
+  CriticalPath path;  // empty without work on a GPU or without calls
 
   // Empty where the replay of the unchanged recording misses its span by more than a tenth.
   std::vector<Prediction> predictions;
@@ -444,6 +512,9 @@ double window_steps(const TraceSummary& summary);
 // Steps in the whole recording by kernel time, at least 1: divides what is counted in all of it. A
 // whole number where it is within a hundredth of one.
 double recorded_steps(const TraceSummary& summary);
+
+// Whether the recording shows nothing of a GPU: no launch, no work, no copy.
+bool is_of_host_alone(const TraceSummary& summary);
 
 // Wall time of one pass: the mean of the steps; the whole window where there are none.
 Seconds pass_time(const TraceSummary& summary);

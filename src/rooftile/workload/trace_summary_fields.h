@@ -15,6 +15,7 @@ void visit_summary(Visit& visit, TimeBreakdown& time) {
   visit("compute_s", time.compute);
   visit("communication_s", time.communication);
   visit("exposed_communication_s", time.exposed_communication);
+  visit.optional("awaited_communication_s", time.awaited_communication);
   visit("copy_s", time.copy);
   visit("exposed_copy_s", time.exposed_copy);
   visit("idle_s", time.idle);
@@ -121,6 +122,7 @@ void visit_summary(Visit& visit, CopyUse& copy) {
   visit("time_s", copy.time);
   visit("exposed_s", copy.exposed);
   visit("blocked_s", copy.blocked);
+  visit.optional("in_line_s", copy.in_line);
   visit.optional("maker", copy.maker);
 }
 
@@ -198,6 +200,7 @@ void visit_summary(Visit& visit, CollectiveUse& collective) {
   visit("count", collective.count);
   visit("time_s", collective.time);
   visit("exposed_s", collective.exposed);
+  visit.optional("awaited_s", collective.awaited);
   visit("misaligned", collective.misaligned);
   visit("runs_s", collective.runs);
   visit.optional("in_backward", collective.in_backward);
@@ -224,6 +227,14 @@ void visit_summary(Visit& visit, ConvBiasUse& bias) {
   visit("count", bias.count);
   visit("added_s", bias.added);
   visit("gradient_s", bias.gradient);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, WeightCasts& casts) {
+  visit("site", casts.site);
+  visit("count", casts.count);
+  visit("time_s", casts.time);
+  visit("host_time_s", casts.host_time);
 }
 
 template <class Visit>
@@ -255,6 +266,7 @@ void visit_summary(Visit& visit, AllocatorUse& allocator) {
 template <class Visit>
 void visit_summary(Visit& visit, HostWorkUse& work) {
   visit("cause", work.cause);
+  visit.optional("is_first", work.is_first);
   visit("name", work.name);
   visit("source", work.source);
   visit("count", work.count);
@@ -306,6 +318,7 @@ void visit_summary(Visit& visit, SlowStep& slow) {
 template <class Visit>
 void visit_summary(Visit& visit, StepApart& step) {
   visit("duration_s", step.duration);
+  visit.optional("cut", step.is_cut);
   visit("part", step.part);
   visit("beyond_median_s", step.beyond);
 }
@@ -319,6 +332,32 @@ void visit_summary(Visit& visit, Steps& steps) {
   visit.optional("last_apart", steps.last_apart);
   visit.optional("limits", steps.limits);
   visit.optional("slow", steps.slow);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, PathPart& part) {
+  visit("kind", part.kind);
+  visit("name", part.name);
+  visit("source", part.source);
+  visit("count", part.count);
+  visit("time_s", part.time);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, PathShare& share) {
+  visit("kind", share.kind);
+  visit("time_s", share.time);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, PathStep& step) {
+  visit("shares", step.shares);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, CriticalPath& path) {
+  visit("parts", path.parts);
+  visit("steps", path.steps);
 }
 
 template <class Visit>
@@ -381,6 +420,7 @@ void visit_summary(Visit& visit, TraceSummary& summary) {
   visit.optional("attentions", summary.attentions);
   visit.optional("conv_bias", summary.conv_bias);
   visit.optional("recomputed", summary.recomputed);
+  visit.optional("weight_casts", summary.weight_casts);
   visit("syncs", summary.syncs);
   visit("loaders", summary.loaders);
   visit("allocator", summary.allocator);
@@ -388,6 +428,7 @@ void visit_summary(Visit& visit, TraceSummary& summary) {
   visit("ranges", summary.ranges);
   visit("pointwise", summary.pointwise);
   visit("gradients", summary.gradients);
+  visit.optional("critical_path", summary.path);
   visit("predictions", summary.predictions);
   visit("replayed_span_s", summary.replayed_span);
   visit("kernel_time_share", summary.kernel_time_share);

@@ -18,8 +18,9 @@ using Json = nlohmann::ordered_json;
 
 TimeBreakdown sample_breakdown(double start) {
   TimeBreakdown time;
-  for (Seconds* part : {&time.span, &time.gpu_busy, &time.compute, &time.communication,
-                        &time.exposed_communication, &time.copy, &time.exposed_copy, &time.idle}) {
+  for (Seconds* part :
+       {&time.span, &time.gpu_busy, &time.compute, &time.communication, &time.exposed_communication,
+        &time.awaited_communication, &time.copy, &time.exposed_copy, &time.idle}) {
     *part = Seconds(start);
     start += 0.1;
   }
@@ -80,12 +81,14 @@ void fill_lists(TraceSummary& summary) {
                      Seconds(1),
                      Seconds(2),
                      Seconds(3),
+                     Seconds(1.5),
                      "aten::ones"}};
   summary.collectives = {{{"all_reduce", "BFloat16", "0", 1024, 2048, 8},
                           "ncclDevKernel",
                           4,
                           Seconds(1),
                           Seconds(2),
+                          Seconds(1.5),
                           2,
                           3,
                           1,
@@ -104,10 +107,14 @@ void fill_lists(TraceSummary& summary) {
   summary.attentions = {attention};
   summary.conv_bias = {sample_site(), 5, Seconds(1), Seconds(2)};
   summary.recomputed = {7, Seconds(3)};
+  summary.weight_casts = {sample_site(), 4, Seconds(1), Seconds(2)};
+  summary.path.parts = {{PathKind::host, "aten::mm", {"train.py", 12, "", ""}, 3, Seconds(2)}};
+  summary.path.steps = {{{{PathKind::compute, Seconds(1)}, {PathKind::host, Seconds(2)}}}};
   summary.syncs = {{"cudaStreamSynchronize", sample_site(), 9, Seconds(1), Seconds(0.5)}};
   summary.loaders = {{"enumerate(DataLoader)", true, 7, Seconds(3), Seconds(2), sample_site()}};
   summary.allocator = {5, 6, Seconds(1), Seconds(2), Bytes(1e9), Bytes(2e9)};
   summary.host_work = {{IdleCause::host_work,
+                        true,
                         "preprocess",
                         {"train.py", 33, "", ""},
                         2,
@@ -136,8 +143,8 @@ TraceSummary sample_summary() {
   summary.steps = {StepSource::user_range,
                    {Seconds(0.1), Seconds(0.3)},
                    {ServingStage::prefill, ServingStage::decode},
-                   StepApart{Seconds(0.9), StepPart::idle_host_work, Seconds(0.7)},
-                   StepApart{Seconds(0.8), StepPart::compute, Seconds(0.6)},
+                   StepApart{Seconds(0.9), true, StepPart::idle_host_work, Seconds(0.7)},
+                   StepApart{Seconds(0.8), true, StepPart::compute, Seconds(0.6)},
                    {{StepPart::compute, Seconds(0.06)}, {StepPart::idle_copy, Seconds(0.2)}},
                    {{1, StepPart::idle_copy, Seconds(0.15)}}};
   summary.kernels = 1000;
@@ -198,9 +205,14 @@ TEST(TraceSummaryJson, NamesEveryEnumeratorOnce) {
     const auto part = static_cast<StepPart>(i);
     EXPECT_EQ(parse_name<StepPart>(name_of(part)), part);
   }
+  for (int i = 0; i <= static_cast<int>(PathKind::unknown); ++i) {
+    const auto kind = static_cast<PathKind>(i);
+    EXPECT_EQ(parse_name<PathKind>(name_of(kind)), kind);
+  }
+  EXPECT_EQ(name_of(PathKind::pause), "pause");
   EXPECT_EQ(name_of(part_of(IdleCause::data_loading)), "idle.data_loading");
   EXPECT_EQ(name_of(StepSource::repetition), "repetition");
-  EXPECT_EQ(name_of(Remedy::hidden_communication), "hidden_communication");
+  EXPECT_EQ(name_of(Remedy::fused_optimizer), "fused_optimizer");
   EXPECT_EQ(name_of(CopyKind::peer_to_peer), "peer_to_peer");
   EXPECT_EQ(name_of(KernelDirection::wgrad), "wgrad");
   EXPECT_EQ(parse_name<Remedy>("magic"), std::nullopt);

@@ -50,6 +50,11 @@ bool loads_kernels(std::string_view name) {
                      [&](std::string_view word) { return contains(name, word); });
 }
 
+bool starts_cuda(std::string_view name) {
+  return name.starts_with("cuInit") || name.starts_with("cuCtxCreate") ||
+         name.starts_with("cuDevicePrimaryCtxRetain") || name == "cuModuleGetLoadingMode";
+}
+
 // vLLM: "execute_context_1(128)_generation_4(4)", "execute_new_1_cached_4", or only its parts,
 // "gpu_model_runner: forward"; SGLang: "step[DECODE bs=32]"; TensorRT-LLM: "[Executor]
 // _forward_step 7: 1 ctx reqs, 4 gen reqs".
@@ -71,6 +76,7 @@ bool is_autograd(std::string_view name) {
 }  // namespace
 
 CallKind call_kind(std::string_view name) {
+  if (starts_cuda(name)) return CallKind::start_up;
   if (loads_kernels(name)) return CallKind::load;
   if (contains(name, "GraphLaunch")) return CallKind::graph_launch;
   if (contains(name, "Launch") && !contains(name, "HostFunc")) return CallKind::launch;

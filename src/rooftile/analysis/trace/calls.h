@@ -21,8 +21,9 @@ enum class CallKind : std::uint8_t {
   stream_wait,  // waits for one stream
   device_wait,  // waits for everything
   allocation,
-  release,  // cudaFree and the like, which wait for the device
-  load,     // modules and libraries of kernels; NVRTC; graphs made ready to launch
+  release,   // cudaFree and the like, which wait for the device
+  load,      // modules and libraries of kernels; NVRTC; graphs made ready to launch
+  start_up,  // CUDA's own, once in a program
 };
 
 CallKind call_kind(std::string_view name);

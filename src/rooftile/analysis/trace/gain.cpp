@@ -21,6 +21,7 @@ IdleCause cause_of(Remedy remedy) {
     case Remedy::no_synchronization:
       return IdleCause::synchronization;
     case Remedy::batched_launches:
+    case Remedy::fused_optimizer:
       return IdleCause::launch;
     case Remedy::no_allocation:
       return IdleCause::allocator;

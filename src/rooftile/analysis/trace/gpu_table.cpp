@@ -192,8 +192,17 @@ bool is_copy_of_steps(const HostView& view, std::uint32_t row) {
 
 struct CopySums {
   CopyUse use;
-  SteadySum time, exposed, blocked;
+  SteadySum time, exposed, blocked, in_line;
 };
+
+// By stream.
+std::vector<bool> computing_streams(const Timeline& timeline, const GpuTrack& track) {
+  std::vector<bool> computing(timeline.streams.size());
+  for (std::size_t i = 0; i < track.rows.size(); ++i) {
+    if (track.classes[i] == GpuClass::compute) computing[timeline.gpu.stream[track.rows[i]]] = true;
+  }
+  return computing;
+}
 
 }  // namespace
 
@@ -212,6 +221,7 @@ std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track
   using Key = std::tuple<CopyKind, bool, std::uint32_t, SiteKey>;
   constexpr SiteKey kOtherPlaces{kNone, kNone, kNone};
   std::map<Key, CopySums> uses;
+  const std::vector<bool> computing = computing_streams(view.timeline, track);
   std::size_t next_frame = 0;
   for (const std::uint32_t row : rows) {
     const CopyShape& shape = view.timeline.copies[gpu.details[row]];
@@ -233,7 +243,9 @@ std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track
     ++use.count;
     const bool is_first = view.is_in_first(launched_at(view, row));
     sums.time.add(is_first, gpu.time.duration(row));
-    sums.exposed.add(is_first, exposed_time(view.timeline, track, compute, row));
+    const Nanoseconds exposed = exposed_time(view.timeline, track, compute, row);
+    sums.exposed.add(is_first, exposed);
+    if (computing[gpu.stream[row]]) sums.in_line.add(is_first, exposed);
     if (call != kNone && wait_cause(view.timeline, view.links, call, row) != IdleCause::launch) {
       sums.blocked.add(is_first, view.timeline.calls.time.duration(call));
     }
@@ -243,6 +255,7 @@ std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track
     sums.use.time = sums.time.over(view.step_count);
     sums.use.exposed = sums.exposed.over(view.step_count);
     sums.use.blocked = sums.blocked.over(view.step_count);
+    sums.use.in_line = sums.in_line.over(view.step_count);
     copies.push_back(std::move(sums.use));
   }
   std::stable_sort(copies.begin(), copies.end(),
@@ -290,6 +303,7 @@ struct CollectiveAdder {
   const Links& links;
   const GpuTrack& track;
   const Cover& compute;
+  const Cover& held_up;
   PassMarks marks;
 
   void add(std::uint32_t row, std::uint32_t shape, CollectiveUse& use) const {
@@ -297,6 +311,8 @@ struct CollectiveAdder {
     ++use.count;
     use.time += time;
     use.exposed += to_seconds(exposed_time(timeline, track, compute, row));
+    use.awaited +=
+        to_seconds(held_up.within(timeline.gpu.time.start(row), timeline.gpu.time.end(row)));
     if (is_misaligned(timeline.collectives[shape])) ++use.misaligned;
     if (use.runs.size() < CollectiveUse::kMostRuns) use.runs.push_back(time);
     const std::uint32_t call = links.gpu_call[row];
@@ -312,9 +328,10 @@ struct CollectiveAdder {
 
 std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const Links& links,
                                                 const KernelNames& names, const GpuTrack& track,
-                                                const Cover& compute) {
+                                                const Cover& compute, const Cover& held_up) {
   const GpuActivities& gpu = timeline.gpu;
-  const CollectiveAdder adder{timeline, links, track, compute, PassMarks(timeline, links, names)};
+  const CollectiveAdder adder{timeline, links,   track,
+                              compute,  held_up, PassMarks(timeline, links, names)};
   std::map<std::array<std::uint32_t, 3>, std::size_t> index;  // shape, kernel, operator
   std::vector<CollectiveUse> uses;
   for (std::size_t i = 0; i < track.rows.size(); ++i) {

@@ -152,7 +152,13 @@ std::vector<LoaderUse> tabulate_loaders(const HostView& view) {
 
 AllocatorUse tabulate_allocator(const HostView& view, std::int32_t device) {
   AllocatorUse use;
+  // What only the first step allocates is kept from there on.
+  const bool comes_back = std::ranges::any_of(view.waits, [&](const HostWait& wait) {
+    return wait.cause == IdleCause::allocator && is_in_steps(view, wait.start) &&
+           !view.is_in_first(wait.start);
+  });
   for (const HostWait& wait : view.waits) {
+    if (!comes_back) break;
     if (wait.cause != IdleCause::allocator || !is_in_steps(view, wait.start)) continue;
     const CallKind kind = view.links.kind_of_call(view.timeline, wait.row);
     ++(kind == CallKind::release ? use.frees : use.mallocs);

@@ -49,9 +49,10 @@ std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track
                                      const Cover& compute);
 // Copies of the GPU that `track` shows, by direction, pinned or not, and size: by kind, then size.
 std::vector<TransferUse> tabulate_transfers(const Timeline& timeline, const GpuTrack& track);
+// `held_up` covers the times in which computation waits for other work on the GPU.
 std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const Links& links,
                                                 const KernelNames& names, const GpuTrack& track,
-                                                const Cover& compute);
+                                                const Cover& compute, const Cover& held_up);
 
 // The frames around each of these runtime calls.
 std::vector<SiteRef> frames_of_calls(const HostView& view, const std::vector<std::uint32_t>& calls);

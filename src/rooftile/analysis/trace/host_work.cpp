@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <string>
 #include <tuple>
@@ -165,6 +166,9 @@ struct Name {
   std::string_view library;  // a function of a library inside `text`
   bool is_call = false;
   std::uint32_t row = kNone;
+  Nanoseconds until = 0;  // the end of what `text` names
+  bool goes_on = false;   // something of the program is around that began before
+  bool is_profiler = false;
 };
 
 // Which launches are the first of their kernel or kind of copy: the call then sets its library up,
@@ -206,15 +210,30 @@ class FirstCalls {
     return timeline_.ops.time.duration(op) >= kFarLonger * usual_time;
   }
 
+  // Whether a library is set up in `op`: cuBLAS once, cuDNN for each shape.
+  bool sets_library_up(std::uint32_t op) {
+    if (op == kNone) return false;
+    const std::string_view name = timeline_.strings[timeline_.ops.name[op]];
+    if (is_of_cudnn(name)) return is_first_of_shape(op);
+    if (!chooses_algorithms(name)) return false;
+    for (std::uint32_t row = 0; row < timeline_.ops.time.size(); ++row) {
+      const bool is_earlier = timeline_.ops.time.start(row) < timeline_.ops.time.start(op);
+      if (timeline_.ops.name[row] == timeline_.ops.name[op] && is_earlier) return false;
+    }
+    return true;
+  }
+
  private:
   Nanoseconds start_of(std::uint32_t call) const { return timeline_.calls.time.start(call); }
+  static bool is_of_cudnn(std::string_view name) {
+    return contains(name, "cudnn_") || contains(name, "miopen_");
+  }
   // On the host these only ask a library, cuDNN or cuBLAS, which keeps its answer for each shape.
   static bool chooses_algorithms(std::string_view name) {
     constexpr std::array<std::string_view, 6> kProducts{"aten::mm",      "aten::addmm",
                                                         "aten::bmm",     "aten::baddbmm",
                                                         "aten::_int_mm", "aten::_scaled_mm"};
-    return contains(name, "cudnn_") || contains(name, "miopen_") ||
-           std::ranges::find(kProducts, name) != kProducts.end();
+    return is_of_cudnn(name) || std::ranges::find(kProducts, name) != kProducts.end();
   }
   // Without recorded shapes only the first of a name is.
   bool is_first_of_shape(std::uint32_t op) {
@@ -261,14 +280,16 @@ class Namer {
   Name name_of(Nanoseconds start, Nanoseconds end) {
     Name name;
     active_.visit_at(start + (end - start) / 2, [&](const Interval& interval) {
-      if (!covers(interval, start, end)) return false;
       const std::string_view text = text_of(interval);
+      see_around(interval, start, end, name);
+      if (!covers(interval, start, end)) return false;
       if (interval.table == Table::call || names_a_compiler(text)) {
         name.cause = IdleCause::module_loading;
         name.text = text;
         name.library = {};
         name.is_call = interval.table == Table::call;
         name.row = interval.row;
+        name.until = interval.end;
         return true;
       }
       if (interval.table == Table::op && name.row == kNone) name.row = interval.row;
@@ -278,7 +299,10 @@ class Namer {
         name.frame = text;
       }
       if (!name.text.empty()) return false;
-      if (kind == FrameKind::user) name.text = text;
+      if (kind == FrameKind::user) {
+        name.text = text;
+        name.until = interval.end;
+      }
       if (kind == FrameKind::library && name.library.empty()) name.library = text;
       return false;
     });
@@ -291,6 +315,19 @@ class Namer {
   }
 
  private:
+  // What began before the stretch and ends no earlier, but for the file as a whole.
+  void see_around(const Interval& interval, Nanoseconds start, Nanoseconds end, Name& name) const {
+    const std::string_view text = text_of(interval);
+    if (interval.table == Table::python && contains(text, "torch/profiler/profiler.py")) {
+      name.is_profiler = true;
+    }
+    if (interval.start >= start || interval.end < end || interval.table == Table::call) return;
+    const bool is_program =
+        interval.table == Table::op
+            ? timeline_.ops.kind[interval.row] == HostKind::annotation
+            : frame_kind(text) == FrameKind::user && !text.ends_with("<module>");
+    name.goes_on = name.goes_on || is_program;
+  }
   static bool covers(const Interval& interval, Nanoseconds start, Nanoseconds end) {
     const Nanoseconds covered = std::min(interval.end, end) - std::max(interval.start, start);
     return static_cast<double>(covered) >= kMostOfIt * static_cast<double>(end - start);
@@ -361,11 +398,32 @@ void add_other_work(const Timeline& timeline, const Links& links, std::vector<Ho
   for (const Stretch& stretch : stretches.take()) {
     while (wait != waits.end() && wait->end <= stretch.start) ++wait;
     if (wait != waits.end() && wait->start < stretch.end) continue;  // it is this wait
-    const Name name = namer.name_of(stretch.start, stretch.end);
+    Name name = namer.name_of(stretch.start, stretch.end);
+    // Compiling ends as the module is loaded; work that ends before is something else.
+    const bool loads_next = wait != waits.end() && wait->cause == IdleCause::module_loading &&
+                            wait->start == stretch.end;
+    if (loads_next && (name.text.empty() || name.until > stretch.end)) {
+      name.cause = IdleCause::module_loading;
+    }
     others.push_back(
         {stretch.start, stretch.end, name.cause, stretch.thread, name.is_call, name.row});
+    others.back().goes_on = name.goes_on && !name.is_profiler && !name.text.empty();
   }
   waits.insert(waits.end(), others.begin(), others.end());
+}
+
+void set_library_start_apart(const Timeline& timeline, const Links& links,
+                             std::vector<HostWait>& waits) {
+  const auto allocates = [](const HostWait& wait) {
+    return wait.cause == IdleCause::allocator && wait.is_call;
+  };
+  if (std::ranges::none_of(waits, allocates)) return;
+  FirstCalls first_calls(timeline, links);
+  for (HostWait& wait : waits) {
+    if (allocates(wait) && first_calls.sets_library_up(links.call_op[wait.row])) {
+      wait.cause = IdleCause::module_loading;
+    }
+  }
 }
 
 std::vector<HostWorkUse> tabulate_other_work(const Timeline& timeline, const Links& links,
@@ -373,18 +431,24 @@ std::vector<HostWorkUse> tabulate_other_work(const Timeline& timeline, const Lin
                                              const Window& steps) {
   Namer namer(timeline, links);
   using Key = std::tuple<IdleCause, std::string_view, std::string_view, std::string_view>;
+  Nanoseconds launch = std::numeric_limits<Nanoseconds>::max();
+  for (const std::uint32_t call : links.gpu_call) {
+    if (call != kNone) launch = std::min(launch, timeline.calls.time.start(call));
+  }
   std::map<Key, HostWorkUse> by_name;
   for (const HostWait& wait : waits) {
     if (!is_other_work(wait.cause) || !steps.contains(wait.start)) continue;
     if (wait.exposed == 0) continue;
     Name name = namer.name_of(wait.start, wait.end);
     name.cause = wait.cause;
+    const bool is_first = wait.end <= launch;
     Key key{name.cause, name.text, name.frame, name.library};
     if (by_name.size() >= kMostWork && !by_name.contains(key)) {
       name.text = name.frame = name.library = {};
       key = {name.cause, {}, {}, {}};
     }
     HostWorkUse& use = by_name.try_emplace(key, use_of(name)).first->second;
+    use.is_first = is_first && (use.count == 0 || use.is_first);
     ++use.count;
     use.time += to_seconds(wait.end - wait.start);
     use.exposed += to_seconds(wait.exposed);

@@ -126,6 +126,7 @@ class GapExplainer {
 
  private:
   void explain(const Gap& gap);
+  bool is_start_up(const Gap& gap) const;
   void explain_by_host(const Gap& gap, std::uint32_t call);
   Nanoseconds explain_by_waits(Nanoseconds start, Nanoseconds end, IdleCause otherwise);
   void explain_queued(Nanoseconds start, Nanoseconds end, IdleCause usual, bool is_graph);
@@ -175,7 +176,23 @@ class GapExplainer {
   std::vector<IdlePiece> pieces_;
 };
 
+// Before the first work of a program that is recorded from its start: CUDA's own start shows.
+bool GapExplainer::is_start_up(const Gap& gap) const {
+  if (gap.next != 0 || links_.leftover[track_.rows[0]]) return false;
+  const RuntimeCalls& calls = timeline_.calls;
+  for (std::uint32_t call = 0; call < calls.time.size(); ++call) {
+    if (links_.kind_of_call(timeline_, call) != CallKind::start_up) continue;
+    if (calls.time.start(call) < gap.end) return true;
+  }
+  return false;
+}
+
 void GapExplainer::explain(const Gap& gap) {
+  if (gap.next < track_.rows.size() && is_start_up(gap)) {
+    pieces_.push_back({gap.start, gap.end, IdleCause::start_up, kNone});
+    while (next_ < waits_.size() && waits_[next_].end <= gap.end) ++next_;
+    return;
+  }
   if (gap.next == track_.rows.size()) {
     // Nothing was launched any more: only what kept the host from going on counts.
     const bool has_host = timeline_.calls.time.size() + timeline_.ops.time.size() > 0;
@@ -198,7 +215,8 @@ Nanoseconds GapExplainer::explain_by_waits(Nanoseconds start, Nanoseconds end,
     add_work(start, from, otherwise);
     bool counts = true;
     if (otherwise == IdleCause::outside) {
-      counts = wait.cause == IdleCause::data_loading || wait.cause == IdleCause::allocator;
+      counts = wait.cause == IdleCause::data_loading || wait.cause == IdleCause::allocator ||
+               (wait.cause == IdleCause::host_work && wait.goes_on);
     } else if (otherwise == IdleCause::unknown) {
       counts = !is_other_work(wait.cause);  // launches are missing
     } else {

@@ -27,6 +27,7 @@ struct IdlePiece {
 //    earlier and lasted longer. Credit never exceeds what the launch queue could have held;
 //  - without credit the host was simply slower than the GPU: launch;
 //  - if the call had returned before the gap began, the GPU had work and paused by itself;
+//  - what comes before the first work of a program that is recorded from its start is start-up;
 //  - work that starts far later than its launch waited for something that the trace lacks, unless
 //    another GPU of the trace was at work.
 std::vector<IdlePiece> explain_gaps(const Timeline& timeline, const Links& links,

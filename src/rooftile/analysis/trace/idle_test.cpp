@@ -95,6 +95,18 @@ kernel 7 235us 25us b corr=3
                                       {IdleCause::copy, 11'000}}));
 }
 
+// A program from its start: CUDA's initialisation shows.
+TEST(Idle, StartUpIsNoWorkOfTheHost) {
+  const std::string program = R"(
+op main 0us 50ms aten::work
+call main 30ms 5us cudaLaunchKernel corr=1
+kernel 7 30.01ms 20ms a corr=1
+)";
+  EXPECT_EQ(explain("call main 10ms 5ms cuInit\n" + program).causes,
+            (Causes{{IdleCause::start_up, 30'010'000}}));
+  EXPECT_FALSE(explain(program).causes.contains(IdleCause::start_up));
+}
+
 TEST(Idle, PausesOfTheGpuAreItsOwn) {
   EXPECT_EQ(explain(R"(
 op main 0us 40us aten::work

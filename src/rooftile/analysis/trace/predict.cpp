@@ -4,8 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "rooftile/analysis/trace/replay.h"
-
 namespace rooftile::trace {
 namespace {
 
@@ -52,9 +50,9 @@ std::vector<Window> without(const std::vector<Window>& windows, const std::vecto
 
 class Predictor {
  public:
-  Predictor(const Timeline& timeline, const Links& links, const GpuTrack& track,
-            const BusySplit& split, const std::vector<HostWait>& waits, const StepMarks& marks,
-            const Window& steps, Nanoseconds late, const TimeBreakdown& time)
+  Predictor(Replay& replay, const Timeline& timeline, const Links& links,
+            const std::vector<HostWait>& waits, const StepMarks& marks, const Window& steps,
+            Nanoseconds late, const TimeBreakdown& time)
       : timeline_(timeline),
         links_(links),
         waits_(waits),
@@ -62,8 +60,7 @@ class Predictor {
         late_(late),
         time_(time),
         step_count_(std::max<std::size_t>(1, marks.steps.size())),
-        replay_(timeline, links, track, split, waits, steps,
-                marks.steps.empty() ? steps.end : marks.steps.front().end),
+        replay_(replay),
         unchanged_(replay_.run({})) {}
 
   Predictions predict();
@@ -94,6 +91,7 @@ class Predictor {
   void add(Remedy remedy, double low, const Saved& expected, double high);
   void add_waits(Remedy remedy, IdleCause cause, const Change& change);
   void add_launches();
+  void add_optimizer();
 
   const Timeline& timeline_;
   const Links& links_;
@@ -102,7 +100,7 @@ class Predictor {
   Nanoseconds late_;
   const TimeBreakdown& time_;
   std::size_t step_count_;
-  Replay replay_;
+  Replay& replay_;
   ReplayTimes unchanged_;
   Predictions predictions_;
 };
@@ -196,6 +194,29 @@ void Predictor::add_launches() {
   add(Remedy::batched_launches, low, expected, saved(change).all);
 }
 
+// An optimizer over lists of tensors makes a few calls for hundreds.
+void Predictor::add_optimizer() {
+  constexpr Nanoseconds kLess = 10;  // times; assumed
+  std::vector<Window> windows;
+  for (std::uint32_t op = 0; op < timeline_.ops.time.size(); ++op) {
+    if (links_.kind_of_op(timeline_, op) != RangeKind::optimizer_step) continue;
+    const Nanoseconds start = timeline_.ops.time.start(op);
+    const Nanoseconds kept = timeline_.ops.time.duration(op) / kLess;
+    if (steps_.contains(start)) {
+      windows.push_back({start, std::min(timeline_.ops.time.end(op) - kept, steps_.end)});
+    }
+  }
+  Change change;
+  change.removed = without(united(std::move(windows)), all_waits());
+  if (change.removed.empty()) return;
+  Saved expected = saved(change);
+  // What the replay gains beyond that idle time may have another cause.
+  const double most = idle(IdleCause::launch);
+  expected.step *= expected.all > 0 ? std::min(1.0, most / expected.all) : 1;
+  expected.all = std::min(expected.all, most);
+  add(Remedy::fused_optimizer, 0, expected, most);
+}
+
 Predictions Predictor::predict() {
   const double recorded = time_.span.value();
   const double replayed = seconds_in(unchanged_.all - late_);
@@ -215,6 +236,7 @@ Predictions Predictor::predict() {
   change.asynchronous_copies = true;
   add_waits(Remedy::asynchronous_copies, IdleCause::copy, change);
   add_launches();
+  add_optimizer();
   change = {};
   change.no_communication = true;
   if (time_.communication > Seconds()) {
@@ -232,11 +254,10 @@ Predictions Predictor::predict() {
 
 }  // namespace
 
-Predictions predict(const Timeline& timeline, const Links& links, const GpuTrack& track,
-                    const BusySplit& split, const std::vector<HostWait>& waits,
-                    const StepMarks& marks, const Window& steps, Nanoseconds late,
-                    const TimeBreakdown& time) {
-  return Predictor(timeline, links, track, split, waits, marks, steps, late, time).predict();
+Predictions predict(Replay& replay, const Timeline& timeline, const Links& links,
+                    const std::vector<HostWait>& waits, const StepMarks& marks, const Window& steps,
+                    Nanoseconds late, const TimeBreakdown& time) {
+  return Predictor(replay, timeline, links, waits, marks, steps, late, time).predict();
 }
 
 }  // namespace rooftile::trace

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "rooftile/analysis/trace/busy.h"
+#include "rooftile/analysis/trace/replay.h"
 #include "rooftile/analysis/trace/steps.h"
 #include "rooftile/analysis/trace/waits.h"
 #include "rooftile/workload/trace_summary.h"
@@ -19,9 +20,8 @@ struct Predictions {
 
 // `marks` may be empty. `steps` is the window's part on the host, `time` the split of the window,
 // which begins `late` after it.
-Predictions predict(const Timeline& timeline, const Links& links, const GpuTrack& track,
-                    const BusySplit& split, const std::vector<HostWait>& waits,
-                    const StepMarks& marks, const Window& steps, Nanoseconds late,
-                    const TimeBreakdown& time);
+Predictions predict(Replay& replay, const Timeline& timeline, const Links& links,
+                    const std::vector<HostWait>& waits, const StepMarks& marks, const Window& steps,
+                    Nanoseconds late, const TimeBreakdown& time);
 
 }  // namespace rooftile::trace

@@ -50,7 +50,7 @@ Replay::Replay(const Timeline& timeline, const Links& links, const GpuTrack& tra
 }
 
 void Replay::add_activities(const BusySplit& split) {
-  latency_ = usual_latency(timeline_, links_, track_, split);
+  latency_ = trace::usual_latency(timeline_, links_, track_, split);
   ready_.assign(timeline_.streams.size(), kNever);
   std::vector<std::size_t> before(timeline_.streams.size(), track_.rows.size());
   std::vector<Nanoseconds> pauses;
@@ -93,6 +93,7 @@ Replay::Activity Replay::activity_of(std::size_t position, std::size_t before) c
   activity.pause = pause_;
   const bool has_before = before < track_.rows.size();
   const bool queued = has_before && called(position) + latency_ <= end(before);
+  if (queued) activity.waited_for = static_cast<std::uint32_t>(before);
   if (queued && start(position) - end(before) < kLongDelay) {
     activity.pause = start(position) - end(before);
   } else if (!queued && delay < latency_ + kLongDelay) {
@@ -100,7 +101,10 @@ Replay::Activity Replay::activity_of(std::size_t position, std::size_t before) c
     if (has_before) activity.pause = std::min(pause_, start(position) - end(before));
   } else {
     wait_for_other_stream(position, activity);
-    if (activity.after != kNone) return activity;
+    if (activity.after != kNone) {
+      activity.waited_for = activity.after;
+      return activity;
+    }
     (queued ? activity.pause : activity.latency) = queued ? start(position) - end(before) : delay;
   }
   return activity;
@@ -124,7 +128,6 @@ void Replay::wait_for_other_stream(std::size_t position, Activity& activity) con
   }
 }
 
-// The last activity launched before the wait that was done when it returned.
 std::uint32_t Replay::awaited_by(const HostWait& wait) const {
   auto at =
       std::upper_bound(by_end_.begin(), by_end_.end(), wait.end + kSlack,
@@ -134,6 +137,13 @@ std::uint32_t Replay::awaited_by(const HostWait& wait) const {
     if (called(other) < wait.start) return other;
   }
   return kNone;
+}
+
+std::uint32_t Replay::last_ended(Nanoseconds at) const {
+  const auto next =
+      std::upper_bound(by_end_.begin(), by_end_.end(), at,
+                       [&](Nanoseconds time, std::uint32_t other) { return time < end(other); });
+  return next == by_end_.begin() ? kNone : *(next - 1);
 }
 
 void Replay::add_waits(const std::vector<HostWait>& waits) {

@@ -34,6 +34,18 @@ class Replay {
          Nanoseconds first_end);
 
   ReplayTimes run(const Change& change);
+  // What an activity of the recording waited for: another one, before it on its stream or on
+  // another; kNone = its launch. Activities by their position in the track.
+  struct Origin {
+    std::uint32_t activity = kNone;
+  };
+  Origin origin_of(std::uint32_t position) const { return {activities_[position].waited_for}; }
+  // The last activity launched before the wait that was done when it returned; kNone = none.
+  std::uint32_t awaited_by(const HostWait& wait) const;
+  // The last activity to end by then; kNone = none.
+  std::uint32_t last_ended(Nanoseconds at) const;
+  // From a launch to its start on an idle GPU.
+  Nanoseconds usual_latency() const { return latency_; }
   // Of the kernels that are run again, collectives left out: the sum.
   Nanoseconds kernel_time() const;
 
@@ -44,8 +56,9 @@ class Replay {
     GpuClass kind = GpuClass::compute;
     std::uint16_t stream = 0;
     Nanoseconds duration = 0, latency = 0, pause = 0, lag = 0;
-    std::uint32_t after = kNone;  // an activity on another stream
-    Nanoseconds end = 0;          // of this run
+    std::uint32_t after = kNone;       // an activity on another stream
+    std::uint32_t waited_for = kNone;  // the one that it began after; kNone = its launch
+    Nanoseconds end = 0;               // of this run
   };
   enum class Until : std::uint8_t { never, activity, stream, device };
   // A call that may hold the host. It takes `own`, and ends no earlier than `lag` after what it
@@ -69,7 +82,6 @@ class Replay {
   void add_waits(const std::vector<HostWait>& waits);
   Activity activity_of(std::size_t position, std::size_t before) const;
   void wait_for_other_stream(std::size_t position, Activity& activity) const;
-  std::uint32_t awaited_by(const HostWait& wait) const;
   Nanoseconds called(std::size_t position) const;
   Nanoseconds start(std::size_t position) const;
   Nanoseconds end(std::size_t position) const;

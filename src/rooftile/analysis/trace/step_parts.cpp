@@ -145,6 +145,65 @@ bool is_one_work(const std::vector<ServingStage>& work) {
   return std::ranges::all_of(work, [&](ServingStage one) { return one == work.front(); });
 }
 
+void take_last(StepMarks& marks, std::vector<Nanoseconds>& bounds) {
+  bounds.pop_back();
+  marks.steps.pop_back();
+  if (!marks.work.empty()) marks.work.pop_back();
+}
+
+void take_first(StepMarks& marks, std::vector<Nanoseconds>& bounds) {
+  bounds.erase(bounds.begin());
+  marks.steps.erase(marks.steps.begin());
+  if (!marks.work.empty()) marks.work.erase(marks.work.begin());
+}
+
+// Activities that begin in each step.
+std::vector<Nanoseconds> work_of(const std::vector<Nanoseconds>& bounds, const Timeline& timeline,
+                                 const GpuTrack& track) {
+  std::vector<Nanoseconds> work(bounds.size() - 1);
+  std::size_t step = 0;
+  for (const std::uint32_t row : track.rows) {
+    const Nanoseconds start = timeline.gpu.time.start(row);
+    while (step < work.size() && bounds[step + 1] <= start) ++step;
+    if (step == work.size()) break;
+    if (start >= bounds[step]) ++work[step];
+  }
+  return work;
+}
+
+// Ends with hardly any of the work that the others have.
+StepsApart cut_ends(StepMarks& marks, std::vector<Nanoseconds>& bounds, const Timeline& timeline,
+                    const GpuTrack& track) {
+  constexpr Nanoseconds kLess = 10;
+  StepsApart apart;
+  std::vector<Nanoseconds> work = work_of(bounds, timeline, track);
+  if (work.size() > 1 && kLess * work.back() < median({work.begin(), work.end() - 1})) {
+    apart.last = StepApart{to_seconds(bounds.back() - bounds.end()[-2]), true, {}, {}};
+    take_last(marks, bounds);
+    work.pop_back();
+  }
+  if (work.size() > 1 && kLess * work.front() < median({work.begin() + 1, work.end()})) {
+    apart.first = StepApart{to_seconds(bounds[1] - bounds[0]), true, {}, {}};
+    take_first(marks, bounds);
+  }
+  return apart;
+}
+
+// Ends that take much longer than the steps between; they stay in the bounds.
+StepsApart slow_ends(const std::vector<Nanoseconds>& bounds, const Timeline& timeline,
+                     const GpuTrack& track, const std::vector<IdlePiece>& pieces) {
+  constexpr std::size_t kFewest = 4;
+  if (bounds.size() < kFewest + 1) return {};
+  const std::vector<StepTimes> steps = times_of(bounds, timeline, track, pieces);
+  const UsualStep usual(std::span(steps).subspan(1, steps.size() - 2));
+  const auto apart = [&](const StepTimes& step) -> std::optional<StepApart> {
+    if (!usual.is_slow(step)) return std::nullopt;
+    const StepLimit most = usual.beyond(step);
+    return StepApart{to_seconds(length_of(step)), false, most.part, most.time};
+  };
+  return {apart(steps.front()), apart(steps.back())};
+}
+
 }  // namespace
 
 Steps measure_steps(const StepMarks& marks, const std::vector<Nanoseconds>& bounds,
@@ -165,28 +224,18 @@ Steps measure_steps(const StepMarks& marks, const std::vector<Nanoseconds>& boun
 
 StepsApart set_apart(StepMarks& marks, std::vector<Nanoseconds>& bounds, const Timeline& timeline,
                      const GpuTrack& track, const std::vector<IdlePiece>& pieces) {
-  constexpr std::size_t kFewest = 4;
-  if (track.rows.empty() || bounds.size() < kFewest + 1 || !is_one_work(marks.work)) return {};
-  const std::vector<StepTimes> steps = times_of(bounds, timeline, track, pieces);
-  const auto inner = std::span(steps).subspan(1, steps.size() - 2);
-  const UsualStep usual(inner);
-  const auto apart = [&](const StepTimes& step) -> std::optional<StepApart> {
-    if (!usual.is_slow(step)) return std::nullopt;
-    const StepLimit most = usual.beyond(step);
-    return StepApart{to_seconds(length_of(step)), most.part, most.time};
-  };
-  const StepsApart set{apart(steps.front()), apart(steps.back())};
-  if (set.last) {
-    bounds.pop_back();
-    marks.steps.pop_back();
-    if (!marks.work.empty()) marks.work.pop_back();
+  if (track.rows.empty() || !is_one_work(marks.work)) return {};
+  StepsApart apart = cut_ends(marks, bounds, timeline, track);
+  const StepsApart slow = slow_ends(bounds, timeline, track, pieces);
+  if (!apart.last && slow.last) {
+    apart.last = slow.last;
+    take_last(marks, bounds);
   }
-  if (set.first) {
-    bounds.erase(bounds.begin());
-    marks.steps.erase(marks.steps.begin());
-    if (!marks.work.empty()) marks.work.erase(marks.work.begin());
+  if (!apart.first && slow.first) {
+    apart.first = slow.first;
+    take_first(marks, bounds);
   }
-  return set;
+  return apart;
 }
 
 }  // namespace rooftile::trace

@@ -18,8 +18,9 @@ Steps measure_steps(const StepMarks& marks, const std::vector<Nanoseconds>& boun
                     const Timeline& timeline, const GpuTrack& track,
                     const std::vector<IdlePiece>& pieces);
 
-// Of four steps or more takes a first or last one that is 1.2 times as long as the median of the
-// others out of the marks and bounds, and says what makes it longer.
+// Takes a first or last step with less than a tenth of the others' work out of the marks and
+// bounds, as the rest of a loop that ends with the recording; of four steps or more also one that
+// is 1.2 times as long as the median of the others, and says what makes it longer.
 struct StepsApart {
   std::optional<StepApart> first, last;
 };

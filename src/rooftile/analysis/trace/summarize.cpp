@@ -5,6 +5,8 @@
 
 #include "rooftile/analysis/trace/attention_uses.h"
 #include "rooftile/analysis/trace/busy.h"
+#include "rooftile/analysis/trace/critical_path.h"
+#include "rooftile/analysis/trace/held_up.h"
 #include "rooftile/analysis/trace/host_table.h"
 #include "rooftile/analysis/trace/host_work.h"
 #include "rooftile/analysis/trace/idle.h"
@@ -91,7 +93,7 @@ Cover compute_cover(const Timeline& timeline, const GpuTrack& track) {
 }
 
 void fill_tables(const HostView& view, const GpuTrack& track, const KernelNames& names,
-                 TraceSummary& summary) {
+                 const std::vector<Window>& held_up, TraceSummary& summary) {
   OpTable table = tabulate_ops(view.timeline, view.links, names, view.sites, view.steps);
   summary.kernels = table.kernels;
   summary.kernel_time = table.kernel_time;
@@ -110,7 +112,10 @@ void fill_tables(const HostView& view, const GpuTrack& track, const KernelNames&
   summary.allocator = tabulate_allocator(view, track.device);
   summary.copies = tabulate_copies(view, track, compute);
   summary.transfers = tabulate_transfers(view.timeline, track);
-  summary.collectives = tabulate_collectives(view.timeline, view.links, names, track, compute);
+  Cover held;
+  for (const Window& window : held_up) held.add(window.start, window.end);
+  summary.collectives =
+      tabulate_collectives(view.timeline, view.links, names, track, compute, held);
   const LaunchCounts counts = count_launches(view);
   summary.launches = counts.launches;
   summary.graph_launches = counts.graphs;
@@ -132,6 +137,10 @@ TraceSummary summarize(const Timeline& timeline) {
   std::vector<HostWait> waits = find_waits(timeline, links);
   const std::vector<IdlePiece> pieces = explain_gaps(timeline, links, track, split, waits);
   summary.whole = breakdown(whole, split, pieces);
+  const Cover communication = communication_cover(timeline, track);
+  const std::vector<Window> held_up = held_up_times(timeline, links, track, waits, communication,
+                                                    usual_latency(timeline, links, track, split));
+  summary.whole.awaited_communication = to_seconds(covered(communication, held_up, whole));
 
   StepMarks marks = find_steps(timeline, links, track);
   const bool has_steps = !marks.steps.empty();
@@ -144,27 +153,31 @@ TraceSummary summarize(const Timeline& timeline) {
       has_steps ? Window{marks.steps.front().start, marks.steps.back().end} : whole;
   summary.time =
       has_steps ? breakdown(window, split_busy(timeline, track, window), pieces) : summary.whole;
+  summary.time.awaited_communication = to_seconds(covered(communication, held_up, window));
   if (has_steps) {
     summary.steps = measure_steps(marks, bounds, timeline, track, pieces);
     summary.steps.first_apart = apart.first;
     summary.steps.last_apart = apart.last;
   }
   expose_waits(pieces, window, waits);
+  PythonSites sites(timeline, links);
   if (!track.rows.empty() && timeline.calls.time.size() > 0) {
-    Predictions predictions = predict(timeline, links, track, split, waits, marks, host_window,
+    Replay replay(timeline, links, track, split, waits, host_window,
+                  has_steps ? marks.steps.front().end : host_window.end);
+    summary.path = critical_path(timeline, links, track, waits, replay, sites, bounds);
+    Predictions predictions = predict(replay, timeline, links, waits, marks, host_window,
                                       window.start - host_window.start, summary.time);
     summary.predictions = std::move(predictions.remedies);
     summary.replayed_span = predictions.replayed_span;
     summary.kernel_time_share = predictions.kernel_time_share;
   }
 
-  PythonSites sites(timeline, links);
   HostView view{timeline, links, waits, sites, host_window};
   if (has_steps) {
     view.first_end = marks.steps.front().end;
     view.step_count = marks.steps.size();
   }
-  fill_tables(view, track, names, summary);
+  fill_tables(view, track, names, held_up, summary);
   PlaceTables places = tabulate_places(timeline, links, track);
   summary.modules = std::move(places.modules);
   summary.annotations = std::move(places.annotations);
@@ -174,6 +187,7 @@ TraceSummary summarize(const Timeline& timeline) {
   summary.attentions = std::move(attention.uses);
   summary.conv_bias = find_conv_bias(view, names);
   summary.recomputed = find_recomputed(view, window);
+  summary.weight_casts = find_weight_casts(view, window);
   summary.ranges = training_ranges(timeline, links, track, pieces, host_window, sites);
   summary.pointwise = pointwise_runs(timeline, names, track, window, attention.is_part);
   summary.gradients = gradient_reductions(timeline, links, track, window);

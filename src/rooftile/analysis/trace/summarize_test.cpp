@@ -11,7 +11,7 @@
 namespace rooftile {
 namespace {
 
-TraceSummary summary_of(const char* text) {
+TraceSummary summary_of(const std::string& text) {
   const auto timeline = parse_timeline(text);
   EXPECT_TRUE(timeline) << to_string(timeline.error());
   return summarize(*timeline);
@@ -322,6 +322,65 @@ kernel 7 109.01ms 10.99ms sgemm corr=91
 }
 
 // 100 kernels of 1 ms were queued when the trace began; the step launches 10 of 2 ms.
+// Two steps of 10 ms; a third begins as the recording ends.
+TEST(Summarize, AStepThatIsCutIsSetApart) {
+  const TraceSummary summary = summary_of(R"(
+repeat 2 every 10ms
+mark main 0us 10ms ProfilerStep#{i}
+op main 0us 20us aten::mm id=1
+call main 5us 4us cudaLaunchKernel corr=1 id=1
+kernel 7 20us 5ms a corr=1
+call main 30us 4us cudaLaunchKernel corr=2
+kernel 7 5020us 4980us b corr=2
+end
+mark main 20ms 400us ProfilerStep#2
+)");
+  ASSERT_EQ(summary.steps.durations.size(), 2U);
+  EXPECT_NEAR(us(median(summary.steps.durations)), 10'000, 1e-3);
+  ASSERT_TRUE(summary.steps.last_apart);
+  EXPECT_TRUE(summary.steps.last_apart->is_cut);
+  EXPECT_NEAR(us(summary.steps.last_apart->duration), 400, 1e-3);
+}
+
+// cuBLAS allocates its workspace in its first call; the second step allocates nothing.
+TEST(Summarize, WhatALibraryAllocatesAtFirstIsNoChurn) {
+  const std::string step = R"(
+op main 20ms 300us aten::mm id=9
+call main 20.1ms 100us cudaMalloc
+call main 20.25ms 5us cudaLaunchKernel corr=9 id=9
+kernel 7 20.26ms 10us a corr=9
+)";
+  const TraceSummary first = summary_of(R"(
+op main 0us 6ms aten::mm id=1
+call main 1ms 3ms cudaMalloc
+call main 5ms 5us cudaLaunchKernel corr=1 id=1
+kernel 7 5.01ms 10us a corr=1
+)");
+  EXPECT_EQ(first.allocator.mallocs, 0);
+  EXPECT_NEAR(us(first.time.idle_by_cause.at(IdleCause::module_loading)), 3000, 1e-3);
+  const TraceSummary later = summary_of("op main 0us 1ms aten::mm id=7\n" + step);
+  EXPECT_EQ(later.allocator.mallocs, 1);
+}
+
+// The host compiles for 20 ms and loads what comes of it.
+TEST(Summarize, WorkThatEndsAsAModuleIsLoadedIsCompiling) {
+  const auto causes = [](const std::string& frames) {
+    return summary_of("mark main 0us 31ms ProfilerStep#1\n" + frames + R"(
+call main 0us 5us cudaLaunchKernel corr=1
+kernel 7 10us 10us a corr=1
+call main 20ms 500us cuModuleLoadData
+call main 20.6ms 5us cudaLaunchKernel corr=2
+kernel 7 20.61ms 10ms b corr=2
+)")
+        .time.idle_by_cause;
+  };
+  EXPECT_GT(us(causes("python main 5us 30ms train.py(3): step\n").at(IdleCause::module_loading)),
+            19'000);
+  // What ends before is another matter.
+  EXPECT_GT(us(causes("python main 5us 19.9ms train.py(9): read\n").at(IdleCause::host_work)),
+            19'000);
+}
+
 TEST(Summarize, WorkLeftFromBeforeIsInNoStepAndNoTable) {
   std::string text =
       "mark main 5ms 3ms ProfilerStep#1\nrepeat 100 every 1ms\nkernel 7 0ms 1ms "

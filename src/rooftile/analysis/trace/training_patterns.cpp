@@ -170,6 +170,21 @@ bool names_layer(std::string_view name) {
   return std::find(kLayers.begin(), kLayers.end(), name) != kLayers.end();
 }
 
+// Layers called as operator(input, weight, bias, …).
+bool has_weight(std::string_view name) {
+  return name == "aten::linear" || (is_convolution(name) && name != "aten::convolution");
+}
+
+// The cast's tensor is the layer's weight or bias, and not its input too.
+bool casts_weight(const Timeline& timeline, std::uint32_t cast, std::uint32_t layer) {
+  const OpArguments& from = timeline.arguments[timeline.ops.arguments[cast]];
+  const OpArguments& operands = timeline.arguments[timeline.ops.arguments[layer]];
+  if (from.dims.empty() || from.types.empty() || from.types.front() != "float") return false;
+  if (operands.dims.size() < 2 || from.dims.front() == operands.dims.front()) return false;
+  const bool is_bias = operands.dims.size() > 2 && from.dims.front() == operands.dims[2];
+  return from.dims.front() == operands.dims[1] || is_bias;
+}
+
 // What one operator says: an operator with a number within an autograd node builds a graph.
 struct Recomputed {
   std::uint32_t node = kNone;  // the autograd node around it
@@ -195,6 +210,34 @@ Recomputed judge(const Timeline& timeline, const Links& links, const std::vector
 
 ConvBiasUse find_conv_bias(const HostView& view, const KernelNames& names) {
   return ConvBiasFinder(view, names).find();
+}
+
+WeightCasts find_weight_casts(const HostView& view, const Window& window) {
+  const Timeline& timeline = view.timeline;
+  const std::vector<bool> layers = names_that(timeline, has_weight);
+  const std::vector<bool> casts =
+      names_that(timeline, [](std::string_view name) { return name == "aten::to"; });
+  WeightCasts found;
+  std::uint32_t first = kNone;
+  for (std::uint32_t i = 0; i < timeline.gpu.time.size(); ++i) {
+    if (timeline.gpu.kind[i] != GpuKind::kernel || !window.contains(timeline.gpu.time.start(i))) {
+      continue;
+    }
+    std::uint32_t cast = view.links.gpu_op[i];
+    while (cast != kNone && !casts[timeline.ops.name[cast]]) cast = view.links.op_parent[cast];
+    if (cast == kNone) continue;
+    const std::uint32_t layer = view.links.op_parent[cast];
+    if (layer == kNone || !layers[timeline.ops.name[layer]]) continue;
+    if (!casts_weight(timeline, cast, layer)) continue;
+    ++found.count;
+    found.time += to_seconds(timeline.gpu.time.duration(i));
+    found.host_time += to_seconds(timeline.ops.time.duration(cast));
+    if (first == kNone) first = layer;
+  }
+  if (first == kNone) return found;
+  const SiteQuery query{timeline.ops.thread[first], timeline.ops.time.start(first), first};
+  found.site = site_of(view, view.sites.at({query}).front(), first);
+  return found;
 }
 
 RecomputeUse find_recomputed(const HostView& view, const Window& window) {

@@ -14,4 +14,7 @@ ConvBiasUse find_conv_bias(const HostView& view, const KernelNames& names);
 // autograd node. A gradient of gradients builds one too, but runs no layers.
 RecomputeUse find_recomputed(const HostView& view, const Window& window);
 
+// Casts of weights that begin in the window. None where shapes are not recorded.
+WeightCasts find_weight_casts(const HostView& view, const Window& window);
+
 }  // namespace rooftile::trace

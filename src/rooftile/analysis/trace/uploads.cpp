@@ -57,6 +57,7 @@ std::vector<Upload> uploads(const TraceSummary& trace) {
     upload.bytes += Bytes(static_cast<double>(copy.shape.bytes));
     upload.time += copy.time;
     upload.exposed += copy.exposed;
+    upload.in_line += copy.in_line;
   }
   for (const SyncUse& sync : trace.syncs) {
     if (waits_for_upload(trace, sync)) share_out(sync, all);

@@ -14,6 +14,7 @@ struct Upload {
   std::int64_t count = 0;
   Bytes bytes;
   Seconds time, exposed;  // on the GPU; while nothing computes
+  Seconds in_line;        // of the exposed: on a stream that also computes
   Seconds blocked;        // the host's waiting
   // Of the GPU, that follows from the waiting. Where a place copies from both kinds of memory, its
   // waits are shared out by the time of the copies.

@@ -136,6 +136,7 @@ std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links) {
   add_range_waits(timeline, links, waits);
   waits = disjoint(std::move(waits));
   set_recorder_apart(timeline, links, waits);
+  set_library_start_apart(timeline, links, waits);
   add_other_work(timeline, links, waits);
   return disjoint(std::move(waits));
 }

@@ -18,6 +18,8 @@ struct HostWait {
   bool is_call = false;     // `row` counts runtime calls, else operators
   std::uint32_t row = 0;    // kNone of other work in no operator
   Nanoseconds exposed = 0;  // idle time of the GPU that follows from it, in the window
+  // Of other work: a step, function or range of the program is still at it that began before.
+  bool goes_on = false;
 };
 
 // Waits and other stretches in which the host launches nothing. By start. A copy from pageable

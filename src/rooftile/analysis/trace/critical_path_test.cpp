@@ -1,0 +1,128 @@
+#include "rooftile/analysis/trace/critical_path.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "rooftile/analysis/trace/summarize.h"
+#include "tests/support/timeline_text.h"
+
+namespace rooftile::trace {
+namespace {
+
+CriticalPath path_of(const std::string& text) {
+  const auto timeline = parse_timeline(text);
+  EXPECT_TRUE(timeline) << to_string(timeline.error());
+  return summarize(*timeline).path;
+}
+
+// Microseconds by kind, of one step.
+std::map<PathKind, double> kinds_of(const CriticalPath& path, std::size_t step = 0) {
+  std::map<PathKind, double> times;
+  for (const PathShare& share : path.steps.at(step).shares) {
+    times[share.kind] = to_microseconds(share.time);
+  }
+  return times;
+}
+
+double time_at(const CriticalPath& path, PathKind kind, const std::string& name) {
+  double time = 0;
+  for (const PathPart& part : path.parts) {
+    if (part.kind == kind && part.name == name) time += to_microseconds(part.time);
+  }
+  return time;
+}
+
+// The host works for 100 us before it launches two kernels, which then run one behind the other.
+TEST(CriticalPath, OfKernelsBehindALaunch) {
+  const CriticalPath path = path_of(R"(
+mark main 0us 200us ProfilerStep#1
+op main 0us 110us aten::mm
+call main 100us 5us cudaLaunchKernel corr=1
+call main 106us 4us cudaLaunchKernel corr=2
+kernel 7 110us 40us first corr=1
+kernel 7 152us 48us second corr=2
+)");
+  const auto kinds = kinds_of(path);
+  EXPECT_NEAR(kinds.at(PathKind::compute), 88, 1e-6);
+  EXPECT_NEAR(kinds.at(PathKind::pause), 2, 1e-6);
+  EXPECT_NEAR(kinds.at(PathKind::launch), 10, 1e-6);
+  EXPECT_NEAR(kinds.at(PathKind::host), 100, 1e-6);
+  EXPECT_NEAR(time_at(path, PathKind::host, "aten::mm"), 100, 1e-6);
+  EXPECT_NEAR(time_at(path, PathKind::compute, "second"), 48, 1e-6);
+}
+
+// A kernel waits for a collective on another stream, and this one for the kernel before it. What
+// runs beside the collective is not on the path.
+TEST(CriticalPath, CrossesStreams) {
+  const CriticalPath path = path_of(R"(
+mark main 0us 500us ProfilerStep#1
+op main 0us 40us aten::mm
+call main 0us 5us cudaLaunchKernel corr=1
+call main 6us 5us cudaLaunchKernel corr=2
+call main 12us 5us cudaLaunchKernel corr=3
+call main 18us 5us cudaLaunchKernel corr=4
+kernel 7 10us 90us first corr=1
+kernel 20 101us 300us ncclDevKernel_AllReduce corr=2
+kernel 7 101us 100us beside corr=3
+kernel 7 402us 98us last corr=4
+)");
+  const auto kinds = kinds_of(path);
+  EXPECT_NEAR(kinds.at(PathKind::communication), 300, 1e-6);
+  EXPECT_NEAR(kinds.at(PathKind::compute), 188, 1e-6);
+  EXPECT_NEAR(kinds.at(PathKind::launch), 10, 1e-6);
+  EXPECT_NEAR(kinds.at(PathKind::pause), 2, 1e-6);
+  EXPECT_NEAR(time_at(path, PathKind::compute, "beside"), 0, 1e-6);
+}
+
+// The host reads a result, then launches the next kernel: the wait leads to what it waited for.
+TEST(CriticalPath, GoesThroughWaitsOfTheHost) {
+  const CriticalPath path = path_of(R"(
+mark main 0us 400us ProfilerStep#1
+op main 0us 300us aten::mm
+call main 0us 5us cudaLaunchKernel corr=1
+kernel 7 10us 190us first corr=1
+call main 20us 185us cudaStreamSynchronize
+call main 250us 5us cudaLaunchKernel corr=2
+kernel 7 260us 140us second corr=2
+)");
+  const auto kinds = kinds_of(path);
+  EXPECT_NEAR(kinds.at(PathKind::compute), 330, 1e-6);
+  EXPECT_NEAR(kinds.at(PathKind::launch), 20, 1e-6);
+  // The call returns 5 us late, and 45 us of work follow.
+  EXPECT_NEAR(kinds.at(PathKind::host), 50, 1e-6);
+  EXPECT_NEAR(time_at(path, PathKind::host, "cudaStreamSynchronize"), 5, 1e-6);
+}
+
+TEST(CriticalPath, NamesTheLoaderAndTheLineOfTheHost) {
+  const CriticalPath path = path_of(R"(
+repeat 2 every 1ms
+mark main 0us 1ms ProfilerStep#{i}
+mark main 0us 600us enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__
+python main 600us 400us train.py(12): forward
+call main 800us 5us cudaLaunchKernel corr=1
+kernel 7 810us 190us gemm corr=1
+end
+)");
+  ASSERT_EQ(path.steps.size(), 2U);
+  for (const std::size_t step : {std::size_t{0}, std::size_t{1}}) {
+    const auto kinds = kinds_of(path, step);
+    EXPECT_NEAR(kinds.at(PathKind::data_loading), 600, 1e-6);
+    EXPECT_NEAR(kinds.at(PathKind::host), 200, 1e-6);
+    EXPECT_NEAR(kinds.at(PathKind::compute), 190, 1e-6);
+  }
+  bool is_named = false;
+  for (const PathPart& part : path.parts) {
+    is_named = is_named || (part.kind == PathKind::host && part.source.line == 12);
+  }
+  EXPECT_TRUE(is_named);
+}
+
+TEST(CriticalPath, NeedsCallsAndWork) {
+  EXPECT_TRUE(path_of("kernel 7 0us 10us a\n").steps.empty());
+  EXPECT_TRUE(path_of("op main 0us 10us aten::mm\n").steps.empty());
+}
+
+}  // namespace
+}  // namespace rooftile::trace
